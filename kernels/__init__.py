@@ -1,0 +1,1 @@
+"""Kernel generators: pure functions from (workload, config, target) to TIR."""

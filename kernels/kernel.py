@@ -1,0 +1,54 @@
+"""What every kernel family offers: a space of configs, the analysis's pick, packing, and TIR."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from kernels.space import Config, Space
+from kernels.target import Target
+from kernels.workload import Workload
+
+Array = npt.NDArray[np.float32]
+
+
+class Kernel(ABC):
+    """A generator: (workload, config, target) -> TIR.
+
+    The function it generates takes, in this order: the activations (``workload.data_shape``), the packed
+    weights (1-D, as ``pack`` makes them), the bias if the epilogue has one (``bias_length``), the residual
+    if it has one (``out_shape``), and the output (``out_shape``). All are dense, row-major float32.
+    """
+
+    name: ClassVar[str]
+    version: ClassVar[int] = 1
+    """Raised whenever a config would generate different code: records of other versions are not reused."""
+    tolerance: ClassVar[float] = 1e-5
+    """Largest accepted |result - reference| relative to the largest |reference|."""
+
+    @abstractmethod
+    def why_not(self, workload: Workload, target: Target) -> str | None:
+        """Why this kernel cannot compute ``workload`` on ``target``, or None when it can."""
+
+    @abstractmethod
+    def space(self, workload: Workload, target: Target) -> Space:
+        """All configs. Only called when ``why_not`` is None; never empty."""
+
+    @abstractmethod
+    def recommend(self, workload: Workload, target: Target) -> Config:
+        """The config that the analysis picks without measuring; a valid point of ``space``."""
+
+    @abstractmethod
+    def predict(self, workload: Workload, config: Config, target: Target) -> float:
+        """Predicted seconds on one core. Only its order between configs and kernels matters."""
+
+    @abstractmethod
+    def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
+        """Weights of ``workload.weight_shape`` in the order the generated code reads them, 1-D."""
+
+    @abstractmethod
+    def build(self, workload: Workload, config: Config, target: Target, threads: int, name: str) -> Any:
+        """The ``tvm.tirx.PrimFunc`` called ``name``, its loops split over ``threads`` when above one."""

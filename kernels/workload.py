@@ -1,0 +1,216 @@
+"""Workloads: one operator instance in canonical form, whose hash is its name everywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar, Literal
+
+
+@dataclass(frozen=True)
+class Epilogue:
+    """What is fused after the product, always in this order: + bias, + residual, clamp.
+
+    ``bias`` is one value a channel (conv) or a column (gemm); ``residual`` has the output's shape.
+    ``clamp`` is ``(low, high)`` with ``None`` for an open end: relu is ``(0.0, None)``.
+    """
+
+    bias: bool = False
+    residual: bool = False
+    clamp: tuple[float | None, float | None] | None = None
+
+    def __post_init__(self) -> None:
+        if self.clamp is None:
+            return
+        low, high = (None if end is None else float(end) for end in self.clamp)
+        if low is not None and high is not None and low > high:
+            raise ValueError(f"epilogue clamp is empty: low {low} is above high {high}")
+        object.__setattr__(self, "clamp", None if low is None and high is None else (low, high))
+
+
+RELU = (0.0, None)
+
+
+@dataclass(frozen=True)
+class Conv2d:
+    """2-D convolution, NCHW, batch ``n``; pads are (top, left, bottom, right)."""
+
+    kind: ClassVar[Literal["conv2d"]] = "conv2d"
+    n: int
+    in_c: int
+    in_h: int
+    in_w: int
+    out_c: int
+    kh: int
+    kw: int
+    stride: tuple[int, int] = (1, 1)
+    pad: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+    dtype: str = "float32"
+    epilogue: Epilogue = field(default_factory=Epilogue)
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "n", "in_c", "in_h", "in_w", "out_c", "kh", "kw", "groups")
+        for name in ("stride", "dilation"):
+            if min(getattr(self, name)) < 1:
+                raise ValueError(f"conv2d {name} must be at least 1, got {getattr(self, name)}")
+        if min(self.pad) < 0:
+            raise ValueError(f"conv2d pad must not be negative, got {self.pad}")
+        if self.in_c % self.groups or self.out_c % self.groups:
+            raise ValueError(
+                f"conv2d groups={self.groups} must divide in_c={self.in_c} and out_c={self.out_c}"
+            )
+        if self.out_h < 1 or self.out_w < 1:
+            raise ValueError(f"conv2d output is empty: {self.out_h}x{self.out_w}")
+
+    @property
+    def out_h(self) -> int:
+        """Output rows."""
+        top, _, bottom, _ = self.pad
+        return (self.in_h + top + bottom - self.dilation[0] * (self.kh - 1) - 1) // self.stride[0] + 1
+
+    @property
+    def out_w(self) -> int:
+        """Output columns."""
+        _, left, _, right = self.pad
+        return (self.in_w + left + right - self.dilation[1] * (self.kw - 1) - 1) // self.stride[1] + 1
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """Shape of the activations: (n, in_c, in_h, in_w)."""
+        return (self.n, self.in_c, self.in_h, self.in_w)
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """Shape of the unpacked weights: (out_c, in_c / groups, kh, kw)."""
+        return (self.out_c, self.in_c // self.groups, self.kh, self.kw)
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of the result and of the residual: (n, out_c, out_h, out_w)."""
+        return (self.n, self.out_c, self.out_h, self.out_w)
+
+    @property
+    def bias_length(self) -> int:
+        """How many bias values the epilogue takes."""
+        return self.out_c
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of the product (two a multiply-add), epilogue not counted."""
+        taps = self.in_c // self.groups * self.kh * self.kw
+        return 2 * self.n * self.out_c * self.out_h * self.out_w * taps
+
+    @property
+    def key(self) -> str:
+        """Content hash, the workload's name."""
+        return key_of(self)
+
+    def __str__(self) -> str:
+        text = f"conv {self.in_c}x{self.in_h}x{self.in_w} -> {self.out_c}, {self.kh}x{self.kw}"
+        text += f"/{self.stride[0]}" if max(self.stride) > 1 else ""
+        text += f" d{self.dilation[0]}" if max(self.dilation) > 1 else ""
+        text += f" g{self.groups}" if self.groups > 1 else ""
+        return (f"{self.n}x " if self.n > 1 else "") + text + _epilogue_suffix(self.epilogue)
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """Matrix product of activations (m, k) by constant weights (k, n)."""
+
+    kind: ClassVar[Literal["gemm"]] = "gemm"
+    m: int
+    n: int
+    k: int
+    dtype: str = "float32"
+    epilogue: Epilogue = field(default_factory=Epilogue)
+
+    def __post_init__(self) -> None:
+        _require_positive(self, "m", "n", "k")
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """Shape of the activations: (m, k)."""
+        return (self.m, self.k)
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """Shape of the unpacked weights: (k, n)."""
+        return (self.k, self.n)
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of the result and of the residual: (m, n)."""
+        return (self.m, self.n)
+
+    @property
+    def bias_length(self) -> int:
+        """How many bias values the epilogue takes."""
+        return self.n
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of the product (two a multiply-add), epilogue not counted."""
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def key(self) -> str:
+        """Content hash, the workload's name."""
+        return key_of(self)
+
+    def __str__(self) -> str:
+        return f"gemm {self.m}x{self.k} by {self.k}x{self.n}" + _epilogue_suffix(self.epilogue)
+
+
+Workload = Conv2d | Gemm
+_KINDS: dict[str, type[Conv2d] | type[Gemm]] = {"conv2d": Conv2d, "gemm": Gemm}
+
+
+def to_json(workload: Workload) -> dict[str, Any]:
+    """The workload as plain JSON values; ``from_json`` reads it back."""
+    return {"kind": workload.kind, **json.loads(json.dumps(asdict(workload)))}
+
+
+def from_json(value: dict[str, Any]) -> Workload:
+    """Read a workload; raises ValueError that names what is wrong with it."""
+    if not isinstance(value, dict) or value.get("kind") not in _KINDS:
+        kind = value.get("kind") if isinstance(value, dict) else value
+        raise ValueError(f"workload kind must be one of {sorted(_KINDS)}, got {kind!r}")
+    fields = {name: _tuples(item) for name, item in value.items() if name != "kind"}
+    try:
+        fields["epilogue"] = Epilogue(**fields.get("epilogue", {}))
+        return _KINDS[value["kind"]](**fields)
+    except TypeError as error:
+        raise ValueError(f"workload {value['kind']}: {error}") from None
+
+
+def key_of(workload: Workload) -> str:
+    """16 hex digits of the SHA-256 of the canonical JSON."""
+    text = json.dumps(to_json(workload), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _tuples(item: Any) -> Any:
+    if isinstance(item, list):
+        return tuple(_tuples(part) for part in item)
+    if isinstance(item, dict):
+        return {name: _tuples(part) for name, part in item.items()}
+    return item
+
+
+def _require_positive(workload: Any, *names: str) -> None:
+    for name in names:
+        value = getattr(workload, name)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise ValueError(f"{workload.kind} {name} must be a positive integer, got {value!r}")
+
+
+def _epilogue_suffix(epilogue: Epilogue) -> str:
+    parts = ["bias"] * epilogue.bias + ["residual"] * epilogue.residual
+    if epilogue.clamp == RELU:
+        parts.append("relu")
+    elif epilogue.clamp is not None:
+        parts.append("clip")
+    return "".join(f" +{part}" for part in parts)

@@ -1,0 +1,1 @@
+"""From a model to its best configs: extraction, search, tuning log, whole-model build."""

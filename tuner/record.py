@@ -1,0 +1,136 @@
+"""Records: what a trial leaves in the tuning log, and their JSON-lines form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernels import target as targets
+from kernels import workload as workloads
+from kernels.space import Config
+from kernels.target import Target
+from kernels.workload import Workload
+from worker.outcome import ErrorKind
+
+FORMAT = 1
+
+
+class LogError(ValueError):
+    """A damaged line of a tuning log; the message names the line."""
+
+
+@dataclass(frozen=True)
+class Record:
+    """One trial with its circumstances.
+
+    ``cost_s`` is the median in seconds (None after an error); ``verified_s`` the median of the interleaved
+    re-measurement that the best few get. ``ranking_s`` orders records of one (workload, target, clock,
+    threads); costs of different clocks are never compared.
+    """
+
+    workload: Workload
+    target: Target
+    config: Config
+    kernel_version: int
+    threads: int = 1
+    clock: str = "wall"
+    cost_s: float | None = None
+    verified_s: float | None = None
+    repeats_s: tuple[float, ...] = ()
+    spread: float | None = None
+    max_error: float | None = None
+    cold: bool = True
+    error: ErrorKind | None = None
+    message: str = ""
+    board: str = ""
+    toolchain: dict[str, str] = field(default_factory=dict)
+    created: str = ""
+
+    @property
+    def ranking_s(self) -> float | None:
+        """The cost that counts: the verified one where there is one."""
+        return self.verified_s if self.verified_s is not None else self.cost_s
+
+    @property
+    def gflops(self) -> float | None:
+        """Billions of floating-point operations a second."""
+        return self.workload.flops / self.ranking_s / 1e9 if self.ranking_s else None
+
+    @property
+    def identity(self) -> tuple[str, str, str, str, int, int]:
+        """What makes two records the same measurement: deduplication goes by this."""
+        return (
+            self.workload.key,
+            self.target.key,
+            self.clock,
+            self.config.key,
+            self.kernel_version,
+            self.threads,
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The record as plain JSON values; ``from_json`` reads it back."""
+        return {
+            "format": FORMAT,
+            "workload": workloads.to_json(self.workload),
+            "target": targets.to_json(self.target),
+            "config": self.config.to_json(),
+            "kernel_version": self.kernel_version,
+            "threads": self.threads,
+            "clock": self.clock,
+            "cost_s": self.cost_s,
+            "verified_s": self.verified_s,
+            "repeats_s": list(self.repeats_s),
+            "spread": self.spread,
+            "max_error": self.max_error,
+            "cold": self.cold,
+            "error": self.error,
+            "message": self.message,
+            "board": self.board,
+            "toolchain": self.toolchain,
+            "created": self.created,
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Record:
+        """Read a record; raises ValueError that names what is wrong with it."""
+        if not isinstance(value, dict):
+            raise ValueError(f"a record is a JSON object, got {type(value).__name__}")
+        if value.get("format") != FORMAT:
+            raise ValueError(f"record format {value.get('format')!r} is not {FORMAT}")
+        fields = {name: item for name, item in value.items() if name != "format"}
+        try:
+            fields["workload"] = workloads.from_json(fields["workload"])
+            fields["target"] = targets.from_json(fields["target"])
+            fields["config"] = Config.from_json(fields["config"])
+            fields["repeats_s"] = tuple(fields.get("repeats_s", ()))
+            fields["error"] = ErrorKind(fields["error"]) if fields.get("error") else None
+            record = cls(**fields)
+        except KeyError as error:
+            raise ValueError(f"record lacks {error}") from None
+        except (TypeError, AttributeError) as error:
+            raise ValueError(f"record: {error}") from None
+        if (record.cost_s is None) == (record.error is None):
+            raise ValueError("a record has either cost_s or error")
+        if record.cost_s is not None and not 0 < record.cost_s < float("inf"):
+            raise ValueError(f"cost_s must be a positive number of seconds, got {record.cost_s!r}")
+        return record
+
+
+def write_log(records: Iterable[Record]) -> Iterator[str]:
+    """Records as JSON lines, each ending in a newline."""
+    for record in records:
+        yield json.dumps(record.to_json(), separators=(",", ":")) + "\n"
+
+
+def read_log(lines: Iterable[str]) -> Iterator[Record]:
+    """Records of a JSON-lines log; raises LogError that names the first damaged line."""
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            yield Record.from_json(json.loads(line))
+        except ValueError as error:
+            raise LogError(f"line {number} of the log is damaged: {error}") from None

@@ -1,0 +1,1 @@
+"""Building candidates and timing them on boards."""

@@ -1,0 +1,1 @@
+"""Boards and who may use them."""

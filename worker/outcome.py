@@ -1,0 +1,49 @@
+"""How a trial can end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class ErrorKind(StrEnum):
+    """The closed list of ways a trial can fail."""
+
+    CONSTRAINTS = "constraints"
+    BUILD_TIMEOUT = "build_timeout"
+    BUILD_ERROR = "build_error"
+    UPLOAD_ERROR = "upload_error"
+    RUN_TIMEOUT = "run_timeout"
+    CRASH = "crash"
+    WRONG_RESULT = "wrong_result"
+    BOARD_LOST = "board_lost"
+    POISON = "poison"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What one trial led to: a cost, or one error kind with its message.
+
+    ``cost_s`` is the median of ``repeats_s`` (seconds a call); ``spread`` is the interquartile range over
+    the median; ``max_error`` the largest difference from the reference relative to its largest value.
+    ``build_s`` and ``measure_s`` are the wall time the trial took of a build worker and of the board.
+    """
+
+    cost_s: float | None = None
+    repeats_s: tuple[float, ...] = ()
+    spread: float | None = None
+    max_error: float | None = None
+    error: ErrorKind | None = None
+    message: str = ""
+    board: str = ""
+    clock: str = "wall"
+    cold: bool = True
+    build_s: float = 0.0
+    measure_s: float = 0.0
+    toolchain: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        """Whether there is a cost."""
+        return self.error is None
