@@ -1,0 +1,81 @@
+"""What every workload must compute, in plain numpy: the yardstick that results are checked against."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from kernels.workload import Conv2d, Epilogue, Gemm, Workload
+
+Array = npt.NDArray[np.float32]
+
+
+def random_inputs(workload: Workload, rng: np.random.Generator) -> list[Array]:
+    """Standard-normal data, unpacked weights, [bias], [residual]: what ``reference`` takes."""
+    shapes: list[tuple[int, ...]] = [workload.data_shape, workload.weight_shape]
+    if workload.epilogue.bias:
+        shapes.append((workload.bias_length,))
+    if workload.epilogue.residual:
+        shapes.append(workload.out_shape)
+    return [rng.standard_normal(shape, dtype=np.float32) for shape in shapes]
+
+
+def reference(workload: Workload, inputs: Sequence[Array]) -> Array:
+    """The result, of ``workload.out_shape``, for inputs as ``random_inputs`` orders them.
+
+    Raises ValueError when an input is missing or has the wrong shape.
+    """
+    expected = [workload.data_shape, workload.weight_shape]
+    expected += [(workload.bias_length,)] * workload.epilogue.bias
+    expected += [workload.out_shape] * workload.epilogue.residual
+    if [array.shape for array in inputs] != expected:
+        raise ValueError(f"{workload} takes inputs of {expected}, got {[a.shape for a in inputs]}")
+    data, weights, *rest = inputs
+    if isinstance(workload, Gemm):
+        product = data @ weights
+        bias_shape: tuple[int, ...] = (workload.n,)
+    else:
+        product = _conv2d(workload, data, weights)
+        bias_shape = (workload.out_c, 1, 1)
+    return _finish(workload.epilogue, product, bias_shape, rest)
+
+
+def _conv2d(conv: Conv2d, data: Array, weights: Array) -> Array:
+    """Sum over the filter's taps of one matrix product each: no patch matrix, so memory stays small."""
+    top, left, bottom, right = conv.pad
+    padded = np.pad(data, ((0, 0), (0, 0), (top, bottom), (left, right)))
+    groups, windows = conv.groups, conv.out_h * conv.out_w
+    depth, filters = conv.in_c // groups, conv.out_c // groups
+    total = np.zeros((conv.n, groups, filters, windows), np.float32)
+    for row in range(conv.kh):
+        for column in range(conv.kw):
+            first_row, first_column = row * conv.dilation[0], column * conv.dilation[1]
+            patch = padded[:, :, first_row :: conv.stride[0], first_column :: conv.stride[1]]
+            patch = np.ascontiguousarray(patch[:, :, : conv.out_h, : conv.out_w])
+            patch = patch.reshape(conv.n, groups, depth, windows)
+            tap = weights[:, :, row, column].reshape(groups, filters, depth)
+            # A product over one channel is an outer product: numpy's matmul has no fast path for it.
+            total += tap * patch if depth == 1 else np.matmul(np.ascontiguousarray(tap), patch)
+    return total.reshape(conv.out_shape)
+
+
+def _finish(epilogue: Epilogue, value: Array, bias_shape: tuple[int, ...], rest: list[Array]) -> Array:
+    extra = list(rest)
+    if epilogue.bias:
+        value = value + extra.pop(0).reshape(bias_shape)
+    if epilogue.residual:
+        value = value + extra.pop(0)
+    if epilogue.clamp is not None:
+        low, high = epilogue.clamp
+        value = np.clip(value, low, high)
+    return np.asarray(value, dtype=np.float32)
+
+
+def max_error(result: Array, expected: Array) -> float:
+    """Largest |result - expected| over the largest |expected|; infinite when a result is not finite."""
+    difference = float(np.max(np.abs(result - expected)))
+    if not np.isfinite(difference):
+        return float("inf")
+    return difference / max(float(np.max(np.abs(expected))), 1e-30)
