@@ -5,7 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, ClassVar
+
+from pydantic import ConfigDict
+
+from kernels.checked import STRICT_FIELDS, read
 
 
 @dataclass(frozen=True)
@@ -16,6 +20,7 @@ class Target:
     cache line from that level, as the slicing analysis (seed 003, equation 6) needs them.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
     name: str
     triple: str
     cpu: str
@@ -56,10 +61,7 @@ def to_json(target: Target) -> dict[str, Any]:
 
 def from_json(value: dict[str, Any]) -> Target:
     """Read a target; raises ValueError that names what is wrong with it."""
-    try:
-        return Target(**{**value, "features": tuple(value.get("features", ()))})
-    except TypeError as error:
-        raise ValueError(f"target: {error}") from None
+    return read(Target, value, "target")
 
 
 CATALOGUE: dict[str, Target] = {

@@ -7,6 +7,10 @@ import json
 from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, Literal
 
+from pydantic import ConfigDict
+
+from kernels.checked import STRICT_FIELDS, read
+
 
 @dataclass(frozen=True)
 class Epilogue:
@@ -15,6 +19,8 @@ class Epilogue:
     ``bias`` is one value a channel (conv) or a column (gemm); ``residual`` has the output's shape.
     ``clamp`` is ``(low, high)`` with ``None`` for an open end: relu is ``(0.0, None)``.
     """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
 
     bias: bool = False
     residual: bool = False
@@ -36,6 +42,7 @@ RELU = (0.0, None)
 class Conv2d:
     """2-D convolution, NCHW, batch ``n``; pads are (top, left, bottom, right)."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
     kind: ClassVar[Literal["conv2d"]] = "conv2d"
     n: int
     in_c: int
@@ -120,6 +127,7 @@ class Conv2d:
 class Gemm:
     """Matrix product of activations (m, k) by constant weights (k, n)."""
 
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
     kind: ClassVar[Literal["gemm"]] = "gemm"
     m: int
     n: int
@@ -178,12 +186,8 @@ def from_json(value: dict[str, Any]) -> Workload:
     if not isinstance(value, dict) or value.get("kind") not in _KINDS:
         kind = value.get("kind") if isinstance(value, dict) else value
         raise ValueError(f"workload kind must be one of {sorted(_KINDS)}, got {kind!r}")
-    fields = {name: _tuples(item) for name, item in value.items() if name != "kind"}
-    try:
-        fields["epilogue"] = Epilogue(**fields.get("epilogue", {}))
-        return _KINDS[value["kind"]](**fields)
-    except TypeError as error:
-        raise ValueError(f"workload {value['kind']}: {error}") from None
+    fields = {name: item for name, item in value.items() if name != "kind"}
+    return read(_KINDS[value["kind"]], fields, value["kind"])
 
 
 def key_of(workload: Workload) -> str:
@@ -192,18 +196,10 @@ def key_of(workload: Workload) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _tuples(item: Any) -> Any:
-    if isinstance(item, list):
-        return tuple(_tuples(part) for part in item)
-    if isinstance(item, dict):
-        return {name: _tuples(part) for name, part in item.items()}
-    return item
-
-
 def _require_positive(workload: Any, *names: str) -> None:
     for name in names:
         value = getattr(workload, name)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        if value < 1:
             raise ValueError(f"{workload.kind} {name} must be a positive integer, got {value!r}")
 
 

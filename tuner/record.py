@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
+
+from pydantic import ConfigDict
 
 from kernels import target as targets
 from kernels import workload as workloads
+from kernels.checked import STRICT_FIELDS, read
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload import Workload
@@ -30,6 +33,7 @@ class Record:
     threads); costs of different clocks are never compared.
     """
 
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
     workload: Workload
     target: Target
     config: Config
@@ -105,13 +109,9 @@ class Record:
             fields["workload"] = workloads.from_json(fields["workload"])
             fields["target"] = targets.from_json(fields["target"])
             fields["config"] = Config.from_json(fields["config"])
-            fields["repeats_s"] = tuple(fields.get("repeats_s", ()))
-            fields["error"] = ErrorKind(fields["error"]) if fields.get("error") else None
-            record = cls(**fields)
         except KeyError as error:
             raise ValueError(f"record lacks {error}") from None
-        except (TypeError, AttributeError) as error:
-            raise ValueError(f"record: {error}") from None
+        record = read(cls, fields, "record")
         if (record.cost_s is None) == (record.error is None):
             raise ValueError("a record has either cost_s or error")
         if record.cost_s is not None and not 0 < record.cost_s < float("inf"):

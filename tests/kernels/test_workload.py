@@ -1,0 +1,64 @@
+"""Workloads: geometry, canonical form, refusal of nonsense."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from kernels.workload import RELU, Conv2d, Epilogue, Gemm, Workload, from_json, to_json
+
+
+def test_output_size_follows_every_attribute() -> None:
+    layer = Conv2d(2, 3, 10, 11, 8, 3, 2, (2, 1), (1, 0, 2, 1), (2, 3))
+    # rows: (10 + 1 + 2 - 2*2 - 1) // 2 + 1; columns: (11 + 0 + 1 - 3*1 - 1) // 1 + 1
+    assert layer.out_shape == (2, 8, 5, 9)
+    assert layer.flops == 2 * 2 * 8 * 5 * 9 * 3 * 3 * 2
+
+
+def test_grouped_convolution_counts_its_own_channels_only() -> None:
+    layer = Conv2d(1, 8, 4, 4, 16, 1, 1, groups=4)
+    assert layer.weight_shape == (16, 2, 1, 1)
+    assert layer.flops == 2 * 16 * 4 * 4 * 2
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        Conv2d(1, 3, 8, 8, 4, 3, 3, pad=(1, 1, 1, 1), epilogue=Epilogue(True, True, (0, 6))),
+        Gemm(1, 1000, 512, epilogue=Epilogue(bias=True, clamp=RELU)),
+    ],
+)
+def test_json_round_trip_keeps_the_name(workload: Workload) -> None:
+    again = from_json(json.loads(json.dumps(to_json(workload))))
+    assert again == workload
+    assert again.key == workload.key
+
+
+def test_names_tell_workloads_apart_but_not_spellings() -> None:
+    layer = Conv2d(1, 3, 8, 8, 4, 3, 3)
+    assert layer.key != Conv2d(1, 3, 8, 8, 4, 3, 3, epilogue=Epilogue(clamp=RELU)).key
+    whole, broken = Epilogue(clamp=(0, 6)), Epilogue(clamp=(0.0, 6.0))
+    assert Gemm(1, 2, 3, epilogue=whole).key == Gemm(1, 2, 3, epilogue=broken).key
+    assert Epilogue(clamp=(None, None)) == Epilogue()
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        ({"kind": "pool"}, "kind must be one of"),
+        ([], "kind must be one of"),
+        ({"kind": "gemm", "m": 1, "n": 0, "k": 3}, "gemm n must be a positive integer, got 0"),
+        ({"kind": "gemm", "m": "x", "n": 2, "k": 1}, "gemm m: Input should be a valid integer.*got 'x'"),
+        ({"kind": "gemm", "m": 1, "n": 2}, "gemm k: Missing"),
+        ({"kind": "gemm", "m": 1, "n": 2, "k": 3, "alpha": 1}, "gemm alpha: Unexpected"),
+        (to_json(Conv2d(1, 4, 8, 8, 4, 3, 3)) | {"groups": 3}, "groups=3 must divide in_c=4"),
+        (to_json(Conv2d(1, 4, 8, 8, 4, 3, 3)) | {"kh": 9}, "output is empty"),
+        (to_json(Conv2d(1, 4, 8, 8, 4, 3, 3)) | {"stride": [0, 1]}, "stride must be at least 1"),
+        (to_json(Gemm(1, 2, 3)) | {"epilogue": {"clamp": [6, 0]}}, "clamp is empty"),
+    ],
+)
+def test_nonsense_is_named(value: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        from_json(value)
