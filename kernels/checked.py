@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any, TypeVar
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 T = TypeVar("T")
+
+_ADAPTERS: dict[type, TypeAdapter[Any]] = {}
 
 STRICT_FIELDS = ConfigDict(extra="forbid")
 """Set as ``__pydantic_config__`` of a dataclass that is read from outside."""
@@ -16,7 +17,9 @@ STRICT_FIELDS = ConfigDict(extra="forbid")
 def read(kind: type[T], value: Any, name: str) -> T:
     """``value`` as a ``kind``; raises ValueError with the first thing that is wrong, after ``name``."""
     try:
-        checked: T = _adapter(kind).validate_python(value)
+        if kind not in _ADAPTERS:
+            _ADAPTERS[kind] = TypeAdapter(kind)
+        checked: T = _ADAPTERS[kind].validate_python(value)
         return checked
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
@@ -26,8 +29,3 @@ def read(kind: type[T], value: Any, name: str) -> T:
         raise ValueError(
             f"{name} {where}: {message}{given}" if where else f"{name}: {message}{given}"
         ) from None
-
-
-@cache
-def _adapter(kind: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)

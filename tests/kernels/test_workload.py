@@ -51,7 +51,7 @@ def test_names_tell_workloads_apart_but_not_spellings() -> None:
         ([], "kind must be one of"),
         ({"kind": "gemm", "m": 1, "n": 0, "k": 3}, "gemm n must be a positive integer, got 0"),
         ({"kind": "gemm", "m": "x", "n": 2, "k": 1}, "gemm m: Input should be a valid integer.*got 'x'"),
-        ({"kind": "gemm", "m": 1, "n": 2}, "gemm k: Missing"),
+        ({"kind": "gemm", "m": 1, "n": 2}, "gemm k: Field required"),
         ({"kind": "gemm", "m": 1, "n": 2, "k": 3, "alpha": 1}, "gemm alpha: Unexpected"),
         (to_json(Conv2d(1, 4, 8, 8, 4, 3, 3)) | {"groups": 3}, "groups=3 must divide in_c=4"),
         (to_json(Conv2d(1, 4, 8, 8, 4, 3, 3)) | {"kh": 9}, "output is empty"),
