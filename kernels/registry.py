@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from kernels.gemm import PackedGemm
 from kernels.kernel import Kernel
 from kernels.space import Config, SearchSpace
 from kernels.target import Target
@@ -13,7 +14,7 @@ from kernels.workload import Workload
 @cache
 def all_kernels() -> dict[str, Kernel]:
     """Every kernel by name."""
-    kernels: tuple[Kernel, ...] = ()
+    kernels: tuple[Kernel, ...] = (PackedGemm(),)
     return {kernel.name: kernel for kernel in kernels}
 
 

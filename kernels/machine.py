@@ -1,0 +1,50 @@
+"""The machine model behind every kernel's ``predict``: what arithmetic and data movement cost in cycles.
+
+Coarse on purpose: it has to order configs and kernels, not to forecast times.
+"""
+
+from __future__ import annotations
+
+from kernels.target import Target
+
+CLOCK_HZ = 3e9
+FMA_PIPES = 2
+LOAD_PORTS = 2
+FMA_LATENCY = 4
+MISSES_IN_FLIGHT = 12
+"""How many line loads a core overlaps, so that a stream costs a line's latency divided by this."""
+CALL_CYCLES = 30
+"""Entering and leaving one micro-kernel: addresses, loop control, refilling the pipelines."""
+
+
+def seconds(cycles: float) -> float:
+    """Cycles of one core as seconds."""
+    return cycles / CLOCK_HZ
+
+
+def step_cycles(broadcasts: int, vectors: int, chains: int = 1) -> float:
+    """One step of an outer-product micro-kernel: ``broadcasts`` x ``vectors`` multiply-adds.
+
+    ``chains`` sets of accumulators take turns; with too few of them the adds wait for each other.
+    """
+    arithmetic = broadcasts * vectors / FMA_PIPES
+    loads = (broadcasts + vectors) / LOAD_PORTS
+    return max(arithmetic, loads, FMA_LATENCY / chains)
+
+
+def stream_cycles(target: Target, size: float, footprint: float) -> float:
+    """Loading ``size`` bytes in order, where ``footprint`` bytes were touched since their last use."""
+    if footprint <= target.l1_bytes:
+        return 0.0
+    if footprint <= target.l2_bytes:
+        line = target.l2_cycles
+    elif footprint <= target.l3_bytes:
+        line = target.l3_cycles
+    else:
+        line = target.dram_cycles
+    return size / target.line_bytes * line / MISSES_IN_FLIGHT
+
+
+def cold_cycles(target: Target, size: float) -> float:
+    """Loading ``size`` bytes in order from memory: what weights cost inside a model."""
+    return stream_cycles(target, size, float("inf"))

@@ -1,0 +1,85 @@
+import random
+
+import numpy as np
+import pytest
+import tvm
+
+from kernels.compile import compile_module
+from kernels.gemm import PackedGemm
+from kernels.reference import max_error, random_inputs, reference
+from kernels.space import Config
+from kernels.target import CATALOGUE
+from kernels.workload import RELU, Conv2d, Epilogue, Gemm
+
+KERNEL = PackedGemm()
+AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
+ALL = Epilogue(bias=True, residual=True, clamp=RELU)
+
+
+def config(**knobs: int) -> Config:
+    return Config.of("gemm", **{"chains": 1, "kc": 9999, "mc": 9999, "nc": 9999, **knobs})
+
+
+def error_of(workload: Gemm, config: Config, threads: int = 1) -> float:
+    inputs = random_inputs(workload, np.random.default_rng())
+    func = KERNEL.build(workload, config, AVX2, threads, "candidate")
+    packed = [inputs[0], KERNEL.pack(workload, config, AVX2, inputs[1]), *inputs[2:]]
+    out = tvm.runtime.tensor(np.full(workload.out_shape, np.nan, np.float32))
+    compile_module(func, AVX2)["candidate"](*map(tvm.runtime.tensor, packed), out)
+    return max_error(out.numpy(), reference(workload, inputs))
+
+
+@pytest.mark.parametrize(
+    ("workload", "knobs"),
+    [
+        (Gemm(1, 1, 1), {"rows": 1, "vectors": 1}),
+        (Gemm(1, 83, 61, epilogue=ALL), {"rows": 1, "vectors": 4, "chains": 2}),
+        (Gemm(1, 10, 84, epilogue=Epilogue(bias=True)), {"rows": 1, "vectors": 2, "chains": 4}),
+        (Gemm(7, 19, 100, epilogue=ALL), {"rows": 4, "vectors": 3, "kc": 33}),
+        (Gemm(13, 5, 29, epilogue=Epilogue(residual=True)), {"rows": 6, "vectors": 2}),
+        (
+            Gemm(50, 97, 40, epilogue=Epilogue(clamp=(-1.0, 1.0))),
+            {"rows": 6, "vectors": 2, "mc": 12, "nc": 32},
+        ),
+        (Gemm(50, 97, 41, epilogue=ALL), {"rows": 4, "vectors": 3, "kc": 16, "mc": 8, "nc": 48}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_computes_the_product_on_shapes_no_block_divides(workload, knobs, threads):
+    assert error_of(workload, config(**knobs), threads) < KERNEL.tolerance
+
+
+@pytest.mark.parametrize("shape", [(1, 1000, 300), (3, 40, 70), (23, 77, 130), (130, 33, 600), (2, 3, 5)])
+@pytest.mark.parametrize("target", [AVX2, AVX512], ids=lambda target: target.name)
+def test_every_space_is_small_and_holds_the_recommendation(shape, target):
+    workload = Gemm(*shape)
+    space = KERNEL.space(workload, target)
+    assert space.why_not(KERNEL.recommend(workload, target)) is None
+    assert 1 <= len(list(space)) <= 64
+
+
+def test_random_points_of_the_space_are_correct():
+    rng = random.Random(7)
+    for workload in (Gemm(2, 70, 33, epilogue=ALL), Gemm(101, 59, 530, epilogue=ALL)):
+        space = KERNEL.space(workload, AVX2)
+        for point in rng.sample(list(space), 3):
+            assert error_of(workload, point) < KERNEL.tolerance, point
+
+
+@pytest.mark.parametrize(("target", "register"), [(AVX2, "%ymm"), (AVX512, "%zmm")])
+def test_the_recommended_block_fills_the_registers_and_spills_none(target, register):
+    workload = Gemm(504, 480, 256)
+    func = KERNEL.build(workload, KERNEL.recommend(workload, target), target, 1, "candidate")
+    lines = compile_module(func, target).inspect_source("asm").splitlines()
+    assert sum("vfmadd" in line and register in line for line in lines) >= target.vector_registers // 2
+    # A spilled accumulator would be stored and loaded in the loop; the entry code may store one vector.
+    assert sum(register in line and "(%rsp)" in line for line in lines) <= 1
+
+
+def test_refuses_what_is_no_matrix_product():
+    conv = Conv2d(1, 8, 8, 8, 8, 1, 1)
+    assert KERNEL.why_not(Gemm(1, 2, 3), AVX2) is None
+    assert "matrix products" in str(KERNEL.why_not(conv, AVX2))
+    with pytest.raises(ValueError, match="matrix products"):
+        KERNEL.predict(conv, config(rows=1, vectors=1), AVX2)
