@@ -1,0 +1,35 @@
+# Needs make and Python 3.11 or newer, nothing else. `make` alone lists what there is.
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+CORES ?= $(shell getconf _NPROCESSORS_ONLN)
+
+.PHONY: help setup demo test check lock
+help:
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 8
+
+setup: $(VENV)/installed ## make the virtual environment .venv from requirements.lock
+
+# The stamp is newer than both files exactly as long as the environment is up to date.
+$(VENV)/installed: requirements.lock pyproject.toml
+	@scripts/setup $(VENV)
+	@touch $@
+
+demo: setup ## tune a real model on this machine in about three minutes (MODEL=path.onnx for your own)
+	@$(PYTHON) -m tilefleet.demo $(if $(MODEL),--model "$(MODEL)")
+
+test: setup ## all checks and all tests, in parallel on all cores (CORES=n for fewer)
+	@scripts/system-packages
+	@$(MAKE) --no-print-directory check
+	$(PYTHON) -m pytest -n $(CORES)
+
+check: setup ## formatting, lint and types
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m mypy
+
+# Keeps the versions that are there; raise one with: make lock LOCK="--upgrade-package name". No index
+# address gets in, so that the lock installs from any index that has the same files.
+lock: setup ## write requirements.lock anew from pyproject.toml
+	$(PYTHON) -m piptools compile --quiet --extra dev --generate-hashes --strip-extras --allow-unsafe \
+	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-config \
+	  --annotation-style=line $(LOCK) --output-file requirements.lock pyproject.toml
