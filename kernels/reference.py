@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -13,13 +14,20 @@ Array = npt.NDArray[np.float32]
 
 
 def random_inputs(workload: Workload, rng: np.random.Generator) -> list[Array]:
-    """Standard-normal data, unpacked weights, [bias], [residual]: what ``reference`` takes."""
+    """Data, unpacked weights, [bias], [residual], as ``reference`` takes them.
+
+    All are normal; the weights are scaled so that sums have unit variance whatever their length, and clamps
+    keep part of the result.
+    """
     shapes: list[tuple[int, ...]] = [workload.data_shape, workload.weight_shape]
     if workload.epilogue.bias:
         shapes.append((workload.bias_length,))
     if workload.epilogue.residual:
         shapes.append(workload.out_shape)
-    return [rng.standard_normal(shape, dtype=np.float32) for shape in shapes]
+    inputs = [rng.standard_normal(shape, dtype=np.float32) for shape in shapes]
+    terms = workload.k if isinstance(workload, Gemm) else math.prod(workload.weight_shape[1:])
+    inputs[1] *= np.float32(terms**-0.5)
+    return inputs
 
 
 def reference(workload: Workload, inputs: Sequence[Array]) -> Array:

@@ -6,6 +6,7 @@ from functools import cache
 
 from kernels.gemm import PackedGemm
 from kernels.kernel import Kernel
+from kernels.sconv import SConv
 from kernels.space import Config, SearchSpace
 from kernels.target import Target
 from kernels.workload import Workload
@@ -14,7 +15,7 @@ from kernels.workload import Workload
 @cache
 def all_kernels() -> dict[str, Kernel]:
     """Every kernel by name."""
-    kernels: tuple[Kernel, ...] = (PackedGemm(),)
+    kernels: tuple[Kernel, ...] = (SConv(), PackedGemm())
     return {kernel.name: kernel for kernel in kernels}
 
 

@@ -1,0 +1,149 @@
+"""A copy of the input in which every window is reached by unit strides and without bounds checks.
+
+The copy is padded, and its columns are split by phase: column ``q * stride + p`` of a row goes to position
+``q`` of phase ``p``, so windows that are neighbours in a row are neighbours in memory whatever the stride.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.script.ir_builder import tirx as T
+
+from kernels import tir
+from kernels.workload import Conv2d
+
+
+@dataclass(frozen=True)
+class InputLayout:
+    """Where a window's elements are. All sizes and offsets are in elements.
+
+    ``slack`` is how far past the last element a kernel may read; above zero it forces the copy.
+    """
+
+    conv: Conv2d
+    slack: int = 0
+
+    @property
+    def copied(self) -> bool:
+        """Whether the windows need the copy; without it the layout describes the input as it is."""
+        conv = self.conv
+        last_row = (conv.out_h - 1) * conv.stride[0] + (conv.kh - 1) * conv.dilation[0]
+        last_column = (conv.out_w - 1) * conv.stride[1] + (conv.kw - 1) * conv.dilation[1]
+        inside = max(conv.pad[:2]) == 0 and last_row < conv.in_h and last_column < conv.in_w
+        return self.slack > 0 or not inside or (conv.stride[1] > 1 and conv.out_w > 1)
+
+    @property
+    def phases(self) -> tuple[int, ...]:
+        """The column phases that some tap uses."""
+        step = self.conv.stride[1]
+        return tuple(sorted({s * self.conv.dilation[1] % step for s in range(self.conv.kw)}))
+
+    @property
+    def rows(self) -> int:
+        """Rows of one phase's plane."""
+        return self._rows if self.copied else self.conv.in_h
+
+    @property
+    def columns(self) -> int:
+        """Columns of one phase's plane."""
+        return self._columns if self.copied else self.conv.in_w
+
+    @property
+    def row_step(self) -> int:
+        """Rows between the windows of neighbouring output rows."""
+        return 1 if self._skips_rows and self.copied else self.conv.stride[0]
+
+    @property
+    def row_pitch(self) -> int:
+        """Elements between the windows of neighbouring output rows."""
+        return self.row_step * self.columns
+
+    @property
+    def channel_pitch(self) -> int:
+        """Elements between neighbouring channels."""
+        return (len(self.phases) if self.copied else 1) * self.rows * self.columns
+
+    @property
+    def tap_pitch(self) -> int:
+        """Elements between a filter's neighbouring rows."""
+        return self.conv.dilation[0] * self.columns
+
+    @property
+    def flat(self) -> bool:
+        """Whether window ``w`` starts at element ``w``, across rows as well."""
+        return self.row_pitch == self.conv.out_w or self.conv.out_h == 1
+
+    @property
+    def elements(self) -> int:
+        """Size of the copy of one image."""
+        return self.conv.in_c * self.channel_pitch + self.slack
+
+    def tap(self, column: int) -> int:
+        """Offset from a window's start to the tap at ``column`` of the filter's first row."""
+        at = column * self.conv.dilation[1]
+        if not self.copied:
+            return at
+        step = self.conv.stride[1]
+        return self.phases.index(at % step) * self.rows * self.columns + at // step
+
+    def window(self, w: Any) -> Any:
+        """Offset of window ``w`` (counted along rows of the output) from its channel's start."""
+        if self.flat:
+            return w
+        width = self.conv.out_w
+        return w // width * self.row_pitch + w % width
+
+    @property
+    def _skips_rows(self) -> bool:
+        # A filter of one row uses every stride-th row only.
+        return self.conv.kh == 1
+
+    @property
+    def _rows(self) -> int:
+        conv = self.conv
+        if self._skips_rows:
+            return conv.out_h
+        return (conv.out_h - 1) * conv.stride[0] + (conv.kh - 1) * conv.dilation[0] + 1
+
+    @property
+    def _columns(self) -> int:
+        conv = self.conv
+        return conv.out_w + (conv.kw - 1) * conv.dilation[1] // conv.stride[1]
+
+
+def emit_copy(layout: InputLayout, data: Any, copy: Any, image: Any, threads: int = 1) -> None:
+    """Fill ``copy`` (of ``layout.elements``) from image number ``image`` of ``data``, all but the slack."""
+    conv = layout.conv
+    plane = conv.in_h * conv.in_w
+    row_step = conv.stride[0] if layout._skips_rows else 1
+    first_row, last_row = _inside(conv.pad[0], row_step, layout.rows, conv.in_h)
+    with tir.loop(conv.in_c, threads) as c:
+        source_channel = (image * conv.in_c + c) * plane
+        for number, phase in enumerate(layout.phases):
+            target = c * layout.channel_pitch + number * layout.rows * layout.columns
+            first, last = _inside(conv.pad[1] - phase, conv.stride[1], layout.columns, conv.in_w)
+            _zero(copy, target, first_row * layout.columns)
+            with tir.loop(last_row - first_row) as h:
+                row = target + (h + first_row) * layout.columns
+                source = source_channel + ((h + first_row) * row_step - conv.pad[0]) * conv.in_w
+                _zero(copy, row, first)
+                with tir.loop(last - first) as q:
+                    column = (q + first) * conv.stride[1] + phase - conv.pad[1]
+                    tir.store(copy, data[source + column], row + first + q)
+                _zero(copy, row + last, layout.columns - last)
+            _zero(copy, target + last_row * layout.columns, (layout.rows - last_row) * layout.columns)
+
+
+def _zero(buffer: Any, start: Any, count: int) -> None:
+    if count:
+        with T.serial(0, count) as i:
+            tir.store(buffer, tir.number(0.0), start + i)
+
+
+def _inside(before: int, step: int, count: int, extent: int) -> tuple[int, int]:
+    """The range of i in 0..count for which 0 <= i * step - before < extent."""
+    first = min(count, max(0, -(-before // step)))
+    last = max(first, min(count, (extent - 1 + before) // step + 1))
+    return first, last

@@ -1,0 +1,354 @@
+"""SConv's generated code: the macro-kernel's loop nest, packing on demand, and the micro-kernel.
+
+Sections 4.2 (figure 5), 5 and 6.1 of seed 003. Edge tiles: the last filter tile has fewer filters; the last
+window tile has fewer vectors and is moved back so that it ends with the last window, which computes some
+windows twice instead of reading or writing past the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import tirx as T
+
+from kernels import csa, tir
+from kernels.padding import emit_copy
+from kernels.sconv_plan import LONGEST_UNROLL, Plan, ceil_div
+
+
+class Nest:
+    """Emits the body of one SConv function."""
+
+    def __init__(self, plan: Plan, args: tir.Arguments, threads: int) -> None:
+        self.plan, self.args, self.threads = plan, args, threads
+        self.layout = plan.layout
+        self.full_filters, self.odd_filters = divmod(plan.conv.out_c, plan.filters)
+        # Threads share out the window tiles when those go round evenly enough, else the filter tiles.
+        self.by_windows = plan.full_tiles >= 4 * threads or plan.full_tiles >= self.full_filters
+        self.image: Any = 0
+
+    def emit(self) -> None:
+        """Emit everything: the copy of the input, then all tiles, image by image."""
+        plan, conv = self.plan, self.plan.conv
+        if self.layout.copied:
+            self.source = tir.scratch(self.layout.elements)
+        else:
+            self.source = self.args.data
+        if plan.packed:
+            self.pack_chunk = plan.slots(self._filter_share) * plan.depth * plan.width + plan.pack_slack
+            self.packed = tir.scratch(self.threads * self.pack_chunk)
+        if plan.tail and (plan.channel_sets > 1 or plan.tail_overhangs):
+            self.partial = tir.scratch(conv.out_c * plan.tail_vectors * plan.lanes)
+        if conv.n == 1:
+            self._image()
+        else:
+            with tir.loop(conv.n) as self.image:
+                self._image()
+
+    def _image(self) -> None:
+        if self.layout.copied:
+            emit_copy(self.layout, self.args.data, self.source, self.image, self.threads)
+        if self.threads == 1:
+            self._chunk(0)
+        else:
+            with tir.loop(self.threads, self.threads) as chunk:
+                self._chunk(chunk)
+        if self.plan.tail and self.plan.tail_overhangs:
+            self._finish_overhang()
+
+    @property
+    def _filter_share(self) -> int:
+        """The most full filter tiles that one thread computes."""
+        return self.full_filters if self.by_windows else ceil_div(self.full_filters, self.threads)
+
+    def _chunk(self, chunk: Any) -> None:
+        """One thread's share of the image."""
+        plan = self.plan
+        self.chunk = chunk
+        tiles, filters = (0, plan.full_tiles), (0, self.full_filters)
+        self.is_last = None if self.threads == 1 else chunk == self.threads - 1
+        if self.threads > 1 and self.by_windows:
+            tiles = self._share(plan.full_tiles)
+        elif self.threads > 1:
+            filters = self._share(self.full_filters)
+
+        def channel_set(number: Any) -> None:
+            if plan.full_tiles:
+                order = (
+                    self._input_stationary if plan.order == csa.INPUT_STATIONARY else self._weight_stationary
+                )
+                order(number, tiles, filters)
+            if plan.tail:
+                self._guarded(self.is_last if self.by_windows else None, lambda: self._tail(number, filters))
+
+        if plan.channel_sets == 1:
+            channel_set(0)
+        else:
+            with tir.loop(plan.channel_sets) as number:
+                channel_set(number)
+
+    def _share(self, count: int) -> tuple[Any, Any]:
+        first = T.Bind(tir.index(count) * self.chunk // self.threads)
+        return first, T.Bind(tir.index(count) * (self.chunk + 1) // self.threads - first)
+
+    def _guarded(self, condition: Any, body: Callable[[], None]) -> None:
+        if condition is None:
+            body()
+        else:
+            with tir.when(condition):
+                body()
+
+    def _input_stationary(self, channel_set: Any, tiles: tuple[Any, Any], filters: tuple[Any, Any]) -> None:
+        """Sets of k3 IN tiles, sets of k2 FS tiles, IN tiles (packed for the first FS set), FS tiles."""
+        plan = self.plan
+        k2, k3 = plan.k2, plan.k3
+        tile_sets, filter_sets = _sets(tiles[1], k3), max(1, ceil_div(self._filter_share, k2))
+
+        def input_tile(tile_set: Any, filter_set: Any, t: Any) -> None:
+            start = T.Bind((tiles[0] + tile_set * k3 + t) * plan.width)
+            slot = t if filter_sets > 1 else 0
+            if plan.packed:
+                first = filter_set == 0 if filter_sets > 1 else None
+                self._guarded(first, lambda: self._pack(channel_set, slot, start, plan.vectors))
+
+            def filter_tile(tile: Any, size: int) -> None:
+                self._micro(channel_set, slot, start, plan.vectors, tile, size)
+
+            with tir.loop(tir.least(k2, filters[1] - filter_set * k2)) as k:
+                filter_tile(filters[0] + filter_set * k2 + k, plan.filters)
+            self._odd(filter_set == filter_sets - 1, filter_tile)
+
+        with (
+            tir.loop(tile_sets) as tile_set,
+            tir.loop(filter_sets) as filter_set,
+            tir.loop(tir.least(k3, tiles[1] - tile_set * k3)) as t,
+        ):
+            input_tile(tile_set, filter_set, t)
+
+    def _weight_stationary(self, channel_set: Any, tiles: tuple[Any, Any], filters: tuple[Any, Any]) -> None:
+        """Sets of k3 FS tiles, sets of k2 IN tiles (packed together), FS tiles, IN tiles."""
+        plan = self.plan
+        k2, k3 = plan.k2, plan.k3
+        tile_sets, filter_sets = _sets(tiles[1], k2), max(1, ceil_div(self._filter_share, k3))
+        with tir.loop(filter_sets) as filter_set, tir.loop(tile_sets) as tile_set:
+            count = T.Bind(tir.index(tir.least(k2, tiles[1] - tile_set * k2)))
+
+            def start_of(slot: Any) -> Any:
+                return T.Bind((tiles[0] + tile_set * k2 + slot) * plan.width)
+
+            def filter_tile(tile: Any, size: int) -> None:
+                with tir.loop(count) as slot:
+                    self._micro(channel_set, slot, start_of(slot), plan.vectors, tile, size)
+
+            if plan.packed:
+                with tir.loop(count) as slot:
+                    self._pack(channel_set, slot, start_of(slot), plan.vectors)
+            with tir.loop(tir.least(k3, filters[1] - filter_set * k3)) as k:
+                filter_tile(filters[0] + filter_set * k3 + k, plan.filters)
+            self._odd(filter_set == filter_sets - 1, filter_tile)
+
+    def _tail(self, channel_set: Any, filters: tuple[Any, Any]) -> None:
+        """The last, narrower window tile with all of a thread's filters."""
+        plan = self.plan
+        if plan.packed:
+            self._pack(channel_set, 0, plan.tail_start, plan.tail_vectors)
+
+        def filter_tile(tile: Any, size: int) -> None:
+            self._micro(channel_set, 0, plan.tail_start, plan.tail_vectors, tile, size, tail=True)
+
+        with tir.loop(filters[1]) as k:
+            filter_tile(filters[0] + k, plan.filters)
+        self._odd(tirx.const(True), filter_tile)
+
+    def _odd(self, in_last_set: Any, filter_tile: Callable[[Any, int], None]) -> None:
+        """The last, smaller filter tile: once, after the last set, by the last thread."""
+        if not self.odd_filters:
+            return
+        if self.is_last is not None and not self.by_windows:
+            in_last_set = tirx.all(in_last_set, self.is_last)
+        self._guarded(in_last_set, lambda: filter_tile(self.full_filters, self.odd_filters))
+
+    # ---- Packing (section 6.1)
+
+    def _pack(self, channel_set: Any, slot: Any, start: Any, vectors: int) -> None:
+        """Expand the windows from ``start`` into slot ``slot``: channel, tap, window."""
+        plan, conv = self.plan, self.plan.conv
+        width = vectors * plan.lanes
+        moves = self._moves(start, vectors)
+        base = T.Bind(self._slot(slot))
+        image = 0 if self.layout.copied else self.image * conv.in_c
+        first = T.Bind(tir.index(image + channel_set * plan.channels))
+        with tir.loop(plan.set_channels(channel_set)) as c, tir.loop(conv.kh) as r:
+            source = (first + c) * self.layout.channel_pitch + r * self.layout.tap_pitch
+            target = base + (c * plan.taps + r * conv.kw) * width
+            for s in range(conv.kw):
+                for at, window in moves:
+                    value = self.source[tir.vector(source + self.layout.tap(s) + window, plan.lanes)]
+                    tir.store(self.packed, value, tir.vector(target + s * width + at, plan.lanes))
+
+    def _moves(self, start: Any, vectors: int) -> list[tuple[Any, Any]]:
+        """(position in the packed row, offset in the source plane) of the vectors to copy for every tap.
+
+        When a tile's vectors cross rows of the output, each row's part is copied in whole vectors, in order:
+        what a part writes past its end is overwritten by the next part, or by the next tap.
+        """
+        plan, width = self.plan, self.plan.conv.out_w
+        if plan.straight:
+            return [(q * plan.lanes, at) for q, at in enumerate(self._offsets(start, vectors))]
+        size = vectors * plan.lanes
+        row, column = T.Bind(tir.index(start) // width), T.Bind(tir.index(start) % width)
+        parts = 1 + ceil_div(size - 1, width)
+        moves = []
+        for part in range(parts):
+            at = 0 if part == 0 else T.Bind(tirx.Min(part * width - column, size))
+            source_row = tirx.Min(row + part, plan.conv.out_h - 1)
+            source = T.Bind(source_row * self.layout.row_pitch + (column if part == 0 else 0))
+            for q in range(ceil_div(min(width, size), plan.lanes)):
+                moves.append((at + q * plan.lanes, source + q * plan.lanes))
+        return moves
+
+    def _offsets(self, start: Any, vectors: int) -> list[Any]:
+        """Offset in the source plane of each vector of windows; each is contiguous there."""
+        starts = [start + q * self.plan.lanes for q in range(vectors)]
+        return [T.Bind(tir.index(self.layout.window(at))) for at in starts]
+
+    def _slot(self, slot: Any) -> Any:
+        return tir.index(self.chunk * self.pack_chunk + slot * (self.plan.depth * self.plan.width))
+
+    # ---- Micro-kernel (section 5)
+
+    def _micro(
+        self,
+        channel_set: Any,
+        slot: Any,
+        start: Any,
+        vectors: int,
+        tile: Any,
+        filters: int,
+        tail: bool = False,
+    ) -> None:
+        """Outer products of ``filters`` filters and ``vectors`` vectors of windows over one channel set."""
+        plan, args, lanes = self.plan, self.args, self.plan.lanes
+        sets = plan.channel_sets
+        block = [(i, j) for i in range(filters) for j in range(vectors)]
+        sums = tir.registers(filters * vectors * lanes)
+
+        def register(i: int, j: int) -> Any:
+            return tir.vector((i * vectors + j) * lanes, lanes)
+
+        first_filter = tile * plan.filters
+        windows = plan.windows
+        out = (self.image * plan.conv.out_c + first_filter) * windows + start
+
+        def home(i: int, j: int) -> tuple[Any, Any]:
+            """Where sums wait for the next channel set."""
+            if tail:
+                at = (first_filter + i) * (vectors * lanes) + j * lanes
+                return self.partial, at
+            return args.out, out + i * windows + j * lanes
+
+        def start_sums() -> None:
+            for i, j in block:
+                value = tir.number(0.0) if args.bias is None else args.bias[first_filter + i]
+                tir.store(sums, tir.splat(value, lanes), register(i, j))
+
+        def load_sums() -> None:
+            for i, j in block:
+                buffer, at = home(i, j)
+                tir.store(sums, buffer[tir.vector(at, lanes)], register(i, j))
+
+        def keep_sums() -> None:
+            for i, j in block:
+                buffer, at = home(i, j)
+                tir.store(buffer, sums[register(i, j)], tir.vector(at, lanes))
+
+        def finish() -> None:
+            for i, j in block:
+                args.store_out(sums[register(i, j)], out + i * windows + j * lanes, lanes)
+
+        def step(weights: Any, values: list[Any]) -> None:
+            for i in range(filters):
+                weight = tir.splat(args.weights[weights + i], lanes)
+                for j in range(vectors):
+                    at = register(i, j)
+                    tir.store(sums, sums[at] + weight * values[j], at)
+
+        _choose(channel_set == 0, sets > 1, start_sums, load_sums)
+        channels = plan.set_channels(channel_set)
+        weights = T.Bind(
+            tir.index(
+                channel_set * (plan.filter_tiles * plan.filters * plan.depth)
+                + tile * (channels * plan.taps * plan.filters)
+            )
+        )
+        if plan.packed:
+            base = T.Bind(self._slot(slot))
+            with tir.loop(channels * plan.taps) as t:
+                row = base + t * (vectors * lanes)
+                step(
+                    weights + t * plan.filters,
+                    [self.packed[tir.vector(row + j * lanes, lanes)] for j in range(vectors)],
+                )
+        else:
+            self._in_place(channel_set, channels, weights, self._offsets(start, vectors), step)
+        _choose(
+            channel_set == sets - 1,
+            sets > 1,
+            keep_sums if tail and plan.tail_overhangs else finish,
+            keep_sums,
+        )
+
+    def _in_place(
+        self,
+        channel_set: Any,
+        channels: Any,
+        weights: Any,
+        offsets: list[Any],
+        step: Callable[[Any, list[Any]], None],
+    ) -> None:
+        """The steps over windows that are read where they are."""
+        plan, conv, layout = self.plan, self.plan.conv, self.layout
+
+        def taps(c: Any, r: Any) -> None:
+            plane = (channel_set * plan.channels + c) * layout.channel_pitch + r * layout.tap_pitch
+            for s in range(conv.kw):
+                step(
+                    weights + (c * plan.taps + r * conv.kw + s) * plan.filters,
+                    [self.source[tir.vector(plane + layout.tap(s) + at, plan.lanes)] for at in offsets],
+                )
+
+        if not layout.copied:
+            image = self.image * (conv.in_c * layout.channel_pitch)
+            offsets = [image + at for at in offsets]
+        with tir.loop(channels) as c:
+            if plan.taps <= LONGEST_UNROLL:
+                for r in range(conv.kh):
+                    taps(c, r)
+            else:
+                with tir.loop(conv.kh) as r:
+                    taps(c, r)
+
+    def _finish_overhang(self) -> None:
+        """Copy the tail's sums, of which only the first windows are real, to the output."""
+        plan, conv = self.plan, self.plan.conv
+        with tir.loop(conv.out_c) as k, tir.loop(plan.tail) as w:
+            value = self.partial[k * (plan.tail_vectors * plan.lanes) + w]
+            self.args.store_out(value, (self.image * conv.out_c + k) * plan.windows + w, 1)
+
+
+def _choose(condition: Any, needed: bool, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
+    if not needed:
+        then()
+        return
+    with T.If(condition):
+        with T.Then():
+            then()
+        with T.Else():
+            otherwise()
+
+
+def _sets(count: Any, size: int) -> Any:
+    """How many sets of ``size`` hold ``count`` tiles."""
+    return ceil_div(count, size) if isinstance(count, int) else (count + (size - 1)) // size

@@ -1,0 +1,147 @@
+"""The sizes that one SConv config implies for one convolution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from kernels import tir
+from kernels.csa import WEIGHT_STATIONARY
+from kernels.padding import InputLayout
+from kernels.space import Config
+from kernels.target import Target
+from kernels.workload import Conv2d
+
+LONGEST_UNROLL = 9
+"""Taps of a filter that are unrolled whole; of larger filters only the rows are."""
+
+
+def ceil_div(value: int, divisor: int) -> int:
+    """``value / divisor`` rounded up."""
+    return -(-value // divisor)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One config's sizes: ``width`` windows make an IN tile, the last ``tail`` windows a narrower one."""
+
+    conv: Conv2d
+    lanes: int
+    filters: int
+    vectors: int
+    order: str
+    channels: int
+    k2: int
+    k3: int
+    packed: bool
+
+    @classmethod
+    def of(cls, conv: Conv2d, config: Config, target: Target) -> Plan:
+        """Read a config of ``SConv``."""
+        filters, vectors = (int(part) for part in str(config["block"]).split("x"))
+        return cls(
+            conv,
+            target.lanes(),
+            filters,
+            vectors,
+            str(config["order"]),
+            config.int("channels"),
+            config.int("k2"),
+            config.int("k3"),
+            bool(config.int("pack")),
+        )
+
+    def why_not(self) -> str | None:
+        """Why this cannot be generated, or None when it can."""
+        if not self.packed and not self.straight:
+            return "windows that are read in place must not cross rows within a vector"
+        return None
+
+    @property
+    def taps(self) -> int:
+        """Filter elements a channel."""
+        return self.conv.kh * self.conv.kw
+
+    @property
+    def windows(self) -> int:
+        """Windows of one image: output elements a channel."""
+        return self.conv.out_h * self.conv.out_w
+
+    @property
+    def width(self) -> int:
+        """Windows of a full IN tile."""
+        return self.vectors * self.lanes
+
+    @property
+    def full_tiles(self) -> int:
+        """IN tiles of full width."""
+        return self.windows // self.width
+
+    @property
+    def tail(self) -> int:
+        """Windows that are left for a narrower tile."""
+        return self.windows % self.width
+
+    @property
+    def tail_vectors(self) -> int:
+        """Vectors that hold the tail's windows."""
+        return ceil_div(self.tail, self.lanes)
+
+    @property
+    def tail_start(self) -> int:
+        """The tail's first window: moved back so that its last vector ends with the last window."""
+        return max(0, self.windows - self.tail_vectors * self.lanes)
+
+    @property
+    def tail_overhangs(self) -> bool:
+        """Whether there are too few windows to move the tail back."""
+        return self.windows < self.tail_vectors * self.lanes
+
+    @property
+    def filter_tiles(self) -> int:
+        """FS tiles, with the smaller last one."""
+        return ceil_div(self.conv.out_c, self.filters)
+
+    @property
+    def channel_sets(self) -> int:
+        """Sets of ``channels`` channels, with the smaller last one."""
+        return ceil_div(self.conv.in_c, self.channels)
+
+    @property
+    def depth(self) -> int:
+        """Products an output element gets from one full channel set."""
+        return self.channels * self.taps
+
+    def set_channels(self, channel_set: Any) -> Any:
+        """Channels of one set: the last may have fewer."""
+        if self.conv.in_c % self.channels == 0:
+            return self.channels
+        return tir.least(self.channels, self.conv.in_c - channel_set * self.channels)
+
+    def slots(self, filter_share: int) -> int:
+        """How many packed IN tiles are kept, when a thread has ``filter_share`` full filter tiles."""
+        tiles = max(1, self.full_tiles)
+        if self.order == WEIGHT_STATIONARY:
+            return min(self.k2, tiles)
+        return min(self.k3, tiles) if filter_share > self.k2 else 1
+
+    @property
+    def pack_slack(self) -> int:
+        """Elements past the last packed tile that packing may write."""
+        return 2 * self.width + 2 * self.lanes
+
+    @property
+    def packed_length(self) -> int:
+        """Elements of the packed weights; the last filter tile is filled up with zeros."""
+        return self.filter_tiles * self.filters * self.conv.in_c * self.taps
+
+    @property
+    def straight(self) -> bool:
+        """Whether every vector of windows is contiguous in the input's layout."""
+        return InputLayout(self.conv).flat or self.conv.out_w % self.lanes == 0
+
+    @property
+    def layout(self) -> InputLayout:
+        """The input as this config reads it."""
+        exact = self.straight and not self.tail_overhangs
+        return InputLayout(self.conv, 0 if exact else self.width + 2 * self.lanes)
