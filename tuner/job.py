@@ -1,0 +1,88 @@
+"""What a job is to the runner: its tasks, its budget, and what a trial of it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kernels.target import Target
+from kernels.workload import Workload
+from tuner.record import Record
+
+
+class JobState(StrEnum):
+    """What a job is doing."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    CANCELLING = "cancelling"
+    CANCELLED = "cancelled"
+    DONE = "done"
+    FAILED = "failed"
+    INTERRUPTED = "interrupted"
+
+
+class TaskState(StrEnum):
+    """What a task is doing: ``plateau`` and ``exhausted`` say why it gets no more trials."""
+
+    WAITING = "waiting"
+    ACTIVE = "active"
+    PLATEAU = "plateau"
+    EXHAUSTED = "exhausted"
+    DONE = "done"
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much a job may use: trials of all tasks together, seconds, or both; whichever ends first."""
+
+    trials: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.trials is None and self.seconds is None:
+            raise ValueError("a budget needs trials or seconds")
+        if self.trials is not None and self.trials < 1:
+            raise ValueError(f"budget trials must be at least 1, got {self.trials}")
+        if self.seconds is not None and not self.seconds > 0:
+            raise ValueError(f"budget seconds must be above 0, got {self.seconds}")
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """One distinct workload of a job; ``weight`` is how often it occurs in the model."""
+
+    id: int
+    workload: Workload
+    weight: int = 1
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """All the runner needs to know of a job.
+
+    ``elapsed_s`` is the running time that earlier, interrupted runs of the job have used of its budget.
+    """
+
+    id: int
+    tasks: tuple[TaskSpec, ...]
+    target: Target
+    budget: Budget
+    threads: int = 1
+    clock: str = "wall"
+    strategy: str = "model"
+    seed: int = 0
+    elapsed_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial of a task: its sequence number in the task (0 is the analysis's config) and its record.
+
+    ``reused`` says that the record was known before and nothing was measured.
+    """
+
+    task_id: int
+    number: int
+    record: Record
+    reused: bool = False

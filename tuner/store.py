@@ -1,0 +1,44 @@
+"""What the runner needs of a database; the server supplies it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from kernels.target import Target
+from kernels.workload import Workload
+from tuner.job import JobState, TaskState, Trial
+from tuner.record import Record
+
+Identity = tuple[str, str, str, str, int, int]
+"""``Record.identity``."""
+
+
+class Store(Protocol):
+    """The truth about jobs. All methods are synchronous; the runner calls them in a thread.
+
+    An implementation derives what it shows of a task (counts, best cost, recommended cost: that of trial 0)
+    from what is saved.
+    """
+
+    def known(self, workload: Workload, target: Target, clock: str, threads: int) -> list[Record]:
+        """All records of this (workload, target, clock, threads), failed ones as well, of any job."""
+
+    def trials(self, job_id: int) -> list[Trial]:
+        """The job's trials so far, in the order in which they were saved."""
+
+    def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> None:
+        """Keep new trials in one transaction, and the job's running time so far.
+
+        A record that is there already (same identity) is not stored again, but the trial refers to it; a
+        trial that is there already (same task and record) is ignored.
+        """
+
+    def verified(self, identity: Identity, seconds: float) -> None:
+        """Set ``verified_s`` of the record with this identity."""
+
+    def task_state(self, task_id: int, state: TaskState) -> None:
+        """Keep what a task is doing."""
+
+    def job_state(self, job_id: int, state: JobState, message: str) -> None:
+        """Keep what a job is doing, and why when it did not end well (else an empty message)."""
