@@ -1,0 +1,111 @@
+#include "exports.h"
+
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "error.h"
+#include "threads.h"
+#include "values.h"
+#include "workspace.h"
+
+/* The names below are TVM's (tvm_ffi/c_api.h, tvm/runtime/c_backend_api.h). */
+
+static void TVMFFIErrorSetRaisedFromCStr(const char *kind, const char *message) {
+  error_set("%s: %s", kind, message);
+}
+
+static void TVMFFIErrorSetRaisedFromCStrParts(const char *kind, const char **parts, int32_t count) {
+  char message[1024] = "";
+  size_t at = 0;
+  for (int32_t i = 0; i < count && at < sizeof message - 1; i++)
+    if (parts[i]) at += (size_t)snprintf(message + at, sizeof message - at, "%s", parts[i]);
+  error_set("%s: %s", kind, message);
+}
+
+static int TVMFFIFunctionCall(void *function, const Value *args, int32_t num_args, Value *result) {
+  (void)function, (void)args, (void)num_args, (void)result;
+  return error_set("candidate: calls of other TVM functions are not supported on a board");
+}
+
+static int TVMFFIEnvModLookupFromImports(void *module, const char *name, void **function) {
+  (void)module, (void)function;
+  return error_set("candidate: looks up the TVM function %s, which a board does not have", name);
+}
+
+static void *TVMBackendAllocWorkspace(int device, int id, uint64_t bytes, int type_code, int type_bits) {
+  (void)device, (void)id, (void)type_code, (void)type_bits;
+  return workspace_take(bytes);
+}
+
+static int TVMBackendFreeWorkspace(int device, int id, void *block) {
+  (void)device, (void)id;
+  workspace_give(block);
+  return 0;
+}
+
+#define SYMBOL(name) {#name, (void *)(uintptr_t)name}
+#define SYMBOLS(name) SYMBOL(name), SYMBOL(name##f)
+
+static const struct {
+  const char *name;
+  void *address;
+} table[] = {
+    SYMBOL(TVMFFIErrorSetRaisedFromCStr),
+    SYMBOL(TVMFFIErrorSetRaisedFromCStrParts),
+    SYMBOL(TVMFFIFunctionCall),
+    SYMBOL(TVMFFIEnvModLookupFromImports),
+    SYMBOL(TVMBackendAllocWorkspace),
+    SYMBOL(TVMBackendFreeWorkspace),
+    {"TVMBackendParallelLaunch", (void *)(uintptr_t)threads_launch},
+    {"TVMBackendParallelBarrier", (void *)(uintptr_t)threads_barrier},
+    SYMBOL(memcmp),
+    SYMBOL(memcpy),
+    SYMBOL(memmove),
+    SYMBOL(memset),
+    SYMBOLS(acos),
+    SYMBOLS(acosh),
+    SYMBOLS(asin),
+    SYMBOLS(asinh),
+    SYMBOLS(atan),
+    SYMBOLS(atan2),
+    SYMBOLS(atanh),
+    SYMBOLS(ceil),
+    SYMBOLS(copysign),
+    SYMBOLS(cos),
+    SYMBOLS(cosh),
+    SYMBOLS(erf),
+    SYMBOLS(exp),
+    SYMBOLS(exp10),
+    SYMBOLS(exp2),
+    SYMBOLS(fabs),
+    SYMBOLS(floor),
+    SYMBOLS(fma),
+    SYMBOLS(fmax),
+    SYMBOLS(fmin),
+    SYMBOLS(fmod),
+    SYMBOLS(hypot),
+    SYMBOLS(ldexp),
+    SYMBOLS(log),
+    SYMBOLS(log10),
+    SYMBOLS(log1p),
+    SYMBOLS(log2),
+    SYMBOLS(nearbyint),
+    SYMBOLS(nextafter),
+    SYMBOLS(pow),
+    SYMBOLS(rint),
+    SYMBOLS(round),
+    SYMBOLS(sin),
+    SYMBOLS(sinh),
+    SYMBOLS(sqrt),
+    SYMBOLS(tan),
+    SYMBOLS(tanh),
+    SYMBOLS(trunc),
+};
+
+void *export_find(const char *name) {
+  for (size_t i = 0; i < sizeof table / sizeof *table; i++)
+    if (!strcmp(table[i].name, name)) return table[i].address;
+  return NULL;
+}

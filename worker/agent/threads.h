@@ -1,0 +1,36 @@
+/* The thread pool behind TVMBackendParallelLaunch.
+ *
+ * The calling thread runs task 0 and workers run the others, each pinned to its own CPU of the process's
+ * affinity mask. Workers start at the first launch; between launches they spin for some tens of
+ * microseconds, because layers follow each other closely, and then sleep. */
+#ifndef TILEFLEET_THREADS_H
+#define TILEFLEET_THREADS_H
+
+#include <stdint.h>
+
+/* TVMParallelGroupEnv. */
+typedef struct {
+  void *sync_handle;
+  int32_t num_task;
+} ParallelEnv;
+
+typedef int (*ParallelTask)(int task_id, ParallelEnv *env, void *data);
+
+/* Set the pool's size, 0 meaning one thread a CPU of the affinity mask, and pin the calling thread to the
+ * mask's first CPU. Call once, before any launch. */
+void threads_configure(int count);
+
+/* The pool's size. */
+int threads_count(void);
+
+/* The first CPU of the affinity mask. */
+int threads_first_cpu(void);
+
+/* TVMBackendParallelLaunch: run `task` with ids 0..num_task-1 at the same time and wait for all; num_task 0
+ * means one a thread. 0, or -1 and a pending error when a task failed or the launch is not possible. */
+int threads_launch(ParallelTask task, void *data, int num_task);
+
+/* TVMBackendParallelBarrier: wait until every task of the launch has come here as often as this one. */
+int threads_barrier(int task_id, ParallelEnv *env);
+
+#endif

@@ -1,0 +1,100 @@
+#include "timer.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "arch.h"
+#include "error.h"
+
+enum { MAX_REPEAT = 1000000 };
+static const int64_t MAX_NUMBER = 1000000000;
+static const double GOLDEN_RATIO = 1.618;
+
+double clock_seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static int64_t clock_ns(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+int preparation_parse(const char *name, Preparation *preparation) {
+  if (!*name) *preparation = PREPARE_NOTHING;
+  else if (!strcmp(name, "tilefleet.cold_weights")) *preparation = PREPARE_COLD_WEIGHTS;
+  else if (!strcmp(name, "cache_flush_cpu_non_first_arg")) *preparation = PREPARE_COLD_NON_FIRST;
+  else return error_set("time_evaluator: this board has no f_preproc %s", name);
+  return 0;
+}
+
+int timing_check(const Timing *t) {
+  if (t->number < 1 || t->number > MAX_NUMBER)
+    return error_set("time_evaluator: number %lld", (long long)t->number);
+  if (t->repeat < 1 || t->repeat > MAX_REPEAT)
+    return error_set("time_evaluator: repeat %lld", (long long)t->repeat);
+  if (t->cache_flush_bytes < 0 || t->cache_flush_bytes > (int64_t)1 << 30)
+    return error_set("time_evaluator: cache_flush_bytes %lld", (long long)t->cache_flush_bytes);
+  return 0;
+}
+
+static void flush_arguments(const Value *args, int32_t first, int32_t end) {
+  for (int32_t i = first; i < end; i++)
+    if (args[i].type == TYPE_TENSOR)
+      arch_flush_cache((char *)args[i].tensor->data + args[i].tensor->byte_offset, tensor_bytes(args[i].tensor));
+}
+
+static void prepare(Preparation preparation, const Value *args, int32_t num_args) {
+  if (preparation == PREPARE_COLD_WEIGHTS) flush_arguments(args, 1, num_args < 2 ? num_args : 2);
+  if (preparation == PREPARE_COLD_NON_FIRST) flush_arguments(args, 1, num_args);
+}
+
+/* Make a repeat long enough: time `number` calls, with more of them each round until it is. */
+static int time_repeat(const Timing *t, int64_t *number, PackedFunction function, const Value *args,
+                       int32_t num_args, char *flush_buffer, double *seconds) {
+  int64_t elapsed_ns = 0;
+  int64_t zero_times = 0;
+  Value result;
+  do {
+    if (elapsed_ns > 0) {
+      double call_ms = (double)elapsed_ns / 1e6 / (double)*number;
+      double needed = (double)t->min_repeat_ms / call_ms + 1, grown = (double)*number * GOLDEN_RATIO;
+      double next = needed > grown ? needed : grown;
+      *number = next < (double)MAX_NUMBER ? (int64_t)next : MAX_NUMBER;
+    }
+    if (flush_buffer) memset(flush_buffer, (int)zero_times + 1, (size_t)t->cache_flush_bytes);
+    int64_t start = clock_ns();
+    for (int64_t i = 0; i < *number; i++) {
+      result = (Value){.type = TYPE_NONE};
+      if (function(NULL, args, num_args, &result)) return -1;
+    }
+    elapsed_ns = clock_ns() - start;
+    if (elapsed_ns == 0) zero_times++;
+  } while ((double)elapsed_ns < (double)t->min_repeat_ms * 1e6 && zero_times < t->limit_zero_time_iterations &&
+           *number < MAX_NUMBER);
+  *seconds = (double)elapsed_ns / 1e9 / (double)*number;
+  return 0;
+}
+
+int timing_run(const Timing *t, PackedFunction function, const Value *args, int32_t num_args, double *seconds) {
+  char *flush_buffer = NULL;
+  if (t->cache_flush_bytes && !(flush_buffer = malloc((size_t)t->cache_flush_bytes)))
+    return error_set("time_evaluator: no memory for cache_flush_bytes");
+  Value result = {.type = TYPE_NONE};
+  int64_t number = t->number;
+  int status = function(NULL, args, num_args, &result);
+  for (int64_t i = 0; i < t->repeat && !status; i++) {
+    prepare(t->preparation, args, num_args);
+    status = time_repeat(t, &number, function, args, num_args, flush_buffer, seconds + i);
+    if (t->cooldown_interval_ms > 0 && t->repeats_to_cooldown > 0 && i % t->repeats_to_cooldown == 0) {
+      struct timespec pause = {.tv_sec = t->cooldown_interval_ms / 1000,
+                               .tv_nsec = t->cooldown_interval_ms % 1000 * 1000000};
+      nanosleep(&pause, NULL);
+    }
+  }
+  free(flush_buffer);
+  return status;
+}

@@ -1,0 +1,37 @@
+/* The clock, and TVM's time evaluator on it. */
+#ifndef TILEFLEET_TIMER_H
+#define TILEFLEET_TIMER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "values.h"
+
+/* Seconds since some fixed moment. */
+double clock_seconds(void);
+
+/* What runs before each repeat. */
+typedef enum {
+  PREPARE_NOTHING,
+  PREPARE_COLD_WEIGHTS,   /* "tilefleet.cold_weights": argument 1 leaves the caches */
+  PREPARE_COLD_NON_FIRST, /* TVM's "cache_flush_cpu_non_first_arg" */
+} Preparation;
+
+/* The meaning of the numbers is that of tvm.runtime.Module.time_evaluator. */
+typedef struct {
+  int64_t number, repeat, min_repeat_ms, limit_zero_time_iterations;
+  int64_t cooldown_interval_ms, repeats_to_cooldown, cache_flush_bytes;
+  Preparation preparation;
+} Timing;
+
+/* Find what a preparation's name stands for; 0, or -1 and a pending error. */
+int preparation_parse(const char *name, Preparation *preparation);
+
+/* Check the numbers; 0, or -1 and a pending error. */
+int timing_check(const Timing *timing);
+
+/* Call `function` once unmeasured, then time it; `seconds` receives `repeat` means of a call. 0, or -1 and
+ * a pending error. */
+int timing_run(const Timing *timing, PackedFunction function, const Value *args, int32_t num_args, double *seconds);
+
+#endif
