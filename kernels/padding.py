@@ -19,11 +19,13 @@ from kernels.workload import Conv2d
 class InputLayout:
     """Where a window's elements are. All sizes and offsets are in elements.
 
-    ``slack`` is how far past the last element a kernel may read; above zero it forces the copy.
+    ``slack`` is how far past the last element a kernel may read; above zero it forces the copy. Without
+    ``split`` the columns keep their order, and neighbouring windows are a stride apart.
     """
 
     conv: Conv2d
     slack: int = 0
+    split: bool = True
 
     @property
     def copied(self) -> bool:
@@ -32,13 +34,22 @@ class InputLayout:
         last_row = (conv.out_h - 1) * conv.stride[0] + (conv.kh - 1) * conv.dilation[0]
         last_column = (conv.out_w - 1) * conv.stride[1] + (conv.kw - 1) * conv.dilation[1]
         inside = max(conv.pad[:2]) == 0 and last_row < conv.in_h and last_column < conv.in_w
-        return self.slack > 0 or not inside or (conv.stride[1] > 1 and conv.out_w > 1)
+        return self.slack > 0 or not inside or (self.split and conv.stride[1] > 1 and conv.out_w > 1)
 
     @property
     def phases(self) -> tuple[int, ...]:
         """The column phases that some tap uses."""
-        step = self.conv.stride[1]
-        return tuple(sorted({s * self.conv.dilation[1] % step for s in range(self.conv.kw)}))
+        return tuple(sorted({s * self.conv.dilation[1] % self.stretch for s in range(self.conv.kw)}))
+
+    @property
+    def stretch(self) -> int:
+        """Columns of the input between neighbouring columns of a plane."""
+        return self.conv.stride[1] if self.copied and self.split else 1
+
+    @property
+    def column_step(self) -> int:
+        """Elements between neighbouring windows of a row."""
+        return self.conv.stride[1] // self.stretch
 
     @property
     def rows(self) -> int:
@@ -63,7 +74,7 @@ class InputLayout:
     @property
     def channel_pitch(self) -> int:
         """Elements between neighbouring channels."""
-        return (len(self.phases) if self.copied else 1) * self.rows * self.columns
+        return len(self.phases) * self.rows * self.columns
 
     @property
     def tap_pitch(self) -> int:
@@ -73,7 +84,8 @@ class InputLayout:
     @property
     def flat(self) -> bool:
         """Whether window ``w`` starts at element ``w``, across rows as well."""
-        return self.row_pitch == self.conv.out_w or self.conv.out_h == 1
+        rows_join = self.row_pitch == self.conv.out_w or self.conv.out_h == 1
+        return rows_join and (self.column_step == 1 or self.conv.out_w == 1)
 
     @property
     def elements(self) -> int:
@@ -83,17 +95,15 @@ class InputLayout:
     def tap(self, column: int) -> int:
         """Offset from a window's start to the tap at ``column`` of the filter's first row."""
         at = column * self.conv.dilation[1]
-        if not self.copied:
-            return at
-        step = self.conv.stride[1]
-        return self.phases.index(at % step) * self.rows * self.columns + at // step
+        phase = self.phases.index(at % self.stretch)
+        return phase * self.rows * self.columns + at // self.stretch
 
     def window(self, w: Any) -> Any:
         """Offset of window ``w`` (counted along rows of the output) from its channel's start."""
         if self.flat:
             return w
         width = self.conv.out_w
-        return w // width * self.row_pitch + w % width
+        return w // width * self.row_pitch + w % width * self.column_step
 
     @property
     def _skips_rows(self) -> bool:
@@ -110,7 +120,8 @@ class InputLayout:
     @property
     def _columns(self) -> int:
         conv = self.conv
-        return conv.out_w + (conv.kw - 1) * conv.dilation[1] // conv.stride[1]
+        reach = (conv.kw - 1) * conv.dilation[1] // self.stretch
+        return (conv.out_w - 1) * self.column_step + reach + 1
 
 
 def emit_copy(layout: InputLayout, data: Any, copy: Any, image: Any, threads: int = 1) -> None:
@@ -123,14 +134,14 @@ def emit_copy(layout: InputLayout, data: Any, copy: Any, image: Any, threads: in
         source_channel = (image * conv.in_c + c) * plane
         for number, phase in enumerate(layout.phases):
             target = c * layout.channel_pitch + number * layout.rows * layout.columns
-            first, last = _inside(conv.pad[1] - phase, conv.stride[1], layout.columns, conv.in_w)
+            first, last = _inside(conv.pad[1] - phase, layout.stretch, layout.columns, conv.in_w)
             _zero(copy, target, first_row * layout.columns)
             with tir.loop(last_row - first_row) as h:
                 row = target + (h + first_row) * layout.columns
                 source = source_channel + ((h + first_row) * row_step - conv.pad[0]) * conv.in_w
                 _zero(copy, row, first)
                 with tir.loop(last - first) as q:
-                    column = (q + first) * conv.stride[1] + phase - conv.pad[1]
+                    column = (q + first) * layout.stretch + phase - conv.pad[1]
                     tir.store(copy, data[source + column], row + first + q)
                 _zero(copy, row + last, layout.columns - last)
             _zero(copy, target + last_row * layout.columns, (layout.rows - last_row) * layout.columns)

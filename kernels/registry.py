@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from kernels.fconv import FilterConv
 from kernels.gemm import PackedGemm
 from kernels.kernel import Kernel
 from kernels.sconv import SConv
@@ -15,7 +16,7 @@ from kernels.workload import Workload
 @cache
 def all_kernels() -> dict[str, Kernel]:
     """Every kernel by name."""
-    kernels: tuple[Kernel, ...] = (SConv(), PackedGemm())
+    kernels: tuple[Kernel, ...] = (SConv(), FilterConv(), PackedGemm())
     return {kernel.name: kernel for kernel in kernels}
 
 

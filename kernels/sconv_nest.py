@@ -81,7 +81,8 @@ class Nest:
                 )
                 order(number, tiles, filters)
             if plan.tail:
-                self._guarded(self.is_last if self.by_windows else None, lambda: self._tail(number, filters))
+                with tir.when(self.is_last if self.by_windows else None):
+                    self._tail(number, filters)
 
         if plan.channel_sets == 1:
             channel_set(0)
@@ -92,13 +93,6 @@ class Nest:
     def _share(self, count: int) -> tuple[Any, Any]:
         first = T.Bind(tir.index(count) * self.chunk // self.threads)
         return first, T.Bind(tir.index(count) * (self.chunk + 1) // self.threads - first)
-
-    def _guarded(self, condition: Any, body: Callable[[], None]) -> None:
-        if condition is None:
-            body()
-        else:
-            with tir.when(condition):
-                body()
 
     def _input_stationary(self, channel_set: Any, tiles: tuple[Any, Any], filters: tuple[Any, Any]) -> None:
         """Sets of k3 IN tiles, sets of k2 FS tiles, IN tiles (packed for the first FS set), FS tiles."""
@@ -111,7 +105,8 @@ class Nest:
             slot = t if filter_sets > 1 else 0
             if plan.packed:
                 first = filter_set == 0 if filter_sets > 1 else None
-                self._guarded(first, lambda: self._pack(channel_set, slot, start, plan.vectors))
+                with tir.when(first):
+                    self._pack(channel_set, slot, start, plan.vectors)
 
             def filter_tile(tile: Any, size: int) -> None:
                 self._micro(channel_set, slot, start, plan.vectors, tile, size)
@@ -168,7 +163,8 @@ class Nest:
             return
         if self.is_last is not None and not self.by_windows:
             in_last_set = tirx.all(in_last_set, self.is_last)
-        self._guarded(in_last_set, lambda: filter_tile(self.full_filters, self.odd_filters))
+        with tir.when(in_last_set):
+            filter_tile(self.full_filters, self.odd_filters)
 
     # ---- Packing (section 6.1)
 
@@ -275,7 +271,7 @@ class Nest:
                     at = register(i, j)
                     tir.store(sums, sums[at] + weight * values[j], at)
 
-        _choose(channel_set == 0, sets > 1, start_sums, load_sums)
+        tir.choose(channel_set == 0 if sets > 1 else None, start_sums, load_sums)
         channels = plan.set_channels(channel_set)
         weights = T.Bind(
             tir.index(
@@ -293,9 +289,8 @@ class Nest:
                 )
         else:
             self._in_place(channel_set, channels, weights, self._offsets(start, vectors), step)
-        _choose(
-            channel_set == sets - 1,
-            sets > 1,
+        tir.choose(
+            channel_set == sets - 1 if sets > 1 else None,
             keep_sums if tail and plan.tail_overhangs else finish,
             keep_sums,
         )
@@ -336,17 +331,6 @@ class Nest:
         with tir.loop(conv.out_c) as k, tir.loop(plan.tail) as w:
             value = self.partial[k * (plan.tail_vectors * plan.lanes) + w]
             self.args.store_out(value, (self.image * conv.out_c + k) * plan.windows + w, 1)
-
-
-def _choose(condition: Any, needed: bool, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
-    if not needed:
-        then()
-        return
-    with T.If(condition):
-        with T.Then():
-            then()
-        with T.Else():
-            otherwise()
 
 
 def _sets(count: Any, size: int) -> Any:

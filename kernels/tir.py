@@ -5,7 +5,7 @@ TVM objects are untyped and appear as ``Any``. An index or an extent may be a Py
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -71,15 +71,26 @@ def loop(extent: Any, threads: int = 1) -> Any:
     return (T.parallel if threads > 1 else T.serial)(0, extent)
 
 
-def when(condition: Any) -> Any:
-    """``with when(condition): ...`` emits the body under a condition."""
-    return _when(condition)
-
-
 @contextmanager
-def _when(condition: Any) -> Iterator[None]:
+def when(condition: Any) -> Iterator[None]:
+    """``with when(condition): emit`` puts what is emitted under a condition, or under none when None."""
+    if condition is None:
+        yield
+        return
     with T.If(condition), T.Then():
         yield
+
+
+def choose(condition: Any, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
+    """Emit ``then`` where ``condition`` holds and ``otherwise`` elsewhere; only ``then`` when None."""
+    if condition is None:
+        then()
+        return
+    with T.If(condition):
+        with T.Then():
+            then()
+        with T.Else():
+            otherwise()
 
 
 @dataclass(frozen=True)

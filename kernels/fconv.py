@@ -1,0 +1,111 @@
+"""Filter-vectorised direct convolution: windows are broadcast from where they lie, filters are vectors.
+
+Nothing is packed at run time, whatever the stride, and no vector of windows is ever partly empty, so this is
+the family for small planes. Sums come out window by window and are turned to NCHW in registers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernels import machine, tir
+from kernels.fconv_nest import FilterNest
+from kernels.fconv_plan import FilterPlan
+from kernels.kernel import Array, Kernel
+from kernels.space import Config, Space
+from kernels.target import Target
+from kernels.workload import Conv2d, Workload
+
+
+class FilterConv(Kernel):
+    """Direct convolution vectorised over filters, ungrouped, NCHW.
+
+    Knobs: ``block`` is windows x vectors of filters in registers; ``channels`` the channels summed at a time;
+    ``order`` is ``ws`` (a filter tile stays while windows pass) or ``is`` (the other way round); ``windows``
+    the windows worked on before their sums are turned and stored.
+    """
+
+    name = "fconv"
+
+    def why_not(self, workload: Workload, target: Target) -> str | None:
+        """Only ungrouped float32 convolutions."""
+        if not isinstance(workload, Conv2d):
+            return "not a convolution"
+        if workload.groups != 1:
+            return "grouped"
+        if workload.dtype != "float32":
+            return f"dtype {workload.dtype} is not float32"
+        return None
+
+    def space(self, workload: Workload, target: Target) -> Space:
+        """Register blocks, both orders, channel sets that suit L1, and whole or L2-sized window blocks."""
+        conv = _conv(workload)
+        blocks = filter_blocks(target)
+        knobs: dict[str, list[int | str]] = {
+            "block": [f"{windows}x{vectors}" for windows, vectors in blocks],
+            "order": ["ws", "is"],
+            "channels": list(_channel_sets(conv)),
+            "windows": list(_window_blocks(conv)),
+        }
+        return Space(self.name, knobs)
+
+    def recommend(self, workload: Workload, target: Target) -> Config:
+        """The config that the machine model predicts fastest."""
+        return min(self.space(workload, target), key=lambda config: self.predict(workload, config, target))
+
+    def predict(self, workload: Workload, config: Config, target: Target) -> float:
+        """Micro-kernel steps plus traffic."""
+        conv = _conv(workload)
+        return machine.seconds(conv.flops / (4 * target.lanes()))
+
+    def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
+        """Channel set, filter tile, channel, tap, filter; the last vector of filters is filled with zeros."""
+        conv = _conv(workload)
+        plan = FilterPlan.of(conv, config, target)
+        filled = np.zeros((plan.vector_count * plan.lanes, conv.in_c, plan.taps), np.float32)
+        filled[: conv.out_c] = weights.reshape(conv.out_c, conv.in_c, plan.taps)
+        parts = [
+            filled[tile : tile + plan.filters, channel : channel + plan.channels]
+            .transpose(1, 2, 0)
+            .reshape(-1)
+            for channel in range(0, conv.in_c, plan.channels)
+            for tile in range(0, len(filled), plan.filters)
+        ]
+        return np.ascontiguousarray(np.concatenate(parts))
+
+    def build(self, workload: Workload, config: Config, target: Target, threads: int, name: str) -> Any:
+        """The loop nest around the micro-kernel, and the turn to NCHW."""
+        plan = FilterPlan.of(_conv(workload), config, target)
+        function = tir.Function(workload, name, plan.packed_length)
+        with function as args:
+            FilterNest(plan, args, threads).emit()
+        return function.result()
+
+
+def filter_blocks(target: Target) -> list[tuple[int, int]]:
+    """(windows, vectors of filters) whose accumulators fit the registers beside their operands."""
+    registers = target.vector_registers
+    return [((registers - 1 - vectors) // vectors, vectors) for vectors in (2, 3)]
+
+
+def _conv(workload: Workload) -> Conv2d:
+    if not isinstance(workload, Conv2d):
+        raise ValueError(f"{workload} is not a convolution")
+    return workload
+
+
+def _channel_sets(conv: Conv2d) -> list[int]:
+    sets = {conv.in_c}
+    channels = conv.in_c
+    while channels > 1:
+        channels = -(-channels // 2)
+        if 128 <= channels * conv.kh * conv.kw <= 1536:
+            sets.add(channels)
+    return sorted(sets)
+
+
+def _window_blocks(conv: Conv2d) -> list[int]:
+    windows = conv.out_h * conv.out_w
+    return sorted({min(windows, size) for size in (192, 768, 3136)})

@@ -1,0 +1,91 @@
+"""The sizes that one filter-vectorised config implies for one convolution."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from kernels.padding import InputLayout
+from kernels.space import Config
+from kernels.target import Target
+from kernels.workload import Conv2d
+
+
+def spread(count: int, most: int) -> list[tuple[int, int]]:
+    """(size, how many) of the fewest tiles of at most ``most`` that hold ``count``, as even as can be."""
+    if count == 0:
+        return []
+    tiles = -(-count // most)
+    size, larger = divmod(count, tiles)
+    return [(size + 1, larger), (size, tiles - larger)] if larger else [(size, tiles)]
+
+
+@dataclass(frozen=True)
+class FilterPlan:
+    """One config's sizes: ``tile_windows`` x ``vectors`` is the register block."""
+
+    conv: Conv2d
+    lanes: int
+    tile_windows: int
+    vectors: int
+    order: str
+    channels: int
+    block: int
+
+    @classmethod
+    def of(cls, conv: Conv2d, config: Config, target: Target) -> FilterPlan:
+        """Read a config of ``FilterConv``."""
+        tile_windows, vectors = (int(part) for part in str(config["block"]).split("x"))
+        lanes = target.lanes()
+        windows = conv.out_h * conv.out_w
+        step = math.lcm(tile_windows, lanes)
+        block = -(-config.int("windows") // step) * step
+        return cls(
+            conv,
+            lanes,
+            tile_windows,
+            vectors,
+            str(config["order"]),
+            config.int("channels"),
+            windows if block >= windows else block,
+        )
+
+    @property
+    def taps(self) -> int:
+        """Filter elements a channel."""
+        return self.conv.kh * self.conv.kw
+
+    @property
+    def windows(self) -> int:
+        """Windows of one image: output elements a channel."""
+        return self.conv.out_h * self.conv.out_w
+
+    @property
+    def filters(self) -> int:
+        """Filters of a full tile."""
+        return self.vectors * self.lanes
+
+    @property
+    def vector_count(self) -> int:
+        """Vectors that hold all filters."""
+        return -(-self.conv.out_c // self.lanes)
+
+    @property
+    def filter_tiles(self) -> int:
+        """Tiles of filters, with the narrower last one."""
+        return -(-self.vector_count // self.vectors)
+
+    @property
+    def channel_sets(self) -> int:
+        """Sets of ``channels`` channels, with the smaller last one."""
+        return -(-self.conv.in_c // self.channels)
+
+    @property
+    def packed_length(self) -> int:
+        """Elements of the packed weights; the last vector of filters is filled up with zeros."""
+        return self.vector_count * self.lanes * self.conv.in_c * self.taps
+
+    @property
+    def layout(self) -> InputLayout:
+        """The input as this config reads it: element by element, so nothing past the end."""
+        return InputLayout(self.conv, split=False)
