@@ -1,0 +1,235 @@
+"""An ONNX model partitioned into products: what extraction lists and what a build replaces.
+
+A product is a convolution or matrix product with everything that one kernel computes along with it: bias,
+folded batch norm and scaling, a residual, a clamp. Both extraction and build read this one partition, so a
+log made from a model always fits its build.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import NodeProto, helper
+
+from kernels.workload import Conv2d, Epilogue, Gemm, Workload
+from tuner.epilogue import Chain, Wiring
+from tuner.onnx_check import Shapes, node_name
+from tuner.onnx_graph import OnnxGraph, load_graph
+from tuner.rewrite import rewrite
+
+Array = npt.NDArray[Any]
+
+PRODUCT = "TilefleetProduct"
+"""Operator of the one node that stands for a product; its attribute ``index`` points into the products."""
+
+OTHER_PRODUCTS = {
+    "ConvTranspose": "transposed convolution",
+    "ConvInteger": "integer convolution",
+    "QLinearConv": "quantized convolution",
+    "MatMulInteger": "integer matrix product",
+    "QLinearMatMul": "quantized matrix product",
+    "DeformConv": "deformable convolution",
+    "Einsum": "einsum",
+    "Attention": "attention",
+    "RNN": "recurrent network",
+    "LSTM": "recurrent network",
+    "GRU": "recurrent network",
+}
+
+
+@dataclass
+class Product:
+    """One workload of the model with its constants; ``data`` and ``residual`` are tensors of the graph."""
+
+    workload: Workload
+    nodes: tuple[str, ...]
+    data: str
+    residual: str | None
+    output: str
+    raw_weights: Array
+    scale: Array | None
+    bias: Array | None
+
+    def weights(self) -> npt.NDArray[np.float32]:
+        """Weights of ``workload.weight_shape`` with all scaling folded in."""
+        if self.scale is None:
+            return np.ascontiguousarray(self.raw_weights, np.float32)
+        scale = self.scale.reshape((-1, 1, 1, 1) if isinstance(self.workload, Conv2d) else (1, -1))
+        return np.ascontiguousarray(self.raw_weights * scale.astype(np.float32), np.float32)
+
+
+@dataclass(frozen=True)
+class NotTunable:
+    """A product that no kernel computes."""
+
+    node: str
+    op: str
+    reason: str
+
+
+@dataclass
+class Partition:
+    """The graph with every product as one node, the products in order, and what could not be one."""
+
+    graph: OnnxGraph
+    products: list[Product] = field(default_factory=list)
+    not_tunable: list[NotTunable] = field(default_factory=list)
+
+
+def load_partition(path: str | Path, shapes: Shapes | None = None) -> Partition:
+    """Read and partition the model at ``path``; raises ModelError as ``load_graph`` does."""
+    return partition(load_graph(path, shapes))
+
+
+def partition(graph: OnnxGraph) -> Partition:
+    """Replace every product by one node, at the place of the last node it takes in."""
+    rewrite(graph)
+    result = Partition(graph)
+    wiring = Wiring.of(graph)
+    taken: set[str] = set()
+    replacement: dict[str, NodeProto] = {}
+    for node in graph.nodes:
+        first_output = node.output[0]
+        if first_output in taken:
+            continue
+        found = _product(graph, node)
+        if found is None:
+            continue
+        if isinstance(found, str):
+            result.not_tunable.append(NotTunable(node_name(node), node.op_type, found))
+            continue
+        chain = Chain(graph, node, channel_axis=1 if isinstance(found.workload, Conv2d) else -1)
+        chain.add_bias(found.bias)
+        chain.extend(wiring, taken)
+        product = _finish(found, chain)
+        taken.update(chained.output[0] for chained in chain.nodes)
+        inputs = [product.data] + ([product.residual] if product.residual else [])
+        replacement[chain.output] = helper.make_node(
+            PRODUCT, inputs, [chain.output], name=product.nodes[0], index=len(result.products)
+        )
+        result.products.append(product)
+    _replace(graph, taken, replacement)
+    return result
+
+
+def _replace(graph: OnnxGraph, taken: set[str], replacement: dict[str, NodeProto]) -> None:
+    nodes: list[NodeProto] = []
+    for node in graph.nodes:
+        if node.output[0] in replacement:
+            nodes.append(replacement[node.output[0]])
+        elif node.output[0] not in taken:
+            nodes.append(node)
+    graph.nodes = nodes
+    used = {name for node in nodes for name in node.input} | set(graph.outputs)
+    graph.constants = {name: value for name, value in graph.constants.items() if name in used}
+
+
+def _finish(product: Product, chain: Chain) -> Product:
+    epilogue = Epilogue(chain.shift is not None, chain.residual is not None, chain.clamp)
+    return Product(
+        workload=replace(product.workload, epilogue=epilogue),
+        nodes=tuple(dict.fromkeys(node_name(node) for node in chain.nodes)),
+        data=product.data,
+        residual=chain.residual,
+        output=chain.output,
+        raw_weights=product.raw_weights,
+        scale=chain.scale,
+        bias=None if chain.shift is None else chain.shift.astype(np.float32),
+    )
+
+
+def _product(graph: OnnxGraph, node: NodeProto) -> Product | str | None:
+    """The bare product at ``node``, why there is no kernel for it, or None when it is no product at all."""
+    if node.op_type in OTHER_PRODUCTS:
+        return f"no kernel for this operator: {OTHER_PRODUCTS[node.op_type]}"
+    if node.op_type not in ("Conv", "MatMul", "Gemm"):
+        return None
+    data, weights = node.input[0], graph.constants.get(node.input[1])
+    dtype = graph.tensors[data].dtype
+    if dtype != "float32":
+        return f"no kernel for {dtype}: kernels compute float32"
+    if weights is None:
+        return (
+            "its weights are computed, not constant"
+            if node.op_type == "Conv"
+            else _matmul_reason(graph, node)
+        )
+    if data in graph.constants:
+        return "its activations are constant"
+    if node.op_type == "Gemm":
+        return "it scales an activation by beta"
+    try:
+        return (_conv if node.op_type == "Conv" else _matmul)(graph, node, data, weights)
+    except ValueError as error:
+        return str(error)
+
+
+def _matmul_reason(graph: OnnxGraph, node: NodeProto) -> str:
+    if node.input[0] in graph.constants:
+        return "its left operand is the constant one; kernels take constant weights on the right"
+    return "both operands are activations"
+
+
+def _conv(graph: OnnxGraph, node: NodeProto, data: str, weights: Array) -> Product | str:
+    shape = graph.tensors[data].shape
+    if len(shape) != 4:
+        return f"{len(shape) - 2}-dimensional convolution; kernels compute 2-dimensional ones"
+    bias = graph.constants.get(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+    if len(node.input) > 2 and node.input[2] and bias is None:
+        return "its bias is computed, not constant"
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    kernel = weights.shape[2:]
+    stride = tuple(attributes.get("strides", (1, 1)))
+    dilation = tuple(attributes.get("dilations", (1, 1)))
+    auto_pad = attributes.get("auto_pad", b"NOTSET").decode()
+    pad = tuple(attributes.get("pads", (0, 0, 0, 0)))
+    if auto_pad != "NOTSET":
+        pad = _auto_pad(auto_pad, shape[2:], kernel, stride, dilation)
+    workload = Conv2d(
+        n=shape[0],
+        in_c=shape[1],
+        in_h=shape[2],
+        in_w=shape[3],
+        out_c=weights.shape[0],
+        kh=kernel[0],
+        kw=kernel[1],
+        stride=(stride[0], stride[1]),
+        pad=(pad[0], pad[1], pad[2], pad[3]),
+        dilation=(dilation[0], dilation[1]),
+        groups=attributes.get("group", 1),
+    )
+    return Product(workload, (), data, None, node.output[0], weights, None, bias)
+
+
+def _auto_pad(
+    mode: str,
+    size: tuple[int, ...],
+    kernel: tuple[int, ...],
+    stride: tuple[int, ...],
+    dilation: tuple[int, ...],
+) -> tuple[int, ...]:
+    """(top, left, bottom, right) of ``SAME_UPPER``, ``SAME_LOWER`` or ``VALID``."""
+    before, after = [], []
+    for extent, taps, step, spread in zip(size, kernel, stride, dilation, strict=True):
+        total = max(0, (-(-extent // step) - 1) * step + spread * (taps - 1) + 1 - extent)
+        small, large = total // 2, total - total // 2
+        if mode == "VALID":
+            small = large = 0
+        before.append(large if mode == "SAME_LOWER" else small)
+        after.append(small if mode == "SAME_LOWER" else large)
+    return (*before, *after)
+
+
+def _matmul(graph: OnnxGraph, node: NodeProto, data: str, weights: Array) -> Product | str:
+    shape = graph.tensors[data].shape
+    if len(shape) < 2 or weights.ndim < 2:
+        return "an operand is a vector"
+    if any(extent != 1 for extent in weights.shape[:-2]) or weights.ndim > len(shape):
+        return "its weights are a batch of matrices"
+    k, n = weights.shape[-2:]
+    m = int(np.prod(shape[:-1]))
+    return Product(Gemm(m, n, k), (), data, None, node.output[0], weights.reshape(k, n), None, None)

@@ -1,0 +1,215 @@
+"""Reading an ONNX file that may be damaged or hostile: everything cheap is checked before anything heavy.
+
+Memory and time as such are limited by the child this runs in.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
+from onnx import AttributeProto, ModelProto, NodeProto, TensorProto
+
+MAX_FILE_BYTES = 2**31 - 1
+"""What protobuf can hold."""
+MAX_TENSOR_BYTES = 2 * 1024**3
+"""No tensor, weight or activation, may be larger."""
+MAX_NODES = 50_000
+
+Shapes = Mapping[str, Sequence[int]]
+
+
+class ModelError(ValueError):
+    """A model that cannot be used; the message names what is wrong and, where there is one, the way out."""
+
+
+def read_model(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
+    """The model at ``path`` with every input's shape fixed, from the file or from ``shapes``.
+
+    Raises ModelError for whatever is no usable model. Nothing outside the file is read.
+    """
+    model = _parse(Path(path))
+    check_structure(model)
+    fix_input_shapes(model, shapes or {})
+    return model
+
+
+def node_name(node: NodeProto) -> str:
+    """The node's name, or its first output's where it has none."""
+    return str(node.name or next(iter(node.output), node.op_type))
+
+
+def _parse(path: Path) -> ModelProto:
+    try:
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            raise ModelError(f"{path.name} is {size} bytes; an ONNX file holds at most {MAX_FILE_BYTES}")
+        data = path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"{path.name} cannot be read: {error.strerror}") from None
+    if not data:
+        raise ModelError(f"{path.name} is empty")
+    model = ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError:
+        raise ModelError(f"{path.name} is not an ONNX model, or is truncated") from None
+    if not model.ir_version or not model.opset_import or not model.graph.node:
+        raise ModelError(f"{path.name} is not an ONNX model: it has no version, operator set or nodes")
+    return model
+
+
+def check_structure(model: ModelProto) -> None:
+    """Refuse what would be unsafe, unbounded or unknown; raises ModelError that names it."""
+    graph = model.graph
+    if model.ir_version < 3:
+        raise ModelError(f"ONNX IR version {model.ir_version} is too old; 3 is the oldest that is read")
+    if len(graph.node) > MAX_NODES:
+        raise ModelError(f"the model has {len(graph.node)} nodes; at most {MAX_NODES} are read")
+    if model.functions:
+        names = ", ".join(function.name for function in model.functions[:5])
+        raise ModelError(
+            f"the model defines local functions ({names}); inline them first: "
+            "onnx.inliner.inline_local_functions"
+        )
+    if graph.sparse_initializer:
+        raise ModelError(f"sparse initializer {graph.sparse_initializer[0].values.name!r} is not supported")
+    _check_operators(graph.node)
+    for where, tensor in _tensors(model):
+        check_tensor(tensor, where)
+    try:
+        onnx.checker.check_model(model)
+    except (onnx.checker.ValidationError, ValueError) as error:
+        raise ModelError(f"the model is not valid ONNX: {_first_line(error)}") from None
+
+
+def _check_operators(nodes: Sequence[NodeProto]) -> None:
+    unknown: dict[str, str] = {}
+    for node in nodes:
+        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
+            raise ModelError(
+                f"node {node_name(node)!r} ({node.op_type}) has a nested graph; control flow is not supported"
+            )
+        if node.domain not in ("", "ai.onnx") or not onnx.defs.has(node.op_type):
+            name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
+            unknown.setdefault(name, node_name(node))
+    if unknown:
+        listed = ", ".join(f"{op} (node {node!r})" for op, node in sorted(unknown.items())[:10])
+        raise ModelError(f"the model has operators that are not standard ONNX: {listed}")
+
+
+def _tensors(model: ModelProto) -> Iterator[tuple[str, TensorProto]]:
+    for tensor in model.graph.initializer:
+        yield f"initializer {tensor.name!r}", tensor
+    for node in model.graph.node:
+        for attribute in node.attribute:
+            tensors = [attribute.t] if attribute.type == AttributeProto.TENSOR else attribute.tensors
+            for tensor in tensors:
+                yield f"attribute {attribute.name!r} of node {node_name(node)!r}", tensor
+
+
+def check_tensor(tensor: TensorProto, where: str) -> None:
+    """Refuse external data, and dimensions that do not go with the data; raises ModelError."""
+    if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
+        raise ModelError(
+            f"{where} keeps its data in another file; save the model with its data inside "
+            "(onnx.save without save_as_external_data)"
+        )
+    if any(dim < 0 for dim in tensor.dims):
+        raise ModelError(f"{where} has a negative dimension: {list(tensor.dims)}")
+    if tensor.data_type == TensorProto.STRING:
+        return
+    bits = _bits(tensor.data_type, where)
+    elements = math.prod(tensor.dims)
+    check_size(elements * bits // 8, where, tensor.dims)
+    if tensor.raw_data:
+        held, needed = len(tensor.raw_data), (elements * bits + 7) // 8
+        if held != needed:
+            raise ModelError(f"{where} of {list(tensor.dims)} needs {needed} bytes and has {held}")
+        return
+    fields = (tensor.float_data, tensor.int32_data, tensor.int64_data, tensor.double_data, tensor.uint64_data)
+    held = max(len(field) for field in fields)
+    complex_types = (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
+    expected = elements * 2 if tensor.data_type in complex_types else elements
+    if held != expected and bits >= 8:
+        raise ModelError(f"{where} of {list(tensor.dims)} needs {expected} values and has {held}")
+
+
+def check_size(size: int, where: str, dims: Sequence[int]) -> None:
+    """Refuse a tensor of ``size`` bytes that is larger than any real one; raises ModelError."""
+    if size > MAX_TENSOR_BYTES:
+        raise ModelError(
+            f"{where} of {list(dims)} would take {size / 1024**3:.1f} GiB; "
+            f"at most {MAX_TENSOR_BYTES // 1024**3} GiB are allowed"
+        )
+
+
+def _bits(data_type: int, where: str) -> int:
+    try:
+        dtype = onnx.helper.tensor_dtype_to_np_dtype(data_type)
+    except KeyError:
+        raise ModelError(f"{where} has the unknown data type {data_type}") from None
+    name = TensorProto.DataType.Name(data_type)
+    return (
+        4 if name in ("INT4", "UINT4", "FLOAT4E2M1") else 2 if name.endswith("INT2") else dtype.itemsize * 8
+    )
+
+
+def fix_input_shapes(model: ModelProto, shapes: Shapes) -> None:
+    """Write ``shapes`` into the inputs, and drop all shapes that would have to agree with them.
+
+    Raises ModelError for a dimension that stays unknown, and for shapes that do not fit the model.
+    """
+    graph = model.graph
+    constants = {tensor.name for tensor in graph.initializer}
+    inputs = {value.name: value for value in graph.input if value.name not in constants}
+    for name in shapes:
+        if name not in inputs:
+            raise ModelError(f"there is no input {name!r}; the inputs are {sorted(inputs)}")
+    for name, value in inputs.items():
+        if not value.type.HasField("tensor_type"):
+            raise ModelError(f"input {name!r} is not a tensor")
+        tensor = value.type.tensor_type
+        declared: list[int | str] | None = None
+        if tensor.HasField("shape"):
+            declared = [
+                d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
+            ]
+        shape = _static_shape(name, declared, shapes.get(name))
+        bits = _bits(tensor.elem_type, f"input {name!r}")
+        check_size(math.prod(shape) * bits // 8, f"input {name!r}", shape)
+        del tensor.shape.dim[:]
+        tensor.shape.SetInParent()
+        for extent in shape:
+            tensor.shape.dim.add().dim_value = extent
+    del graph.value_info[:]
+    for output in graph.output:
+        output.type.tensor_type.ClearField("shape")
+
+
+def _static_shape(name: str, declared: list[int | str] | None, given: Sequence[int] | None) -> list[int]:
+    text = "unknown" if declared is None else "[" + ", ".join(map(str, declared)) + "]"
+    if given is None:
+        fixed = [extent for extent in declared or () if isinstance(extent, int) and extent > 0]
+        if declared is None or len(fixed) != len(declared):
+            example = ",".join(
+                str(e) if isinstance(e, int) and e > 0 else "1" for e in declared or ("1", "3")
+            )
+            raise ModelError(f"input {name!r} has the dynamic shape {text}: give it, like {name}={example}")
+        return fixed
+    if any(isinstance(extent, bool) or not isinstance(extent, int) or extent < 1 for extent in given):
+        raise ModelError(f"the shape given for input {name!r} must be positive integers, got {list(given)}")
+    if declared is not None:
+        fits = len(declared) == len(given) and all(
+            not isinstance(d, int) or d == g for d, g in zip(declared, given, strict=True)
+        )
+        if not fits:
+            raise ModelError(f"the shape {list(given)} given for input {name!r} does not fit its {text}")
+    return list(given)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().split("\n", 1)[0]
