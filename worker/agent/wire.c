@@ -125,11 +125,15 @@ void reply_send_with(const void *data, size_t bytes) {
 
 void reply_exception(const char *message) {
   const int32_t raw_string = 8; /* kTVMFFIRawStr */
+  size_t length = strlen(message);
   reply_begin(CODE_EXCEPTION);
   reply_i32(1);
   reply_i32(raw_string);
-  reply_u64(strlen(message));
-  reply_put(message, strlen(message));
+  reply_u64(length);
+  reply_put(message, length);
+  /* A damaged file's names end up in messages, and Python's side takes nothing but valid text. */
+  for (uint8_t *letter = output + output_size - length; letter < output + output_size; letter++)
+    if (*letter >= 0x7f || (*letter < ' ' && *letter != '\n')) *letter = '?';
   reply_send();
 }
 

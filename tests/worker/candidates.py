@@ -1,0 +1,114 @@
+"""Candidates for boards: some made by TVM, some written in C to misbehave."""
+
+import functools
+import platform
+import subprocess
+import sys
+
+import numpy as np
+import tvm
+from tvm import rpc
+from tvm.script import tirx as T
+
+MACHINE = platform.machine()
+ROWS = 65536  # of 16 floats: 4 MiB
+
+
+@T.prim_func
+def weighted(
+    x: T.Buffer((16,), "float32"), w: T.Buffer((1048576,), "float32"), y: T.Buffer((16,), "float32")
+):
+    for j in T.vectorized(16):
+        y[j] = T.float32(0)
+    for k in T.serial(65536):  # in an order that no prefetcher follows
+        for j in T.vectorized(16):
+            y[j] = y[j] + w[(k * 4099) % 65536 * 16 + j] * x[j]
+
+
+@T.prim_func
+def doubled(a: T.Buffer((4096,), "float32"), b: T.Buffer((4096,), "float32")):
+    for i in T.parallel(64):
+        for j in T.vectorized(64):
+            b[i * 64 + j] = T.exp(a[i * 64 + j]) * T.float32(2)
+
+
+TASKS_C = """
+typedef struct { void *sync; int num_task; } Env;
+extern int TVMBackendParallelLaunch(int (*)(int, Env *, void *), void *, int);
+extern int TVMBackendParallelBarrier(int, Env *);
+typedef struct { void *data; } Tensor;
+typedef struct { int type, pad; Tensor *tensor; } Value;
+static volatile long shared[64];
+static int task(int id, Env *env, void *data) {
+  long *out = data;
+  out[0] = env->num_task;
+  out[1 + id] = (long)__builtin_frame_address(0) >> 16; /* its stack: one a thread */
+  for (long round = 1; round < 100; round++) {
+    shared[id] = round;
+    TVMBackendParallelBarrier(id, env);
+    if (shared[(id + 1) % env->num_task] != round) return 1; /* the neighbour has not come, or has gone on */
+    TVMBackendParallelBarrier(id, env);
+  }
+  return 0;
+}
+int __tvm_ffi_main(void *self, Value *args, int n, void *result) {
+  return TVMBackendParallelLaunch(task, args[0].tensor->data, 0);
+}
+int __tvm_ffi_many(void *self, Value *args, int n, void *result) {
+  return TVMBackendParallelLaunch(task, args[0].tensor->data, 60);
+}
+"""
+CRASH_C = "int __tvm_ffi_main(void) { *(volatile int *)8 = 1; return 0; }"
+SPIN_C = "int __tvm_ffi_main(void) { for (;;) *(volatile int *)&__tvm_ffi_main; }"
+UNDEFINED_C = "extern int no_such_thing(void); int __tvm_ffi_main(void) { return no_such_thing(); }"
+GREEDY_C = """
+extern void *TVMBackendAllocWorkspace(int, int, unsigned long, int, int);
+int __tvm_ffi_main(void) { return TVMBackendAllocWorkspace(1, 0, 1UL << 40, 2, 32) ? 0 : -1; }
+"""
+
+
+def link(objects, output):
+    """Link object files to what a board loads."""
+    options = ["-shared", "-z", "now", "--hash-style=both", "--allow-shlib-undefined"]
+    subprocess.run([sys.executable, "-m", "ziglang", "ld.lld", *options, *objects, "-o", output], check=True)
+    return output
+
+
+@functools.cache
+def tvm_candidate(folder):
+    """A module with the functions `weighted` and `doubled`."""
+    functions = {f.attrs["global_symbol"]: f for f in (weighted, doubled)}
+    target = tvm.target.Target({"kind": "llvm", "mtriple": f"{MACHINE}-linux-gnu", "num-cores": 1})
+    tvm.tirx.build(tvm.IRModule(functions), target=target).write_to_file(str(folder / "kernels.o"))
+    return link([folder / "kernels.o"], folder / "kernels.so")
+
+
+def c_candidate(folder, code):
+    """A module with what the C source defines."""
+    (folder / "candidate.c").write_text(code)
+    command = [
+        sys.executable,
+        "-m",
+        "ziglang",
+        "cc",
+        "-target",
+        f"{MACHINE}-linux-musl",
+        "-O1",
+        "-w",
+        "-fPIC",
+    ]
+    subprocess.run([*command, "-c", folder / "candidate.c", "-o", folder / "candidate.o"], check=True)
+    return link([folder / "candidate.o"], folder / "candidate.so")
+
+
+def connect(board, timeout=60):
+    return rpc.connect(board.host, board.port, board.id, session_timeout=timeout)
+
+
+def load(session, path):
+    session.upload(str(path))
+    return session.load_module(path.name)
+
+
+def on_board(session, *arrays):
+    return [tvm.runtime.tensor(np.ascontiguousarray(array), session.cpu(0)) for array in arrays]

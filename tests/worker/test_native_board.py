@@ -1,0 +1,88 @@
+"""The supervisor of the agent on this machine."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import psutil
+import pytest
+from candidates import connect
+
+from worker.fleet.agent_build import build_agent
+from worker.fleet.native import BoardError, NativeBoard
+
+
+def stats(board):
+    return json.loads(connect(board).get_function("tilefleet.stats")())
+
+
+def wait_until(condition):
+    deadline = time.monotonic() + 20
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_board_describes_itself(agent_dir):
+    cpu = max(os.sched_getaffinity(0))
+    with NativeBoard("one", cpus=[cpu], threads=2, target="x86-avx2", state_dir=agent_dir) as board:
+        told = stats(board)
+        assert told["simulated"] is False
+        assert (told["clock"], told["threads"]) == ("wall", 2)
+        assert (board.board.id, board.board.target, board.board.port) == ("one", "x86-avx2", board.port)
+        (agent,) = [child for child in psutil.Process().children() if "one" in child.cmdline()]
+        assert agent.cpu_affinity() == [cpu]
+    assert not agent.is_running()
+    assert not board.alive()
+
+
+def test_board_comes_back_when_its_agent_dies(agent_dir):
+    with NativeBoard("phoenix", state_dir=agent_dir) as board:
+        port = board.port
+        (agent,) = [child for child in psutil.Process().children() if "phoenix" in child.cmdline()]
+        agent.kill()
+        wait_until(lambda: board.starts == 2)
+        assert board.alive()
+        assert board.port == port
+        assert stats(board)
+        session = connect(board)
+        board.restart()
+        assert board.starts == 3
+        assert stats(board)
+        del session
+
+
+def test_agent_dies_with_the_process_that_started_it(agent_dir):
+    script = f"""
+import pathlib, time
+from worker.fleet.native import NativeBoard
+board = NativeBoard("short", state_dir=pathlib.Path({str(agent_dir)!r}))
+board.start()
+print(board.port, flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as owner:
+        assert owner.stdout.readline()
+        (agent,) = psutil.Process(owner.pid).children()
+        owner.kill()
+    _, left = psutil.wait_procs([agent], timeout=10)
+    assert not [process for process in left if process.status() != psutil.STATUS_ZOMBIE]
+
+
+def test_board_that_cannot_start_says_why(agent_dir, tmp_path):
+    with pytest.raises(BoardError, match=r"may not use the CPUs \[9999\]"):
+        NativeBoard("far", cpus=[9999], state_dir=agent_dir).start()
+    agent = build_agent("x86_64-linux-musl", agent_dir)
+    (tmp_path / agent.name).write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / agent.name).chmod(0o755)
+    with pytest.raises(BoardError, match="failed to start 5 times"):
+        NativeBoard("broken", state_dir=tmp_path).start()
+
+
+def test_agent_is_built_once(agent_dir):
+    first = build_agent("x86_64-linux-musl", agent_dir)
+    before = first.stat()
+    assert build_agent("x86_64-linux-musl", agent_dir) == first
+    assert first.stat().st_mtime_ns == before.st_mtime_ns
