@@ -1,1 +1,1 @@
-"""The coordinator: REST API, database, events."""
+"""The REST service: a folder per noun, each with its routes and schemas."""

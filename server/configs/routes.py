@@ -1,0 +1,38 @@
+"""Route of the best config."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+
+from server.pages import Threads
+from server.problems import Problem, responses
+from server.records import repository
+from server.records.schemas import Record
+from server.services import Ctx
+
+router = APIRouter(prefix="/configs", tags=["configs"])
+
+
+@router.get("/best", summary="Find the best config", responses=responses(404, 422))
+def get_best_config(
+    ctx: Ctx,
+    workload: Annotated[str, Query(description="The workload's key.", examples=["0f3a9c1d2b4e5f60"])],
+    target: Annotated[str, Query(description="The target's name or key.", examples=["host"])],
+    threads: Threads = 1,
+    clock: Annotated[str, Query(description="`wall` or `simulated:...`.")] = "wall",
+) -> Record:
+    """The fastest correct record of this workload on this target; outdated kernels are left out."""
+    with ctx.db.read() as session:
+        found = [
+            record
+            for key in ctx.targets.keys(session, target)
+            if (record := repository.best(session, workload, key, clock, threads)) is not None
+        ]
+    if not found:
+        raise Problem(
+            404,
+            f"no record of workload {workload} on target {target} with threads={threads} and clock={clock}",
+        )
+    return Record.of(*min(found, key=lambda each: each[1].ranking_s or 0))

@@ -1,0 +1,84 @@
+"""Engine, sessions and schema upgrade, the same for SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from alembic import command
+from alembic.config import Config
+from sqlalchemy import Connection, create_engine, event, make_url, text
+from sqlalchemy.orm import Session
+
+MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
+_UPGRADE_LOCK = 0x7111EF1EE7
+
+
+class Database:
+    """Short sessions: ``with db.read() as session`` and ``with db.write() as session``.
+
+    SQLite has one writer at a time. A write takes the file's lock at its start (``BEGIN IMMEDIATE``), so it
+    never fails half-way for want of it; threads of this process queue at a lock of ours, which is fair
+    where SQLite's busy timeout is not.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = make_url(url)
+        self.sqlite = self.url.get_backend_name() == "sqlite"
+        if self.sqlite and self.url.database:
+            Path(self.url.database).parent.mkdir(parents=True, exist_ok=True)
+        self.engine = create_engine(self.url, pool_pre_ping=not self.sqlite)
+        if self.sqlite:
+            event.listen(self.engine, "connect", _configure_sqlite)
+            event.listen(self.engine, "begin", _begin_sqlite)
+        self._writing = self.engine.execution_options(writes=True)
+        self._writer = threading.Lock()
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """A session for reading; what it changes is lost."""
+        with Session(self.engine, expire_on_commit=False) as session:
+            yield session
+
+    @contextmanager
+    def write(self) -> Iterator[Session]:
+        """A transaction: committed at the end, rolled back when the block raises."""
+        if not self.sqlite:
+            with Session(self._writing, expire_on_commit=False) as session, session.begin():
+                yield session
+            return
+        with self._writer, Session(self._writing, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    def upgrade(self) -> None:
+        """Bring the schema to the newest revision; several processes may do so at once."""
+        with self._writing.begin() as connection:
+            if not self.sqlite:
+                connection.execute(text(f"select pg_advisory_xact_lock({_UPGRADE_LOCK})"))
+            command.upgrade(alembic_config(connection), "head")
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+
+def alembic_config(connection: Connection) -> Config:
+    """Alembic's settings for running the migrations over ``connection``."""
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    return config
+
+
+def _configure_sqlite(connection: Any, _: Any) -> None:
+    connection.isolation_level = None  # we say BEGIN ourselves, see _begin_sqlite
+    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON", "busy_timeout=30000"):
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")

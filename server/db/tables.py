@@ -1,0 +1,200 @@
+"""The tables. ``migrations/`` makes them; a test holds the two against each other."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    DateTime,
+    Dialect,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Text,
+    TypeDecorator,
+    UniqueConstraint,
+    text,
+)
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+
+
+class Utc(TypeDecorator[datetime]):
+    """An aware UTC time; SQLite keeps no zone, so it is put back on reading."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
+        """Make what was read aware and UTC."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+def now() -> datetime:
+    """The present, aware, UTC."""
+    return datetime.now(UTC)
+
+
+# SQLite counts rows only in a column that is exactly INTEGER.
+RowId = BigInteger().with_variant(Integer, "sqlite")
+Key = String(16)
+
+
+class Base(DeclarativeBase):
+    """Root of the tables; constraints have names so that migrations can speak of them."""
+
+    metadata = MetaData(
+        naming_convention={
+            "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+            "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+            "fk": "fk_%(table_name)s_%(column_0_name)s_%(referred_table_name)s",
+            "pk": "pk_%(table_name)s",
+        }
+    )
+
+
+class ModelRow(Base):
+    """An uploaded model; its file is named by the same hash."""
+
+    __tablename__ = "models"
+    hash: Mapped[str] = mapped_column(String(64), primary_key=True)
+    name: Mapped[str] = mapped_column(String(200))
+    size: Mapped[int] = mapped_column(BigInteger)
+    shapes: Mapped[dict[str, list[int]] | None] = mapped_column(JSON(none_as_null=True))
+    extraction: Mapped[dict[str, Any]] = mapped_column(JSON)
+    created: Mapped[datetime] = mapped_column(Utc, default=now)
+
+
+class WorkloadRow(Base):
+    """One workload in its canonical form."""
+
+    __tablename__ = "workloads"
+    key: Mapped[str] = mapped_column(Key, primary_key=True)
+    kind: Mapped[str] = mapped_column(String(32))
+    document: Mapped[dict[str, Any]] = mapped_column(JSON)
+    flops: Mapped[int] = mapped_column(BigInteger)
+
+
+class TargetRow(Base):
+    """One kind of machine. Names are labels: two hosts may both be called ``host``."""
+
+    __tablename__ = "targets"
+    key: Mapped[str] = mapped_column(Key, primary_key=True)
+    name: Mapped[str] = mapped_column(String(200))
+    document: Mapped[dict[str, Any]] = mapped_column(JSON)
+
+
+class PeakRow(Base):
+    """The measured peak of a target with so many threads."""
+
+    __tablename__ = "peaks"
+    target_key: Mapped[str] = mapped_column(ForeignKey("targets.key"), primary_key=True)
+    threads: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    gflops: Mapped[float] = mapped_column(Float(53))
+
+
+class JobRow(Base):
+    """A job. ``owner`` is the process that runs it and ``beat`` its last sign of life."""
+
+    __tablename__ = "jobs"
+    __table_args__ = (Index(None, "state"),)
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    model_hash: Mapped[str | None] = mapped_column(ForeignKey("models.hash"))
+    workload_key: Mapped[str | None] = mapped_column(ForeignKey("workloads.key"))
+    target_key: Mapped[str] = mapped_column(ForeignKey("targets.key"))
+    threads: Mapped[int]
+    strategy: Mapped[str] = mapped_column(String(32))
+    seed: Mapped[int] = mapped_column(BigInteger)
+    budget_trials: Mapped[int | None]
+    budget_seconds: Mapped[float | None] = mapped_column(Float(53))
+    shapes: Mapped[dict[str, list[int]] | None] = mapped_column(JSON(none_as_null=True))
+    state: Mapped[str] = mapped_column(String(16))
+    message: Mapped[str] = mapped_column(Text, default="")
+    owner: Mapped[str | None] = mapped_column(String(200))
+    beat: Mapped[datetime | None] = mapped_column(Utc)
+    created: Mapped[datetime] = mapped_column(Utc, default=now)
+    started: Mapped[datetime | None] = mapped_column(Utc)
+    finished: Mapped[datetime | None] = mapped_column(Utc)
+    elapsed_s: Mapped[float] = mapped_column(Float(53), default=0.0)
+    """Running time before the present run: a resumed job goes on counting."""
+
+
+class TaskRow(Base):
+    """One distinct workload of a job."""
+
+    __tablename__ = "tasks"
+    __table_args__ = (UniqueConstraint("job_id", "workload_key"),)
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id"))
+    workload_key: Mapped[str] = mapped_column(ForeignKey("workloads.key"))
+    weight: Mapped[int]
+    state: Mapped[str] = mapped_column(String(16), default="waiting")
+    trials: Mapped[int] = mapped_column(default=0)
+    failed: Mapped[int] = mapped_column(default=0)
+    reused: Mapped[int] = mapped_column(default=0)
+    best_s: Mapped[float | None] = mapped_column(Float(53))
+    recommended_s: Mapped[float | None] = mapped_column(Float(53))
+
+
+class RecordRow(Base):
+    """One measurement. ``document`` is the record's JSON without workload and target."""
+
+    __tablename__ = "records"
+    __table_args__ = (
+        UniqueConstraint(
+            "workload_key",
+            "target_key",
+            "clock",
+            "config_key",
+            "kernel_version",
+            "threads",
+            name="uq_records_identity",
+        ),
+        # Serves the best config: its first entry is the answer.
+        Index(
+            "ix_records_best",
+            "workload_key",
+            "target_key",
+            "clock",
+            "threads",
+            "ranking_s",
+            sqlite_where=text("ranking_s IS NOT NULL"),
+            postgresql_where=text("ranking_s IS NOT NULL"),
+        ),
+        Index(None, "target_key", "id"),
+    )
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    workload_key: Mapped[str] = mapped_column(ForeignKey("workloads.key"))
+    target_key: Mapped[str] = mapped_column(ForeignKey("targets.key"))
+    clock: Mapped[str] = mapped_column(String(100))
+    threads: Mapped[int]
+    config_key: Mapped[str] = mapped_column(Key)
+    kernel: Mapped[str] = mapped_column(String(64))
+    kernel_version: Mapped[int]
+    ranking_s: Mapped[float | None] = mapped_column(Float(53))
+    error: Mapped[str | None] = mapped_column(String(32))
+    document: Mapped[dict[str, Any]] = mapped_column(JSON)
+
+
+class TrialRow(Base):
+    """A record's place in a job."""
+
+    __tablename__ = "trials"
+    __table_args__ = (
+        UniqueConstraint("task_id", "record_id"),
+        Index(None, "job_id"),
+        Index(None, "record_id"),
+    )
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id"))
+    task_id: Mapped[int] = mapped_column(ForeignKey("tasks.id"))
+    record_id: Mapped[int] = mapped_column(ForeignKey("records.id"))
+    number: Mapped[int]
+    reused: Mapped[bool]

@@ -1,0 +1,73 @@
+"""Prometheus metrics, in a registry of each application's own."""
+
+from __future__ import annotations
+
+import time
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """The service's metrics; what the database or the engine knows is read when they are asked for."""
+
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        self.trials = Counter(
+            "tilefleet_trials", "Trials measured, by outcome.", ["outcome"], registry=self.registry
+        )
+        self.jobs = Gauge("tilefleet_jobs", "Jobs by state.", ["state"], registry=self.registry)
+        self.board_busy = Gauge(
+            "tilefleet_board_busy_seconds_total",
+            "Seconds that a board has measured for.",
+            ["board"],
+            registry=self.registry,
+        )
+        self.requests = Counter(
+            "tilefleet_http_requests",
+            "HTTP requests by method, route and status.",
+            ["method", "route", "status"],
+            registry=self.registry,
+        )
+        self.request_seconds = Histogram(
+            "tilefleet_http_request_seconds",
+            "Seconds until the answer was complete, by route; streams of events left out.",
+            ["route"],
+            registry=self.registry,
+        )
+
+    def text(self) -> bytes:
+        """All of them in Prometheus' text format."""
+        return generate_latest(self.registry)
+
+
+class CountRequests:
+    """Counts requests by their route's template, so that ids make no new series."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+        self.app = app
+        self.metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass the request on, and count it when it is answered."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        status = 500
+        start = time.perf_counter()
+
+        async def watched(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+            await send(message)
+
+        try:
+            await self.app(scope, receive, watched)
+        finally:
+            route = getattr(scope.get("route"), "path", "none")
+            self.metrics.requests.labels(scope["method"], route, status).inc()
+            if not route.endswith("/events"):
+                self.metrics.request_seconds.labels(route).observe(time.perf_counter() - start)

@@ -1,0 +1,45 @@
+"""Extraction in a disposable child, its failures told as problems."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from server.problems import Problem
+from tuner.extract import Extraction
+from worker.nursery import ChildCrashed, ChildRaised, ChildTimeout
+
+TIMEOUT_S = 60.0
+MEMORY_BYTES = 8 << 30
+
+
+class Nursery(Protocol):
+    """What runs a function in a disposable child (``worker.nursery.Nursery``)."""
+
+    def call(self, function: str, payload: Any, *, timeout_s: float, memory_bytes: int | None = None) -> Any:
+        """Call ``"module:function"`` with ``payload``."""
+
+
+def extract(
+    nursery: Nursery, path: Path, name: str, shapes: Mapping[str, Sequence[int]] | None
+) -> Extraction:
+    """The workloads of the model at ``path``, called ``name`` by the user; raises a 422 problem."""
+    payload: dict[str, Any] = {"path": str(path), "shapes": {k: list(v) for k, v in (shapes or {}).items()}}
+    try:
+        found = nursery.call(
+            "tuner.extract:extract_child", payload, timeout_s=TIMEOUT_S, memory_bytes=MEMORY_BYTES
+        )
+    except ChildTimeout:
+        raise Problem(422, f"model {name}: reading it took more than {TIMEOUT_S:.0f} s") from None
+    except ChildCrashed as error:
+        how = f"signal {error.signal}" if error.signal else str(error)
+        raise Problem(422, f"model {name}: the process that read it died ({how})") from None
+    except ChildRaised as error:
+        message = error.message.replace(path.name, name)
+        if error.type_name == "MemoryError":
+            message = f"reading it took more than {MEMORY_BYTES >> 30} GB of memory"
+        elif error.type_name != "ModelError":
+            message = f"reading it failed: {error.type_name}: {message.splitlines()[0] if message else ''}"
+        raise Problem(422, f"model {name}: {message}") from None
+    return Extraction.from_json(found)

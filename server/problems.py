@@ -1,0 +1,125 @@
+"""Errors as problem bodies (RFC 9457, ``application/problem+json``)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from http import HTTPStatus
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+
+log = logging.getLogger(__name__)
+MEDIA_TYPE = "application/problem+json"
+
+
+class InvalidInput(BaseModel):
+    """One thing that is wrong with the input."""
+
+    loc: list[str | int] = Field(description="Where: body, query or path, and the way down to the field.")
+    msg: str = Field(description="What is wrong with it.")
+
+
+class ProblemBody(BaseModel):
+    """An error (RFC 9457)."""
+
+    type: str = Field(default="about:blank", description="What kind of problem this is.")
+    title: str = Field(description="The status in words.")
+    status: int = Field(description="The HTTP status.")
+    detail: str = Field(description="What went wrong here and what to do about it.")
+    instance: str = Field(description="The path that was asked for.")
+    errors: list[InvalidInput] = Field(default_factory=list, description="Each invalid input, for 422.")
+
+
+class Problem(HTTPException):
+    """Raise to answer with a problem body.
+
+    It is an ``HTTPException`` because those pass unchanged through FastAPI's reading of the body.
+    """
+
+    def __init__(self, status: int, detail: str, errors: Sequence[InvalidInput] = ()) -> None:
+        super().__init__(status, detail)
+        self.errors = list(errors)
+
+
+def invalid(detail: str, *loc: str | int) -> Problem:
+    """A 422 about the input at ``loc``."""
+    return Problem(422, detail, [InvalidInput(loc=list(loc), msg=detail)] if loc else [])
+
+
+def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """The OpenAPI entries of the problems that a route can answer with."""
+    return {
+        status: {
+            "model": ProblemBody,
+            "description": HTTPStatus(status).phrase,
+            "content": {
+                MEDIA_TYPE: {
+                    "schema": {"$ref": "#/components/schemas/ProblemBody"},
+                    "example": _EXAMPLES.get(status, _example(status, HTTPStatus(status).phrase)),
+                }
+            },
+        }
+        for status in statuses
+    }
+
+
+def install(app: FastAPI) -> None:
+    """Answer every error of ``app`` with a problem body; none shows a stack trace."""
+    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(RequestValidationError, _on_validation)
+    app.add_exception_handler(Exception, _on_crash)
+
+
+def body_of(
+    path: str,
+    status: int,
+    detail: str,
+    errors: Sequence[InvalidInput] = (),
+    headers: Mapping[str, str] | None = None,
+) -> JSONResponse:
+    """The response for a problem."""
+    body = ProblemBody(
+        title=HTTPStatus(status).phrase, status=status, detail=detail, instance=path, errors=list(errors)
+    )
+    return JSONResponse(body.model_dump(), status_code=status, media_type=MEDIA_TYPE, headers=headers)
+
+
+async def _on_http(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, HTTPException)
+    errors = error.errors if isinstance(error, Problem) else []
+    return body_of(request.url.path, error.status_code, str(error.detail), errors, error.headers)
+
+
+async def _on_validation(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, RequestValidationError)
+    errors = [InvalidInput(loc=list(e["loc"]), msg=str(e["msg"])) for e in error.errors()]
+    detail = "; ".join(f"{'.'.join(map(str, e.loc))}: {e.msg}" for e in errors)
+    return body_of(request.url.path, 422, f"invalid input: {detail}", errors)
+
+
+async def _on_crash(request: Request, error: Exception) -> JSONResponse:
+    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    return body_of(request.url.path, 500, "the server failed at this request; its log says why")
+
+
+def _example(status: int, detail: str, **more: Any) -> dict[str, Any]:
+    title = HTTPStatus(status).phrase
+    body = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+    return {**body, "instance": "/api/v1/...", "errors": [], **more}
+
+
+_EXAMPLES: dict[int, dict[str, Any]] = {
+    404: _example(404, "there is no job 12"),
+    409: _example(409, "job 12 is done and cannot be cancelled"),
+    413: _example(413, "the body is larger than the limit of 512 MB (TILEFLEET_MAX_MODEL_MB)"),
+    422: _example(
+        422,
+        "unknown target 'arm'; there are: host, x86-avx2",
+        errors=[{"loc": ["body", "target"], "msg": "unknown target 'arm'; there are: host, x86-avx2"}],
+    ),
+}

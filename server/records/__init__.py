@@ -1,0 +1,1 @@
+"""Tuning records: saving, reading, importing, logs."""

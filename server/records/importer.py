@@ -1,0 +1,68 @@
+"""Importing a tuning log: all of it or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from kernels.target import Target
+from server.db.database import Database
+from server.problems import Problem
+from server.records import repository
+from tuner.record import LogError, Record, read_log
+
+_INT32 = 2**31
+_INT64 = 2**63
+
+
+def import_log(db: Database, lines: Iterable[bytes], target: Target | None) -> tuple[int, int]:
+    """Store the records of a JSON-lines log; returns (new, already there).
+
+    Raises a 422 problem that names the line when one is damaged or, with ``target`` given, is of another
+    target. The whole log is read before the first record is stored.
+    """
+    records = list(_checked(lines, target))
+    with db.write() as session:
+        added = repository.add(session, records)
+    return added, len(records) - added
+
+
+def _checked(lines: Iterable[bytes], target: Target | None) -> Iterator[Record]:
+    number = 0
+
+    def decoded() -> Iterator[str]:
+        nonlocal number
+        for number, line in enumerate(lines, start=1):  # noqa: B007 - read below, for the messages
+            yield line.decode()
+
+    try:
+        for record in read_log(decoded()):
+            if fault := _unstorable(record):
+                raise Problem(422, f"line {number} of the log is damaged: {fault}")
+            if target is not None and record.target.key != target.key:
+                raise Problem(
+                    422,
+                    f"line {number} of the log is for target {_named(record.target)}, "
+                    f"not for {_named(target)}: nothing was imported",
+                )
+            yield record
+    except LogError as error:
+        raise Problem(422, f"{error}; nothing was imported") from None
+    except UnicodeDecodeError:
+        raise Problem(422, f"line {number} of the log is damaged: it is not UTF-8 text") from None
+
+
+def _named(target: Target) -> str:
+    return f"{target.name!r} ({target.cpu}, key {target.key})"
+
+
+def _unstorable(record: Record) -> str | None:
+    """Why no database column can hold the record, or None."""
+    if not (0 < record.threads < _INT32 and 0 <= record.kernel_version < _INT32):
+        return "threads or kernel_version is out of range"
+    if record.workload.flops >= _INT64:
+        return "the workload is impossibly large"
+    if len(record.clock) > 100 or len(record.config.kernel) > 64 or len(record.target.name) > 200:
+        return "clock, kernel or target has an impossibly long name"
+    if "\0" in record.clock + record.config.kernel + record.target.name:
+        return "clock, kernel or target has a NUL in its name"
+    return None

@@ -1,0 +1,37 @@
+"""Tuning logs as downloads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from fastapi import Query
+from fastapi.responses import StreamingResponse
+
+from server.records.repository import Selection
+from tuner.record import Record, write_log
+
+MEDIA_TYPE = "application/x-ndjson"
+Select = Annotated[
+    Selection,
+    Query(
+        description="`best`: the fastest of each workload, clock and thread count; `top`: the `k` fastest; "
+        "`all`: every record, failures too."
+    ),
+]
+K = Annotated[int, Query(ge=1, le=1000, description="How many of each, for `top`.")]
+
+LOG_RESPONSE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "JSON lines, one record each.",
+        "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+    }
+}
+
+
+def log_response(records: Iterator[Record], name: str) -> StreamingResponse:
+    """Stream records as a JSON-lines file called ``name``."""
+    disposition = f'attachment; filename="{name}.jsonl"'
+    return StreamingResponse(
+        write_log(records), media_type=MEDIA_TYPE, headers={"Content-Disposition": disposition}
+    )

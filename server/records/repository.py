@@ -1,0 +1,234 @@
+"""Records in the database."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Select, and_, func, not_, or_, select
+from sqlalchemy.orm import Session
+
+from kernels import registry
+from kernels import target as targets
+from kernels import workload as workloads
+from kernels.target import Target
+from kernels.workload import Workload
+from server.db.database import Database
+from server.db.insert import insert
+from server.db.tables import RecordRow, TargetRow, TrialRow, WorkloadRow
+from tuner.record import Record
+from worker.outcome import ErrorKind
+
+Selection = Literal["best", "top", "all"]
+Found = tuple[int, Record]
+_BATCH = 500
+
+# These say nothing about the config itself: a later measurement takes their place.
+TRANSIENT = (
+    ErrorKind.UPLOAD_ERROR,
+    ErrorKind.BOARD_LOST,
+    ErrorKind.CANCELLED,
+    ErrorKind.BUILD_TIMEOUT,
+    ErrorKind.RUN_TIMEOUT,
+)
+_IDENTITY = ["workload_key", "target_key", "clock", "config_key", "kernel_version", "threads"]
+
+
+def add_workloads(session: Session, items: Iterable[Workload]) -> None:
+    """Store workloads that are not there yet."""
+    rows = [
+        {"key": key, "kind": item.kind, "document": workloads.to_json(item), "flops": item.flops}
+        for key, item in sorted({item.key: item for item in items}.items())
+    ]
+    if rows:
+        session.execute(insert(session, WorkloadRow).on_conflict_do_nothing(), rows)
+
+
+def add_targets(session: Session, items: Iterable[Target]) -> None:
+    """Store targets that are not there yet."""
+    rows = [
+        {"key": key, "name": item.name, "document": targets.to_json(item)}
+        for key, item in sorted({item.key: item for item in items}.items())
+    ]
+    if rows:
+        session.execute(insert(session, TargetRow).on_conflict_do_nothing(), rows)
+
+
+def add(session: Session, records: Sequence[Record]) -> int:
+    """Store records; returns how many were new. Of equal identities the first stays.
+
+    Only a failure that says nothing about the config gives way to a later record.
+    """
+    add_workloads(session, (record.workload for record in records))
+    add_targets(session, (record.target for record in records))
+    added = 0
+    for batch in _batches(records):
+        rows = {record.identity: _row(record) for record in reversed(batch)}
+        statement = insert(session, RecordRow)
+        taken = {name: statement.excluded[name] for name in ("ranking_s", "error", "document")}
+        statement = statement.on_conflict_do_update(
+            index_elements=_IDENTITY, set_=taken, where=RecordRow.error.in_(TRANSIENT)
+        )
+        added += len(session.execute(statement.returning(RecordRow.id), list(rows.values())).all())
+    return added
+
+
+def update(session: Session, record: Record) -> None:
+    """Rewrite the stored record of the same identity, after it was verified."""
+    row = session.execute(select(RecordRow).where(_is(record))).scalar_one()
+    for name, value in _row(record).items():
+        setattr(row, name, value)
+
+
+def find(session: Session, record: Record) -> int | None:
+    """The id of the stored record of the same identity."""
+    return session.execute(select(RecordRow.id).where(_is(record))).scalar()
+
+
+def page(
+    session: Session,
+    *,
+    workload: str | None = None,
+    target_keys: Sequence[str] | None = None,
+    job: int | None = None,
+    error: str | None = None,
+    after: int | None = None,
+    limit: int,
+) -> list[Found]:
+    """Records in the order they were stored, filtered; ``error`` "none" and "any" are wildcards."""
+    query = _records()
+    if workload is not None:
+        query = query.where(RecordRow.workload_key == workload)
+    if target_keys is not None:
+        query = query.where(RecordRow.target_key.in_(target_keys))
+    if job is not None:
+        query = query.where(RecordRow.id.in_(select(TrialRow.record_id).where(TrialRow.job_id == job)))
+    if error is not None:
+        wildcards = {"none": RecordRow.error.is_(None), "any": RecordRow.error.is_not(None)}
+        query = query.where(wildcards.get(error, RecordRow.error == error))
+    if after is not None:
+        query = query.where(RecordRow.id > after)
+    return _found(session, query.order_by(RecordRow.id).limit(limit))
+
+
+def best(session: Session, workload: str, target: str, clock: str, threads: int) -> Found | None:
+    """The fastest correct record, by index."""
+    query = _records().where(
+        RecordRow.workload_key == workload,
+        RecordRow.target_key == target,
+        RecordRow.clock == clock,
+        RecordRow.threads == threads,
+        RecordRow.ranking_s.is_not(None),
+        not_outdated(),
+    )
+    return next(iter(_found(session, query.order_by(RecordRow.ranking_s).limit(1))), None)
+
+
+def known(session: Session, workload: str, target: str, threads: int) -> list[Record]:
+    """All records of one search that may be used again: no outdated kernels, no passing failures."""
+    query = _records().where(
+        RecordRow.workload_key == workload,
+        RecordRow.target_key == target,
+        RecordRow.threads == threads,
+        or_(RecordRow.error.is_(None), RecordRow.error.not_in(TRANSIENT)),
+        not_outdated(),
+    )
+    return [record for _, record in _found(session, query.order_by(RecordRow.id))]
+
+
+def log(
+    db: Database,
+    select_: Selection,
+    k: int,
+    *,
+    target_keys: Sequence[str] | None = None,
+    job: int | None = None,
+) -> Iterator[Record]:
+    """The log of a target or a job: all records, or the fastest of each (workload, clock, threads).
+
+    Reads in batches of one short session each, so a slow download holds no lock.
+    """
+    among: ColumnElement[bool]
+    if job is not None:
+        among = RecordRow.id.in_(select(TrialRow.record_id).where(TrialRow.job_id == job))
+    else:
+        among = RecordRow.target_key.in_(target_keys or [])
+    if select_ == "all":
+        after = 0
+        while True:
+            with db.read() as session:
+                query = _records().where(among, RecordRow.id > after).order_by(RecordRow.id).limit(_BATCH)
+                found = _found(session, query)
+            yield from (record for _, record in found)
+            if len(found) < _BATCH:
+                return
+            after = found[-1][0]
+    place = func.row_number().over(
+        partition_by=(RecordRow.workload_key, RecordRow.target_key, RecordRow.clock, RecordRow.threads),
+        order_by=(RecordRow.ranking_s, RecordRow.id),
+    )
+    ranked = (
+        select(RecordRow.id, RecordRow.workload_key, place.label("place"))
+        .where(among, RecordRow.ranking_s.is_not(None), not_outdated())
+        .subquery()
+    )
+    chosen = select(ranked.c.id).where(ranked.c.place <= (1 if select_ == "best" else k))
+    with db.read() as session:
+        ids = list(session.execute(chosen.order_by(ranked.c.workload_key, ranked.c.place)).scalars())
+    for start in range(0, len(ids), _BATCH):
+        wanted = ids[start : start + _BATCH]
+        with db.read() as session:
+            by_id = dict(_found(session, _records().where(RecordRow.id.in_(wanted))))
+        yield from (by_id[each] for each in wanted)
+
+
+def not_outdated() -> ColumnElement[bool]:
+    """Leaves out records whose kernel generates other code by now."""
+    known = registry.all_kernels().values()
+    return and_(
+        True,
+        *(not_(and_(RecordRow.kernel == k.name, RecordRow.kernel_version != k.version)) for k in known),
+    )
+
+
+def _records() -> Select[Any]:
+    return (
+        select(RecordRow.id, RecordRow.document, WorkloadRow.document, TargetRow.document)
+        .join(WorkloadRow, WorkloadRow.key == RecordRow.workload_key)
+        .join(TargetRow, TargetRow.key == RecordRow.target_key)
+    )
+
+
+def _found(session: Session, query: Select[Any]) -> list[Found]:
+    return [
+        (id_, Record.from_json({**document, "workload": workload, "target": target}))
+        for id_, document, workload, target in session.execute(query)
+    ]
+
+
+def _row(record: Record) -> dict[str, Any]:
+    document = record.to_json()
+    del document["workload"], document["target"]
+    workload, target, clock, config, version, threads = record.identity
+    return {
+        "workload_key": workload,
+        "target_key": target,
+        "clock": clock,
+        "threads": threads,
+        "config_key": config,
+        "kernel": record.config.kernel,
+        "kernel_version": version,
+        "ranking_s": record.ranking_s,
+        "error": record.error,
+        "document": document,
+    }
+
+
+def _is(record: Record) -> ColumnElement[bool]:
+    values = _row(record)
+    return and_(*(getattr(RecordRow, name) == values[name] for name in _IDENTITY))
+
+
+def _batches(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
+    for start in range(0, len(records), _BATCH):
+        yield records[start : start + _BATCH]

@@ -1,0 +1,80 @@
+"""Records as the API shows them."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
+
+from tuner.record import Record as TuningRecord
+from worker.outcome import ErrorKind
+
+_EXAMPLE: JsonDict = {
+    "id": 4711,
+    "format": 1,
+    "workload": {
+        "kind": "gemm",
+        "m": 64,
+        "n": 1000,
+        "k": 512,
+        "dtype": "float32",
+        "epilogue": {"bias": True},
+    },
+    "target": {"name": "host", "triple": "x86_64-linux-gnu", "cpu": "x86-64-v3"},
+    "config": {"kernel": "gemm", "mc": 64, "kc": 256},
+    "kernel_version": 1,
+    "threads": 1,
+    "clock": "wall",
+    "cost_s": 0.00071,
+    "verified_s": 0.00072,
+    "repeats_s": [0.0007, 0.00071, 0.00074],
+    "spread": 0.03,
+    "max_error": 3e-7,
+    "cold": True,
+    "error": None,
+    "message": "",
+    "board": "host",
+    "toolchain": {"tvm": "0.27.0"},
+    "created": "2026-11-21T05:00:00+00:00",
+    "gflops": 91.0,
+}
+
+
+class Record(BaseModel):
+    """One trial with its circumstances; a line of a tuning log with its id."""
+
+    model_config = ConfigDict(json_schema_extra={"example": _EXAMPLE})
+
+    id: int = Field(description="The record's number in this database.")
+    format: int = Field(description="Version of the log format.")
+    workload: dict[str, Any] = Field(description="The operator instance in canonical form.")
+    target: dict[str, Any] = Field(description="The kind of machine it was measured on.")
+    config: dict[str, int | str] = Field(description="The kernel's name and a value for each knob.")
+    kernel_version: int = Field(description="Version of the kernel's code generator.")
+    threads: int = Field(description="Threads that the kernel ran on.")
+    clock: str = Field(description="How the time was obtained: `wall` or `simulated:...`.")
+    cost_s: float | None = Field(description="Median seconds of a call; null after an error.")
+    verified_s: float | None = Field(description="Median of the interleaved re-measurement of the best few.")
+    repeats_s: list[float] = Field(description="The single measurements.")
+    spread: float | None = Field(description="Interquartile range over the median.")
+    max_error: float | None = Field(description="Largest difference from the reference, relative.")
+    cold: bool = Field(description="Whether the weights were out of the caches.")
+    error: ErrorKind | None = Field(description="How the trial failed, or null.")
+    message: str = Field(description="What the failure said.")
+    board: str = Field(description="The board that measured.")
+    toolchain: dict[str, str] = Field(description="Versions of what built it.")
+    created: str = Field(description="When, ISO 8601.")
+    gflops: float | None = Field(description="Billions of floating-point operations a second.")
+
+    @classmethod
+    def of(cls, id_: int, record: TuningRecord) -> Self:
+        """The stored record as the API shows it."""
+        return cls.model_validate({**record.to_json(), "id": id_, "gflops": record.gflops})
+
+
+class Imported(BaseModel):
+    """What became of an imported log."""
+
+    imported: int = Field(description="Records that were new.", examples=[120])
+    duplicates: int = Field(description="Records that were there already.", examples=[3])

@@ -1,0 +1,33 @@
+"""What the routes work with, made once by the application."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from server.db.database import Database
+from server.metrics import Metrics
+from server.models.service import Models
+from server.settings import Settings
+from server.targets.service import Targets
+
+
+@dataclass(frozen=True)
+class Services:
+    """One of each."""
+
+    settings: Settings
+    db: Database
+    metrics: Metrics
+    models: Models
+    targets: Targets
+
+
+def _services(request: Request) -> Services:
+    services: Services = request.app.state.services
+    return services
+
+
+Ctx = Annotated[Services, Depends(_services)]

@@ -1,0 +1,74 @@
+"""Routes about the service itself."""
+
+from __future__ import annotations
+
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Literal
+
+from fastapi import APIRouter, Response
+from pydantic import BaseModel, Field
+from sqlalchemy import text
+
+from server.metrics import CONTENT_TYPE
+from server.problems import Problem, responses
+from server.services import Ctx
+
+
+def _version_of(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+VERSION = _version_of("tilefleet")
+router = APIRouter(tags=["service"])
+
+
+class Health(BaseModel):
+    """The service answers and so does its database."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Version(BaseModel):
+    """What runs here."""
+
+    version: str = Field(description="Tilefleet's version.", examples=["0.1.0"])
+    api: Literal["v1"] = "v1"
+    python: str = Field(examples=["3.11.2"])
+    toolchain: dict[str, str] = Field(description="Versions of what builds candidates.")
+
+
+@router.get("/health", summary="Health", responses=responses(503))
+def get_health(ctx: Ctx) -> Health:
+    """Whether the service and its database answer; 503 when they do not."""
+    try:
+        with ctx.db.read() as session:
+            session.execute(text("select 1"))
+    except Exception as error:  # whatever a driver raises means the same here
+        raise Problem(503, f"the database does not answer ({type(error).__name__})") from error
+    return Health()
+
+
+@router.get("/version", summary="Version")
+def get_version() -> Version:
+    """Versions of the service and of its tool chain."""
+    packages = {"tvm": "apache-tvm", "tvm-ffi": "apache-tvm-ffi", "zig": "ziglang", "onnx": "onnx"}
+    return Version(
+        version=VERSION,
+        python=platform.python_version(),
+        toolchain={name: _version_of(package) for name, package in packages.items()},
+    )
+
+
+@router.get(
+    "/metrics",
+    summary="Prometheus metrics",
+    response_class=Response,
+    responses={200: {"description": "Prometheus' text format.", "content": {"text/plain": {}}}},
+)
+def get_metrics(ctx: Ctx) -> Response:
+    """Trials by outcome, jobs by state, busy seconds of boards, HTTP requests."""
+    return Response(ctx.metrics.text(), media_type=CONTENT_TYPE)

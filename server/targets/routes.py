@@ -1,0 +1,40 @@
+"""Routes of the targets."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from fastapi.responses import StreamingResponse
+
+from server.pages import Items
+from server.problems import responses
+from server.records import repository
+from server.records.logs import LOG_RESPONSE, K, Select, log_response
+from server.services import Ctx
+from server.targets.schemas import Target
+
+router = APIRouter(prefix="/targets", tags=["targets"])
+
+
+@router.get("", summary="List targets")
+def list_targets(ctx: Ctx) -> Items[Target]:
+    """The built-in targets and those of the boards."""
+    return Items(items=[Target.model_validate(target) for target in ctx.targets.known.values()])
+
+
+@router.get("/{name}", summary="Read a target", responses=responses(404))
+def get_target(name: str, ctx: Ctx) -> Target:
+    """One target by its name."""
+    return Target.model_validate(ctx.targets.get(name))
+
+
+@router.get(
+    "/{name}/log",
+    summary="Download a target's tuning log",
+    response_class=StreamingResponse,
+    responses={**LOG_RESPONSE, **responses(404, 422)},
+)
+def get_target_log(name: str, ctx: Ctx, select: Select = "best", k: K = 10) -> StreamingResponse:
+    """The records of all jobs and imports for this target."""
+    with ctx.db.read() as session:
+        keys = ctx.targets.keys(session, name)
+    return log_response(repository.log(ctx.db, select, k, target_keys=keys), "target")

@@ -1,0 +1,25 @@
+"""A target as the API shows it."""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Target(BaseModel):
+    """One kind of machine: what code is generated for, and the facts that kernels need."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    name: str = Field(description="`host` is the native board's.", examples=["host"])
+    triple: str = Field(examples=["x86_64-linux-gnu"])
+    cpu: str = Field(examples=["x86-64-v3"])
+    features: list[str] = Field(description="CPU features beyond those of `cpu`.")
+    vector_bits: int = Field(examples=[256])
+    vector_registers: int = Field(examples=[16])
+    l1_bytes: int = Field(examples=[32768])
+    l2_bytes: int = Field(examples=[524288])
+    l3_bytes: int = Field(description="0 where there is none.", examples=[16777216])
+    line_bytes: int = Field(description="Bytes of a cache line.", examples=[64])
+    l2_cycles: int = Field(description="Cycles for a line from there.", examples=[14])
+    l3_cycles: int = Field(description="Cycles for a line from there.", examples=[45])
+    dram_cycles: int = Field(description="Cycles for a line from there.", examples=[200])

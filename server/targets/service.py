@@ -1,0 +1,36 @@
+"""Which targets there are, by name and by key."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from kernels.target import CATALOGUE, Target
+from server.db.tables import TargetRow
+from server.problems import Problem, invalid
+
+
+class Targets:
+    """The built-in targets and those of the boards; a board's target wins over a built-in of its name."""
+
+    def __init__(self, of_boards: Mapping[str, Target]) -> None:
+        self.known: dict[str, Target] = {**CATALOGUE, **of_boards}
+
+    def get(self, name: str, *loc: str | int) -> Target:
+        """The target called ``name``; else a problem that lists those there are (404, or 422 at ``loc``)."""
+        if name in self.known:
+            return self.known[name]
+        detail = f"unknown target {name!r}; there are: {', '.join(sorted(self.known))}"
+        raise invalid(detail, *loc) if loc else Problem(404, detail)
+
+    def keys(self, session: Session, name: str) -> Sequence[str]:
+        """Keys of the targets meant by ``name``: a name, also one that only imported records have, or a key.
+
+        Raises the problem of ``get`` when nothing is meant by it.
+        """
+        if name in self.known:
+            return [self.known[name].key]
+        query = select(TargetRow.key).where(or_(TargetRow.key == name, TargetRow.name == name))
+        return session.execute(query).scalars().all() or [self.get(name).key]

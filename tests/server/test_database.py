@@ -1,0 +1,85 @@
+"""The schema and the sessions, on both databases."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+from alembic import command
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import inspect, text
+from sqlalchemy.exc import IntegrityError
+
+from server.db.database import Database, alembic_config
+from server.db.tables import Base, TargetRow, TaskRow
+
+
+def test_migrations_make_exactly_the_tables(db: Database) -> None:
+    with db.engine.connect() as connection:
+        assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+
+
+def test_downgrade_leaves_nothing(db: Database) -> None:
+    with db.engine.begin() as connection:
+        command.downgrade(alembic_config(connection), "base")
+    assert inspect(db.engine).get_table_names() == ["alembic_version"]
+
+
+def test_two_processes_may_upgrade_at_once(database_url: str) -> None:
+    databases = [Database(database_url) for _ in range(4)]
+    threads = [threading.Thread(target=database.upgrade) for database in databases]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with databases[0].read() as session:
+        assert session.execute(text("select version_num from alembic_version")).scalars().all() == ["0001"]
+    for database in databases:
+        database.close()
+
+
+def test_foreign_keys_hold(db: Database) -> None:
+    with pytest.raises(IntegrityError), db.write() as session:
+        session.add(TaskRow(job_id=1, workload_key="none", weight=1))
+
+
+def test_a_failed_write_leaves_nothing(db: Database) -> None:
+    def fail() -> None:
+        with db.write() as session:
+            session.add(TargetRow(key="k", name="n", document={}))
+            session.flush()
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    with db.read() as session:
+        assert session.get(TargetRow, "k") is None
+
+
+def test_writers_of_two_processes_wait_for_each_other(database_url: str) -> None:
+    """Each of the two increments 50 times what it read: none is lost, none fails for a busy file."""
+    first, second = Database(database_url), Database(database_url)
+    first.upgrade()
+    with first.write() as session:
+        session.add(TargetRow(key="k", name="0", document={}))
+    errors: list[Exception] = []
+
+    def count(database: Database) -> None:
+        try:
+            for _ in range(50):
+                with database.write() as session:
+                    row = session.get_one(TargetRow, "k", with_for_update=True)
+                    row.name = str(int(row.name) + 1)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=count, args=(database,)) for database in (first, second)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    with first.read() as session:
+        assert (errors, session.get_one(TargetRow, "k").name) == ([], "100")
+    first.close()
+    second.close()
