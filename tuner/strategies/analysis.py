@@ -1,0 +1,22 @@
+"""No search: the slicing analysis's pick alone."""
+
+from __future__ import annotations
+
+import random
+
+from kernels.space import Config
+from tuner.strategies.base import Problem, Strategy
+
+
+class AnalysisStrategy(Strategy):
+    """Asks for the first recommendation and is exhausted."""
+
+    name = "analysis"
+
+    def __init__(self, problem: Problem, rng: random.Random) -> None:
+        super().__init__(problem, rng)
+        self.seeds = problem.seeds[:1]
+
+    def suggest(self, n: int) -> list[Config]:
+        """Nothing more."""
+        return []
