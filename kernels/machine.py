@@ -9,10 +9,11 @@ from kernels.target import Target
 
 CLOCK_HZ = 3e9
 FMA_PIPES = 2
-LOAD_PORTS = 2
+LOADS_PER_CYCLE = 1.3
+"""What is sustained while lines arrive from L2 as well: less than the two or three load ports."""
 FMA_LATENCY = 4
-MISSES_IN_FLIGHT = 12
-"""How many line loads a core overlaps, so that a stream costs a line's latency divided by this."""
+MISSES_IN_FLIGHT = 32
+"""How many line loads a core and its prefetchers overlap: a stream costs a line's latency over this."""
 CALL_CYCLES = 30
 """Entering and leaving one micro-kernel: addresses, loop control, refilling the pipelines."""
 
@@ -28,7 +29,7 @@ def step_cycles(broadcasts: int, vectors: int, chains: int = 1) -> float:
     ``chains`` sets of accumulators take turns; with too few of them the adds wait for each other.
     """
     arithmetic = broadcasts * vectors / FMA_PIPES
-    loads = (broadcasts + vectors) / LOAD_PORTS
+    loads = (broadcasts + vectors) / LOADS_PER_CYCLE
     return max(arithmetic, loads, FMA_LATENCY / chains)
 
 

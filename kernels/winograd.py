@@ -1,0 +1,121 @@
+"""Winograd convolution F(2x2, 3x3) and F(4x4, 3x3): fewer multiplications for stride-1 3x3 filters."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernels import machine, tir
+from kernels.kernel import Array, Kernel
+from kernels.space import Config, Knobs, Space
+from kernels.target import Target
+from kernels.winograd_nest import Nest
+from kernels.winograd_plan import Plan, block_shape, ceil_div, tile_grid
+from kernels.winograd_transform import filters
+from kernels.workload import Conv2d, Workload
+
+BLOCK_SIZES = (8, 16, 28, 48, 72, 96)
+"""About how many tiles make a block: each loaded weight is used for all of them."""
+FORWARD_CYCLES, BACKWARD_CYCLES = 2.5, 1.8
+"""Cycles for each element of a transformed tile of vectors: mostly its stores, loads and spills."""
+TURN_CYCLES = 2.5
+"""Cycles for each vector that a layout change turns from rows to channels or back."""
+
+
+class Winograd(Kernel):
+    """3x3 convolution by minimal filtering.
+
+    Knobs: ``m`` is the side of an output tile, ``tiles`` how many tiles are transformed at a time, and
+    ``vectors`` the width of the matrix products' register block, whose height follows.
+    """
+
+    name = "winograd"
+    tolerance = 1e-4
+
+    def why_not(self, workload: Workload, target: Target) -> str | None:
+        """Only 3x3 filters with stride, dilation and groups of one."""
+        if not isinstance(workload, Conv2d):
+            return "computes convolutions"
+        if (workload.kh, workload.kw) != (3, 3):
+            return f"needs 3x3 filters, not {workload.kh}x{workload.kw}"
+        if workload.stride != (1, 1) or workload.dilation != (1, 1) or workload.groups != 1:
+            return "needs stride, dilation and groups of 1"
+        return None
+
+    def space(self, workload: Workload, target: Target) -> Space:
+        """Both tile sizes, blocks of a handful to about a hundred tiles, two or three vectors of filters."""
+        conv = _conv(workload)
+        blocks = {
+            m: sorted({r * c for r, c in (block_shape(conv, m, size) for size in BLOCK_SIZES)})
+            for m in (2, 4)
+        }
+        widths = sorted({min(vectors, ceil_div(conv.out_c, target.lanes())) for vectors in (2, 3)})
+
+        def invalid(point: Knobs) -> str | None:
+            m, tiles = int(point["m"]), int(point["tiles"])
+            if tiles not in blocks[m]:
+                return f"F({m}x{m}) has no block of {tiles} tiles; it has {blocks[m]}"
+            plan = Plan.of(conv, Config.of(self.name, **point), target)
+            if plan.grid[1] > 1 and (plan.block_columns - 1) * m < target.lanes():
+                return f"{plan.block_columns} tiles are narrower than a vector"
+            down, across = tile_grid(conv, m)
+            if tiles > blocks[m][0] and plan.blocks * tiles > 1.2 * conv.n * down * across:
+                return f"blocks of {tiles} tiles overlap by more than a fifth"
+            return None
+
+        sizes = sorted(set(blocks[2]) | set(blocks[4]))
+        return Space(self.name, {"m": [2, 4], "tiles": sizes, "vectors": widths}, invalid)
+
+    def recommend(self, workload: Workload, target: Target) -> Config:
+        """The config that the machine model predicts fastest."""
+        return min(self.space(workload, target), key=lambda config: self.predict(workload, config, target))
+
+    def predict(self, workload: Workload, config: Config, target: Target) -> float:
+        """Both transforms, the matrix products, and the traffic of weights and transformed tiles."""
+        conv = _conv(workload)
+        plan = Plan.of(conv, config, target)
+        panel = 4.0 * conv.in_c * (plan.width + plan.rows)
+        # Every group of tiles but the first finds the panel of weights in L1, or else in L2.
+        again = machine.stream_cycles(target, 4.0 * conv.in_c * plan.width, panel)
+        compute = plan.points * plan.panels * (ceil_div(plan.tiles, plan.rows) - 1) * again
+        for rows, groups in ((plan.rows, plan.tiles // plan.rows), (plan.tiles % plan.rows, 1)):
+            if rows:
+                call = machine.CALL_CYCLES + 2 * rows * plan.vectors
+                depth = conv.in_c * machine.step_cycles(rows, plan.vectors)
+                compute += plan.points * plan.panels * groups * (depth + call)
+        forward, backward = plan.in_vectors, ceil_div(conv.out_c, plan.lanes)
+        columns = ceil_div(plan.block_columns * plan.m + 2, plan.lanes)
+        turns = (plan.block_rows * plan.m + 2) * columns * TURN_CYCLES * plan.lanes
+        compute += forward * (turns + plan.tiles * plan.points * FORWARD_CYCLES)
+        compute += backward * (turns + plan.tiles * plan.points * BACKWARD_CYCLES)
+        transformed = 4.0 * plan.points * (plan.in_pitch + plan.out_pitch)
+        weights = 4.0 * plan.packed_length
+        reload = machine.stream_cycles(target, weights, weights + transformed)
+        block = compute + machine.stream_cycles(target, 2 * transformed, transformed)
+        first = max(block, machine.cold_cycles(target, weights))
+        return machine.seconds(first + (plan.blocks - 1) * max(block, reload))
+
+    def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
+        """[point][panel][channel][filter of the panel], transformed in float64 and then rounded."""
+        conv = _conv(workload)
+        plan = Plan.of(conv, config, target)
+        filled = np.zeros((plan.points, conv.in_c, plan.panels * plan.width), np.float32)
+        transformed = filters(plan.m, weights).reshape(plan.points, conv.out_c, conv.in_c)
+        filled[:, :, : conv.out_c] = transformed.transpose(0, 2, 1)
+        panels = filled.reshape(plan.points, conv.in_c, plan.panels, plan.width).transpose(0, 2, 1, 3)
+        return np.ascontiguousarray(panels).reshape(-1)
+
+    def build(self, workload: Workload, config: Config, target: Target, threads: int, name: str) -> Any:
+        """Blocks of tiles: input transform, one matrix product a point, output transform with epilogue."""
+        plan = Plan.of(_conv(workload), config, target)
+        function = tir.Function(workload, name, plan.packed_length)
+        with function as args:
+            Nest(plan, args, threads).run()
+        return function.result()
+
+
+def _conv(workload: Workload) -> Conv2d:
+    if not isinstance(workload, Conv2d):
+        raise ValueError(f"winograd computes convolutions, not {workload}")
+    return workload

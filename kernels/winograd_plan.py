@@ -1,0 +1,125 @@
+"""The sizes that one Winograd config implies for one convolution."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernels.space import Config
+from kernels.target import Target
+from kernels.workload import Conv2d
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One config's sizes. A block is ``block_rows`` x ``block_columns`` tiles of one image.
+
+    The last block of a row or column of blocks starts early, so that every block has the same size.
+    """
+
+    conv: Conv2d
+    lanes: int
+    m: int
+    rows: int
+    vectors: int
+    block_rows: int
+    block_columns: int
+
+    @classmethod
+    def of(cls, conv: Conv2d, config: Config, target: Target) -> Plan:
+        """Fit a config's block of about ``tiles`` tiles and its register block to the convolution."""
+        m, vectors = config.int("m"), config.int("vectors")
+        block_rows, block_columns = block_shape(conv, m, config.int("tiles"))
+        tallest = (target.vector_registers - max(4, vectors + 1)) // vectors
+        groups = ceil_div(block_rows * block_columns, tallest)
+        rows = ceil_div(block_rows * block_columns, groups)
+        return cls(conv, target.lanes(), m, rows, vectors, block_rows, block_columns)
+
+    @property
+    def tile(self) -> int:
+        """Side of an input tile."""
+        return self.m + 2
+
+    @property
+    def points(self) -> int:
+        """Elements of a transformed tile: there is one matrix product for each."""
+        return self.tile * self.tile
+
+    @property
+    def tiles(self) -> int:
+        """Tiles in a block."""
+        return self.block_rows * self.block_columns
+
+    @property
+    def grid(self) -> tuple[int, int]:
+        """Blocks down and across an image."""
+        down, across = tile_grid(self.conv, self.m)
+        return ceil_div(down, self.block_rows), ceil_div(across, self.block_columns)
+
+    @property
+    def blocks(self) -> int:
+        """Blocks of the whole batch."""
+        return self.conv.n * self.grid[0] * self.grid[1]
+
+    @property
+    def in_vectors(self) -> int:
+        """Vectors of input channels."""
+        return ceil_div(self.conv.in_c, self.lanes)
+
+    @property
+    def panels(self) -> int:
+        """Groups of ``vectors`` vectors of filters."""
+        return ceil_div(self.conv.out_c, self.vectors * self.lanes)
+
+    @property
+    def width(self) -> int:
+        """Filters of a panel."""
+        return self.vectors * self.lanes
+
+    @property
+    def packed_length(self) -> int:
+        """Elements of the packed weights."""
+        return self.points * self.panels * self.conv.in_c * self.width
+
+    @property
+    def in_row(self) -> int:
+        """Elements from one transformed tile to the next: all channels, and no two tiles in one cache set."""
+        return odd_lines(self.in_vectors * self.lanes)
+
+    @property
+    def out_row(self) -> int:
+        """Elements from one tile's products to the next: all filters of all panels, and some."""
+        return odd_lines(self.panels * self.width)
+
+    @property
+    def in_pitch(self) -> int:
+        """Elements from one point to the next in the transformed input."""
+        return odd_lines(self.tiles * self.in_row)
+
+    @property
+    def out_pitch(self) -> int:
+        """Elements from one point to the next in the products."""
+        return odd_lines(self.tiles * self.out_row)
+
+
+def ceil_div(value: int, divisor: int) -> int:
+    """``value / divisor`` rounded up."""
+    return -(-value // divisor)
+
+
+def odd_lines(elements: int) -> int:
+    """``elements`` made an odd number of 16-element cache lines: powers of two would share cache sets."""
+    return (ceil_div(elements, 16) | 1) * 16
+
+
+def tile_grid(conv: Conv2d, m: int) -> tuple[int, int]:
+    """Output tiles of side ``m`` down and across an image."""
+    return ceil_div(conv.out_h, m), ceil_div(conv.out_w, m)
+
+
+def block_shape(conv: Conv2d, m: int, tiles: int) -> tuple[int, int]:
+    """Rows and columns of a block of about ``tiles``: whole rows of tiles, or a part of a long one."""
+    down, across = tile_grid(conv, m)
+    if across <= tiles:
+        bands = ceil_div(down, tiles // across)
+        return ceil_div(down, bands), across
+    return 1, ceil_div(across, ceil_div(across, tiles))

@@ -1,0 +1,102 @@
+import random
+
+import numpy as np
+import pytest
+import tvm
+
+from kernels.compile import compile_module
+from kernels.reference import max_error, random_inputs, reference
+from kernels.space import Config
+from kernels.target import CATALOGUE
+from kernels.winograd import Winograd
+from kernels.workload import RELU, Conv2d, Epilogue, Gemm
+
+KERNEL = Winograd()
+AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
+ALL = Epilogue(bias=True, residual=True, clamp=RELU)
+
+
+def conv(n, in_c, h, w, out_c, pad=(0, 0, 0, 0), epilogue=None) -> Conv2d:
+    return Conv2d(n, in_c, h, w, out_c, 3, 3, pad=pad, epilogue=epilogue or Epilogue())
+
+
+def config(m: int, tiles: int, vectors: int) -> Config:
+    return Config.of("winograd", m=m, tiles=tiles, vectors=vectors)
+
+
+def error_of(workload: Conv2d, config: Config, threads: int = 1) -> float:
+    inputs = random_inputs(workload, np.random.default_rng())
+    func = KERNEL.build(workload, config, AVX2, threads, "candidate")
+    packed = [inputs[0], KERNEL.pack(workload, config, AVX2, inputs[1]), *inputs[2:]]
+    out = tvm.runtime.tensor(np.full(workload.out_shape, np.nan, np.float32))
+    compile_module(func, AVX2)["candidate"](*map(tvm.runtime.tensor, packed), out)
+    return max_error(out.numpy(), reference(workload, inputs))
+
+
+@pytest.mark.parametrize(
+    ("workload", "tiles", "vectors", "threads"),
+    [
+        (conv(1, 1, 3, 3, 1), 8, 1, 1),
+        (conv(1, 3, 30, 37, 5, (1, 0, 2, 1), ALL), 28, 1, 1),
+        (conv(2, 9, 7, 7, 17, (1, 1, 1, 1), ALL), 8, 2, 3),
+        (conv(1, 16, 13, 14, 40, (1, 1, 1, 1), Epilogue(bias=True)), 16, 3, 2),
+        (conv(2, 8, 3, 131, 8, (0, 3, 0, 5), Epilogue(clamp=(-1.0, 1.0))), 16, 1, 3),
+        (conv(1, 2, 1, 1, 2, (9, 1, 1, 9), Epilogue(residual=True)), 8, 1, 1),
+    ],
+    ids=lambda value: str(value) if isinstance(value, Conv2d) else None,
+)
+@pytest.mark.parametrize("m", [2, 4])
+def test_computes_the_convolution_on_shapes_no_tile_divides(workload, tiles, vectors, threads, m):
+    assert error_of(workload, config(m, tiles, vectors), threads) < KERNEL.tolerance
+
+
+@pytest.mark.parametrize(("m", "limit"), [(2, 1e-5), (4, 5e-5)])
+def test_error_over_many_channels_stays_well_below_the_tolerance(m, limit):
+    workload = conv(1, 512, 8, 8, 16, (1, 1, 1, 1))
+    assert error_of(workload, config(m, 16 if m == 2 else 4, 2)) < limit
+
+
+def test_random_points_of_the_space_are_correct():
+    rng = random.Random(3)
+    for workload in (conv(1, 24, 9, 90, 30, (1, 1, 1, 1), ALL), conv(1, 5, 21, 20, 64, (2, 0, 0, 1), ALL)):
+        for point in rng.sample(list(KERNEL.space(workload, AVX2)), 3):
+            assert error_of(workload, point) < KERNEL.tolerance, point
+
+
+@pytest.mark.parametrize(
+    "shape", [(1, 64, 56, 56, 64), (1, 3, 300, 301, 8), (4, 512, 7, 7, 512), (1, 1, 3, 3, 1)]
+)
+@pytest.mark.parametrize("target", [AVX2, AVX512], ids=lambda target: target.name)
+def test_every_space_is_small_and_holds_the_recommendation(shape, target):
+    workload = conv(*shape, pad=(1, 1, 1, 1))
+    space = KERNEL.space(workload, target)
+    assert space.why_not(KERNEL.recommend(workload, target)) is None
+    assert 1 <= len(list(space)) <= 30
+
+
+def test_recommends_large_tiles_for_large_planes_and_small_ones_where_large_are_mostly_padding():
+    assert KERNEL.recommend(conv(1, 64, 56, 56, 64, (1, 1, 1, 1)), AVX2)["m"] == 4
+    assert KERNEL.recommend(conv(1, 256, 2, 2, 256, (1, 1, 1, 1)), AVX2)["m"] == 2
+
+
+@pytest.mark.parametrize(("target", "register"), [(AVX2, "%ymm"), (AVX512, "%zmm")])
+def test_multiplies_in_whole_registers(target, register):
+    workload = conv(1, 32, 28, 28, 64, (1, 1, 1, 1))
+    func = KERNEL.build(workload, KERNEL.recommend(workload, target), target, 1, "candidate")
+    lines = compile_module(func, target).inspect_source("asm").splitlines()
+    assert sum("vfmadd231ps" in line and register in line for line in lines) >= target.vector_registers // 2
+
+
+@pytest.mark.parametrize(
+    ("workload", "reason"),
+    [
+        (Gemm(4, 4, 4), "convolutions"),
+        (Conv2d(1, 4, 8, 8, 4, 1, 1), "3x3"),
+        (Conv2d(1, 4, 8, 8, 4, 3, 3, stride=(1, 2)), "stride"),
+        (Conv2d(1, 4, 8, 8, 4, 3, 3, dilation=(2, 2)), "dilation"),
+        (Conv2d(1, 4, 8, 8, 4, 3, 3, groups=2), "groups"),
+    ],
+    ids=str,
+)
+def test_refuses_what_has_no_winograd_form(workload, reason):
+    assert reason in str(KERNEL.why_not(workload, AVX2))
