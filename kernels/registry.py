@@ -10,13 +10,14 @@ from kernels.kernel import Kernel
 from kernels.sconv import SConv
 from kernels.space import Config, SearchSpace
 from kernels.target import Target
+from kernels.winograd import Winograd
 from kernels.workload import Workload
 
 
 @cache
 def all_kernels() -> dict[str, Kernel]:
     """Every kernel by name."""
-    kernels: tuple[Kernel, ...] = (SConv(), FilterConv(), PackedGemm())
+    kernels: tuple[Kernel, ...] = (SConv(), FilterConv(), PackedGemm(), Winograd())
     return {kernel.name: kernel for kernel in kernels}
 
 
