@@ -6,6 +6,7 @@ them checks nothing.
 
 from __future__ import annotations
 
+import math
 import zlib
 from collections.abc import Callable
 from typing import Any
@@ -45,15 +46,23 @@ class _Randomizer:
     def result(self) -> ModelProto:
         for node in self._model.graph.node:
             self._visit(node)
-        copy = ModelProto()
-        copy.CopyFrom(self._model)
+        source, copy = self._model.graph, ModelProto()
+        copy.ir_version = self._model.ir_version
+        copy.opset_import.extend(self._model.opset_import)
         graph = copy.graph
-        nodes = [node for node in graph.node if node.output[0] not in self._drawn]
-        kept = [tensor for tensor in graph.initializer if tensor.name not in self._drawn]
-        del graph.node[:], graph.initializer[:]
-        graph.node.extend(nodes)
-        graph.initializer.extend(kept)
-        graph.initializer.extend(numpy_helper.from_array(value, name) for name, value in self._drawn.items())
+        graph.name = source.name
+        graph.input.extend(source.input)
+        graph.output.extend(source.output)
+        graph.value_info.extend(source.value_info)
+        graph.node.extend(node for node in source.node if node.output[0] not in self._drawn)
+        for tensor in source.initializer:
+            if tensor.name not in self._drawn:
+                graph.initializer.append(tensor)
+        # Tensor by tensor: copies of hundreds of megabytes take seconds.
+        for name, value in self._drawn.items():
+            tensor = graph.initializer.add(name=name, dims=value.shape)
+            tensor.data_type = helper.np_dtype_to_tensor_dtype(value.dtype)
+            tensor.raw_data = value.tobytes()
         if copy.ir_version < 4:
             # Up to here initializers had to be inputs as well.
             copy.ir_version = 4
@@ -64,19 +73,19 @@ class _Randomizer:
         power = max(self._power.get(inputs[0], 1.0), 1e-6) if inputs else 1.0
         if node.op_type in ("Conv", "ConvTranspose", "Gemm", "MatMul"):
             fan_in = self._fan_in(node)
-            self._draw(inputs[1], lambda rng, s: rng.standard_normal(s) / np.sqrt(fan_in * power))
+            self._draw(inputs[1], lambda rng, s: _normal(rng, s, 1 / math.sqrt(fan_in * power)))
             if len(inputs) > 2:
-                self._draw(inputs[2], lambda rng, s: 0.1 * rng.standard_normal(s))
+                self._draw(inputs[2], lambda rng, s: _normal(rng, s, 0.1))
             power = 1.0
         elif node.op_type == "BatchNormalization":
             self._draw(inputs[1], lambda rng, s: rng.uniform(0.8, 1.2, s))
-            self._draw(inputs[2], lambda rng, s: 0.1 * rng.standard_normal(s))
-            self._draw(inputs[3], lambda rng, s: 0.1 * rng.standard_normal(s))
+            self._draw(inputs[2], lambda rng, s: _normal(rng, s, 0.1))
+            self._draw(inputs[3], lambda rng, s: _normal(rng, s, 0.1))
             self._draw(inputs[4], lambda rng, s: power * rng.uniform(0.8, 1.2, s))
             power = 1.0
         elif node.op_type in ("Add", "Sum"):
             for name in inputs:
-                self._draw(name, lambda rng, s: 0.1 * rng.standard_normal(s))
+                self._draw(name, lambda rng, s: _normal(rng, s, 0.1))
             power = sum(self._power.get(name, 1.0) for name in inputs if not self._is_drawn(name))
         elif node.op_type == "Mul":
             for name in inputs:
@@ -129,7 +138,7 @@ class _Randomizer:
         if value is None or name in self._drawn:
             return
         rng = np.random.default_rng([self._seed, zlib.crc32(name.encode())])
-        self._drawn[name] = np.asarray(draw(rng, value.shape), value.dtype)
+        self._drawn[name] = draw(rng, value.shape).astype(value.dtype, copy=False)
 
     def _fan_in(self, node: NodeProto) -> float:
         weights = self._constant(self._source(node.input[1]))
@@ -139,3 +148,9 @@ class _Randomizer:
             return float(np.prod(weights.shape[1:]))
         turned = any(a.name == "transB" and a.i for a in node.attribute)
         return float(weights.shape[-1] if turned else weights.shape[-2])
+
+
+def _normal(rng: np.random.Generator, shape: tuple[int, ...], scale: float) -> Array:
+    values = rng.standard_normal(shape, dtype=np.float32)
+    values *= scale
+    return values
