@@ -59,6 +59,16 @@ class Slicing:
         return _ceil(self.conv.out_c, self.n_f)
 
     @property
+    def k2_halvings(self) -> int:
+        """How often all tiles were halved to get k2."""
+        return _halvings(self._roles()[1][0], self.k2)
+
+    @property
+    def k3_halvings(self) -> int:
+        """How often all tiles were halved to get k3."""
+        return _halvings(self._roles()[0][0], self.k3)
+
+    @property
     def fits_l1(self) -> bool:
         """Equation 2: one tile of each kind fits in L1."""
         return self.in_tile + self.fs_tile + self.out_tile <= self.target.l1_bytes * ALPHA
@@ -78,13 +88,22 @@ class Slicing:
 
     @property
     def dram_lines(self) -> int:
-        """Cache lines from memory: every tile once, and reloads (equations 7 to 11)."""
+        """Cache lines from memory: every tile once, and reloads (equation 7)."""
+        return self.cold_lines + self.reloaded_lines
+
+    @property
+    def cold_lines(self) -> int:
+        """Cache lines from memory to touch every tile once (equation 8)."""
         (still_tiles, still), (moving_tiles, moving) = self._roles()
-        cold = still_tiles * still + moving_tiles * moving
+        return self._lines(still_tiles * still + moving_tiles * moving)
+
+    @property
+    def reloaded_lines(self) -> int:
+        """Cache lines that come from memory again (equations 9 to 11)."""
+        (still_tiles, _), (moving_tiles, moving) = self._roles()
         moving_fit_min = min(_ceil(moving_tiles, self.k2) - 1, 1)
         still_fit = _ceil(still_tiles, self.k3) - 1
-        reloads = moving_fit_min * still_fit * moving_tiles * moving
-        return self._lines(cold) + self._lines(reloads)
+        return self._lines(moving_fit_min * still_fit * moving_tiles * moving)
 
     @property
     def l3_lines(self) -> int:
@@ -101,10 +120,15 @@ class Slicing:
     @property
     def cycles(self) -> int:
         """C_TOTAL, the cost of moving tiles (equation 6)."""
+        return self.target.dram_cycles * self.cold_lines + self.reload_cycles
+
+    @property
+    def reload_cycles(self) -> int:
+        """The part of ``cycles`` that slicing decides: all loads but the first of each tile."""
         target = self.target
         l3_cycles = target.l3_cycles if target.l3_bytes else target.dram_cycles
         return (
-            target.dram_cycles * self.dram_lines
+            target.dram_cycles * self.reloaded_lines
             + l3_cycles * self.l3_lines
             + target.l2_cycles * self.l2_lines
         )
@@ -141,6 +165,10 @@ def _halved(value: int, fits: Callable[[int], bool]) -> int:
     while value > 1 and not fits(value):
         value //= 2
     return value
+
+
+def _halvings(start: int, value: int) -> int:
+    return next(times for times in range(start.bit_length()) if start >> times <= value)
 
 
 def _ceil(value: int, divisor: int) -> int:

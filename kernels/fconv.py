@@ -52,13 +52,16 @@ class FilterConv(Kernel):
         return Space(self.name, knobs)
 
     def recommend(self, workload: Workload, target: Target) -> Config:
-        """The config that the machine model predicts fastest."""
+        """The config that is predicted fastest."""
         return min(self.space(workload, target), key=lambda config: self.predict(workload, config, target))
 
     def predict(self, workload: Workload, config: Config, target: Target) -> float:
-        """Micro-kernel steps plus traffic."""
-        conv = _conv(workload)
-        return machine.seconds(conv.flops / (4 * target.lanes()))
+        """Micro-kernel steps, turning and padding, or the traffic when that is more; the weights are cold."""
+        plan = FilterPlan.of(_conv(workload), config, target)
+        weights = machine.cold_cycles(target, plan.packed_length * 4.0)
+        return machine.seconds(
+            weights + plan.conv.n * max(plan.compute_cycles(), plan.traffic_cycles(target))
+        )
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """Channel set, filter tile, channel, tap, filter; the last vector of filters is filled with zeros."""
@@ -97,15 +100,13 @@ def _conv(workload: Workload) -> Conv2d:
 
 
 def _channel_sets(conv: Conv2d) -> list[int]:
-    sets = {conv.in_c}
-    channels = conv.in_c
-    while channels > 1:
-        channels = -(-channels // 2)
-        if 128 <= channels * conv.kh * conv.kw <= 1536:
-            sets.add(channels)
-    return sorted(sets)
+    """All channels, a half, a quarter and an eighth of them, but not so few that sums move all the time."""
+    sets = {-(-conv.in_c // parts) for parts in (2, 4, 8)}
+    return sorted({channels for channels in sets if channels * conv.kh * conv.kw >= 128} | {conv.in_c})
 
 
 def _window_blocks(conv: Conv2d) -> list[int]:
+    """The whole plane when it is small, and blocks well below it."""
     windows = conv.out_h * conv.out_w
-    return sorted({min(windows, size) for size in (192, 768, 3136)})
+    blocks = [size for size in (192, 768) if 2 * windows > 3 * size]
+    return [*blocks, windows] if windows <= 1024 else blocks

@@ -5,10 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from kernels import machine
 from kernels.padding import InputLayout
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload import Conv2d
+
+TURN_CYCLES = 4
+"""Turning one vector of sums from window-major to filter-major: load, shuffles, store."""
 
 
 def spread(count: int, most: int) -> list[tuple[int, int]]:
@@ -89,3 +93,36 @@ class FilterPlan:
     def layout(self) -> InputLayout:
         """The input as this config reads it: element by element, so nothing past the end."""
         return InputLayout(self.conv, split=False)
+
+    def compute_cycles(self) -> float:
+        """Cycles of the arithmetic for one image, of turning the sums, and of the padded copy."""
+        steps = self.conv.in_c * self.taps
+        total = 0.0
+        full, odd = divmod(self.vector_count, self.vectors)
+        blocks = [(self.block, self.windows // self.block), (self.windows % self.block, 1)]
+        for count, times in blocks:
+            for size, tiles in spread(count, self.tile_windows):
+                for vectors, filter_tiles in ((self.vectors, full), (odd, 1 if odd else 0)):
+                    step = machine.step_cycles(size, vectors)
+                    sums = self.channel_sets * (machine.CALL_CYCLES + 2 * size * vectors)
+                    total += times * tiles * filter_tiles * (steps * step + sums)
+        squares = self.vector_count * -(-self.windows // self.lanes)
+        return total + squares * TURN_CYCLES * self.lanes + self.layout.copy_cycles
+
+    def traffic_cycles(self, target: Target) -> float:
+        """Cycles of loading weights and windows again, at the distance at which each is used again."""
+        blocks = -(-self.windows // self.block)
+        tiles = self.windows / self.tile_windows
+        weights = 4.0 * self.packed_length
+        windows = 4.0 * self.conv.in_c * self.layout.channel_pitch
+        block_windows = windows / blocks
+        share = 1 / self.channel_sets
+        again = (blocks - 1) * machine.stream_cycles(target, weights, weights + block_windows)
+        if self.order == "ws":
+            tile = weights / self.filter_tiles
+            again += (tiles - blocks) * machine.stream_cycles(target, weights, tile * share)
+            passes = self.filter_tiles - 1
+            again += passes * machine.stream_cycles(target, windows, block_windows + tile)
+        else:
+            again += (tiles - blocks) * machine.stream_cycles(target, weights, weights * share)
+        return again

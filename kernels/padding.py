@@ -106,6 +106,13 @@ class InputLayout:
         return w // width * self.row_pitch + w % width * self.column_step
 
     @property
+    def copy_cycles(self) -> float:
+        """Roughly what the copy of one image costs: one store a vector, or one an element when it is split."""
+        if not self.copied:
+            return 0.0
+        return self.elements * (1.0 if self.stretch > 1 else 0.25)
+
+    @property
     def _skips_rows(self) -> bool:
         # A filter of one row uses every stride-th row only.
         return self.conv.kh == 1

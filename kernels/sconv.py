@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
-from kernels import csa, tir
+from kernels import csa, machine, tir
 from kernels.kernel import Array, Kernel
 from kernels.sconv_nest import Nest
 from kernels.sconv_plan import Plan
@@ -15,27 +14,25 @@ from kernels.space import Config, Knobs, Space
 from kernels.target import Target
 from kernels.workload import Conv2d, Workload
 
+SHORTEST_DEPTH = 128
+"""Products a sum gets at a time, below which moving the sums costs too much to be worth a trial."""
+
 
 def register_blocks(target: Target) -> list[tuple[int, int]]:
-    """(filters, vectors of windows) of the micro-kernels worth trying, the one that fits best first.
+    """(filters, vectors of windows) of the micro-kernels that fill the registers.
 
-    A block needs its accumulators, a vector of windows each and one broadcast filter value in registers.
+    A block needs its accumulators, a vector for each vector of windows, and one for a broadcast filter.
     """
-    registers = target.vector_registers
-    blocks = []
-    for vectors in range(1, 5):
-        filters = (registers - 1 - vectors) // vectors
-        if filters >= vectors:
-            blocks.append((filters, vectors))
-    # Loads for one multiply-add, then fewer filters: their remainder is smaller.
-    return sorted(blocks, key=lambda block: (sum(block) / math.prod(block), block[0]))
+    most = {vectors: (target.vector_registers - 1 - vectors) // vectors for vectors in (2, 3, 4)}
+    return [(filters, vectors) for vectors, filters in most.items() if filters >= vectors]
 
 
 class SConv(Kernel):
     """Window-vectorised SConv for ungrouped convolution in NCHW.
 
-    Knobs: ``filters`` x ``vectors`` is the register block (n_f and n_win / lanes); ``channels``, ``k2``,
-    ``k3`` and ``order`` are the slicing; ``pack`` is 0 when windows are read where they are.
+    Knobs: ``block`` is the register block, n_f filters x n_win / lanes vectors of windows; ``order`` is ``is``
+    or ``ws``; ``channels`` is n_c; ``k2_halvings`` and ``k3_halvings`` are how often k2 and k3 are halved from
+    all tiles, which is how the analysis walks them; ``pack`` is 0 when windows are read where they are.
     """
 
     name = "sconv"
@@ -51,21 +48,16 @@ class SConv(Kernel):
         return None
 
     def space(self, workload: Workload, target: Target) -> Space:
-        """Register blocks, both orders, and slicings around the analysis's."""
+        """The analysis's slicings for every block and order, and some that are halved less or more."""
         conv = _conv(workload)
-        blocks = register_blocks(target)
-        slicings = [
-            csa.slice_for(conv, filters, vectors * target.lanes(), order, target)
-            for filters, vectors in blocks
-            for order in (csa.INPUT_STATIONARY, csa.WEIGHT_STATIONARY)
-        ]
-        channels = sorted({s.n_c for s in slicings} | set(_channel_sets(conv)))
+        slicings = _slicings(conv, target)
+        deep = [conv.in_c >> n for n in (1, 2) if (conv.in_c >> n) * conv.kh * conv.kw >= SHORTEST_DEPTH]
         knobs: dict[str, list[int | str]] = {
-            "block": [f"{filters}x{vectors}" for filters, vectors in blocks],
+            "block": [f"{filters}x{vectors}" for filters, vectors in register_blocks(target)],
             "order": [csa.INPUT_STATIONARY, csa.WEIGHT_STATIONARY],
-            "channels": list(channels),
-            "k2": sorted({s.k2 for s in slicings} | {16, 64, 256}),
-            "k3": sorted({s.k3 for s in slicings}),
+            "channels": sorted({s.n_c for s in slicings} | {conv.in_c, *deep}),
+            "k2_halvings": sorted({s.k2_halvings for s in slicings} | {0, 2}),
+            "k3_halvings": sorted({s.k3_halvings for s in slicings}),
             "pack": [1, 0],
         }
 
@@ -75,33 +67,40 @@ class SConv(Kernel):
         return Space(self.name, knobs, invalid)
 
     def recommend(self, workload: Workload, target: Target) -> Config:
-        """The slicing of the block that is predicted fastest."""
+        """The analysis's slicing, with the block and the way of packing that are predicted fastest."""
         conv = _conv(workload)
-        candidates = []
-        for filters, vectors in register_blocks(target):
-            slicing = csa.analyse(conv, filters, vectors * target.lanes(), target)
-            candidates.append(
-                Config.of(
-                    self.name,
-                    block=f"{filters}x{vectors}",
-                    order=slicing.order,
-                    channels=slicing.n_c,
-                    k2=slicing.k2,
-                    k3=slicing.k3,
-                    pack=1,
-                )
-            )
-        return min(candidates, key=lambda config: self.predict(workload, config, target))
+        picks = [
+            self._config(csa.analyse(conv, filters, vectors * target.lanes(), target), vectors, pack)
+            for filters, vectors in register_blocks(target)
+            for pack in (1, 0)
+        ]
+        valid = [config for config in picks if Plan.of(conv, config, target).why_not() is None]
+        return min(valid, key=lambda config: self.predict(workload, config, target))
+
+    def _config(self, slicing: csa.Slicing, vectors: int, pack: int) -> Config:
+        return Config.of(
+            self.name,
+            block=f"{slicing.n_f}x{vectors}",
+            order=slicing.order,
+            channels=slicing.n_c,
+            k2_halvings=slicing.k2_halvings,
+            k3_halvings=slicing.k3_halvings,
+            pack=pack,
+        )
 
     def predict(self, workload: Workload, config: Config, target: Target) -> float:
-        """Compute at the block's rate plus the analysis's cost of moving tiles."""
-        conv = _conv(workload)
-        plan = Plan.of(conv, config, target)
+        """Micro-kernel steps, packing and padding, or the analysis's reloads when those are more.
+
+        The analysis's cold loads are left out: they are the same for all its slicings of one block, and count
+        a packed input as if it came from memory. The weights' are added, as for every kernel.
+        """
+        plan = Plan.of(_conv(workload), config, target)
         slicing = csa.Slicing(
-            conv, target, plan.filters, plan.width, plan.order, plan.channels, plan.k2, plan.k3
+            plan.conv, target, plan.filters, plan.width, plan.order, plan.channels, plan.k2, plan.k3
         )
-        cycles = conv.flops / (4 * plan.lanes) + slicing.cycles * 0.1
-        return cycles / 3e9
+        weights = machine.cold_cycles(target, plan.packed_length * 4.0)
+        reloads = slicing.reload_cycles / machine.MISSES_IN_FLIGHT
+        return machine.seconds(weights + plan.conv.n * max(plan.compute_cycles(), reloads))
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """Channel set, filter tile, channel, tap, filter: the micro-kernel's order (section 6.3)."""
@@ -131,11 +130,10 @@ def _conv(workload: Workload) -> Conv2d:
     return workload
 
 
-def _channel_sets(conv: Conv2d) -> list[int]:
-    sets = []
-    channels = conv.in_c
-    while channels >= 1:
-        if channels == conv.in_c or 64 <= channels * conv.kh * conv.kw <= 4608:
-            sets.append(channels)
-        channels //= 2
-    return sets
+def _slicings(conv: Conv2d, target: Target) -> list[csa.Slicing]:
+    """The analysis's slicing for every block and order."""
+    return [
+        csa.slice_for(conv, filters, vectors * target.lanes(), order, target)
+        for filters, vectors in register_blocks(target)
+        for order in (csa.INPUT_STATIONARY, csa.WEIGHT_STATIONARY)
+    ]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kernels import tir
-from kernels.csa import WEIGHT_STATIONARY
+from kernels import machine, tir
+from kernels.csa import INPUT_STATIONARY, WEIGHT_STATIONARY
 from kernels.padding import InputLayout
 from kernels.space import Config
 from kernels.target import Target
@@ -31,8 +31,8 @@ class Plan:
     vectors: int
     order: str
     channels: int
-    k2: int
-    k3: int
+    k2_halvings: int
+    k3_halvings: int
     packed: bool
 
     @classmethod
@@ -46,8 +46,8 @@ class Plan:
             vectors,
             str(config["order"]),
             config.int("channels"),
-            config.int("k2"),
-            config.int("k3"),
+            config.int("k2_halvings"),
+            config.int("k3_halvings"),
             bool(config.int("pack")),
         )
 
@@ -55,7 +55,23 @@ class Plan:
         """Why this cannot be generated, or None when it can."""
         if not self.packed and not self.straight:
             return "windows that are read in place must not cross rows within a vector"
+        if not self.k2 or not self.k3:
+            return "there are too few tiles to halve them that often"
         return None
+
+    @property
+    def k2(self) -> int:
+        """Tiles of the moving kind that stay in L2."""
+        return self._tiles(still=False) >> self.k2_halvings
+
+    @property
+    def k3(self) -> int:
+        """Tiles of the stationary kind that stay in L3."""
+        return self._tiles(still=True) >> self.k3_halvings
+
+    def _tiles(self, still: bool) -> int:
+        windows_still = self.order == INPUT_STATIONARY
+        return ceil_div(self.windows, self.width) if still == windows_still else self.filter_tiles
 
     @property
     def taps(self) -> int:
@@ -145,3 +161,31 @@ class Plan:
         """The input as this config reads it."""
         exact = self.straight and not self.tail_overhangs
         return InputLayout(self.conv, 0 if exact else self.width + 2 * self.lanes)
+
+    @property
+    def packing_moves(self) -> int:
+        """Vectors copied for one tap of a full IN tile: more than it holds when they cross rows."""
+        if self.straight:
+            return self.vectors
+        width = self.conv.out_w
+        return (1 + ceil_div(self.width - 1, width)) * ceil_div(min(width, self.width), self.lanes)
+
+    def compute_cycles(self) -> float:
+        """Cycles of the arithmetic for one image, of packing its windows, and of the copy they come from."""
+        conv = self.conv
+        depth = conv.in_c * self.taps
+        full, odd = divmod(conv.out_c, self.filters)
+        total = 0.0
+        for vectors, tiles in ((self.vectors, self.full_tiles), (self.tail_vectors, 1 if self.tail else 0)):
+            for filters, filter_tiles in ((self.filters, full), (odd, 1 if odd else 0)):
+                step = machine.step_cycles(filters, vectors)
+                sums = self.channel_sets * (machine.CALL_CYCLES + 2 * filters * vectors)
+                total += tiles * filter_tiles * (depth * step + sums)
+            if self.packed:
+                total += tiles * depth * self.packing_moves * vectors / self.vectors * self.packing_passes
+        return total + self.layout.copy_cycles
+
+    @property
+    def packing_passes(self) -> int:
+        """How often each IN tile is packed: again for every set of filters when weights are stationary."""
+        return ceil_div(self.filter_tiles, self.k3) if self.order == WEIGHT_STATIONARY else 1
