@@ -9,22 +9,21 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 
-def pin(threads: int) -> list[int]:
-    """Keep this process to ``threads`` cpus and tell every library so; call before importing any of them.
+def limit_threads(threads: int) -> None:
+    """Tell every library to use ``threads`` threads; they read it when they are imported, so call it first.
 
-    Returns the cpus. Raises ValueError when there are fewer than asked for.
+    Raises ValueError when this process may not use that many cpus.
     """
-    cpus = sorted(os.sched_getaffinity(0))
-    if threads < 1 or threads > len(cpus):
-        raise ValueError(
-            f"--threads {threads} is not between 1 and the {len(cpus)} cpus this process may use"
-        )
-    # The last ones: interrupts and other people's work tend to sit on the first.
-    chosen = cpus[-threads:]
-    os.sched_setaffinity(0, chosen)
+    cpus = len(os.sched_getaffinity(0))
+    if threads < 1 or threads > cpus:
+        raise ValueError(f"--threads {threads} is not between 1 and the {cpus} cpus this process may use")
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "TVM_NUM_THREADS"):
         os.environ[variable] = str(threads)
-    return chosen
+
+
+def pin(threads: int) -> None:
+    """Keep this process to ``threads`` cpus: the last ones, as interrupts tend to sit on the first."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
 
 
 def in_turns(

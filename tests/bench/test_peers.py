@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from bench.peers import conv_peers
-from kernels.reference import reference
+from kernels.reference import random_inputs, reference
 from kernels.workload import Conv2d
 
 LAYERS = [
@@ -21,10 +21,8 @@ LAYERS = [
 @pytest.mark.parametrize("name", sorted(conv_peers()))
 @pytest.mark.parametrize("layer", LAYERS, ids=str)
 def test_peer_is_right(name: str, layer: Conv2d) -> None:
-    rng = np.random.default_rng()
-    data = rng.standard_normal(layer.data_shape, np.float32)
-    weights = rng.standard_normal(layer.weight_shape, np.float32)
+    data, weights = random_inputs(layer, np.random.default_rng())
     peer = conv_peers()[name](layer, data, weights, 1)
     peer.run()
-    expected = reference(layer, data, weights)
+    expected = reference(layer, [data, weights])
     np.testing.assert_allclose(peer.result(), expected, atol=1e-4 * np.abs(expected).max())

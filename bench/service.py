@@ -1,0 +1,55 @@
+"""A service of its own for the time of a bench: nothing known beforehand, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tilefleet.client import Client
+
+START_S = 180
+"""The first start builds the board agent, and with it zig's C library."""
+
+
+@contextmanager
+def service() -> Iterator[Client]:
+    """Run ``tilefleet up`` with an empty state folder and give a client of it.
+
+    Raises SystemExit with what the server printed when it does not come up.
+    """
+    from tilefleet.client import Client
+
+    with TemporaryDirectory(prefix="tilefleet-bench-") as folder:
+        home = Path(folder)
+        command = [sys.executable, "-m", "tilefleet", "up", "--port", "0"]
+        with (home / "up.log").open("w+") as log:
+            server = subprocess.Popen(
+                command, env=os.environ | {"TILEFLEET_HOME": folder}, stdout=log, stderr=log
+            )
+            try:
+                with Client(_url(server, home)) as client:
+                    yield client
+            finally:
+                server.terminate()
+                try:
+                    server.wait(30)
+                except subprocess.TimeoutExpired:
+                    server.kill()
+                    server.wait()
+
+
+def _url(server: subprocess.Popen[bytes], home: Path) -> str:
+    deadline = time.monotonic() + START_S
+    while time.monotonic() < deadline and server.poll() is None:
+        if (home / "url").exists():
+            return (home / "url").read_text().strip()
+        time.sleep(0.05)
+    raise SystemExit(f"bench: the service did not start:\n{(home / 'up.log').read_text()[-2000:]}")
