@@ -107,7 +107,7 @@ class InputLayout:
 
     @property
     def copy_cycles(self) -> float:
-        """Roughly what the copy of one image costs: one store a vector, or one an element when it is split."""
+        """Roughly what the copy of one image costs: a store a vector, or an element when split."""
         if not self.copied:
             return 0.0
         return self.elements * (1.0 if self.stretch > 1 else 0.25)

@@ -30,9 +30,9 @@ def register_blocks(target: Target) -> list[tuple[int, int]]:
 class SConv(Kernel):
     """Window-vectorised SConv for ungrouped convolution in NCHW.
 
-    Knobs: ``block`` is the register block, n_f filters x n_win / lanes vectors of windows; ``order`` is ``is``
-    or ``ws``; ``channels`` is n_c; ``k2_halvings`` and ``k3_halvings`` are how often k2 and k3 are halved from
-    all tiles, which is how the analysis walks them; ``pack`` is 0 when windows are read where they are.
+    Knobs: ``block`` is the register block, n_f filters x n_win / lanes vectors of windows; ``order`` is
+    ``is`` or ``ws``; ``channels`` is n_c; ``k2_halvings`` and ``k3_halvings`` are how often k2 and k3 are
+    halved from all tiles, as the analysis does; ``pack`` is 0 when windows are read where they are.
     """
 
     name = "sconv"
