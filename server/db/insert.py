@@ -13,4 +13,6 @@ from server.db.tables import Base
 def insert(session: Session, table: type[Base]) -> Any:
     """An insert that knows ``on_conflict_do_nothing``; both dialects spell it alike, with no common type."""
     name = session.get_bind().dialect.name
-    return sqlite.insert(table) if name == "sqlite" else postgresql.insert(table)
+    # The bare table: the ORM's bulk insert would make one statement for each set of non-null columns.
+    into = table.__table__
+    return sqlite.insert(into) if name == "sqlite" else postgresql.insert(into)

@@ -47,6 +47,8 @@ def _checked(lines: Iterable[bytes], target: Target | None) -> Iterator[Record]:
             yield record
     except LogError as error:
         raise Problem(422, f"{error}; nothing was imported") from None
+    except RecursionError:
+        raise Problem(422, f"line {number} of the log is damaged: it is nested too deeply") from None
     except UnicodeDecodeError:
         raise Problem(422, f"line {number} of the log is damaged: it is not UTF-8 text") from None
 

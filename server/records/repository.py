@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Select, and_, func, not_, or_, select
+from sqlalchemy import ColumnElement, Select, and_, func, literal_column, not_, or_, select
 from sqlalchemy.orm import Session
 
 from kernels import registry
@@ -31,6 +31,8 @@ TRANSIENT = (
     ErrorKind.BUILD_TIMEOUT,
     ErrorKind.RUN_TIMEOUT,
 )
+# Literals, because a statement for many rows takes no list as a parameter.
+_TRANSIENT_ERROR = RecordRow.error.in_([literal_column(f"'{kind.value}'") for kind in TRANSIENT])
 _IDENTITY = ["workload_key", "target_key", "clock", "config_key", "kernel_version", "threads"]
 
 
@@ -63,11 +65,13 @@ def add(session: Session, records: Sequence[Record]) -> int:
     add_targets(session, (record.target for record in records))
     added = 0
     for batch in _batches(records):
-        rows = {record.identity: _row(record) for record in reversed(batch)}
+        rows: dict[tuple[Any, ...], dict[str, Any]] = {}
+        for record in batch:
+            rows.setdefault(record.identity, _row(record))
         statement = insert(session, RecordRow)
         taken = {name: statement.excluded[name] for name in ("ranking_s", "error", "document")}
         statement = statement.on_conflict_do_update(
-            index_elements=_IDENTITY, set_=taken, where=RecordRow.error.in_(TRANSIENT)
+            index_elements=_IDENTITY, set_=taken, where=_TRANSIENT_ERROR
         )
         added += len(session.execute(statement.returning(RecordRow.id), list(rows.values())).all())
     return added
@@ -130,7 +134,7 @@ def known(session: Session, workload: str, target: str, threads: int) -> list[Re
         RecordRow.workload_key == workload,
         RecordRow.target_key == target,
         RecordRow.threads == threads,
-        or_(RecordRow.error.is_(None), RecordRow.error.not_in(TRANSIENT)),
+        or_(RecordRow.error.is_(None), not_(_TRANSIENT_ERROR)),
         not_outdated(),
     )
     return [record for _, record in _found(session, query.order_by(RecordRow.id))]
@@ -219,7 +223,7 @@ def _row(record: Record) -> dict[str, Any]:
         "kernel": record.config.kernel,
         "kernel_version": version,
         "ranking_s": record.ranking_s,
-        "error": record.error,
+        "error": record.error and record.error.value,
         "document": document,
     }
 

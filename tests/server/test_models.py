@@ -1,0 +1,156 @@
+"""Uploading models and reading them back."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import zipfile
+from pathlib import Path
+
+import pytest
+from fastapi.testclient import TestClient
+from onnx import helper
+from server_samples import conv_model
+
+from server.settings import Settings
+
+URL = "/api/v1/models"
+
+
+def files_of(settings: Settings) -> list[Path]:
+    return [path for path in (settings.home_dir / "models").rglob("*") if path.is_file()]
+
+
+def assert_refused(client: TestClient, settings: Settings, body: bytes, *words: str, **params: str) -> None:
+    """Refused with a 422 that has all the words, and nothing is stored."""
+    response = client.post(URL, params={"name": "net.onnx", **params}, content=body)
+    assert (response.status_code, response.headers["content-type"]) == (422, "application/problem+json")
+    detail = response.json()["detail"]
+    assert "net.onnx" in detail
+    assert not [word for word in words if word not in detail], detail
+    assert "Traceback" not in response.text
+    assert str(settings.home_dir) not in response.text
+    assert client.get(URL).json() == {"items": [], "next": None}
+    assert files_of(settings) == []
+
+
+def test_upload_list_read_and_dedup(client: TestClient, settings: Settings) -> None:
+    body = conv_model()
+    created = client.post(URL, params={"name": "net.onnx"}, content=body)
+    assert created.status_code == 201, created.text
+    model = created.json()
+    assert model["hash"] == hashlib.sha256(body).hexdigest()
+    assert model["inputs"] == [{"name": "x", "shape": [1, 3, 8, 8]}]
+    assert (model["operators"], model["tunable"], model["state"]) == (3, 3, "ready")
+    assert model["flops"] == 2 * 8 * 8 * 4 * (27 + 4 + 4)
+
+    again = client.post(URL, params={"name": "other.onnx"}, content=body)
+    assert (again.status_code, again.json()) == (200, model)
+    assert len(files_of(settings)) == 1
+
+    second = client.post(URL, content=conv_model(channels=8)).json()
+    page = client.get(URL, params={"limit": 1}).json()
+    assert [item["hash"] for item in page["items"]] == [second["hash"]]
+    page = client.get(URL, params={"limit": 1, "after": page["next"]}).json()
+    assert page == {"items": [model], "next": None}
+    assert client.get(f"{URL}/{model['hash'][:8]}").json() == model
+    assert client.get(f"{URL}/{model['hash']}/file").content == body
+
+    found = client.get(f"{URL}/{model['hash']}/workloads").json()
+    assert [each["count"] for each in found["workloads"]] == [1, 2]
+    assert [each["nodes"] for each in found["workloads"]] == [["conv0 + relu0"], ["conv1", "conv2"]]
+    assert found["not_tunable"] == []
+
+
+def test_dynamic_shapes(client: TestClient, settings: Settings) -> None:
+    body = conv_model(("batch", 3, 8, 8))
+    assert_refused(client, settings, body, "x", "shape")
+    shapes = '{"x": [2, 3, 8, 8]}'
+    model = client.post(URL, params={"shapes": shapes}, content=body).json()
+    assert model["inputs"] == [{"name": "x", "shape": [2, 3, 8, 8]}]
+    found = client.get(f"{URL}/{model['hash']}/workloads", params={"shapes": '{"x": [5, 3, 8, 8]}'}).json()
+    assert [each["workload"]["n"] for each in found["workloads"]] == [5, 5]
+    other = client.post(URL, params={"shapes": '{"x": [5, 3, 8, 8]}'}, content=body)
+    assert other.status_code == 409
+    assert "[2, 3, 8, 8]" in other.json()["detail"]
+    for wrong in ("[1]", "{", '{"x": [0]}', '{"x": [true]}'):
+        response = client.post(URL, params={"shapes": wrong}, content=body)
+        assert (response.status_code, response.json()["errors"][0]["loc"]) == (422, ["query", "shapes"])
+
+
+def zip_bomb() -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model.onnx", bytes(64 << 20))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"not a model", conv_model()[:-100], zip_bomb(), gzip.compress(conv_model())],
+    ids=["empty", "text", "truncated", "zip", "gzip"],
+)
+def test_what_is_no_model_is_refused(client: TestClient, settings: Settings, body: bytes) -> None:
+    assert_refused(client, settings, body)
+
+
+def test_too_large_is_refused_declared_or_not(client: TestClient, settings: Settings) -> None:
+    def chunks():
+        for _ in range(40):
+            yield bytes(64 << 10)
+
+    for content in (bytes((1 << 20) + 1), chunks()):
+        response = client.post(URL, content=content)
+        assert response.status_code == 413, response.text
+        assert "1 MB (TILEFLEET_MAX_MODEL_MB)" in response.json()["detail"]
+    assert files_of(settings) == []
+
+
+def test_a_compressed_body_is_refused(client: TestClient) -> None:
+    response = client.post(URL, content=gzip.compress(conv_model()), headers={"Content-Encoding": "gzip"})
+    assert response.status_code == 415
+
+
+@pytest.mark.parametrize(
+    ("error", "words"),
+    [
+        ("hang", ["more than"]),
+        ("segfault", ["died", "signal 11"]),
+        ("raise", ["ZeroDivisionError"]),
+        ("hoard", ["memory"]),
+    ],
+)
+def test_a_parser_that_fails_is_told_and_nothing_stays(
+    client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch, error: str, words: list[str]
+) -> None:
+    """A child that hangs, dies, fails or hoards memory, in the parser's place."""
+    nursery = client.app.state.services.models._nursery
+    real = nursery.call
+
+    def call(function: str, payload: object, *, timeout_s: float, memory_bytes: int) -> object:
+        return real(f"server_hostile:{error}", payload, timeout_s=3.0, memory_bytes=1 << 30)
+
+    monkeypatch.setattr(nursery, "call", call)
+    assert_refused(client, settings, conv_model(), *words)
+
+
+def test_unknown_models_are_404(client: TestClient) -> None:
+    for path in (f"{URL}/{'0' * 64}", f"{URL}/zzz", f"{URL}/{'0' * 64}/file", f"{URL}/{'0' * 64}/workloads"):
+        response = client.get(path)
+        assert (response.status_code, response.json()["title"]) == (404, "Not Found")
+
+
+def test_unusable_graphs_name_the_thing(client: TestClient, settings: Settings) -> None:
+    import onnx
+
+    unknown = onnx.load_from_string(conv_model())
+    unknown.graph.node.append(helper.make_node("Frobnicate", ["y"], ["z"], "odd"))
+    unknown.graph.output[0].name = "z"
+    assert_refused(client, settings, unknown.SerializeToString(), "Frobnicate")
+    outside = onnx.load_from_string(conv_model())
+    weight = outside.graph.initializer[0]
+    weight.ClearField("raw_data")
+    weight.data_location = onnx.TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value="../../etc/passwd")
+    assert_refused(client, settings, outside.SerializeToString(), "w0", "external")

@@ -1,0 +1,173 @@
+"""Records: import, lists, logs, best configs."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from fastapi.testclient import TestClient
+from server_samples import OTHER, TARGET, record
+
+from kernels.workload import Gemm
+from tuner.record import Record, read_log, write_log
+from worker.outcome import ErrorKind
+
+URL = "/api/v1/records"
+BEST = "/api/v1/configs/best"
+
+
+def import_(client: TestClient, *records: Record, **params: str):
+    return client.post(URL, params=params, content="".join(write_log(records)))
+
+
+def best(client: TestClient, **params: object):
+    query = {"workload": Gemm(m=8, n=8, k=8).key, "target": "x86-avx2", **params}
+    return client.get(BEST, params=query)
+
+
+def test_import_is_deduplicated_and_round_trips(client: TestClient) -> None:
+    records = [record(1), record(2, error=ErrorKind.CRASH, message="boom"), record(3, board="b")]
+    assert import_(client, *records, records[0]).json() == {"imported": 3, "duplicates": 1}
+    assert import_(client, *records).json() == {"imported": 0, "duplicates": 3}
+    log = client.get("/api/v1/targets/x86-avx2/log", params={"select": "all"})
+    assert log.headers["content-type"].startswith("application/x-ndjson")
+    assert list(read_log(log.text.splitlines())) == records
+
+
+def test_only_a_passing_failure_gives_way(client: TestClient) -> None:
+    lost, wrong = record(1, error=ErrorKind.BOARD_LOST), record(2, error=ErrorKind.WRONG_RESULT)
+    import_(client, lost, wrong)
+    assert import_(client, record(1), record(2)).json() == {"imported": 1, "duplicates": 1}
+    found = client.get(URL).json()["items"]
+    assert [(item["error"], item["cost_s"]) for item in found] == [(None, 1e-6), ("wrong_result", None)]
+
+
+def test_a_damaged_line_imports_nothing(client: TestClient) -> None:
+    lines = list(write_log(record(number) for number in range(1, 21)))
+    lines[16] = lines[16][:-30] + "\n"
+    response = client.post(URL, content="".join(lines))
+    assert response.status_code == 422
+    assert "line 17" in response.json()["detail"]
+    assert client.get(URL).json()["items"] == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"\xff\xfe\n",
+        json.dumps({**record(1).to_json(), "threads": 2**40}).encode(),
+        json.dumps({**record(1).to_json(), "clock": "x" * 1000}).encode(),
+        json.dumps({**record(1).to_json(), "clock": "a\0b"}).encode(),
+        json.dumps({**record(1).to_json(), "message": "a\0b", "cost_s": -1}).encode(),
+        b"[" * 100_000,
+    ],
+    ids=["not utf-8", "huge threads", "long clock", "nul", "negative cost", "deep"],
+)
+def test_hostile_lines_are_damaged_lines(client: TestClient, line: bytes) -> None:
+    response = client.post(URL, content="".join(write_log([record(1)])).encode() + line)
+    assert response.status_code == 422, response.text
+    assert "line 2" in response.json()["detail"]
+    assert client.get(URL).json()["items"] == []
+
+
+def test_nul_in_a_message_is_kept(client: TestClient) -> None:
+    assert import_(client, record(1, error=ErrorKind.CRASH, message="a\0b")).status_code == 200
+    assert client.get(URL).json()["items"][0]["message"] == "a\0b"
+
+
+def test_a_log_of_another_target_is_refused(client: TestClient) -> None:
+    response = import_(client, record(1), record(2, target=OTHER), target="x86-avx2")
+    assert response.status_code == 422
+    detail = response.json()["detail"]
+    assert "x86-avx512" in detail
+    assert "x86-avx2" in detail
+    assert client.get(URL).json()["items"] == []
+    assert import_(client, record(1), target="nowhere").status_code == 404
+
+
+def test_pages_and_filters(client: TestClient) -> None:
+    big = Gemm(m=9, n=9, k=9)
+    records = [record(n) for n in range(1, 6)] + [record(6, big), record(7, target=OTHER)]
+    import_(client, *records, record(8, error=ErrorKind.CRASH))
+    seen, after = [], None
+    while True:
+        page = client.get(URL, params={"limit": 3, **({"after": after} if after else {})}).json()
+        seen += page["items"]
+        after = page["next"]
+        if after is None:
+            break
+    assert [item["config"]["point"] for item in seen] == [1, 2, 3, 4, 5, 6, 7, 8]
+    for params, points in (
+        ({"workload": big.key}, [6]),
+        ({"target": "x86-avx512"}, [7]),
+        ({"target": OTHER.key}, [7]),
+        ({"error": "crash"}, [8]),
+        ({"error": "any"}, [8]),
+        ({"error": "none", "target": "x86-avx2"}, [1, 2, 3, 4, 5, 6]),
+    ):
+        items = client.get(URL, params=params).json()["items"]
+        assert [item["config"]["point"] for item in items] == points, params
+    for wrong in ({"limit": 0}, {"after": "x"}, {"after": 2**63}, {"error": "odd"}):
+        assert client.get(URL, params=wrong).status_code == 422
+    assert client.get(URL, params={"target": "nowhere"}).status_code == 404
+
+
+def test_best_is_the_fastest_of_its_clock_threads_and_target(client: TestClient) -> None:
+    assert best(client).status_code == 404
+    import_(
+        client,
+        record(5),
+        record(3),
+        record(4, verified_s=2e-6),
+        record(1, clock="simulated:a"),
+        record(1, threads=2),
+        record(1, target=OTHER),
+        record(9, error=ErrorKind.CRASH),
+    )
+    found = best(client).json()
+    assert (found["config"]["point"], found["verified_s"]) == (4, 2e-6)
+    assert found["gflops"] == pytest.approx(1024 / 2e-6 / 1e9)
+    assert best(client, clock="simulated:a").json()["clock"] == "simulated:a"
+    assert best(client, threads=2).json()["threads"] == 2
+    assert best(client, threads=3).status_code == 404
+    assert best(client, target="nowhere").status_code == 404
+
+
+def test_outdated_kernels_are_never_best(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Kernel:
+        name, version = "test", 2
+
+    import_(client, record(1), replace(record(2), kernel_version=2))
+    monkeypatch.setattr("kernels.registry.all_kernels", lambda: {"test": Kernel})
+    assert best(client).json()["config"]["point"] == 2
+    log = client.get("/api/v1/targets/x86-avx2/log").text.splitlines()
+    assert [each.kernel_version for each in read_log(log)] == [2]
+
+
+def test_logs_best_and_top(client: TestClient) -> None:
+    big = Gemm(m=9, n=9, k=9)
+    import_(client, *(record(n) for n in (4, 2, 3)), record(7, big), record(8, big, error=ErrorKind.CRASH))
+
+    def points(**params: object) -> dict[int, list[object]]:
+        text = client.get("/api/v1/targets/x86-avx2/log", params=params).text
+        found: dict[int, list[object]] = {8: [], 9: []}
+        for each in read_log(text.splitlines()):
+            found[each.workload.m].append(each.config["point"])
+        return found
+
+    assert points() == {8: [2], 9: [7]}
+    assert points(select="top", k=2) == {8: [2, 3], 9: [7]}
+    assert points(select="all") == {8: [4, 2, 3], 9: [7, 8]}
+    assert client.get("/api/v1/targets/x86-avx2/log", params={"select": "worst"}).status_code == 422
+
+
+def test_targets(client: TestClient) -> None:
+    listed = client.get("/api/v1/targets").json()["items"]
+    assert {"x86-avx2", "x86-avx512"} <= {item["name"] for item in listed}
+    from kernels.target import from_json
+
+    assert from_json(client.get("/api/v1/targets/x86-avx2").json()) == TARGET
+    missing = client.get("/api/v1/targets/z80")
+    assert missing.status_code == 404
+    assert "x86-avx2" in missing.json()["detail"]
