@@ -1,0 +1,158 @@
+"""A whole model tuned through the service, then timed in turns with onnxruntime.
+
+python -m bench.model --model FILE|NAME --threads 1 --budget-s 120 --json FILE
+"""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import json
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from bench import timing
+
+if TYPE_CHECKING:
+    from kernels.target import Target
+    from tuner.record import Record
+
+TOLERANCE = 1e-4
+"""Largest accepted difference from onnxruntime relative to the output's largest value."""
+
+
+def main() -> None:
+    """Run the bench and print its figures."""
+    parser = argparse.ArgumentParser(prog="python -m bench.model", description=__doc__.splitlines()[0])
+    parser.add_argument("--model", required=True, help="an ONNX file, or a name from bench.models")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--budget-s", type=float, default=180, help="seconds of tuning (default 180)")
+    parser.add_argument("--strategy", default="model")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--rounds", type=int, default=25, help="turns that each build gets (default 25)")
+    parser.add_argument("--default", action="store_true", help="time TVM's default lowering, too (slow)")
+    parser.add_argument("--json", type=Path, help="write all figures here")
+    arguments = parser.parse_args()
+    try:
+        timing.limit_threads(arguments.threads)
+        with TemporaryDirectory(prefix="tilefleet-bench-") as folder:
+            report = run(_model_file(arguments, Path(folder)), arguments)
+    except ValueError as error:
+        parser.error(str(error))
+    print(_summary(report))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def run(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
+    """Tune the model with all the machine; then pin this process, build, check and time."""
+    from bench.service import service
+    from kernels.target import from_json
+    from tuner.record import read_log
+
+    with service() as client:
+        target = from_json(client.target("host"))
+        job = client.submit(
+            model=client.upload(path).hash,
+            target="host",
+            threads=arguments.threads,
+            strategy=arguments.strategy,
+            seconds=arguments.budget_s,
+            seed=arguments.seed,
+        )
+        for _ in client.events(job.id):
+            pass
+        job = client.job(job.id)
+        if job.state != "done":
+            raise SystemExit(f"bench.model: job {job.id} ended as {job.state}: {job.message}")
+        records = list(read_log(client.job_log(job.id, "best")))
+    report = {
+        "model": arguments.model,
+        "threads": arguments.threads,
+        "trials": job.trials,
+        "failed_trials": job.failed,
+        "tuning_s": job.elapsed_s,
+    }
+    timing.pin(arguments.threads)
+    return report | compare(path, records, target, arguments)
+
+
+def compare(
+    path: Path, records: list[Record], target: Target, arguments: argparse.Namespace
+) -> dict[str, Any]:
+    """Build by the log, by the analysis alone, and by onnxruntime; check; time in turns."""
+    import numpy as np
+    import tvm
+    from tvm import relax
+
+    from bench.peers import onnx_session
+    from tuner.apply import build_default, build_model
+
+    session: Any = onnx_session(str(path), arguments.threads)
+    rng = np.random.default_rng(arguments.seed)
+    feeds = {i.name: rng.standard_normal(i.shape, np.float32) for i in session.get_inputs()}
+    tuned, manifest = build_model(
+        path, {record.workload.key: record.config for record in records}, target, arguments.threads
+    )
+    builds = {"tuned": tuned, "analysis": build_model(path, {}, target, arguments.threads)[0]}
+    if arguments.default:
+        builds["default"] = build_default(path, target)
+    runs: dict[str, Callable[[], Any]] = {"onnxruntime": functools.partial(session.run, None, feeds)}
+    expected = runs["onnxruntime"]()
+    errors = {}
+    for name, executable in builds.items():
+        main_function = relax.VirtualMachine(executable, tvm.cpu())["main"]
+        runs[name] = functools.partial(main_function, *map(tvm.runtime.tensor, feeds.values()))
+        errors[name] = _largest_error(runs[name](), expected)
+        if not errors[name] <= TOLERANCE:
+            raise SystemExit(f"bench.model: the {name} build is off by {errors[name]:.1e} from onnxruntime")
+    seconds = timing.in_turns(runs, arguments.rounds)
+    ratio = timing.ratio(seconds["onnxruntime"], seconds["tuned"])
+    return {
+        **{f"{name}_ms": statistics.median(times) * 1e3 for name, times in seconds.items()},
+        "speedup_vs_onnxruntime": ratio[0],
+        "speedup_p10": ratio[1],
+        "speedup_p90": ratio[2],
+        "max_rel_err": errors["tuned"],
+        "layers": [layer.to_json() for layer in manifest.layers],
+    }
+
+
+def _largest_error(outputs: Any, expected: list[Any]) -> float:
+    import numpy as np
+
+    arrays = [outputs.numpy()] if hasattr(outputs, "numpy") else [output.numpy() for output in outputs]
+    return max(
+        float(np.abs(ours - theirs).max() / np.abs(theirs).max())
+        for ours, theirs in zip(arrays, expected, strict=True)
+    )
+
+
+def _model_file(arguments: argparse.Namespace, folder: Path) -> Path:
+    import onnx
+
+    from bench.models import MAKERS
+
+    path = Path(arguments.model)
+    if arguments.model in MAKERS:
+        path = folder / f"{arguments.model}.onnx"
+        onnx.save(MAKERS[arguments.model](arguments.seed), str(path))
+    if not path.is_file():
+        raise ValueError(f"--model {arguments.model} is no file and none of {', '.join(sorted(MAKERS))}")
+    return path
+
+
+def _summary(report: dict[str, Any]) -> str:
+    times = " ".join(f"{name[:-3]} {value:.2f} ms" for name, value in report.items() if name.endswith("_ms"))
+    return (
+        f"{report['model']}, {report['threads']} thread(s), {report['trials']} trials in "
+        f"{report['tuning_s']:.0f} s: {times} | onnxruntime/tuned {report['speedup_vs_onnxruntime']:.3f} "
+        f"({report['speedup_p10']:.2f}-{report['speedup_p90']:.2f}), error {report['max_rel_err']:.1e}"
+    )
+
+
+if __name__ == "__main__":
+    main()
