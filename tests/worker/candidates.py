@@ -60,6 +60,14 @@ int __tvm_ffi_many(void *self, Value *args, int n, void *result) {
 """
 CRASH_C = "int __tvm_ffi_main(void) { *(volatile int *)8 = 1; return 0; }"
 SPIN_C = "int __tvm_ffi_main(void) { for (;;) *(volatile int *)&__tvm_ffi_main; }"
+LATE_CRASH_C = """
+int __tvm_ffi_main(void) {  /* after most of a second */
+  unsigned long long start = __builtin_readcyclecounter();
+  while (__builtin_readcyclecounter() - start < 2000000000) continue;
+  *(volatile int *)8 = 1;
+  return 0;
+}
+"""
 UNDEFINED_C = "extern int no_such_thing(void); int __tvm_ffi_main(void) { return no_such_thing(); }"
 GREEDY_C = """
 extern void *TVMBackendAllocWorkspace(int, int, unsigned long, int, int);
@@ -101,7 +109,7 @@ def c_candidate(folder, code):
     return link([folder / "candidate.o"], folder / "candidate.so")
 
 
-def connect(board, timeout=60):
+def connect(board, timeout=20):
     return rpc.connect(board.host, board.port, board.id, session_timeout=timeout)
 
 

@@ -1,10 +1,9 @@
 import fcntl
 import os
-import platform
 
 import pytest
 
-from worker.fleet.agent_build import build_agent
+from worker.fleet.agent_build import build_agent, host_triple
 from worker.fleet.native import NativeBoard
 from worker.nursery import Nursery
 
@@ -24,7 +23,7 @@ def agent_dir(tmp_path_factory):
         folder = folder.parent
     with (folder / "agent.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        build_agent(f"{platform.machine()}-linux-musl", folder / "board")
+        build_agent(host_triple(), folder / "board")
     return folder / "board"
 
 

@@ -99,8 +99,8 @@ def test_time_evaluator_repeats_and_fills_the_minimum_time(session, kernels):
     started = time.monotonic()
     mean = module.time_evaluator("weighted", device, number=1, repeat=3, min_repeat_ms=50)(*on).results
     assert time.monotonic() - started >= 0.15
-    assert 0.2 < min(mean) / min(single) < 5  # seconds a call, not a repeat
-    small = module.time_evaluator("doubled", device, number=50, repeat=9)(
+    assert min(mean) < 0.05  # seconds a call, not a repeat
+    small = module.time_evaluator("doubled", device, number=1, repeat=9)(
         *on_board(session, np.zeros(4096, "float32"), np.zeros(4096, "float32"))
     )
     assert small.min < min(single)  # 4096 numbers against a million
@@ -155,16 +155,29 @@ def test_hanging_candidate_is_stopped_at_the_timeout(board, tmp_path):
     assert probe(board)
 
 
-def test_client_that_leaves_a_hanging_candidate_frees_the_board(board, tmp_path):
-    path = c_candidate(tmp_path, candidates.SPIN_C)
+def reset_on_close():
+    """Make the death of this process reset its connections instead of ending them in order."""
+    for fd in range(3, 100):
+        with contextlib.suppress(OSError):
+            connection = socket.socket(fileno=os.dup(fd))
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+
+
+@pytest.mark.parametrize("code", [candidates.SPIN_C, candidates.LATE_CRASH_C], ids=["spins", "crashes later"])
+def test_client_that_leaves_its_candidate_frees_the_board(board, tmp_path, code):
+    path, starts = c_candidate(tmp_path, code), board.starts
     child = os.fork()
     if child == 0:
-        load(connect(board, timeout=0), path)["main"]()
+        main = load(connect(board, timeout=0), path)["main"]
+        reset_on_close()
+        main()
         os._exit(1)
-    time.sleep(1)
+    time.sleep(0.4)
     os.kill(child, 9)
     assert os.waitpid(child, 0)[1] == 9  # it was waiting for its candidate
     assert probe(board)
+    assert board.starts == starts
 
 
 def test_candidate_that_wants_too_much(session, board, tmp_path):

@@ -10,7 +10,7 @@ import psutil
 import pytest
 from candidates import connect
 
-from worker.fleet.agent_build import build_agent
+from worker.fleet.agent_build import build_agent, host_triple
 from worker.fleet.native import BoardError, NativeBoard
 
 
@@ -74,7 +74,7 @@ time.sleep(600)
 def test_board_that_cannot_start_says_why(agent_dir, tmp_path):
     with pytest.raises(BoardError, match=r"may not use the CPUs \[9999\]"):
         NativeBoard("far", cpus=[9999], state_dir=agent_dir).start()
-    agent = build_agent("x86_64-linux-musl", agent_dir)
+    agent = build_agent(host_triple(), agent_dir)
     (tmp_path / agent.name).write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / agent.name).chmod(0o755)
     with pytest.raises(BoardError, match="failed to start 5 times"):
@@ -82,7 +82,7 @@ def test_board_that_cannot_start_says_why(agent_dir, tmp_path):
 
 
 def test_agent_is_built_once(agent_dir):
-    first = build_agent("x86_64-linux-musl", agent_dir)
+    first = build_agent(host_triple(), agent_dir)
     before = first.stat()
-    assert build_agent("x86_64-linux-musl", agent_dir) == first
+    assert build_agent(host_triple(), agent_dir) == first
     assert first.stat().st_mtime_ns == before.st_mtime_ns

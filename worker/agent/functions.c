@@ -16,7 +16,10 @@ static int check(const char *name, const char *kinds, const Value *args, int32_t
     return error_set("%s: %d arguments, needs %zu", name, num_args, strlen(kinds));
   for (int i = 0; kinds[i]; i++) {
     int32_t type = args[i].type;
-    int wanted = kinds[i] == 's' ? TYPE_STRING : kinds[i] == 'b' ? TYPE_BYTES : kinds[i] == 'm' ? TYPE_MODULE : TYPE_INT;
+    int wanted = kinds[i] == 's'   ? TYPE_STRING
+                 : kinds[i] == 'b' ? TYPE_BYTES
+                 : kinds[i] == 'm' ? TYPE_MODULE
+                                   : TYPE_INT;
     if (type != wanted && !(wanted == TYPE_INT && type == TYPE_BOOL))
       return error_set("%s: argument %d is of type %d, not %d", name, i, type, wanted);
   }
@@ -65,7 +68,8 @@ static int get_function(const Value *args, int32_t num_args) {
   if (check("get_function", "ms", args, num_args)) return -1;
   PackedFunction function = find_kernel(&args[0], args[1].string);
   if (!function) return -1;
-  uint64_t handle = handle_new((Object){.kind = OBJECT_KERNEL, .module = (uint64_t)args[0].i, .function = function});
+  uint64_t module = (uint64_t)args[0].i;
+  uint64_t handle = handle_new((Object){.kind = OBJECT_KERNEL, .module = module, .function = function});
   if (!handle) return -1;
   reply_handle(TYPE_FUNCTION, handle);
   return 0;

@@ -52,7 +52,8 @@ static const char *name_of(const Image *image, const Symbol *symbol) {
 void *image_symbol(const Image *image, const char *name) {
   for (size_t i = 1; i < image->num_symbols; i++) {
     const Symbol *symbol = image->symbols + i;
-    if (symbol->st_shndx != SHN_UNDEF && symbol->st_value < image->bytes && !strcmp(name_of(image, symbol), name))
+    bool here = symbol->st_shndx != SHN_UNDEF && symbol->st_value < image->bytes;
+    if (here && !strcmp(name_of(image, symbol), name))
       return image->base + symbol->st_value;
   }
   return NULL;
@@ -132,6 +133,11 @@ static int read_dynamic(Image *image, const Segment *segments, size_t count, Rel
   if (!hash || !within(hash, 8, image->bytes)) return error_set("candidate: no DT_HASH (link with --hash-style=both)");
   uint32_t chains;
   memcpy(&chains, image->base + hash + 4, sizeof chains);
+  if (!within(symbols, (uint64_t)chains * sizeof(Symbol), image->bytes) || symbols % _Alignof(Symbol) ||
+      !within(names, image->names_bytes, image->bytes) || !image->names_bytes ||
+      image->base[names + image->names_bytes - 1] || !within(data, data_bytes, image->bytes) ||
+      !within(calls, calls_bytes, image->bytes) || (data | calls) % _Alignof(Relocation))
+    return error_set("candidate: damaged (its dynamic tables)");
   image->num_symbols = chains;
   image->symbols = (const Symbol *)(image->base + symbols);
   image->names = (const char *)image->base + names;
@@ -139,11 +145,6 @@ static int read_dynamic(Image *image, const Segment *segments, size_t count, Rel
                                .calls = (const Relocation *)(image->base + calls),
                                .num_data = (size_t)data_bytes / sizeof(Relocation),
                                .num_calls = (size_t)calls_bytes / sizeof(Relocation)};
-  if (!within(symbols, (uint64_t)chains * sizeof(Symbol), image->bytes) || symbols % _Alignof(Symbol) ||
-      !within(names, image->names_bytes, image->bytes) || !image->names_bytes ||
-      image->names[image->names_bytes - 1] || !within(data, data_bytes, image->bytes) ||
-      !within(calls, calls_bytes, image->bytes) || (data | calls) % _Alignof(Relocation))
-    return error_set("candidate: damaged (its dynamic tables)");
   return 0;
 }
 
@@ -161,7 +162,7 @@ static int relocate(Image *image, const Relocation *relocations, size_t count) {
       const Symbol *symbol = image->symbols + index;
       const char *name = name_of(image, symbol);
       bool defined = symbol->st_shndx != SHN_UNDEF;
-      value = (uintptr_t)(defined ? image->base + symbol->st_value : export_find(name));
+      value = defined ? (uintptr_t)image->base + (uintptr_t)symbol->st_value : (uintptr_t)export_find(name);
       if (!value && symbol->st_info >> 4 != STB_WEAK)
         return error_set("candidate: undefined symbol %s: this board does not offer it", name);
     } else {

@@ -48,7 +48,8 @@ static Options parse(int argc, char **argv) {
     if (!strcmp(option, "--port")) options.port = (int)number(option, value, 65535);
     else if (!strcmp(option, "--key")) options.session.key = value;
     else if (!strcmp(option, "--threads")) options.session.threads = (int)number(option, value, 256);
-    else if (!strcmp(option, "--memory-mb")) options.session.memory_bytes = (uint64_t)number(option, value, 1 << 24) << 20;
+    else if (!strcmp(option, "--memory-mb"))
+      options.session.memory_bytes = (uint64_t)number(option, value, 1 << 24) << 20;
     else if (!strcmp(option, "--parent")) options.parent = (pid_t)number(option, value, 1 << 30);
     else usage("unknown option ", option);
   }

@@ -122,8 +122,7 @@ static void close_politely(int fd) {
 static void tell(int fd, const char *message) {
   fprintf(stderr, "session ended: %s\n", message);
   fcntl(fd, F_SETFL, O_NONBLOCK); /* a client that does not read cannot hold the board */
-  wire_open(fd);
-  reply_exception(message);
+  socket_write_exception(fd, message); /* one that has gone cannot be told */
 }
 
 /* Run the child and report how it ended. */

@@ -45,6 +45,6 @@ void stats_format(char *text, size_t bytes) {
   format_number(temperature, sizeof temperature, "temperature_c",
                 read_number("/sys/class/thermal/thermal_zone0/temp") / 1e3);
   snprintf(text, bytes,
-           "{\"simulated\": false, \"clock\": \"wall\", \"agent\": \"" AGENT_VERSION "\", \"threads\": %d, %s, %s}",
+           "{\"simulated\": false, \"clock\": \"wall\", \"agent\": \"%s\", \"threads\": %d, %s, %s}", AGENT_VERSION,
            threads_count(), mhz, temperature);
 }

@@ -79,7 +79,8 @@ static int time_repeat(const Timing *t, int64_t *number, PackedFunction function
   return 0;
 }
 
-int timing_run(const Timing *t, PackedFunction function, const Value *args, int32_t num_args, double *seconds) {
+int timing_run(const Timing *t, PackedFunction function, const Value *args, int32_t num_args,
+               double *seconds) {
   char *flush_buffer = NULL;
   if (t->cache_flush_bytes && !(flush_buffer = malloc((size_t)t->cache_flush_bytes)))
     return error_set("time_evaluator: no memory for cache_flush_bytes");

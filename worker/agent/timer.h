@@ -32,6 +32,7 @@ int timing_check(const Timing *timing);
 
 /* Call `function` once unmeasured, then time it; `seconds` receives `repeat` means of a call. 0, or -1 and
  * a pending error. */
-int timing_run(const Timing *timing, PackedFunction function, const Value *args, int32_t num_args, double *seconds);
+int timing_run(const Timing *timing, PackedFunction function, const Value *args, int32_t num_args,
+               double *seconds);
 
 #endif

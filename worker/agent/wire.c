@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum { MAX_MESSAGE = 4096 };
+
 static int connection = -1;
 static uint8_t input[64 * 1024]; /* received and not yet read */
 static size_t input_at, input_end;
@@ -123,18 +125,25 @@ void reply_send_with(const void *data, size_t bytes) {
   if (socket_write(connection, output, output_size) || socket_write(connection, data, bytes)) _exit(0);
 }
 
-void reply_exception(const char *message) {
-  const int32_t raw_string = 8; /* kTVMFFIRawStr */
-  size_t length = strlen(message);
-  reply_begin(CODE_EXCEPTION);
-  reply_i32(1);
-  reply_i32(raw_string);
-  reply_u64(length);
-  reply_put(message, length);
+int socket_write_exception(int fd, const char *message) {
+  struct __attribute__((packed)) {
+    uint64_t length;
+    int32_t code, count, type;
+    uint64_t text_length;
+    char text[MAX_MESSAGE];
+  } packet = {.code = CODE_EXCEPTION, .count = 1, .type = 8 /* kTVMFFIRawStr */};
+  size_t text_length = strnlen(message, sizeof packet.text);
+  size_t bytes = offsetof(__typeof__(packet), text) + text_length;
+  packet.text_length = text_length;
+  packet.length = bytes - sizeof packet.length;
   /* A damaged file's names end up in messages, and Python's side takes nothing but valid text. */
-  for (uint8_t *letter = output + output_size - length; letter < output + output_size; letter++)
-    if (*letter >= 0x7f || (*letter < ' ' && *letter != '\n')) *letter = '?';
-  reply_send();
+  for (size_t i = 0; i < text_length; i++)
+    packet.text[i] = (message[i] >= ' ' && message[i] <= '~') || message[i] == '\n' ? message[i] : '?';
+  return socket_write(fd, &packet, bytes);
+}
+
+void reply_exception(const char *message) {
+  if (socket_write_exception(connection, message)) _exit(0);
 }
 
 _Noreturn void wire_fatal(const char *format, ...) {

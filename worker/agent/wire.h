@@ -39,6 +39,9 @@ enum {
 int socket_read(int fd, void *data, size_t bytes);
 int socket_write(int fd, const void *data, size_t bytes);
 
+/* Write a packet that makes the client raise RPCError with this message. */
+int socket_write_exception(int fd, const char *message);
+
 /* Serve this connected socket. */
 void wire_open(int fd);
 
@@ -66,7 +69,7 @@ void reply_send(void);
 /* Send the head of an answer that ends with `bytes` of `data`, without copying them. */
 void reply_send_with(const void *data, size_t bytes);
 
-/* An answer that makes the client raise RPCError with this message. */
+/* Answer with an exception. */
 void reply_exception(const char *message);
 
 /* Tell the client why and end the session. */

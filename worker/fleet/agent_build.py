@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import platform
 import subprocess
 import sys
 import tempfile
@@ -16,6 +17,12 @@ BUILD_TIMEOUT_S = 600  # zig builds musl itself, once for each target: about a m
 
 class AgentBuildError(RuntimeError):
     """The agent could not be built; the message ends with what the compiler said."""
+
+
+def host_triple() -> str:
+    """The triple of this machine."""
+    machine = platform.machine()
+    return f"{'powerpc64le' if machine == 'ppc64le' else machine}-linux-musl"
 
 
 def _fingerprint(triple: str) -> str:

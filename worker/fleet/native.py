@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
 import subprocess
 import threading
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from worker.fleet.agent_build import build_agent
+from worker.fleet.agent_build import build_agent, host_triple
 from worker.fleet.board import Board
 
 START_TIMEOUT_S = 30.0
@@ -78,13 +77,17 @@ class NativeBoard:
         unknown = set(self.cpus) - os.sched_getaffinity(0)
         if unknown:
             raise BoardError(f"board {self.id}: this process may not use the CPUs {sorted(unknown)}")
-        self._agent = build_agent(f"{platform.machine()}-linux-musl", self._state_dir)
+        self._agent = build_agent(host_triple(), self._state_dir)
         self._stopping, self._problem = False, ""
         starts = self.starts
         # The kernel kills the agent with the thread that started it: that thread lives as long as the board.
         self._thread = threading.Thread(target=self._supervise, name=f"board-{self.id}", daemon=True)
         self._thread.start()
-        self._await_start(after=starts)
+        try:
+            self._await_start(after=starts)
+        except BoardError:
+            self.stop()
+            raise
 
     def stop(self) -> None:
         """End the agent and whatever session it serves."""
