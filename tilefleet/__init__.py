@@ -1,1 +1,14 @@
-"""What users touch: the command line and the Python client of the REST API."""
+"""What users touch: the command line ``tilefleet`` and the Python client of the REST API."""
+
+from tilefleet.client import Client
+from tilefleet.errors import Conflict, InvalidInput, NotFound, ProblemError, ServerUnreachable, TilefleetError
+
+__all__ = [
+    "Client",
+    "Conflict",
+    "InvalidInput",
+    "NotFound",
+    "ProblemError",
+    "ServerUnreachable",
+    "TilefleetError",
+]

@@ -1,0 +1,54 @@
+"""The command ``tilefleet``: puts the subcommands together, and turns errors into one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+from typer.core import TyperGroup
+
+from tilefleet.commands import jobs, local, results, service
+from tilefleet.errors import TilefleetError
+
+
+class _OneLineErrors(TyperGroup):
+    """Whatever was expected to go wrong ends as one line on standard error and exit code 1."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the subcommand."""
+        try:
+            return super().invoke(ctx)
+        except (TilefleetError, OSError) as error:
+            typer.echo(f"tilefleet: {error}", err=True)
+            raise typer.Exit(1) from None
+
+
+app = typer.Typer(
+    cls=_OneLineErrors,
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    help="Tune the convolutions and matrix products of a model for the boards it will run on.",
+)
+for command in (
+    service.up,
+    jobs.submit,
+    jobs.watch,
+    jobs.jobs,
+    jobs.cancel,
+    jobs.resume,
+    results.boards,
+    results.best,
+    results.log,
+    results.load,
+    local.check,
+    local.build,
+    service.doctor,
+):
+    app.command()(command)
+app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(service.bench)
+
+
+def main() -> None:
+    """The entry point of the installed script."""
+    app()

@@ -1,0 +1,244 @@
+"""A small typed client of the REST API (docs/api.md), which the command line is built on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+import httpx
+from pydantic import BaseModel
+
+from tilefleet import errors, sse
+from tilefleet.home import server_url
+from tilefleet.resources import Board, Event, Imported, Job, Model, Record, Task, Workloads
+
+Resource = TypeVar("Resource", bound=BaseModel)
+
+# The server sends a comment far more often than this when it has no event to send.
+_SILENCE_S = 60.0
+_RECONNECTS = 6
+
+
+class Client:
+    """Talks to one Tilefleet server.
+
+    Methods return typed resources and raise ``tilefleet.errors.ProblemError`` when the server refuses,
+    ``ServerUnreachable`` when it does not answer. Use it as a context manager or call ``close``.
+    """
+
+    def __init__(self, url: str | None = None, timeout_s: float = 60.0) -> None:
+        """``url`` is by default ``TILEFLEET_URL``, else the server started last on this machine."""
+        self.url = (url or server_url()).rstrip("/")
+        # A proxy from the environment has no business between us and a server that is mostly on loopback.
+        self._http = httpx.Client(base_url=self.url, timeout=timeout_s, trust_env=False)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def upload(self, path: str | Path, name: str | None = None) -> Model:
+        """Upload a model file; the same bytes give the same model again."""
+        path = Path(path)
+        with path.open("rb") as file:
+            body = iter(lambda: file.read(1 << 20), b"")
+            response = self._send("POST", "/api/v1/models", params={"name": name or path.name}, content=body)
+        return Model.model_validate(response.json())
+
+    def models(self) -> Iterator[Model]:
+        """All models, page by page."""
+        return self._pages("/api/v1/models", Model, {})
+
+    def model(self, model_hash: str) -> Model:
+        """One model."""
+        return self._get(f"/api/v1/models/{model_hash}", Model)
+
+    def workloads(self, model_hash: str) -> Workloads:
+        """What a model asks to be computed, and what of it cannot be tuned and why."""
+        return self._get(f"/api/v1/models/{model_hash}/workloads", Workloads)
+
+    def submit(
+        self,
+        *,
+        target: str,
+        model: str | None = None,
+        workload: dict[str, Any] | None = None,
+        trials: int | None = None,
+        seconds: float | None = None,
+        strategy: str = "model",
+        threads: int = 1,
+        shapes: dict[str, list[int]] | None = None,
+        seed: int = 0,
+    ) -> Job:
+        """Create a job for a model (its hash) or one workload; it ends when either budget is spent."""
+        body = {
+            "target": target,
+            "model": model,
+            "workload": workload,
+            "budget": {"trials": trials, "seconds": seconds},
+            "strategy": strategy,
+            "threads": threads,
+            "shapes": shapes,
+            "seed": seed,
+        }
+        given = {name: value for name, value in body.items() if value is not None}
+        return Job.model_validate(self._send("POST", "/api/v1/jobs", json=given).json())
+
+    def jobs(self) -> Iterator[Job]:
+        """All jobs, page by page."""
+        return self._pages("/api/v1/jobs", Job, {})
+
+    def job(self, job_id: int) -> Job:
+        """One job."""
+        return self._get(f"/api/v1/jobs/{job_id}", Job)
+
+    def cancel(self, job_id: int) -> Job:
+        """Stop a job; what it measured stays."""
+        return Job.model_validate(self._send("POST", f"/api/v1/jobs/{job_id}/cancel").json())
+
+    def resume(self, job_id: int) -> Job:
+        """Go on with a job that ended; no trial is repeated."""
+        return Job.model_validate(self._send("POST", f"/api/v1/jobs/{job_id}/resume").json())
+
+    def tasks(self, job_id: int) -> list[Task]:
+        """The tasks of a job, with their best-so-far curves."""
+        items = self._send("GET", f"/api/v1/jobs/{job_id}/tasks").json()["items"]
+        return [Task.model_validate(item) for item in items]
+
+    def events(self, job_id: int, last_event_id: str | None = None) -> Iterator[Event]:
+        """A job's events from its beginning, or from after ``last_event_id``, until it ends.
+
+        A broken connection is taken up again where it broke; ``ServerUnreachable`` after six tries in a row.
+        """
+        failures = 0
+        while True:
+            headers = {"Accept": "text/event-stream"}
+            if last_event_id:
+                headers["Last-Event-ID"] = last_event_id
+            try:
+                timeout = httpx.Timeout(_SILENCE_S, connect=10.0)
+                path = f"/api/v1/jobs/{job_id}/events"
+                with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
+                    _raise_for(response)
+                    for event in sse.parse(response.iter_lines()):
+                        failures = 0
+                        last_event_id = event.id or last_event_id
+                        yield event
+                        if event.name == "end":
+                            return
+            except httpx.TransportError as error:
+                reason = str(error) or type(error).__name__
+            else:
+                reason = "the stream ended before the job"
+            failures += 1
+            if failures > _RECONNECTS:
+                raise errors.ServerUnreachable(
+                    f"lost the events of job {job_id} from {self.url}: {reason}"
+                ) from None
+            time.sleep(min(0.1 * 2**failures, 3.0))
+
+    def job_log(self, job_id: int, select: str = "best", k: int | None = None) -> Iterator[str]:
+        """A job's tuning log as JSON lines: ``best``, ``top`` (the ``k`` best a workload) or ``all``."""
+        return self._lines(f"/api/v1/jobs/{job_id}/log", select, k)
+
+    def target_log(self, target: str, select: str = "best", k: int | None = None) -> Iterator[str]:
+        """A target's tuning log as JSON lines, over all jobs."""
+        return self._lines(f"/api/v1/targets/{target}/log", select, k)
+
+    def targets(self) -> list[dict[str, Any]]:
+        """The targets there are, as ``kernels.target.from_json`` reads them."""
+        return list(self._send("GET", "/api/v1/targets").json()["items"])
+
+    def target(self, name: str) -> dict[str, Any]:
+        """One target."""
+        return dict(self._send("GET", f"/api/v1/targets/{name}").json())
+
+    def records(self, **filters: Any) -> Iterator[Record]:
+        """Records, page by page; filters are ``workload``, ``target``, ``job`` and ``error``."""
+        return self._pages("/api/v1/records", Record, filters)
+
+    def import_log(self, lines: Iterable[str], target: str | None = None) -> Imported:
+        """Add the records of a JSON-lines log, all or nothing; those known already are only counted."""
+        content = (line.encode() for line in lines)
+        params = {"target": target} if target else {}
+        response = self._send("POST", "/api/v1/records", params=params, content=content)
+        return Imported.model_validate(response.json())
+
+    def best(self, workload: str, target: str, threads: int = 1, clock: str = "wall") -> Record:
+        """The best record of a workload (its key) on a target; ``NotFound`` when there is none."""
+        params = {"workload": workload, "target": target, "threads": threads, "clock": clock}
+        return self._get("/api/v1/configs/best", Record, params)
+
+    def boards(self) -> list[Board]:
+        """The boards there are."""
+        return [Board.model_validate(item) for item in self._send("GET", "/api/v1/boards").json()["items"]]
+
+    def version(self) -> dict[str, Any]:
+        """The server's version and those of its tool chain."""
+        return dict(self._send("GET", "/version").json())
+
+    def health(self) -> dict[str, Any]:
+        """The server's own view of its health."""
+        return dict(self._send("GET", "/health").json())
+
+    def _send(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        try:
+            response = self._http.request(method, path, **arguments)
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise self._unreachable(error) from None
+        _raise_for(response)
+        return response
+
+    def _get(self, path: str, kind: type[Resource], params: dict[str, Any] | None = None) -> Resource:
+        return kind.model_validate(self._send("GET", path, params=params or {}).json())
+
+    def _pages(self, path: str, kind: type[Resource], params: dict[str, Any]) -> Iterator[Resource]:
+        after: str | int | None = None
+        while True:
+            page = self._send("GET", path, params=params if after is None else {**params, "after": after})
+            body = page.json()
+            for item in body["items"]:
+                yield kind.model_validate(item)
+            after = body["next"]
+            if after is None:
+                return
+
+    def _lines(self, path: str, select: str, k: int | None) -> Iterator[str]:
+        params: dict[str, str | int] = {"select": select} if k is None else {"select": select, "k": k}
+        try:
+            with self._http.stream("GET", path, params=params) as response:
+                _raise_for(response)
+                for line in response.iter_lines():
+                    yield line + "\n"
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from None
+
+    def _unreachable(self, error: Exception) -> errors.ServerUnreachable:
+        return errors.ServerUnreachable(
+            f"no Tilefleet server answers at {self.url} ({error or type(error).__name__}); "
+            "start one with `tilefleet up`, or name another with --url or TILEFLEET_URL"
+        )
+
+
+def _raise_for(response: httpx.Response) -> None:
+    if response.is_success:
+        return
+    response.read()
+    try:
+        body = response.json()
+    except ValueError:
+        body = {
+            "title": f"HTTP {response.status_code} {response.reason_phrase}",
+            "detail": response.text[:200],
+        }
+    raise errors.from_response(response.status_code, body)

@@ -1,0 +1,1 @@
+"""The subcommands of ``tilefleet``, a file a group."""

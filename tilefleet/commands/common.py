@@ -1,0 +1,52 @@
+"""What the subcommands share: options, the client, output."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated, Any
+
+import typer
+from pydantic import BaseModel
+from rich.console import Console, RenderableType
+
+from tilefleet.client import Client
+
+Url = Annotated[
+    str | None,
+    typer.Option(
+        envvar="TILEFLEET_URL", help="The server; by default the one started last here.", show_default=False
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+JobId = Annotated[int, typer.Argument(metavar="JOB", help="Number of the job.")]
+
+
+def connect(url: str | None) -> Client:
+    """A client of the server at ``url``, or of the default one."""
+    return Client(url)
+
+
+def console() -> Console:
+    """Standard output, made anew so that redirections made since are seen."""
+    return Console(highlight=False)
+
+
+def show(value: Any, as_json: bool, rendered: RenderableType) -> None:
+    """Print ``value`` as JSON or as ``rendered``."""
+    if as_json:
+        print_json(value)
+    else:
+        console().print(rendered)
+
+
+def print_json(value: Any) -> None:
+    """Print resources, or anything JSON can hold, as indented JSON."""
+    typer.echo(json.dumps(_plain(value), indent=2))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, BaseModel):
+        return value.model_dump(mode="json")
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value

@@ -1,0 +1,99 @@
+"""``submit``, ``watch``, ``jobs``, ``cancel``, ``resume``."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tilefleet import render
+from tilefleet.client import Client
+from tilefleet.commands.common import JobId, Json, Url, connect, console, print_json, show
+from tilefleet.commands.options import ModelFile, ShapeOption, TargetName, Threads, read_shapes
+from tilefleet.errors import TilefleetError
+from tilefleet.resources import Job
+from tilefleet.watching import report
+from tilefleet.watching import watch as watch_job
+
+
+def submit(
+    model: ModelFile,
+    target: TargetName = "host",
+    trials: Annotated[int | None, typer.Option(help="Stop after so many trials.")] = None,
+    seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
+    strategy: Annotated[str, typer.Option(help="analysis, random, evolution or model.")] = "model",
+    threads: Threads = 1,
+    shape: ShapeOption = None,
+    seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
+    watch: Annotated[bool, typer.Option("--watch", help="Follow the job until it ends.")] = False,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Tune a model: upload it and start a job. Without a budget, ten minutes."""
+    shapes = read_shapes(shape)
+    if trials is None and seconds is None:
+        seconds = 600.0
+    with connect(url) as client:
+        job = client.submit(
+            model=client.upload(model).hash,
+            target=target,
+            trials=trials,
+            seconds=seconds,
+            strategy=strategy,
+            threads=threads,
+            shapes=shapes or None,
+            seed=seed,
+        )
+        if watch:
+            _follow(client, job.id, as_json)
+        else:
+            show(job, as_json, f"job {job.id}; follow it with: tilefleet watch {job.id}")
+
+
+def watch(job: JobId, as_json: Json = False, url: Url = None) -> None:
+    """Follow a job until it ends. With --json, its events, one a line."""
+    with connect(url) as client:
+        _follow(client, job, as_json)
+
+
+def jobs(as_json: Json = False, url: Url = None) -> None:
+    """List the jobs."""
+    with connect(url) as client:
+        found = list(client.jobs())
+    show(found, as_json, render.jobs(found))
+
+
+def cancel(job: JobId, as_json: Json = False, url: Url = None) -> None:
+    """Stop a job; what it measured stays."""
+    with connect(url) as client:
+        _print_job(client.cancel(job), as_json)
+
+
+def resume(job: JobId, as_json: Json = False, url: Url = None) -> None:
+    """Go on with a job that ended; no trial is repeated."""
+    with connect(url) as client:
+        _print_job(client.resume(job), as_json)
+
+
+def _follow(client: Client, job_id: int, as_json: bool) -> None:
+    """Show the job until it ends; anything but ``done`` is an error."""
+    try:
+        if as_json:
+            for event in client.events(job_id):
+                typer.echo(event.model_dump_json())
+            job = client.job(job_id)
+        else:
+            job = watch_job(client, job_id, console())
+            report(client, job, console())
+    except KeyboardInterrupt:
+        typer.echo(f"the job goes on; tilefleet watch {job_id} or tilefleet cancel {job_id}", err=True)
+        raise typer.Exit(130) from None
+    if job.state != "done":
+        raise TilefleetError(f"job {job.id} {job.state}" + (f": {job.message}" if job.message else ""))
+
+
+def _print_job(job: Job, as_json: bool) -> None:
+    if as_json:
+        print_json(job)
+    else:
+        console().print(render.jobs([job]))

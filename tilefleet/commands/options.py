@@ -1,0 +1,29 @@
+"""Options that several commands take."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+ModelFile = Annotated[
+    Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="An ONNX file.")
+]
+TargetName = Annotated[str, typer.Option("--target", help="The target; `host` is this machine.")]
+Threads = Annotated[int, typer.Option(min=1, help="Threads a kernel may use.")]
+ShapeOption = Annotated[
+    list[str] | None, typer.Option("--shape", help="Shape of a dynamic input: name=1,3,224,224. Repeatable.")
+]
+
+
+def read_shapes(texts: list[str] | None) -> dict[str, list[int]]:
+    """Values of --shape by input name."""
+    return dict(_read_shape(text) for text in texts or [])
+
+
+def _read_shape(text: str) -> tuple[str, list[int]]:
+    name, _, sizes = text.rpartition("=")
+    if not name or not all(size.isdecimal() for size in sizes.split(",")):
+        raise typer.BadParameter(f"{text!r} is not like name=1,3,224,224", param_hint="--shape")
+    return name, [int(size) for size in sizes.split(",")]

@@ -1,0 +1,92 @@
+"""``boards``, ``best``, ``log``: what the server knows."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from kernels import workload as workloads
+from tilefleet import render
+from tilefleet.commands.common import Json, Url, connect, console, show
+from tilefleet.commands.options import TargetName, Threads
+from tilefleet.resources import Record
+
+
+def boards(as_json: Json = False, url: Url = None) -> None:
+    """List the boards."""
+    with connect(url) as client:
+        found = client.boards()
+    show(found, as_json, render.boards(found))
+
+
+def best(
+    workload: Annotated[str | None, typer.Argument(help="Key of a workload; without, all of them.")] = None,
+    target: TargetName = "host",
+    threads: Threads = 1,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Show the best config of a workload, or of every workload tuned for a target."""
+    with connect(url) as client:
+        if workload:
+            found = [client.best(workload, target, threads)]
+        else:
+            records = (Record.model_validate_json(line) for line in client.target_log(target))
+            found = [record for record in records if record.threads == threads]
+    rows = [(str(workloads.from_json(record.workload)), record) for record in found]
+    show(found[0] if workload else found, as_json, render.records(rows))
+
+
+def log(
+    job: Annotated[int | None, typer.Argument(metavar="[JOB]", help="Number of the job.")] = None,
+    target: Annotated[str | None, typer.Option(help="All of a target's records instead of a job's.")] = None,
+    best: Annotated[bool, typer.Option("--best", help="The best record of each workload (default).")] = False,
+    top: Annotated[int | None, typer.Option(min=1, help="The so many best of each workload.")] = None,
+    everything: Annotated[bool, typer.Option("--all", help="All records, failed trials too.")] = False,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
+    url: Url = None,
+) -> None:
+    """Download the tuning log of a job or a target: JSON lines, one a record."""
+    if (job is None) == (target is None):
+        raise typer.BadParameter("give either a JOB or --target", param_hint="JOB")
+    if best + (top is not None) + everything > 1:
+        raise typer.BadParameter("--best, --top and --all exclude each other", param_hint="--best")
+    select = "all" if everything else "top" if top else "best"
+    with connect(url) as client:
+        if job is not None:
+            lines = client.job_log(job, select, top)
+        else:
+            lines = client.target_log(str(target), select, top)
+        count = _write(lines, output)
+    if output:
+        console().print(f"{count} records in {output}")
+
+
+def load(
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A tuning log.")],
+    target: Annotated[str | None, typer.Option(help="Refuse records of any other target.")] = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Add a tuning log's records to the server's, all or nothing; known ones are only counted."""
+    with connect(url) as client, file.open() as lines:
+        result = client.import_log(lines, target)
+    show(result, as_json, f"{result.imported} records added, {result.duplicates} known before")
+
+
+def _write(lines: Iterator[str], output: Path | None) -> int:
+    """Write the lines, a file only when all have come; how many there were."""
+    if output is None:
+        return sum(1 for line in lines if sys.stdout.write(line))
+    part = output.with_name(output.name + ".part")
+    try:
+        with part.open("w") as file:
+            count = sum(1 for line in lines if file.write(line))
+        part.replace(output)
+    finally:
+        part.unlink(missing_ok=True)
+    return count

@@ -1,0 +1,52 @@
+"""``up``, ``doctor``, ``bench``: the service itself and the machine it runs on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import asdict
+from typing import Annotated
+
+import typer
+
+from tilefleet.commands.common import Json, console, print_json
+from tilefleet.home import DEFAULT_PORT
+
+
+def up(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is any.")] = DEFAULT_PORT,
+) -> None:
+    """Start the service: coordinator, engine and this machine as a board, in one process tree."""
+    # Here, because the server brings TVM along, which no other command should wait for.
+    from tilefleet.up import up as run
+
+    run(host, port, lambda url: typer.echo(f"Tilefleet is up at {url}  (API: {url}/docs, stop: Ctrl-C)"))
+
+
+def doctor(as_json: Json = False) -> None:
+    """Check the tool chain, and say how to mend what is wrong."""
+    from tilefleet.doctor import examine
+
+    ok = True
+    findings = []
+    for finding in examine():
+        ok &= finding.ok
+        findings.append(asdict(finding))
+        if not as_json:
+            console().print(finding.line(), soft_wrap=True)
+    if as_json:
+        print_json(findings)
+    if not ok:
+        raise typer.Exit(1)
+
+
+def bench(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="conv or model; its own --help says what it takes.")],
+) -> None:
+    """Run a benchmark against the peers: python -m bench.NAME with the arguments that follow."""
+    if not name.isidentifier():
+        raise typer.BadParameter(f"{name!r} is no benchmark", param_hint="NAME")
+    command = [sys.executable, "-m", f"bench.{name}", *context.args]
+    raise typer.Exit(subprocess.run(command, check=False).returncode)

@@ -1,0 +1,168 @@
+"""How resources look in a terminal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Group, RenderableType
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from tilefleet.resources import Board, Job, Record, Task
+
+_STYLES = {
+    "running": "cyan",
+    "active": "cyan",
+    "measuring": "cyan",
+    "done": "green",
+    "idle": "green",
+    "failed": "red",
+    "offline": "red",
+    "interrupted": "yellow",
+    "cancelled": "yellow",
+}
+
+
+def table(*columns: str, left: int = 1) -> Table:
+    """An empty table whose first ``left`` columns hold text and the others figures."""
+    result = Table(box=None, pad_edge=False, header_style="dim")
+    for number, column in enumerate(columns):
+        result.add_column(column, justify="left" if number < left else "right", no_wrap=number >= left)
+    return result
+
+
+def number(value: float | None, digits: int = 1, unit: str = "") -> str:
+    """A figure, or a dash where there is none."""
+    return "-" if value is None else f"{value:,.{digits}f}{unit}"
+
+
+def milliseconds(seconds: float | None) -> str:
+    """Seconds as ms with three significant digits."""
+    if seconds is None:
+        return "-"
+    ms = seconds * 1e3
+    return f"{ms:.{3 if ms < 1 else 2 if ms < 10 else 1 if ms < 100 else 0}f}"
+
+
+def percent(share: float | None) -> str:
+    """A share as whole per cent."""
+    return "-" if share is None else f"{share:.0%}"
+
+
+def duration(seconds: float | None) -> str:
+    """Seconds as m:ss or h:mm:ss."""
+    if seconds is None:
+        return "-"
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def state(value: str) -> Text:
+    """A state in its colour."""
+    return Text(value, style=_STYLES.get(value, ""))
+
+
+def counts(errors: dict[str, int]) -> str:
+    """Error kinds with how often each occurred."""
+    return ", ".join(f"{kind} {count}" for kind, count in sorted(errors.items())) or "-"
+
+
+def jobs(items: Iterable[Job]) -> Table:
+    """One line a job."""
+    result = table("job", "model", "target", "state", "trials", "failed", "estimate ms", "elapsed", left=4)
+    for job in items:
+        name = job.model_name or "(one workload)"
+        figures = (f"{job.trials}", f"{job.failed}", number(job.estimated_ms, 2), duration(job.elapsed_s))
+        result.add_row(f"{job.id}", name, job.target, state(job.state), *figures)
+    return result
+
+
+def boards(items: Iterable[Board]) -> Table:
+    """One line a board."""
+    result = table("board", "target", "clock", "state", "trials", "busy", left=4)
+    for board in items:
+        busy = duration(board.busy_s)
+        result.add_row(board.id, board.target, board.clock, state(board.state), f"{board.trials}", busy)
+    return result
+
+
+def records(items: Iterable[tuple[str, Record]]) -> Table:
+    """One line a record; each comes with its workload in words."""
+    result = table("workload", "config", "clock", "threads", "ms", "GFLOP/s", left=3)
+    for text, record in items:
+        cost = record.verified_s if record.verified_s is not None else record.cost_s
+        figures = (f"{record.threads}", milliseconds(cost), number(record.gflops))
+        result.add_row(text, config(record.config), record.clock, *figures)
+    return result
+
+
+def config(value: dict[str, object] | None) -> str:
+    """A config on one line: kernel(knob=value, ...)."""
+    if not value:
+        return "-"
+    knobs = ", ".join(f"{name}={choice}" for name, choice in value.items() if name != "kernel")
+    return f"{value.get('kernel')}({knobs})"
+
+
+def progress(job: Job, tasks: Sequence[Task], rows: int) -> RenderableType:
+    """A job while it runs: how far, how fast, and its ``rows`` most expensive tasks."""
+    done, share = _budget(job)
+    bar = Table.grid(padding=(0, 1))
+    bar.add_row(state(job.state), ProgressBar(total=1.0, completed=share, width=30), done)
+    headline = Text.assemble(
+        (number(job.estimated_ms, 2, " ms"), "bold"),
+        f"  whole model, estimated (analysis alone {number(job.recommended_ms, 2, ' ms')})",
+    )
+    return Group(bar, headline, Text(summary(job), style="dim"), Text(), task_table(tasks, rows))
+
+
+def task_table(tasks: Sequence[Task], rows: int) -> Table:
+    """The ``rows`` tasks that cost most, the most expensive first, and how many more there are."""
+    result = table("workload", "times", "trials", "analysis ms", "best ms", "GFLOP/s", "of peak", "state")
+    ordered = sorted(tasks, key=lambda task: -(task.weight * (task.best_s or float("inf"))))
+    for task in ordered[:rows]:
+        result.add_row(
+            task.text,
+            f"{task.weight:g}",
+            f"{task.trials}" + (f" ({task.failed} failed)" if task.failed else ""),
+            milliseconds(task.recommended_s),
+            milliseconds(task.best_s),
+            number(task.gflops),
+            percent(task.share_of_peak),
+            state(task.state),
+        )
+    if len(ordered) > rows:
+        result.add_row(f"and {len(ordered) - rows} cheaper ones", *[""] * 7)
+    return result
+
+
+def summary(job: Job) -> str:
+    """A job's counters on one line."""
+    parts = [f"{job.trials} trials", f"{number(job.trials_per_s, 2)}/s", f"{job.failed} failed"]
+    if job.errors:
+        parts.append(f"({counts(job.errors)})")
+    if job.reused:
+        parts.append(f"{job.reused} known before")
+    if job.eta_s is not None and not job.ended:
+        parts.append(f"{duration(job.eta_s)} to go")
+    return "  ".join(parts)
+
+
+def plain_progress(job: Job) -> str:
+    """The same on one line, for where there is no terminal."""
+    estimate = number(job.estimated_ms, 2, " ms")
+    return f"{duration(job.elapsed_s):>6}  {job.state}  estimate {estimate}  {summary(job)}"
+
+
+def _budget(job: Job) -> tuple[str, float]:
+    """What is used of the budget in words, and the larger share used."""
+    used, shares = [], [0.0]
+    if job.budget.trials:
+        used.append(f"{job.trials} of {job.budget.trials} trials")
+        shares.append(job.trials / job.budget.trials)
+    if job.budget.seconds:
+        used.append(f"{duration(job.elapsed_s or 0)} of {duration(job.budget.seconds)}")
+        shares.append((job.elapsed_s or 0) / job.budget.seconds)
+    return ", ".join(used), min(1.0, max(shares))

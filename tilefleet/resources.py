@@ -1,0 +1,170 @@
+"""What the REST API answers with (docs/api.md); fields this version does not know stay in ``model_extra``."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict
+
+FINAL_STATES = frozenset({"cancelled", "done", "failed", "interrupted"})
+
+
+class _Resource(BaseModel):
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+
+class Input(_Resource):
+    """A graph input; a dimension is a number, or a name where it is not fixed."""
+
+    name: str
+    shape: list[int | str | None]
+
+
+class Model(_Resource):
+    """An uploaded model, named by its content hash; ``flops`` of one inference."""
+
+    hash: str
+    name: str
+    size: int
+    state: str
+    inputs: list[Input] = []
+    operators: dict[str, int] | int | None = None
+    tunable: int | None = None
+    flops: float | None = None
+    created: datetime | None = None
+
+
+class WorkloadUse(_Resource):
+    """A distinct workload of a model, and the nodes that compute it."""
+
+    key: str
+    text: str
+    workload: dict[str, Any]
+    count: int
+    nodes: list[list[str] | str] = []
+    flops: float
+
+
+class NotTunable(_Resource):
+    """A node that no kernel can compute, and why."""
+
+    node: str
+    op: str
+    reason: str
+
+
+class Workloads(_Resource):
+    """All a model asks to be computed."""
+
+    workloads: list[WorkloadUse]
+    not_tunable: list[NotTunable]
+
+
+class Budget(_Resource):
+    """When a job ends at the latest; None is no limit."""
+
+    trials: int | None = None
+    seconds: float | None = None
+
+
+class Job(_Resource):
+    """Tuning one model or workload for one target. ``estimated_ms`` is the sum of its tasks' best costs."""
+
+    id: int
+    target: str
+    state: str
+    model: str | None = None
+    model_name: str | None = None
+    workload: dict[str, Any] | str | None = None
+    threads: int = 1
+    strategy: str = ""
+    seed: int = 0
+    budget: Budget = Budget()
+    created: datetime | None = None
+    started: datetime | None = None
+    finished: datetime | None = None
+    message: str | None = None
+    trials: int = 0
+    failed: int = 0
+    reused: int = 0
+    trials_per_s: float | None = None
+    eta_s: float | None = None
+    elapsed_s: float | None = None
+    estimated_ms: float | None = None
+    recommended_ms: float | None = None
+    peak_gflops: float | None = None
+    errors: dict[str, int] = {}
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more happens unless it is resumed."""
+        return self.state in FINAL_STATES
+
+
+class Task(_Resource):
+    """One distinct workload of a job; costs in seconds a call, ``curve`` as [trial, best cost so far]."""
+
+    id: int
+    workload_key: str
+    text: str
+    workload: dict[str, Any]
+    weight: float
+    flops: float
+    state: str
+    trials: int = 0
+    failed: int = 0
+    reused: int = 0
+    best_s: float | None = None
+    recommended_s: float | None = None
+    gflops: float | None = None
+    share_of_peak: float | None = None
+    best_config: dict[str, Any] | None = None
+    curve: list[tuple[int, float]] = []
+    errors: dict[str, int] = {}
+    messages: dict[str, str] = {}
+
+
+class Board(_Resource):
+    """A device that runs candidates."""
+
+    id: str
+    target: str
+    clock: str
+    state: str
+    trials: int = 0
+    busy_s: float = 0.0
+    last_seen: datetime | None = None
+
+
+class Record(_Resource):
+    """One measured trial, as in the tuning log."""
+
+    workload: dict[str, Any]
+    target: dict[str, Any]
+    config: dict[str, Any]
+    id: int | None = None
+    threads: int = 1
+    clock: str = "wall"
+    cost_s: float | None = None
+    verified_s: float | None = None
+    gflops: float | None = None
+    error: str | None = None
+    message: str = ""
+    board: str = ""
+    created: str = ""
+
+
+class Imported(_Resource):
+    """What became of an imported log's lines."""
+
+    imported: int
+    duplicates: int
+
+
+class Event(_Resource):
+    """One Server-Sent Event of a job: ``state``, ``trial``, ``best``, ``progress`` or ``end``."""
+
+    id: str
+    name: str
+    data: dict[str, Any]

@@ -1,0 +1,110 @@
+"""Running the service: one server a state folder, found by other commands through a file in it."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import re
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TextIO
+
+import uvicorn
+
+from server.app import create_app
+from tilefleet.configuration import read_settings
+from tilefleet.errors import TilefleetError
+
+
+class _Server(uvicorn.Server):
+    """Calls back once it answers."""
+
+    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._started = started
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then call back, unless the application did not come up."""
+        await super().startup(sockets)
+        if not self.should_exit:
+            self._started()
+
+
+def up(host: str, port: int, on_started: Callable[[str], None]) -> None:
+    """Run coordinator, engine and board until interrupted; ``on_started`` gets the URL. Port 0 is any.
+
+    Raises TilefleetError when the state folder or the port is taken, or the application does not come up.
+    """
+    settings = read_settings()
+    home = settings.home_dir
+    home.mkdir(parents=True, exist_ok=True)
+    with _only_one(home), _listen(host, port) as listener:
+        url = _url(listener)
+        url_file = home / "url"
+
+        def started() -> None:
+            url_file.write_text(url + "\n")
+            on_started(url)
+
+        config = uvicorn.Config(create_app(settings), log_level="warning", timeout_graceful_shutdown=5)
+        server = _Server(config, started)
+        failure = _StartFailure()
+        logging.getLogger("uvicorn.error").addFilter(failure)
+        # uvicorn shuts down on either signal and raises it again afterwards, when the file is still there.
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
+        try:
+            # The exit is uvicorn's way to say that it did not start.
+            with suppress(KeyboardInterrupt, SystemExit):
+                server.run(sockets=[listener])
+        finally:
+            url_file.unlink(missing_ok=True)
+        if not server.started:
+            raise TilefleetError(f"the server did not start: {failure.reason}")
+
+
+class _StartFailure(logging.Filter):
+    """Keeps the reason of a failed start, which uvicorn logs as a traceback, and the traceback to itself."""
+
+    reason = "its log says why"
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Pass everything on but a traceback and what uvicorn says after it."""
+        message = record.getMessage().strip()
+        if message.startswith("Traceback"):
+            # The line "module.Error: what it says"; more of the message may follow it.
+            self.reason = re.findall(r"^[\w.]+: .+", message, re.MULTILINE)[-1]
+            return False
+        return "startup failed" not in message
+
+
+@contextmanager
+def _only_one(home: Path) -> Iterator[TextIO]:
+    """Hold the state folder; the lock goes with the process, however that ends."""
+    with (home / "up.lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise TilefleetError(
+                f"another `tilefleet up` runs with the state in {home}; set TILEFLEET_HOME for a second one"
+            ) from None
+        yield lock
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise TilefleetError(
+            f"cannot listen on {host} port {port}: {reason}; choose another with --port"
+        ) from None
+
+
+def _url(listener: socket.socket) -> str:
+    host, port = listener.getsockname()[:2]
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
