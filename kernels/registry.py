@@ -6,6 +6,7 @@ from functools import cache
 
 from kernels.fconv import FilterConv
 from kernels.gemm import PackedGemm
+from kernels.grouped import Grouped
 from kernels.kernel import Kernel
 from kernels.sconv import SConv
 from kernels.space import Config, SearchSpace
@@ -17,7 +18,7 @@ from kernels.workload import Workload
 @cache
 def all_kernels() -> dict[str, Kernel]:
     """Every kernel by name."""
-    kernels: tuple[Kernel, ...] = (SConv(), FilterConv(), PackedGemm(), Winograd())
+    kernels: tuple[Kernel, ...] = (SConv(), FilterConv(), PackedGemm(), Winograd(), Grouped())
     return {kernel.name: kernel for kernel in kernels}
 
 

@@ -1,0 +1,223 @@
+"""The loop nest of a grouped convolution: one group's padded planes, then blocks of its output."""
+
+from __future__ import annotations
+
+import itertools
+from collections import defaultdict
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tvm.script.ir_builder import tirx as T
+
+from kernels import tir
+from kernels.padding import InputLayout, emit_copy
+from kernels.space import Config
+from kernels.target import Target
+from kernels.vectors import split
+from kernels.workload import Conv2d
+
+LONGEST_UNROLL = 50
+"""Taps of a filter that are unrolled whole; of larger filters only the rows are."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One config's sizes. ``group`` is the convolution that each group of each image does by itself."""
+
+    conv: Conv2d
+    group: Conv2d
+    lanes: int
+    filters: int
+    rows: int
+    vectors: int
+    flat: bool
+
+    @classmethod
+    def of(cls, conv: Conv2d, config: Config, target: Target) -> Plan:
+        """Fit a config's register block to the convolution."""
+        group = replace(conv, n=1, in_c=conv.in_c // conv.groups, out_c=conv.out_c // conv.groups, groups=1)
+        knobs = [config.int(name) for name in ("filters", "rows", "vectors", "flat")]
+        return cls(conv, group, target.lanes(), knobs[0], knobs[1], knobs[2], bool(knobs[3]))
+
+    @property
+    def layout(self) -> InputLayout:
+        """Where a group's windows are. Vectors that stick out over the output need slack behind them."""
+        sticks_out = self.flat or self.group.out_w < self.lanes
+        return InputLayout(self.group, self.vectors * self.lanes if sticks_out else 0)
+
+    @property
+    def columns(self) -> int:
+        """Elements of a row of output: in flat form all rows are one, as long as they are in the input."""
+        if not self.flat:
+            return self.group.out_w
+        return (self.group.out_h - 1) * self.layout.row_pitch + self.group.out_w
+
+    @property
+    def lines(self) -> int:
+        """Rows of output; one in flat form."""
+        return 1 if self.flat else self.group.out_h
+
+    @property
+    def strips(self) -> list[tuple[int, int]]:
+        """(vectors, how many) of the strips that cover a row."""
+        return even(-(-self.columns // self.lanes), self.vectors)
+
+    @property
+    def taps(self) -> int:
+        """Products an output element gets from each input channel."""
+        return self.conv.kh * self.conv.kw
+
+
+def even(total: int, most: int) -> list[tuple[int, int]]:
+    """(size, how many) of as few parts of at most ``most`` as make ``total``, as equal as can be."""
+    parts = -(-total // most)
+    size, larger = divmod(total, parts)
+    return [(size + 1, larger)] * (larger > 0) + [(size, parts - larger)]
+
+
+class Nest:
+    """Emits one function's loops."""
+
+    def __init__(self, plan: Plan, args: tir.Arguments, threads: int) -> None:
+        self.plan, self.group, self.args, self.threads = plan, plan.group, args, threads
+        self.layout = plan.layout
+        self.pitch = -(-plan.columns // plan.lanes) * plan.lanes
+
+    def run(self) -> None:
+        """All groups of all images, shared out over the threads."""
+        plan = self.plan
+        total, threads = plan.conv.n * plan.conv.groups, self.threads
+        with tir.loop(threads, threads) as thread:
+            self.source = tir.scratch(self.layout.elements) if self.layout.copied else self.args.data
+            self.flat_out: Any = tir.scratch(plan.filters * self.pitch) if plan.flat else None
+            with T.serial(thread * total // threads, (thread + 1) * total // threads) as member:
+                if self.layout.copied:
+                    emit_copy(self.layout, self.args.data, self.source, member)
+                self._member(member)
+
+    def _member(self, member: Any) -> None:
+        """One group of one image."""
+        first = 0
+        for filters, blocks in even(self.group.out_c, self.plan.filters):
+            with tir.loop(blocks) as block:
+                self._filters(filters, member, T.Bind(first + block * filters))
+            first += filters * blocks
+
+    def _filters(self, filters: int, member: Any, first: Any) -> None:
+        top = 0
+        for rows, blocks in even(self.plan.lines, self.plan.rows):
+            with tir.loop(blocks) as block:
+                self._row(filters, rows, member, first, T.Bind(top + block * rows))
+            top += rows * blocks
+        if self.plan.flat:
+            self._unflatten(filters, member, first)
+
+    def _row(self, filters: int, rows: int, member: Any, first: Any, top: Any) -> None:
+        """All strips of one block of rows."""
+        plan, lanes = self.plan, self.plan.lanes
+        # The last vector of a row overlaps the one before it, so that it ends with the row.
+        overlap = 0 if plan.flat else min(self.pitch - plan.columns, self.pitch - lanes)
+        left = 0
+        for vectors, strips in plan.strips:
+            last = left + vectors * lanes * strips == self.pitch
+            starts = [vector * lanes for vector in range(vectors)]
+            alike = strips - 1 if last and overlap else strips
+            with tir.loop(alike) as strip:
+                self._micro(
+                    filters, rows, starts, member, first, top, T.Bind(left + strip * (vectors * lanes))
+                )
+            left += vectors * lanes * strips
+            if last and overlap:
+                starts[-1] -= overlap
+                self._micro(filters, rows, starts, member, first, top, tir.index(left - vectors * lanes))
+
+    def _micro(
+        self, filters: int, rows: int, starts: list[int], member: Any, first: Any, top: Any, left: Any
+    ) -> None:
+        """``filters`` x ``rows`` x ``starts`` vectors of the output, from (``first``, ``top``, ``left``)."""
+        plan, group, args, lanes = self.plan, self.group, self.args, self.plan.lanes
+        cells = [(f, row, at) for f in range(filters) for row in range(rows) for at in range(len(starts))]
+        slots = {cell: tir.vector(number * lanes, lanes) for number, cell in enumerate(cells)}
+        registers = tir.registers(len(cells) * lanes)
+        channel = T.Bind(member % plan.conv.groups * group.out_c + first)
+        for (f, _, _), slot in slots.items():
+            bias = tir.zeros(lanes) if args.bias is None else tir.splat(args.bias[channel + f], lanes)
+            tir.store(registers, bias, slot)
+        layout = self.layout
+        origin = tir.index(0) if layout.copied else member * (group.in_c * layout.channel_pitch)
+        origin = T.Bind(origin + top * layout.row_pitch + left)
+        taps = T.Bind(channel * (group.in_c * plan.taps))
+        with tir.loop(group.in_c) as depth:
+            base = T.Bind(origin + depth * layout.channel_pitch)
+            weights = T.Bind(taps + depth * (plan.taps * filters))
+            if plan.taps <= LONGEST_UNROLL:
+                self._products(range(group.kh), rows, starts, slots, registers, base, weights, filters)
+            else:
+                with tir.loop(group.kh) as tap_row:
+                    line = T.Bind(base + tap_row * layout.tap_pitch)
+                    share = T.Bind(weights + tap_row * (group.kw * filters))
+                    self._products(range(1), rows, starts, slots, registers, line, share, filters)
+        for (f, row, at), slot in slots.items():
+            if self.flat_out is not None:
+                place = left + f * self.pitch + starts[at]
+                tir.store(self.flat_out, registers[slot], tir.vector(place, lanes))
+                continue
+            plane = (member * group.out_c + first + f) * (group.out_h * group.out_w)
+            place = plane + (top + row) * group.out_w + left + starts[at]
+            for offset, width, part in split(registers[slot], min(lanes, group.out_w), lanes):
+                args.store_out(part, place + offset, width)
+
+    def _products(
+        self,
+        tap_rows: range,
+        rows: int,
+        starts: list[int],
+        slots: dict[tuple[int, int, int], Any],
+        registers: Any,
+        base: Any,
+        weights: Any,
+        filters: int,
+    ) -> None:
+        """All products of one input channel with some rows of the filters."""
+        layout, lanes, width = self.layout, self.plan.lanes, self.group.kw
+
+        def value(row: int, tap_row: int, tap: int, at: int) -> Any:
+            offset = row * layout.row_pitch + tap_row * layout.tap_pitch + layout.tap(tap) + starts[at]
+            return T.Bind(self.source[tir.vector(base + offset, lanes)])
+
+        def add(f: int, row: int, at: int, tap_row: int, tap: int, product: Any) -> None:
+            weight = self.args.weights[weights + (tap_row * width + tap) * filters + f]
+            slot = slots[f, row, at]
+            tir.store(registers, registers[slot] + product * tir.splat(weight, lanes), slot)
+
+        if filters > 1:
+            # An outer product a tap: each value meets every filter, each weight every value.
+            for tap_row, tap in itertools.product(tap_rows, range(width)):
+                for row, at in itertools.product(range(rows), range(len(starts))):
+                    loaded = value(row, tap_row, tap, at)
+                    for f in range(filters):
+                        add(f, row, at, tap_row, tap, loaded)
+            return
+        # Each value meets all the rows of output, and so all the rows of the filter, that want it.
+        users: dict[int, list[tuple[int, int]]] = defaultdict(list)
+        for row, tap_row in itertools.product(range(rows), tap_rows):
+            users[row * layout.row_pitch + tap_row * layout.tap_pitch].append((row, tap_row))
+        for _, pairs in sorted(users.items()):
+            for tap, at in itertools.product(range(width), range(len(starts))):
+                loaded = value(*pairs[0], tap, at)
+                for row, tap_row in pairs:
+                    add(0, row, at, tap_row, tap, loaded)
+
+    def _unflatten(self, filters: int, member: Any, first: Any) -> None:
+        """Copy the rows of the flat form to the output, with the epilogue."""
+        group, lanes, flat_out = self.group, self.plan.lanes, self.flat_out
+        ends = [(start, lanes) for start in range(0, group.out_w - lanes + 1, lanes)]
+        if group.out_w % lanes:
+            ends.append((max(0, group.out_w - lanes), min(lanes, group.out_w)))
+        with tir.loop(filters) as f, tir.loop(group.out_h) as row:
+            source = T.Bind(f * self.pitch + row * self.layout.row_pitch)
+            target = T.Bind(((member * group.out_c + first + f) * group.out_h + row) * group.out_w)
+            for start, count in ends:
+                value = flat_out[tir.vector(source + start, lanes)]
+                for offset, width, part in split(value, count, lanes):
+                    self.args.store_out(part, target + (start + offset), width)
