@@ -2,6 +2,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 import time
@@ -54,6 +55,17 @@ def test_board_comes_back_when_its_agent_dies(agent_dir):
         del session
 
 
+def test_board_moves_when_its_port_is_taken(agent_dir):
+    with (
+        NativeBoard("mover", state_dir=agent_dir) as board,
+        socket.create_server(("127.0.0.1", 0)) as other,
+    ):
+        board.port = taken = other.getsockname()[1]
+        board.restart()
+        assert board.port != taken
+        assert stats(board)
+
+
 def test_agent_dies_with_the_process_that_started_it(agent_dir):
     script = f"""
 import pathlib, time
@@ -77,7 +89,10 @@ def test_board_that_cannot_start_says_why(agent_dir, tmp_path):
     agent = build_agent(host_triple(), agent_dir)
     (tmp_path / agent.name).write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / agent.name).chmod(0o755)
-    with pytest.raises(BoardError, match="failed to start 5 times"):
+    with pytest.raises(BoardError, match=r"failed to start 5 times: see .*board-broken\.log"):
+        NativeBoard("broken", state_dir=tmp_path).start()
+    (tmp_path / agent.name).chmod(0o644)
+    with pytest.raises(BoardError, match=r"failed to start 5 times: .*Permission denied"):
         NativeBoard("broken", state_dir=tmp_path).start()
 
 

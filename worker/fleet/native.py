@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -50,9 +51,10 @@ class NativeBoard:
         self.port = 0
         self.starts = 0
         self._memory_mb = memory_mb
-        self._state_dir = state_dir
+        self._state_dir = state_dir.resolve()
         self._agent: Path | None = None
         self._process: subprocess.Popen[bytes] | None = None
+        self._listening = False
         self._problem = ""
         self._stopping = False
         self._changed = threading.Condition()
@@ -102,7 +104,7 @@ class NativeBoard:
     def alive(self) -> bool:
         """Whether the agent runs and listens now."""
         with self._changed:
-            return self._process is not None and self.port != 0 and self._process.poll() is None
+            return self._listening and self._process is not None and self._process.poll() is None
 
     def restart(self) -> None:
         """Kill the agent with its session and wait until a new one listens. Raises BoardError."""
@@ -123,10 +125,15 @@ class NativeBoard:
         os.sched_setaffinity(0, self.cpus)  # this thread's, which the agent inherits
         failures = 0
         while not self._stopping and failures < MAX_FAILED_STARTS:
-            failures = 0 if self._run_once() else failures + 1
+            reason = f"see {self._log_path}"
+            try:
+                failures = 0 if self._run_once() else failures + 1
+            except OSError as error:
+                failures, reason = failures + 1, str(error)
+            time.sleep(0.1 * failures)  # what keeps it from starting may pass
         with self._changed:
             if not self._stopping:
-                self._problem = f"its agent failed to start {failures} times: see {self._log_path}"
+                self._problem = f"its agent failed to start {failures} times: {reason}"
             self._changed.notify_all()
 
     @property
@@ -147,6 +154,7 @@ class NativeBoard:
                 "--parent": os.getpid(),
             }
             command = [str(self._agent), *(str(word) for pair in options.items() for word in pair)]
+            self._listening = False
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, cwd="/"
             )
@@ -156,6 +164,7 @@ class NativeBoard:
             with self._changed:
                 self.port = int(line) if line else 0  # after a failure any free port will do
                 if line:
+                    self._listening = True
                     self.starts += 1
                     self._changed.notify_all()
             process.wait()
