@@ -16,9 +16,10 @@ from kernels import registry
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload import Conv2d
+from tuner.affine import merge_affine
 from tuner.graph import Product, load_partition
 from tuner.importer import import_partition
-from tuner.manifest import Layer, Manifest
+from tuner.manifest import Layer, Manifest, Source
 from tuner.onnx_check import Shapes, read_model
 from tuner.rest import optimise
 
@@ -35,7 +36,7 @@ def build_model(
     shapes: Shapes | None = None,
     expected_s: Mapping[str, float] | None = None,
 ) -> tuple[Any, Manifest]:
-    """Build the ONNX model at ``path`` for ``target`` with the config that ``picks`` has for each workload key.
+    """Build the ONNX model at ``path`` for ``target`` with the config ``picks`` has for each workload key.
 
     A workload without one gets the analysis's; what no kernel computes is left to TVM. ``expected_s`` has
     measured seconds by workload key, for the manifest. Returns a Relax executable whose ``main`` takes the
@@ -43,6 +44,7 @@ def build_model(
     config that is no point of the workload's space.
     """
     partition = load_partition(path, shapes)
+    merge_affine(partition.graph)
     emitter = _Emitter(picks, target, threads, expected_s or {})
     module = import_partition(partition, emitter)
     for entry in partition.not_tunable:
@@ -91,7 +93,7 @@ class _Emitter:
             self.layers.append(Layer(product.nodes, "default", workload, reason=reason))
             return _default_product(product, data, residual)
         config = self._picks.get(workload.key)
-        source = "analysis" if config is None else "log"
+        source: Source = "analysis" if config is None else "log"
         if config is None:
             config = registry.recommendations(workload, self._target)[0]
         expected = self._expected_s.get(workload.key) if source == "log" else None

@@ -99,6 +99,14 @@ class Chain:
             if not (affine or self._absorb_residual(node, wiring) or self._absorb_clamp(node)):
                 return
 
+    def start_affine(self) -> bool:
+        """Let the first node, a batch norm, be part of what is computed; whether its constants are known."""
+        folded = batch_norm(self._graph, self.nodes[0])
+        if folded is not None:
+            self.multiply(folded[0])
+            self.add_bias(folded[1])
+        return folded is not None
+
     def extend_affine(self, wiring: Wiring) -> None:
         """Take in followers that scale and shift, and nothing else."""
         while (node := wiring.only_reader(self.output)) is not None and self.absorb_affine(node):

@@ -14,6 +14,7 @@ from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter, _get_conver
 from tuner.graph import PRODUCT, Partition, Product
 from tuner.onnx_check import ModelError, node_name
 from tuner.onnx_graph import OnnxGraph
+from tuner.rest import lrn
 
 EmitProduct = Callable[[Any, Product, Any, Any], Any]
 """(block builder, product, data, residual or None) -> the result, of ``product.workload.out_shape``."""
@@ -72,6 +73,8 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
         """Done before, with a better message."""
 
     def _convert_operator(self, op_name: str, inputs: Any, attrs: Any, opset: int) -> Any:
+        if op_name == "LRN":
+            return self.bb.emit(lrn(self.bb, inputs[0], attrs))
         if op_name != PRODUCT:
             return super()._convert_operator(op_name, inputs, attrs, opset)
         product = self._partition.products[attrs["index"]]
