@@ -29,14 +29,19 @@ static void set_receive_timeout(int fd, int seconds) {
   setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
 }
 
+/* Read exactly `bytes`; the receive timeout holds for all of them together, so nobody can drip them. */
+static int read_greeting(int fd, void *data, size_t bytes) {
+  return recv(fd, data, bytes, MSG_WAITALL) == (ssize_t)bytes ? 0 : -1;
+}
+
 /* Exchange magic numbers and keys. The client's key is "client:KEY" with "-timeout=SECONDS" somewhere after
  * a space when it asked for one; `timeout` receives that or 0. -1 when the client does not belong here. */
 static int handshake(int fd, const char *key, double *timeout) {
   char theirs[MAX_KEY + 1], ours[MAX_KEY + 16];
   int32_t magic, length;
-  if (socket_read(fd, &magic, sizeof magic) || magic != MAGIC) return -1;
-  if (socket_read(fd, &length, sizeof length) || length < 0 || length > MAX_KEY) return -1;
-  if (socket_read(fd, theirs, (size_t)length)) return -1;
+  if (read_greeting(fd, &magic, sizeof magic) || magic != MAGIC) return -1;
+  if (read_greeting(fd, &length, sizeof length) || length < 0 || length > MAX_KEY) return -1;
+  if (read_greeting(fd, theirs, (size_t)length)) return -1;
   theirs[length] = 0;
   const char *name = strncmp(theirs, "client:", 7) ? theirs : theirs + 7;
   size_t name_length = strcspn(name, " ");

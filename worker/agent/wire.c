@@ -17,17 +17,6 @@ static uint64_t packet_left;
 static uint8_t *output;
 static size_t output_size, output_capacity;
 
-int socket_read(int fd, void *data, size_t bytes) {
-  for (char *at = data; bytes;) {
-    ssize_t got = recv(fd, at, bytes, 0);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) return -1;
-    at += got;
-    bytes -= (size_t)got;
-  }
-  return 0;
-}
-
 int socket_write(int fd, const void *data, size_t bytes) {
   for (const char *at = data; bytes;) {
     ssize_t put = send(fd, at, bytes, MSG_NOSIGNAL);
@@ -41,24 +30,30 @@ int socket_write(int fd, const void *data, size_t bytes) {
 
 void wire_open(int fd) { connection = fd; }
 
+/* Take what has come from the socket, at least one byte. */
+static size_t receive_some(void *data, size_t bytes) {
+  for (;;) {
+    ssize_t got = recv(connection, data, bytes, 0);
+    if (got > 0) return (size_t)got;
+    if (got == 0 || errno != EINTR) _exit(0); /* the client has gone */
+  }
+}
+
 /* Read through the buffer; large reads go straight to where they belong. */
 static void receive(void *data, size_t bytes) {
-  char *at = data;
-  while (bytes) {
-    if (input_at == input_end) {
-      if (bytes >= sizeof input) {
-        if (socket_read(connection, at, bytes)) _exit(0);
-        return;
+  for (char *at = data; bytes;) {
+    size_t part;
+    if (input_at == input_end && bytes >= sizeof input) {
+      part = receive_some(at, bytes);
+    } else {
+      if (input_at == input_end) {
+        input_end = receive_some(input, sizeof input);
+        input_at = 0;
       }
-      ssize_t got = recv(connection, input, sizeof input, 0);
-      if (got < 0 && errno == EINTR) continue;
-      if (got <= 0) _exit(0); /* the client has gone */
-      input_at = 0;
-      input_end = (size_t)got;
+      part = input_end - input_at < bytes ? input_end - input_at : bytes;
+      memcpy(at, input + input_at, part);
+      input_at += part;
     }
-    size_t part = input_end - input_at < bytes ? input_end - input_at : bytes;
-    memcpy(at, input + input_at, part);
-    input_at += part;
     at += part;
     bytes -= part;
   }

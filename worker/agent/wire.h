@@ -35,8 +35,7 @@ enum {
   CODE_CURRENT_STREAM,
 };
 
-/* Move exactly `bytes` bytes through a socket; -1 at end of file, error or timeout. */
-int socket_read(int fd, void *data, size_t bytes);
+/* Write exactly `bytes` bytes to a socket; -1 when that fails. */
 int socket_write(int fd, const void *data, size_t bytes);
 
 /* Write a packet that makes the client raise RPCError with this message. */
