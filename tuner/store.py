@@ -30,8 +30,9 @@ class Store(Protocol):
     def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> None:
         """Keep new trials in one transaction, and the job's running time so far.
 
-        A record that is there already (same identity) is not stored again, but the trial refers to it; a
-        trial that is there already (same task and record) is ignored.
+        A record that is there already (same identity) is not stored again, but the trial refers to it. Only
+        one that failed for a transient reason (``ErrorKind.transient``) is replaced. A trial that is there
+        already (same task and record) is ignored.
         """
 
     def verified(self, identity: Identity, seconds: float) -> None:

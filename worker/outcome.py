@@ -20,6 +20,11 @@ class ErrorKind(StrEnum):
     POISON = "poison"
     CANCELLED = "cancelled"
 
+    @property
+    def transient(self) -> bool:
+        """Whether this says nothing about the candidate: another try may well succeed."""
+        return self in (ErrorKind.UPLOAD_ERROR, ErrorKind.BOARD_LOST, ErrorKind.CANCELLED)
+
 
 @dataclass(frozen=True)
 class Outcome:

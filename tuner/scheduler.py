@@ -1,0 +1,95 @@
+"""Which task gets the next batch: the one that promises most for the whole model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+WINDOW = 16
+"""Trials over which a task's progress is judged."""
+PRIOR = 0.5
+"""Expected relative improvement of a fresh task's n-th trial, times n: the more trials, the less is left."""
+PRIOR_TRIALS = 6
+"""How many trials of evidence the expectation counts for."""
+IMPROVEMENT = 0.01
+"""Smaller relative improvements do not put off a plateau."""
+SHORTEST, LONGEST = 16, 96
+
+
+@dataclass
+class Curve:
+    """A task's trials as the scheduler sees them. ``space_size`` is the number of points of its space."""
+
+    weight: float
+    space_size: int
+    best_s: float = math.inf
+    trials: int = 0
+    in_flight: int = 0
+    exhausted: bool = False
+    _steps: list[float] = field(default_factory=list)
+    _flat: int = 0
+    _level_s: float = math.inf
+
+    def add(self, costs: Sequence[float | None]) -> None:
+        """Take in finished trials in order; None is one that failed."""
+        for cost in costs:
+            self.trials += 1
+            self._flat += 1
+            better = cost is not None and cost < self.best_s
+            step = 0.0
+            if better and cost is not None:
+                step = 1 - cost / self.best_s if math.isfinite(self.best_s) else 0.0
+                self.best_s = cost
+                if cost < self._level_s * (1 - IMPROVEMENT):
+                    self._level_s, self._flat = cost, 0
+            self._steps.append(step)
+
+    @property
+    def patience(self) -> int:
+        """Trials without improvement that make a plateau: more in larger spaces, within bounds."""
+        return round(min(max(SHORTEST, 2 * math.sqrt(self.space_size)), LONGEST))
+
+    @property
+    def plateau(self) -> bool:
+        """Whether the last ``patience`` trials improved nothing worth it."""
+        return self._flat >= self.patience
+
+    @property
+    def open(self) -> bool:
+        """Whether more trials make sense."""
+        return not self.exhausted and not self.plateau
+
+    @property
+    def expected_step(self) -> float:
+        """Expected relative improvement of one more trial.
+
+        The recent average, mixed with the expectation for a task of this many trials; what is in flight
+        counts as trials that have not helped.
+        """
+        expected = PRIOR / (1 + self.trials + self.in_flight)
+        recent = self._steps[-WINDOW:]
+        seen = len(recent) + self.in_flight
+        return (PRIOR_TRIALS * expected + sum(recent)) / (PRIOR_TRIALS + seen)
+
+    @property
+    def gain(self) -> float:
+        """Seconds the whole model is expected to gain by one more trial; infinite before the first."""
+        if self.trials + self.in_flight == 0:
+            return math.inf
+        if math.isinf(self.best_s):
+            # Nothing has run yet: unlimited gain, but shared out evenly among such tasks.
+            return 1e9 / (self.trials + self.in_flight)
+        return self.weight * self.best_s * self.expected_step
+
+
+def choose(curves: Sequence[Curve]) -> int | None:
+    """The position of the task to give the next batch to, or None when all are done."""
+    ready = [at for at, curve in enumerate(curves) if curve.open]
+    return max(ready, key=lambda at: curves[at].gain, default=None)
+
+
+def total_s(curves: Sequence[Curve]) -> float | None:
+    """The whole model's time as far as it is known: weight times best, or None while a task has none."""
+    total = sum(curve.weight * curve.best_s for curve in curves)
+    return total if math.isfinite(total) else None
