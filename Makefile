@@ -20,7 +20,7 @@ demo: setup ## tune a real model on this machine in about three minutes (MODEL=p
 test: setup ## all checks and all tests, in parallel on all cores (CORES=n for fewer)
 	@scripts/system-packages
 	@$(MAKE) --no-print-directory check
-	$(PYTHON) -m pytest -n $(CORES)
+	$(PYTHON) -m pytest -n $(CORES) --dist loadgroup
 
 check: setup ## formatting, lint and types
 	$(PYTHON) -m ruff format --check .

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
@@ -98,7 +98,7 @@ def records(items: Iterable[tuple[str, Record]]) -> Table:
     return result
 
 
-def config(value: dict[str, object] | None) -> str:
+def config(value: Mapping[str, object] | None) -> str:
     """A config on one line: kernel(knob=value, ...)."""
     if not value:
         return "-"

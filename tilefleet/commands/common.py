@@ -35,6 +35,8 @@ def show(value: Any, as_json: bool, rendered: RenderableType) -> None:
     """Print ``value`` as JSON or as ``rendered``."""
     if as_json:
         print_json(value)
+    elif isinstance(rendered, str):
+        typer.echo(rendered)
     else:
         console().print(rendered)
 

@@ -2,25 +2,119 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilefleet.commands.common import Json
+from kernels.target import CATALOGUE, Target
+from tilefleet.commands.common import Json, show
+from tilefleet.commands.options import ModelFile, ShapeOption, TargetName, Threads, read_shapes
+from tilefleet.errors import TilefleetError
+from tilefleet.render import config, milliseconds, table
+from tuner.onnx_check import ModelError
+from tuner.record import LogError, Record, read_log
 
-Model = Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="An ONNX file.")]
-Log = Annotated[Path, typer.Option("--log", exists=True, dir_okay=False, help="A tuning log.")]
-TargetName = Annotated[str, typer.Option("--target", help="The target; `host` is this machine.")]
-Threads = Annotated[int, typer.Option(min=1, help="Threads a kernel may use.")]
-ShapeOption = Annotated[
-    list[str] | None, typer.Option("--shape", help="Shape of a dynamic input: name=1,3,224,224. Repeatable.")
-]
+if TYPE_CHECKING:
+    from tuner.picks import Match
+
+LogFile = Annotated[Path, typer.Option("--log", exists=True, dir_okay=False, help="A tuning log.")]
 
 
-def check(model: Model, log: Log, target: TargetName = "host", as_json: Json = False) -> None:
-    """x."""
+def check(
+    model: ModelFile,
+    log: LogFile,
+    target: TargetName = "host",
+    threads: Threads = 1,
+    shape: ShapeOption = None,
+    as_json: Json = False,
+) -> None:
+    """Say of each workload of a model whether a log has it; exit code 1 when one is missing."""
+    matches = _matches(model, log, resolve_target(target), threads, read_shapes(shape))
+    show([match.to_json() for match in matches], as_json, _match_table(matches))
+    missing = sum(match.record is None for match in matches)
+    if missing:
+        raise TilefleetError(f"{missing} of {len(matches)} workloads are missing in {log}")
 
 
-def build(model: Model, log: Log, target: TargetName = "host", as_json: Json = False) -> None:
-    """x."""
+def build(
+    model: ModelFile,
+    log: LogFile,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The module: a shared library.")],
+    target: TargetName = "host",
+    threads: Threads = 1,
+    shape: ShapeOption = None,
+    as_json: Json = False,
+) -> None:
+    """Build a module that stock TVM loads, and beside it OUT.json: what config each layer got."""
+    chosen, shapes = resolve_target(target), read_shapes(shape)
+    matches = _matches(model, log, chosen, threads, shapes)
+    found = {match.workload.key: match.record for match in matches if match.record is not None}
+    from tuner.apply import build_model, export
+
+    try:
+        executable, manifest = build_model(
+            model,
+            {key: record.config for key, record in found.items()},
+            chosen,
+            threads,
+            shapes or None,
+            {key: record.ranking_s for key, record in found.items() if record.ranking_s is not None},
+        )
+    except ValueError as error:
+        raise TilefleetError(f"{model}: {error}") from None
+    export(executable, output)
+    description = Path(f"{output}.json")
+    description.write_text(json.dumps(manifest.to_json(), indent=2) + "\n")
+    count = {source: manifest.count(source) for source in ("log", "analysis", "default")}
+    text = (
+        f"{output}: {count['log']} layers from the log, {count['analysis']} by the analysis for want of a "
+        f"record, {count['default']} by TVM's default lowering; each is listed in {description}"
+    )
+    show({"module": str(output), "manifest": str(description), "layers": count}, as_json, text)
+
+
+def resolve_target(name: str) -> Target:
+    """The target called ``name``; ``host`` is this machine."""
+    if name == "host":
+        from worker.host import host_target
+
+        return host_target()
+    if name not in CATALOGUE:
+        raise TilefleetError(f"unknown target {name!r}; there are: {', '.join(sorted(['host', *CATALOGUE]))}")
+    return CATALOGUE[name]
+
+
+def _matches(
+    model: Path, log: Path, target: Target, threads: int, shapes: dict[str, list[int]]
+) -> list[Match]:
+    # Here, because it brings TVM along, which no other command should wait for.
+    from tuner import picks
+
+    records = _read(log)
+    try:
+        return picks.check(model, records, target, shapes or None, threads)
+    except ModelError as error:
+        raise TilefleetError(f"{model}: {error}") from None
+    except picks.OtherTargetError as error:
+        raise TilefleetError(f"{log}: {error}") from None
+
+
+def _read(log: Path) -> list[Record]:
+    try:
+        with log.open() as lines:
+            return list(read_log(lines))
+    except (LogError, UnicodeDecodeError) as error:
+        raise TilefleetError(f"{log}: {error}") from None
+
+
+def _match_table(matches: list[Match]) -> Any:
+    result = table("workload", "config", "status", "times", "ms", left=3)
+    for match in matches:
+        record = match.record
+        status = "missing" if record is None else "exact"
+        chosen = "-" if record is None else config(record.config.to_json())
+        cost = milliseconds(None if record is None else record.ranking_s)
+        result.add_row(str(match.workload), chosen, status, f"{match.count}", cost)
+    return result

@@ -47,6 +47,6 @@ def bench(
 ) -> None:
     """Run a benchmark against the peers: python -m bench.NAME with the arguments that follow."""
     if not name.isidentifier():
-        raise typer.BadParameter(f"{name!r} is no benchmark", param_hint="NAME")
+        raise typer.BadParameter(f"{name!r} is no benchmark; there are conv and model", param_hint="NAME")
     command = [sys.executable, "-m", f"bench.{name}", *context.args]
     raise typer.Exit(subprocess.run(command, check=False).returncode)

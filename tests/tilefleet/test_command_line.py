@@ -1,0 +1,104 @@
+"""Bad input to the commands: one clear line, an exit code, no traceback."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from tilefleet.cli import app
+
+
+def run(*arguments: str, **environment: str) -> tuple[int, str, str]:
+    result = CliRunner().invoke(
+        app, list(arguments), env={"TILEFLEET_URL": "http://127.0.0.1:1", **environment}
+    )
+    assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+    assert "Traceback" not in result.output
+    return result.exit_code, result.stdout, result.stderr
+
+
+@pytest.mark.parametrize(
+    "command", [["jobs"], ["watch", "1"], ["cancel", "1"], ["boards"], ["best"], ["log", "1"]]
+)
+def test_no_server(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    code, out, err = run(*command)
+    assert (code, out) == (1, "")
+    assert "http://127.0.0.1:1" in err
+    assert len(err.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "message"),
+    [
+        (["submit", "/nowhere.onnx"], "/nowhere.onnx"),
+        (["submit", __file__, "--shape", "x=1,b"], "'x=1,b' is not like name=1,3,224,224"),
+        (["log"], "give either a JOB or --target"),
+        (["log", "1", "--top", "3", "--all"], "exclude each other"),
+        (["bench", "../x"], "'../x' is no benchmark"),
+        (["cancel", "first"], "Invalid value for 'JOB'"),
+    ],
+)
+def test_wrong_arguments(command: list[str], message: str) -> None:
+    code, _, err = run(*command)
+    assert code == 2
+    assert message in err
+
+
+def test_up_says_that_its_port_is_taken(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        code, _, err = run("up", "--port", port, TILEFLEET_HOME=str(tmp_path))
+    assert code == 1
+    assert f"cannot listen on 127.0.0.1 port {port}" in err
+
+
+def test_up_names_a_wrong_setting(tmp_path: Path) -> None:
+    code, _, err = run("up", TILEFLEET_HOME=str(tmp_path), TILEFLEET_MAX_MODEL_MB="many")
+    assert code == 1
+    assert "TILEFLEET_MAX_MODEL_MB" in err
+    assert "'many'" in err
+
+
+def test_up_says_why_the_service_did_not_start(tmp_path: Path) -> None:
+    """In a process of its own, as uvicorn handles signals in the main thread only."""
+    environment = os.environ | {
+        "TILEFLEET_HOME": str(tmp_path),
+        "TILEFLEET_DATABASE_URL": "postgresql+psycopg://nobody@127.0.0.1:1/none",
+    }
+    command = [sys.executable, "-m", "tilefleet", "up", "--port", "0"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    assert done.returncode == 1
+    assert "did not start" in done.stderr
+    assert "Connection refused" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_doctor_passes_here(tmp_path: Path) -> None:
+    code, out, _ = run("doctor", "--json", TILEFLEET_HOME=str(tmp_path))
+    findings = {finding["name"]: finding for finding in json.loads(out)}
+    assert code == 0, findings
+    assert {"python", "packages", "linker", "tvm", "lightgbm", "state folder", "database", "board"} == set(
+        findings
+    )
+    assert "largest relative error" in findings["tvm"]["detail"]
+
+
+def test_doctor_says_how_to_mend_what_is_wrong(tmp_path: Path) -> None:
+    code, out, _ = run(
+        "doctor",
+        TILEFLEET_HOME=str(tmp_path),
+        TILEFLEET_REDIS_URL="redis://127.0.0.1:1/0",
+        TILEFLEET_SCHEDULER="tcp://127.0.0.1:1",
+        TILEFLEET_DATABASE_URL="postgresql+psycopg://nobody@127.0.0.1:1/none",
+    )
+    assert code == 1
+    for name in ("TILEFLEET_REDIS_URL", "TILEFLEET_SCHEDULER", "TILEFLEET_DATABASE_URL"):
+        assert f"mend: check {name}" in out
