@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -47,12 +48,17 @@ class Client:
         """Close the connections."""
         self._http.close()
 
-    def upload(self, path: str | Path, name: str | None = None) -> Model:
-        """Upload a model file; the same bytes give the same model again."""
+    def upload(
+        self, path: str | Path, name: str | None = None, shapes: dict[str, list[int]] | None = None
+    ) -> Model:
+        """Upload a model file; the same bytes give the same model again. ``shapes`` is for dynamic inputs."""
         path = Path(path)
+        params = {"name": name or path.name}
+        if shapes:
+            params["shapes"] = json.dumps(shapes)
         with path.open("rb") as file:
             body = iter(lambda: file.read(1 << 20), b"")
-            response = self._send("POST", "/api/v1/models", params={"name": name or path.name}, content=body)
+            response = self._send("POST", "/api/v1/models", params=params, content=body)
         return Model.model_validate(response.json())
 
     def models(self) -> Iterator[Model]:

@@ -61,7 +61,7 @@ def run(path: Path, shapes: dict[str, list[int]], seconds: float, console: Conso
     log, built = path.with_suffix(".jsonl"), path.with_suffix(".so")
     console.print("Starting Tilefleet: SQLite file, embedded Dask cluster, this machine as the one board")
     with service() as client:
-        model = client.upload(path)
+        model = client.upload(path, shapes=shapes)
         console.print(
             f"{model.name}: {model.tunable} of {model.operators} convolutions and matrix products can be "
             f"tuned, {(model.flops or 0) / 1e9:.2f} GFLOP an inference"
@@ -165,7 +165,7 @@ def _compare(request: dict[str, Any]) -> tuple[dict[str, float], dict[str, float
 
 def _shapes_of(model: Model) -> dict[str, list[int]]:
     """The model's input shapes."""
-    return {each.name: [int(size) for size in each.shape if size is not None] for each in model.inputs}
+    return {each.name: each.shape for each in model.inputs}
 
 
 def _last_line(text: str) -> str:

@@ -15,10 +15,10 @@ class _Resource(BaseModel):
 
 
 class Input(_Resource):
-    """A graph input; a dimension is a number, or a name where it is not fixed."""
+    """A graph input, every dimension fixed."""
 
     name: str
-    shape: list[int | str | None]
+    shape: list[int]
 
 
 class Model(_Resource):
@@ -29,7 +29,7 @@ class Model(_Resource):
     size: int
     state: str
     inputs: list[Input] = []
-    operators: dict[str, int] | int | None = None
+    operators: int | None = None
     tunable: int | None = None
     flops: float | None = None
     created: datetime | None = None
@@ -42,7 +42,7 @@ class WorkloadUse(_Resource):
     text: str
     workload: dict[str, Any]
     count: int
-    nodes: list[list[str] | str] = []
+    nodes: list[str] = []
     flops: float
 
 
@@ -76,7 +76,7 @@ class Job(_Resource):
     state: str
     model: str | None = None
     model_name: str | None = None
-    workload: dict[str, Any] | str | None = None
+    workload: dict[str, Any] | None = None
     threads: int = 1
     strategy: str = ""
     seed: int = 0
@@ -132,6 +132,7 @@ class Board(_Resource):
     target: str
     clock: str
     state: str
+    threads: int = 1
     trials: int = 0
     busy_s: float = 0.0
     last_seen: datetime | None = None

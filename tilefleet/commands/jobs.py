@@ -35,7 +35,7 @@ def submit(
         seconds = 600.0
     with connect(url) as client:
         job = client.submit(
-            model=client.upload(model).hash,
+            model=client.upload(model, shapes=shapes).hash,
             target=target,
             trials=trials,
             seconds=seconds,
