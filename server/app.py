@@ -2,28 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
+from starlette.concurrency import run_in_threadpool
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from server import problems, status
-from server.configs import routes as configs
+from server.boards import routes as board_routes
+from server.configs import routes as config_routes
 from server.db.database import Database
+from server.engine import Engine, open_embedded
+from server.events import Events, LocalEvents
+from server.jobs import routes as job_routes
+from server.jobs.manager import JobManager
+from server.jobs.service import Jobs
+from server.jobs.store import SqlStore
 from server.limits import BodyLimit
 from server.metrics import CountRequests, Metrics
-from server.models import routes as models
+from server.models import routes as model_routes
 from server.models.service import Models
 from server.problems import responses
-from server.records import routes as records
+from server.records import routes as record_routes
+from server.redis_events import RedisEvents
 from server.services import Services
 from server.settings import Settings
-from server.targets import routes as targets
+from server.targets import routes as target_routes
 from server.targets.service import Targets
 from worker.nursery import Nursery
 
+OpenEngine = Callable[[Settings], AbstractAsyncContextManager[Engine]]
 _DESCRIPTION = """Upload a model, tune its convolutions and matrix products for a kind of board, and get the
 best configs back. Times are seconds, timestamps ISO 8601 UTC. Errors are problem bodies (RFC 9457)."""
 _TAGS = [
@@ -37,25 +47,48 @@ _TAGS = [
 ]
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """The service; its database, engine and jobs live from start-up to shutdown of the application."""
+def create_app(
+    settings: Settings,
+    open_engine: OpenEngine = open_embedded,
+    nursery: Nursery | None = None,
+) -> FastAPI:
+    """The service; its database, engine and jobs live from start-up to shutdown of the application.
+
+    Args:
+        settings: the operator's choices.
+        open_engine: makes the engine that builds and measures.
+        nursery: where models are parsed; by default one of its own.
+    """
     metrics = Metrics()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        db = Database(settings.database)
-        db.upgrade()
-        nursery = Nursery(preload=("tvm", "tuner.extract"))
-        app.state.services = Services(
-            settings=settings,
-            db=db,
-            metrics=metrics,
-            models=Models(db, settings.home_dir / "models", nursery),
-            targets=Targets({}),
-        )
-        yield
-        nursery.close()
-        db.close()
+        async with AsyncExitStack() as stack:
+            db = Database(settings.database)
+            stack.callback(db.close)
+            await run_in_threadpool(db.upgrade)
+            engine = await stack.enter_async_context(open_engine(settings))
+            parser = nursery or stack.enter_context(Nursery(preload=("tvm", "tuner.extract")))
+            events: Events = RedisEvents(settings.redis_url) if settings.redis_url else LocalEvents()
+            stack.push_async_callback(events.close)
+            models = Models(db, settings.home_dir / "models", parser)
+            targets = Targets(engine.targets())
+            manager = JobManager(db, SqlStore(db, metrics), engine, events)
+            stack.push_async_callback(manager.close)
+            await manager.start()
+            jobs = Jobs(db, models, targets, engine)
+            app.state.services = Services(
+                settings=settings,
+                db=db,
+                engine=engine,
+                metrics=metrics,
+                events=events,
+                targets=targets,
+                models=models,
+                jobs=jobs,
+                manager=manager,
+            )
+            yield
 
     app = FastAPI(
         title="Tilefleet",
@@ -66,7 +99,7 @@ def create_app(settings: Settings) -> FastAPI:
         generate_unique_id_function=_operation_id,
     )
     problems.install(app)
-    for module in (models, targets, records, configs):
+    for module in (model_routes, job_routes, target_routes, record_routes, config_routes, board_routes):
         app.include_router(module.router, prefix="/api/v1", responses=responses(422))
     app.include_router(status.router)
     limits = {

@@ -8,6 +8,10 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from server.db.database import Database
+from server.engine import Engine
+from server.events import Events
+from server.jobs.manager import JobManager
+from server.jobs.service import Jobs
 from server.metrics import Metrics
 from server.models.service import Models
 from server.settings import Settings
@@ -20,9 +24,13 @@ class Services:
 
     settings: Settings
     db: Database
+    engine: Engine
     metrics: Metrics
-    models: Models
+    events: Events
     targets: Targets
+    models: Models
+    jobs: Jobs
+    manager: JobManager
 
 
 def _services(request: Request) -> Services:

@@ -8,11 +8,13 @@ from typing import Literal
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
-from sqlalchemy import text
+from sqlalchemy import func, select, text
 
+from server.db.tables import JobRow
 from server.metrics import CONTENT_TYPE
 from server.problems import Problem, responses
 from server.services import Ctx
+from tuner.job import JobState
 
 
 def _version_of(package: str) -> str:
@@ -71,4 +73,11 @@ def get_version() -> Version:
 )
 def get_metrics(ctx: Ctx) -> Response:
     """Trials by outcome, jobs by state, busy seconds of boards, HTTP requests."""
+    counts = select(JobRow.state, func.count()).group_by(JobRow.state)
+    with ctx.db.read() as session:
+        jobs = dict(session.execute(counts).tuples().all())
+    for state in JobState:
+        ctx.metrics.jobs.labels(state.value).set(jobs.get(state.value, 0))
+    for board in ctx.engine.boards():
+        ctx.metrics.board_busy.labels(board.id).set(board.busy_s)
     return Response(ctx.metrics.text(), media_type=CONTENT_TYPE)

@@ -1,7 +1,7 @@
 """first tables
 
 Revision ID: 0001
-Revises:
+Revises: none
 """
 
 from __future__ import annotations
@@ -51,6 +51,7 @@ def upgrade() -> None:
         sa.Column("workload_key", sa.String(length=16), nullable=True),
         sa.Column("target_key", sa.String(length=16), nullable=False),
         sa.Column("threads", sa.Integer(), nullable=False),
+        sa.Column("clock", sa.String(length=100), nullable=False),
         sa.Column("strategy", sa.String(length=32), nullable=False),
         sa.Column("seed", sa.BigInteger(), nullable=False),
         sa.Column("budget_trials", sa.Integer(), nullable=True),
@@ -130,9 +131,15 @@ def upgrade() -> None:
         sa.Column("trials", sa.Integer(), nullable=False),
         sa.Column("failed", sa.Integer(), nullable=False),
         sa.Column("reused", sa.Integer(), nullable=False),
-        sa.Column("best_s", sa.Float(precision=53), nullable=True),
-        sa.Column("recommended_s", sa.Float(precision=53), nullable=True),
+        sa.Column("errors", sa.JSON(), nullable=False),
+        sa.Column("messages", sa.JSON(), nullable=False),
+        sa.Column("best_id", ROW_ID, nullable=True),
+        sa.Column("recommended_id", ROW_ID, nullable=True),
+        sa.ForeignKeyConstraint(["best_id"], ["records.id"], name=op.f("fk_tasks_best_id_records")),
         sa.ForeignKeyConstraint(["job_id"], ["jobs.id"], name=op.f("fk_tasks_job_id_jobs")),
+        sa.ForeignKeyConstraint(
+            ["recommended_id"], ["records.id"], name=op.f("fk_tasks_recommended_id_records")
+        ),
         sa.ForeignKeyConstraint(
             ["workload_key"], ["workloads.key"], name=op.f("fk_tasks_workload_key_workloads")
         ),

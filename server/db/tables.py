@@ -110,6 +110,7 @@ class JobRow(Base):
     workload_key: Mapped[str | None] = mapped_column(ForeignKey("workloads.key"))
     target_key: Mapped[str] = mapped_column(ForeignKey("targets.key"))
     threads: Mapped[int]
+    clock: Mapped[str] = mapped_column(String(100))
     strategy: Mapped[str] = mapped_column(String(32))
     seed: Mapped[int] = mapped_column(BigInteger)
     budget_trials: Mapped[int | None]
@@ -123,7 +124,7 @@ class JobRow(Base):
     started: Mapped[datetime | None] = mapped_column(Utc)
     finished: Mapped[datetime | None] = mapped_column(Utc)
     elapsed_s: Mapped[float] = mapped_column(Float(53), default=0.0)
-    """Running time before the present run: a resumed job goes on counting."""
+    """Running time over all runs of the job, as of the last trial saved."""
 
 
 class TaskRow(Base):
@@ -139,8 +140,12 @@ class TaskRow(Base):
     trials: Mapped[int] = mapped_column(default=0)
     failed: Mapped[int] = mapped_column(default=0)
     reused: Mapped[int] = mapped_column(default=0)
-    best_s: Mapped[float | None] = mapped_column(Float(53))
-    recommended_s: Mapped[float | None] = mapped_column(Float(53))
+    errors: Mapped[dict[str, int]] = mapped_column(JSON, default=dict)
+    messages: Mapped[dict[str, str]] = mapped_column(JSON, default=dict)
+    """The first message of each kind of error."""
+    best_id: Mapped[int | None] = mapped_column(ForeignKey("records.id"))
+    recommended_id: Mapped[int | None] = mapped_column(ForeignKey("records.id"))
+    """The record of trial 0, the analysis's config."""
 
 
 class RecordRow(Base):

@@ -17,6 +17,7 @@ from server.db.database import Database
 from server.db.insert import insert
 from server.db.tables import RecordRow, TargetRow, TrialRow, WorkloadRow
 from tuner.record import Record
+from tuner.store import Identity
 from worker.outcome import ErrorKind
 
 Selection = Literal["best", "top", "all"]
@@ -24,13 +25,7 @@ Found = tuple[int, Record]
 _BATCH = 500
 
 # These say nothing about the config itself: a later measurement takes their place.
-TRANSIENT = (
-    ErrorKind.UPLOAD_ERROR,
-    ErrorKind.BOARD_LOST,
-    ErrorKind.CANCELLED,
-    ErrorKind.BUILD_TIMEOUT,
-    ErrorKind.RUN_TIMEOUT,
-)
+TRANSIENT = tuple(kind for kind in ErrorKind if kind.transient)
 # Literals, because a statement for many rows takes no list as a parameter.
 _TRANSIENT_ERROR = RecordRow.error.in_([literal_column(f"'{kind.value}'") for kind in TRANSIENT])
 _IDENTITY = ["workload_key", "target_key", "clock", "config_key", "kernel_version", "threads"]
@@ -77,16 +72,10 @@ def add(session: Session, records: Sequence[Record]) -> int:
     return added
 
 
-def update(session: Session, record: Record) -> None:
-    """Rewrite the stored record of the same identity, after it was verified."""
-    row = session.execute(select(RecordRow).where(_is(record))).scalar_one()
-    for name, value in _row(record).items():
-        setattr(row, name, value)
-
-
-def find(session: Session, record: Record) -> int | None:
-    """The id of the stored record of the same identity."""
-    return session.execute(select(RecordRow.id).where(_is(record))).scalar()
+def find(session: Session, identity: Identity) -> RecordRow:
+    """The stored record of this identity, which must be there."""
+    is_it = (getattr(RecordRow, name) == value for name, value in zip(_IDENTITY, identity, strict=True))
+    return session.execute(select(RecordRow).where(*is_it)).scalar_one()
 
 
 def page(
@@ -106,7 +95,7 @@ def page(
     if target_keys is not None:
         query = query.where(RecordRow.target_key.in_(target_keys))
     if job is not None:
-        query = query.where(RecordRow.id.in_(select(TrialRow.record_id).where(TrialRow.job_id == job)))
+        query = query.where(_in_job(job))
     if error is not None:
         wildcards = {"none": RecordRow.error.is_(None), "any": RecordRow.error.is_not(None)}
         query = query.where(wildcards.get(error, RecordRow.error == error))
@@ -128,16 +117,22 @@ def best(session: Session, workload: str, target: str, clock: str, threads: int)
     return next(iter(_found(session, query.order_by(RecordRow.ranking_s).limit(1))), None)
 
 
-def known(session: Session, workload: str, target: str, threads: int) -> list[Record]:
+def known(session: Session, workload: str, target: str, clock: str, threads: int) -> list[Record]:
     """All records of one search that may be used again: no outdated kernels, no passing failures."""
     query = _records().where(
         RecordRow.workload_key == workload,
         RecordRow.target_key == target,
+        RecordRow.clock == clock,
         RecordRow.threads == threads,
         or_(RecordRow.error.is_(None), not_(_TRANSIENT_ERROR)),
         not_outdated(),
     )
     return [record for _, record in _found(session, query.order_by(RecordRow.id))]
+
+
+def of_job(session: Session, job_id: int) -> dict[int, Record]:
+    """The records of a job's trials, by id."""
+    return dict(_found(session, _records().where(_in_job(job_id))))
 
 
 def log(
@@ -152,11 +147,7 @@ def log(
 
     Reads in batches of one short session each, so a slow download holds no lock.
     """
-    among: ColumnElement[bool]
-    if job is not None:
-        among = RecordRow.id.in_(select(TrialRow.record_id).where(TrialRow.job_id == job))
-    else:
-        among = RecordRow.target_key.in_(target_keys or [])
+    among = RecordRow.target_key.in_(target_keys or []) if job is None else _in_job(job)
     if select_ == "all":
         after = 0
         while True:
@@ -195,6 +186,10 @@ def not_outdated() -> ColumnElement[bool]:
     )
 
 
+def _in_job(job_id: int) -> ColumnElement[bool]:
+    return RecordRow.id.in_(select(TrialRow.record_id).where(TrialRow.job_id == job_id))
+
+
 def _records() -> Select[Any]:
     return (
         select(RecordRow.id, RecordRow.document, WorkloadRow.document, TargetRow.document)
@@ -226,11 +221,6 @@ def _row(record: Record) -> dict[str, Any]:
         "error": record.error and record.error.value,
         "document": document,
     }
-
-
-def _is(record: Record) -> ColumnElement[bool]:
-    values = _row(record)
-    return and_(*(getattr(RecordRow, name) == values[name] for name in _IDENTITY))
 
 
 def _batches(records: Sequence[Record]) -> Iterator[Sequence[Record]]:

@@ -14,11 +14,13 @@ from pathlib import Path
 import psycopg
 import pytest
 import redis
+from fake_engine import FakeEngine
 from fastapi.testclient import TestClient
 
 from server.app import create_app
 from server.db.database import Database
 from server.settings import Settings
+from worker.nursery import Nursery
 
 
 def lacking(what: str) -> None:
@@ -133,8 +135,21 @@ def settings(database_url: str, tmp_path: Path) -> Settings:
     )
 
 
+@pytest.fixture(scope="session")
+def nursery() -> Iterator[Nursery]:
+    """Where models are parsed: one for all tests, because importing TVM takes seconds."""
+    with Nursery(preload=("tvm", "tuner.extract")) as shared:
+        yield shared
+
+
 @pytest.fixture
-def client(settings: Settings) -> Iterator[TestClient]:
+def engine() -> FakeEngine:
+    """The engine of the server under test."""
+    return FakeEngine()
+
+
+@pytest.fixture
+def client(settings: Settings, engine: FakeEngine, nursery: Nursery) -> Iterator[TestClient]:
     """A running server."""
-    with TestClient(create_app(settings)) as running:
+    with TestClient(create_app(settings, engine.open, nursery)) as running:
         yield running

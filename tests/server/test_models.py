@@ -14,6 +14,7 @@ from onnx import helper
 from server_samples import conv_model
 
 from server.settings import Settings
+from worker.nursery import Nursery
 
 URL = "/api/v1/models"
 
@@ -122,10 +123,14 @@ def test_a_compressed_body_is_refused(client: TestClient) -> None:
     ],
 )
 def test_a_parser_that_fails_is_told_and_nothing_stays(
-    client: TestClient, settings: Settings, monkeypatch: pytest.MonkeyPatch, error: str, words: list[str]
+    client: TestClient,
+    settings: Settings,
+    nursery: Nursery,
+    monkeypatch: pytest.MonkeyPatch,
+    error: str,
+    words: list[str],
 ) -> None:
     """A child that hangs, dies, fails or hoards memory, in the parser's place."""
-    nursery = client.app.state.services.models._nursery
     real = nursery.call
 
     def call(function: str, payload: object, *, timeout_s: float, memory_bytes: int) -> object:

@@ -1,0 +1,1 @@
+"""Boards: the devices that run candidates."""

@@ -1,0 +1,35 @@
+"""Routes of the boards."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from server.pages import Items
+from server.services import Ctx
+
+router = APIRouter(prefix="/boards", tags=["boards"])
+
+
+class Board(BaseModel):
+    """One device that can run candidates."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    id: str = Field(examples=["host"])
+    target: str = Field(description="The kind of machine it is.", examples=["host"])
+    clock: str = Field(description="`wall` or `simulated:...`.", examples=["wall"])
+    threads: int = Field(description="What a parallel kernel gets.", examples=[4])
+    state: Literal["idle", "measuring", "offline"]
+    trials: int = Field(description="Candidates measured since the service started.")
+    busy_s: float = Field(description="Seconds spent measuring since the service started.")
+    last_seen: datetime | None = Field(description="When it last answered.")
+
+
+@router.get("", summary="List boards")
+def list_boards(ctx: Ctx) -> Items[Board]:
+    """All boards as they are now."""
+    return Items(items=[Board.model_validate(board) for board in ctx.engine.boards()])

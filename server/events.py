@@ -1,0 +1,117 @@
+"""Events of jobs: published by the runner, replayed and followed by subscribers; here within one process."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections import OrderedDict, deque
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+END = "end"
+KEPT_EVENTS = 1000
+"""How many events of a job can be replayed."""
+_KEPT_JOBS = 64
+
+
+@dataclass(frozen=True)
+class Event:
+    """One event of a job; ``id`` is opaque and increasing, also over restarts of the service."""
+
+    id: str
+    name: str
+    data: dict[str, Any]
+
+
+class Events(Protocol):
+    """Carries events from a job to its subscribers. All methods belong to the event loop's thread."""
+
+    def begin(self, job_id: int) -> None:
+        """Forget earlier runs of the job: their ``end`` is not the end any more."""
+
+    def publish(self, job_id: int, name: str, data: dict[str, Any]) -> None:
+        """Send an event; never waits and never fails for want of a reader."""
+
+    async def history(self, job_id: int, after: str | None) -> list[Event]:
+        """The events there are, those behind the id ``after`` when it is given and an id."""
+
+    def follow(self, job_id: int, after: str | None) -> AsyncIterator[Event]:
+        """``history``, then what is published from now on, up to the job's ``end``."""
+
+    async def close(self) -> None:
+        """Send what is still to be sent, and let go of everything."""
+
+
+class _Channel:
+    def __init__(self) -> None:
+        self.events: deque[Event] = deque(maxlen=KEPT_EVENTS)
+        self.changed = asyncio.Event()
+
+
+class LocalEvents:
+    """Events within this process: a ring of the last ones for each job.
+
+    A subscriber reads from the ring at its own speed, so a slow one costs no memory and loses the oldest.
+    """
+
+    def __init__(self) -> None:
+        self._channels: OrderedDict[int, _Channel] = OrderedDict()
+        self._last_id = 0
+
+    def begin(self, job_id: int) -> None:
+        """See ``Events.begin``."""
+        self._channel(job_id).events.clear()
+
+    def publish(self, job_id: int, name: str, data: dict[str, Any]) -> None:
+        """See ``Events.publish``."""
+        # Ids follow the clock, so that one from before a restart is smaller than all from after it.
+        self._last_id = max(self._last_id + 1, time.time_ns() // 1000)
+        channel = self._channel(job_id)
+        channel.events.append(Event(str(self._last_id), name, data))
+        channel.changed.set()
+        channel.changed = asyncio.Event()
+
+    async def history(self, job_id: int, after: str | None) -> list[Event]:
+        """See ``Events.history``."""
+        return self._behind(self._channel(job_id), after)
+
+    async def follow(self, job_id: int, after: str | None) -> AsyncIterator[Event]:
+        """See ``Events.follow``."""
+        channel = self._channel(job_id)
+        while True:
+            changed = channel.changed
+            for event in self._behind(channel, after):
+                after = event.id
+                yield event
+                if event.name == END:
+                    return
+            await changed.wait()
+
+    async def close(self) -> None:
+        """See ``Events.close``."""
+        self._channels.clear()
+
+    def _behind(self, channel: _Channel, after: str | None) -> list[Event]:
+        number = int(after.split("-")[0]) if after is not None and is_id(after) else 0
+        return [event for event in channel.events if int(event.id) > number]
+
+    def _channel(self, job_id: int) -> _Channel:
+        channel = self._channels.setdefault(job_id, _Channel())
+        self._channels.move_to_end(job_id)
+        if len(self._channels) > _KEPT_JOBS:
+            ended = (id_ for id_, each in self._channels.items() if not each.events or _ended(each))
+            oldest = next(ended, job_id)
+            if oldest != job_id:
+                del self._channels[oldest]
+        return channel
+
+
+def is_id(text: str) -> bool:
+    """Whether ``text`` is an event's id as some implementation makes them."""
+    return re.fullmatch(r"\d{1,18}(-\d{1,18})?", text) is not None
+
+
+def _ended(channel: _Channel) -> bool:
+    return channel.events[-1].name == END

@@ -1,0 +1,1 @@
+"""Jobs: creating, running, following."""

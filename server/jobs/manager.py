@@ -1,0 +1,174 @@
+"""Runs jobs: one asyncio task each, at most so many at once, the others wait their turn."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+
+from kernels.target import Target
+from server.db.database import Database
+from server.db.tables import PeakRow
+from server.engine import Engine
+from server.events import END, Events
+from server.jobs import ownership
+from server.jobs.store import SqlStore
+from server.jobs.views import Live
+from tuner.fairness import VirtualTime
+from tuner.job import JobSpec, JobState
+from tuner.runner import run_job
+
+MAX_RUNNING = 16
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class _Entry:
+    """A job of this process."""
+
+    spec: JobSpec
+    cancelled: asyncio.Event = field(default_factory=asyncio.Event)
+    started: float = field(default_factory=time.monotonic)
+    progress: dict[str, Any] = field(default_factory=dict)
+
+
+class JobManager:
+    """The jobs of this process. Its methods belong to the event loop's thread."""
+
+    def __init__(self, db: Database, store: SqlStore, engine: Engine, events: Events) -> None:
+        self._db, self._store, self._engine, self._events = db, store, engine, events
+        self._fair = VirtualTime()
+        self._queued: dict[int, _Entry] = {}
+        self._running: dict[int, tuple[_Entry, asyncio.Task[None]]] = {}
+        self._peak_lock = asyncio.Lock()
+        self._beating: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Release the jobs of dead processes, and begin to give signs of life."""
+        await self._release_dead()
+        self._beating = asyncio.create_task(self._beat())
+
+    async def close(self) -> None:
+        """Leave every job ``interrupted``."""
+        if self._beating is not None:
+            self._beating.cancel()
+        for job_id in list(self._queued):
+            self._queued.pop(job_id)
+            await self._end(job_id, JobState.INTERRUPTED)
+        tasks = [task for _, task in self._running.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def submit(self, spec: JobSpec) -> None:
+        """Run a job whose row is ``queued`` and ours, as soon as there is room."""
+        self._events.begin(spec.id)
+        self._events.publish(spec.id, "state", {"state": JobState.QUEUED.value, "message": ""})
+        self._queued[spec.id] = _Entry(spec)
+        self._start_next()
+
+    async def cancel(self, job_id: int) -> bool:
+        """Stop a job of this process; False when it has none of this id. The row says ``cancelling``."""
+        if job_id in self._queued:
+            del self._queued[job_id]
+            await self._end(job_id, JobState.CANCELLED)
+            return True
+        if job_id not in self._running:
+            return False
+        self._events.publish(job_id, "state", {"state": JobState.CANCELLING.value, "message": ""})
+        self._running[job_id][0].cancelled.set()
+        return True
+
+    def live(self, job_id: int) -> Live | None:
+        """What the running job says of itself, or None when it does not run here."""
+        if job_id not in self._running:
+            return None
+        entry = self._running[job_id][0]
+        elapsed = entry.spec.elapsed_s + time.monotonic() - entry.started
+        return Live(elapsed, entry.progress.get("trials_per_s"), entry.progress.get("eta_s"))
+
+    def _start_next(self) -> None:
+        while self._queued and len(self._running) < MAX_RUNNING:
+            job_id = next(iter(self._queued))
+            entry = self._queued.pop(job_id)
+            self._running[job_id] = (entry, asyncio.create_task(self._run(entry), name=f"job {job_id}"))
+
+    async def _run(self, entry: _Entry) -> None:
+        spec = entry.spec
+        try:
+            await self._measure_peak(spec)
+            entry.started = time.monotonic()
+            publish = self._publisher(entry)
+            await run_job(spec, self._engine, self._store, publish, entry.cancelled, self._fair)
+        except asyncio.CancelledError:
+            # The runner says so itself, unless it had not begun.
+            await self._end(spec.id, JobState.INTERRUPTED)
+            raise
+        except Exception as error:
+            log.exception("job %d could not run", spec.id)
+            await self._end(spec.id, JobState.FAILED, f"{type(error).__name__}: {error}")
+        finally:
+            del self._running[spec.id]
+            self._start_next()
+
+    def _publisher(self, entry: _Entry) -> Callable[[str, dict[str, Any]], None]:
+        def publish(name: str, data: dict[str, Any]) -> None:
+            if name == "progress":
+                entry.progress = data
+            self._events.publish(entry.spec.id, name, data)
+
+        return publish
+
+    async def _measure_peak(self, spec: JobSpec) -> None:
+        """Know the target's peak; it is measured once, and a job goes on without."""
+        async with self._peak_lock:
+            if await run_in_threadpool(self._has_peak, spec.target, spec.threads):
+                return
+            try:
+                gflops = await self._engine.peak_gflops(spec.target, spec.threads)
+            except Exception as error:  # whatever it was, tuning does not depend on it
+                log.warning("the peak of target %s could not be measured: %s", spec.target.name, error)
+                return
+            await run_in_threadpool(self._save_peak, spec.target, spec.threads, gflops)
+
+    def _has_peak(self, target: Target, threads: int) -> bool:
+        with self._db.read() as session:
+            return session.get(PeakRow, (target.key, threads)) is not None
+
+    def _save_peak(self, target: Target, threads: int, gflops: float) -> None:
+        with self._db.write() as session:
+            session.merge(PeakRow(target_key=target.key, threads=threads, gflops=gflops))
+
+    async def _end(self, job_id: int, state: JobState, message: str = "") -> None:
+        await run_in_threadpool(self._store.job_state, job_id, state, message)
+        self._say_ended(job_id, state, message)
+
+    def _say_ended(self, job_id: int, state: JobState, message: str = "") -> None:
+        self._events.publish(job_id, "state", {"state": state.value, "message": message})
+        self._events.publish(job_id, END, {"state": state.value})
+
+    async def _beat(self) -> None:
+        while True:
+            await asyncio.sleep(ownership.BEAT_S)
+            try:
+                await run_in_threadpool(self._give_sign)
+                await self._release_dead()
+            except Exception as error:  # the database may come back
+                log.warning("no sign of life could be given: %s", error)
+
+    def _give_sign(self) -> None:
+        with self._db.write() as session:
+            ownership.beat(session)
+
+    async def _release_dead(self) -> None:
+        def release() -> dict[int, JobState]:
+            with self._db.write() as session:
+                return ownership.release_dead(session)
+
+        for job_id, state in (await run_in_threadpool(release)).items():
+            self._say_ended(job_id, state)

@@ -1,0 +1,173 @@
+"""Creating, cancelling and resuming jobs: what is checked before a job may run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from kernels import registry
+from kernels import target as targets
+from kernels import workload as workloads
+from kernels.target import Target
+from kernels.workload import Workload
+from server.db.database import Database
+from server.db.tables import JobRow, TargetRow, TaskRow, WorkloadRow, now
+from server.engine import Engine
+from server.jobs import ownership
+from server.jobs.schemas import JobRequest
+from server.jobs.store import ENDED
+from server.jobs.views import get_row
+from server.models.service import Models
+from server.problems import Problem, invalid
+from server.records import repository
+from server.targets.service import Targets
+from tuner.job import Budget, JobSpec, JobState, TaskSpec, TaskState
+from tuner.strategies import STRATEGIES
+
+Weighted = list[tuple[Workload, int]]
+
+
+class Jobs:
+    """Jobs as rows; running them is the manager's."""
+
+    def __init__(self, db: Database, models: Models, targets: Targets, engine: Engine) -> None:
+        self._db, self._models, self._targets, self._engine = db, models, targets, engine
+
+    def create(self, request: JobRequest) -> JobSpec:
+        """Check a request and store its job and tasks, queued; raises problems that name what is wrong."""
+        target = self._targets.get(request.target, "body", "target")
+        clock = self._clock(target, request.threads)
+        if request.strategy not in STRATEGIES:
+            known = ", ".join(sorted(STRATEGIES))
+            raise invalid(f"unknown strategy {request.strategy!r}; there are: {known}", "body", "strategy")
+        model_hash, found = self._subject(request)
+        tunable = _tunable(found, target)
+        with self._db.write() as session:
+            repository.add_targets(session, [target])
+            repository.add_workloads(session, (workload for workload, _ in tunable))
+            row = JobRow(
+                model_hash=model_hash,
+                workload_key=None if model_hash else tunable[0][0].key,
+                target_key=target.key,
+                threads=request.threads,
+                clock=clock,
+                strategy=request.strategy,
+                seed=request.seed,
+                budget_trials=request.budget.trials,
+                budget_seconds=request.budget.seconds,
+                shapes=request.shapes,
+                state=JobState.QUEUED.value,
+                owner=ownership.me(),
+                beat=now(),
+            )
+            session.add(row)
+            session.flush()
+            for workload, weight in tunable:
+                session.add(TaskRow(job_id=row.id, workload_key=workload.key, weight=weight))
+                session.flush()  # one by one: ids keep the model's order
+            return _spec(session, row)
+
+    def begin_cancel(self, job_id: int) -> JobState:
+        """Mark a job ``cancelling``; 409 when it has ended or runs elsewhere. Returns its former state."""
+        with self._db.write() as session:
+            row = get_row(session, job_id)
+            if row.state not in (JobState.QUEUED, JobState.RUNNING):
+                raise Problem(409, f"job {job_id} is {row.state} and cannot be cancelled")
+            if row.owner != ownership.me():
+                raise Problem(409, f"job {job_id} runs in another process ({row.owner}): cancel it there")
+            former = JobState(row.state)
+            row.state = JobState.CANCELLING.value
+            return former
+
+    def resume(self, job_id: int) -> JobSpec:
+        """Queue a job that ended once more; 409 in any other state."""
+        with self._db.write() as session:
+            row = get_row(session, job_id)
+            target = targets.from_json(session.get_one(TargetRow, row.target_key).document)
+            self._clock(target, row.threads)
+            claim = (
+                update(JobRow)
+                .where(JobRow.id == job_id, JobRow.state.in_([state.value for state in ENDED]))
+                .values(state=JobState.QUEUED.value, message="", owner=ownership.me(), beat=now())
+                .values(finished=None)
+                .returning(JobRow.id)
+            )
+            if session.execute(claim).first() is None:
+                raise Problem(409, f"job {job_id} is {row.state} and cannot be resumed")
+            waiting = update(TaskRow).where(TaskRow.job_id == job_id).values(state=TaskState.WAITING.value)
+            session.execute(waiting)
+            session.refresh(row)
+            return _spec(session, row)
+
+    def _subject(self, request: JobRequest) -> tuple[str | None, Weighted]:
+        """The model's hash, if any, and the distinct workloads with how often they occur."""
+        if request.workload is not None:
+            try:
+                return None, [(workloads.from_json(request.workload), 1)]
+            except ValueError as error:
+                raise invalid(str(error), "body", "workload") from None
+        with self._db.read() as session:
+            row = self._models.get(session, request.model or "", "body", "model")
+        extraction = self._models.extraction(row, request.shapes)
+        if not extraction.operators:
+            reasons = "; ".join(f"{each.node}: {each.reason}" for each in extraction.not_tunable[:5])
+            raise invalid(
+                f"model {row.name} has nothing to tune ({reasons or 'no products in it'})", "body", "model"
+            )
+        return row.hash, [(each.workload, each.count) for each in extraction.operators]
+
+    def _clock(self, target: Target, threads: int) -> str:
+        """The clock of the boards of ``target``; 422 when there is no board that could run the job."""
+        boards = [board for board in self._engine.boards() if board.target == target.name]
+        if not boards:
+            with_boards = ", ".join(sorted({board.target for board in self._engine.boards()})) or "none"
+            raise invalid(
+                f"target {target.name!r} has no board here; targets with boards: {with_boards}",
+                "body",
+                "target",
+            )
+        most = max(board.threads for board in boards)
+        if threads > most:
+            raise invalid(
+                f"no board of {target.name!r} has {threads} threads, at most {most}", "body", "threads"
+            )
+        return boards[0].clock
+
+
+def _tunable(found: Iterable[tuple[Workload, int]], target: Target) -> Weighted:
+    """What some kernel can compute on ``target``; a 422 problem when that is nothing."""
+    tunable, reasons = [], []
+    for workload, count in found:
+        reason = registry.why_not_tunable(workload, target)
+        if reason is None:
+            tunable.append((workload, count))
+        else:
+            reasons.append(f"{workload}: {reason}")
+    if not tunable:
+        raise invalid(f"nothing can be tuned for {target.name}: {'; '.join(reasons[:5])}", "body")
+    return tunable
+
+
+def _spec(session: Session, row: JobRow) -> JobSpec:
+    """What the runner needs to know of the job."""
+    query = (
+        select(TaskRow, WorkloadRow.document)
+        .join(WorkloadRow, WorkloadRow.key == TaskRow.workload_key)
+        .where(TaskRow.job_id == row.id)
+        .order_by(TaskRow.id)
+    )
+    documents: list[tuple[TaskRow, dict[str, Any]]] = [(task, doc) for task, doc in session.execute(query)]
+    return JobSpec(
+        id=row.id,
+        tasks=tuple(TaskSpec(task.id, workloads.from_json(doc), task.weight) for task, doc in documents),
+        target=targets.from_json(session.get_one(TargetRow, row.target_key).document),
+        budget=Budget(row.budget_trials, row.budget_seconds),
+        threads=row.threads,
+        clock=row.clock,
+        strategy=row.strategy,
+        seed=row.seed,
+        elapsed_s=row.elapsed_s,
+    )

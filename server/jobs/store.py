@@ -1,0 +1,119 @@
+"""The runner's store (``tuner/store.py``) over SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from kernels.target import Target
+from kernels.workload import Workload
+from server.db.database import Database
+from server.db.insert import insert
+from server.db.tables import JobRow, RecordRow, TaskRow, TrialRow, now
+from server.metrics import Metrics
+from server.records import repository
+from tuner.job import JobState, TaskState, Trial
+from tuner.record import Record
+from tuner.store import Identity
+
+ENDED = (JobState.DONE, JobState.CANCELLED, JobState.FAILED, JobState.INTERRUPTED)
+
+
+class SqlStore:
+    """The truth about jobs. What is shown of a task is kept up to date with each save, not counted anew."""
+
+    def __init__(self, db: Database, metrics: Metrics) -> None:
+        self._db, self._metrics = db, metrics
+
+    def known(self, workload: Workload, target: Target, clock: str, threads: int) -> list[Record]:
+        """See ``Store.known``."""
+        with self._db.read() as session:
+            return repository.known(session, workload.key, target.key, clock, threads)
+
+    def trials(self, job_id: int) -> list[Trial]:
+        """See ``Store.trials``."""
+        query = select(TrialRow).where(TrialRow.job_id == job_id).order_by(TrialRow.id)
+        with self._db.read() as session:
+            rows = session.execute(query).scalars().all()
+            records = repository.of_job(session, job_id)
+        return [Trial(row.task_id, row.number, records[row.record_id], row.reused) for row in rows]
+
+    def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> None:
+        """See ``Store.save``."""
+        new: list[Trial] = []
+        with self._db.write() as session:
+            repository.add(session, [trial.record for trial in trials])
+            for trial in trials:
+                record_id = repository.find(session, trial.record.identity).id
+                row = {
+                    "job_id": job_id,
+                    "task_id": trial.task_id,
+                    "record_id": record_id,
+                    "number": trial.number,
+                    "reused": trial.reused,
+                }
+                added = insert(session, TrialRow).values(row).on_conflict_do_nothing().returning(TrialRow.id)
+                if session.execute(added).first() is not None:
+                    _count(session.get_one(TaskRow, trial.task_id, with_for_update=True), trial, record_id)
+                    new.append(trial)
+            for task_id in sorted({trial.task_id for trial in trials}):
+                _choose_best(session, task_id)
+            session.execute(update(JobRow).where(JobRow.id == job_id).values(elapsed_s=elapsed_s))
+        for trial in new:
+            outcome = "reused" if trial.reused else trial.record.error or "ok"
+            self._metrics.trials.labels(str(outcome)).inc()
+
+    def verified(self, identity: Identity, seconds: float) -> None:
+        """See ``Store.verified``."""
+        with self._db.write() as session:
+            row = repository.find(session, identity)
+            row.document = {**row.document, "verified_s": seconds}
+            row.ranking_s = seconds
+            session.flush()
+            tasks = select(TrialRow.task_id).where(TrialRow.record_id == row.id)
+            for task_id in session.execute(tasks).scalars().all():
+                _choose_best(session, task_id)
+
+    def task_state(self, task_id: int, state: TaskState) -> None:
+        """See ``Store.task_state``."""
+        with self._db.write() as session:
+            session.execute(update(TaskRow).where(TaskRow.id == task_id).values(state=state.value))
+
+    def job_state(self, job_id: int, state: JobState, message: str) -> None:
+        """See ``Store.job_state``; a job being cancelled does not go back to running."""
+        values = {"state": state.value, "message": message}
+        change = update(JobRow).where(JobRow.id == job_id)
+        if state is JobState.RUNNING:
+            change = change.where(JobRow.state != JobState.CANCELLING.value)
+            change = change.values(**values, started=now(), finished=None)
+        elif state in ENDED:
+            change = change.values(**values, finished=now(), owner=None)
+        else:
+            change = change.values(values)
+        with self._db.write() as session:
+            session.execute(change)
+
+
+def _count(task: TaskRow, trial: Trial, record_id: int) -> None:
+    task.trials += 1
+    task.reused += trial.reused
+    if trial.number == 0:
+        task.recommended_id = record_id
+    error = trial.record.error
+    if error is not None:
+        task.failed += 1
+        task.errors = {**task.errors, error.value: task.errors.get(error.value, 0) + 1}
+        task.messages = {error.value: trial.record.message, **task.messages}
+
+
+def _choose_best(session: Session, task_id: int) -> None:
+    best = (
+        select(RecordRow.id)
+        .join(TrialRow, TrialRow.record_id == RecordRow.id)
+        .where(TrialRow.task_id == task_id, RecordRow.ranking_s.is_not(None))
+        .order_by(RecordRow.ranking_s, RecordRow.id)
+        .limit(1)
+    )
+    session.execute(update(TaskRow).where(TaskRow.id == task_id).values(best_id=best.scalar_subquery()))

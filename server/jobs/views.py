@@ -1,0 +1,172 @@
+"""Reading jobs and tasks as the API shows them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session, aliased
+
+from kernels import workload as workloads
+from server.db.tables import JobRow, ModelRow, PeakRow, RecordRow, TargetRow, TaskRow, TrialRow, WorkloadRow
+from server.jobs.schemas import Job, JobBudget, Task
+from server.problems import Problem
+from tuner.job import JobState
+
+CURVE_POINTS = 200
+
+
+@dataclass(frozen=True)
+class Live:
+    """What only the process that runs a job knows of it."""
+
+    elapsed_s: float
+    trials_per_s: float | None = None
+    eta_s: float | None = None
+
+
+def get_row(session: Session, job_id: int) -> JobRow:
+    """The job's row, or a 404."""
+    row = session.get(JobRow, job_id)
+    if row is None:
+        raise Problem(404, f"there is no job {job_id}")
+    return row
+
+
+def rows(session: Session, state: JobState | None, after: int | None, limit: int) -> Sequence[JobRow]:
+    """Rows of jobs, the newest first."""
+    query = select(JobRow).order_by(JobRow.id.desc()).limit(limit)
+    if state is not None:
+        query = query.where(JobRow.state == state.value)
+    if after is not None:
+        query = query.where(JobRow.id < after)
+    return session.execute(query).scalars().all()
+
+
+def show(session: Session, row: JobRow, live: Live | None) -> Job:
+    """A job; ``live`` when it runs in this process."""
+    model = session.get(ModelRow, row.model_hash) if row.model_hash else None
+    workload = session.get(WorkloadRow, row.workload_key) if row.workload_key else None
+    best, recommended = aliased(RecordRow), aliased(RecordRow)
+    query = (
+        select(TaskRow, best.ranking_s, recommended.ranking_s)
+        .outerjoin(best, best.id == TaskRow.best_id)
+        .outerjoin(recommended, recommended.id == TaskRow.recommended_id)
+        .where(TaskRow.job_id == row.id)
+    )
+    found = session.execute(query).all()
+    tasks = [task for task, _, _ in found]
+    measured = sum(task.trials - task.reused for task in tasks)
+    ended = Live(row.elapsed_s, measured / row.elapsed_s if row.elapsed_s > 0 else None)
+    live = live or ended
+    return Job(
+        id=row.id,
+        model=row.model_hash,
+        model_name=model.name if model else None,
+        workload=workload.document if workload else None,
+        target=session.get_one(TargetRow, row.target_key).name,
+        threads=row.threads,
+        clock=row.clock,
+        strategy=row.strategy,
+        seed=row.seed,
+        budget=JobBudget(trials=row.budget_trials, seconds=row.budget_seconds),
+        shapes=row.shapes,
+        state=JobState(row.state),
+        message=row.message,
+        created=row.created,
+        started=row.started,
+        finished=row.finished,
+        trials=sum(task.trials for task in tasks),
+        failed=sum(task.failed for task in tasks),
+        reused=sum(task.reused for task in tasks),
+        trials_per_s=live.trials_per_s,
+        eta_s=live.eta_s,
+        elapsed_s=live.elapsed_s,
+        estimated_ms=_total_ms([(task.weight, best_s) for task, best_s, _ in found]),
+        recommended_ms=_total_ms([(task.weight, first_s) for task, _, first_s in found]),
+        peak_gflops=_peak(session, row),
+        errors=dict(sum((Counter(task.errors) for task in tasks), Counter())),
+    )
+
+
+def show_tasks(session: Session, row: JobRow) -> list[Task]:
+    """The tasks of a job in the order of the model."""
+    best, recommended = aliased(RecordRow), aliased(RecordRow)
+    query = (
+        select(TaskRow, WorkloadRow, best, recommended.ranking_s)
+        .join(WorkloadRow, WorkloadRow.key == TaskRow.workload_key)
+        .outerjoin(best, best.id == TaskRow.best_id)
+        .outerjoin(recommended, recommended.id == TaskRow.recommended_id)
+        .where(TaskRow.job_id == row.id)
+        .order_by(TaskRow.id)
+    )
+    curves = _curves(session, row.id)
+    peak = _peak(session, row)
+    tasks = []
+    for task, workload, record, recommended_s in session.execute(query):
+        best_s = record.ranking_s if record else None
+        gflops = workload.flops / best_s / 1e9 if best_s else None
+        tasks.append(
+            Task(
+                id=task.id,
+                workload_key=workload.key,
+                text=str(workloads.from_json(workload.document)),
+                workload=workload.document,
+                weight=task.weight,
+                flops=workload.flops,
+                state=task.state,
+                trials=task.trials,
+                failed=task.failed,
+                reused=task.reused,
+                best_s=best_s,
+                recommended_s=recommended_s,
+                gflops=gflops,
+                share_of_peak=gflops / peak if gflops and peak else None,
+                best_config=record.document["config"] if record else None,
+                curve=curves.get(task.id, []),
+                errors=task.errors,
+                messages=task.messages,
+            )
+        )
+    return tasks
+
+
+def thin(points: list[tuple[int, float]], limit: int = CURVE_POINTS) -> list[tuple[int, float]]:
+    """At most ``limit`` of the points, evenly spread, the first and the last among them."""
+    if len(points) <= limit:
+        return points
+    step = (len(points) - 1) / (limit - 1)
+    return [points[round(step * at)] for at in range(limit)]
+
+
+def _curves(session: Session, job_id: int) -> dict[int, list[tuple[int, float]]]:
+    """Best-so-far curves by task: a point where the best cost fell, and one at the last trial."""
+    query = (
+        select(TrialRow.task_id, TrialRow.number, RecordRow.ranking_s)
+        .join(RecordRow, RecordRow.id == TrialRow.record_id)
+        .where(TrialRow.job_id == job_id)
+        .order_by(TrialRow.task_id, TrialRow.number)
+    )
+    curves: dict[int, list[tuple[int, float]]] = {}
+    last: dict[int, int] = {}
+    for task_id, number, cost in session.execute(query):
+        last[task_id] = number
+        curve = curves.setdefault(task_id, [])
+        if cost is not None and (not curve or cost < curve[-1][1]):
+            curve.append((number, cost))
+    for task_id, curve in curves.items():
+        if curve and curve[-1][0] < last[task_id]:
+            curve.append((last[task_id], curve[-1][1]))
+    return {task_id: thin(curve) for task_id, curve in curves.items()}
+
+
+def _total_ms(costs: list[tuple[int, float | None]]) -> float | None:
+    known = [weight * cost for weight, cost in costs if cost is not None]
+    return sum(known) * 1e3 if costs and len(known) == len(costs) else None
+
+
+def _peak(session: Session, row: JobRow) -> float | None:
+    peak = session.get(PeakRow, (row.target_key, row.threads))
+    return peak.gflops if peak else None

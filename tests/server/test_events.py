@@ -1,0 +1,155 @@
+"""One contract for both carriers of events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from server.events import KEPT_EVENTS, Event, Events, LocalEvents
+from server.redis_events import RedisEvents
+
+Make = Callable[[], Events]
+
+
+@pytest.fixture(params=["local", "redis"])
+def make(request: pytest.FixtureRequest) -> Make:
+    if request.param == "local":
+        return LocalEvents
+    url = request.getfixturevalue("redis_url")
+    return lambda: RedisEvents(url)
+
+
+@pytest.fixture
+def job(request: pytest.FixtureRequest) -> int:
+    """A job's id that no other test on the same Redis uses."""
+    return abs(hash(request.node.name)) % 2**40
+
+
+def run(make: Make, test: Callable[[Events], Awaitable[None]]) -> None:
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Events]:
+        events = make()
+        yield events
+        await events.close()
+
+    async def main() -> None:
+        async with opened() as events:
+            await asyncio.wait_for(test(events), 20)
+
+    asyncio.run(main())
+
+
+async def take(events: Events, job: int, after: str | None = None) -> list[Event]:
+    return [event async for event in events.follow(job, after)]
+
+
+def test_follows_to_the_end_and_replays_behind_an_id(make: Make, job: int) -> None:
+    async def test(events: Events) -> None:
+        events.publish(job, "trial", {"number": 0})
+        early = asyncio.create_task(take(events, job))
+        await asyncio.sleep(0.05)
+        for number in (1, 2):
+            events.publish(job, "trial", {"number": number})
+        events.publish(job + 1, "trial", {"number": 99})
+        events.publish(job, "end", {"state": "done"})
+        seen = await early
+        assert [event.data for event in seen] == [
+            {"number": 0},
+            {"number": 1},
+            {"number": 2},
+            {"state": "done"},
+        ]
+        assert await take(events, job) == seen
+        assert await take(events, job, after=seen[1].id) == seen[2:]
+        assert await events.history(job, None) == seen
+        assert await events.history(job, seen[2].id) == seen[3:]
+        assert await events.history(job, seen[3].id) == []
+        assert await events.history(job, "no id") == seen
+
+    run(make, test)
+
+
+def test_a_new_run_forgets_the_old_end_and_ids_go_on(make: Make, job: int) -> None:
+    async def test(events: Events) -> None:
+        events.publish(job, "end", {"state": "cancelled"})
+        (old,) = await take(events, job)
+        events.begin(job)
+        events.publish(job, "state", {"state": "running"})
+        follower = asyncio.create_task(take(events, job, after=old.id))
+        await asyncio.sleep(0.05)
+        events.publish(job, "end", {"state": "done"})
+        assert [event.name for event in await follower] == ["state", "end"]
+        assert [event.name for event in await events.history(job, None)] == ["state", "end"]
+
+    run(make, test)
+
+
+def test_only_the_last_events_are_kept(make: Make, job: int) -> None:
+    async def test(events: Events) -> None:
+        for number in range(2 * KEPT_EVENTS):
+            events.publish(job, "trial", {"number": number})
+        kept = await events.history(job, None)
+        # Redis trims by whole nodes of a hundred entries.
+        assert KEPT_EVENTS <= len(kept) <= KEPT_EVENTS + 100
+        assert kept[-1].data == {"number": 2 * KEPT_EVENTS - 1}
+
+    run(make, test)
+
+
+def test_several_subscribers_see_the_same(make: Make, job: int) -> None:
+    async def test(events: Events) -> None:
+        followers = [asyncio.create_task(take(events, job)) for _ in range(5)]
+        for number in range(50):
+            events.publish(job, "trial", {"number": number})
+            await asyncio.sleep(0)
+        events.publish(job, "end", {})
+        seen = await asyncio.gather(*followers)
+        assert len(seen[0]) == 51
+        assert all(each == seen[0] for each in seen)
+
+    run(make, test)
+
+
+def test_ids_survive_a_restart(make: Make, job: int) -> None:
+    """A reader that comes back after a restart with an old id misses nothing that is new."""
+
+    async def main() -> list[Event]:
+        first = make()
+        first.publish(job, "trial", {})
+        (old,) = await first.history(job, None)
+        await first.close()
+        second = make()
+        second.publish(job, "end", {})
+        seen = await take(second, job, after=old.id)
+        await second.close()
+        return seen
+
+    assert [event.name for event in asyncio.run(main())] == ["end"]
+
+
+def test_other_processes_follow_through_redis(redis_url: str, job: int) -> None:
+    async def main() -> list[Event]:
+        publisher, subscriber = RedisEvents(redis_url), RedisEvents(redis_url)
+        follower = asyncio.create_task(take(subscriber, job))
+        await asyncio.sleep(0.05)
+        publisher.publish(job, "end", {"state": "done"})
+        seen = await asyncio.wait_for(follower, 20)
+        await publisher.close()
+        await subscriber.close()
+        return seen
+
+    assert [event.data for event in asyncio.run(main())] == [{"state": "done"}]
+
+
+def test_a_missing_redis_stops_nobody() -> None:
+    async def main() -> None:
+        events = RedisEvents("unix:///nonexistent/socket")
+        events.publish(1, "trial", {})
+        assert await events.history(1, None) == []
+        assert await take(events, 1) == []
+        await events.close()
+
+    asyncio.run(asyncio.wait_for(main(), 20))

@@ -1,0 +1,305 @@
+"""Jobs over the API, run by the real runner on a scripted engine."""
+
+from __future__ import annotations
+
+import json
+import time
+from typing import Any
+
+import pytest
+from fake_engine import HOST, FakeEngine
+from fastapi.testclient import TestClient
+from server_samples import conv_model
+
+from kernels.workload import Gemm, to_json
+from server.app import create_app
+from server.db.database import Database
+from server.db.tables import JobRow
+from server.jobs import ownership
+from server.jobs.views import thin
+from server.settings import Settings
+from tuner.record import read_log
+from worker.candidate import Candidate
+from worker.nursery import Nursery
+from worker.outcome import ErrorKind
+
+URL = "/api/v1/jobs"
+GEMM = to_json(Gemm(m=64, n=64, k=64))
+
+
+def create(client: TestClient, **fields: Any) -> dict[str, Any]:
+    body = {"workload": GEMM, "target": "host", "budget": {"trials": 12}, "strategy": "random", **fields}
+    response = client.post(URL, json={name: value for name, value in body.items() if value is not None})
+    assert response.status_code == 201, response.text
+    job: dict[str, Any] = response.json()
+    assert response.headers["Location"] == f"{URL}/{job['id']}"
+    return job
+
+
+def wait(client: TestClient, job_id: int, *states: str) -> dict[str, Any]:
+    deadline = time.monotonic() + 60
+    while True:
+        job: dict[str, Any] = client.get(f"{URL}/{job_id}").json()
+        if job["state"] in (states or ("done", "failed", "cancelled", "interrupted")):
+            return job
+        assert time.monotonic() < deadline, job
+        time.sleep(0.02)
+
+
+def events(client: TestClient, job_id: int, after: str | None = None) -> list[tuple[str, str, Any]]:
+    """(id, name, data) of all events up to ``end``."""
+    headers = {"Last-Event-ID": after} if after else {}
+    response = client.get(f"{URL}/{job_id}/events", headers=headers)
+    assert response.headers["content-type"].startswith("text/event-stream")
+    found = []
+    for block in response.text.replace("\r\n", "\n").strip().split("\n\n"):
+        fields = dict(line.split(": ", 1) for line in block.split("\n") if not line.startswith(":"))
+        if fields:
+            found.append((fields["id"], fields["event"], json.loads(fields["data"])))
+    return found
+
+
+def test_a_model_is_tuned(client: TestClient, engine: FakeEngine) -> None:
+    model = client.post("/api/v1/models", params={"name": "net.onnx"}, content=conv_model()).json()
+    job = create(client, workload=None, model=model["hash"], budget={"trials": 30})
+    assert (job["model"], job["model_name"], job["workload"]) == (model["hash"], "net.onnx", None)
+    seen = events(client, job["id"])
+    job = wait(client, job["id"])
+    assert (job["state"], job["message"], job["failed"], job["reused"]) == ("done", "", 0, 0)
+    assert (job["peak_gflops"], job["eta_s"], job["errors"]) == (100.0, None, {})
+    assert 2 <= job["trials"] <= 30
+    assert job["trials"] == len(engine.measured)
+    assert job["trials_per_s"] > 0
+
+    assert [name for _, name, _ in seen[:2]] == ["state", "state"]
+    assert seen[-1][1:] == ("end", {"state": "done"})
+    assert sum(name == "trial" for _, name, _ in seen) == job["trials"]
+    ids = [int(id_) for id_, _, _ in seen]
+    assert ids == sorted(set(ids))
+    assert events(client, job["id"], after=seen[4][0]) == seen[5:]
+    # Who has seen the end is told again, so that no client waits for ever.
+    assert [name for _, name, _ in events(client, job["id"], after=seen[-1][0])] == ["state", "end"]
+
+    tasks = client.get(f"{URL}/{job['id']}/tasks").json()["items"]
+    assert [task["weight"] for task in tasks] == [1, 2]
+    for task in tasks:
+        costs = [cost for _, cost in task["curve"]]
+        assert costs == sorted(costs, reverse=True)
+        assert costs[-1] == task["best_s"]
+        assert task["gflops"] == pytest.approx(task["flops"] / task["best_s"] / 1e9)
+        assert task["share_of_peak"] == pytest.approx(task["gflops"] / 100)
+        assert task["recommended_s"] >= task["best_s"] / 1.02
+        assert task["best_config"]["kernel"]
+    assert job["estimated_ms"] == pytest.approx(sum(1e3 * t["weight"] * t["best_s"] for t in tasks))
+
+    log = list(read_log(client.get(f"{URL}/{job['id']}/log").text.splitlines()))
+    assert [each.workload.key for each in log] == sorted(task["workload_key"] for task in tasks)
+    everything = client.get(f"{URL}/{job['id']}/log", params={"select": "all"}).text
+    assert len(everything.splitlines()) == job["trials"]
+    best = client.get(
+        "/api/v1/configs/best", params={"workload": tasks[0]["workload_key"], "target": "host"}
+    ).json()
+    assert (best["config"], best["verified_s"]) == (tasks[0]["best_config"], tasks[0]["best_s"])
+    records = client.get("/api/v1/records", params={"job": job["id"], "limit": 500}).json()["items"]
+    assert len(records) == job["trials"]
+
+
+def test_a_second_job_reuses_what_is_known(client: TestClient, engine: FakeEngine) -> None:
+    first = wait(client, create(client)["id"])
+    measured = len(engine.measured)
+    second = wait(client, create(client)["id"])
+    assert (second["trials"], second["reused"]) == (12, 12)
+    assert len(engine.measured) == measured == first["trials"]
+    assert engine.peaks == 1
+    listed = client.get(URL, params={"limit": 1}).json()
+    assert [job["id"] for job in listed["items"]] == [second["id"]]
+    listed = client.get(URL, params={"limit": 1, "after": listed["next"]}).json()
+    assert ([job["id"] for job in listed["items"]], listed["next"]) == ([first["id"]], None)
+    assert client.get(URL, params={"state": "failed"}).json()["items"] == []
+
+
+def test_failed_trials_are_counted_by_kind(client: TestClient, engine: FakeEngine) -> None:
+    kinds = [None, ErrorKind.CRASH, ErrorKind.WRONG_RESULT]
+
+    def fault(candidate: Candidate) -> ErrorKind | None:
+        return kinds[int(candidate.config.key, 16) % 3]
+
+    engine.fault = fault
+    job = wait(client, create(client, budget={"trials": 24})["id"])
+    (task,) = client.get(f"{URL}/{job['id']}/tasks").json()["items"]
+    assert set(job["errors"]) == {"crash", "wrong_result"}
+    assert (job["failed"], task["errors"]) == (sum(job["errors"].values()), job["errors"])
+    assert task["messages"] == {"crash": "it was crash", "wrong_result": "it was wrong_result"}
+    found = client.get("/api/v1/records", params={"error": "crash", "job": job["id"]}).json()["items"]
+    assert len(found) == job["errors"]["crash"]
+    metrics = client.get("/metrics").text
+    assert f'tilefleet_trials_total{{outcome="crash"}} {job["errors"]["crash"]}.0' in metrics
+    assert 'tilefleet_jobs{state="done"} 1.0' in metrics
+    assert 'tilefleet_board_busy_seconds_total{board="host"} 1.5' in metrics
+    assert 'route="/api/v1/jobs/{job_id}",status="200"' in metrics
+
+
+def test_cancel_and_resume_repeat_nothing(client: TestClient, engine: FakeEngine) -> None:
+    engine.delay_s = 0.05
+    job = create(client, budget={"trials": 24})
+    while not engine.measured:
+        time.sleep(0.01)
+    cancelled = client.post(f"{URL}/{job['id']}/cancel")
+    assert (cancelled.status_code, cancelled.json()["state"]) == (200, "cancelling")
+    cancelled = wait(client, job["id"])
+    assert cancelled["state"] == "cancelled"
+    assert 0 < cancelled["trials"] < 24
+    assert events(client, job["id"])[-1][1:] == ("end", {"state": "cancelled"})
+    again = client.post(f"{URL}/{job['id']}/cancel")
+    assert again.status_code == 409
+    assert "cancelled" in again.json()["detail"]
+
+    engine.delay_s = 0
+    resumed = client.post(f"{URL}/{job['id']}/resume")
+    assert (resumed.status_code, resumed.json()["state"]) in [(200, "queued"), (200, "running")]
+    done = wait(client, job["id"])
+    assert (done["state"], done["trials"]) == ("done", 24)
+    assert len(engine.measured) == len(set(engine.measured))
+    assert done["elapsed_s"] > cancelled["elapsed_s"]
+    seen = events(client, job["id"])
+    assert [name for _, name, _ in seen].count("end") == 1
+    assert seen[-1][1:] == ("end", {"state": "done"})
+
+
+def test_shutdown_interrupts_and_the_next_process_resumes(
+    settings: Settings, engine: FakeEngine, nursery: Nursery
+) -> None:
+    engine.delay_s = 0.05
+    with TestClient(create_app(settings, engine.open, nursery)) as client:
+        job = create(client, budget={"trials": 24})
+        while len(engine.measured) < 3:
+            time.sleep(0.01)
+    engine.delay_s = 0
+    with TestClient(create_app(settings, engine.open, nursery)) as client:
+        interrupted = client.get(f"{URL}/{job['id']}").json()
+        assert interrupted["state"] == "interrupted"
+        assert events(client, job["id"])[-1][1:] == ("end", {"state": "interrupted"})
+        assert client.post(f"{URL}/{job['id']}/resume").status_code == 200
+        done = wait(client, job["id"])
+    assert (done["state"], done["trials"]) == ("done", 24)
+
+
+def test_jobs_of_dead_processes_are_interrupted(
+    client: TestClient, settings: Settings, engine: FakeEngine, nursery: Nursery
+) -> None:
+    """A killed process of this host, a silent one of another, and one that lives elsewhere."""
+    job = wait(client, create(client)["id"])
+    host, pid, created = ownership.me().rsplit("/", 2)
+    owners = {
+        "killed": (f"{host}/{pid}/1.00", True, "running", "interrupted"),
+        "asked to cancel": (f"{host}/{pid}/1.00", True, "cancelling", "cancelled"),
+        "silent": ("elsewhere/1/1.00", False, "running", "interrupted"),
+        "alive": ("elsewhere/1/2.00", True, "running", "running"),
+    }
+    db = Database(settings.database)
+    ids = {}
+    with db.write() as session:
+        row = session.get_one(JobRow, job["id"])
+        for name, (owner, beats, state, _) in owners.items():
+            values = {c.key: getattr(row, c.key) for c in JobRow.__table__.columns if c.key != "id"}
+            copy = JobRow(**{**values, "state": state, "owner": owner})
+            if not beats:
+                copy.beat = job_time_long_ago()
+            else:
+                copy.beat = ownership.now()
+            session.add(copy)
+            session.flush()
+            ids[name] = copy.id
+    db.close()
+    with TestClient(create_app(settings, engine.open, nursery)) as second:
+        for name, (_, _, _, expected) in owners.items():
+            assert second.get(f"{URL}/{ids[name]}").json()["state"] == expected, name
+        refused = second.post(f"{URL}/{ids['alive']}/cancel")
+        assert (refused.status_code, "another process" in refused.json()["detail"]) == (409, True)
+        assert events(second, ids["killed"])[-1][1:] == ("end", {"state": "interrupted"})
+
+
+def job_time_long_ago():
+    from datetime import timedelta
+
+    return ownership.now() - timedelta(seconds=2 * ownership.STALE_S)
+
+
+@pytest.mark.parametrize(
+    ("fields", "words"),
+    [
+        ({"target": "z80"}, ["z80", "host", "x86-avx2"]),
+        ({"target": "x86-avx512"}, ["x86-avx512", "no board", "host"]),
+        ({"strategy": "luck"}, ["luck", "random", "evolution"]),
+        ({"budget": {}}, ["trials, seconds or both"]),
+        ({"budget": {"trials": 0}}, ["budget.trials", "greater than or equal to 1"]),
+        ({"budget": {"trials": -3}}, ["budget.trials"]),
+        ({"budget": {"seconds": 0}}, ["budget.seconds", "greater than 0"]),
+        ({"budget": {"seconds": -1}}, ["budget.seconds"]),
+        ({"budget": {"seconds": 1e300}}, ["budget.seconds"]),
+        ({"budget": {"minutes": 3}}, ["minutes"]),
+        ({"threads": 0}, ["threads"]),
+        ({"threads": 64}, ["threads", "at most 2"]),
+        ({"model": "0" * 64}, ["model", "workload"]),
+        ({"workload": None}, ["model", "workload"]),
+        ({"workload": None, "model": "0" * 64}, ["no model", "0" * 64]),
+        ({"workload": {"kind": "fft"}}, ["fft", "conv2d"]),
+        ({"workload": {**GEMM, "m": 0}}, ["m must be a positive integer"]),
+        ({"workload": {**GEMM, "dtype": "float64"}}, ["float64"]),
+        ({"workload": {**GEMM, "m": "64"}}, ["m"]),
+        ({"shapes": {"x": [1]}}, ["shapes"]),
+        ({"tragets": "host"}, ["tragets"]),
+    ],
+    ids=lambda value: json.dumps(value)[:40] if isinstance(value, dict) else "",
+)
+def test_impossible_jobs_are_refused(client: TestClient, fields: dict[str, Any], words: list[str]) -> None:
+    body = {"workload": GEMM, "target": "host", "budget": {"trials": 4}, **fields}
+    response = client.post(URL, json={name: value for name, value in body.items() if value is not None})
+    assert response.status_code == 422, response.text
+    problem = response.json()
+    assert not [word for word in words if word not in problem["detail"]], problem
+    assert problem["errors"][0]["loc"][0] == "body"
+    assert client.get(URL).json()["items"] == []
+
+
+def test_job_shapes_extract_anew(client: TestClient) -> None:
+    body = conv_model(("batch", 3, 8, 8))
+    model = client.post("/api/v1/models", params={"shapes": '{"x": [1, 3, 8, 8]}'}, content=body).json()
+    job = create(client, workload=None, model=model["hash"], shapes={"x": [3, 3, 8, 8]})
+    tasks = client.get(f"{URL}/{job['id']}/tasks").json()["items"]
+    assert [task["workload"]["n"] for task in tasks] == [3, 3]
+    wait(client, job["id"])
+
+
+def test_unknown_jobs_are_404(client: TestClient) -> None:
+    for method, path in (
+        ("GET", ""),
+        ("GET", "/tasks"),
+        ("GET", "/events"),
+        ("GET", "/log"),
+        ("POST", "/cancel"),
+        ("POST", "/resume"),
+    ):
+        response = client.request(method, f"{URL}/7{path}")
+        assert (response.status_code, response.json()["detail"]) == (404, "there is no job 7"), path
+
+
+def test_broken_json_is_a_problem(client: TestClient) -> None:
+    response = client.post(URL, content=b'{"model": ', headers={"Content-Type": "application/json"})
+    assert (response.status_code, response.headers["content-type"]) == (422, "application/problem+json")
+    response = client.post(URL, json={"target": "x" * (2 << 20)})
+    assert (response.status_code, "1 MB" in response.json()["detail"]) == (413, True)
+
+
+def test_boards_and_targets(client: TestClient) -> None:
+    (board,) = client.get("/api/v1/boards").json()["items"]
+    assert (board["id"], board["target"], board["state"], board["threads"]) == ("host", "host", "idle", 2)
+    assert client.get("/api/v1/targets/host").json()["cpu"] == HOST.cpu
+
+
+def test_thinning_keeps_the_ends() -> None:
+    points = [(at, 1.0 / (at + 1)) for at in range(1234)]
+    thinned = thin(points, 200)
+    assert (len(thinned), thinned[0], thinned[-1]) == (200, points[0], points[-1])
+    assert thinned == sorted(set(thinned))
+    assert thin(points[:7], 200) == points[:7]
