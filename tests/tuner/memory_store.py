@@ -1,0 +1,45 @@
+"""A store in memory that behaves as ``tuner.store.Store`` says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tuner.job import JobState, TaskState, Trial
+from tuner.record import Record
+from tuner.store import Identity
+
+
+class MemoryStore:
+    def __init__(self) -> None:
+        self.records: dict[Identity, Record] = {}
+        self.saved: dict[int, dict[tuple[int, Identity], Trial]] = {}
+        self.elapsed = 0.0
+        self.tasks: dict[int, TaskState] = {}
+        self.jobs: list[tuple[JobState, str]] = []
+
+    def known(self, workload, target, clock, threads) -> list[Record]:
+        wanted = (workload.key, target.key, clock, threads)
+        return [r for key, r in self.records.items() if (key[0], key[1], key[2], key[5]) == wanted]
+
+    def trials(self, job_id: int) -> list[Trial]:
+        saved = self.saved.get(job_id, {})
+        return [replace(trial, record=self.records[key]) for (_, key), trial in saved.items()]
+
+    def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> None:
+        self.elapsed = elapsed_s
+        for trial in trials:
+            key = trial.record.identity
+            old = self.records.get(key)
+            if old is None or (old.error is not None and old.error.transient):
+                self.records[key] = trial.record
+            self.saved.setdefault(job_id, {}).setdefault((trial.task_id, key), trial)
+
+    def verified(self, identity: Identity, seconds: float) -> None:
+        self.records[identity] = replace(self.records[identity], verified_s=seconds)
+
+    def task_state(self, task_id: int, state: TaskState) -> None:
+        self.tasks[task_id] = state
+
+    def job_state(self, job_id: int, state: JobState, message: str) -> None:
+        self.jobs.append((state, message))

@@ -1,0 +1,356 @@
+"""The job runner against an engine without hardware: costs come from a formula, faults on demand."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+from memory_store import MemoryStore
+
+from kernels.space import Config
+from kernels.target import CATALOGUE
+from kernels.workload import Conv2d, Gemm
+from tuner.fairness import VirtualTime
+from tuner.job import Budget, JobSpec, JobState, TaskSpec, TaskState
+from tuner.runner import HOPELESS, IN_FLIGHT, run_job
+from tuner.search import Problem
+from worker.candidate import Candidate
+from worker.outcome import ErrorKind, Outcome
+
+AVX2 = CATALOGUE["x86-avx2"]
+CONV = Conv2d(1, 64, 56, 56, 64, 3, 3, pad=(1, 1, 1, 1))
+OTHER = Conv2d(1, 128, 28, 28, 256, 3, 3, pad=(1, 1, 1, 1))
+TINY = Gemm(16, 32, 32)
+TASKS = (TaskSpec(1, CONV, 3), TaskSpec(2, OTHER, 1))
+LOST = Outcome(error=ErrorKind.BOARD_LOST, message="board 7 is gone")
+
+
+def cost(config: Config) -> float:
+    """Between 1 and 2 ms, at random but always the same for a config."""
+    return 1e-3 * (1 + int(config.key, 16) / 16**16)
+
+
+def ran(candidate: Candidate) -> Outcome:
+    seconds = cost(candidate.config)
+    return Outcome(cost_s=seconds, repeats_s=(seconds,) * 3, board="bench")
+
+
+class FakeEngine:
+    """One board: batches are served one after the other, ``trial_s`` a candidate."""
+
+    def __init__(
+        self, answer: Callable[[Candidate], Outcome] = ran, trial_s: float = 0.0, verify_factor: float = 1.0
+    ) -> None:
+        self.answer, self.trial_s, self.verify_factor = answer, trial_s, verify_factor
+        self.evaluated: list[Candidate] = []
+        self.verified: list[list[Config]] = []
+        self.priorities: list[float] = []
+        self.flying = self.most_flying = 0
+        self.board = asyncio.Lock()
+
+    async def evaluate(self, candidates, *, priority, cancelled):
+        self.flying += 1
+        self.most_flying = max(self.most_flying, self.flying)
+        self.priorities.append(priority)
+        try:
+            async with self.board:
+                return [await self._one(candidate, cancelled) for candidate in candidates]
+        finally:
+            self.flying -= 1
+
+    async def _one(self, candidate, cancelled):
+        await asyncio.sleep(self.trial_s)
+        if cancelled.is_set():
+            return Outcome(error=ErrorKind.CANCELLED)
+        self.evaluated.append(candidate)
+        return self.answer(candidate)
+
+    async def verify(self, candidates, *, priority, cancelled):
+        self.verified.append([candidate.config for candidate in candidates])
+        await asyncio.sleep(self.trial_s)
+        return [replace(o, cost_s=o.cost_s and o.cost_s * self.verify_factor) for o in map(ran, candidates)]
+
+
+class Log:
+    """Collects events."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, dict]] = []
+
+    def __call__(self, event: str, data: dict) -> None:
+        self.events.append((event, data))
+
+    def of(self, event: str) -> list[dict]:
+        return [data for name, data in self.events if name == event]
+
+
+def job(**changes) -> JobSpec:
+    return replace(JobSpec(1, TASKS, AVX2, Budget(trials=40), strategy="evolution"), **changes)
+
+
+def run(spec: JobSpec, engine: FakeEngine, store: MemoryStore, log: Log | None = None) -> JobState:
+    return asyncio.run(run_job(spec, engine, store, log or Log(), asyncio.Event()))
+
+
+def test_spends_the_trials_it_has_and_no_more():
+    engine, store, log = FakeEngine(trial_s=0.002), MemoryStore(), Log()
+    assert run(job(), engine, store, log) is JobState.DONE
+    assert len(engine.evaluated) == len(store.records) == len(log.of("trial")) == 40
+    assert len(set(engine.evaluated)) == 40
+    assert engine.most_flying == IN_FLIGHT
+    assert store.jobs == [(JobState.RUNNING, ""), (JobState.DONE, "")]
+    assert [name for name, _ in log.events][-1] == "end"
+
+
+def test_trial_0_is_the_analysis_even_in_the_smallest_budget():
+    engine, store, log = FakeEngine(), MemoryStore(), Log()
+    run(job(budget=Budget(trials=2), strategy="random"), engine, store, log)
+    picks = [Problem.of(task.workload, AVX2).seeds[0] for task in TASKS]
+    assert {candidate.config for candidate in engine.evaluated} == set(picks)
+    assert [trial["number"] for trial in log.of("trial")] == [0, 0]
+
+
+def test_numbers_are_unique_within_a_task():
+    log = Log()
+    run(job(), FakeEngine(), MemoryStore(), log)
+    numbers = Counter((trial["task"], trial["number"]) for trial in log.of("trial"))
+    assert set(numbers.values()) == {1}
+    assert {(1, 0), (2, 0)} <= set(numbers)
+
+
+def test_the_estimate_is_the_weighted_sum_of_the_best():
+    store, log = MemoryStore(), Log()
+    run(job(), FakeEngine(), store, log)
+    best = {task.id: min(r.ranking_s for r in store.known(task.workload, AVX2, "wall", 1)) for task in TASKS}
+    assert log.of("progress")[-1]["estimated_ms"] == pytest.approx(1e3 * (3 * best[1] + best[2]))
+
+
+def test_the_best_few_of_each_task_are_measured_again():
+    engine, store = FakeEngine(verify_factor=0.9), MemoryStore()
+    run(job(), engine, store)
+    for task in TASKS:
+        known = store.known(task.workload, AVX2, "wall", 1)
+        by_cost = sorted(known, key=lambda record: record.cost_s)
+        assert [r.verified_s for r in by_cost[:3]] == pytest.approx([0.9 * r.cost_s for r in by_cost[:3]])
+        assert all(record.verified_s is None for record in by_cost[3:])
+
+
+def test_a_lucky_first_measurement_does_not_win():
+    """When the best few turn out slower, the next ones are looked at until the fastest is verified."""
+    engine, store = FakeEngine(verify_factor=1.15), MemoryStore()
+    run(job(tasks=TASKS[:1]), engine, store)
+    best = min(store.records.values(), key=lambda record: record.ranking_s)
+    assert best.verified_s is not None
+    assert len(engine.verified) > 1
+
+
+def test_what_is_known_is_reused_and_counted():
+    engine, store, log = FakeEngine(), MemoryStore(), Log()
+    run(job(), engine, store)
+    before = set(store.records)
+    again = FakeEngine()
+    run(job(id=2, budget=Budget(trials=50), seed=5), again, store, log)
+    reused = [trial for trial in log.of("trial") if trial["reused"]]
+    assert len(reused) == 40
+    assert len(again.evaluated) == 10
+    assert len(store.records) == 50
+    assert not {(c.workload.key, c.config.key) for c in again.evaluated} & {(k[0], k[3]) for k in before}
+
+
+def test_the_same_job_again_measures_nothing():
+    store = MemoryStore()
+    run(job(), FakeEngine(), store)
+    again = FakeEngine()
+    assert run(job(id=2), again, store) is JobState.DONE
+    assert again.evaluated == []
+
+
+def test_records_of_another_kernel_version_are_not_reused():
+    store, engine = MemoryStore(), FakeEngine()
+    run(job(), FakeEngine(), store)
+    old = [replace(record, kernel_version=99) for record in store.records.values()]
+    store.records = {record.identity: record for record in old}
+    run(job(id=2), engine, store)
+    assert len(engine.evaluated) == 40
+
+
+def test_more_is_known_than_the_budget_holds():
+    store = MemoryStore()
+    run(job(tasks=TASKS[:1]), FakeEngine(), store)
+    best = min(record.cost_s for record in store.records.values())
+    engine, log = FakeEngine(), Log()
+    run(job(id=2, budget=Budget(trials=10)), engine, store, log)
+    assert [candidate.workload for candidate in engine.evaluated] == [OTHER]
+    assert min(trial["cost_s"] for trial in log.of("trial") if trial["task"] == 1) == best
+    assert len(log.of("trial")) == 10
+
+
+def test_a_killed_job_resumes_and_repeats_nothing():
+    store = MemoryStore()
+
+    async def killed() -> FakeEngine:
+        engine = FakeEngine(trial_s=0.01)
+        task = asyncio.create_task(run_job(job(), engine, store, Log(), asyncio.Event()))
+        while len(store.records) < 12:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return engine
+
+    asyncio.run(killed())
+    assert store.jobs[-1][0] is JobState.INTERRUPTED
+    saved = {(key[0], key[3]) for key in store.records}
+    engine, log = FakeEngine(), Log()
+    assert run(job(elapsed_s=store.elapsed), engine, store, log) is JobState.DONE
+    assert not saved & {(c.workload.key, c.config.key) for c in engine.evaluated}
+    assert len(saved) + len(engine.evaluated) == len(store.records) == 40
+    numbers = Counter((trial.task_id, trial.number) for trial in store.trials(1))
+    assert set(numbers.values()) == {1}
+
+
+def test_a_seconds_budget_ends_in_time_with_the_best_verified():
+    engine, store = FakeEngine(trial_s=0.02), MemoryStore()
+    started = time.monotonic()
+    assert run(job(budget=Budget(seconds=2.0)), engine, store) is JobState.DONE
+    took = time.monotonic() - started
+    # The board needs 20 ms a trial: without an end there would be thousands more to try.
+    assert 20 <= len(engine.evaluated) <= 100
+    assert took < 4.0
+    assert all(
+        min(store.known(t.workload, AVX2, "wall", 1), key=lambda r: r.ranking_s).verified_s for t in TASKS
+    )
+
+
+def test_time_used_before_counts():
+    engine = FakeEngine(trial_s=0.02)
+    run(job(budget=Budget(seconds=60.0), elapsed_s=59.5), engine, MemoryStore())
+    assert len(engine.evaluated) < 40
+
+
+def test_cancel_keeps_what_was_measured():
+    store = MemoryStore()
+
+    async def main() -> JobState:
+        cancelled = asyncio.Event()
+        task = asyncio.create_task(run_job(job(), FakeEngine(trial_s=0.01), store, Log(), cancelled))
+        while len(store.records) < 8:
+            await asyncio.sleep(0.01)
+        cancelled.set()
+        return await asyncio.wait_for(task, 10)
+
+    assert asyncio.run(main()) is JobState.CANCELLED
+    assert 8 <= len(store.records) < 40
+    assert all(record.error is None for record in store.records.values())
+
+
+def test_small_spaces_are_exhausted():
+    size = len(list(Problem.of(TINY, AVX2).space))
+    engine, store = FakeEngine(), MemoryStore()
+    spec = job(tasks=(TaskSpec(1, TINY),), budget=Budget(trials=500), strategy="model")
+    assert run(spec, engine, store) is JobState.DONE
+    assert len(engine.evaluated) == size
+    assert store.tasks[1] is TaskState.EXHAUSTED
+
+
+def test_a_plateau_ends_the_search():
+    def flat(candidate: Candidate) -> Outcome:
+        return replace(ran(candidate), cost_s=1e-3)
+
+    engine, store = FakeEngine(flat), MemoryStore()
+    run(job(budget=Budget(trials=10_000)), engine, store)
+    assert store.tasks == {1: TaskState.PLATEAU, 2: TaskState.PLATEAU}
+    assert len(engine.evaluated) < 300
+
+
+def test_the_analysis_strategy_measures_one_config_a_task():
+    engine, store = FakeEngine(), MemoryStore()
+    assert run(job(strategy="analysis"), engine, store) is JobState.DONE
+    assert len(engine.evaluated) == len(TASKS)
+
+
+def test_failing_candidates_do_not_stop_the_job():
+    def odd_ones_crash(candidate: Candidate) -> Outcome:
+        digest = hashlib.sha256(candidate.config.key.encode()).digest()[0]
+        return Outcome(error=ErrorKind.CRASH, message="SIGSEGV") if digest % 2 else ran(candidate)
+
+    log = Log()
+    store = MemoryStore()
+    assert run(job(), FakeEngine(odd_ones_crash), store, log) is JobState.DONE
+    errors = Counter(trial["error"] for trial in log.of("trial"))
+    assert errors["crash"] > 5
+    assert errors[None] > 5
+    assert log.of("progress")[-1]["failed"] == errors["crash"]
+
+
+def test_gives_up_after_equal_build_failures_and_says_why():
+    def broken(candidate: Candidate) -> Outcome:
+        where = candidate.config.key[:4]
+        return Outcome(error=ErrorKind.BUILD_ERROR, message=f"0x{where}: cannot execute zig")
+
+    engine, store = FakeEngine(broken), MemoryStore()
+    assert run(job(budget=Budget(trials=500)), engine, store) is JobState.FAILED
+    assert len(engine.evaluated) < 2 * HOPELESS + 8 * IN_FLIGHT
+    state, message = store.jobs[-1]
+    assert state is JobState.FAILED
+    assert "build_error" in message
+    assert "cannot execute zig" in message
+
+
+def test_a_failure_of_the_engine_is_one_of_the_trials():
+    calls = iter(range(10_000))
+
+    class Shaky(FakeEngine):
+        async def evaluate(self, candidates, *, priority, cancelled):
+            if next(calls) == 1:
+                raise ConnectionError("scheduler restarted")
+            return await super().evaluate(candidates, priority=priority, cancelled=cancelled)
+
+    log = Log()
+    assert run(job(), Shaky(), MemoryStore(), log) is JobState.DONE
+    assert "board_lost" in {trial["error"] for trial in log.of("trial")}
+
+
+def test_a_lost_board_does_not_rule_out_a_config():
+    store = MemoryStore()
+    assert run(job(), FakeEngine(lambda _: LOST), store) is JobState.FAILED
+    lost = set(store.records)
+    engine = FakeEngine()
+    assert run(job(budget=Budget(trials=200)), engine, store) is JobState.DONE
+    assert lost & {key for key, record in store.records.items() if record.error is None}
+
+
+def test_a_job_without_any_result_fails_and_names_the_errors():
+    engine, store = (
+        FakeEngine(lambda _: Outcome(error=ErrorKind.WRONG_RESULT, message="off by 1")),
+        MemoryStore(),
+    )
+    assert run(job(budget=Budget(trials=6)), engine, store) is JobState.FAILED
+    assert "wrong_result" in store.jobs[-1][1]
+
+
+def test_a_store_that_fails_fails_the_job():
+    class Full(MemoryStore):
+        def save(self, job_id, trials, elapsed_s):
+            raise OSError("disk full")
+
+    store = Full()
+    assert run(job(), FakeEngine(), store) is JobState.FAILED
+    assert "disk full" in store.jobs[-1][1]
+
+
+def test_a_short_job_is_not_queued_behind_a_long_one():
+    fair = VirtualTime()
+    long = [fair.begin(1, 8) for _ in range(5)]
+    fair.finish(long[0])
+    fair.finish(long[1])
+    short = fair.begin(2, 8)
+    assert long[1] <= short < long[2]
+    engine = FakeEngine()
+    run(job(), engine, MemoryStore())
+    assert engine.priorities == sorted(engine.priorities, reverse=True)

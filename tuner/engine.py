@@ -1,0 +1,40 @@
+"""What the runner needs of the engine that builds and measures (``worker/engine.py``)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Protocol
+
+from worker.candidate import Candidate
+from worker.outcome import ErrorKind, Outcome
+
+
+class Engine(Protocol):
+    """Builds and measures candidates of one workload; what has a higher priority goes first.
+
+    Once ``cancelled`` is set, whatever has not ended soon ends as ``cancelled``; what had ended is kept.
+    """
+
+    async def evaluate(
+        self, candidates: Sequence[Candidate], *, priority: float, cancelled: asyncio.Event
+    ) -> list[Outcome]:
+        """An outcome for each candidate, in their order."""
+
+    async def verify(
+        self, candidates: Sequence[Candidate], *, priority: float, cancelled: asyncio.Event
+    ) -> list[Outcome]:
+        """Measure candidates again, interleaved and with more repeats."""
+
+
+def outcomes_of(finished: asyncio.Task[list[Outcome]], expected: int) -> list[Outcome]:
+    """What the engine returned; a failure of the engine itself is one of each trial."""
+    if finished.cancelled():
+        return [Outcome(error=ErrorKind.CANCELLED, message="cancelled")] * expected
+    error = finished.exception()
+    if error is None and len(finished.result()) == expected:
+        return finished.result()
+    message = f"the engine failed: {type(error).__name__}: {error}"
+    if error is None:
+        message = f"the engine returned {len(finished.result())} outcomes for {expected} candidates"
+    return [Outcome(error=ErrorKind.BOARD_LOST, message=message)] * expected

@@ -1,0 +1,353 @@
+"""Runs one job: what is known first, then batches until the budget or the promise of more is spent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from kernels.space import Config
+from tuner import reports, scheduler
+from tuner.allowance import Allowance
+from tuner.engine import Engine, outcomes_of
+from tuner.fairness import VirtualTime
+from tuner.job import JobSpec, JobState, TaskState, Trial
+from tuner.record import Record
+from tuner.reports import Publish
+from tuner.search import TaskSearch
+from tuner.store import Store
+from tuner.strategies.base import Problem
+from worker.candidate import Candidate
+from worker.outcome import ErrorKind, Outcome
+
+IN_FLIGHT = 3
+"""Batches at once: while one is measured, others are built."""
+TOP, ROUNDS = 3, 5
+"""How many of each task are measured again at the end, and how often at most."""
+HOPELESS = 12
+"""Equal failures in a row after which a job is given up: it is not the candidates that are at fault."""
+BLAMELESS = (ErrorKind.BUILD_ERROR, ErrorKind.BUILD_TIMEOUT, ErrorKind.UPLOAD_ERROR, ErrorKind.BOARD_LOST)
+TICK_S, PROGRESS_S, GRACE_S = 0.25, 1.0, 15.0
+
+log = logging.getLogger(__name__)
+
+
+class _GivenUp(Exception):
+    """The job cannot go on; the message says why."""
+
+
+async def run_job(
+    job: JobSpec,
+    engine: Engine,
+    store: Store,
+    publish: Publish,
+    cancelled: asyncio.Event,
+    fair: VirtualTime | None = None,
+) -> JobState:
+    """Run ``job``, or what is left of it, to its end; the final state, which is saved and published too.
+
+    ``fair`` is shared by all jobs of one engine. Running a job again goes on where it was: its trials count,
+    and none is measured twice. When this coroutine itself is cancelled, the job is left ``interrupted``.
+    """
+    return await _Run(job, engine, store, publish, cancelled, fair or VirtualTime()).run()
+
+
+@dataclass
+class _Flight:
+    """A batch that the engine works on."""
+
+    search: TaskSearch
+    configs: list[Config]
+    start: float
+    launched: float = field(default_factory=time.monotonic)
+
+
+class _Run:
+    def __init__(
+        self,
+        job: JobSpec,
+        engine: Engine,
+        store: Store,
+        publish: Publish,
+        cancelled: asyncio.Event,
+        fair: VirtualTime,
+    ) -> None:
+        self.job, self.engine, self.store = job, engine, store
+        self.publish, self.cancelled, self.fair = publish, cancelled, fair
+        self.allowance = Allowance(job.budget, job.elapsed_s, final=TOP * len(job.tasks))
+        self.searches: list[TaskSearch] = []
+        self.flights: dict[asyncio.Task[list[Outcome]], _Flight] = {}
+        self.trials = self.failed = 0
+        self.streak: tuple[str, int] = ("", 0)
+
+    async def run(self) -> JobState:
+        """The whole job; raises nothing but its own cancellation."""
+        try:
+            await self._state(JobState.RUNNING)
+            await self._prepare()
+            async with self._until(self.allowance.search_left) as stop, self._heartbeat():
+                await self._search(stop)
+            async with self._until(self.allowance.left) as stop:
+                await self._verify(stop)
+            if self.cancelled.is_set():
+                return await self._end(JobState.CANCELLED)
+            return await self._end(*self._verdict())
+        except asyncio.CancelledError:
+            await self._end(JobState.INTERRUPTED, "stopped with the service; resume to go on")
+            raise
+        except _GivenUp as reason:
+            return await self._end(JobState.FAILED, str(reason))
+        except Exception as error:
+            log.exception("job %s failed", self.job.id)
+            return await self._end(JobState.FAILED, f"{type(error).__name__}: {error}")
+        finally:
+            self.fair.leave(self.job.id)
+
+    async def _prepare(self) -> None:
+        """Make the searches, take up the job's earlier trials, and count what other jobs found out."""
+        job, earlier = self.job, await asyncio.to_thread(self.store.trials, self.job.id)
+        self._count(earlier)
+        known: dict[int, list[Record]] = {}
+        for task in job.tasks:
+            problem = await asyncio.to_thread(Problem.of, task.workload, job.target)
+            mine = [trial for trial in earlier if trial.task_id == task.id]
+            search = TaskSearch(task, job, problem, mine)
+            found = await asyncio.to_thread(
+                self.store.known, task.workload, job.target, job.clock, job.threads
+            )
+            known[task.id] = search.usable(found)
+            self.searches.append(search)
+        # Every task keeps its trial 0 of the budget; those that know least choose first, so nothing is lost.
+        owing = sum(not search.knows_analysis(known[search.task.id]) for search in self.searches)
+        order = sorted(self.searches, key=lambda search: len(known[search.task.id]))
+        for position, search in enumerate(order):
+            share = self.allowance.trials_left(self.trials + owing) / (len(order) - position)
+            records = known[search.task.id]
+            await self._keep(search, search.reuse(records, int(min(share, len(records)))))
+            search.inform(records)
+
+    async def _search(self, stop: asyncio.Event) -> None:
+        """Keep batches in flight until there is nothing more to try or ``stop`` is set."""
+        stopped: float | None = None
+        try:
+            while True:
+                while not stop.is_set() and len(self.flights) < IN_FLIGHT and await self._launch(stop):
+                    pass
+                if stop.is_set() and stopped is None:
+                    stopped = time.monotonic()
+                overdue = stopped is not None and time.monotonic() - stopped > GRACE_S
+                if not self.flights or overdue:
+                    break
+                done, _ = await asyncio.wait(
+                    self.flights, timeout=TICK_S, return_when=asyncio.FIRST_COMPLETED
+                )
+                for finished in done:
+                    await self._land(finished)
+        finally:
+            stop.set()
+            for work in self.flights:
+                work.cancel()
+            await asyncio.gather(*self.flights, return_exceptions=True)
+
+    async def _launch(self, stop: asyncio.Event) -> bool:
+        """Send off the most promising batch; False when there is none to send now."""
+        used = self.trials + sum(len(flight.configs) for flight in self.flights.values())
+        while (at := scheduler.choose([search.curve for search in self.searches])) is not None:
+            search = self.searches[at]
+            if search.curve.trials + search.curve.in_flight == 0:
+                waiting = sum(other.state is TaskState.WAITING for other in self.searches)
+                size = self.allowance.opening(used, waiting, wanted=len(search.problem.seeds))
+            else:
+                size = self.allowance.batch(used, IN_FLIGHT)
+            if size < 1:
+                return False
+            configs = await asyncio.to_thread(search.ask, size)
+            if configs:
+                await self._task_state(search, TaskState.ACTIVE)
+                self._send(search, configs, stop)
+                return True
+            search.curve.exhausted = True
+            await self._task_state(search, TaskState.EXHAUSTED)
+        return False
+
+    def _send(self, search: TaskSearch, configs: list[Config], stop: asyncio.Event) -> None:
+        start = self.fair.begin(self.job.id, len(configs))
+        work = self.engine.evaluate(self._candidates(search, configs), priority=-start, cancelled=stop)
+        search.curve.in_flight += len(configs)
+        self.flights[asyncio.ensure_future(work)] = _Flight(search, configs, start)
+
+    async def _land(self, finished: asyncio.Task[list[Outcome]]) -> None:
+        """Take in a batch that came back: save it, count it, learn from it."""
+        flight = self.flights.pop(finished)
+        search, configs = flight.search, flight.configs
+        search.curve.in_flight -= len(configs)
+        self.fair.finish(flight.start)
+        outcomes = outcomes_of(finished, len(configs))
+        ended = [
+            (config, outcome)
+            for config, outcome in zip(configs, outcomes, strict=True)
+            if outcome.error is not ErrorKind.CANCELLED
+        ]
+        if not ended:
+            return
+        self.allowance.observe(len(ended), time.monotonic() - flight.launched)
+        trials = [search.trial(config, outcome) for config, outcome in ended]
+        await self._keep(search, trials)
+        if search.curve.plateau and search.state is TaskState.ACTIVE:
+            await self._task_state(search, TaskState.PLATEAU)
+        for trial in trials:
+            self._note_failure(trial.record)
+
+    async def _keep(self, search: TaskSearch, trials: list[Trial]) -> None:
+        """Save trials, and only then count, learn and publish them."""
+        if not trials:
+            return
+        await asyncio.to_thread(self.store.save, self.job.id, trials, self.allowance.elapsed)
+        before = search.best
+        search.tell(trials)
+        self._count(trials)
+        for trial in trials:
+            self.publish("trial", reports.trial_event(trial))
+        if search.best is not before:
+            self.publish("best", reports.best_event(search, self.searches))
+
+    async def _verify(self, stop: asyncio.Event) -> None:
+        """Measure the best few of each task again, those that matter most first."""
+        order = [search for search in self.searches if search.best is not None]
+        order.sort(key=lambda search: search.curve.weight * search.curve.best_s, reverse=True)
+        for search in order:
+            await self._verify_task(search, stop)
+
+    async def _verify_task(self, search: TaskSearch, stop: asyncio.Event) -> None:
+        """Until the fastest is one that was measured again: its lead may have been luck."""
+        refused: set[Config] = set()
+        for _ in range(ROUNDS):
+            top = [record for record in search.top(TOP + len(refused)) if record.config not in refused]
+            if stop.is_set() or not top or top[0].verified_s is not None:
+                return
+            configs = [record.config for record in top]
+            start = self.fair.begin(self.job.id, len(configs))
+            work = self.engine.verify(self._candidates(search, configs), priority=-start, cancelled=stop)
+            task = asyncio.ensure_future(work)
+            try:
+                await asyncio.wait([task])
+            finally:
+                task.cancel()
+                self.fair.finish(start)
+            for record, outcome in zip(top, outcomes_of(task, len(configs)), strict=True):
+                if outcome.cost_s is None:
+                    refused.add(record.config)
+                    continue
+                await asyncio.to_thread(self.store.verified, record.identity, outcome.cost_s)
+                search.verified(record.config, outcome.cost_s)
+            if len(refused) < len(top):
+                self.publish("best", reports.best_event(search, self.searches))
+
+    def _candidates(self, search: TaskSearch, configs: Sequence[Config]) -> list[Candidate]:
+        job = self.job
+        return [Candidate(search.task.workload, config, job.target, job.threads) for config in configs]
+
+    def _count(self, trials: Sequence[Trial]) -> None:
+        self.trials += len(trials)
+        self.failed += sum(trial.record.error is not None for trial in trials)
+
+    def _note_failure(self, record: Record) -> None:
+        """Give up after equal failures in a row for which no single candidate can be blamed."""
+        if record.error not in BLAMELESS:
+            self.streak = ("", 0)
+            return
+        # Numbers differ from candidate to candidate.
+        likeness = f"{record.error}: " + re.sub(r"0x[0-9a-f]+|\d+", "#", record.message)
+        same, count = self.streak
+        self.streak = (likeness, count + 1 if likeness == same else 1)
+        if self.streak[1] >= HOPELESS:
+            raise _GivenUp(f"{HOPELESS} trials in a row ended in {record.error}: {record.message}")
+
+    def _verdict(self) -> tuple[JobState, str]:
+        """How a job that ran to its end came out, and what is missing."""
+        without = [search for search in self.searches if search.best is None]
+        if not without:
+            return JobState.DONE, ""
+        errors = Counter(str(record.error) for search in without for record in search.records.values())
+        found = ", ".join(f"{count} {kind}" for kind, count in errors.most_common()) or "no trial ended"
+        names = ", ".join(str(search.task.workload) for search in without[:3])
+        names += ", ..." if len(without) > 3 else ""
+        message = f"{len(without)} of {len(self.searches)} tasks have no config that ran ({found}): {names}"
+        return JobState.DONE if len(without) < len(self.searches) else JobState.FAILED, message
+
+    @asynccontextmanager
+    async def _until(self, left: Callable[[], float]) -> AsyncIterator[asyncio.Event]:
+        """An event that is set when ``left()`` seconds are over or the job is cancelled."""
+        stop = asyncio.Event()
+
+        async def watch() -> None:
+            while not self.cancelled.is_set() and (rest := left()) > 0:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.cancelled.wait(), min(TICK_S, rest))
+            stop.set()
+
+        if self.cancelled.is_set():
+            stop.set()
+        async with _background(watch()):
+            yield stop
+
+    @asynccontextmanager
+    async def _heartbeat(self) -> AsyncIterator[None]:
+        """Publish the progress every second, and once more at the end."""
+
+        async def beat() -> None:
+            while True:
+                self._progress()
+                await asyncio.sleep(PROGRESS_S)
+
+        async with _background(beat()):
+            yield
+        self._progress()
+
+    def _progress(self) -> None:
+        self.publish(
+            "progress",
+            {
+                "trials": self.trials,
+                "failed": self.failed,
+                "trials_per_s": self.allowance.rate,
+                "eta_s": self.allowance.eta(self.trials),
+                "estimated_ms": reports.estimated_ms(self.searches),
+                "elapsed_s": self.allowance.elapsed,
+            },
+        )
+
+    async def _task_state(self, search: TaskSearch, state: TaskState) -> None:
+        if search.state is not state:
+            search.state = state
+            await asyncio.to_thread(self.store.task_state, search.task.id, state)
+
+    async def _state(self, state: JobState, message: str = "") -> None:
+        await asyncio.to_thread(self.store.job_state, self.job.id, state, message)
+        self.publish("state", {"state": state.value, "message": message})
+
+    async def _end(self, state: JobState, message: str = "") -> JobState:
+        if state is JobState.DONE:
+            for search in self.searches:
+                if search.state in (TaskState.WAITING, TaskState.ACTIVE):
+                    await self._task_state(search, TaskState.DONE)
+        await self._state(state, message)
+        self.publish("end", {"state": state.value})
+        return state
+
+
+@asynccontextmanager
+async def _background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run ``work`` beside the body and end it with the body."""
+    task = asyncio.ensure_future(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])

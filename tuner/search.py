@@ -1,0 +1,156 @@
+"""The search of one task: its strategy, its trials so far, what is known already, and its best."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from kernels import registry
+from kernels.space import Config
+from tuner import strategies
+from tuner.job import JobSpec, TaskSpec, TaskState, Trial
+from tuner.record import Record
+from tuner.scheduler import Curve
+from tuner.strategies.base import Problem
+from worker.outcome import Outcome
+
+
+class TaskSearch:
+    """One task's ask/tell session.
+
+    Trial 0 is the analysis's config whatever the strategy; other trials are numbered as they end.
+    """
+
+    def __init__(self, task: TaskSpec, job: JobSpec, problem: Problem, resumed: Sequence[Trial] = ()) -> None:
+        self.task = task
+        self.job = job
+        self.problem = problem
+        self.state = TaskState.WAITING
+        self.curve = Curve(task.weight, problem.size)
+        self.records: dict[Config, Record] = {}
+        self._asked: set[Config] = set()
+        self._next = 1
+        rng = random.Random(f"{job.seed} {task.workload.key} {len(resumed)}")
+        self._strategy = strategies.make(job.strategy, problem, rng)
+        self._next += max((trial.number for trial in resumed), default=0)
+        # What failed for a transient reason may be tried again, under the number it had.
+        self._numbers = {trial.record.config: trial.number for trial in resumed}
+        self.tell([trial for trial in resumed if not _transient(trial.record)])
+
+    @property
+    def analysis(self) -> Config:
+        """The analysis's config: trial 0."""
+        return self.problem.seeds[0]
+
+    @property
+    def best(self) -> Record | None:
+        """The fastest record so far."""
+        return next(iter(self.top(1)), None)
+
+    def top(self, k: int) -> list[Record]:
+        """The ``k`` fastest records so far, the fastest first."""
+        ran = [(record.ranking_s, record) for record in self.records.values() if record.error is None]
+        ran.sort(key=lambda pair: pair[0] or 0.0)
+        return [record for _, record in ran[:k]]
+
+    def ask(self, n: int) -> list[Config]:
+        """Up to ``n`` configs to try next; fewer, or none, when the space is exhausted."""
+        batch: list[Config] = []
+        if self.analysis not in self._asked and self.analysis not in self.records:
+            batch.append(self.analysis)
+            self._asked.add(self.analysis)
+        # The strategy may offer the analysis's config, or one that was reused, on its own account.
+        while len(batch) < n:
+            offered = self._strategy.ask(n - len(batch))
+            if not offered:
+                break
+            new = [config for config in offered if config not in self._asked and config not in self.records]
+            self._asked.update(new)
+            batch += new
+        return batch
+
+    def knows_analysis(self, known: Iterable[Record] = ()) -> bool:
+        """Whether trial 0 is there, or among ``known``."""
+        return self.analysis in self.records or any(record.config == self.analysis for record in known)
+
+    def usable(self, known: Iterable[Record]) -> list[Record]:
+        """Those known records that are new to this search and say something about today's kernels."""
+        return [
+            record
+            for record in known
+            if record.config not in self.records
+            and not _transient(record)
+            and self.problem.space.why_not(record.config) is None
+            and registry_version(record.config) in (None, record.kernel_version)
+        ]
+
+    def reuse(self, known: Sequence[Record], limit: int) -> list[Trial]:
+        """Trials for up to ``limit`` usable known records: trial 0's and the fastest, in their old order."""
+
+        def rank(record: Record) -> tuple[bool, float]:
+            return (record.config != self.analysis, record.ranking_s or float("inf"))
+
+        kept = sorted(known, key=rank)[: max(0, limit)]
+        kept.sort(key=lambda record: (record.config != self.analysis, record.created))
+        return [self._trial(record, reused=True) for record in kept]
+
+    def inform(self, known: Iterable[Record]) -> None:
+        """Learn from records that the budget does not cover: they are not measured either."""
+        known = [record for record in known if record.config not in self.records]
+        self._asked.update(record.config for record in known)
+        self._strategy.tell([(record.config, record.ranking_s) for record in known])
+
+    def trial(self, config: Config, outcome: Outcome) -> Trial:
+        """The trial that ``outcome`` ends, numbered; it counts once it was told."""
+        record = Record(
+            workload=self.task.workload,
+            target=self.job.target,
+            config=config,
+            kernel_version=registry_version(config) or 1,
+            threads=self.job.threads,
+            # A failed build has seen no board: it belongs to the job's clock.
+            clock=outcome.clock if outcome.ok else self.job.clock,
+            cost_s=outcome.cost_s,
+            repeats_s=outcome.repeats_s,
+            spread=outcome.spread,
+            max_error=outcome.max_error,
+            cold=outcome.cold,
+            error=outcome.error,
+            message=outcome.message,
+            board=outcome.board,
+            toolchain=outcome.toolchain,
+            created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+        )
+        return self._trial(record, reused=False)
+
+    def tell(self, trials: Sequence[Trial]) -> None:
+        """Count trials that ended and were saved."""
+        for trial in trials:
+            self.records[trial.record.config] = trial.record
+        costs = [(trial.record.config, trial.record.ranking_s) for trial in trials]
+        self._strategy.tell(costs)
+        self.curve.add([cost for _, cost in costs])
+
+    def verified(self, config: Config, seconds: float) -> None:
+        """Replace a config's cost by that of the interleaved re-measurement."""
+        self.records[config] = replace(self.records[config], verified_s=seconds)
+        if self.best is not None and self.best.ranking_s is not None:
+            self.curve.best_s = self.best.ranking_s
+
+    def _trial(self, record: Record, reused: bool) -> Trial:
+        number = 0 if record.config == self.analysis else self._numbers.get(record.config)
+        if number is None:
+            number, self._next = self._next, self._next + 1
+        return Trial(self.task.id, number, record, reused)
+
+
+def _transient(record: Record) -> bool:
+    return record.error is not None and record.error.transient
+
+
+def registry_version(config: Config) -> int | None:
+    """The version of a config's kernel, or None when it is not registered."""
+    found = registry.all_kernels().get(config.kernel)
+    return found.version if found else None
