@@ -1,0 +1,190 @@
+"""A model in by the command line, tuned on this machine, a module out that stock TVM runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tilefleet import Client, Conflict, InvalidInput, NotFound
+from tuner.record import read_log
+
+pytestmark = pytest.mark.xdist_group("service")
+
+
+class Shell:
+    """Runs the real command beside the service."""
+
+    def __init__(self, home: Path) -> None:
+        self.environment = {**os.environ, "TILEFLEET_HOME": str(home)}
+        self.environment.pop("TILEFLEET_URL", None)
+
+    def run(self, *arguments: object) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "tilefleet", *map(str, arguments)]
+        done = subprocess.run(
+            command, env=self.environment, capture_output=True, text=True, timeout=250, check=False
+        )
+        assert "Traceback" not in done.stderr
+        return done
+
+    def __call__(self, *arguments: object) -> str:
+        done = self.run(*arguments)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def fails(self, *arguments: object) -> str:
+        done = self.run(*arguments)
+        assert done.returncode == 1, done.stdout
+        assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+        return done.stderr
+
+
+@pytest.fixture
+def shell(service: Path) -> Shell:
+    return Shell(service)
+
+
+def test_the_main_job(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:
+    submitted = json.loads(shell("submit", tiny_model, "--trials", 12, "--strategy", "random", "--json"))
+    job = submitted["id"]
+    events = [json.loads(line) for line in shell("watch", job, "--json").splitlines()]
+    names = [event["name"] for event in events]
+    assert names[-1] == "end"
+    assert {"state", "trial", "best"} <= set(names)
+    report = shell("watch", job)
+    assert "done" in report
+    assert "conv 16x18x18 -> 16, 3x3" in report
+
+    shown = next(entry for entry in json.loads(shell("jobs", "--json")) if entry["id"] == job)
+    assert (shown["state"], shown["model_name"], shown["failed"]) == ("done", "tiny.onnx", 0)
+    assert shown["trials"] == 12
+    assert 0 < shown["estimated_ms"] <= shown["recommended_ms"]
+    [board] = json.loads(shell("boards", "--json"))
+    assert (board["id"], board["target"], board["clock"]) == ("host", "host", "wall")
+    assert board["trials"] >= 12
+
+    everything = shell("log", job, "--all").splitlines()
+    assert len(everything) >= shown["trials"] - shown["reused"]
+    best, log = json.loads(shell("best", "--json")), tmp_path / "best.jsonl"
+    assert "3 records in" in shell("log", job, "-o", log)
+    records = list(read_log(log.read_text().splitlines()))
+    assert {record.workload.key for record in records} <= {_key(entry["workload"]) for entry in best}
+    one = json.loads(shell("best", records[0].workload.key, "--json"))
+    assert one["config"] == records[0].config.to_json()
+
+    checked = json.loads(shell("check", tiny_model, "--log", log, "--json"))
+    assert [(entry["status"], entry["count"]) for entry in checked] == [
+        ("exact", 1),
+        ("exact", 2),
+        ("exact", 1),
+    ]
+    module = tmp_path / "tiny.so"
+    built = json.loads(shell("build", tiny_model, "--log", log, "-o", module, "--json"))
+    assert built["layers"] == {"log": 4, "analysis": 0, "default": 0}
+    manifest = json.loads(Path(built["manifest"]).read_text())
+    configs = {record.workload.key: record.config.to_json() for record in records}
+    assert all(layer["config"] == configs[layer["key"]] for layer in manifest["layers"])
+    assert _agrees_with_onnxruntime(module, tiny_model)
+
+
+def test_a_log_that_lacks_a_workload(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:
+    empty = tmp_path / "empty.jsonl"
+    empty.write_text("")
+    assert "3 of 3 workloads are missing" in shell.fails("check", tiny_model, "--log", empty)
+    module = tmp_path / "tiny.so"
+    assert "0 layers from the log, 4 by the analysis" in shell(
+        "build", tiny_model, "--log", empty, "-o", module
+    )
+    assert _agrees_with_onnxruntime(module, tiny_model)
+
+
+def test_bad_logs_and_models(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:
+    job = json.loads(shell("submit", tiny_model, "--trials", 9, "--strategy", "analysis", "--json"))["id"]
+    shell("watch", job)
+    line = shell("log", job).splitlines()[0]
+    damaged, one = tmp_path / "damaged.jsonl", tmp_path / "one.jsonl"
+    damaged.write_text("\n".join([line] * 16 + [line[:99]]) + "\n")
+    one.write_text(line)
+    other = "x86-avx2" if "avx512f" in Path("/proc/cpuinfo").read_text() else "x86-avx512"
+    assert "line 17 of the log is damaged" in shell.fails("check", tiny_model, "--log", damaged)
+    assert "line 17" in shell.fails("load", damaged)
+    assert "the log has no record for target" in shell.fails(
+        "check", tiny_model, "--log", one, "--target", other
+    )
+    assert "unknown target 'pi'" in shell.fails("check", tiny_model, "--log", one, "--target", "pi")
+    assert "unknown target 'pi'" in shell.fails("submit", tiny_model, "--target", "pi")
+    assert "no job 9999" in shell.fails("watch", 9999)
+    text = tmp_path / "text.onnx"
+    text.write_text("not a model")
+    for command in (("submit", text), ("build", text, "--log", one, "-o", tmp_path / "x.so")):
+        assert "text.onnx is not an ONNX model" in shell.fails(*command)
+    assert not (tmp_path / "x.so").exists()
+
+
+def test_the_client(client: Client, tiny_model: Path) -> None:
+    model = client.upload(tiny_model)
+    assert (model.tunable, model.inputs[0].shape) == (4, [1, 8, 18, 18])
+    assert client.upload(tiny_model, name="again.onnx").hash == model.hash
+    assert model.hash in {each.hash for each in client.models()}
+    found = client.workloads(model.hash)
+    assert [use.count for use in found.workloads] == [1, 2, 1]
+    assert found.not_tunable == []
+
+    job = client.submit(model=model.hash, target="host", seconds=600, trials=100_000, strategy="random")
+    progress = next(event for event in client.events(job.id) if event.name == "trial")
+    assert progress.data["error"] is None
+    client.cancel(job.id)
+    assert list(client.events(job.id, progress.id))[-1].name == "end"
+    cancelled = client.job(job.id)
+    assert (cancelled.state, cancelled.ended) == ("cancelled", True)
+    with pytest.raises(Conflict, match="cancel"):
+        client.cancel(job.id)
+    assert sum(task.trials for task in client.tasks(job.id)) == cancelled.trials > 0
+
+    records = list(client.records(job=job.id))
+    assert len(records) == cancelled.trials
+    lines = list(client.job_log(job.id, "all"))
+    assert client.import_log(lines).duplicates == len(lines)
+    workload = found.workloads[0].key
+    assert client.best(workload, "host").config == next(
+        json.loads(line)["config"]
+        for line in client.target_log("host")
+        if _key(json.loads(line)["workload"]) == workload
+    )
+    with pytest.raises(NotFound):
+        client.best("0" * 16, "host")
+    with pytest.raises(InvalidInput, match="trials"):
+        client.submit(model=model.hash, target="host", trials=0)
+    assert client.target("host")["name"] in {target["name"] for target in client.targets()}
+    assert client.health()["status"] == "ok"
+    assert client.version()["toolchain"]["tvm"] == "0.27.0.post1"
+
+
+def _key(workload: dict[str, object]) -> str:
+    from kernels.workload import from_json
+
+    return from_json(workload).key
+
+
+def _agrees_with_onnxruntime(module: Path, model: Path) -> bool:
+    """Whether a fresh process with nothing but TVM computes what onnxruntime does."""
+    import onnxruntime
+
+    data = np.random.default_rng(1).standard_normal((1, 8, 18, 18)).astype(np.float32)
+    np.save(module.with_suffix(".npy"), data)
+    script = (
+        "import sys, numpy, tvm\n"
+        "vm = tvm.relax.VirtualMachine(tvm.runtime.load_module(sys.argv[1]), tvm.cpu())\n"
+        "out = vm['main'](tvm.runtime.tensor(numpy.load(sys.argv[2])))\n"
+        "numpy.save(sys.argv[2], out.numpy() if hasattr(out, 'numpy') else out[0].numpy())\n"
+    )
+    command = [sys.executable, "-c", script, str(module), str(module.with_suffix(".npy"))]
+    subprocess.run(command, check=True, timeout=120, cwd=module.parent)
+    ours = np.load(module.with_suffix(".npy"))
+    [expected] = onnxruntime.InferenceSession(model).run(None, {"x": data})
+    return float(np.abs(ours - expected).max() / np.abs(expected).max()) < 1e-5
