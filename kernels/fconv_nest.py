@@ -34,7 +34,7 @@ class FilterNest:
         self.sums = tir.scratch(self.threads * self.slots * self.slot_size)
         with tir.loop(conv.n) as self.image:
             if self.layout.copied:
-                emit_copy(self.layout, self.args.data, self.source, self.image, self.threads)
+                emit_copy(self.layout, self.plan.lanes, self.args.data, self.source, self.image, self.threads)
             with tir.loop(self.threads, self.threads) as self.chunk:
                 self._chunk()
 

@@ -51,6 +51,8 @@ class Grouped(Kernel):
             filters, rows, vectors, flat = (int(point[k]) for k in ("filters", "rows", "vectors", "flat"))
             if filters * rows * vectors > limit:
                 return f"{filters}x{rows}x{vectors} accumulators spill: {target.name} holds {limit}"
+            if min(filters, rows, vectors) > 1 and filters * rows * vectors > 8:
+                return f"{filters}x{rows}x{vectors} accumulators leave no registers for the operands"
             if flat and rows > 1:
                 return "the flat form has one row"
             if not flat and vectors > across:

@@ -92,7 +92,7 @@ class Nest:
             self.flat_out: Any = tir.scratch(plan.filters * self.pitch) if plan.flat else None
             with T.serial(thread * total // threads, (thread + 1) * total // threads) as member:
                 if self.layout.copied:
-                    emit_copy(self.layout, self.args.data, self.source, member)
+                    emit_copy(self.layout, plan.lanes, self.args.data, self.source, member)
                 self._member(member)
 
     def _member(self, member: Any) -> None:
@@ -185,18 +185,28 @@ class Nest:
             offset = row * layout.row_pitch + tap_row * layout.tap_pitch + layout.tap(tap) + starts[at]
             return T.Bind(self.source[tir.vector(base + offset, lanes)])
 
-        def add(f: int, row: int, at: int, tap_row: int, tap: int, product: Any) -> None:
-            weight = self.args.weights[weights + (tap_row * width + tap) * filters + f]
-            slot = slots[f, row, at]
-            tir.store(registers, registers[slot] + product * tir.splat(weight, lanes), slot)
+        def weight(f: int, tap_row: int, tap: int) -> Any:
+            return tir.splat(self.args.weights[weights + (tap_row * width + tap) * filters + f], lanes)
+
+        def add(cell: tuple[int, int, int], one: Any, other: Any) -> None:
+            tir.store(registers, registers[slots[cell]] + one * other, slots[cell])
 
         if filters > 1:
-            # An outer product a tap: each value meets every filter, each weight every value.
+            # An outer product a tap. The shorter side stays in registers while the longer streams by.
+            places = list(itertools.product(range(rows), range(len(starts))))
             for tap_row, tap in itertools.product(tap_rows, range(width)):
-                for row, at in itertools.product(range(rows), range(len(starts))):
-                    loaded = value(row, tap_row, tap, at)
+                if len(places) <= filters:
+                    values = {place: value(place[0], tap_row, tap, place[1]) for place in places}
                     for f in range(filters):
-                        add(f, row, at, tap_row, tap, loaded)
+                        factor = weight(f, tap_row, tap)
+                        for place in places:
+                            add((f, *place), values[place], factor)
+                else:
+                    factors = [T.Bind(weight(f, tap_row, tap)) for f in range(filters)]
+                    for row, at in places:
+                        loaded = value(row, tap_row, tap, at)
+                        for f, factor in enumerate(factors):
+                            add((f, row, at), loaded, factor)
             return
         # Each value meets all the rows of output, and so all the rows of the filter, that want it.
         users: dict[int, list[tuple[int, int]]] = defaultdict(list)
@@ -206,7 +216,7 @@ class Nest:
             for tap, at in itertools.product(range(width), range(len(starts))):
                 loaded = value(*pairs[0], tap, at)
                 for row, tap_row in pairs:
-                    add(0, row, at, tap_row, tap, loaded)
+                    add((0, row, at), loaded, weight(0, tap_row, tap))
 
     def _unflatten(self, filters: int, member: Any, first: Any) -> None:
         """Copy the rows of the flat form to the output, with the epilogue."""

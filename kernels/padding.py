@@ -12,6 +12,7 @@ from typing import Any
 from tvm.script.ir_builder import tirx as T
 
 from kernels import tir
+from kernels.row_copy import copy_row
 from kernels.workload import Conv2d
 
 
@@ -131,7 +132,7 @@ class InputLayout:
         return (conv.out_w - 1) * self.column_step + reach + 1
 
 
-def emit_copy(layout: InputLayout, data: Any, copy: Any, image: Any, threads: int = 1) -> None:
+def emit_copy(layout: InputLayout, lanes: int, data: Any, copy: Any, image: Any, threads: int = 1) -> None:
     """Fill ``copy`` (of ``layout.elements``) from image number ``image`` of ``data``, all but the slack."""
     conv = layout.conv
     plane = conv.in_h * conv.in_w
@@ -147,9 +148,8 @@ def emit_copy(layout: InputLayout, data: Any, copy: Any, image: Any, threads: in
                 row = target + (h + first_row) * layout.columns
                 source = source_channel + ((h + first_row) * row_step - conv.pad[0]) * conv.in_w
                 _zero(copy, row, first)
-                with tir.loop(last - first) as q:
-                    column = (q + first) * layout.stretch + phase - conv.pad[1]
-                    tir.store(copy, data[source + column], row + first + q)
+                start = T.Bind(source + first * layout.stretch + phase - conv.pad[1])
+                copy_row(copy, T.Bind(row + first), data, start, last - first, layout.stretch, lanes)
                 _zero(copy, row + last, layout.columns - last)
             _zero(copy, target + last_row * layout.columns, (layout.rows - last_row) * layout.columns)
 

@@ -49,7 +49,7 @@ class Nest:
 
     def _image(self) -> None:
         if self.layout.copied:
-            emit_copy(self.layout, self.args.data, self.source, self.image, self.threads)
+            emit_copy(self.layout, self.plan.lanes, self.args.data, self.source, self.image, self.threads)
         if self.threads == 1:
             self._chunk(0)
         else:

@@ -1,11 +1,9 @@
 import random
 
-import numpy as np
+import guarded
 import pytest
-import tvm
 
 from kernels.compile import compile_module
-from kernels.reference import max_error, random_inputs, reference
 from kernels.space import Config
 from kernels.target import CATALOGUE
 from kernels.winograd import Winograd
@@ -25,12 +23,7 @@ def config(m: int, tiles: int, vectors: int) -> Config:
 
 
 def error_of(workload: Conv2d, config: Config, threads: int = 1) -> float:
-    inputs = random_inputs(workload, np.random.default_rng())
-    func = KERNEL.build(workload, config, AVX2, threads, "candidate")
-    packed = [inputs[0], KERNEL.pack(workload, config, AVX2, inputs[1]), *inputs[2:]]
-    out = tvm.runtime.tensor(np.full(workload.out_shape, np.nan, np.float32))
-    compile_module(func, AVX2)["candidate"](*map(tvm.runtime.tensor, packed), out)
-    return max_error(out.numpy(), reference(workload, inputs))
+    return guarded.error_of(KERNEL, workload, config, AVX2, threads)
 
 
 @pytest.mark.parametrize(
