@@ -27,14 +27,14 @@ class Metrics:
         )
         self.requests = Counter(
             "tilefleet_http_requests",
-            "HTTP requests by method, route and status.",
-            ["method", "route", "status"],
+            "HTTP requests by operation and status.",
+            ["operation", "status"],
             registry=self.registry,
         )
         self.request_seconds = Histogram(
             "tilefleet_http_request_seconds",
-            "Seconds until the answer was complete, by route; streams of events left out.",
-            ["route"],
+            "Seconds until the answer was complete, by operation; streams of events left out.",
+            ["operation"],
             registry=self.registry,
         )
 
@@ -44,7 +44,7 @@ class Metrics:
 
 
 class CountRequests:
-    """Counts requests by their route's template, so that ids make no new series."""
+    """Counts requests by their operation id, so that paths make no new series."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self.app = app
@@ -67,7 +67,7 @@ class CountRequests:
         try:
             await self.app(scope, receive, watched)
         finally:
-            route = getattr(scope.get("route"), "path", "none")
-            self.metrics.requests.labels(scope["method"], route, status).inc()
-            if not route.endswith("/events"):
-                self.metrics.request_seconds.labels(route).observe(time.perf_counter() - start)
+            operation = getattr(scope.get("route"), "name", "none")
+            self.metrics.requests.labels(operation, status).inc()
+            if operation != "follow_job":
+                self.metrics.request_seconds.labels(operation).observe(time.perf_counter() - start)

@@ -75,7 +75,7 @@ def get_metrics(ctx: Ctx) -> Response:
     """Trials by outcome, jobs by state, busy seconds of boards, HTTP requests."""
     counts = select(JobRow.state, func.count()).group_by(JobRow.state)
     with ctx.db.read() as session:
-        jobs = dict(session.execute(counts).tuples().all())
+        jobs: dict[str, int] = dict(session.execute(counts).all())
     for state in JobState:
         ctx.metrics.jobs.labels(state.value).set(jobs.get(state.value, 0))
     for board in ctx.engine.boards():

@@ -62,7 +62,7 @@ def add(session: Session, records: Sequence[Record]) -> int:
     for batch in _batches(records):
         rows: dict[tuple[Any, ...], dict[str, Any]] = {}
         for record in batch:
-            rows.setdefault(record.identity, _row(record))
+            rows.setdefault(record.identity, columns(record))
         statement = insert(session, RecordRow)
         taken = {name: statement.excluded[name] for name in ("ranking_s", "error", "document")}
         statement = statement.on_conflict_do_update(
@@ -205,7 +205,8 @@ def _found(session: Session, query: Select[Any]) -> list[Found]:
     ]
 
 
-def _row(record: Record) -> dict[str, Any]:
+def columns(record: Record) -> dict[str, Any]:
+    """The values of a record's row."""
     document = record.to_json()
     del document["workload"], document["target"]
     workload, target, clock, config, version, threads = record.identity
