@@ -30,8 +30,8 @@ class ProblemError(TilefleetError):
 
     def _message(self) -> str:
         text = self.detail or self.title
-        fields = (f"{_where(error.get('loc'))}: {error.get('msg')}" for error in self.errors)
-        extra = "; ".join(field for field in fields if field not in text)
+        unsaid = [error for error in self.errors if str(error.get("msg")) not in text]
+        extra = "; ".join(f"{_where(error.get('loc'))}: {error.get('msg')}" for error in unsaid)
         return f"{text}: {extra}" if extra else text
 
 

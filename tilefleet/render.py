@@ -9,6 +9,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from kernels.workload import Workload
 from tilefleet.resources import Board, Job, Record, Task
 
 _STYLES = {
@@ -88,13 +89,14 @@ def boards(items: Iterable[Board]) -> Table:
     return result
 
 
-def records(items: Iterable[tuple[str, Record]]) -> Table:
-    """One line a record; each comes with its workload in words."""
+def records(items: Iterable[tuple[Workload, Record]]) -> Table:
+    """One line a record; each comes with its workload."""
     result = table("workload", "config", "clock", "threads", "ms", "GFLOP/s", left=3)
-    for text, record in items:
+    for workload, record in items:
         cost = record.verified_s if record.verified_s is not None else record.cost_s
-        figures = (f"{record.threads}", milliseconds(cost), number(record.gflops))
-        result.add_row(text, config(record.config), record.clock, *figures)
+        gflops = workload.flops / cost / 1e9 if cost else None
+        figures = (f"{record.threads}", milliseconds(cost), number(gflops))
+        result.add_row(str(workload), config(record.config), record.clock, *figures)
     return result
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -26,9 +27,13 @@ def connect(url: str | None) -> Client:
     return Client(url)
 
 
+_WIDE = 160
+"""Columns where no terminal says how many there are."""
+
+
 def console() -> Console:
     """Standard output, made anew so that redirections made since are seen."""
-    return Console(highlight=False)
+    return Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
 
 
 def show(value: Any, as_json: bool, rendered: RenderableType) -> None:

@@ -37,7 +37,7 @@ def best(
         else:
             records = (Record.model_validate_json(line) for line in client.target_log(target))
             found = [record for record in records if record.threads == threads]
-    rows = [(str(workloads.from_json(record.workload)), record) for record in found]
+    rows = [(workloads.from_json(record.workload), record) for record in found]
     show(found[0] if workload else found, as_json, render.records(rows))
 
 
