@@ -17,7 +17,7 @@ from onnx import NodeProto, helper
 
 from kernels.workload import Conv2d, Epilogue, Gemm, Workload
 from tuner.epilogue import Chain, Wiring
-from tuner.onnx_check import Shapes, node_name
+from tuner.onnx_check import ModelError, Shapes, node_name
 from tuner.onnx_graph import OnnxGraph, load_graph
 from tuner.rewrite import rewrite
 
@@ -164,6 +164,8 @@ def _product(graph: OnnxGraph, node: NodeProto) -> Product | str | None:
         return "it scales an activation by beta"
     try:
         return (_conv if node.op_type == "Conv" else _matmul)(graph, node, data, weights)
+    except ModelError:
+        raise
     except ValueError as error:
         return str(error)
 
@@ -189,6 +191,12 @@ def _conv(graph: OnnxGraph, node: NodeProto, data: str, weights: Array) -> Produ
     pad = tuple(attributes.get("pads", (0, 0, 0, 0)))
     if auto_pad != "NOTSET":
         pad = _auto_pad(auto_pad, shape[2:], kernel, stride, dilation)
+    groups = attributes.get("group", 1)
+    if weights.shape[1] * groups != shape[1] or (bias is not None and bias.shape != weights.shape[:1]):
+        raise ModelError(
+            f"shapes do not fit together: Conv {node_name(node)!r} has weights of {list(weights.shape)} "
+            f"in {groups} groups for activations of {list(shape)}"
+        )
     workload = Conv2d(
         n=shape[0],
         in_c=shape[1],
@@ -200,7 +208,7 @@ def _conv(graph: OnnxGraph, node: NodeProto, data: str, weights: Array) -> Produ
         stride=(stride[0], stride[1]),
         pad=(pad[0], pad[1], pad[2], pad[3]),
         dilation=(dilation[0], dilation[1]),
-        groups=attributes.get("group", 1),
+        groups=groups,
     )
     return Product(workload, (), data, None, node.output[0], weights, None, bias)
 

@@ -95,7 +95,10 @@ def graph_of(model: ModelProto) -> OnnxGraph:
 
 
 def _infer(model: ModelProto, nodes: list[NodeProto], constants: dict[str, Array]) -> dict[str, TensorInfo]:
-    """Shapes of all tensors that can be inferred. Large constants take part with their shapes alone."""
+    """Shapes of all tensors that can be inferred. Large constants take part with their shapes alone.
+
+    Without onnx's own data propagation: it computes values without any limit, and ``_fold`` does it anyway.
+    """
     small, large = [], []
     for name, value in constants.items():
         if value.size <= PROPAGATED_ELEMENTS:
@@ -107,7 +110,7 @@ def _infer(model: ModelProto, nodes: list[NodeProto], constants: dict[str, Array
     graph = helper.make_graph(nodes, "shapes", inputs + large, list(model.graph.output), small)
     skeleton = helper.make_model(graph, opset_imports=model.opset_import, ir_version=max(model.ir_version, 4))
     try:
-        inferred = onnx.shape_inference.infer_shapes(skeleton, strict_mode=True, data_prop=True)
+        inferred = onnx.shape_inference.infer_shapes(skeleton, strict_mode=True)
     except Exception as error:  # the C++ side raises its own types as well as plain RuntimeError
         raise ModelError(f"shapes do not fit together: {str(error).strip().splitlines()[-1]}") from None
     tensors = {

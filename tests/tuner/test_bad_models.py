@@ -1,0 +1,181 @@
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper
+from tiny_models import LIGHT, model, node, save
+
+from tuner.extract import extract
+from tuner.onnx_check import ModelError
+
+
+def conv_model(x=(1, 4, 6, 6), **fields):
+    return model([node("Conv", ["x", "w"], "y")], {"x": x}, ["y"], {"w": (4, 4, 3, 3)}, **fields)
+
+
+def refused(path, *words, shapes=None):
+    with pytest.raises(ModelError) as error:
+        extract(path, shapes)
+    for word in words:
+        assert word in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("data", "word"),
+    [
+        (b"", "empty"),
+        (b"GIF89a not a model at all", "not an ONNX model"),
+        (b"\x08\x07", "not an ONNX model"),
+        (bytes(range(256)) * 40, "not an ONNX model"),
+    ],
+)
+def test_no_model(tmp_path, data, word):
+    (tmp_path / "thing.onnx").write_bytes(data)
+    refused(tmp_path / "thing.onnx", "thing.onnx", word)
+
+
+def test_no_file(tmp_path):
+    refused(tmp_path / "absent.onnx", "absent.onnx", "cannot be read")
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9, 0.999])
+def test_truncated(tmp_path, share):
+    data = (LIGHT / "light_squeezenet.onnx").read_bytes()
+    (tmp_path / "cut.onnx").write_bytes(data[: int(len(data) * share)])
+    refused(tmp_path / "cut.onnx")
+
+
+def test_external_data_is_never_read(tmp_path):
+    made = conv_model()
+    weights = made.graph.initializer[0]
+    weights.ClearField("raw_data")
+    weights.data_location = TensorProto.EXTERNAL
+    entry = weights.external_data.add()
+    entry.key, entry.value = "location", "/etc/passwd"
+    refused(save(tmp_path, made), "initializer 'w'", "another file")
+
+
+def test_external_data_in_an_attribute(tmp_path):
+    tensor = TensorProto(data_type=TensorProto.FLOAT, dims=[4], data_location=TensorProto.EXTERNAL)
+    made = model([node("Constant", [], "c", value=tensor), node("Add", ["x", "c"], "y")], {"x": (4,)}, ["y"])
+    refused(save(tmp_path, made), "attribute 'value'", "node 'c'", "another file")
+
+
+def test_more_dimensions_than_data(tmp_path):
+    made = conv_model()
+    made.graph.initializer[0].dims[0] = 400
+    refused(save(tmp_path, made), "initializer 'w'", "needs 57600 bytes and has 576")
+
+
+def test_dimensions_whose_product_is_absurd(tmp_path):
+    made = conv_model()
+    made.graph.initializer[0].dims[:] = [2**40, 2**40, 3, 3]
+    refused(save(tmp_path, made), "initializer 'w'", "GiB")
+
+
+def test_negative_dimension(tmp_path):
+    made = conv_model()
+    made.graph.initializer[0].dims[:] = [-4, -4, 3, 3]
+    refused(save(tmp_path, made), "initializer 'w'", "negative")
+
+
+@pytest.mark.parametrize("domain", ["", "com.example"])
+def test_unknown_operator(tmp_path, domain):
+    made = model([node("Frobnicate", ["x"], "y", domain=domain)], {"x": (4,)}, ["y"])
+    refused(save(tmp_path, made), "Frobnicate", "node 'y'")
+
+
+def test_dynamic_shape_says_how_to_give_it(tmp_path):
+    path = save(tmp_path, conv_model(("N", 4, 6, "width")))
+    refused(path, "input 'x'", "[N, 4, 6, width]", "x=1,4,6,1")
+    assert extract(path, {"x": [2, 4, 6, 7]}).operators[0].workload.data_shape == (2, 4, 6, 7)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "words"),
+    [
+        ({"z": [1, 4, 6, 6]}, ["no input 'z'", "['x']"]),
+        ({"x": [1, 4, 6]}, ["[1, 4, 6]", "[N, 4, 6, 6]"]),
+        ({"x": [1, 5, 6, 6]}, ["[1, 5, 6, 6]", "[N, 4, 6, 6]"]),
+        ({"x": [0, 4, 6, 6]}, ["positive", "'x'"]),
+        ({"x": [1, 4, 6, "6"]}, ["positive", "'x'"]),
+        ({"x": [10**9, 4, 6, 6]}, ["input 'x'", "GiB"]),
+    ],
+)
+def test_shapes_that_do_not_fit(tmp_path, shapes, words):
+    refused(save(tmp_path, conv_model(("N", 4, 6, 6))), *words, shapes=shapes)
+
+
+def test_weights_that_do_not_fit_the_input(tmp_path):
+    refused(save(tmp_path, conv_model((1, 5, 6, 6))), "shapes do not fit")
+
+
+def bomb(op, *inputs, **constants):
+    return model([node(op, list(inputs), "big"), node("Relu", ["big"], "y")], {"x": (1,)}, ["y"], constants)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        bomb("ConstantOfShape", "s", s=np.array([10**6, 10**6])),
+        bomb("Expand", "c", "s", c=np.ones(1, np.float32), s=np.array([10**6, 10**6])),
+        bomb("Expand", "x", "s", s=np.array([10**6, 10**6])),
+        bomb("Tile", "c", "r", c=np.ones((1, 1), np.float32), r=np.array([10**6, 10**6])),
+        bomb("Range", "a", "b", "c", a=np.float32(0), b=np.float32(1e12), c=np.float32(1)),
+    ],
+    ids=["ConstantOfShape", "Expand", "Expand of an input", "Tile", "Range"],
+)
+def test_bombs_are_refused_before_they_go_off(tmp_path, made):
+    refused(save(tmp_path, made), "big")
+
+
+def test_many_constants_of_allowed_size_are_a_bomb_too(tmp_path, monkeypatch):
+    monkeypatch.setattr("tuner.onnx_graph.FOLDED_BYTES", 10 * 1024**2)
+    nodes = [node("Expand", ["c", f"s{i}"], f"big{i}") for i in range(4)] + [
+        node("Sum", [f"big{i}" for i in range(4)], "total"),
+        node("Add", ["x", "total"], "y"),
+    ]
+    sizes = {f"s{i}": np.array([1024**2]) for i in range(4)}
+    made = model(nodes, {"x": (1,)}, ["y"], {"c": np.ones(1, np.float32), **sizes})
+    refused(save(tmp_path, made), "constants take more than")
+
+
+def test_nested_graph(tmp_path):
+    branch = helper.make_graph(
+        [node("Identity", ["x"], "z")], "branch", [], [helper.make_tensor_value_info("z", 1, [4])]
+    )
+    nodes = [node("If", ["c"], "choice", then_branch=branch, else_branch=branch)]
+    made = model(nodes, {"x": (4,)}, ["choice"], {"c": np.array(True)})
+    refused(save(tmp_path, made), "'choice'", "If", "nested graph")
+
+
+def test_local_functions(tmp_path):
+    made = model([node("Twice", ["x"], "y", domain="mine")], {"x": (4,)}, ["y"])
+    function = helper.make_function(
+        "mine", "Twice", ["a"], ["b"], [node("Add", ["a", "a"], "b")], [helper.make_opsetid("", 17)]
+    )
+    made.functions.append(function)
+    refused(save(tmp_path, made), "Twice", "inline")
+
+
+def test_a_node_that_reads_what_nobody_writes(tmp_path):
+    refused(
+        save(tmp_path, model([node("Relu", ["ghost"], "y")], {"x": (4,)}, ["y"])), "not valid ONNX", "ghost"
+    )
+
+
+def test_two_initializers_of_one_name(tmp_path):
+    made = conv_model()
+    made.graph.initializer.append(made.graph.initializer[0])
+    refused(save(tmp_path, made), "two initializers", "'w'")
+
+
+def test_an_operator_set_from_the_future(tmp_path):
+    made = conv_model()
+    made.opset_import[0].version = onnx.defs.onnx_opset_version() + 5
+    refused(save(tmp_path, made), "operator set", "newest")
+
+
+def test_no_default_operator_set(tmp_path):
+    made = conv_model()
+    made.opset_import[0].domain = "com.example"
+    refused(save(tmp_path, made))
