@@ -18,11 +18,11 @@ from tuner.allowance import Allowance
 from tuner.engine import Engine, outcomes_of
 from tuner.fairness import VirtualTime
 from tuner.job import JobSpec, JobState, TaskState, Trial
+from tuner.problem import Problem
 from tuner.record import Record
 from tuner.reports import Publish
 from tuner.search import TaskSearch
 from tuner.store import Store
-from tuner.strategies.base import Problem
 from worker.candidate import Candidate
 from worker.outcome import ErrorKind, Outcome
 

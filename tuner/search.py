@@ -11,9 +11,9 @@ from kernels import registry
 from kernels.space import Config
 from tuner import strategies
 from tuner.job import JobSpec, TaskSpec, TaskState, Trial
+from tuner.problem import Problem
 from tuner.record import Record
 from tuner.scheduler import Curve
-from tuner.strategies.base import Problem
 from worker.outcome import Outcome
 
 

@@ -17,8 +17,8 @@ from kernels.target import CATALOGUE
 from kernels.workload import Conv2d, Gemm
 from tuner.fairness import VirtualTime
 from tuner.job import Budget, JobSpec, JobState, TaskSpec, TaskState
+from tuner.problem import Problem
 from tuner.runner import HOPELESS, IN_FLIGHT, run_job
-from tuner.search import Problem
 from worker.candidate import Candidate
 from worker.outcome import ErrorKind, Outcome
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 
+from tuner.problem import Problem
 from tuner.strategies.analysis import AnalysisStrategy
-from tuner.strategies.base import Problem, Strategy
+from tuner.strategies.base import Strategy
 from tuner.strategies.evolution import EvolutionStrategy
 from tuner.strategies.model import ModelStrategy
 from tuner.strategies.random import RandomStrategy

@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 
 from kernels.space import Config
-from tuner.strategies.base import Problem, Strategy
+from tuner.problem import Problem
+from tuner.strategies.base import Strategy
 
 
 class AnalysisStrategy(Strategy):

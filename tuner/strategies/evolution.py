@@ -6,7 +6,8 @@ import math
 import random
 
 from kernels.space import Config
-from tuner.strategies.base import Family, Problem, Strategy
+from tuner.problem import Problem
+from tuner.strategies.base import Family, Strategy
 
 TOURNAMENT = 4
 CROSSOVER = 0.3

@@ -9,13 +9,16 @@ import numpy as np
 
 from kernels.space import Config
 from tuner.cost_model import CostModel
-from tuner.strategies.base import Problem
+from tuner.problem import Problem
+from tuner.strategies.base import Family
 from tuner.strategies.evolution import EvolutionStrategy
 
-POOL = 512
+POOL = 256
 """Candidates that are ranked for one batch."""
 FEW = 8
 """Results below which there is nothing to learn: the kernels' own predictions rank instead."""
+BARREN = 20
+"""Parents without a new child after which the pool is filled up at random."""
 EPSILON = 0.15
 """Share of a batch that is random, so that the model sees what it would never choose."""
 
@@ -48,22 +51,29 @@ class ModelStrategy(EvolutionStrategy):
 
     def _pool(self) -> list[Config]:
         """New configs of every kernel in the race, by its share: half children of good ones, half random."""
-        shares = self.shares()
-        for wanted in ({kernel: share for kernel, share in shares.items() if share}, shares):
+        shares = {kernel: share for kernel, share in self.shares().items() if share}
+        # The losers come back when those in the race are exhausted.
+        for weights in (shares, dict.fromkeys(self.families, 1.0)):
             pool: list[Config] = []
-            for kernel in wanted:
-                family = self.families[kernel]
-                quota = max(1, round(POOL * wanted[kernel] / (sum(wanted.values()) or 1)))
-                taken: set[Config] = set()
-                for _ in range(quota // 2):
-                    config = self.child(family, taken)
-                    if config is not None:
-                        taken.add(config)
-                self.random_batch(quota - len(taken), [family.space], taken)
-                pool += sorted(taken, key=lambda config: config.knobs)
+            for kernel, weight in weights.items():
+                quota = max(1, round(POOL * weight / sum(weights.values())))
+                pool += self._brood(self.families[kernel], quota)
             if pool:
                 return pool
         return []
+
+    def _brood(self, family: Family, quota: int) -> list[Config]:
+        """Up to ``quota`` new configs of one kernel."""
+        brood: set[Config] = set()
+        barren = 0
+        while len(brood) < quota // 2 and barren < BARREN:
+            config = self.child(family, brood)
+            if config is None:
+                barren += 1
+            else:
+                brood.add(config)
+        self.random_batch(quota - len(brood), [family.space], brood)
+        return sorted(brood, key=lambda config: config.key)
 
     def _ranked(self, pool: list[Config]) -> list[Config]:
         """The pool, the config expected to be fastest first."""
