@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
@@ -112,12 +113,20 @@ def _prepare(model: Path | None, console: Console) -> Path:
         graph = onnx.load(model, load_external_data=False)
     except Exception:  # the server says what is wrong with it, better than protobuf does
         return model
-    if any(node.op_type == "ConstantOfShape" for node in graph.graph.node):
+    if _has_constant_weights(graph):
         console.print(f"{model.name} has constant weights; seeded random ones take their place")
         onnx.save(randomize(graph, seed=0), path)
     else:
         path.write_bytes(model.read_bytes())
     return path
+
+
+def _has_constant_weights(model: onnx.ModelProto) -> bool:
+    """Whether the weights of a product are one value repeated, as in graphs published without weights."""
+    nodes = model.graph.node
+    repeated = {name for node in nodes if node.op_type == "ConstantOfShape" for name in node.output}
+    products = [node for node in nodes if node.op_type in ("Conv", "Gemm", "MatMul")]
+    return any(node.input[1] in repeated for node in products if len(node.input) > 1)
 
 
 def _build(path: Path, log: Path, built: Path, shapes: dict[str, list[int]], console: Console) -> list[str]:
@@ -131,7 +140,7 @@ def _build(path: Path, log: Path, built: Path, shapes: dict[str, list[int]], con
     )
     if done.returncode:
         raise TilefleetError(f"the build failed: {_last_line(done.stderr)}")
-    return [str(Path(sys.executable).with_name("tilefleet")), *arguments]
+    return [os.path.relpath(Path(sys.executable).with_name("tilefleet")), *arguments]
 
 
 def _compare(request: dict[str, Any]) -> tuple[dict[str, float], dict[str, float]]:
