@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
@@ -90,7 +91,7 @@ def create_app(
             )
             yield
 
-    app = FastAPI(
+    app = _App(
         title="Tilefleet",
         version=status.VERSION,
         description=_DESCRIPTION,
@@ -110,6 +111,18 @@ def create_app(
     app.add_middleware(CountRequests, metrics=metrics)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(settings.allowed_hosts))
     return app
+
+
+class _App(FastAPI):
+    def openapi(self) -> dict[str, Any]:
+        """The schema, in which errors are problems and nothing else: FastAPI adds the route's own type."""
+        schema = super().openapi()
+        for path in schema["paths"].values():
+            for operation in path.values():
+                for answer in operation["responses"].values():
+                    if problems.MEDIA_TYPE in answer.get("content", {}):
+                        answer["content"] = {problems.MEDIA_TYPE: answer["content"][problems.MEDIA_TYPE]}
+        return schema
 
 
 def _operation_id(route: APIRoute) -> str:

@@ -29,7 +29,11 @@ class Board(BaseModel):
     last_seen: datetime | None = Field(description="When it last answered.")
 
 
+class BoardList(Items[Board]):
+    """All boards."""
+
+
 @router.get("", summary="List boards")
-def list_boards(ctx: Ctx) -> Items[Board]:
+def list_boards(ctx: Ctx) -> BoardList:
     """All boards as they are now."""
-    return Items(items=[Board.model_validate(board) for board in ctx.engine.boards()])
+    return BoardList(items=[Board.model_validate(board) for board in ctx.engine.boards()])

@@ -12,9 +12,9 @@ from starlette.concurrency import run_in_threadpool
 
 from server.events import END, Event
 from server.jobs import views
-from server.jobs.schemas import Job, JobRequest, Task
+from server.jobs.schemas import Job, JobPage, JobRequest, TaskList
 from server.jobs.store import ENDED
-from server.pages import AfterId, Items, JobId, Limit, Page
+from server.pages import AfterId, JobId, Limit
 from server.problems import responses
 from server.records import repository
 from server.records.logs import LOG_RESPONSE, K, Select, log_response
@@ -44,12 +44,12 @@ def list_jobs(
     state: Annotated[JobState | None, Query(description="Only jobs in this state.")] = None,
     limit: Limit = 50,
     after: AfterId = None,
-) -> Page[Job]:
+) -> JobPage:
     """Jobs, the newest first."""
     with ctx.db.read() as session:
         rows = views.rows(session, state, after, limit + 1)
         items = [views.show(session, row, ctx.manager.live(row.id)) for row in rows[:limit]]
-    return Page(items=items, next=str(items[-1].id) if len(rows) > limit else None)
+    return JobPage(items=items, next=str(items[-1].id) if len(rows) > limit else None)
 
 
 @router.get("/{job_id}", summary="Read a job", responses=responses(404))
@@ -74,10 +74,10 @@ async def resume_job(job_id: JobId, ctx: Ctx) -> Job:
 
 
 @router.get("/{job_id}/tasks", summary="List a job's tasks", responses=responses(404))
-def list_tasks(job_id: JobId, ctx: Ctx) -> Items[Task]:
+def list_tasks(job_id: JobId, ctx: Ctx) -> TaskList:
     """The job's distinct workloads, each with its progress and best-so-far curve."""
     with ctx.db.read() as session:
-        return Items(items=views.show_tasks(session, views.get_row(session, job_id)))
+        return TaskList(items=views.show_tasks(session, views.get_row(session, job_id)))
 
 
 @router.get(

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from server.pages import Items, Page
 from tuner.job import JobState, TaskState
 
 Dimension = Annotated[int, Field(ge=1, lt=2**31)]
@@ -135,3 +136,11 @@ class Task(BaseModel):
     )
     errors: dict[str, int] = Field(description="Failed trials by error kind.")
     messages: dict[str, str] = Field(description="The first message of each error kind.")
+
+
+class JobPage(Page[Job]):
+    """Jobs, the newest first."""
+
+
+class TaskList(Items[Task]):
+    """The tasks of a job in the order of the model."""

@@ -8,9 +8,9 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import FileResponse
 from starlette.concurrency import run_in_threadpool
 
-from server.models.schemas import Model, Workloads
+from server.models.schemas import Model, ModelPage, Workloads
 from server.models.service import parse_shapes
-from server.pages import Limit, Page
+from server.pages import Limit
 from server.problems import responses
 from server.services import Ctx
 from server.uploads import received
@@ -62,11 +62,11 @@ def list_models(
     ctx: Ctx,
     limit: Limit = 50,
     after: Annotated[str | None, Query(description="The `next` of the page before.")] = None,
-) -> Page[Model]:
+) -> ModelPage:
     """Models, the newest first."""
     rows = ctx.models.page(after, limit + 1)
     items = [Model.of(row) for row in rows[:limit]]
-    return Page(items=items, next=items[-1].hash if len(rows) > limit else None)
+    return ModelPage(items=items, next=items[-1].hash if len(rows) > limit else None)
 
 
 @router.get("/{model_hash}", summary="Read a model", responses=responses(404))

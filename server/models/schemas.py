@@ -9,6 +9,7 @@ from pydantic import BaseModel, Field
 
 from kernels import workload as workloads
 from server.db.tables import ModelRow
+from server.pages import Page
 from tuner.extract import Extraction
 
 
@@ -95,3 +96,7 @@ class Workloads(BaseModel):
                 NotTunable(node=each.node, op=each.op, reason=each.reason) for each in extraction.not_tunable
             ],
         )
+
+
+class ModelPage(Page[Model]):
+    """Models, the newest first."""

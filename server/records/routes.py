@@ -7,12 +7,12 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Query, Request
 from starlette.concurrency import run_in_threadpool
 
-from server.pages import AfterId, Limit, Page
+from server.pages import AfterId, Limit
 from server.problems import responses
 from server.records import repository
 from server.records.importer import import_log
 from server.records.logs import MEDIA_TYPE
-from server.records.schemas import Imported, Record
+from server.records.schemas import Imported, Record, RecordPage
 from server.services import Ctx
 from server.uploads import received
 from worker.outcome import ErrorKind
@@ -38,7 +38,7 @@ def list_records(
     ] = None,
     limit: Limit = 100,
     after: AfterId = None,
-) -> Page[Record]:
+) -> RecordPage:
     """Records in the order they were stored."""
     with ctx.db.read() as session:
         keys = None if target is None else ctx.targets.keys(session, target)
@@ -52,7 +52,7 @@ def list_records(
             limit=limit + 1,
         )
     items = [Record.of(*each) for each in found[:limit]]
-    return Page(items=items, next=str(items[-1].id) if len(found) > limit else None)
+    return RecordPage(items=items, next=str(items[-1].id) if len(found) > limit else None)
 
 
 @router.post(

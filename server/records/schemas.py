@@ -7,6 +7,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
+from server.pages import Page
 from tuner.record import Record as TuningRecord
 from worker.outcome import ErrorKind
 
@@ -78,3 +79,7 @@ class Imported(BaseModel):
 
     imported: int = Field(description="Records that were new.", examples=[120])
     duplicates: int = Field(description="Records that were there already.", examples=[3])
+
+
+class RecordPage(Page[Record]):
+    """Records in the order they were stored."""

@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Path
 from fastapi.responses import StreamingResponse
 
-from server.pages import Items
 from server.problems import responses
 from server.records import repository
 from server.records.logs import LOG_RESPONSE, K, Select, log_response
 from server.services import Ctx
-from server.targets.schemas import Target
+from server.targets.schemas import Target, TargetList
 
+TargetName = Annotated[str, Path(description="The target's name.", examples=["host"])]
 router = APIRouter(prefix="/targets", tags=["targets"])
 
 
 @router.get("", summary="List targets")
-def list_targets(ctx: Ctx) -> Items[Target]:
+def list_targets(ctx: Ctx) -> TargetList:
     """The built-in targets and those of the boards."""
-    return Items(items=[Target.model_validate(target) for target in ctx.targets.known.values()])
+    return TargetList(items=[Target.model_validate(target) for target in ctx.targets.known.values()])
 
 
 @router.get("/{name}", summary="Read a target", responses=responses(404))
-def get_target(name: str, ctx: Ctx) -> Target:
+def get_target(name: TargetName, ctx: Ctx) -> Target:
     """One target by its name."""
     return Target.model_validate(ctx.targets.get(name))
 
@@ -33,7 +35,7 @@ def get_target(name: str, ctx: Ctx) -> Target:
     response_class=StreamingResponse,
     responses={**LOG_RESPONSE, **responses(404, 422)},
 )
-def get_target_log(name: str, ctx: Ctx, select: Select = "best", k: K = 10) -> StreamingResponse:
+def get_target_log(name: TargetName, ctx: Ctx, select: Select = "best", k: K = 10) -> StreamingResponse:
     """The records of all jobs and imports for this target."""
     with ctx.db.read() as session:
         keys = ctx.targets.keys(session, name)

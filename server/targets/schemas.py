@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from server.pages import Items
+
 
 class Target(BaseModel):
     """One kind of machine: what code is generated for, and the facts that kernels need."""
@@ -23,3 +25,7 @@ class Target(BaseModel):
     l2_cycles: int = Field(description="Cycles for a line from there.", examples=[14])
     l3_cycles: int = Field(description="Cycles for a line from there.", examples=[45])
     dram_cycles: int = Field(description="Cycles for a line from there.", examples=[200])
+
+
+class TargetList(Items[Target]):
+    """All targets."""

@@ -1,0 +1,118 @@
+"""The OpenAPI document, and what every route has in common."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fake_engine import FakeEngine
+from fastapi.testclient import TestClient
+
+from server.app import create_app
+from server.settings import Settings
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture(scope="module")
+def schema() -> dict[str, Any]:
+    return create_app(Settings()).openapi()
+
+
+def operations(schema: dict[str, Any]) -> list[tuple[str, str, dict[str, Any]]]:
+    return [
+        (method.upper(), path, operation)
+        for path, methods in schema["paths"].items()
+        for method, operation in methods.items()
+    ]
+
+
+def test_every_operation_is_described_and_every_error_a_problem(schema: dict[str, Any]) -> None:
+    ids = []
+    for method, path, operation in operations(schema):
+        ids.append(operation["operationId"])
+        assert operation["summary"], path
+        assert operation["description"], path
+        assert len(operation["tags"]) == 1, path
+        for parameter in operation.get("parameters", []):
+            assert parameter.get("description"), (path, parameter["name"])
+        for status, answer in operation["responses"].items():
+            if int(status) >= 400:
+                assert list(answer["content"]) == ["application/problem+json"], (method, path, status)
+                body = answer["content"]["application/problem+json"]
+                assert body["example"]["status"] == int(status)
+                assert body["schema"] == {"$ref": "#/components/schemas/ProblemBody"}
+    assert len(ids) == len(set(ids))
+    assert "HTTPValidationError" not in json.dumps(schema)
+    tags = {tag["name"] for tag in schema["tags"]}
+    assert tags == {operation["tags"][0] for _, _, operation in operations(schema)}
+
+
+def test_names_in_the_schema_are_clean(schema: dict[str, Any]) -> None:
+    for name, model in schema["components"]["schemas"].items():
+        assert name.isalnum(), name
+        assert model.get("description") or "enum" in model, name
+
+
+def test_the_document_of_the_api_names_every_operation(schema: dict[str, Any]) -> None:
+    document = (ROOT / "docs" / "api.md").read_text()
+    for method, path, _ in operations(schema):
+        short = path.removeprefix("/api/v1").replace("{job_id}", "{id}").replace("{model_hash}", "{hash}")
+        assert f"`{method} {short}" in document, f"{method} {short}"
+
+
+@pytest.fixture
+def quick(tmp_path: Path) -> TestClient:
+    return TestClient(
+        create_app(Settings(home=tmp_path, allowed_hosts=("testserver",)), FakeEngine().open),
+        raise_server_exceptions=False,
+    )
+
+
+def test_service_routes(quick: TestClient) -> None:
+    with quick as client:
+        assert client.get("/health").json() == {"status": "ok"}
+        version = client.get("/version").json()
+        assert (version["api"], "tvm" in version["toolchain"]) == ("v1", True)
+        assert client.get("/metrics").headers["content-type"].startswith("text/plain")
+        assert "Tilefleet" in client.get("/docs").text
+
+
+def test_unknown_paths_and_methods_are_problems(quick: TestClient) -> None:
+    with quick as client:
+        for method, path, status in (("GET", "/api/v1/nothing", 404), ("DELETE", "/api/v1/jobs", 405)):
+            response = client.request(method, path)
+            assert (response.status_code, response.json()["status"]) == (status, status)
+            assert response.headers["content-type"] == "application/problem+json"
+
+
+def test_other_hosts_are_refused(quick: TestClient) -> None:
+    """A page of another site that got its name resolved to this machine."""
+    with quick as client:
+        assert client.get("/health", headers={"Host": "evil.example"}).status_code == 400
+
+
+def test_a_failure_shows_no_trace(quick: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    with quick as client:
+
+        def fail(*_: object, **__: object) -> None:
+            raise RuntimeError("secret detail")
+
+        monkeypatch.setattr("server.records.repository.page", fail)
+        response = client.get("/api/v1/records")
+        assert (response.status_code, response.headers["content-type"]) == (500, "application/problem+json")
+        assert "secret" not in response.text
+        assert "Traceback" not in response.text
+
+
+def test_a_lost_database_is_unhealthy(quick: TestClient, tmp_path: Path) -> None:
+    with quick as client:
+        database = client.app.state.services.db
+        database.engine.dispose()
+        for file in tmp_path.glob("tilefleet.sqlite3*"):
+            file.unlink()
+        (tmp_path / "tilefleet.sqlite3").mkdir()
+        response = client.get("/health")
+        assert (response.status_code, "database" in response.json()["detail"]) == (503, True)
