@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import tempfile
-import threading
 import time
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,7 +12,7 @@ from typing import Any
 
 from worker.artifacts import ArtifactStore
 from worker.candidate import Candidate
-from worker.nursery import ChildCancelled, ChildCrashed, ChildRaised, ChildTimeout, Nursery
+from worker.nursery import ChildCancelled, ChildCrashed, ChildRaised, ChildTimeout, Flag, Nursery
 from worker.outcome import ErrorKind, Outcome
 
 ENTRY = "main"
@@ -46,7 +45,7 @@ class Builder:
         return versions
 
     def build(
-        self, candidate: Candidate, timeout_s: float = 30.0, cancelled: threading.Event | None = None
+        self, candidate: Candidate, timeout_s: float = 30.0, cancelled: Flag | None = None
     ) -> Built | Outcome:
         """Build one candidate; an Outcome with an error kind when it cannot be had."""
         toolchain, started = self.toolchain, time.perf_counter()

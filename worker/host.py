@@ -95,10 +95,10 @@ def x86_cpu(flags: frozenset[str], cpu: str, features_of: Callable[[str], Iterab
 
 
 def _is_hint(name: str) -> bool:
-    """Whether LLVM's feature is advice for tuning, not an instruction set; unknown ones count as the latter."""
-    hints = ("fast-", "slow-", "allow-", "prefer-", "idiv", "false-deps-", "no-bypass-", "sbb-", "tagged-")
-    hints += ("macrofusion", "branchfusion", "vzeroupper", "ermsb", "nopl", "tuning", "use-")
-    return name in _UNFLAGGED or name.startswith(hints)
+    """Whether LLVM's feature is advice for tuning and no instruction set, which unknown ones count as."""
+    words = "fast- slow- allow- prefer- idiv false-deps- no-bypass- sbb- tagged- tuning use-"
+    words += " macrofusion branchfusion vzeroupper ermsb nopl"
+    return name in _UNFLAGGED or name.startswith(tuple(words.split()))
 
 
 def cache_bytes(folder: Path) -> dict[int, int]:

@@ -15,7 +15,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from worker.frames import FrameReader, frame
 
@@ -26,6 +26,13 @@ _START_S = 120.0
 _CANCEL_POLL_S = 0.05
 _READ_BYTES = 256 * 1024
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "TVM_NUM_THREADS"), "1")
+
+
+class Flag(Protocol):
+    """What tells a call to give up; a ``threading.Event`` is one."""
+
+    def is_set(self) -> bool:
+        """Whether to give up."""
 
 
 class ChildError(Exception):
@@ -113,16 +120,18 @@ class Nursery:
         payload: Json,
         *,
         timeout_s: float,
+        silence_s: float | None = None,
         memory_bytes: int | None = None,
         on_message: Callable[[Json], None] | None = None,
-        cancelled: threading.Event | None = None,
+        cancelled: Flag | None = None,
     ) -> Json:
         """Call ``"module:function"`` with ``payload`` in a new child and return what it returns.
 
         With ``on_message`` the function is called as ``function(payload, send)`` and whatever it sends
         arrives there at once, in the calling thread. ``memory_bytes`` limits what the child may allocate.
-        The child and its process group are killed when ``timeout_s`` has passed (ChildTimeout) or
-        ``cancelled`` is set (ChildCancelled). Raises ChildCrashed or ChildRaised when it failed.
+        The child and its process group are killed when ``timeout_s`` has passed or nothing was sent for
+        ``silence_s`` (ChildTimeout), or ``cancelled`` is set (ChildCancelled). Raises ChildCrashed or
+        ChildRaised when it failed.
         """
         request = {
             "function": function,
@@ -135,7 +144,7 @@ class Nursery:
             try:
                 with call:
                     self._fork(call)
-                    return call.run(frame(request), timeout_s)
+                    return call.run(frame(request), timeout_s, silence_s)
             except _NurseryDied:
                 # Somebody killed it, or it ran out of memory: once is bad luck, twice is this call's doing.
                 if last_try or call.got_messages:
@@ -212,7 +221,7 @@ class _Call:
         self._tail = b""
         self._reader = FrameReader()
         self._final: dict[str, Json] | None = None
-        self.got_messages = False
+        self.got_messages, self._heard = False, 0.0
 
     def __enter__(self) -> _Call:
         return self
@@ -234,10 +243,11 @@ class _Call:
         """The end of what the child printed."""
         return self._tail.decode(errors="replace").strip()
 
-    def run(self, request: bytes, timeout_s: float) -> Json:
+    def run(self, request: bytes, timeout_s: float, silence_s: float | None) -> Json:
         """Send the request, and follow the child until it has ended."""
         self._close_theirs()
         deadline = time.monotonic() + timeout_s
+        self._heard = time.monotonic()
         status = b""
         unsent = memoryview(request)
         self._answers.setblocking(False)
@@ -247,7 +257,9 @@ class _Call:
             selector.register(self._status, selectors.EVENT_READ)
             selector.register(self._output, selectors.EVENT_READ)
             while True:
-                ready = {key.fileobj: events for key, events in selector.select(self._wait_s(deadline))}
+                ready = {
+                    key.fileobj: events for key, events in selector.select(self._wait_s(deadline, silence_s))
+                }
                 if self._output in ready and not self._read_output():
                     selector.unregister(self._output)
                 events = ready.get(self._answers, 0)
@@ -265,7 +277,9 @@ class _Call:
         self._drain()
         return self._result(int(status))
 
-    def _wait_s(self, deadline: float) -> float:
+    def _wait_s(self, deadline: float, silence_s: float | None) -> float:
+        if silence_s is not None:
+            deadline = min(deadline, self._heard + silence_s)
         left = deadline - time.monotonic()
         if self._cancelled is not None and self._cancelled.is_set():
             raise ChildCancelled("cancelled")
@@ -296,7 +310,7 @@ class _Call:
             if "message" not in answer:
                 self._final = answer
             elif self._on_message is not None:
-                self.got_messages = True
+                self.got_messages, self._heard = True, time.monotonic()
                 self._on_message(answer["message"])
         return bool(data)
 

@@ -8,8 +8,9 @@ from kernels.reference import max_error, random_inputs, reference
 from kernels.workload import Conv2d, Gemm
 from worker.host import cache_bytes, cpu_flags, host_target, x86_cpu, x86_vectors
 
-V3 = frozenset(["avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe", "cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"])
-V4 = V3 | frozenset(["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"])
+LEVEL_2 = {"cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"}
+V3 = frozenset(LEVEL_2 | {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"})
+V4 = V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
 
 
 @pytest.mark.parametrize("workload", [Gemm(37, 50, 64), Conv2d(1, 16, 14, 14, 32, 3, 3)], ids=str)

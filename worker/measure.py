@@ -1,0 +1,226 @@
+"""Measuring built candidates on a board: what one batch of one workload leads to."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+from kernels import target as targets
+from kernels import workload as workloads
+from worker.build import Built
+from worker.nursery import ChildCancelled, ChildCrashed, ChildRaised, ChildTimeout, Flag, Nursery
+from worker.outcome import ErrorKind, Outcome
+
+_LONGEST_S = 3600.0
+_SPARE_S = 5.0
+VERIFY_ROUNDS = 7
+
+
+class BoardHandle(Protocol):
+    """A board as seen by its worker: an RPC server whose key is the board's id."""
+
+    @property
+    def id(self) -> str:
+        """The board's name, and the RPC key."""
+
+    @property
+    def host(self) -> str:
+        """Where the RPC server listens."""
+
+    @property
+    def port(self) -> int:
+        """Where the RPC server listens now."""
+
+    def alive(self) -> bool:
+        """Whether it is worth trying."""
+
+    def restart(self) -> None:
+        """Bring the RPC server back to a known state, if that can be done from here."""
+
+
+@dataclass(frozen=True)
+class FixedBoard:
+    """A board somebody else looks after, such as TVM's own ``rpc_server --key <id>``."""
+
+    id: str
+    host: str
+    port: int
+
+    def alive(self) -> bool:
+        """Unknown, so worth trying."""
+        return True
+
+    def restart(self) -> None:
+        """Not possible from here."""
+
+
+@dataclass(frozen=True)
+class MeasureOptions:
+    """How to measure. All times in seconds.
+
+    ``cold`` evicts the weights before each call, as inside a model. A candidate is repeated for about
+    ``min_time_s``, but only a few times when it is ``cutoff`` times slower than ``best_s``, the best known.
+    ``run_timeout_s`` is what one candidate may take of the board in all.
+    """
+
+    cold: bool = True
+    min_time_s: float = 0.06
+    cutoff: float = 3.0
+    best_s: float | None = None
+    build_timeout_s: float = 30.0
+    run_timeout_s: float = 10.0
+
+
+def measure(
+    nursery: Nursery,
+    board: BoardHandle,
+    batch: Sequence[Built],
+    options: MeasureOptions,
+    *,
+    lock_dir: Path,
+    rounds: int = 0,
+    cancelled: Flag | None = None,
+) -> list[Outcome]:
+    """One outcome for each of ``batch``, all of one workload; with ``rounds`` they are timed in turns.
+
+    A candidate that ends the session gets its error kind, and the others go on in a new one. ``lock_dir``
+    holds one lock file a board, so that two processes never use it at once.
+    """
+    return _Batch(nursery, board, batch, options, lock_dir, rounds, cancelled).run() if batch else []
+
+
+class _Batch:
+    def __init__(
+        self,
+        nursery: Nursery,
+        board: BoardHandle,
+        batch: Sequence[Built],
+        options: MeasureOptions,
+        lock_dir: Path,
+        rounds: int,
+        cancelled: Flag | None,
+    ) -> None:
+        self.nursery, self.board, self.batch, self.options = nursery, board, batch, options
+        self.lock, self.rounds, self.cancelled = lock_dir / f"board-{board.id}.lock", rounds, cancelled
+        self.outcomes: dict[int, Outcome] = {}
+        self.running: int | None = None
+        self.losses = [0] * len(batch)
+        self.refusals = 0
+        self.started = 0.0
+
+    def run(self) -> list[Outcome]:
+        """Sessions until every candidate has its outcome."""
+        while self._pending():
+            self.running = None
+            try:
+                ended = self.nursery.call(
+                    "worker.measure_child:measure_in_child",
+                    self._payload(),
+                    timeout_s=_LONGEST_S,
+                    silence_s=self.options.run_timeout_s,
+                    on_message=self._on_message,
+                    cancelled=self.cancelled,
+                )
+            except ChildCancelled:
+                self._fail_pending(ErrorKind.CANCELLED, "cancelled while measuring")
+            except ChildTimeout:
+                self._timed_out()
+            except (ChildCrashed, ChildRaised) as error:
+                self._lost(f"the measuring child failed: {error}")
+            else:
+                if "unreachable" in ended:
+                    self._refused(ended["unreachable"])
+                elif "lost" in ended:
+                    self._lost(ended["lost"])
+        return [self.outcomes[number] for number in range(len(self.batch))]
+
+    def _pending(self) -> list[int]:
+        return [number for number in range(len(self.batch)) if number not in self.outcomes]
+
+    def _payload(self) -> dict[str, Any]:
+        pending = self._pending()
+        items = [
+            {
+                "id": number,
+                "config": built.candidate.config.to_json(),
+                "target": targets.to_json(built.candidate.target),
+                "path": str(built.path),
+                "sha256": built.sha256,
+            }
+            for number in pending
+            for built in [self.batch[number]]
+        ]
+        return {
+            "board": {"host": self.board.host, "port": self.board.port, "key": self.board.id},
+            "lock": str(self.lock),
+            "session_s": self.options.run_timeout_s * len(pending) + _SPARE_S,
+            "workload": workloads.to_json(self.batch[0].candidate.workload),
+            "options": asdict(self.options),
+            "rounds": self.rounds,
+            "items": items,
+        }
+
+    def _on_message(self, message: dict[str, Any]) -> None:
+        if "start" in message:
+            self.running, self.started = message["start"], time.perf_counter()
+        elif "outcome" in message:
+            self._record(message["id"], Outcome(**_typed(message["outcome"])))
+
+    def _record(self, number: int, outcome: Outcome) -> None:
+        built = self.batch[number]
+        self.outcomes[number] = replace(
+            outcome,
+            board=self.board.id,
+            cold=self.options.cold,
+            build_s=built.build_s,
+            toolchain=built.toolchain,
+        )
+
+    def _fail(self, number: int, kind: ErrorKind, message: str) -> None:
+        spent = time.perf_counter() - self.started if number == self.running else 0.0
+        self._record(number, Outcome(error=kind, message=message, measure_s=spent))
+
+    def _fail_pending(self, kind: ErrorKind, message: str) -> None:
+        for number in self._pending():
+            self._fail(number, kind, message)
+
+    def _timed_out(self) -> None:
+        if self.running is None or self.running in self.outcomes:
+            self._refused(f"no answer within {self.options.run_timeout_s:g} s")
+            return
+        self._fail(self.running, ErrorKind.RUN_TIMEOUT, f"not done within {self.options.run_timeout_s:g} s")
+        self._restart()
+
+    def _lost(self, reason: str) -> None:
+        """The connection broke and nobody says why: once may be the board, twice is the candidate."""
+        if self.running is None or self.running in self.outcomes:
+            self._refused(reason)
+            return
+        self.losses[self.running] += 1
+        if self.losses[self.running] > 1:
+            self._fail(self.running, ErrorKind.CRASH, f"the connection broke twice under it: {reason}")
+        self._restart()
+
+    def _refused(self, reason: str) -> None:
+        self.refusals += 1
+        if self.refusals > 1:
+            self._fail_pending(ErrorKind.BOARD_LOST, f"board {self.board.id}: {reason}")
+        else:
+            self._restart()
+
+    def _restart(self) -> None:
+        try:
+            self.board.restart()
+        except Exception as error:
+            self._fail_pending(ErrorKind.BOARD_LOST, f"board {self.board.id}: {error}")
+
+
+def _typed(value: dict[str, Any]) -> dict[str, Any]:
+    if "error" in value:
+        value["error"] = ErrorKind(value["error"])
+    if "repeats_s" in value:
+        value["repeats_s"] = tuple(value["repeats_s"])
+    return value
