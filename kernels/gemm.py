@@ -97,7 +97,8 @@ class PackedGemm(Kernel):
             target, weights, 4.0 * plan.kc * min(plan.nc, gemm.n)
         )
         reloads += plan.panels * machine.stream_cycles(target, data, block)
-        return machine.seconds(max(compute, reloads, machine.cold_cycles(target, weights)))
+        cold = machine.cold_cycles(target, weights)
+        return machine.seconds(machine.overlapped(max(compute, reloads), cold))
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """Panels of ``vectors`` x lanes columns, each k x columns, the last one filled up with zeros."""

@@ -93,7 +93,7 @@ class Grouped(Kernel):
             cycles += group.out_c * group.out_h * (3 * -(-group.out_w // plan.lanes) + 3)
         total = conv.n * conv.groups * cycles
         weights = machine.cold_cycles(target, 4.0 * conv.out_c * group.in_c * plan.taps)
-        return machine.seconds(max(total, weights))
+        return machine.seconds(machine.overlapped(total, weights))
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """[group][block of filters][channel][tap][filter of the block]."""
@@ -128,7 +128,7 @@ def _step_cycles(plan: Plan, filters: int, rows: int, vectors: int, target: Targ
         lines = {i * layout.row_pitch + r * layout.tap_pitch for i in range(rows) for r in range(group.kh)}
         values = len(lines) * group.kw * vectors
         # Few accumulators leave room for the weights, which then stay from block to block.
-        stay = group.in_c == 1 and accumulators + plan.taps + 2 <= target.vector_registers
+        stay = group.in_c == 1 and accumulators + plan.taps + 3 <= target.vector_registers
         weights = 0 if stay else rows * plan.taps
     chain = plan.taps * machine.FMA_LATENCY / 2
     return max(accumulators * plan.taps / machine.FMA_PIPES, chain) + values / 3 + weights / 2

@@ -49,3 +49,8 @@ def stream_cycles(target: Target, size: float, footprint: float) -> float:
 def cold_cycles(target: Target, size: float) -> float:
     """Loading ``size`` bytes in order from memory: what weights cost inside a model."""
     return stream_cycles(target, size, float("inf"))
+
+
+def overlapped(compute: float, stream: float) -> float:
+    """Cycles of arithmetic beside a stream from memory, of which prefetching hides only a part."""
+    return max(compute, stream) + min(compute, stream) / 2

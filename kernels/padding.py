@@ -108,10 +108,10 @@ class InputLayout:
 
     @property
     def copy_cycles(self) -> float:
-        """Roughly what the copy of one image costs: a store a vector, or an element when split."""
+        """Roughly what the copy of one image costs an element, copied as it is or split by shuffles."""
         if not self.copied:
             return 0.0
-        return self.elements * (1.0 if self.stretch > 1 else 0.25)
+        return self.elements * (0.4 if self.stretch > 1 else 0.15)
 
     @property
     def _skips_rows(self) -> bool:

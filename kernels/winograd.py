@@ -93,8 +93,8 @@ class Winograd(Kernel):
         weights = 4.0 * plan.packed_length
         reload = machine.stream_cycles(target, weights, weights + transformed)
         block = compute + machine.stream_cycles(target, 2 * transformed, transformed)
-        first = max(block, machine.cold_cycles(target, weights))
-        return machine.seconds(first + (plan.blocks - 1) * max(block, reload))
+        first = machine.overlapped(block, machine.cold_cycles(target, weights))
+        return machine.seconds(first + (plan.blocks - 1) * machine.overlapped(block, reload))
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """[point][panel][channel][filter of the panel], transformed in float64 and then rounded."""
