@@ -11,6 +11,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
+from sqlalchemy.exc import DataError
 from starlette.exceptions import HTTPException
 
 log = logging.getLogger(__name__)
@@ -72,6 +73,7 @@ def install(app: FastAPI) -> None:
     """Answer every error of ``app`` with a problem body; none shows a stack trace."""
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(RequestValidationError, _on_validation)
+    app.add_exception_handler(DataError, _on_data)
     app.add_exception_handler(Exception, _on_crash)
 
 
@@ -100,6 +102,11 @@ async def _on_validation(request: Request, error: Exception) -> JSONResponse:
     errors = [InvalidInput(loc=list(e["loc"]), msg=str(e["msg"])) for e in error.errors()]
     detail = "; ".join(f"{'.'.join(map(str, e.loc))}: {e.msg}" for e in errors)
     return body_of(request.url.path, 422, f"invalid input: {detail}", errors)
+
+
+async def _on_data(request: Request, error: Exception) -> JSONResponse:
+    # PostgreSQL, unlike SQLite, takes no NUL in a text.
+    return body_of(request.url.path, 422, "a value of the request is none that a database takes (NUL in it?)")
 
 
 async def _on_crash(request: Request, error: Exception) -> JSONResponse:

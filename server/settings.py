@@ -26,7 +26,7 @@ class Settings(BaseSettings):
     max_model_mb: int = Field(default=512, ge=1, description="Largest accepted model file.")
     max_log_mb: int = Field(default=64, ge=1, description="Largest accepted tuning log.")
     allowed_hosts: tuple[str, ...] = Field(
-        default=("127.0.0.1", "localhost", "[::1]", "testserver"),
+        default=("127.0.0.1", "localhost", "[::1]"),
         description="Values of the Host header that are answered; the defence against DNS rebinding.",
     )
 

@@ -24,6 +24,8 @@ from tuner.job import JobSpec, JobState
 from tuner.runner import run_job
 
 MAX_RUNNING = 16
+PEAK_S = 60.0
+"""How long measuring a target's peak may take."""
 log = logging.getLogger(__name__)
 
 
@@ -93,22 +95,23 @@ class JobManager:
         return Live(elapsed, entry.progress.get("trials_per_s"), entry.progress.get("eta_s"))
 
     def _start_next(self) -> None:
-        while self._queued and len(self._running) < MAX_RUNNING:
-            job_id = next(iter(self._queued))
+        # A job that was resumed at once may still be on its way out of its former run.
+        waiting = [job_id for job_id in self._queued if job_id not in self._running]
+        for job_id in waiting[: MAX_RUNNING - len(self._running)]:
             entry = self._queued.pop(job_id)
             self._running[job_id] = (entry, asyncio.create_task(self._run(entry), name=f"job {job_id}"))
 
     async def _run(self, entry: _Entry) -> None:
         spec = entry.spec
         try:
-            await self._measure_peak(spec)
+            try:
+                await self._measure_peak(spec)
+            except asyncio.CancelledError:
+                await self._end(spec.id, JobState.INTERRUPTED)
+                raise
             entry.started = time.monotonic()
             publish = self._publisher(entry)
             await run_job(spec, self._engine, self._store, publish, entry.cancelled, self._fair)
-        except asyncio.CancelledError:
-            # The runner says so itself, unless it had not begun.
-            await self._end(spec.id, JobState.INTERRUPTED)
-            raise
         except Exception as error:
             log.exception("job %d could not run", spec.id)
             await self._end(spec.id, JobState.FAILED, f"{type(error).__name__}: {error}")
@@ -130,7 +133,7 @@ class JobManager:
             if await run_in_threadpool(self._has_peak, spec.target, spec.threads):
                 return
             try:
-                gflops = await self._engine.peak_gflops(spec.target, spec.threads)
+                gflops = await asyncio.wait_for(self._engine.peak_gflops(spec.target, spec.threads), PEAK_S)
             except Exception as error:  # whatever it was, tuning does not depend on it
                 log.warning("the peak of target %s could not be measured: %s", spec.target.name, error)
                 return

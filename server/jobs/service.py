@@ -70,36 +70,27 @@ class Jobs:
                 session.flush()  # one by one: ids keep the model's order
             return _spec(session, row)
 
-    def begin_cancel(self, job_id: int) -> JobState:
-        """Mark a job ``cancelling``; 409 when it has ended or runs elsewhere. Returns its former state."""
+    def begin_cancel(self, job_id: int) -> None:
+        """Mark a job ``cancelling``; 409 when it has ended or runs elsewhere."""
         with self._db.write() as session:
-            row = get_row(session, job_id)
+            row = get_row(session, job_id, lock=True)
             if row.state not in (JobState.QUEUED, JobState.RUNNING):
                 raise Problem(409, f"job {job_id} is {row.state} and cannot be cancelled")
             if row.owner != ownership.me():
                 raise Problem(409, f"job {job_id} runs in another process ({row.owner}): cancel it there")
-            former = JobState(row.state)
             row.state = JobState.CANCELLING.value
-            return former
 
     def resume(self, job_id: int) -> JobSpec:
         """Queue a job that ended once more; 409 in any other state."""
         with self._db.write() as session:
-            row = get_row(session, job_id)
-            target = targets.from_json(session.get_one(TargetRow, row.target_key).document)
-            self._clock(target, row.threads)
-            claim = (
-                update(JobRow)
-                .where(JobRow.id == job_id, JobRow.state.in_([state.value for state in ENDED]))
-                .values(state=JobState.QUEUED.value, message="", owner=ownership.me(), beat=now())
-                .values(finished=None)
-                .returning(JobRow.id)
-            )
-            if session.execute(claim).first() is None:
+            row = get_row(session, job_id, lock=True)
+            if row.state not in ENDED:
                 raise Problem(409, f"job {job_id} is {row.state} and cannot be resumed")
+            self._clock(targets.from_json(session.get_one(TargetRow, row.target_key).document), row.threads)
+            row.state, row.message, row.finished = JobState.QUEUED.value, "", None
+            row.owner, row.beat = ownership.me(), now()
             waiting = update(TaskRow).where(TaskRow.job_id == job_id).values(state=TaskState.WAITING.value)
             session.execute(waiting)
-            session.refresh(row)
             return _spec(session, row)
 
     def _subject(self, request: JobRequest) -> tuple[str | None, Weighted]:

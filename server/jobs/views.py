@@ -27,9 +27,9 @@ class Live:
     eta_s: float | None = None
 
 
-def get_row(session: Session, job_id: int) -> JobRow:
-    """The job's row, or a 404."""
-    row = session.get(JobRow, job_id)
+def get_row(session: Session, job_id: int, *, lock: bool = False) -> JobRow:
+    """The job's row, or a 404; with ``lock`` nobody else changes it until the transaction ends."""
+    row = session.get(JobRow, job_id, with_for_update=lock)
     if row is None:
         raise Problem(404, f"there is no job {job_id}")
     return row

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,8 @@ from server.uploads import Upload
 from tuner.extract import Extraction
 
 Shapes = dict[str, list[int]]
+PARSERS = 2
+"""Models parsed at once: each may take gigabytes."""
 
 
 class Models:
@@ -27,6 +30,7 @@ class Models:
 
     def __init__(self, db: Database, folder: Path, nursery: Nursery) -> None:
         self._db, self._folder, self._nursery = db, folder, nursery
+        self._parsers = threading.BoundedSemaphore(PARSERS)
         self.incoming = folder / "incoming"
         self.incoming.mkdir(parents=True, exist_ok=True)
 
@@ -48,7 +52,7 @@ class Models:
                     "give other shapes to the job",
                 )
             return known, False
-        extraction = extract(self._nursery, upload.path, name, shapes)
+        extraction = self._extract(upload.path, name, shapes)
         upload.path.replace(self.path(upload.sha256))
         row = {
             "hash": upload.sha256,
@@ -88,7 +92,11 @@ class Models:
         """What there is to tune in a model, with other input shapes if given."""
         if shapes is None or shapes == row.shapes:
             return Extraction.from_json(row.extraction)
-        return extract(self._nursery, self.path(row.hash), row.name, shapes)
+        return self._extract(self.path(row.hash), row.name, shapes)
+
+    def _extract(self, path: Path, name: str, shapes: Shapes | None) -> Extraction:
+        with self._parsers:
+            return extract(self._nursery, path, name, shapes)
 
 
 def parse_shapes(text: str | None) -> Shapes | None:

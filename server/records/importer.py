@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
 
 from kernels.target import Target
@@ -65,6 +66,10 @@ def _unstorable(record: Record) -> str | None:
         return "the workload is impossibly large"
     if len(record.clock) > 100 or len(record.config.kernel) > 64 or len(record.target.name) > 200:
         return "clock, kernel or target has an impossibly long name"
+    try:
+        json.dumps(record.to_json(), ensure_ascii=False, allow_nan=False).encode()
+    except ValueError as error:  # half a surrogate pair, or a number that JSON does not have
+        return str(error)
     if "\0" in record.clock + record.config.kernel + record.target.name:
         return "clock, kernel or target has a NUL in its name"
     return None

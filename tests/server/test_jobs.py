@@ -263,6 +263,36 @@ def test_job_shapes_extract_anew(client: TestClient) -> None:
     wait(client, job["id"])
 
 
+def test_events_go_through_redis_when_it_is_set(
+    settings: Settings, engine: FakeEngine, nursery: Nursery, redis_url: str
+) -> None:
+    """The history outlives the process that published it."""
+    settings = settings.model_copy(update={"redis_url": redis_url})
+    with TestClient(create_app(settings, engine.open, nursery)) as client:
+        job = create(client)
+        seen = events(client, job["id"])
+    with TestClient(create_app(settings, engine.open, nursery)) as client:
+        assert events(client, job["id"]) == seen
+    assert [name for _, name, _ in seen][-1] == "end"
+    assert sum(name == "trial" for _, name, _ in seen) == 12
+
+
+def test_a_job_resumed_at_the_moment_it_ends_runs_again(client: TestClient) -> None:
+    job = create(client, budget={"trials": 3})
+    for _ in range(10):
+        wait(client, job["id"], "done")
+        assert client.post(f"{URL}/{job['id']}/resume").status_code == 200
+    assert wait(client, job["id"])["trials"] == 3
+    assert client.get(f"{URL}/{job['id']}").json()["errors"] == {}
+
+
+def test_nul_in_a_parameter_is_no_crash(client: TestClient) -> None:
+    for path in ("/api/v1/records?workload=%00", "/api/v1/configs/best?workload=%00&target=host"):
+        assert client.get(path).status_code in (200, 404, 422)
+    assert client.get("/api/v1/targets/%00").status_code == 404
+    assert client.get("/api/v1/records?target=%00").status_code in (404, 422)
+
+
 def test_unknown_jobs_are_404(client: TestClient) -> None:
     for method, path in (
         ("GET", ""),

@@ -61,8 +61,10 @@ def test_a_damaged_line_imports_nothing(client: TestClient) -> None:
         json.dumps({**record(1).to_json(), "clock": "a\0b"}).encode(),
         json.dumps({**record(1).to_json(), "message": "a\0b", "cost_s": -1}).encode(),
         b"[" * 100_000,
+        json.dumps({**record(1).to_json(), "message": "\ud800"}).encode(),
+        json.dumps({**record(1).to_json(), "spread": float("nan")}).encode(),
     ],
-    ids=["not utf-8", "huge threads", "long clock", "nul", "negative cost", "deep"],
+    ids=["not utf-8", "huge threads", "long clock", "nul", "negative cost", "deep", "surrogate", "nan"],
 )
 def test_hostile_lines_are_damaged_lines(client: TestClient, line: bytes) -> None:
     response = client.post(URL, content="".join(write_log([record(1)])).encode() + line)
