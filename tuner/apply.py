@@ -96,6 +96,10 @@ class _Emitter:
         source: Source = "analysis" if config is None else "log"
         if config is None:
             config = registry.recommendations(workload, self._target)[0]
+        else:
+            why_not = registry.search_space(workload, self._target).why_not(config)
+            if why_not is not None:
+                raise ValueError(f"the config for {workload} cannot be used: {why_not}")
         expected = self._expected_s.get(workload.key) if source == "log" else None
         self.layers.append(Layer(product.nodes, source, workload, config, expected))
         kernel = registry.kernel(config.kernel)
@@ -112,9 +116,6 @@ class _Emitter:
         """The kernel's function, one for all products that share workload and config."""
         workload = product.workload
         if (workload.key, config) not in self._functions:
-            why_not = registry.search_space(workload, self._target).why_not(config)
-            if why_not is not None:
-                raise ValueError(f"the config for {workload} cannot be used: {why_not}")
             name = f"tilefleet_{config.kernel}_{workload.key}"
             kernel = registry.kernel(config.kernel)
             function = kernel.build(workload, config, self._target, self._threads, name)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -30,16 +32,13 @@ def import_partition(partition: Partition, emit: EmitProduct) -> Any:
     if unsupported:
         listed = ", ".join(f"{node.op_type} (node {node_name(node)!r})" for node in unsupported[:10])
         raise ModelError(f"TVM cannot import these operators: {listed}")
-    with warnings.catch_warnings():
+    # The importer warns about renamed inputs and prints before it raises.
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         try:
             return _Importer(partition, emit).from_onnx(_proto(graph), graph.opset)
-        except (ModelError, MemoryError):
-            raise
-        except Exception as error:  # the importer raises whatever its converters happen to run into
-            raise ModelError(
-                f"TVM cannot import the model: {str(error).strip().splitlines()[-1:]}"
-            ) from error
+        except AssertionError as error:
+            raise ModelError(f"TVM cannot import the model: {error}") from error
 
 
 def unsupported_nodes(graph: OnnxGraph) -> list[NodeProto]:
@@ -76,13 +75,21 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
         if op_name == "LRN":
             return self.bb.emit(lrn(self.bb, inputs[0], attrs))
         if op_name != PRODUCT:
-            return super()._convert_operator(op_name, inputs, attrs, opset)
+            return self._by_tvm(op_name, inputs, attrs, opset)
         product = self._partition.products[attrs["index"]]
         workload = product.workload
         data = self._shaped(inputs[0], workload.data_shape)
         residual = self._shaped(inputs[1], workload.out_shape) if product.residual else None
         result = self.bb.emit(self._emit(self.bb, product, data, residual))
         return self._shaped(result, self._partition.graph.tensors[product.output].shape)
+
+    def _by_tvm(self, op_name: str, inputs: Any, attrs: Any, opset: int) -> Any:
+        name = attrs["tvm_custom"]["name"]
+        try:
+            return super()._convert_operator(op_name, inputs, attrs, opset)
+        except Exception as error:  # converters raise whatever they happen to run into
+            reason = str(error).strip().split("\n")[-1]
+            raise ModelError(f"TVM cannot import node {name!r} ({op_name}): {reason}") from error
 
     def _shaped(self, value: Any, shape: tuple[int, ...]) -> Any:
         """``value`` as ``shape``; a matrix product's activations may have more axes than a matrix."""

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import onnx
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
-from onnx import AttributeProto, ModelProto, NodeProto, TensorProto
+from onnx import ModelProto, NodeProto, TensorProto
 
 MAX_FILE_BYTES = 2**31 - 1
 """What protobuf can hold."""
@@ -133,9 +133,11 @@ def _tensors(model: ModelProto) -> Iterator[tuple[str, TensorProto]]:
         yield f"initializer {tensor.name!r}", tensor
     for node in model.graph.node:
         for attribute in node.attribute:
-            tensors = [attribute.t] if attribute.type == AttributeProto.TENSOR else attribute.tensors
-            for tensor in tensors:
-                yield f"attribute {attribute.name!r} of node {node_name(node)!r}", tensor
+            where = f"attribute {attribute.name!r} of node {node_name(node)!r}"
+            if attribute.HasField("sparse_tensor") or attribute.sparse_tensors:
+                raise ModelError(f"{where} is a sparse tensor, which is not supported")
+            for tensor in ([attribute.t] if attribute.HasField("t") else []) + list(attribute.tensors):
+                yield where, tensor
 
 
 def check_tensor(tensor: TensorProto, where: str) -> None:

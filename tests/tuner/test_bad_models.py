@@ -6,6 +6,7 @@ from tiny_models import LIGHT, model, node, save
 
 from tuner.extract import extract
 from tuner.onnx_check import ModelError
+from worker.nursery import ChildRaised, Nursery
 
 
 def conv_model(x=(1, 4, 6, 6), **fields):
@@ -179,3 +180,16 @@ def test_no_default_operator_set(tmp_path):
     made = conv_model()
     made.opset_import[0].domain = "com.example"
     refused(save(tmp_path, made))
+
+
+def test_in_a_disposable_child_it_is_the_same(tmp_path):
+    bad = save(tmp_path, conv_model(("N", 4, 6, 6)))
+    with Nursery(preload=("tuner.extract",)) as nursery:
+        found = nursery.call(
+            "tuner.extract:extract_child", {"path": str(bad), "shapes": {"x": [1, 4, 6, 6]}}, timeout_s=60
+        )
+        assert [operator["count"] for operator in found["operators"]] == [1]
+        with pytest.raises(ChildRaised) as error:
+            nursery.call("tuner.extract:extract_child", {"path": str(bad)}, timeout_s=60)
+    assert error.value.type_name == "ModelError"
+    assert "dynamic shape [N, 4, 6, 6]" in error.value.message

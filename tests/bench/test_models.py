@@ -1,0 +1,31 @@
+import onnx
+import pytest
+
+from bench.models import MAKERS
+from tuner.extract import extract
+
+# Convolutions and matrix products, and billions of multiply-adds, as the papers give them.
+EXPECTED = {
+    "resnet18": (20, 1, 1.8),
+    "resnet50": (53, 1, 4.1),
+    "mobilenet_v2": (52, 1, 0.3),
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_networks_are_the_published_ones(tmp_path, name):
+    made = MAKERS[name](0)
+    onnx.checker.check_model(made, full_check=True)
+    onnx.save(made, tmp_path / "model.onnx")
+    found = extract(tmp_path / "model.onnx")
+    kinds = {
+        kind: sum(o.count for o in found.operators if o.workload.kind == kind) for kind in ("conv2d", "gemm")
+    }
+    convolutions, products, giga = EXPECTED[name]
+    assert kinds == {"conv2d": convolutions, "gemm": products}
+    assert found.flops / 2e9 == pytest.approx(giga, abs=0.06)
+    assert found.not_tunable == ()
+
+
+def test_there_is_a_maker_for_every_name_that_benches_take():
+    assert sorted(MAKERS) == ["mobilenet_v2", "resnet152", "resnet18", "resnet50", "vgg16"]

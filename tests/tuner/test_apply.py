@@ -1,0 +1,208 @@
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+import tvm
+from onnx import TensorProto, helper
+from test_extract import CONV, EPILOGUE_CONSTANTS, EPILOGUES
+from tiny_models import LIGHT, model, node, save
+from tvm import relax
+
+from kernels import registry
+from kernels.space import Config
+from kernels.target import CATALOGUE
+from tuner.apply import build_default, build_model, export
+from tuner.extract import extract
+from tuner.onnx_check import ModelError
+from tuner.weights import randomize
+
+TARGET = CATALOGUE["x86-avx2"]
+
+
+@pytest.fixture
+def onnxruntime():
+    if not os.environ.get("CI"):
+        pytest.importorskip("onnxruntime", reason="the reference for whole models")
+    import onnxruntime
+
+    return onnxruntime
+
+
+@pytest.fixture(autouse=True)
+def avx2():
+    if "avx2" not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("needs AVX2 to run what it builds")
+
+
+def expected(onnxruntime, path, inputs):
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 2
+    options.log_severity_level = 3
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return session.run(None, inputs)
+
+
+def run(executable, arrays):
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    result = machine["main"](*(tvm.runtime.tensor(array) for array in arrays))
+    return [value.numpy() for value in ([result] if hasattr(result, "numpy") else result)]
+
+
+def assert_same(results, references, tolerance=1e-4):
+    assert len(results) == len(references)
+    for result, reference in zip(results, references, strict=True):
+        assert result.shape == reference.shape
+        assert np.max(np.abs(result - reference)) <= tolerance * np.max(np.abs(reference))
+
+
+def random_inputs(path, shapes=None):
+    rng = np.random.default_rng(7)
+    return {
+        value.name: rng.standard_normal(value.shape, dtype=np.float32)
+        for value in extract(path, shapes).inputs
+    }
+
+
+def build_and_compare(onnxruntime, path, picks=None, **options):
+    inputs = random_inputs(path, options.get("shapes"))
+    executable, manifest = build_model(path, picks or {}, TARGET, **options)
+    assert_same(run(executable, inputs.values()), expected(onnxruntime, path, inputs))
+    return manifest
+
+
+@pytest.mark.parametrize("name", ["light_squeezenet", "light_inception_v1", "light_resnet50"])
+def test_whole_model_agrees_with_onnxruntime(onnxruntime, tmp_path, name):
+    path = save(tmp_path, randomize(onnx.load(LIGHT / f"{name}.onnx"), seed=3))
+    manifest = build_and_compare(onnxruntime, path)
+    assert manifest.count("analysis") == len(manifest.layers) == sum(o.count for o in extract(path).operators)
+
+
+@pytest.mark.parametrize("name", EPILOGUES)
+def test_every_epilogue_computes_what_its_nodes_do(onnxruntime, tmp_path, name):
+    nodes, _ = EPILOGUES[name]
+    made = model([CONV, *nodes], {"x": (1, 4, 6, 6), "row": (1, 4, 1, 6)}, ["y"], EPILOGUE_CONSTANTS)
+    build_and_compare(onnxruntime, save(tmp_path, made))
+
+
+def test_products_of_all_forms_in_one_model(onnxruntime, tmp_path):
+    nodes = [
+        node("Conv", ["x", "wg"], "a", group=2, auto_pad="SAME_LOWER", strides=[2, 1]),
+        node("BatchNormalization", ["x", "v", "v", "v", "v"], "bn"),
+        node("Relu", ["bn"], "bn_relu"),
+        node("Conv", ["bn_relu", "wd"], "b", pads=[2, 1, 2, 3], dilations=[2, 2], strides=[2, 1]),
+        node("Add", ["a", "b"], "s"),
+        node("LRN", ["s"], "l", size=3, alpha=0.5, beta=0.75, bias=2.0),
+        node("MatMul", ["l", "wm"], "m"),
+        node("Clip", ["m", "", "two"], "mc"),
+        node("Flatten", ["mc"], "f"),
+        node("Gemm", ["f", "wt", "two"], "g", transB=1, alpha=0.5, beta=0.25),
+        node("Gemm", ["turn", "wa", "f2"], "h", transA=1),
+        node("MatMul", ["g", "turn"], "free"),
+    ]
+    constants = {
+        "wg": (6, 2, 3, 3),
+        "wd": (6, 4, 3, 3),
+        "v": np.full(4, 0.7, np.float32),
+        "two": np.float32(2),
+        "wm": (9, 5),
+        "wt": (3, 6 * 4 * 5),
+        "wa": (3, 2),
+    }
+    inputs = {"x": (1, 4, 8, 9), "turn": (3, 4), "f2": (4, 2)}
+    manifest = build_and_compare(onnxruntime, save(tmp_path, model(nodes, inputs, ["free", "h"], constants)))
+    free = [layer for layer in manifest.layers if layer.nodes == ("free",)]
+    assert [(layer.source, layer.reason) for layer in free] == [
+        ("default", "MatMul: both operands are activations")
+    ]
+
+
+def test_dynamic_batch(onnxruntime, tmp_path):
+    made = model([node("Conv", ["x", "w"], "y")], {"x": ("N", 4, 9, 9)}, ["y"], {"w": (6, 4, 3, 3)})
+    build_and_compare(onnxruntime, save(tmp_path, made), shapes={"x": [3, 4, 9, 9]})
+
+
+def test_two_threads_compute_the_same(onnxruntime, tmp_path):
+    made = model([CONV], {"x": (1, 4, 32, 32)}, ["p"], {"w": (4, 4, 3, 3)})
+    assert build_and_compare(onnxruntime, save(tmp_path, made), threads=2).threads == 2
+
+
+def test_picks_are_used_and_named(onnxruntime, tmp_path):
+    nodes = [node("Conv", ["x", "w"], "a"), node("Conv", ["a", "w"], "y")]
+    path = save(tmp_path, model(nodes, {"x": (1, 4, 12, 12)}, ["y"], {"w": (4, 4, 3, 3)}))
+    first, second = (operator.workload for operator in extract(path).operators)
+    recommended = registry.recommendations(first, TARGET)[0]
+    other = next(config for config in registry.search_space(first, TARGET) if config != recommended)
+    picks = {first.key: other}
+    manifest = build_and_compare(onnxruntime, path, picks, expected_s={first.key: 1e-5})
+    assert [(layer.source, layer.expected_s) for layer in manifest.layers] == [
+        ("log", 1e-5),
+        ("analysis", None),
+    ]
+    assert manifest.layers[0].config == other
+    listed = json.loads(json.dumps(manifest.to_json()))["layers"]
+    assert [(layer["key"], layer["nodes"]) for layer in listed] == [(first.key, ["a"]), (second.key, ["y"])]
+    assert listed[0]["config"] == other.to_json()
+
+
+def test_a_config_outside_the_space_is_refused(tmp_path):
+    path = save(tmp_path, model([CONV], {"x": (1, 4, 12, 12)}, ["p"], {"w": (4, 4, 3, 3)}))
+    key = extract(path).operators[0].workload.key
+    with pytest.raises(ValueError, match=r"conv 4x12x12.*sconv has the knobs"):
+        build_model(path, {key: Config.of("sconv", nonsense=1)}, TARGET)
+
+
+def test_an_operator_that_tvm_cannot_import_is_named(tmp_path):
+    path = save(tmp_path, model([node("LpNormalization", ["x"], "y")], {"x": (4,)}, ["y"]))
+    with pytest.raises(ModelError, match=r"LpNormalization \(node 'y'\)"):
+        build_model(path, {}, TARGET)
+
+
+def test_a_node_that_tvm_cannot_import_is_named(tmp_path, capsys):
+    pool = node("AveragePool", ["x"], "y", kernel_shape=[2, 2, 2, 2])
+    made = model([pool], {"x": (1, 1, 4, 4, 4, 4)}, ["y"])
+    with pytest.raises(ModelError, match=r"node 'y' \(AveragePool\)"):
+        build_model(save(tmp_path, made), {}, TARGET)
+    assert capsys.readouterr().out == ""
+
+
+def test_default_build_computes_the_same(onnxruntime, tmp_path):
+    made = model([CONV, node("Relu", ["p"], "y")], {"x": ("N", 4, 6, 6)}, ["y"], {"w": (4, 4, 3, 3)})
+    path, shapes = save(tmp_path, made), {"x": [2, 4, 6, 6]}
+    inputs = random_inputs(path, shapes)
+    executable = build_default(path, TARGET, shapes)
+    assert_same(run(executable, inputs.values()), expected(onnxruntime, path, inputs))
+
+
+LOADER = """
+import sys, numpy, tvm
+from tvm import relax
+machine = relax.VirtualMachine(tvm.runtime.load_module(sys.argv[1]), tvm.cpu())
+result = machine["main"](tvm.runtime.tensor(numpy.load(sys.argv[2])))
+numpy.save(sys.argv[3], result.numpy())
+assert not {"kernels", "tuner", "worker"} & set(sys.modules)
+"""
+
+
+def test_an_exported_model_runs_in_stock_tvm_without_us_or_a_compiler(onnxruntime, tmp_path, monkeypatch):
+    nodes = [CONV, node("Relu", ["p"], "r"), node("MaxPool", ["r"], "y", kernel_shape=[2, 2])]
+    path = save(tmp_path, model(nodes, {"x": (1, 4, 6, 6)}, ["y"], {"w": (4, 4, 3, 3)}))
+    inputs = random_inputs(path)
+    executable, _ = build_model(path, {}, TARGET)
+    monkeypatch.setenv("PATH", "")
+    export(executable, tmp_path / "model.so")
+    np.save(tmp_path / "x.npy", inputs["x"])
+    files = [str(tmp_path / name) for name in ("model.so", "x.npy", "y.npy")]
+    subprocess.run([sys.executable, "-I", "-c", LOADER, *files], check=True, timeout=120, cwd=tmp_path)
+    assert_same([np.load(tmp_path / "y.npy")], expected(onnxruntime, path, inputs))
+
+
+def test_old_models_that_list_initializers_as_inputs(onnxruntime, tmp_path):
+    inputs = {"x": (1, 4, 6, 6), "w": (4, 4, 3, 3)}
+    made = model([CONV], inputs, ["p"], {"w": (4, 4, 3, 3)}, ir_version=3, opset=9)
+    made.graph.output[0].CopyFrom(helper.make_tensor_value_info("p", TensorProto.FLOAT, (1, 4, 6, 6)))
+    build_and_compare(onnxruntime, save(tmp_path, made))

@@ -1,0 +1,63 @@
+import dataclasses
+
+import pytest
+from tiny_models import model, node, save
+
+from kernels import registry
+from kernels.target import CATALOGUE
+from tuner.extract import extract
+from tuner.picks import OtherTargetError, best_records, check
+from tuner.record import Record
+from worker.outcome import ErrorKind
+
+TARGET, OTHER = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
+
+
+@pytest.fixture
+def path(tmp_path):
+    nodes = [node("Conv", ["x", "w"], "a"), node("Conv", ["a", "w"], "b"), node("Relu", ["b"], "y")]
+    return save(tmp_path, model(nodes, {"x": (1, 4, 12, 12)}, ["y"], {"w": (4, 4, 3, 3)}))
+
+
+@pytest.fixture
+def workload(path):
+    return extract(path).operators[0].workload
+
+
+@pytest.fixture
+def record(workload):
+    config = registry.recommendations(workload, TARGET)[0]
+    return Record(workload, TARGET, config, registry.kernel(config.kernel).version, cost_s=2e-5)
+
+
+def test_each_workload_is_exact_or_missing(path, record):
+    exact, missing = check(path, [record], TARGET)
+    assert (exact.record, exact.to_json()["status"], exact.to_json()["expected_s"]) == (record, "exact", 2e-5)
+    assert (missing.record, missing.to_json()["status"]) == (None, "missing")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"cost_s": 3e-5},
+        {"cost_s": 1e-5, "verified_s": 3e-5},
+        {"cost_s": 1e-5, "threads": 2},
+        {"cost_s": 1e-5, "clock": "simulated:x"},
+        {"cost_s": 1e-5, "kernel_version": 999},
+        {"cost_s": 1e-5, "target": OTHER},
+        {"cost_s": None, "error": ErrorKind.CRASH},
+    ],
+)
+def test_slower_and_unusable_records_are_passed_over(record, workload, changes):
+    worse = dataclasses.replace(record, **changes)
+    for records in ([record, worse], [worse, record]):
+        assert best_records(records, TARGET) == {workload.key: record}
+
+
+def test_a_log_of_another_target_is_named(record):
+    with pytest.raises(OtherTargetError, match="x86-avx512"):
+        best_records([dataclasses.replace(record, target=OTHER)], TARGET)
+
+
+def test_an_empty_log_has_nothing_but_is_no_error():
+    assert best_records([], TARGET) == {}
