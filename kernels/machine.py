@@ -9,7 +9,7 @@ from kernels.target import Target
 
 CLOCK_HZ = 3e9
 FMA_PIPES = 2
-LOADS_PER_CYCLE = 1.3
+LOADS_PER_CYCLE = 1.25
 """What is sustained while lines arrive from L2 as well: less than the two or three load ports."""
 FMA_LATENCY = 4
 MISSES_IN_FLIGHT = 32

@@ -26,6 +26,9 @@ TURN_CYCLES = 2.5
 class Winograd(Kernel):
     """3x3 convolution by minimal filtering.
 
+    Its rounding errors, relative to the largest output on normal data, grow with the channels: from 16 to
+    1024 of them, 2e-7 to 1.4e-6 was measured for F(2x2) and 3e-6 to 3e-5 for F(4x4).
+
     Knobs: ``m`` is the side of an output tile, ``tiles`` how many tiles are transformed at a time, and
     ``vectors`` the width of the matrix products' register block, whose height follows.
     """
@@ -94,7 +97,10 @@ class Winograd(Kernel):
         reload = machine.stream_cycles(target, weights, weights + transformed)
         block = compute + machine.stream_cycles(target, 2 * transformed, transformed)
         first = machine.overlapped(block, machine.cold_cycles(target, weights))
-        return machine.seconds(first + (plan.blocks - 1) * machine.overlapped(block, reload))
+        # What comes from L3 again is prefetched in time; what comes from memory again is not.
+        in_l3 = weights + transformed <= target.l3_bytes
+        later = max(block, reload) if in_l3 else machine.overlapped(block, reload)
+        return machine.seconds(first + (plan.blocks - 1) * later)
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """[point][panel][channel][filter of the panel], transformed in float64 and then rounded."""
