@@ -82,7 +82,15 @@ class Partition:
 
 def load_partition(path: str | Path, shapes: Shapes | None = None) -> Partition:
     """Read and partition the model at ``path``; raises ModelError as ``load_graph`` does."""
-    return partition(load_graph(path, shapes))
+    try:
+        return partition(load_graph(path, shapes))
+    except (ModelError, MemoryError):
+        raise
+    except (
+        Exception
+    ) as error:  # damage takes forms that no list of checks foresees: text that is no text, ...
+        reason = f"{type(error).__name__}: {str(error).strip().splitlines()[:1]}"
+        raise ModelError(f"{Path(path).name} is damaged or cannot be understood ({reason})") from error
 
 
 def partition(graph: OnnxGraph) -> Partition:

@@ -1,3 +1,5 @@
+import random
+
 import numpy as np
 import onnx
 import pytest
@@ -193,3 +195,19 @@ def test_in_a_disposable_child_it_is_the_same(tmp_path):
             nursery.call("tuner.extract:extract_child", {"path": str(bad)}, timeout_s=60)
     assert error.value.type_name == "ModelError"
     assert "dynamic shape [N, 4, 6, 6]" in error.value.message
+
+
+def test_flipped_bytes_are_a_model_error_or_do_no_harm(tmp_path):
+    rng = random.Random(11)
+    original = (LIGHT / "light_shufflenet.onnx").read_bytes()
+    refusals = 0
+    for _ in range(60):
+        data = bytearray(original)
+        for _ in range(rng.randint(1, 3)):
+            data[rng.randrange(len(data))] = rng.randrange(256)
+        (tmp_path / "flipped.onnx").write_bytes(data)
+        try:
+            extract(tmp_path / "flipped.onnx")
+        except ModelError:
+            refusals += 1
+    assert refusals > 20
