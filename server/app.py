@@ -15,7 +15,7 @@ from server import problems, status
 from server.boards import routes as board_routes
 from server.configs import routes as config_routes
 from server.db.database import Database
-from server.engine import Engine, open_embedded
+from server.engine import Engine, open_engine
 from server.events import Events, LocalEvents
 from server.jobs import routes as job_routes
 from server.jobs.manager import JobManager
@@ -32,6 +32,7 @@ from server.services import Services
 from server.settings import Settings
 from server.targets import routes as target_routes
 from server.targets.service import Targets
+from worker.engine import split_cpus
 from worker.nursery import Nursery
 
 OpenEngine = Callable[[Settings], AbstractAsyncContextManager[Engine]]
@@ -50,14 +51,14 @@ _TAGS = [
 
 def create_app(
     settings: Settings,
-    open_engine: OpenEngine = open_embedded,
+    make_engine: OpenEngine = open_engine,
     nursery: Nursery | None = None,
 ) -> FastAPI:
     """The service; its database, engine and jobs live from start-up to shutdown of the application.
 
     Args:
         settings: the operator's choices.
-        open_engine: makes the engine that builds and measures.
+        make_engine: opens the engine that builds and measures.
         nursery: where models are parsed; by default one of its own.
     """
     metrics = Metrics()
@@ -68,12 +69,12 @@ def create_app(
             db = Database(settings.database)
             stack.callback(db.close)
             await run_in_threadpool(db.upgrade)
-            engine = await stack.enter_async_context(open_engine(settings))
-            parser = nursery or stack.enter_context(Nursery(preload=("tvm", "tuner.extract")))
+            engine = await stack.enter_async_context(make_engine(settings))
+            parser = nursery or stack.enter_context(_parser(settings))
             events: Events = RedisEvents(settings.redis_url) if settings.redis_url else LocalEvents()
             stack.push_async_callback(events.close)
             models = Models(db, settings.home_dir / "models", parser)
-            targets = Targets(engine.targets())
+            targets = Targets(engine)
             manager = JobManager(db, SqlStore(db, metrics), engine, events)
             stack.push_async_callback(manager.close)
             await manager.start()
@@ -111,6 +112,11 @@ def create_app(
     app.add_middleware(CountRequests, metrics=metrics)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(settings.allowed_hosts))
     return app
+
+
+def _parser(settings: Settings) -> Nursery:
+    """A nursery for reading models, off the board's cores: reading must not disturb measuring."""
+    return Nursery(("tvm", "tuner.extract"), split_cpus(settings.board_threads)[0])
 
 
 class _App(FastAPI):

@@ -23,6 +23,9 @@ class Settings(BaseSettings):
     scheduler: str | None = Field(
         default=None, description="Address of a shared Dask scheduler; unset means an embedded cluster."
     )
+    board_threads: int = Field(
+        default=1, ge=1, description="Cores of this machine that are its board; builds get the others."
+    )
     max_model_mb: int = Field(default=512, ge=1, description="Largest accepted model file.")
     max_log_mb: int = Field(default=64, ge=1, description="Largest accepted tuning log.")
     allowed_hosts: tuple[str, ...] = Field(

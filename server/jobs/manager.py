@@ -161,7 +161,8 @@ class JobManager:
             try:
                 await run_in_threadpool(self._give_sign)
                 await self._release_dead()
-            except Exception as error:  # the database may come back
+                await self._engine.refresh()
+            except Exception as error:  # database and scheduler may come back
                 log.warning("no sign of life could be given: %s", error)
 
     def _give_sign(self) -> None:

@@ -112,9 +112,9 @@ class Jobs:
 
     def _clock(self, target: Target, threads: int) -> str:
         """The clock of the boards of ``target``; 422 when there is no board that could run the job."""
-        boards = [board for board in self._engine.boards() if board.target == target.name]
+        boards = [board for board in self._engine.boards() if board.target.key == target.key]
         if not boards:
-            with_boards = ", ".join(sorted({board.target for board in self._engine.boards()})) or "none"
+            with_boards = ", ".join(sorted({board.target.name for board in self._engine.boards()})) or "none"
             raise invalid(
                 f"target {target.name!r} has no board here; targets with boards: {with_boards}",
                 "body",

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from kernels.target import CATALOGUE, Target
 from server.db.tables import TargetRow
+from server.engine import Engine
 from server.problems import Problem, invalid
 
 
 class Targets:
     """The built-in targets and those of the boards; a board's target wins over a built-in of its name."""
 
-    def __init__(self, of_boards: Mapping[str, Target]) -> None:
-        self.known: dict[str, Target] = {**CATALOGUE, **of_boards}
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    @property
+    def known(self) -> dict[str, Target]:
+        """All targets by name."""
+        return {**CATALOGUE, **{board.target.name: board.target for board in self._engine.boards()}}
 
     def get(self, name: str, *loc: str | int) -> Target:
         """The target called ``name``; else a problem that lists those there are (404, or 422 at ``loc``)."""
-        if name in self.known:
-            return self.known[name]
-        detail = f"unknown target {name!r}; there are: {', '.join(sorted(self.known))}"
+        known = self.known
+        if name in known:
+            return known[name]
+        detail = f"unknown target {name!r}; there are: {', '.join(sorted(known))}"
         raise invalid(detail, *loc) if loc else Problem(404, detail)
 
     def keys(self, session: Session, name: str) -> Sequence[str]:

@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
 from kernels.target import CATALOGUE, Target
 from server.settings import Settings
 from worker.candidate import Candidate
+from worker.engine import BoardStatus
 from worker.outcome import ErrorKind, Outcome
 
 HOST = replace(CATALOGUE["x86-avx2"], name="host", cpu="x86-64-v3-here")
-
-
-@dataclass
-class FakeBoard:
-    id: str = "host"
-    target: str = "host"
-    clock: str = "wall"
-    threads: int = 2
-    state: str = "idle"
-    trials: int = 0
-    busy_s: float = 1.5
-    last_seen: datetime | None = field(default_factory=lambda: datetime.now(UTC))
 
 
 def cost(candidate: Candidate) -> float:
@@ -39,15 +28,17 @@ class FakeEngine:
 
     fault: Callable[[Candidate], ErrorKind | None] = lambda _: None
     delay_s: float = 0.01
-    board: FakeBoard = field(default_factory=FakeBoard)
+    board: BoardStatus = field(
+        default_factory=lambda: BoardStatus("host", HOST, "wall", threads=2, busy_s=1.5, last_seen=1e9)
+    )
     measured: list[Candidate] = field(default_factory=list)
     peaks: int = 0
 
-    def boards(self) -> Sequence[FakeBoard]:
+    def boards(self) -> Sequence[BoardStatus]:
         return [self.board]
 
-    def targets(self) -> Mapping[str, Target]:
-        return {"host": HOST}
+    async def refresh(self) -> None:
+        self.board.last_seen = time.time()
 
     async def peak_gflops(self, target: Target, threads: int) -> float:
         self.peaks += 1
