@@ -19,8 +19,9 @@ class Nest:
 
     def __init__(self, plan: Plan, args: tir.Arguments, threads: int) -> None:
         self.plan, self.conv, self.args = plan, plan.conv, args
-        # With few blocks, the threads share the channels and the points of each block instead.
-        self.outer = threads if plan.blocks >= 2 * threads else 1
+        # Where blocks are too few to keep the threads busy, these share the channels and the points of each.
+        turns = -(-plan.blocks // threads)
+        self.outer = threads if plan.blocks >= 0.75 * turns * threads else 1
         self.inner = threads if self.outer == 1 else 1
 
     def run(self) -> None:
