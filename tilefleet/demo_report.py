@@ -64,7 +64,7 @@ def print_results(console: Console, layers: Sequence[Layer], report: dict[str, A
     console.print(table)
     console.print(
         "Analysis and tuned: the board's medians, weights cold. TVM default: median in a process pinned to "
-        f"one core. The core's measured peak: {render.number(report['peak_gflops'], 1, ' GFLOP/s')}; Winograd "
+        f"one core. The core's measured peak: {render.number(report['peak_gflops'])} GFLOP/s; Winograd "
         "kernels compute with fewer operations than are counted, hence more than 100%.",
         style="dim",
         soft_wrap=True,
