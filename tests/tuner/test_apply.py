@@ -127,7 +127,13 @@ def test_dynamic_batch(onnxruntime, tmp_path):
 
 
 def test_two_threads_compute_the_same(onnxruntime, tmp_path):
-    made = model([CONV], {"x": (1, 4, 32, 32)}, ["p"], {"w": (4, 4, 3, 3)})
+    nodes = [
+        CONV,
+        node("MaxPool", ["p"], "m", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
+        node("Concat", ["m", "p"], "c", axis=1),
+        node("GlobalAveragePool", ["c"], "y"),
+    ]
+    made = model(nodes, {"x": (2, 4, 80, 80)}, ["y", "c"], {"w": (4, 4, 3, 3)})
     assert build_and_compare(onnxruntime, save(tmp_path, made), threads=2).threads == 2
 
 
