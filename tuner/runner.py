@@ -131,6 +131,8 @@ class _Run:
             records = known[search.task.id]
             await self._keep(search, search.reuse(records, int(min(share, len(records)))))
             search.inform(records)
+            if search.curve.plateau:
+                await self._task_state(search, TaskState.PLATEAU)
 
     async def _search(self, stop: asyncio.Event) -> None:
         """Keep batches in flight until there is nothing more to try or ``stop`` is set."""

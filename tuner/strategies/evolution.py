@@ -9,7 +9,7 @@ from kernels.space import Config
 from tuner.problem import Problem
 from tuner.strategies.base import Family, Strategy
 
-TOURNAMENT = 4
+TOURNAMENT = 8
 CROSSOVER = 0.3
 STRANGERS = 0.15
 """Share of children that are random, against early convergence."""
