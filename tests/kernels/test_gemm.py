@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 
 import guarded
 import pytest
@@ -6,11 +7,13 @@ import pytest
 from kernels.compile import compile_module
 from kernels.gemm import PackedGemm
 from kernels.space import Config
-from kernels.target import CATALOGUE
+from kernels.target import CATALOGUE, Target
 from kernels.workload import RELU, Conv2d, Epilogue, Gemm
 
 KERNEL = PackedGemm()
 AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
+# Vectors of other lengths than the machine's: the compiler splits or pads them, the kernel's logic runs.
+WIDTHS = [replace(AVX2, vector_bits=bits, vector_registers=32) for bits in (128, 512)]
 ALL = Epilogue(bias=True, residual=True, clamp=RELU)
 
 
@@ -18,8 +21,8 @@ def config(**knobs: int) -> Config:
     return Config.of("gemm", **{"chains": 1, "kc": 9999, "mc": 9999, "nc": 9999, **knobs})
 
 
-def error_of(workload: Gemm, config: Config, threads: int = 1) -> float:
-    return guarded.error_of(KERNEL, workload, config, AVX2, threads)
+def error_of(workload: Gemm, config: Config, threads: int = 1, target: Target = AVX2) -> float:
+    return guarded.error_of(KERNEL, workload, config, target, threads)
 
 
 @pytest.mark.parametrize(
@@ -76,3 +79,10 @@ def test_refuses_what_is_no_matrix_product():
     assert "matrix products" in str(KERNEL.why_not(conv, AVX2))
     with pytest.raises(ValueError, match="matrix products"):
         KERNEL.predict(conv, config(rows=1, vectors=1), AVX2)
+
+
+@pytest.mark.parametrize("target", WIDTHS, ids=lambda target: f"{target.vector_bits} bits")
+@pytest.mark.parametrize("workload", [Gemm(7, 37, 45, epilogue=ALL), Gemm(1, 83, 61, epilogue=ALL)], ids=str)
+def test_any_vector_length_computes_the_same(workload, target):
+    for point in random.Random(5).sample(list(KERNEL.space(workload, target)), 2):
+        assert error_of(workload, point, target=target) < KERNEL.tolerance, point

@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 
 import guarded
 import pytest
@@ -6,11 +7,13 @@ import pytest
 from kernels.compile import compile_module
 from kernels.grouped import Grouped
 from kernels.space import Config
-from kernels.target import CATALOGUE
+from kernels.target import CATALOGUE, Target
 from kernels.workload import RELU, Conv2d, Epilogue, Gemm
 
 KERNEL = Grouped()
 AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
+# Vectors of other lengths than the machine's: the compiler splits or pads them, the kernel's logic runs.
+WIDTHS = [replace(AVX2, vector_bits=bits, vector_registers=32) for bits in (128, 512)]
 ALL = Epilogue(bias=True, residual=True, clamp=RELU)
 DEPTHWISE = Conv2d(1, 32, 56, 56, 32, 3, 3, pad=(1, 1, 1, 1), groups=32)
 
@@ -19,8 +22,8 @@ def config(filters: int, rows: int, vectors: int, flat: int = 0) -> Config:
     return Config.of("grouped", filters=filters, rows=rows, vectors=vectors, flat=flat)
 
 
-def error_of(workload: Conv2d, config: Config, threads: int = 1) -> float:
-    return guarded.error_of(KERNEL, workload, config, AVX2, threads)
+def error_of(workload: Conv2d, config: Config, threads: int = 1, target: Target = AVX2) -> float:
+    return guarded.error_of(KERNEL, workload, config, target, threads)
 
 
 @pytest.mark.parametrize(
@@ -75,3 +78,14 @@ def test_an_impossible_register_block_is_refused_with_the_reason():
 def test_refuses_what_has_one_group():
     assert "group" in str(KERNEL.why_not(Conv2d(1, 4, 8, 8, 4, 3, 3), AVX2))
     assert "convolutions" in str(KERNEL.why_not(Gemm(2, 2, 2), AVX2))
+
+
+@pytest.mark.parametrize("target", WIDTHS, ids=lambda target: f"{target.vector_bits} bits")
+@pytest.mark.parametrize(
+    "workload",
+    [replace(DEPTHWISE, in_h=19, in_w=23, epilogue=ALL), Conv2d(1, 6, 15, 37, 9, 3, 3, (2, 2), groups=3)],
+    ids=str,
+)
+def test_any_vector_length_computes_the_same(workload, target):
+    for point in random.Random(5).sample(list(KERNEL.space(workload, target)), 2):
+        assert error_of(workload, point, target=target) < KERNEL.tolerance, point

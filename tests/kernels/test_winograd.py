@@ -1,16 +1,19 @@
 import random
+from dataclasses import replace
 
 import guarded
 import pytest
 
 from kernels.compile import compile_module
 from kernels.space import Config
-from kernels.target import CATALOGUE
+from kernels.target import CATALOGUE, Target
 from kernels.winograd import Winograd
 from kernels.workload import RELU, Conv2d, Epilogue, Gemm
 
 KERNEL = Winograd()
 AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
+# Vectors of other lengths than the machine's: the compiler splits or pads them, the kernel's logic runs.
+WIDTHS = [replace(AVX2, vector_bits=bits, vector_registers=32) for bits in (128, 512)]
 ALL = Epilogue(bias=True, residual=True, clamp=RELU)
 
 
@@ -22,8 +25,8 @@ def config(m: int, tiles: int, vectors: int) -> Config:
     return Config.of("winograd", m=m, tiles=tiles, vectors=vectors)
 
 
-def error_of(workload: Conv2d, config: Config, threads: int = 1) -> float:
-    return guarded.error_of(KERNEL, workload, config, AVX2, threads)
+def error_of(workload: Conv2d, config: Config, threads: int = 1, target: Target = AVX2) -> float:
+    return guarded.error_of(KERNEL, workload, config, target, threads)
 
 
 @pytest.mark.parametrize(
@@ -93,3 +96,12 @@ def test_multiplies_in_whole_registers(target, register):
 )
 def test_refuses_what_has_no_winograd_form(workload, reason):
     assert reason in str(KERNEL.why_not(workload, AVX2))
+
+
+@pytest.mark.parametrize("target", WIDTHS, ids=lambda target: f"{target.vector_bits} bits")
+@pytest.mark.parametrize(
+    "workload", [conv(1, 20, 9, 40, 37, (1, 1, 1, 1), ALL), conv(2, 3, 7, 7, 5, (1, 0, 1, 2), ALL)], ids=str
+)
+def test_any_vector_length_computes_the_same(workload, target):
+    for point in random.Random(5).sample(list(KERNEL.space(workload, target)), 2):
+        assert error_of(workload, point, target=target) < KERNEL.tolerance, point
