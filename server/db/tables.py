@@ -124,7 +124,7 @@ class JobRow(Base):
     started: Mapped[datetime | None] = mapped_column(Utc)
     finished: Mapped[datetime | None] = mapped_column(Utc)
     elapsed_s: Mapped[float] = mapped_column(Float(53), default=0.0)
-    """Running time over all runs of the job, as of the last trial saved."""
+    """Running time over all runs of the job: while it runs, as of the last trial saved."""
 
 
 class TaskRow(Base):

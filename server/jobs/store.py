@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 
 from sqlalchemy import select, update
@@ -26,6 +27,8 @@ class SqlStore:
 
     def __init__(self, db: Database, metrics: Metrics) -> None:
         self._db, self._metrics = db, metrics
+        self._runs: dict[int, tuple[float, float]] = {}
+        """Of each running job: its running time in earlier runs, and when this one began."""
 
     def known(self, workload: Workload, target: Target, clock: str, threads: int) -> list[Record]:
         """See ``Store.known``."""
@@ -83,17 +86,19 @@ class SqlStore:
 
     def job_state(self, job_id: int, state: JobState, message: str) -> None:
         """See ``Store.job_state``; a job being cancelled does not go back to running."""
-        values = {"state": state.value, "message": message}
-        change = update(JobRow).where(JobRow.id == job_id)
-        if state is JobState.RUNNING:
-            change = change.where(JobRow.state != JobState.CANCELLING.value)
-            change = change.values(**values, started=now(), finished=None)
-        elif state in ENDED:
-            change = change.values(**values, finished=now(), owner=None)
-        else:
-            change = change.values(values)
         with self._db.write() as session:
-            session.execute(change)
+            row = session.get_one(JobRow, job_id, with_for_update=True)
+            if state is JobState.RUNNING:
+                self._runs[job_id] = (row.elapsed_s, time.monotonic())
+                row.started, row.finished = now(), None
+                if row.state == JobState.CANCELLING:
+                    return
+            elif state in ENDED:
+                row.finished, row.owner = now(), None
+                if job_id in self._runs:
+                    before, began = self._runs.pop(job_id)
+                    row.elapsed_s = before + time.monotonic() - began
+            row.state, row.message = state.value, message
 
 
 def _count(task: TaskRow, trial: Trial, record_id: int) -> None:
