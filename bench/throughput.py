@@ -1,0 +1,62 @@
+"""How many candidates a minute go from config to record, and how busy the board is meanwhile.
+
+python -m bench.throughput --trials 200 --json FILE
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+
+def main() -> None:
+    """Run the bench and print its figures."""
+    parser = argparse.ArgumentParser(prog="python -m bench.throughput", description=__doc__.splitlines()[0])
+    parser.add_argument("--trials", type=int, default=200)
+    parser.add_argument("--json", type=Path, help="write all figures here")
+    arguments = parser.parse_args()
+    report = run(arguments.trials)
+    print(
+        f"{report['trials']} trials in {report['elapsed_s']:.1f} s on {report['cores']} cores: "
+        f"{report['per_minute_core']:.0f} candidates a minute a core, "
+        f"board busy {report['board_busy']:.0%} of the time, {report['failed']} failed"
+    )
+    if arguments.json:
+        arguments.json.write_text(json.dumps(report, indent=1) + "\n")
+
+
+def run(trials: int) -> dict[str, Any]:
+    """Random search on a mid-sized convolution: no time goes to a model, few candidates are alike."""
+    from bench.service import service
+    from kernels.workload import Conv2d, to_json
+
+    layer = Conv2d(1, 64, 28, 28, 128, 3, 3, pad=(1, 1, 1, 1))
+    with service() as client:
+        warm = client.submit(workload=to_json(layer), target="host", strategy="random", trials=8)
+        for _ in client.events(warm.id):
+            pass
+        before = client.boards()[0].busy_s
+        other = Conv2d(1, 96, 28, 28, 128, 3, 3, pad=(1, 1, 1, 1))
+        job = client.submit(workload=to_json(other), target="host", strategy="random", trials=trials)
+        for _ in client.events(job.id):
+            pass
+        job = client.job(job.id)
+        busy = client.boards()[0].busy_s - before
+    if job.state != "done" or not job.elapsed_s:
+        raise SystemExit(f"bench.throughput: job {job.id} ended as {job.state}: {job.message}")
+    cores = len(os.sched_getaffinity(0))
+    return {
+        "trials": job.trials,
+        "failed": job.failed,
+        "elapsed_s": job.elapsed_s,
+        "cores": cores,
+        "per_minute_core": 60 * job.trials / job.elapsed_s / cores,
+        "board_busy": busy / job.elapsed_s,
+    }
+
+
+if __name__ == "__main__":
+    main()
