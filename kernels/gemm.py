@@ -33,8 +33,10 @@ class PackedGemm(Kernel):
     name = "gemm"
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
-        """Only matrix products."""
-        return None if isinstance(workload, Gemm) else "computes matrix products, not convolutions"
+        """Only float32 matrix products."""
+        if not isinstance(workload, Gemm):
+            return "computes matrix products, not convolutions"
+        return None if workload.dtype == "float32" else f"computes float32, not {workload.dtype}"
 
     def space(self, workload: Workload, target: Target) -> Space:
         """Register blocks that fit the registers, and up to three sizes of each cache block."""

@@ -33,9 +33,11 @@ class Grouped(Kernel):
     name = "grouped"
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
-        """Only convolutions of more than one group."""
+        """Only float32 convolutions of more than one group."""
         if not isinstance(workload, Conv2d):
             return "computes convolutions"
+        if workload.dtype != "float32":
+            return f"computes float32, not {workload.dtype}"
         return None if workload.groups > 1 else "needs more than one group"
 
     def space(self, workload: Workload, target: Target) -> Space:
@@ -51,7 +53,7 @@ class Grouped(Kernel):
             filters, rows, vectors, flat = (int(point[k]) for k in ("filters", "rows", "vectors", "flat"))
             if filters * rows * vectors > limit:
                 return f"{filters}x{rows}x{vectors} accumulators spill: {target.name} holds {limit}"
-            if min(filters, rows, vectors) > 1 and filters * rows * vectors > 8:
+            if min(filters, rows, vectors) > 1 and filters * rows * vectors > target.vector_registers // 2:
                 return f"{filters}x{rows}x{vectors} accumulators leave no registers for the operands"
             if flat and rows > 1:
                 return "the flat form has one row"

@@ -37,9 +37,11 @@ class Winograd(Kernel):
     tolerance = 1e-4
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
-        """Only 3x3 filters with stride, dilation and groups of one."""
+        """Only float32 and 3x3 filters with stride, dilation and groups of one."""
         if not isinstance(workload, Conv2d):
             return "computes convolutions"
+        if workload.dtype != "float32":
+            return f"computes float32, not {workload.dtype}"
         if (workload.kh, workload.kw) != (3, 3):
             return f"needs 3x3 filters, not {workload.kh}x{workload.kw}"
         if workload.stride != (1, 1) or workload.dilation != (1, 1) or workload.groups != 1:

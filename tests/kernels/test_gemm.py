@@ -77,6 +77,7 @@ def test_refuses_what_is_no_matrix_product():
     conv = Conv2d(1, 8, 8, 8, 8, 1, 1)
     assert KERNEL.why_not(Gemm(1, 2, 3), AVX2) is None
     assert "matrix products" in str(KERNEL.why_not(conv, AVX2))
+    assert "int8" in str(KERNEL.why_not(Gemm(1, 2, 3, dtype="int8"), AVX2))
     with pytest.raises(ValueError, match="matrix products"):
         KERNEL.predict(conv, config(rows=1, vectors=1), AVX2)
 
