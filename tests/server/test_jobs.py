@@ -244,6 +244,7 @@ def test_jobs_of_dead_processes_are_interrupted(
     ],
     ids=lambda value: json.dumps(value)[:40] if isinstance(value, dict) else "",
 )
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)  # nothing here reaches the database
 def test_impossible_jobs_are_refused(client: TestClient, fields: dict[str, Any], words: list[str]) -> None:
     body = {"workload": GEMM, "target": "host", "budget": {"trials": 4}, **fields}
     response = client.post(URL, json={name: value for name, value in body.items() if value is not None})

@@ -92,10 +92,12 @@ def zip_bomb() -> bytes:
     [b"", b"not a model", conv_model()[:-100], zip_bomb(), gzip.compress(conv_model())],
     ids=["empty", "text", "truncated", "zip", "gzip"],
 )
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)  # nothing here reaches the database
 def test_what_is_no_model_is_refused(client: TestClient, settings: Settings, body: bytes) -> None:
     assert_refused(client, settings, body)
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)  # nothing here reaches the database
 def test_too_large_is_refused_declared_or_not(client: TestClient, settings: Settings) -> None:
     def chunks():
         for _ in range(40):
@@ -108,6 +110,7 @@ def test_too_large_is_refused_declared_or_not(client: TestClient, settings: Sett
     assert files_of(settings) == []
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)  # nothing here reaches the database
 def test_a_compressed_body_is_refused(client: TestClient) -> None:
     response = client.post(URL, content=gzip.compress(conv_model()), headers={"Content-Encoding": "gzip"})
     assert response.status_code == 415
@@ -122,6 +125,7 @@ def test_a_compressed_body_is_refused(client: TestClient) -> None:
         ("hoard", ["memory"]),
     ],
 )
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)  # nothing here reaches the database
 def test_a_parser_that_fails_is_told_and_nothing_stays(
     client: TestClient,
     settings: Settings,
@@ -146,6 +150,7 @@ def test_unknown_models_are_404(client: TestClient) -> None:
         assert (response.status_code, response.json()["title"]) == (404, "Not Found")
 
 
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)  # nothing here reaches the database
 def test_unusable_graphs_name_the_thing(client: TestClient, settings: Settings) -> None:
     import onnx
 

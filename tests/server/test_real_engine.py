@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import psutil
 from fastapi.testclient import TestClient
 from server_samples import conv_model
 
@@ -13,11 +14,19 @@ from server.settings import Settings
 from tuner.record import read_log
 
 
+def listening() -> set[str]:
+    """Addresses that this process and its children listen on."""
+    processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
+    found = [each for process in processes for each in process.net_connections("inet")]
+    return {each.laddr.ip for each in found if each.status == psutil.CONN_LISTEN}
+
+
 def test_a_small_model_is_tuned_on_this_machine(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, allowed_hosts=("testserver",))
     with TestClient(create_app(settings)) as client:
         (board,) = client.get("/api/v1/boards").json()["items"]
         assert (board["id"], board["target"], board["clock"]) == ("host", "host", "wall")
+        assert listening() <= {"127.0.0.1", "::1"}
         model = client.post("/api/v1/models", content=conv_model((1, 3, 16, 16), channels=16)).json()
         request = {
             "model": model["hash"],
