@@ -18,7 +18,7 @@ from kernels.target import Target
 from kernels.workload import Conv2d
 from tuner.affine import merge_affine
 from tuner.graph import Product, load_partition
-from tuner.importer import import_partition
+from tuner.importer import import_partition, import_whole
 from tuner.manifest import Layer, Manifest, Source
 from tuner.onnx_check import Shapes, read_model
 from tuner.rest import optimise
@@ -55,11 +55,11 @@ def build_model(
 
 
 def build_default(path: str | Path, target: Target, shapes: Shapes | None = None) -> Any:
-    """The model as stock TVM builds it, for comparison: imported, default pipeline, no tuning."""
-    from tvm.relax.frontend.onnx import from_onnx
+    """The model as stock TVM builds it, for comparison: imported, default pipeline, no tuning.
 
-    module = from_onnx(read_model(path, shapes), keep_params_in_input=False)
-    return relax.build(module, target=tvm.target.Target(target.tvm))
+    Raises ModelError as ``build_model`` does.
+    """
+    return relax.build(import_whole(read_model(path, shapes)), target=tvm.target.Target(target.tvm))
 
 
 def export(executable: Any, path: str | Path) -> None:

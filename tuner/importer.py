@@ -5,12 +5,13 @@ from __future__ import annotations
 import contextlib
 import io
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from onnx import NodeProto, helper
+from onnx import ModelProto, NodeProto, helper
 from tvm import relax
+from tvm.relax.frontend.onnx import from_onnx
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter, _get_convert_map
 
 from tuner.graph import PRODUCT, Partition, Product
@@ -32,11 +33,27 @@ def import_partition(partition: Partition, emit: EmitProduct) -> Any:
     if unsupported:
         listed = ", ".join(f"{node.op_type} (node {node_name(node)!r})" for node in unsupported[:10])
         raise ModelError(f"TVM cannot import these operators: {listed}")
-    # The importer warns about renamed inputs and prints before it raises.
+    with _quiet():
+        return _Importer(partition, emit).from_onnx(_proto(graph), graph.opset)
+
+
+def import_whole(model: ModelProto) -> Any:
+    """The Relax module of an unpartitioned model, as TVM imports it; raises ModelError when it cannot."""
+    with _quiet():
+        try:
+            return from_onnx(model, keep_params_in_input=False)
+        except Exception as error:  # converters raise whatever they happen to run into
+            reason = str(error).strip().split("\n")[-1]
+            raise ModelError(f"TVM cannot import the model: {reason}") from error
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """The importer warns about renamed inputs, prints before it raises and asserts about outputs."""
     with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
         warnings.simplefilter("ignore")
         try:
-            return _Importer(partition, emit).from_onnx(_proto(graph), graph.opset)
+            yield
         except AssertionError as error:
             raise ModelError(f"TVM cannot import the model: {error}") from error
 

@@ -166,6 +166,8 @@ def test_an_operator_that_tvm_cannot_import_is_named(tmp_path):
     path = save(tmp_path, model([node("LpNormalization", ["x"], "y")], {"x": (4,)}, ["y"]))
     with pytest.raises(ModelError, match=r"LpNormalization \(node 'y'\)"):
         build_model(path, {}, TARGET)
+    with pytest.raises(ModelError, match="LpNormalization"):
+        build_default(path, TARGET)
 
 
 def test_a_node_that_tvm_cannot_import_is_named(tmp_path, capsys):
