@@ -8,8 +8,8 @@ from typing import Any
 
 from kernels import workload as workloads
 from kernels.workload import Workload
-from tuner.graph import NotTunable, load_partition
-from tuner.onnx_check import Shapes
+from tuner.graph import NotTunable, Partition, load_partition
+from tuner.onnx_check import Shapes, node_name
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class ModelInput:
 
 @dataclass(frozen=True)
 class Extraction:
-    """All distinct workloads of a model in the order they first occur, and the products left out."""
+    """All distinct workloads of a model in the order they first occur, and the nodes that are a problem."""
 
     inputs: tuple[ModelInput, ...]
     operators: tuple[Operator, ...]
@@ -92,8 +92,22 @@ def extract(path: str | Path, shapes: Shapes | None = None) -> Extraction:
     return Extraction(
         tuple(ModelInput(name, info.shape, info.dtype) for name, info in partition.graph.inputs.items()),
         tuple(Operator(workload, tuple(nodes)) for workload, nodes in occurrences.items()),
-        tuple(partition.not_tunable),
+        tuple(_with_unsupported(partition)),
     )
+
+
+def _with_unsupported(partition: Partition) -> list[NotTunable]:
+    """What no kernel computes, and every node for which a build would fail: better known before tuning."""
+    # Brings TVM along, for which those who only read extractions should not have to wait.
+    from tuner.importer import unsupported_nodes
+
+    listed = {entry.node: entry for entry in partition.not_tunable}
+    for node in unsupported_nodes(partition.graph):
+        name, reason = node_name(node), "TVM cannot import it: the model can be tuned, but not built"
+        if name in listed:
+            reason = f"{listed[name].reason}; {reason}"
+        listed[name] = NotTunable(name, node.op_type, reason)
+    return list(listed.values())
 
 
 def extract_child(payload: dict[str, Any]) -> dict[str, Any]:

@@ -64,7 +64,7 @@ class Product:
 
 @dataclass(frozen=True)
 class NotTunable:
-    """A product that no kernel computes."""
+    """A node that no kernel computes though it is a product, or that TVM cannot import; and why."""
 
     node: str
     op: str

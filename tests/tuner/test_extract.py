@@ -240,6 +240,15 @@ def test_int8_is_listed_with_the_reason(tmp_path):
     assert (entry.op, "integer" in entry.reason) == ("ConvInteger", True)
 
 
+def test_what_a_build_would_fail_at_is_known_beforehand(tmp_path):
+    nodes = [CONV, node("LpNormalization", ["p"], "y")]
+    found = extract(save(tmp_path, model(nodes, {"x": (1, 4, 6, 6)}, ["y"], {"w": (4, 4, 3, 3)})))
+    (entry,) = found.not_tunable
+    assert (entry.node, entry.op) == ("y", "LpNormalization")
+    assert "TVM cannot import it" in entry.reason
+    assert len(found.operators) == 1
+
+
 def test_initializers_listed_as_inputs_are_no_inputs(tmp_path):
     made = model(
         [CONV], {"x": (1, 4, 6, 6), "w": (4, 4, 3, 3)}, ["p"], {"w": (4, 4, 3, 3)}, ir_version=3, opset=9
