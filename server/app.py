@@ -25,6 +25,7 @@ from server.limits import BodyLimit
 from server.metrics import CountRequests, Metrics
 from server.models import routes as model_routes
 from server.models.service import Models
+from server.origin import SameOrigin
 from server.problems import responses
 from server.records import routes as record_routes
 from server.redis_events import RedisEvents
@@ -109,6 +110,7 @@ def create_app(
         "/api/v1/records": (settings.max_log_mb << 20, "TILEFLEET_MAX_LOG_MB"),
     }
     app.add_middleware(BodyLimit, limits=limits)
+    app.add_middleware(SameOrigin)
     app.add_middleware(CountRequests, metrics=metrics)
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(settings.allowed_hosts))
     return app

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -14,7 +13,6 @@ from pydantic import BaseModel, Field
 from sqlalchemy.exc import DataError
 from starlette.exceptions import HTTPException
 
-log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 
 
@@ -110,7 +108,7 @@ async def _on_data(request: Request, error: Exception) -> JSONResponse:
 
 
 async def _on_crash(request: Request, error: Exception) -> JSONResponse:
-    log.error("%s %s failed", request.method, request.url.path, exc_info=error)
+    # The ASGI server logs it, with its trace.
     return body_of(request.url.path, 500, "the server failed at this request; its log says why")
 
 

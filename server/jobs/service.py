@@ -123,7 +123,10 @@ class Jobs:
         most = max(board.threads for board in boards)
         if threads > most:
             raise invalid(
-                f"no board of {target.name!r} has {threads} threads, at most {most}", "body", "threads"
+                f"no board of {target.name!r} has {threads} threads, at most {most}; "
+                "TILEFLEET_BOARD_THREADS sets how many the native board has",
+                "body",
+                "threads",
             )
         return boards[0].clock
 
