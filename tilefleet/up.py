@@ -40,8 +40,8 @@ def up(host: str, port: int, on_started: Callable[[str], None]) -> None:
     Raises TilefleetError when the state folder or the port is taken, or the application does not come up.
     """
     settings = read_settings()
-    # Dask tells of every worker that comes and goes; it reads this when the engine imports it.
-    os.environ.setdefault("DASK_LOGGING__DISTRIBUTED", "warning")
+    # Dask tells of every worker that comes and goes, and of every task cut off at the end.
+    logging.getLogger("distributed").setLevel(logging.ERROR)
     home = settings.home_dir
     home.mkdir(parents=True, exist_ok=True)
     with _only_one(home), _listen(host, port) as listener:

@@ -146,8 +146,15 @@ def test_the_client(client: Client, tiny_model: Path) -> None:
         client.cancel(job.id)
     assert sum(task.trials for task in client.tasks(job.id)) == cancelled.trials > 0
 
+    assert client.resume(job.id).state in ("queued", "running")
+    seen = [event for event in client.events(job.id) if event.name == "trial" and _stop(client, job.id)]
+    resumed = client.job(job.id)
+    assert resumed.trials > cancelled.trials
+    assert len(seen) == resumed.trials - cancelled.trials
+
     records = list(client.records(job=job.id))
-    assert len(records) == cancelled.trials
+    assert len(records) == resumed.trials
+    assert len({(_key(record.workload), json.dumps(record.config)) for record in records}) == len(records)
     lines = list(client.job_log(job.id, "all"))
     assert client.import_log(lines).duplicates == len(lines)
     workload = found.workloads[0].key
@@ -163,6 +170,13 @@ def test_the_client(client: Client, tiny_model: Path) -> None:
     assert client.target("host")["name"] in {target["name"] for target in client.targets()}
     assert client.health()["status"] == "ok"
     assert client.version()["toolchain"]["tvm"] == "0.27.0.post1"
+
+
+def _stop(client: Client, job: int) -> bool:
+    """Cancel the job unless that is done already; true, to be used in a condition."""
+    if client.job(job).state in ("queued", "running"):
+        client.cancel(job)
+    return True
 
 
 def _key(workload: dict[str, object]) -> str:
