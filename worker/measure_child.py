@@ -39,7 +39,7 @@ def measure_in_child(payload: dict[str, Any], send: Send) -> dict[str, str]:
     ``{"lost": why}`` when it broke under the candidate started last, without a reason from the board.
     """
     with Path(payload["lock"]).open("w") as lock:
-        _take(lock, send)
+        take(lock, send)
         try:
             session = connect(payload["board"], payload["session_s"])
         except Exception as error:
@@ -66,7 +66,7 @@ def cold_preparation(session: Any) -> str:
     return "tilefleet.cold_weights"
 
 
-def _take(lock: Any, send: Send) -> None:
+def take(lock: Any, send: Send) -> None:
     """Wait until this child alone has the board."""
     while True:
         try:
@@ -156,7 +156,7 @@ class _Bench:
         self._expected = reference(self._workload, self._inputs)
         self._device = session.cpu(0)
         self._nothing = np.full(self._workload.out_shape, np.nan, np.float32)
-        self._tensor = lambda array: tensor(array, self._device)
+        self._tensor: Callable[[Any], Any] = lambda array: tensor(array, self._device)
         self._data, *self._rest = map(self._tensor, [self._inputs[0], *self._inputs[2:]])
         self._out = self._tensor(self._nothing)
         self._preparation = cold_preparation(session) if self._options["cold"] else ""

@@ -212,7 +212,7 @@ class Nursery:
 class _Call:
     """One child seen from outside: its answers, its output, and how it ended."""
 
-    def __init__(self, on_message: Callable[[Json], None] | None, cancelled: threading.Event | None) -> None:
+    def __init__(self, on_message: Callable[[Json], None] | None, cancelled: Flag | None) -> None:
         self._on_message, self._cancelled = on_message, cancelled
         self._answers, answers = socket.socketpair()
         self._status, status = socket.socketpair()

@@ -1,0 +1,148 @@
+"""What a Dask worker process owns, and the tasks that run on it.
+
+A build worker has a builder; a board's worker has the board as well. A task finds the shop through its
+worker. Cancelling a Dask task does not stop it, so the engine tells the shop to give up.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from distributed import Worker, get_worker
+
+from kernels.target import Target
+from worker.artifacts import ArtifactStore
+from worker.build import Builder, Built
+from worker.candidate import Candidate
+from worker.measure import BoardHandle, MeasureOptions, measure
+from worker.nursery import Nursery
+from worker.outcome import ErrorKind, Outcome
+from worker.peak import peak_gflops
+
+PRELOAD = ("tvm", "tvm.rpc", "lightgbm.basic", "kernels.registry", "worker.build", "worker.measure_child")
+MAX_ARTIFACT_BYTES = 1 << 30
+
+
+@dataclass
+class Shop:
+    """Nurseries, artifacts and at most one board."""
+
+    nursery: Nursery
+    state_dir: Path
+    board: BoardHandle | None = None
+    target: Target | None = None
+    clock: str = "wall"
+    threads: int = 1
+    stopped: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.store = ArtifactStore(self.state_dir / "artifacts")
+        self.builder = Builder(self.nursery, self.store)
+
+    def describe(self) -> dict[str, Any] | None:
+        """The board of this worker, or None."""
+        if self.board is None:
+            return None
+        return {
+            "id": self.board.id,
+            "target": self.target,
+            "clock": self.clock,
+            "threads": self.threads,
+            "alive": self.board.alive(),
+        }
+
+
+@dataclass(frozen=True)
+class _Stopped:
+    """Set once the engine has told the shop that whoever wanted this no longer does."""
+
+    shop: Shop
+    token: str
+
+    def is_set(self) -> bool:
+        return self.token in self.shop.stopped
+
+
+@dataclass(frozen=True)
+class Shipped:
+    """A built candidate with its bytes, as board and builder may be on different machines."""
+
+    built: Built
+    data: bytes
+
+
+class ShopWorker(Worker):
+    """A Dask worker that owns a shop."""
+
+    shop: Shop
+
+
+def _my_shop() -> Shop:
+    worker = get_worker()
+    assert isinstance(worker, ShopWorker)  # the engine starts no others
+    return worker.shop
+
+
+def build_task(candidate: Candidate, timeout_s: float, token: str) -> Shipped | Outcome:
+    """Build on this worker."""
+    shop = _my_shop()
+    built = shop.builder.build(candidate, timeout_s, _Stopped(shop, token))
+    return built if isinstance(built, Outcome) else Shipped(built, built.path.read_bytes())
+
+
+def measure_task(
+    parts: list[Shipped | Outcome], options: MeasureOptions, rounds: int, token: str
+) -> list[Outcome]:
+    """Measure on this worker's board what could be built; the outcomes of all, in order."""
+    shop = _my_shop()
+    assert shop.board is not None  # by the task's resource
+    batch: list[Built] = []
+    for part in parts:
+        if isinstance(part, Shipped):
+            _, path = shop.store.put(part.data)
+            batch.append(
+                Built(part.built.candidate, path, part.built.sha256, part.built.build_s, part.built.toolchain)
+            )
+    measured = iter(
+        measure(
+            shop.nursery,
+            shop.board,
+            batch,
+            options,
+            lock_dir=shop.state_dir,
+            rounds=rounds,
+            cancelled=_Stopped(shop, token),
+        )
+    )
+    return [part if isinstance(part, Outcome) else next(measured) for part in parts]
+
+
+def peak_task(target: Target, threads: int) -> float:
+    """The peak of this worker's board."""
+    shop = _my_shop()
+    assert shop.board is not None  # by the task's resource
+    return peak_gflops(shop.nursery, shop.board, target, threads, store=shop.store, lock_dir=shop.state_dir)
+
+
+def stop(token: str, dask_worker: Any) -> None:
+    """Give up whatever runs, or is still to run, under ``token``."""
+    dask_worker.shop.stopped.add(token)
+
+
+def describe(dask_worker: Any) -> dict[str, Any] | None:
+    """The board of a worker, or None."""
+    description: dict[str, Any] | None = dask_worker.shop.describe()
+    return description
+
+
+def failed(kind: ErrorKind, message: str, count: int) -> list[Outcome]:
+    """The same failure for each of a batch."""
+    return [Outcome(error=kind, message=message) for _ in range(count)]
+
+
+def now() -> float:
+    """Seconds since the epoch."""
+    return time.time()
