@@ -18,6 +18,8 @@ from kernels.workload import Workload
 from worker.outcome import ErrorKind
 
 FORMAT = 1
+Identity = tuple[str, str, str, str, int, int]
+"""(workload, target, clock, config, kernel version, threads): what makes two records one measurement."""
 
 
 class LogError(ValueError):
@@ -63,8 +65,8 @@ class Record:
         return self.workload.flops / self.ranking_s / 1e9 if self.ranking_s else None
 
     @property
-    def identity(self) -> tuple[str, str, str, str, int, int]:
-        """What makes two records the same measurement: deduplication goes by this."""
+    def identity(self) -> Identity:
+        """Deduplication goes by this."""
         return (
             self.workload.key,
             self.target.key,

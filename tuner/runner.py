@@ -223,8 +223,13 @@ class _Run:
         """Measure the best few of each task again, those that matter most first."""
         order = [search for search in self.searches if search.best is not None]
         order.sort(key=lambda search: search.curve.weight * search.curve.best_s, reverse=True)
-        for search in order:
-            await self._verify_task(search, stop)
+        free = asyncio.Semaphore(IN_FLIGHT)
+
+        async def one(search: TaskSearch) -> None:
+            async with free:
+                await self._verify_task(search, stop)
+
+        await asyncio.gather(*map(one, order))
 
     async def _verify_task(self, search: TaskSearch, stop: asyncio.Event) -> None:
         """Until the fastest is one that was measured again: its lead may have been luck."""
@@ -243,12 +248,11 @@ class _Run:
                 task.cancel()
                 self.fair.finish(start)
             for record, outcome in zip(top, outcomes_of(task, len(configs)), strict=True):
-                if outcome.cost_s is None:
+                if outcome.error is not None and outcome.error.transient:
                     refused.add(record.config)
                     continue
-                await asyncio.to_thread(self.store.verified, record.identity, outcome.cost_s)
-                search.verified(record.config, outcome.cost_s)
-            if len(refused) < len(top):
+                await asyncio.to_thread(self.store.remeasured, search.remeasured(record, outcome))
+            if search.best is not None:
                 self.publish("best", reports.best_event(search, self.searches))
 
     def _candidates(self, search: TaskSearch, configs: Sequence[Config]) -> list[Candidate]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -133,11 +134,19 @@ class TaskSearch:
         self._strategy.tell(costs)
         self.curve.add([cost for _, cost in costs])
 
-    def verified(self, config: Config, seconds: float) -> None:
-        """Replace a config's cost by that of the interleaved re-measurement."""
-        self.records[config] = replace(self.records[config], verified_s=seconds)
-        if self.best is not None and self.best.ranking_s is not None:
-            self.curve.best_s = self.best.ranking_s
+    def remeasured(self, record: Record, outcome: Outcome) -> Record:
+        """What the interleaved re-measurement makes of ``record``.
+
+        A best that was luck must not stay one, nor one that is wrong on other inputs.
+        """
+        if outcome.cost_s is not None:
+            record = replace(record, verified_s=outcome.cost_s)
+        else:
+            message = f"when measured again: {outcome.message}"
+            record = replace(record, cost_s=None, verified_s=None, error=outcome.error, message=message)
+        self.records[record.config] = record
+        self.curve.best_s = (self.best and self.best.ranking_s) or math.inf
+        return record
 
     def _trial(self, record: Record, reused: bool) -> Trial:
         number = 0 if record.config == self.analysis else self._numbers.get(record.config)

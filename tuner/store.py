@@ -10,9 +10,6 @@ from kernels.workload import Workload
 from tuner.job import JobState, TaskState, Trial
 from tuner.record import Record
 
-Identity = tuple[str, str, str, str, int, int]
-"""``Record.identity``."""
-
 
 class Store(Protocol):
     """The truth about jobs. All methods are synchronous; the runner calls them in a thread.
@@ -35,8 +32,8 @@ class Store(Protocol):
         already (same task and record) is ignored.
         """
 
-    def verified(self, identity: Identity, seconds: float) -> None:
-        """Set ``verified_s`` of the record with this identity."""
+    def remeasured(self, record: Record) -> None:
+        """Replace the record of this identity: it has ``verified_s`` now, or failed when measured again."""
 
     def task_state(self, task_id: int, state: TaskState) -> None:
         """Keep what a task is doing."""

@@ -17,7 +17,6 @@ from server.metrics import Metrics
 from server.records import repository
 from tuner.job import JobState, TaskState, Trial
 from tuner.record import Record
-from tuner.store import Identity
 
 ENDED = (JobState.DONE, JobState.CANCELLED, JobState.FAILED, JobState.INTERRUPTED)
 
@@ -68,15 +67,17 @@ class SqlStore:
             outcome = "reused" if trial.reused else trial.record.error or "ok"
             self._metrics.trials.labels(str(outcome)).inc()
 
-    def verified(self, identity: Identity, seconds: float) -> None:
-        """See ``Store.verified``."""
+    def remeasured(self, record: Record) -> None:
+        """See ``Store.remeasured``."""
         with self._db.write() as session:
-            row = repository.find(session, identity)
-            row.document = {**row.document, "verified_s": seconds}
-            row.ranking_s = seconds
+            row = repository.find(session, record.identity)
+            for name, value in repository.columns(record).items():
+                setattr(row, name, value)
             session.flush()
             tasks = select(TrialRow.task_id).where(TrialRow.record_id == row.id)
             for task_id in session.execute(tasks).scalars().all():
+                if record.error is not None:
+                    _count_failure(session.get_one(TaskRow, task_id, with_for_update=True), record)
                 _choose_best(session, task_id)
 
     def task_state(self, task_id: int, state: TaskState) -> None:
@@ -106,11 +107,15 @@ def _count(task: TaskRow, trial: Trial, record_id: int) -> None:
     task.reused += trial.reused
     if trial.number == 0:
         task.recommended_id = record_id
-    error = trial.record.error
-    if error is not None:
-        task.failed += 1
-        task.errors = {**task.errors, error.value: task.errors.get(error.value, 0) + 1}
-        task.messages = {error.value: trial.record.message, **task.messages}
+    if trial.record.error is not None:
+        _count_failure(task, trial.record)
+
+
+def _count_failure(task: TaskRow, record: Record) -> None:
+    kind = str(record.error)
+    task.failed += 1
+    task.errors = {**task.errors, kind: task.errors.get(kind, 0) + 1}
+    task.messages = {kind: record.message, **task.messages}
 
 
 def _choose_best(session: Session, task_id: int) -> None:

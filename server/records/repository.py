@@ -16,8 +16,7 @@ from kernels.workload import Workload
 from server.db.database import Database
 from server.db.insert import insert
 from server.db.tables import RecordRow, TargetRow, TrialRow, WorkloadRow
-from tuner.record import Record
-from tuner.store import Identity
+from tuner.record import Identity, Record
 from worker.outcome import ErrorKind
 
 Selection = Literal["best", "top", "all"]

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tuner.job import JobState, TaskState, Trial
-from tuner.record import Record
-from tuner.store import Identity
+from tuner.record import Identity, Record
 
 
 class MemoryStore:
@@ -35,8 +34,8 @@ class MemoryStore:
                 self.records[key] = trial.record
             self.saved.setdefault(job_id, {}).setdefault((trial.task_id, key), trial)
 
-    def verified(self, identity: Identity, seconds: float) -> None:
-        self.records[identity] = replace(self.records[identity], verified_s=seconds)
+    def remeasured(self, record: Record) -> None:
+        self.records[record.identity] = record
 
     def task_state(self, task_id: int, state: TaskState) -> None:
         self.tasks[task_id] = state

@@ -49,6 +49,7 @@ class FakeEngine:
         self.answer, self.trial_s, self.verify_factor = answer, trial_s, verify_factor
         self.evaluated: list[Candidate] = []
         self.verified: list[list[Config]] = []
+        self.first_is_wrong = False
         self.priorities: list[float] = []
         self.flying = self.most_flying = 0
         self.board = asyncio.Lock()
@@ -73,7 +74,12 @@ class FakeEngine:
     async def verify(self, candidates, *, priority, cancelled):
         self.verified.append([candidate.config for candidate in candidates])
         await asyncio.sleep(self.trial_s)
-        return [replace(o, cost_s=o.cost_s and o.cost_s * self.verify_factor) for o in map(ran, candidates)]
+        return [self._again(candidate) for candidate in candidates]
+
+    def _again(self, candidate: Candidate) -> Outcome:
+        if self.first_is_wrong and candidate.config == self.verified[0][0]:
+            return Outcome(error=ErrorKind.WRONG_RESULT, message="largest error 1")
+        return replace(ran(candidate), cost_s=cost(candidate.config) * self.verify_factor)
 
 
 class Log:
@@ -147,6 +153,18 @@ def test_a_lucky_first_measurement_does_not_win():
     best = min(store.records.values(), key=lambda record: record.ranking_s)
     assert best.verified_s is not None
     assert len(engine.verified) > 1
+
+
+def test_a_best_that_is_wrong_when_measured_again_is_no_best():
+    engine, store, log = FakeEngine(), MemoryStore(), Log()
+    engine.first_is_wrong = True
+    assert run(job(tasks=TASKS[:1]), engine, store, log) is JobState.DONE
+    (failed,) = [record for record in store.records.values() if record.error]
+    assert (failed.config, failed.error) == (engine.verified[0][0], ErrorKind.WRONG_RESULT)
+    assert failed.cost_s is None
+    best = min((r for r in store.records.values() if not r.error), key=lambda record: record.ranking_s)
+    assert best.verified_s is not None
+    assert log.of("best")[-1]["config"] == best.config.to_json()
 
 
 def test_what_is_known_is_reused_and_counted():
