@@ -44,10 +44,10 @@ async def _serve(arguments: argparse.Namespace) -> None:
         nursery = stack.enter_context(Nursery(preload, build_cpus))
         await asyncio.to_thread(nursery.start)
         workers = []
-        for number in range(arguments.builds):
+        for index in range(arguments.builds):
             shop = Shop(nursery, arguments.state_dir)
             workers.append(
-                make_worker(arguments.scheduler, f"build-{number}", shop, build=True, host=arguments.host)
+                make_worker(arguments.scheduler, f"build-{index}", shop, build=True, host=arguments.host)
             )
         if arguments.board:
             board = stack.enter_context(
