@@ -29,11 +29,12 @@ def service() -> Iterator[Client]:
 
     with TemporaryDirectory(prefix="tilefleet-bench-") as folder:
         home = Path(folder)
+        # The board gets as many threads as `bench.timing.limit_threads` allows the peers.
+        threads = os.environ.get("TVM_NUM_THREADS", "1")
+        environment = os.environ | {"TILEFLEET_HOME": folder, "TILEFLEET_BOARD_THREADS": threads}
         command = [sys.executable, "-m", "tilefleet", "up", "--port", "0"]
         with (home / "up.log").open("w+") as log:
-            server = subprocess.Popen(
-                command, env=os.environ | {"TILEFLEET_HOME": folder}, stdout=log, stderr=log
-            )
+            server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
             try:
                 with Client(_url(server, home)) as client:
                     yield client
