@@ -72,21 +72,17 @@ def run(layers: dict[str, Conv2d], arguments: argparse.Namespace) -> dict[str, A
 
 def tune(client: Client, layer: Conv2d, arguments: argparse.Namespace) -> tuple[dict[str, Any], int, float]:
     """Tune one layer by a job; its best config, how many trials it took, and the core's peak GFLOP/s."""
+    from bench.service import run_job
     from kernels.workload import to_json
 
-    job = client.submit(
+    job = run_job(
+        client,
         workload=to_json(layer),
-        target="host",
         threads=arguments.threads,
         strategy=arguments.strategy,
         seconds=arguments.budget_s,
         seed=arguments.seed,
     )
-    for _ in client.events(job.id):
-        pass
-    job = client.job(job.id)
-    if job.state != "done":
-        raise SystemExit(f"bench.conv: job {job.id} for {layer} ended as {job.state}: {job.message}")
     best = client.best(layer.key, "host", threads=arguments.threads)
     return best.config, job.trials, job.peak_gflops or 0.0
 

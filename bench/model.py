@@ -49,25 +49,20 @@ def main() -> None:
 
 def run(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """Tune the model with all the machine; then pin this process, build, check and time."""
-    from bench.service import service
+    from bench.service import run_job, service
     from kernels.target import from_json
     from tuner.record import read_log
 
     with service() as client:
         target = from_json(client.target("host"))
-        job = client.submit(
+        job = run_job(
+            client,
             model=client.upload(path).hash,
-            target="host",
             threads=arguments.threads,
             strategy=arguments.strategy,
             seconds=arguments.budget_s,
             seed=arguments.seed,
         )
-        for _ in client.events(job.id):
-            pass
-        job = client.job(job.id)
-        if job.state != "done":
-            raise SystemExit(f"bench.model: job {job.id} ended as {job.state}: {job.message}")
         records = list(read_log(client.job_log(job.id, "best")))
     report = {
         "model": arguments.model,

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilefleet.client import Client
+    from tilefleet.resources import Job
 
 START_S = 180
 """The first start builds the board agent, and with it zig's C library."""
@@ -45,6 +46,20 @@ def service() -> Iterator[Client]:
                 except subprocess.TimeoutExpired:
                     server.kill()
                     server.wait()
+
+
+def run_job(client: Client, **job: Any) -> Job:
+    """Submit a job for this machine (arguments as ``Client.submit``) and wait for its end.
+
+    Raises SystemExit when it does not end well.
+    """
+    ended = client.submit(target="host", **job)
+    for _ in client.events(ended.id):
+        pass
+    ended = client.job(ended.id)
+    if ended.state != "done":
+        raise SystemExit(f"bench: job {ended.id} ended as {ended.state}: {ended.message}")
+    return ended
 
 
 def _url(server: subprocess.Popen[bytes], home: Path) -> str:

@@ -30,31 +30,25 @@ def main() -> None:
 
 def run(trials: int) -> dict[str, Any]:
     """Random search on a mid-sized convolution: no time goes to a model, few candidates are alike."""
-    from bench.service import service
+    from bench.service import run_job, service
     from kernels.workload import Conv2d, to_json
 
     layer = Conv2d(1, 64, 28, 28, 128, 3, 3, pad=(1, 1, 1, 1))
     with service() as client:
-        warm = client.submit(workload=to_json(layer), target="host", strategy="random", trials=8)
-        for _ in client.events(warm.id):
-            pass
+        run_job(client, workload=to_json(layer), strategy="random", trials=8)
         before = client.boards()[0].busy_s
         other = Conv2d(1, 96, 28, 28, 128, 3, 3, pad=(1, 1, 1, 1))
-        job = client.submit(workload=to_json(other), target="host", strategy="random", trials=trials)
-        for _ in client.events(job.id):
-            pass
-        job = client.job(job.id)
+        job = run_job(client, workload=to_json(other), strategy="random", trials=trials)
         busy = client.boards()[0].busy_s - before
-    if job.state != "done" or not job.elapsed_s:
-        raise SystemExit(f"bench.throughput: job {job.id} ended as {job.state}: {job.message}")
+    elapsed = job.elapsed_s or 0.0
     cores = len(os.sched_getaffinity(0))
     return {
         "trials": job.trials,
         "failed": job.failed,
-        "elapsed_s": job.elapsed_s,
+        "elapsed_s": elapsed,
         "cores": cores,
-        "per_minute_core": 60 * job.trials / job.elapsed_s / cores,
-        "board_busy": busy / job.elapsed_s,
+        "per_minute_core": 60 * job.trials / elapsed / cores,
+        "board_busy": busy / elapsed,
     }
 
 
