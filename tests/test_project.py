@@ -49,6 +49,12 @@ def test_the_lock_has_every_requirement_of_the_project() -> None:
     assert names - locked == set()
 
 
+def test_test_modules_have_different_names() -> None:
+    """pytest imports them by their bare names."""
+    names = [path.name for path in tracked("tests/*.py") if path.name != "conftest.py"]
+    assert sorted(set(names)) == sorted(names)
+
+
 def test_imports_point_one_way() -> None:
     """server -> tuner -> worker -> kernels; tilefleet is on top and may import all."""
     above = {"kernels": "worker|tuner|server|tilefleet", "worker": "tuner|server|tilefleet"}
