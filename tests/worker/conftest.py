@@ -3,16 +3,32 @@ import os
 
 import pytest
 
+from kernels import target as targets
+from worker.artifacts import ArtifactStore
+from worker.build import Builder
 from worker.fleet.agent_build import build_agent, host_triple
 from worker.fleet.native import NativeBoard
 from worker.nursery import Nursery
+from worker.shop import PRELOAD
 
 
 @pytest.fixture(scope="session")
 def nursery():
     """One nursery that has TVM and the kernels; the tests share it, as nobody can damage it for others."""
-    with Nursery() as nursery:
+    with Nursery(preload=(*PRELOAD, "faulty_kernels")) as nursery:
         yield nursery
+
+
+@pytest.fixture(scope="session")
+def host(nursery):
+    """This machine's target."""
+    return targets.from_json(nursery.call("worker.host:host_target_in_child", None, timeout_s=60))
+
+
+@pytest.fixture(scope="session")
+def builder(nursery, tmp_path_factory):
+    """Builds into a folder of its own, shared by the session's tests."""
+    return Builder(nursery, ArtifactStore(tmp_path_factory.mktemp("artifacts")))
 
 
 @pytest.fixture(scope="session")

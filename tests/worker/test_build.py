@@ -1,0 +1,97 @@
+import hashlib
+import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import faulty_kernels
+import pytest
+
+from kernels.gemm import PackedGemm
+from kernels.space import Config
+from kernels.workload import Gemm
+from worker.artifacts import ArtifactStore
+from worker.build import Builder, Built
+from worker.candidate import Candidate
+from worker.outcome import ErrorKind
+from worker.toolchain import LinkError, link
+
+
+def test_a_built_candidate_is_a_shared_object_named_by_its_content(builder, host):
+    built = builder.build(faulty_kernels.candidate("none", host))
+    assert isinstance(built, Built)
+    data = built.path.read_bytes()
+    assert data[:4] == b"\x7fELF"
+    assert hashlib.sha256(data).hexdigest() == built.sha256 == built.path.stem
+    assert set(built.toolchain) == {"tilefleet", "tvm", "tvm_ffi", "zig", "llvm"}
+
+
+def test_the_same_candidate_gives_the_same_object_and_others_another(nursery, host, tmp_path):
+    one, other = (Candidate(Gemm(m, 32, 16), _config(host, m), host) for m in (4, 5))
+    hashes = []
+    for folder in ("first", "second"):  # Builders of their own, so that neither remembers.
+        builder = Builder(nursery, ArtifactStore(tmp_path / folder))
+        hashes.append([builder.build(candidate).sha256 for candidate in (one, other)])
+    assert hashes[0] == hashes[1]
+    assert hashes[0][0] != hashes[0][1]
+
+
+def _config(host, m):
+    return PackedGemm().recommend(Gemm(m, 32, 16), host)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "message"),
+    [
+        ("raises", ErrorKind.BUILD_ERROR, "ValueError: no such block"),
+        ("compiler_crash", ErrorKind.BUILD_ERROR, "the compiler died: SIGSEGV"),
+        ("compiler_hang", ErrorKind.BUILD_TIMEOUT, "not built within 1 s"),
+        ("unheard of", ErrorKind.CONSTRAINTS, "faulty: fault=unheard of is not one of"),
+    ],
+)
+def test_what_cannot_be_built_says_why(builder, host, fault, kind, message):
+    outcome = builder.build(faulty_kernels.candidate(fault, host), timeout_s=1 if "hang" in fault else 60)
+    assert outcome.error == kind
+    assert outcome.message.startswith(message)
+    assert "\n" not in outcome.message
+    assert outcome.toolchain["tvm"]
+
+
+def test_a_kernel_that_does_not_exist_or_apply_is_a_constraint(builder, host):
+    nobody = Candidate(faulty_kernels.WORKLOAD, Config.of("nobody"), host)
+    assert "unknown kernel 'nobody'" in builder.build(nobody).message
+    misplaced = Candidate(faulty_kernels.WORKLOAD, Config.of("sconv"), host)
+    assert builder.build(misplaced).error == ErrorKind.CONSTRAINTS
+
+
+def test_a_build_can_be_cancelled(builder, host):
+    cancelled = threading.Event()
+    threading.Timer(0.2, cancelled.set).start()
+    outcome = builder.build(faulty_kernels.candidate("compiler_hang", host), cancelled=cancelled)
+    assert outcome.error == ErrorKind.CANCELLED
+
+
+def test_the_linker_says_what_is_wrong():
+    with pytest.raises(LinkError, match=r"ld\.lld: .*main\.o"):
+        link(b"no object file")
+
+
+def test_the_store_takes_the_same_content_once_even_at_the_same_time(tmp_path):
+    store = ArtifactStore(tmp_path)
+    with ThreadPoolExecutor(8) as pool:
+        stored = set(pool.map(lambda _: store.put(b"x" * 100_000), range(32)))
+    assert len(stored) == 1
+    assert [path.stat().st_size for path in tmp_path.rglob("*") if path.is_file()] == [100_000]
+
+
+def test_pruning_keeps_the_newest(tmp_path):
+    store = ArtifactStore(tmp_path)
+    paths = [store.put(bytes([number]) * 100)[1] for number in range(5)]
+    for age, path in enumerate(reversed(paths)):
+        os.utime(path, (1_000_000 - age, 1_000_000 - age))
+    store.prune(250)
+    assert [path.exists() for path in paths] == [False, False, False, True, True]
+
+
+def test_a_candidate_survives_json(host):
+    candidate = faulty_kernels.candidate("none", host)
+    assert Candidate.from_json(candidate.to_json()) == candidate
