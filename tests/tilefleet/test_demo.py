@@ -1,0 +1,47 @@
+"""The demo on a tiny model: everything it promises is in its report, and a bad model ends it clearly."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def demo(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "tilefleet.demo", *map(str, arguments)]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(
+        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=280, check=False
+    )
+
+
+def test_the_report_has_everything(tiny_model: Path, tmp_path: Path) -> None:
+    done = demo(tmp_path, "--model", tiny_model, "--seconds", 4)
+    assert done.returncode == 0, done.stderr
+    report = json.loads((tmp_path / "demo-report.json").read_text())
+    wanted = {"model", "threads", "layers", "default_ms", "tuned_ms", "onnxruntime_ms", "max_rel_err"}
+    assert wanted | {"speedup_vs_onnxruntime", "trials", "failed_trials", "tuning_s"} <= set(report)
+    assert (report["model"], report["threads"]) == ("tiny.onnx", 1)
+    assert report["max_rel_err"] < 1e-5
+    assert report["speedup_vs_onnxruntime"] == report["onnxruntime_ms"] / report["tuned_ms"]
+    assert [layer["times"] for layer in report["layers"]] == [1, 2, 1]
+    assert sum(layer["trials"] for layer in report["layers"]) == report["trials"]
+    for layer in report["layers"]:
+        assert min(layer["default_ms"], layer["analysis_ms"], layer["tuned_ms"]) > 0
+        assert layer["workload"] in done.stdout
+    log = tmp_path / ".tilefleet/demo/tiny.jsonl"
+    assert len(log.read_text().splitlines()) == 3
+    assert str(log.relative_to(tmp_path)) in done.stdout
+
+
+def test_a_file_that_is_no_model(tmp_path: Path) -> None:
+    text = tmp_path / "text.onnx"
+    text.write_text("not a model")
+    done = demo(tmp_path, "--model", text)
+    assert done.returncode == 1
+    assert done.stderr.strip().endswith("text.onnx is not an ONNX model, or is truncated")
+    assert not (tmp_path / "demo-report.json").exists()
