@@ -118,12 +118,10 @@ class Engine:
         """Start everything and wait until it is ready; raises EngineError, BoardError or NurseryError."""
         try:
             build_cpus, board_cpus = split_cpus(self._threads)
-            self._nursery = self._make_nursery(build_cpus)
+            # On the board's own cores a build may run only while nothing is measured.
+            self._nursery = self._make_nursery(build_cpus, idle=not set(build_cpus).isdisjoint(board_cpus))
+            address = self._address or await self._embed(self._nursery, len(build_cpus), board_cpus)
             await asyncio.to_thread(self._nursery.start)
-            if self._address is None:
-                address = await self._embed(self._nursery, len(build_cpus), board_cpus)
-            else:
-                address = self._address
             make_client: Any = Client  # untyped in distributed
             client = make_client(address, asynchronous=True, set_as_default=False, timeout=10)
             self._client = await self._stack.enter_async_context(client)
@@ -182,7 +180,7 @@ class Engine:
         """Measured peak of ``threads`` cores of a board of ``target``; measured once."""
         key = (target.key, threads)
         if key not in self._peaks or (self._peaks[key].done() and self._peaks[key].exception()):
-            board = self._board_for(target)
+            board = await self._find_board(target, threads)
             future = self._submit(peak_task, target, threads, board=board, priority=1e9)
             self._peaks[key] = asyncio.create_task(_result(future))
         return await asyncio.shield(self._peaks[key])
@@ -209,7 +207,7 @@ class Engine:
         ):
             raise ValueError("a batch has one workload, one target and one number of threads")
         try:
-            board = self._board_for(first.target, first.threads)
+            board = await self._find_board(first.target, first.threads)
         except EngineError as error:
             return failed(ErrorKind.BOARD_LOST, str(error), count)
         key = (first.workload.key, first.target.key, first.threads, options.cold)
@@ -224,6 +222,14 @@ class Engine:
         board.waiting += 1
         try:
             outcomes = await self._outcomes(future, token, count, cancelled)
+        except KilledWorker as error:
+            if count == 1:
+                outcomes = failed(ErrorKind.POISON, f"killed the workers it ran on: {error}", 1)
+            else:  # One of them did it: the others shall not pay for it.
+                alone = [
+                    self._run([candidate], options, rounds, priority, cancelled) for candidate in candidates
+                ]
+                return [outcome for one in [await run for run in alone] for outcome in one]
         finally:
             board.waiting -= 1
             await self._client.cancel([future, *builds], force=True)
@@ -247,8 +253,6 @@ class Engine:
                 await self._client.run(stop, token)
             outcomes: list[Outcome] = await work
             return outcomes
-        except KilledWorker as error:
-            return failed(ErrorKind.POISON, f"killed the workers it ran on: {error}", count)
         except asyncio.CancelledError:
             if not future.cancelled():  # This call itself was cancelled.
                 with contextlib.suppress(Exception):
@@ -268,8 +272,14 @@ class Engine:
             function, *arguments, resources={resource: 1}, priority=priority, pure=False, retries=0
         )
 
-    def _board_for(self, target: Target, threads: int = 1) -> BoardStatus:
-        """The board of that kind with the least to do."""
+    async def _find_board(self, target: Target, threads: int) -> BoardStatus:
+        """The board of that kind with the least to do; raises EngineError when there is none."""
+        with contextlib.suppress(EngineError):
+            return self._board_for(target, threads)
+        await self.refresh()  # One may have come, or come back.
+        return self._board_for(target, threads)
+
+    def _board_for(self, target: Target, threads: int) -> BoardStatus:
         alike = [board for board in self._boards.values() if board.target.key == target.key and board.alive]
         fitting = [board for board in alike if board.threads >= threads]
         if not fitting:
@@ -277,22 +287,25 @@ class Engine:
             raise EngineError(f"no board for target {target.name} with {threads} threads; there are: {known}")
         return min(fitting, key=lambda board: board.waiting)
 
-    def _make_nursery(self, cpus: Sequence[int]) -> Nursery:
-        nursery = Nursery((*PRELOAD, *self._preload), cpus, self._env)
+    def _make_nursery(self, cpus: Sequence[int], *, idle: bool = False) -> Nursery:
+        nursery = Nursery((*PRELOAD, *self._preload), cpus, self._env, idle=idle)
         self._stack.callback(nursery.close)
         return nursery
 
     async def _embed(self, nursery: Nursery, builds: int, board_cpus: Sequence[int]) -> str:
         """Scheduler, build workers and the native board in this process; the scheduler's address."""
-        facts = await asyncio.to_thread(nursery.call, "worker.host:host_target_in_child", None, timeout_s=60)
         shop = Shop(nursery, self._state_dir)
-        await asyncio.to_thread(shop.store.prune, MAX_ARTIFACT_BYTES)
-        await asyncio.to_thread(lambda: shop.builder.toolchain)
         board = NativeBoard(HOST_BOARD, state_dir=self._state_dir, cpus=board_cpus, threads=len(board_cpus))
-        await asyncio.to_thread(board.start)
         self._stack.callback(board.stop)
-        board_nursery = self._make_nursery(board_cpus)
-        await asyncio.to_thread(board_nursery.start)
+        bench_nursery = self._make_nursery(board_cpus)
+        # Importing takes seconds: everything slow at once.
+        facts, *_ = await asyncio.gather(
+            asyncio.to_thread(nursery.call, "worker.host:host_target_in_child", None, timeout_s=60),
+            asyncio.to_thread(bench_nursery.start),
+            asyncio.to_thread(board.start),
+            asyncio.to_thread(lambda: shop.builder.toolchain),
+            asyncio.to_thread(shop.store.prune, MAX_ARTIFACT_BYTES),
+        )
         target = targets.from_json(facts)
         self._stack.enter_context(dask.config.set(DASK))
         scheduler = await self._stack.enter_async_context(
@@ -302,7 +315,7 @@ class Engine:
             await self._stack.enter_async_context(
                 make_worker(scheduler.address, f"build-{number}", shop, build=True)
             )
-        bench = Shop(board_nursery, self._state_dir, board, target, threads=len(board_cpus))
+        bench = Shop(bench_nursery, self._state_dir, board, target, threads=len(board_cpus))
         await self._stack.enter_async_context(make_worker(scheduler.address, "board", bench, build=False))
         return str(scheduler.address)
 

@@ -167,6 +167,9 @@ class _Bench:
         kernel = registry.kernel(config.kernel)
         try:
             packed = kernel.pack(self._workload, config, target, self._inputs[1])
+        except Exception as error:
+            raise _Failed(ErrorKind.BUILD_ERROR, first_line(f"packing the weights: {error}")) from None
+        try:
             name = f"{item['sha256'][:16]}.so"
             self._session.upload(item["path"], target=name)
             module = self._session.load_module(name)

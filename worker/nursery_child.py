@@ -1,7 +1,7 @@
 """The nursery's process: imports, then forks a child a request. Started by ``worker.nursery`` alone.
 
-Arguments: the control socket's descriptor, the cores to use (comma separated, empty for all), and the
-modules to import. Single-threaded on purpose: only then is a fork safe.
+Arguments: the control socket's descriptor, how to be scheduled (JSON), and the modules to import.
+Single-threaded on purpose: only then is a fork safe.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import importlib
+import json
 import os
 import resource
 import selectors
@@ -38,8 +39,11 @@ def main(arguments: list[str]) -> None:
     """Serve until the control socket is closed."""
     control = socket.socket(fileno=int(arguments[0]))
     control.set_inheritable(False)
-    if arguments[1]:
-        os.sched_setaffinity(0, {int(cpu) for cpu in arguments[1].split(",")})
+    scheduling = json.loads(arguments[1])
+    if scheduling["cpus"]:
+        os.sched_setaffinity(0, scheduling["cpus"])
+    if scheduling["idle"]:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     for module in arguments[2:]:
         importlib.import_module(module)
     # What is there now stays for ever: keep the collector from touching, and so copying, its pages.

@@ -22,7 +22,7 @@ from worker.nursery import Nursery
 from worker.outcome import ErrorKind, Outcome
 from worker.peak import peak_gflops
 
-PRELOAD = ("tvm", "tvm.rpc", "lightgbm.basic", "kernels.registry", "worker.build", "worker.measure_child")
+PRELOAD = ("tvm", "tvm.rpc", "kernels.registry", "worker.build", "worker.measure_child")
 MAX_ARTIFACT_BYTES = 1 << 30
 
 

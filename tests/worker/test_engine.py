@@ -1,0 +1,189 @@
+import asyncio
+import os
+import random
+import subprocess
+import sys
+from dataclasses import replace
+
+import faulty_kernels
+import psutil
+import pytest
+from distributed import Scheduler
+
+from kernels.gemm import PackedGemm
+from kernels.workload import Gemm
+from worker.candidate import Candidate
+from worker.engine import Engine, EngineError, split_cpus
+from worker.measure import MeasureOptions
+from worker.outcome import ErrorKind
+
+OPTIONS = MeasureOptions(min_time_s=0.01, run_timeout_s=2.0)
+WORKLOAD = Gemm(24, 64, 64)
+
+
+def embedded(folder, **more):
+    return Engine(folder, preload=["faulty_kernels"], **more)
+
+
+def some(target, count):
+    space = PackedGemm().space(WORKLOAD, target)
+    return [Candidate(WORKLOAD, config, target) for config in random.Random(3).sample(list(space), count)]
+
+
+def faulty(target, *faults):
+    return [faulty_kernels.candidate(fault, target) for fault in faults]
+
+
+def kinds(outcomes):
+    return [outcome.error for outcome in outcomes]
+
+
+@pytest.fixture
+def folder(agent_dir, tmp_path):
+    """A state folder with a built agent: zig's first build takes a minute."""
+    for agent in agent_dir.glob("tilefleet-agent-*"):
+        (tmp_path / agent.name).hardlink_to(agent)
+    return tmp_path
+
+
+def test_batches_with_faults_run_at_the_same_time_and_keep_their_order(folder):
+    async def scenario():
+        async with embedded(folder) as engine:
+            (board,) = engine.boards()
+            assert (board.id, board.state, board.clock) == ("host", "idle", "wall")
+            runs = [
+                engine.evaluate(some(board.target, 4), OPTIONS),
+                engine.evaluate(
+                    faulty(
+                        board.target, "none", "raises", "segfault", "compiler_crash", "hang", "wrong", "none"
+                    ),
+                    OPTIONS,
+                    priority=1,
+                ),
+                engine.evaluate(some(board.target, 3), OPTIONS, priority=2),
+            ]
+            good, mixed, more = await asyncio.gather(*runs)
+            assert kinds(good) == [None] * 4
+            assert kinds(more) == [None] * 3
+            assert kinds(mixed) == [
+                None, "build_error", "crash", "build_error", "run_timeout", "wrong_result", None,
+            ]  # fmt: skip
+            assert all(outcome.toolchain["tvm"] for outcome in mixed)
+            assert (board.trials, board.state) == (14, "idle")
+            assert board.busy_s == pytest.approx(sum(o.measure_s for o in [*good, *mixed, *more]))
+
+            verified = await engine.verify(some(board.target, 3), OPTIONS, rounds=3)
+            assert [len(outcome.repeats_s) for outcome in verified] == [9] * 3
+            peak = await engine.peak_gflops(board.target)
+            best = max(WORKLOAD.flops / outcome.cost_s / 1e9 for outcome in verified)
+            assert best < 1.3 * peak
+
+    asyncio.run(scenario())
+
+
+def test_cancelling_ends_builds_and_measurements_but_nobody_elses(folder):
+    async def scenario():
+        async with embedded(folder) as engine:
+            target = engine.boards()[0].target
+            patient = MeasureOptions(min_time_s=0.01, run_timeout_s=100, build_timeout_s=100)
+            for fault in ("compiler_hang", "hang"):
+                cancelled = asyncio.Event()
+                asyncio.get_running_loop().call_later(1, cancelled.set)
+                hanging = faulty(target, fault, fault)
+                outcomes, others = await asyncio.gather(
+                    engine.evaluate(hanging, patient, cancelled=cancelled, priority=1),
+                    engine.evaluate(some(target, 2), OPTIONS),
+                )
+                assert kinds(outcomes) == [ErrorKind.CANCELLED] * 2
+                assert kinds(others) == [None, None]
+            task = asyncio.create_task(engine.evaluate(faulty(target, "hang"), patient))
+            await asyncio.sleep(1)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            # The board is free again at once.
+            assert kinds(await engine.evaluate(some(target, 1), OPTIONS)) == [None]
+
+    asyncio.run(asyncio.wait_for(scenario(), 60))
+
+
+def test_what_fits_no_board_says_which_there_are(folder):
+    async def scenario():
+        async with embedded(folder) as engine:
+            target = engine.boards()[0].target
+            other = replace(target, name="other", l2_bytes=1)
+            (outcome,) = await engine.evaluate(some(other, 1))
+            assert outcome.error == ErrorKind.BOARD_LOST
+            assert "no board for target other" in outcome.message
+            assert "host" in outcome.message
+            with pytest.raises(EngineError, match="99 threads"):
+                await engine.peak_gflops(target, 99)
+            with pytest.raises(ValueError, match="one workload"):
+                await engine.evaluate([*some(target, 1), *faulty(target, "none")])
+            assert await engine.nursery_call("json:dumps", [1], timeout_s=10) == "[1]"
+
+    asyncio.run(scenario())
+
+
+def test_closing_leaves_no_process_behind(folder):
+    async def scenario():
+        async with embedded(folder) as engine:
+            target = engine.boards()[0].target
+            task = asyncio.create_task(engine.evaluate(faulty(target, "hang"), OPTIONS))
+            await asyncio.sleep(0.5)
+            started = psutil.Process().children(recursive=True)
+            task.cancel()
+        return started
+
+    before = set(psutil.Process().children(recursive=True))
+    started = set(asyncio.run(scenario())) - before
+    assert started
+    _, alive = psutil.wait_procs(started, timeout=10)
+    assert not alive
+
+
+def test_workers_of_a_shared_scheduler_do_the_same(folder):
+    async def scenario():
+        async with Scheduler(
+            host="127.0.0.1", port=0, dashboard=False, dashboard_address="127.0.0.1:0"
+        ) as scheduler:
+            command = [sys.executable, "-m", "worker", "--scheduler", scheduler.address, "--builds", "2"]
+            command += ["--board", "far", "--state-dir", str(folder), "--preload", "faulty_kernels"]
+            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+            worker = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, env=environment)
+            try:
+                assert b"3 workers joined" in await worker.stdout.readline()
+                async with embedded(folder / "client", scheduler=scheduler.address) as engine:
+                    (board,) = engine.boards()
+                    assert board.id == "far"
+                    mixed = await engine.evaluate(
+                        [*faulty(board.target, "none", "segfault", "raises", "none")], OPTIONS
+                    )
+                    assert kinds(mixed) == [None, "crash", "build_error", None]
+                    assert mixed[0].board == "far"
+                    cancelled = asyncio.Event()
+                    asyncio.get_running_loop().call_later(0.5, cancelled.set)
+                    hanging = faulty(board.target, "hang")
+                    outcomes = await engine.evaluate(
+                        hanging, replace(OPTIONS, run_timeout_s=100), cancelled=cancelled
+                    )
+                    assert kinds(outcomes) == [ErrorKind.CANCELLED]
+            finally:
+                worker.terminate()
+                assert await asyncio.wait_for(worker.wait(), 20) == 0
+
+    asyncio.run(asyncio.wait_for(scenario(), 90))
+
+
+def test_cores_are_shared_out(monkeypatch):
+    def cores(*numbers):
+        monkeypatch.setattr("os.sched_getaffinity", lambda _: set(numbers))
+
+    cores(0, 1, 2, 3)
+    assert split_cpus(1) == ([0, 1, 2], [3])
+    assert split_cpus(2) == ([0, 1], [2, 3])
+    assert split_cpus(0) == ([0, 1, 2, 3], [])
+    cores(5)
+    assert split_cpus(1) == ([5], [5])
+    with pytest.raises(EngineError, match="2 threads"):
+        split_cpus(2)

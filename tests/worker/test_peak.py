@@ -1,0 +1,22 @@
+import pytest
+
+from worker.measure import FixedBoard
+from worker.nursery import ChildRaised
+from worker.peak import peak_gflops
+
+
+def test_the_peak_needs_the_vector_units_and_grows_with_the_vectors(nursery, board, builder, host, tmp_path):
+    from dataclasses import replace
+
+    def peak(target):
+        return peak_gflops(nursery, board, target, 1, store=builder.store, lock_dir=tmp_path)
+
+    whole, half = peak(host), peak(replace(host, vector_bits=host.vector_bits // 2))
+    # The same number of instructions does half the work.
+    assert 1.5 < whole / half < 2.5
+
+
+def test_a_board_that_is_not_there_is_an_error(nursery, builder, host, tmp_path):
+    nowhere = FixedBoard("nowhere", "127.0.0.1", 1)
+    with pytest.raises(ChildRaised):
+        peak_gflops(nursery, nowhere, host, 1, store=builder.store, lock_dir=tmp_path)
