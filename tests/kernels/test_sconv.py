@@ -1,0 +1,171 @@
+import dataclasses
+import random
+import re
+
+import numpy as np
+import pytest
+from guarded import error_of
+
+from kernels import csa
+from kernels.compile import compile_module
+from kernels.sconv import SConv, register_blocks
+from kernels.space import Config
+from kernels.target import CATALOGUE, Target
+from kernels.workload import RELU, Conv2d, Epilogue, Gemm
+
+KERNEL = SConv()
+AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
+# Wider and narrower vectors than the host's: LLVM splits or halves them, so the generated loops still run.
+WIDE = dataclasses.replace(AVX2, name="wide", vector_bits=512, vector_registers=32)
+NARROW = dataclasses.replace(AVX2, name="narrow", vector_bits=128)
+NEON = Target("neon", "aarch64-linux-gnu", "cortex-a72", ("+neon",), 128, 32)
+VSX = Target("vsx", "powerpc64le-linux-gnu", "pwr10", (), 128, 64)
+
+ODD_SHAPES = [
+    Conv2d(1, 1, 1, 1, 1, 1, 1),
+    Conv2d(1, 16, 1, 1, 16, 3, 3, pad=(1, 1, 1, 1)),
+    Conv2d(1, 3, 5, 5, 7, 3, 3, pad=(1, 1, 1, 1)),  # fewer windows than one tile
+    Conv2d(1, 5, 13, 13, 9, 3, 3, pad=(1, 1, 1, 1)),
+    Conv2d(1, 16, 27, 27, 5, 1, 1),  # pointwise, windows no vector divides
+    Conv2d(1, 16, 8, 16, 6, 3, 3, pad=(1, 1, 1, 1)),  # rows of whole vectors
+    Conv2d(1, 16, 10, 18, 6, 3, 3),  # the same without padding: read in place
+    Conv2d(1, 4, 15, 14, 6, 3, 3, stride=(2, 2), pad=(1, 1, 1, 1)),
+    Conv2d(1, 4, 17, 19, 6, 3, 5, stride=(3, 3), pad=(2, 0, 1, 3)),
+    Conv2d(1, 8, 14, 14, 12, 1, 1, stride=(2, 2)),
+    Conv2d(1, 3, 20, 20, 8, 7, 7, stride=(2, 2), pad=(3, 3, 3, 3)),
+    Conv2d(1, 4, 12, 11, 5, 3, 3, pad=(2, 2, 2, 2), dilation=(2, 2)),
+    Conv2d(1, 4, 12, 20, 5, 2, 3, stride=(1, 2), dilation=(3, 3)),
+    Conv2d(1, 4, 9, 9, 5, 3, 3, pad=(0, 0, 0, 2)),  # padding on one side only
+    Conv2d(1, 4, 9, 9, 5, 3, 3, pad=(2, 0, 0, 0)),
+    Conv2d(1, 2, 3, 2, 3, 5, 5, pad=(2, 2, 2, 2)),  # a filter larger than its input
+    Conv2d(1, 6, 17, 17, 10, 7, 1, pad=(3, 0, 3, 0)),
+    Conv2d(1, 6, 17, 17, 10, 1, 7, pad=(0, 3, 0, 3)),
+    Conv2d(1, 6, 40, 3, 10, 3, 3, stride=(2, 1), pad=(1, 1, 1, 1)),
+]
+EPILOGUES = [
+    Epilogue(),
+    Epilogue(bias=True),
+    Epilogue(residual=True),
+    Epilogue(clamp=RELU),
+    Epilogue(bias=True, residual=True, clamp=(-0.5, 1.5)),
+    Epilogue(clamp=(None, 0.25)),
+]
+
+
+def config(block="4x3", order="is", channels=3, k2=1, k3=1, pack=1) -> Config:
+    return Config.of(
+        "sconv", block=block, order=order, channels=channels, k2_halvings=k2, k3_halvings=k3, pack=pack
+    )
+
+
+@pytest.mark.parametrize("conv", ODD_SHAPES, ids=str)
+def test_odd_shapes_are_right_and_stay_inside_their_buffers(conv):
+    """Every shape with the analysis's config, and with two random points of its space and an epilogue."""
+    rng = random.Random(conv.key)
+    assert error_of(KERNEL, conv, KERNEL.recommend(conv, AVX2), AVX2) < KERNEL.tolerance
+    finished = dataclasses.replace(conv, epilogue=rng.choice(EPILOGUES[1:]))
+    for _ in range(2):
+        point = KERNEL.space(finished, AVX2).sample(rng)
+        assert error_of(KERNEL, finished, point, AVX2) < KERNEL.tolerance, (finished, point)
+
+
+@pytest.mark.parametrize("order", ["is", "ws"])
+@pytest.mark.parametrize("pack", [0, 1])
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("k2", "k3"), [(0, 0), (1, 2), (2, 1)])
+def test_every_loop_order_with_several_sets_of_everything(order, pack, threads, k2, k3):
+    """Channel sets of 3, 3 and 1; sets of tiles that do not divide; an odd last tile of both kinds."""
+    conv = Conv2d(2, 7, 18, 18, 27, 3, 3, epilogue=EPILOGUES[4])
+    point = config(order=order, pack=pack, k2=k2, k3=k3)
+    assert error_of(KERNEL, conv, point, AVX2, threads) < KERNEL.tolerance
+
+
+@pytest.mark.parametrize("epilogue", EPILOGUES, ids=str)
+@pytest.mark.parametrize("channels", [4, 2])
+def test_epilogues_with_one_and_with_two_channel_sets(epilogue, channels):
+    conv = Conv2d(2, 4, 11, 11, 6, 3, 3, pad=(1, 1, 1, 1), epilogue=epilogue)
+    assert error_of(KERNEL, conv, config(channels=channels), AVX2) < KERNEL.tolerance
+
+
+@pytest.mark.parametrize("target", [WIDE, NARROW], ids=lambda target: target.name)
+@pytest.mark.parametrize(
+    "conv", [ODD_SHAPES[3], ODD_SHAPES[4], ODD_SHAPES[7], ODD_SHAPES[5], ODD_SHAPES[1]], ids=str
+)
+def test_other_vector_widths_compute_the_same(target, conv):
+    rng = random.Random(conv.key)
+    for _ in range(2):
+        point = KERNEL.space(conv, target).sample(rng)
+        assert error_of(KERNEL, conv, point, target) < KERNEL.tolerance, point
+
+
+def assembly(target, block, pack=1):
+    conv = Conv2d(1, 32, 28, 28, 64, 3, 3, pad=(1, 1, 1, 1), epilogue=Epilogue(bias=True, clamp=RELU))
+    function = KERNEL.build(conv, config(block=block, channels=32, pack=pack), target, 1, "candidate")
+    return compile_module(function, target).inspect_source("asm")
+
+
+@pytest.mark.parametrize(
+    ("target", "instruction"),
+    [
+        (AVX2, r"vfmadd\w+ps.*%ymm"),
+        (AVX512, r"vfmadd\w+ps.*%zmm"),
+        (NEON, r"fmla\s+v\d+\.4s"),
+        (VSX, r"xvmadd\w+sp"),
+    ],
+    ids=lambda part: getattr(part, "name", ""),
+)
+def test_one_source_makes_each_targets_vector_multiply_adds(target, instruction):
+    filters, vectors = register_blocks(target)[0]
+    text = assembly(target, f"{filters}x{vectors}")
+    assert len([line for line in text.splitlines() if re.search(instruction, line)]) >= filters * vectors
+
+
+def test_accumulators_stay_in_registers():
+    """The inner loop of a full block: a multiply-add each, and no vector store (a spill)."""
+    lines = assembly(AVX2, "4x3").splitlines()
+    labels = {line[:-1]: number for number, line in enumerate(lines) if line.startswith(".LBB")}
+    jumps = [
+        (labels.get(line.split()[-1], number), number) for number, line in enumerate(lines) if "\tj" in line
+    ]
+    loops = [lines[start:end] for start, end in jumps if start < end]
+    inner = [body for body in loops if not any(line.startswith(".LBB") for line in body[1:])]
+    full = [body for body in inner if sum("vfmadd" in line for line in body) == 12]
+    assert full
+    assert not [line for body in full for line in body if re.search(r"vmov\w+\s+%ymm\d+, .*\(", line)]
+
+
+@pytest.mark.parametrize("target", [AVX2, AVX512, NEON, VSX], ids=lambda target: target.name)
+@pytest.mark.parametrize("conv", ODD_SHAPES, ids=str)
+def test_the_recommendation_is_the_analysiss_slicing_and_in_the_space(conv, target):
+    space, pick = KERNEL.space(conv, target), KERNEL.recommend(conv, target)
+    assert space.why_not(pick) is None
+    filters, vectors = (int(part) for part in str(pick["block"]).split("x"))
+    slicing = csa.analyse(conv, filters, vectors * target.lanes(), target)
+    assert (pick["order"], pick["channels"]) == (slicing.order, slicing.n_c)
+    assert filters * vectors + vectors + 1 <= target.vector_registers
+
+
+def test_filters_are_packed_in_the_order_they_are_read():
+    """Two channel sets, two filter tiles of two, the second half empty; weight = 100 k + 10 c + tap."""
+    conv = Conv2d(1, 3, 4, 4, 3, 1, 2)
+    k, c, s = np.meshgrid(range(3), range(3), range(2), indexing="ij")
+    weights = (100 * k + 10 * c + s).astype(np.float32).reshape(conv.weight_shape)
+    packed = KERNEL.pack(conv, config(block="2x1", channels=2), AVX2, weights)
+    first_set = [0, 100, 1, 101, 10, 110, 11, 111, 200, 0, 201, 0, 210, 0, 211, 0]
+    second_set = [20, 120, 21, 121, 220, 0, 221, 0]
+    assert packed.tolist() == first_set + second_set
+
+
+def test_space_is_small_and_says_why_a_point_is_not_in_it():
+    conv = Conv2d(1, 64, 13, 13, 64, 3, 3, pad=(1, 1, 1, 1))
+    space = KERNEL.space(conv, AVX2)
+    assert 8 <= len(list(space)) <= 100
+    in_place = Config.of("sconv", **{**dict(KERNEL.recommend(conv, AVX2).knobs), "pack": 0})
+    assert "cross rows" in space.why_not(in_place)
+
+
+def test_what_it_cannot_compute():
+    assert KERNEL.why_not(Gemm(4, 4, 4), AVX2) == "not a convolution"
+    assert KERNEL.why_not(Conv2d(1, 4, 8, 8, 4, 3, 3, groups=4), AVX2) == "grouped"
+    assert KERNEL.why_not(Conv2d(1, 4, 8, 8, 4, 3, 3, dtype="int8"), AVX2) == "dtype int8 is not float32"
+    assert KERNEL.why_not(Conv2d(1, 4, 8, 8, 4, 3, 3), AVX2) is None
