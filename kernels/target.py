@@ -64,6 +64,10 @@ def from_json(value: dict[str, Any]) -> Target:
     return read(Target, value, "target")
 
 
+_KB, _MB = 1024, 1024 * 1024
+
+# Sizes and instruction sets are the named documents'; the latencies (the last three numbers: L2, L3, memory)
+# are estimates. The simulated boards (worker/fleet/sim_models.py) have the targets of the real ones.
 CATALOGUE: dict[str, Target] = {
     target.name: target
     for target in (
@@ -84,6 +88,81 @@ CATALOGUE: dict[str, Target] = {
             vector_registers=32,
             l2_bytes=1024 * 1024,
             l3_bytes=16 * 1024 * 1024,
+        ),
+        # Arm Cortex-A53 TRM and Raspberry Pi's BCM2837 documentation: 512 KB shared L2. In-order core.
+        Target(
+            "rpi3", "aarch64-linux-gnu", "cortex-a53", (), 128, 32, 32 * _KB, 512 * _KB, 0, 64, 15, 0, 160
+        ),
+        # Arm Cortex-A72 TRM and Raspberry Pi's BCM2711 documentation: 1 MB shared L2.
+        Target("rpi4", "aarch64-linux-gnu", "cortex-a72", (), 128, 32, 32 * _KB, _MB, 0, 64, 17, 0, 180),
+        # Arm Cortex-A76 TRM and Raspberry Pi's BCM2712 documentation: 512 KB L2 a core, 2 MB shared L3.
+        Target(
+            "rpi5",
+            "aarch64-linux-gnu",
+            "cortex-a76",
+            (),
+            128,
+            32,
+            64 * _KB,
+            512 * _KB,
+            2 * _MB,
+            64,
+            11,
+            35,
+            260,
+        ),
+        # Arm Neoverse V1 TRM; 1 MB L2 a core, 32 MB shared. Kernels use 128-bit NEON, four a cycle.
+        Target(
+            "graviton3",
+            "aarch64-linux-gnu",
+            "neoverse-v1",
+            (),
+            128,
+            32,
+            64 * _KB,
+            _MB,
+            32 * _MB,
+            64,
+            13,
+            80,
+            260,
+        ),
+        # IBM Power E1080 technical overview: 2 MB L2 an SMT8 core, 8 MB of L3 nearby; 64 VSX registers. The
+        # accumulators of the matrix unit are the first 32 of these.
+        Target(
+            "power10", "powerpc64le-linux-gnu", "pwr10", (), 128, 64, 32 * _KB, _MB, 8 * _MB, 128, 14, 28, 320
+        ),
+        # Qualcomm Hexagon Programmer's Reference Manuals: 32 scalar registers of 32 bits, as vectors of
+        # 128 bits 8. HVX (32 registers of 1024 bits) has no plain fp32, which is all that kernels use yet.
+        Target(
+            "hexagon-v66",
+            "hexagon-unknown-linux-musl",
+            "hexagonv66",
+            (),
+            128,
+            8,
+            32 * _KB,
+            _MB,
+            0,
+            64,
+            10,
+            0,
+            150,
+        ),
+        Target(
+            "hexagon-v68",
+            "hexagon-unknown-linux-musl",
+            "hexagonv68",
+            (),
+            128,
+            8,
+            32 * _KB,
+            _MB,
+            0,
+            64,
+            10,
+            0,
+            150,
         ),
     )
 }
