@@ -27,6 +27,16 @@ enum { ARCH_R_ABSOLUTE = 6, ARCH_R_GLOB_DAT = 33, ARCH_R_JUMP_SLOT = 34, ARCH_R_
 #error "the agent does not know this instruction set: add it to arch.h"
 #endif
 
+/* zig's linker relocates accesses to thread-local variables wrongly on Hexagon (the low bits of an offset get
+ * lost where the compiler puts two instructions into one word), so that there is one thread there. */
+#if defined(__hexagon__)
+#define ARCH_THREAD_LOCAL
+enum { ARCH_MAX_THREADS = 1 };
+#else
+#define ARCH_THREAD_LOCAL _Thread_local
+enum { ARCH_MAX_THREADS = 256 };
+#endif
+
 /* Tell the core that this is a spin loop. */
 static inline void arch_pause(void) {
 #if defined(__x86_64__)

@@ -45,6 +45,16 @@ static int TVMBackendFreeWorkspace(int device, int id, void *block) {
   return 0;
 }
 
+#if defined(__hexagon__)
+/* Of compiler-rt: candidates divide, and do double-precision arithmetic, by calling these. */
+#define HELPERS(X)                                                                                      \
+  X(__hexagon_divsi3) X(__hexagon_udivsi3) X(__hexagon_modsi3) X(__hexagon_umodsi3) X(__hexagon_divdi3) \
+  X(__hexagon_udivdi3) X(__hexagon_moddi3) X(__hexagon_umoddi3) X(__hexagon_divsf3)                     \
+  X(__hexagon_divdf3) X(__hexagon_adddf3) X(__hexagon_subdf3) X(__hexagon_muldf3)
+#define DECLARE(name) extern void name(void);
+HELPERS(DECLARE)
+#endif
+
 #define SYMBOL(name) {#name, (void *)(uintptr_t)name}
 #define SYMBOLS(name) SYMBOL(name), SYMBOL(name##f)
 
@@ -102,6 +112,10 @@ static const struct {
     SYMBOLS(tan),
     SYMBOLS(tanh),
     SYMBOLS(trunc),
+#if defined(__hexagon__)
+#define ENTRY(name) SYMBOL(name),
+    HELPERS(ENTRY)
+#endif
 };
 
 void *export_find(const char *name) {

@@ -98,7 +98,7 @@ static int time_evaluator(const Value *args, int32_t num_args) {
 
 static int stats(const Value *args, int32_t num_args) {
   (void)args, (void)num_args;
-  char text[512];
+  char text[640];
   stats_format(text, sizeof text);
   reply_string(text);
   return 0;
@@ -138,8 +138,8 @@ static int call_kernel(PackedFunction function, const Value *args, int32_t num_a
 
 static int call_evaluator(const Object *object, const Value *args, int32_t num_args) {
   size_t bytes = (size_t)object->timing.repeat * sizeof(double);
-  double *seconds = malloc(bytes);
-  if (!seconds) return error_set("out of memory");
+  double *seconds;
+  if (posix_memalign((void **)&seconds, SIMULATION_ALIGNMENT, bytes)) return error_set("out of memory");
   int status = check_tensors(args, num_args);
   if (!status) status = timing_run(&object->timing, object->function, args, num_args, seconds);
   if (!status) reply_bytes(seconds, bytes);

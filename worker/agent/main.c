@@ -16,17 +16,20 @@
 #include <unistd.h>
 
 #include "session.h"
+#include "simulation.h"
 
 typedef struct {
   int port;     /* 0: any free one */
   pid_t parent; /* 0, or the process with which the agent dies */
+  const char *clock_page; /* NULL, or where a simulated board's clock publishes */
   SessionOptions session;
 } Options;
 
 static _Noreturn void usage(const char *problem, const char *argument) {
   fprintf(stderr,
           "tilefleet-agent: %s%s\n"
-          "usage: tilefleet-agent [--port N] [--key NAME] [--threads N] [--memory-mb N] [--parent PID]\n",
+          "usage: tilefleet-agent [--port N] [--key NAME] [--threads N] [--memory-mb N] [--parent PID]"
+          " [--clock-page FILE]\n",
           problem, argument);
   exit(2);
 }
@@ -51,6 +54,7 @@ static Options parse(int argc, char **argv) {
     else if (!strcmp(option, "--memory-mb"))
       options.session.memory_bytes = (uint64_t)number(option, value, 1 << 24) << 20;
     else if (!strcmp(option, "--parent")) options.parent = (pid_t)number(option, value, 1 << 30);
+    else if (!strcmp(option, "--clock-page")) options.clock_page = value;
     else usage("unknown option ", option);
   }
   return options;
@@ -77,6 +81,8 @@ int main(int argc, char **argv) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != options.parent) return 1; /* it died before the line above */
   }
+  if (options.clock_page && simulation_open(options.clock_page))
+    usage("no simulated clock publishes in ", options.clock_page);
   signal(SIGPIPE, SIG_IGN);
   options.session.listener = listen_on(&options.port);
   if (options.session.listener < 0) {

@@ -3,7 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "simulation.h"
 #include "threads.h"
+#include "timer.h"
 
 /* Read the number in a file of one number; 0 when there is none. */
 static double read_number(const char *path) {
@@ -39,7 +41,25 @@ static void format_number(char *text, size_t bytes, const char *name, double val
   else snprintf(text, bytes, "\"%s\": null", name);
 }
 
+static void format_simulated(char *text, size_t bytes) {
+  const TimedCounters *timed = timed_counters();
+  const SimulationCounters *c = &timed->counters;
+  snprintf(text, bytes,
+           "{\"simulated\": true, \"clock\": \"%s\", \"agent\": \"%s\", \"threads\": %d, \"cpu_mhz\": %.1f, "
+           "\"temperature_c\": null, \"calls\": %llu, \"cycles\": %llu, \"instructions\": %llu, \"loads\": %llu, "
+           "\"stores\": %llu, \"l1_misses\": %llu, \"l2_misses\": %llu}",
+           simulation_clock(), AGENT_VERSION, threads_count(),
+           simulation_frequency() / SIMULATION_TICKS_PER_CYCLE / 1e6, (unsigned long long)timed->calls,
+           (unsigned long long)(c->ticks / SIMULATION_TICKS_PER_CYCLE), (unsigned long long)c->instructions,
+           (unsigned long long)c->loads, (unsigned long long)c->stores, (unsigned long long)c->l1_misses,
+           (unsigned long long)c->l2_misses);
+}
+
 void stats_format(char *text, size_t bytes) {
+  if (simulation_active()) {
+    format_simulated(text, bytes);
+    return;
+  }
   char mhz[64], temperature[64];
   format_number(mhz, sizeof mhz, "cpu_mhz", cpu_mhz());
   format_number(temperature, sizeof temperature, "temperature_c",

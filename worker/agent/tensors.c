@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "error.h"
+#include "simulation.h"
 
 enum { MIN_ALIGNMENT = 128 };
 
@@ -23,6 +24,7 @@ void *tensors_allocate(uint64_t bytes, uint64_t alignment) {
     capacity = more;
   }
   if (alignment < MIN_ALIGNMENT) alignment = MIN_ALIGNMENT;
+  if (simulation_active() && alignment < SIMULATION_ALIGNMENT) alignment = SIMULATION_ALIGNMENT;
   void *data = NULL;
   if (bytes > SIZE_MAX / 2 || alignment > SIZE_MAX / 2 ||
       posix_memalign(&data, (size_t)alignment, bytes ? (size_t)bytes : 1))

@@ -12,9 +12,10 @@
 
 #include "arch.h"
 #include "error.h"
+#include "simulation.h"
 #include "timer.h"
 
-enum { MAX_THREADS = 256, LINE = 128, WORKER_STACK = 4 << 20 };
+enum { MAX_THREADS = ARCH_MAX_THREADS, LINE = 128, WORKER_STACK = 4 << 20 };
 static const double SPIN_SECONDS = 50e-6;
 
 /* One counter a cache line, so that threads waiting on different ones do not disturb each other. */
@@ -25,7 +26,7 @@ typedef struct {
 static int cpus[MAX_THREADS], num_cpus;
 static int num_threads = 1;
 static bool started;
-static _Thread_local bool is_worker;
+static ARCH_THREAD_LOCAL bool is_worker;
 
 /* The launch under way. Written by the launching thread before `generation` moves on; every worker reads it
  * and signs off, also when it has no task, so that the next launch cannot overtake a slow reader. */
@@ -53,7 +54,7 @@ void threads_configure(int count) {
   if (!num_cpus) num_cpus = 1; /* no such call here: CPU 0 */
   num_threads = count > 0 ? count : num_cpus;
   if (num_threads > MAX_THREADS) num_threads = MAX_THREADS;
-  pin_to(cpus[0]);
+  if (!simulation_active()) pin_to(cpus[0]); /* emulators share the host: its scheduler knows better */
 }
 
 int threads_count(void) { return num_threads; }

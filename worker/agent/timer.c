@@ -1,11 +1,13 @@
 #include "timer.h"
 
+#include <alloca.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "arch.h"
 #include "error.h"
+#include "workspace.h"
 
 enum { MAX_REPEAT = 1000000 };
 static const int64_t MAX_NUMBER = 1000000000;
@@ -41,10 +43,15 @@ int timing_check(const Timing *t) {
   return 0;
 }
 
+static void flush(const void *data, size_t bytes) {
+  if (simulation_active()) simulation_evict(data, bytes);
+  else arch_flush_cache(data, bytes);
+}
+
 static void flush_arguments(const Value *args, int32_t first, int32_t end) {
   for (int32_t i = first; i < end; i++)
     if (args[i].type == TYPE_TENSOR)
-      arch_flush_cache((char *)args[i].tensor->data + args[i].tensor->byte_offset, tensor_bytes(args[i].tensor));
+      flush((char *)args[i].tensor->data + args[i].tensor->byte_offset, tensor_bytes(args[i].tensor));
 }
 
 static void prepare(Preparation preparation, const Value *args, int32_t num_args) {
@@ -52,12 +59,19 @@ static void prepare(Preparation preparation, const Value *args, int32_t num_args
   if (preparation == PREPARE_COLD_NON_FIRST) flush_arguments(args, 1, num_args);
 }
 
+static int call(int64_t number, PackedFunction function, const Value *args, int32_t num_args) {
+  for (int64_t i = 0; i < number; i++) {
+    Value result = {.type = TYPE_NONE};
+    if (function(NULL, args, num_args, &result)) return -1;
+  }
+  return 0;
+}
+
 /* Make a repeat long enough: time `number` calls, with more of them each round until it is. */
 static int time_repeat(const Timing *t, int64_t *number, PackedFunction function, const Value *args,
                        int32_t num_args, char *flush_buffer, double *seconds) {
   int64_t elapsed_ns = 0;
   int64_t zero_times = 0;
-  Value result;
   do {
     if (elapsed_ns > 0) {
       double call_ms = (double)elapsed_ns / 1e6 / (double)*number;
@@ -67,10 +81,7 @@ static int time_repeat(const Timing *t, int64_t *number, PackedFunction function
     }
     if (flush_buffer) memset(flush_buffer, (int)zero_times + 1, (size_t)t->cache_flush_bytes);
     int64_t start = clock_ns();
-    for (int64_t i = 0; i < *number; i++) {
-      result = (Value){.type = TYPE_NONE};
-      if (function(NULL, args, num_args, &result)) return -1;
-    }
+    if (call(*number, function, args, num_args)) return -1;
     elapsed_ns = clock_ns() - start;
     if (elapsed_ns == 0) zero_times++;
   } while ((double)elapsed_ns < (double)t->min_repeat_ms * 1e6 && zero_times < t->limit_zero_time_iterations &&
@@ -79,14 +90,59 @@ static int time_repeat(const Timing *t, int64_t *number, PackedFunction function
   return 0;
 }
 
-int timing_run(const Timing *t, PackedFunction function, const Value *args, int32_t num_args,
-               double *seconds) {
-  char *flush_buffer = NULL;
-  if (t->cache_flush_bytes && !(flush_buffer = malloc((size_t)t->cache_flush_bytes)))
-    return error_set("time_evaluator: no memory for cache_flush_bytes");
-  Value result = {.type = TYPE_NONE};
+static TimedCounters timed;
+
+const TimedCounters *timed_counters(void) { return &timed; }
+
+static int simulate_repeat(const Timing *t, PackedFunction function, const Value *args, int32_t num_args,
+                           char *flush_buffer, double *seconds) {
+  if (flush_buffer) memset(flush_buffer, 1, (size_t)t->cache_flush_bytes);
+  SimulationCounters start = simulation_read();
+  if (call(t->number, function, args, num_args)) return -1;
+  SimulationCounters end = simulation_read();
+  timed = (TimedCounters){.counters = {.ticks = end.ticks - start.ticks,
+                                       .instructions = end.instructions - start.instructions,
+                                       .loads = end.loads - start.loads,
+                                       .stores = end.stores - start.stores,
+                                       .l1_misses = end.l1_misses - start.l1_misses,
+                                       .l2_misses = end.l2_misses - start.l2_misses},
+                          .calls = t->number};
+  *seconds = (double)timed.counters.ticks / simulation_frequency() / (double)t->number;
+  return 0;
+}
+
+/* Run and time with the stack beginning at a page's end, everything else that is touched at a fixed place in
+ * its page, the workspaces new, and the caches empty before the warm-up: the same trial then makes the same
+ * accesses in every session, and gets the bit-same time. */
+static __attribute__((noinline)) int simulate(const Timing *anywhere, PackedFunction function, const Value *args,
+                                              int32_t num_args, char *flush_buffer, double *seconds) {
+  Timing timing = *anywhere, *t = &timing;
+  workspace_clear();
+  unsigned long allocations;
+  do { /* once more with the workspaces that the first call allocated: malloc's accesses are not the trial's */
+    allocations = workspace_allocations();
+    simulation_reset();
+    if (call(1, function, args, num_args)) return -1;
+  } while (workspace_allocations() != allocations);
+  for (int64_t i = 0; i < t->repeat; i++) {
+    prepare(t->preparation, args, num_args);
+    if (simulate_repeat(t, function, args, num_args, flush_buffer, seconds + i)) return -1;
+  }
+  return 0;
+}
+
+static int simulate_on_new_page(const Timing *t, PackedFunction function, const Value *args, int32_t num_args,
+                                char *flush_buffer, double *seconds) {
+  char here;
+  volatile char *rest = alloca(((uintptr_t)&here & (SIMULATION_ALIGNMENT - 1)) + 1);
+  *rest = 0; /* so that it is not optimised away */
+  return simulate(t, function, args, num_args, flush_buffer, seconds);
+}
+
+static int measure(const Timing *t, PackedFunction function, const Value *args, int32_t num_args,
+                   char *flush_buffer, double *seconds) {
   int64_t number = t->number;
-  int status = function(NULL, args, num_args, &result);
+  int status = call(1, function, args, num_args);
   for (int64_t i = 0; i < t->repeat && !status; i++) {
     prepare(t->preparation, args, num_args);
     status = time_repeat(t, &number, function, args, num_args, flush_buffer, seconds + i);
@@ -96,6 +152,17 @@ int timing_run(const Timing *t, PackedFunction function, const Value *args, int3
       nanosleep(&pause, NULL);
     }
   }
+  return status;
+}
+
+int timing_run(const Timing *t, PackedFunction function, const Value *args, int32_t num_args,
+               double *seconds) {
+  char *flush_buffer = NULL;
+  if (t->cache_flush_bytes &&
+      posix_memalign((void **)&flush_buffer, SIMULATION_ALIGNMENT, (size_t)t->cache_flush_bytes))
+    return error_set("time_evaluator: no memory for cache_flush_bytes");
+  int status = simulation_active() ? simulate_on_new_page(t, function, args, num_args, flush_buffer, seconds)
+                                   : measure(t, function, args, num_args, flush_buffer, seconds);
   free(flush_buffer);
   return status;
 }

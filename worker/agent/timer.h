@@ -5,10 +5,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "simulation.h"
 #include "values.h"
 
 /* Seconds since some fixed moment. */
 double clock_seconds(void);
+
+/* What a simulated board counted in the last repeat that was timed, and how many calls that was. */
+typedef struct {
+  SimulationCounters counters;
+  int64_t calls;
+} TimedCounters;
+
+const TimedCounters *timed_counters(void);
 
 /* What runs before each repeat. */
 typedef enum {
@@ -17,7 +26,8 @@ typedef enum {
   PREPARE_COLD_NON_FIRST, /* TVM's "cache_flush_cpu_non_first_arg" */
 } Preparation;
 
-/* The meaning of the numbers is that of tvm.runtime.Module.time_evaluator. */
+/* The meaning of the numbers is that of tvm.runtime.Module.time_evaluator. A simulated board ignores
+ * min_repeat_ms and the pauses: they are against noise, which its clock does not have. */
 typedef struct {
   int64_t number, repeat, min_repeat_ms, limit_zero_time_iterations;
   int64_t cooldown_interval_ms, repeats_to_cooldown, cache_flush_bytes;
@@ -30,7 +40,7 @@ int preparation_parse(const char *name, Preparation *preparation);
 /* Check the numbers; 0, or -1 and a pending error. */
 int timing_check(const Timing *timing);
 
-/* Call `function` once unmeasured, then time it; `seconds` receives `repeat` means of a call. 0, or -1 and
+/* Call `function` unmeasured, then time it; `seconds` receives `repeat` means of a call. 0, or -1 and
  * a pending error. */
 int timing_run(const Timing *timing, PackedFunction function, const Value *args, int32_t num_args,
                double *seconds);

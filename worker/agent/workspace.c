@@ -3,7 +3,9 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "arch.h"
 #include "error.h"
+#include "simulation.h"
 
 enum { KEPT_BLOCKS = 32 };
 
@@ -12,34 +14,58 @@ typedef struct {
   size_t bytes;
 } Header;
 
-static _Thread_local Header *kept[KEPT_BLOCKS];
-static _Thread_local int num_kept;
+typedef struct {
+  Header *blocks[KEPT_BLOCKS];
+  int count;
+  unsigned long allocations;
+} Kept;
 
-void *workspace_take(uint64_t bytes) {
-  int best = -1;
-  for (int i = 0; i < num_kept; i++)
-    if (kept[i]->bytes >= bytes && (best < 0 || kept[i]->bytes < kept[best]->bytes)) best = i;
-  if (best >= 0) {
-    Header *header = kept[best];
-    kept[best] = kept[--num_kept];
-    return (char *)header + WORKSPACE_ALIGNMENT;
-  }
+static ARCH_THREAD_LOCAL Kept mine;
+
+static Header *allocate(uint64_t bytes) {
+  size_t alignment = simulation_active() ? (size_t)SIMULATION_ALIGNMENT : (size_t)WORKSPACE_ALIGNMENT;
   void *memory = NULL;
   if (bytes > SIZE_MAX - WORKSPACE_ALIGNMENT ||
-      posix_memalign(&memory, WORKSPACE_ALIGNMENT, (size_t)bytes + WORKSPACE_ALIGNMENT)) {
+      posix_memalign(&memory, alignment, (size_t)bytes + WORKSPACE_ALIGNMENT)) {
     error_set("out of memory: a workspace of %llu bytes", (unsigned long long)bytes);
     return NULL;
   }
-  ((Header *)memory)->bytes = (size_t)bytes;
-  return (char *)memory + WORKSPACE_ALIGNMENT;
+  Header *header = memory;
+  header->bytes = (size_t)bytes;
+  return header;
+}
+
+void *workspace_take(uint64_t bytes) {
+  Kept *kept = &mine;
+  int best = -1;
+  for (int i = 0; i < kept->count; i++)
+    if (kept->blocks[i]->bytes >= bytes && (best < 0 || kept->blocks[i]->bytes < kept->blocks[best]->bytes)) best = i;
+  Header *header;
+  if (best >= 0) {
+    header = kept->blocks[best];
+    kept->blocks[best] = kept->blocks[--kept->count];
+  } else {
+    header = allocate(bytes);
+    if (!header) return NULL;
+    kept->allocations++;
+  }
+  return (char *)header + WORKSPACE_ALIGNMENT;
 }
 
 void workspace_give(void *block) {
   if (!block) return;
+  Kept *kept = &mine;
   Header *header = (Header *)((char *)block - WORKSPACE_ALIGNMENT);
-  if (num_kept == KEPT_BLOCKS) {
+  if (kept->count == KEPT_BLOCKS) {
     free(header);
     return;
   }
-  kept[num_kept++] = header;
+  kept->blocks[kept->count++] = header;
 }
+
+void workspace_clear(void) {
+  Kept *kept = &mine;
+  while (kept->count) free(kept->blocks[--kept->count]);
+}
+
+unsigned long workspace_allocations(void) { return mine.allocations; }

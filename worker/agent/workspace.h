@@ -15,4 +15,10 @@ void *workspace_take(uint64_t bytes);
 /* Give a block back, on any thread. */
 void workspace_give(void *block);
 
+/* Free the blocks that this thread keeps: the next ones do not depend on what ran before. */
+void workspace_clear(void);
+
+/* How many blocks were allocated anew so far. */
+unsigned long workspace_allocations(void);
+
 #endif

@@ -1,4 +1,4 @@
-"""Building the board agent from its C sources with the C compiler that comes in ``ziglang``."""
+"""Building the board agent and the simulated clock from C, by the compiler that comes in ``ziglang``."""
 
 from __future__ import annotations
 
@@ -11,26 +11,22 @@ from importlib.metadata import version
 from pathlib import Path
 
 SOURCES = Path(__file__).resolve().parent.parent / "agent"
-FLAGS = ("-O2", "-static", "-s", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror")
+CLOCK_SOURCES = SOURCES.parent / "simclock"
+_FLAGS = ("-O2", "-s", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror")
+_AGENT_FLAGS = (*_FLAGS, "-static")
+_PLUGIN_FLAGS = (*_FLAGS, "-shared", "-fPIC", "-fvisibility=hidden")
+_OLDEST_GLIBC = "2.28"  # the plugin runs in any emulator that is linked with this one or a newer one
 BUILD_TIMEOUT_S = 600  # zig builds musl itself, once for each target: about a minute on one core
 
 
 class AgentBuildError(RuntimeError):
-    """The agent could not be built; the message ends with what the compiler said."""
+    """The agent or the clock could not be built; the message ends with what the compiler said."""
 
 
 def host_triple() -> str:
     """The triple of this machine."""
     machine = platform.machine()
     return f"{'powerpc64le' if machine == 'ppc64le' else machine}-linux-musl"
-
-
-def _fingerprint(triple: str) -> str:
-    """16 hex digits over everything that the binary depends on."""
-    digest = hashlib.sha256(f"{triple} {version('ziglang')} {' '.join(FLAGS)}".encode())
-    for source in sorted(SOURCES.glob("*.[ch]")):
-        digest.update(f"{source.name}\0".encode() + source.read_bytes())
-    return digest.hexdigest()[:16]
 
 
 def build_agent(triple: str, out_dir: Path) -> Path:
@@ -40,32 +36,50 @@ def build_agent(triple: str, out_dir: Path) -> Path:
     one. Several processes may build at once: each builds its own and the last rename wins. Raises
     AgentBuildError.
     """
-    agent = out_dir / f"tilefleet-agent-{triple}-{_fingerprint(triple)}"
-    if agent.exists():
-        return agent
-    out_dir.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=".agent-", dir=out_dir) as folder:
-        built = Path(folder) / "agent"
-        sources = [str(source) for source in sorted(SOURCES.glob("*.c"))]
-        command = [
-            sys.executable,
-            "-m",
-            "ziglang",
-            "cc",
-            "-target",
-            triple,
-            *FLAGS,
-            *sources,
-            "-o",
-            str(built),
-        ]
+    agent = out_dir / f"tilefleet-agent-{triple}-{_fingerprint(triple, _AGENT_FLAGS, SOURCES)}"
+    sources = [str(source) for source in sorted(SOURCES.glob("*.c"))]
+    return _build(agent, f"the agent for {triple}", ["-target", triple, *_AGENT_FLAGS, *sources])
+
+
+def build_plugin(out_dir: Path) -> Path:
+    """Return the clock of simulated boards, a plugin for this machine's QEMU, as ``build_agent`` does."""
+    plugin = out_dir / f"tilefleet-clock-{plugin_fingerprint()}.so"
+    sources = [str(source) for source in sorted(CLOCK_SOURCES.glob("*.c"))]
+    options = ["-target", _plugin_triple(), *_PLUGIN_FLAGS, "-I", str(SOURCES), *sources]
+    return _build(plugin, "the clock of simulated boards", options)
+
+
+def plugin_fingerprint() -> str:
+    """16 hex digits over all that the clock is built from."""
+    return _fingerprint(_plugin_triple(), _PLUGIN_FLAGS, CLOCK_SOURCES, SOURCES / "simulation_page.h")
+
+
+def _plugin_triple() -> str:
+    return f"{host_triple().removesuffix('-musl')}-gnu.{_OLDEST_GLIBC}"
+
+
+def _fingerprint(triple: str, flags: tuple[str, ...], folder: Path, *more: Path) -> str:
+    """16 hex digits over everything that a binary depends on."""
+    digest = hashlib.sha256(f"{triple} {version('ziglang')} {' '.join(flags)}".encode())
+    for source in (*sorted(folder.glob("*.[ch]")), *more):
+        digest.update(f"{source.name}\0".encode() + source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _build(output: Path, what: str, options: list[str]) -> Path:
+    if output.exists():
+        return output
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".build-", dir=output.parent) as folder:
+        built = Path(folder) / "built"
+        command = [sys.executable, "-m", "ziglang", "cc", *options, "-o", str(built)]
         try:
             done = subprocess.run(
                 command, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False
             )
         except subprocess.TimeoutExpired:
-            raise AgentBuildError(f"building the agent for {triple} took over {BUILD_TIMEOUT_S} s") from None
+            raise AgentBuildError(f"building {what} took over {BUILD_TIMEOUT_S} s") from None
         if done.returncode:
-            raise AgentBuildError(f"building the agent for {triple} failed:\n{done.stderr[-2000:]}")
-        built.replace(agent)
-    return agent
+            raise AgentBuildError(f"building {what} failed:\n{done.stderr[-2000:]}")
+        built.replace(output)
+    return output

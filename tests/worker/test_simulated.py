@@ -1,0 +1,190 @@
+"""Boards under QEMU: right results, and a clock that says the same whenever and wherever it is asked."""
+
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import tvm
+from candidates import connect, load, on_board
+from tvm.script import tirx as T
+
+from kernels import registry
+from kernels.compile import compile_module, compile_object
+from kernels.reference import max_error, random_inputs, reference
+from kernels.target import CATALOGUE
+from kernels.workload import Conv2d, Epilogue
+from worker.fleet import simulated
+from worker.fleet.agent_build import build_agent, build_plugin
+from worker.fleet.sim_models import SIM_MODELS
+from worker.fleet.simulated import BoardError, SimulatedBoard, why_no_emulator
+from worker.toolchain import link
+
+# In one worker: the three agents are built once, at the same time. On a machine that has never built for
+# these targets zig makes its C library first, which takes minutes when the other tests use all cores.
+pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(1200)]
+
+MODELS = sorted(SIM_MODELS)
+CONV = Conv2d(
+    n=1, in_c=7, in_h=11, in_w=13, out_c=10, kh=3, kw=3, pad=(1, 1, 1, 1), epilogue=Epilogue(bias=True)
+)
+LINE_FLOATS = 32  # 128 bytes: the longest line of the simulated caches
+SMALL, LARGE = 64, 65536  # lines: 8 KiB fit into every L1, 8 MiB into no cache
+
+
+@T.prim_func
+def few(a: T.Buffer((2097152,), "float32"), b: T.Buffer((1,), "float32")):
+    b[0] = T.float32(0)
+    for i in T.serial(65536):
+        b[0] = b[0] + a[i % 64 * 32]
+
+
+@T.prim_func
+def many(a: T.Buffer((2097152,), "float32"), b: T.Buffer((1,), "float32")):
+    b[0] = T.float32(0)
+    for i in T.serial(65536):
+        b[0] = b[0] + a[(i * 4099) % 65536 * 32]
+
+
+@T.prim_func
+def twice(a: T.Buffer((2097152,), "float32"), b: T.Buffer((1,), "float32")):
+    b[0] = T.float32(0)
+    for i in T.serial(131072):
+        b[0] = b[0] + a[i % 64 * 32]
+
+
+@pytest.fixture(scope="module")
+def state_dir(tmp_path_factory):
+    problems = [problem for model in MODELS if (problem := why_no_emulator(model))]
+    if problems:
+        assert os.environ.get("CI") != "true", problems[0]
+        pytest.skip(problems[0])
+    folder = tmp_path_factory.mktemp("simulated")
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda model: build_agent(SIM_MODELS[model].triple, folder), MODELS))
+    build_plugin(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def boards(state_dir):
+    running = [SimulatedBoard(model, state_dir=state_dir) for model in MODELS]
+    for board in running:
+        board.start()
+    yield {board.model: board for board in running}
+    for board in running:
+        board.stop()
+
+
+def target_of(model):
+    return CATALOGUE[SIM_MODELS[model].target]
+
+
+@pytest.fixture(scope="module")
+def convolution(state_dir):
+    """model -> (the kernel's shared object, its inputs on the host, the right result)."""
+    kernel, inputs = registry.kernel("sconv"), random_inputs(CONV, np.random.default_rng(1))
+    made = {}
+    for model in MODELS:
+        target = target_of(model)
+        config = kernel.recommend(CONV, target)
+        path = state_dir / f"conv-{model}.so"
+        path.write_bytes(link(compile_object(kernel.build(CONV, config, target, 1, "main"), target)))
+        made[model] = path, [inputs[0], kernel.pack(CONV, config, target, inputs[1]), *inputs[2:]]
+    return made, reference(CONV, inputs)
+
+
+def time_convolution(board, made, clutter=0):
+    """(result, warm times, cold times, counters) in a session of its own, after other tensors and modules."""
+    path, inputs = made[board.model]
+    session = connect(board, timeout=60)
+    kept = on_board(session, *(np.zeros(1000 + 77 * i, "float32") for i in range(clutter)))
+    for _ in range(clutter):
+        kept.append(load(session, path))
+    module, device = load(session, path), session.cpu(0)
+    arguments = on_board(session, *inputs, np.zeros(CONV.out_shape, "float32"))
+    module["main"](*arguments)
+    result = arguments[-1].numpy()
+    warm = module.time_evaluator("main", device, number=1, repeat=2, min_repeat_ms=100)(*arguments).results
+    cold = module.time_evaluator("main", device, number=1, repeat=1, f_preproc="tilefleet.cold_weights")
+    return result, warm, cold(*arguments).results, json.loads(session.get_function("tilefleet.stats")())
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_convolution_is_right(boards, convolution, model):
+    made, expected = convolution
+    result, warm, cold, stats = time_convolution(boards[model], made)
+    assert max_error(result, expected) <= registry.kernel("sconv").tolerance
+    assert 0 < min(warm) < min(cold)  # the weights came from memory
+    assert stats["simulated"] is True
+    assert stats["clock"] == boards[model].clock == boards[model].board.clock
+    assert stats["clock"].startswith(f"simulated:{model}:")
+    assert stats["cycles"] == pytest.approx(cold[0] * SIM_MODELS[model].hz, abs=1.01)
+    assert stats["loads"] + stats["stores"] < 4 * stats["instructions"]
+    assert min(stats[name] for name in ("loads", "stores", "l1_misses", "l2_misses")) > 0
+    assert stats["l2_misses"] <= stats["l1_misses"]
+
+
+def test_neon_and_vsx_are_used(convolution):
+    kernel = registry.kernel("sconv")
+    for model, instruction in (("rpi4-sim", "fmla\t"), ("power10-sim", "xvmaddasp")):
+        target = target_of(model)
+        func = kernel.build(CONV, kernel.recommend(CONV, target), target, 1, "main")
+        assert instruction in compile_module(func, target).inspect_source("asm")
+
+
+def test_times_are_bit_same_after_restarts_and_with_all_boards_busy(boards, convolution):
+    made, _ = convolution
+    first = {model: time_convolution(board, made)[1:] for model, board in boards.items()}
+    for board in boards.values():
+        board.restart()
+    with ThreadPoolExecutor(2 * len(boards)) as pool:  # each board has one more client waiting than it serves
+        again = [
+            (model, pool.submit(time_convolution, board, made, clutter))
+            for clutter in (0, 3)
+            for model, board in boards.items()
+        ]
+        for model, future in again:
+            assert future.result()[1:] == first[model], model
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_more_work_and_more_misses_cost_more(boards, state_dir, model):
+    functions = {f.attrs["global_symbol"]: f for f in (few, many, twice)}
+    target = tvm.target.Target(target_of(model).tvm)
+    tvm.tirx.build(tvm.IRModule(functions), target=target).write_to_file(str(state_dir / "loops.o"), "o")
+    path = state_dir / f"loops-{model}.so"
+    path.write_bytes(link((state_dir / "loops.o").read_bytes()))
+    session = connect(boards[model], timeout=60)
+    module = load(session, path)
+    arguments = on_board(session, np.ones(LARGE * LINE_FLOATS, "float32"), np.zeros(1, "float32"))
+    cost, stats = {}, {}
+    for name in functions:
+        (cost[name],) = module.time_evaluator(name, session.cpu(0), number=1, repeat=1)(*arguments).results
+        stats[name] = json.loads(session.get_function("tilefleet.stats")())
+        assert arguments[1].numpy()[0] == (131072 if name == "twice" else 65536)
+    assert cost["twice"] == pytest.approx(2 * cost["few"], rel=0.05)
+    assert stats["few"]["l1_misses"] < SMALL
+    assert stats["many"]["l2_misses"] >= LARGE
+    assert cost["many"] > 5 * cost["few"]
+
+
+def test_what_is_missing_is_said(state_dir, monkeypatch, tmp_path):
+    with pytest.raises(BoardError, match=r"no simulated board is called 'vax-sim'.*rpi4-sim"):
+        SimulatedBoard("vax-sim", state_dir=state_dir)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BoardError, match=r"qemu-aarch64, which is not there; .*apt-get install qemu-user"):
+        SimulatedBoard("rpi4-sim", state_dir=state_dir).start()
+    (tmp_path / "qemu-aarch64").write_text("#!/bin/sh\necho usage\n")
+    (tmp_path / "qemu-aarch64").chmod(0o755)
+    with pytest.raises(BoardError, match="takes no plugins"):
+        SimulatedBoard("rpi4-sim", state_dir=state_dir).start()
+
+
+def test_clock_name_follows_the_figures(monkeypatch, state_dir):
+    before = SimulatedBoard("rpi4-sim", state_dir=state_dir).clock
+    figures = SIM_MODELS["rpi4-sim"]
+    slower = type(figures)(**{**vars(figures), "memory_cycles": 1 + figures.memory_cycles})
+    monkeypatch.setattr(simulated, "SIM_MODELS", {"rpi4-sim": slower})
+    assert SimulatedBoard("rpi4-sim", state_dir=state_dir).clock != before

@@ -1,0 +1,76 @@
+"""A board of another architecture, emulated by QEMU and timed by a simulated, deterministic clock."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+from worker.fleet.agent_board import AgentBoard, BoardError
+from worker.fleet.agent_build import build_agent, build_plugin, plugin_fingerprint
+from worker.fleet.sim_models import SIM_MODELS
+
+__all__ = ["BoardError", "SimulatedBoard", "why_no_emulator"]
+
+_PAGE_BYTES = 4096
+_PROBE_TIMEOUT_S = 20
+_INSTALL = "install the dynamic QEMU of Debian or Ubuntu: apt-get install qemu-user"
+
+
+def why_no_emulator(model: str) -> str | None:
+    """Why the simulated board ``model`` cannot run on this machine, with the way out; None when it can."""
+    emulator = SIM_MODELS[model].emulator
+    path = shutil.which(emulator)
+    if path is None:
+        return f"{model} needs {emulator}, which is not there; {_INSTALL}"
+    try:
+        said = subprocess.run(
+            [path, "-help"], capture_output=True, text=True, timeout=_PROBE_TIMEOUT_S, check=False
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"{model}: {path} does not run: {error}"
+    if not re.search(r"^-plugin\b", said, re.MULTILINE):
+        return f"{model}: {path} takes no plugins (a static or stripped build); {_INSTALL}"
+    return None
+
+
+class SimulatedBoard(AgentBoard):
+    """Runs the agent under QEMU, with the plugin in ``worker/simclock`` as its clock.
+
+    ``model`` is one of SIM_MODELS. Times are simulated seconds on one thread: the same trial gets the
+    bit-same time on every start and however busy the machine is. ``target`` is the catalogue's name of the
+    processor that is simulated. See AgentBoard for the rest. Raises BoardError for an unknown model.
+    """
+
+    def __init__(self, model: str, *, state_dir: Path, id: str | None = None, memory_mb: int = 4096) -> None:
+        if model not in SIM_MODELS:
+            raise BoardError(f"no simulated board is called {model!r}; there are {sorted(SIM_MODELS)}")
+        self.model = model
+        self._figures = SIM_MODELS[model]
+        super().__init__(
+            id or model,
+            state_dir=state_dir,
+            cpus=sorted(os.sched_getaffinity(0)),
+            threads=1,
+            target=self._figures.target,
+            clock=f"simulated:{model}:{self._figures.fingerprint(plugin_fingerprint())}",
+            memory_mb=memory_mb,
+        )
+
+    def _prepare(self) -> list[str]:
+        problem = why_no_emulator(self.model)
+        if problem:
+            raise BoardError(f"board {self.id}: {problem}")
+        agent = build_agent(self._figures.triple, self._state_dir)
+        plugin = build_plugin(self._state_dir)
+        page = self._state_dir / f"board-{self.id}.clock"
+        page.write_bytes(bytes(_PAGE_BYTES))
+        options = {**self._figures.options(), "page": page, "clock": self.clock}
+        # QEMU separates a plugin's options by commas; a comma in a value is written twice.
+        words = [str(plugin), *(f"{name}={value}" for name, value in options.items())]
+        plugin_option = ",".join(word.replace(",", ",,") for word in words)
+        emulator = shutil.which(self._figures.emulator) or self._figures.emulator
+        command = [emulator, "-cpu", self._figures.emulated_cpu, "-plugin", plugin_option]
+        return [*command, str(agent), "--clock-page", str(page)]

@@ -1,0 +1,161 @@
+#include "caches.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGE_BITS = 12, TRANSLATIONS = 1024, STREAMS = 8, FIRST_PAGES = 1 << 12 };
+static const uint64_t NOTHING = UINT64_MAX;
+
+/* Lines by set, the most recently used first. */
+typedef struct {
+  uint64_t *lines;
+  uint64_t sets, ways;
+} Cache;
+
+typedef struct {
+  uint64_t page, frame; /* page is NOTHING where the entry is empty */
+} Renaming;
+
+static MemoryModel model;
+static unsigned line_bits;
+static Cache l1, l2;
+static Renaming *renamings;                /* a hash table, open addressing */
+static uint64_t num_slots, num_renamings;  /* a power of two; at most half of the slots are used */
+static Renaming recent[TRANSLATIONS];      /* in front of the table, by the page's low bits */
+static uint64_t next_of_stream[STREAMS];   /* the line that would continue each stream */
+static unsigned oldest_stream;
+
+static bool is_power_of_two(uint64_t value) { return value && !(value & (value - 1)); }
+
+static bool cache_configure(Cache *cache, CacheShape shape) {
+  if (!shape.ways || shape.bytes % (shape.ways * model.line_bytes)) return false;
+  *cache = (Cache){.sets = shape.bytes / shape.ways / model.line_bytes, .ways = shape.ways};
+  cache->lines = malloc(cache->sets * cache->ways * sizeof *cache->lines);
+  return is_power_of_two(cache->sets) && cache->lines;
+}
+
+bool caches_configure(const MemoryModel *wanted) {
+  model = *wanted;
+  if (!is_power_of_two(model.line_bytes) || model.line_bytes > 1 << PAGE_BITS) return false;
+  line_bits = (unsigned)__builtin_ctzll(model.line_bytes);
+  num_slots = FIRST_PAGES * 2;
+  renamings = malloc(num_slots * sizeof *renamings);
+  if (!renamings || !cache_configure(&l1, model.l1) || !cache_configure(&l2, model.l2)) return false;
+  caches_reset();
+  return true;
+}
+
+void caches_reset(void) {
+  memset(l1.lines, 0xff, l1.sets * l1.ways * sizeof *l1.lines);
+  memset(l2.lines, 0xff, l2.sets * l2.ways * sizeof *l2.lines);
+  memset(renamings, 0xff, num_slots * sizeof *renamings);
+  memset(recent, 0xff, sizeof recent);
+  memset(next_of_stream, 0xff, sizeof next_of_stream);
+  num_renamings = 0;
+  oldest_stream = 0;
+}
+
+/* The slot that holds `page`, or the free one where it belongs. */
+static Renaming *slot_of(uint64_t page) {
+  uint64_t at = (page * 0x9e3779b97f4a7c15u) >> 32;
+  while (renamings[at & (num_slots - 1)].page != page && renamings[at & (num_slots - 1)].page != NOTHING) at++;
+  return renamings + (at & (num_slots - 1));
+}
+
+static void grow(void) {
+  Renaming *old = renamings;
+  uint64_t old_slots = num_slots;
+  num_slots *= 2;
+  renamings = malloc(num_slots * sizeof *renamings);
+  if (!renamings) abort();
+  memset(renamings, 0xff, num_slots * sizeof *renamings);
+  for (uint64_t i = 0; i < old_slots; i++)
+    if (old[i].page != NOTHING) *slot_of(old[i].page) = old[i];
+  free(old);
+}
+
+static uint64_t frame_of(uint64_t page) {
+  Renaming *last = recent + page % TRANSLATIONS;
+  if (last->page == page) return last->frame;
+  Renaming *slot = slot_of(page);
+  if (slot->page == NOTHING) {
+    if (num_renamings * 2 >= num_slots) {
+      grow();
+      slot = slot_of(page);
+    }
+    *slot = (Renaming){page, num_renamings++};
+  }
+  *last = *slot;
+  return slot->frame;
+}
+
+static uint64_t line_in(uint64_t frame, uint64_t address) {
+  return (frame << (PAGE_BITS - line_bits)) | (address & ((1 << PAGE_BITS) - 1)) >> line_bits;
+}
+
+/* Use a line: whether it was there, and now it is. */
+static bool cache_use(Cache *cache, uint64_t line) {
+  uint64_t *set = cache->lines + (line & (cache->sets - 1)) * cache->ways, way = 0;
+  while (way < cache->ways - 1 && set[way] != line) way++;
+  bool hit = set[way] == line;
+  memmove(set + 1, set, way * sizeof *set);
+  set[0] = line;
+  return hit;
+}
+
+static void cache_drop(Cache *cache, uint64_t line) {
+  uint64_t *set = cache->lines + (line & (cache->sets - 1)) * cache->ways;
+  for (uint64_t way = 0; way < cache->ways; way++)
+    if (set[way] == line) {
+      memmove(set + way, set + way + 1, (cache->ways - 1 - way) * sizeof *set);
+      set[cache->ways - 1] = NOTHING;
+    }
+}
+
+/* Whether the line continues a stream of missed lines; one that does not begins a new stream. */
+static bool is_streamed(uint64_t line) {
+  for (int i = 0; i < STREAMS; i++)
+    if (next_of_stream[i] == line) {
+      next_of_stream[i] = line + 1;
+      return true;
+    }
+  next_of_stream[oldest_stream] = line + 1;
+  oldest_stream = (oldest_stream + 1) % STREAMS;
+  return false;
+}
+
+static void access_line(uint64_t address, bool beyond_l1, MemoryCost *cost) {
+  uint64_t line = line_in(frame_of(address >> PAGE_BITS), address);
+  if (!beyond_l1) {
+    if (cache_use(&l1, line)) return;
+    cost->l1_misses++;
+  }
+  bool hit = cache_use(&l2, line);
+  if (hit && beyond_l1) return;
+  bool streamed = is_streamed(line);
+  if (hit) {
+    cost->ticks += streamed ? model.l2_stream_ticks : model.l2_ticks;
+    return;
+  }
+  cost->l2_misses++;
+  cost->ticks += streamed ? model.memory_stream_ticks : model.memory_ticks;
+}
+
+void caches_access(uint64_t address, unsigned bytes, bool beyond_l1, MemoryCost *cost) {
+  uint64_t last = address + bytes - 1;
+  access_line(address, beyond_l1, cost);
+  if (last >> line_bits != address >> line_bits) access_line(last, beyond_l1, cost);
+}
+
+void caches_evict(uint64_t address, uint64_t bytes) {
+  if (!bytes) return;
+  uint64_t first = address >> line_bits, last = (address + bytes - 1) >> line_bits;
+  for (uint64_t at = first; at <= last; at++) {
+    Renaming *slot = slot_of(at >> (PAGE_BITS - line_bits));
+    if (slot->page == NOTHING) continue; /* never touched */
+    uint64_t line = line_in(slot->frame, at << line_bits);
+    cache_drop(&l1, line);
+    cache_drop(&l2, line);
+  }
+  memset(next_of_stream, 0xff, sizeof next_of_stream);
+}

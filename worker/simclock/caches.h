@@ -1,0 +1,40 @@
+/* The data caches of a simulated board: two levels, least recently used, and a prefetcher of streams.
+ *
+ * Addresses are first renamed: the page touched first since the last reset becomes frame 0, the next one
+ * frame 1. So times depend on the order in which a candidate touches pages, never on where the emulator or
+ * the allocator happened to put them. */
+#ifndef TILEFLEET_CACHES_H
+#define TILEFLEET_CACHES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct {
+  uint64_t bytes, ways;
+} CacheShape;
+
+typedef struct {
+  CacheShape l1, l2;
+  uint64_t line_bytes;
+  /* What a line costs, in ticks, beyond the issue of its load: out of order, and as part of a stream. */
+  uint64_t l2_ticks, memory_ticks, l2_stream_ticks, memory_stream_ticks;
+} MemoryModel;
+
+typedef struct {
+  uint64_t ticks, l1_misses, l2_misses;
+} MemoryCost;
+
+/* Take the model's shape; false when it is not possible (sizes that are no power of two, no memory). */
+bool caches_configure(const MemoryModel *model);
+
+/* Access [address, address + bytes), all in one or two lines; `beyond_l1` accesses go to L2 at once. Adds
+ * to `cost`. */
+void caches_access(uint64_t address, unsigned bytes, bool beyond_l1, MemoryCost *cost);
+
+/* Empty everything and start the renaming again. */
+void caches_reset(void);
+
+/* Take the lines of [address, address + bytes) out of both caches. */
+void caches_evict(uint64_t address, uint64_t bytes);
+
+#endif

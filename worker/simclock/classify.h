@@ -1,0 +1,31 @@
+/* What an instruction occupies in a core. */
+#ifndef TILEFLEET_CLASSIFY_H
+#define TILEFLEET_CLASSIFY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* The pipes of a core that instructions compete for. */
+typedef enum { PIPE_INTEGER, PIPE_BRANCH, PIPE_LOAD, PIPE_STORE, PIPE_VECTOR, PIPE_MATRIX, PIPE_DIVIDE, PIPES } Pipe;
+
+/* Slots taken of each pipe; how many a pipe has a cycle is the board's. Loads and stores are also counted
+ * as instructions. */
+typedef struct {
+  uint32_t slots[PIPES], loads, stores;
+  bool beyond_l1; /* its memory accesses go to L2 at once */
+} Usage;
+
+/* Add what one instruction (on Hexagon: one packet) of `bytes` at `code` takes. */
+typedef void (*Classify)(const uint8_t *code, size_t bytes, Usage *usage);
+
+/* Slots of a vector and a store pipe are 64 bits wide, of a load pipe 128, as in Cortex-A57 and A72. */
+void classify_aarch64(const uint8_t *code, size_t bytes, Usage *usage);
+
+/* Slots are instructions. */
+void classify_ppc64(const uint8_t *code, size_t bytes, Usage *usage);
+
+/* Slots are words of the packet. */
+void classify_hexagon(const uint8_t *code, size_t bytes, Usage *usage);
+
+#endif
