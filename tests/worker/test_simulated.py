@@ -2,9 +2,12 @@
 
 import json
 import os
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import psutil
 import pytest
 import tvm
 from candidates import connect, load, on_board
@@ -168,6 +171,23 @@ def test_more_work_and_more_misses_cost_more(boards, state_dir, model):
     assert stats["few"]["l1_misses"] < SMALL
     assert stats["many"]["l2_misses"] >= LARGE
     assert cost["many"] > 5 * cost["few"]
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_emulator_dies_with_the_process_that_started_it(state_dir, model):
+    script = f"""
+import pathlib, time
+from worker.fleet.simulated import SimulatedBoard
+SimulatedBoard({model!r}, id="short-{model}", state_dir=pathlib.Path({str(state_dir)!r})).start()
+print(flush=True)
+time.sleep(600)
+"""
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as owner:
+        assert owner.stdout.readline()
+        (agent,) = psutil.Process(owner.pid).children()
+        owner.kill()
+    _, left = psutil.wait_procs([agent], timeout=10)
+    assert not [process for process in left if process.status() != psutil.STATUS_ZOMBIE]
 
 
 def test_what_is_missing_is_said(state_dir, monkeypatch, tmp_path):
