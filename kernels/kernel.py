@@ -24,7 +24,7 @@ class Kernel(ABC):
     """
 
     name: ClassVar[str]
-    version: ClassVar[int] = 1
+    version: ClassVar[int] = 2
     """Raised whenever a config would generate different code: records of other versions are not reused."""
     tolerance: ClassVar[float] = 1e-5
     """Largest accepted |result - reference| relative to the largest |reference|."""

@@ -63,7 +63,9 @@ def scratch(elements: int) -> Any:
 
 def registers(elements: int) -> Any:
     """A flat float32 buffer that lives in registers as long as every index into it is constant."""
-    return T.alloc_buffer((elements,), F32, scope="local")
+    # Else TVM takes it from its workspace: two calls around each micro-kernel, and spills in some.
+    on_stack = {"disable_lower_builtin": True}
+    return T.alloc_buffer((elements,), F32, scope="local", annotations=on_stack)
 
 
 def loop(extent: Any, threads: int = 1) -> Any:
