@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from math import prod
 from typing import Any
 
 from sqlalchemy import select, update
@@ -25,6 +26,7 @@ from server.problems import Problem, invalid
 from server.records import repository
 from server.targets.service import Targets
 from tuner.job import Budget, JobSpec, JobState, TaskSpec, TaskState
+from tuner.onnx_check import check_size
 from tuner.strategies import STRATEGIES
 
 Weighted = list[tuple[Workload, int]]
@@ -97,9 +99,13 @@ class Jobs:
         """The model's hash, if any, and the distinct workloads with how often they occur."""
         if request.workload is not None:
             try:
-                return None, [(workloads.from_json(request.workload), 1)]
+                workload = workloads.from_json(request.workload)
+                for what in ("data", "weight", "out"):
+                    shape = getattr(workload, f"{what}_shape")
+                    check_size(4 * prod(shape), f"{what} of the workload", shape)
             except ValueError as error:
                 raise invalid(str(error), "body", "workload") from None
+            return None, [(workload, 1)]
         with self._db.read() as session:
             row = self._models.get(session, request.model or "", "body", "model")
         extraction = self._models.extraction(row, request.shapes)

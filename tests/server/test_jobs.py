@@ -239,6 +239,8 @@ def test_jobs_of_dead_processes_are_interrupted(
         ({"workload": None, "model": "0" * 64}, ["no model", "0" * 64]),
         ({"workload": {"kind": "fft"}}, ["fft", "conv2d"]),
         ({"workload": {**GEMM, "m": 0}}, ["m must be a positive integer"]),
+        ({"workload": {**GEMM, "k": 2**40}}, ["data of the workload", "GiB", "at most 2 GiB"]),
+        ({"workload": {**CONV, "in_h": 2**20, "in_w": 2**20}}, ["data of the workload", "GiB"]),
         ({"shapes": {"x": [1]}}, ["shapes"]),
         ({"tragets": "host"}, ["tragets"]),
     ],
