@@ -116,8 +116,11 @@ class Record:
         record = read(cls, fields, "record")
         if (record.cost_s is None) == (record.error is None):
             raise ValueError("a record has either cost_s or error")
-        if record.cost_s is not None and not 0 < record.cost_s < float("inf"):
-            raise ValueError(f"cost_s must be a positive number of seconds, got {record.cost_s!r}")
+        for name, seconds in (("cost_s", record.cost_s), ("verified_s", record.verified_s)):
+            if seconds is not None and not 0 < seconds < float("inf"):
+                raise ValueError(f"{name} must be a positive number of seconds, got {seconds!r}")
+        if record.error is not None and record.verified_s is not None:
+            raise ValueError("a record with an error has no verified_s")
         return record
 
 

@@ -61,6 +61,8 @@ def test_identity_ignores_the_outcome_but_not_the_circumstances() -> None:
         ({"error": "meltdown"}, "record error: .*got 'meltdown'"),
         ({"error": "crash"}, "either cost_s or error"),
         ({"cost_s": -1.0}, "positive number of seconds"),
+        ({"verified_s": -1.0}, "verified_s must be a positive number of seconds"),
+        ({"error": "crash", "cost_s": None, "verified_s": 1e-6}, "error has no verified_s"),
         ({"cost_s": "fast"}, "record cost_s: Input should be a valid number"),
         ({"mood": "good"}, "mood"),
     ],
