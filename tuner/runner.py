@@ -281,7 +281,8 @@ class _Run:
         if not without:
             return JobState.DONE, ""
         errors = Counter(str(record.error) for search in without for record in search.records.values())
-        found = ", ".join(f"{count} {kind}" for kind, count in errors.most_common()) or "no trial ended"
+        found = ", ".join(f"{count} {kind}" for kind, count in errors.most_common())
+        found = found or "the budget ended before their first trial"
         names = ", ".join(str(search.task.workload) for search in without[:3])
         names += ", ..." if len(without) > 3 else ""
         message = f"{len(without)} of {len(self.searches)} tasks have no config that ran ({found}): {names}"

@@ -121,6 +121,15 @@ def test_trial_0_is_the_analysis_even_in_the_smallest_budget():
     assert [trial["number"] for trial in log.of("trial")] == [0, 0]
 
 
+def test_a_budget_too_small_for_every_task_says_so():
+    store = MemoryStore()
+    assert run(job(budget=Budget(trials=1)), FakeEngine(), store) is JobState.DONE
+    message = store.jobs[-1][1]
+    assert message.startswith(
+        "1 of 2 tasks have no config that ran (the budget ended before their first trial)"
+    )
+
+
 def test_numbers_are_unique_within_a_task():
     log = Log()
     run(job(), FakeEngine(), MemoryStore(), log)
