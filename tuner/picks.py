@@ -21,11 +21,15 @@ class OtherTargetError(ValueError):
 
 @dataclass(frozen=True)
 class Match:
-    """One distinct workload of a model and the record a build would use, None when the log has none."""
+    """One distinct workload of a model and the record a build would use.
+
+    None when the log has none; ``reason`` then says why none of those it has of the workload will do.
+    """
 
     workload: Workload
     count: int
     record: Record | None
+    reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values; ``status`` is ``exact`` or ``missing``."""
@@ -36,6 +40,7 @@ class Match:
             "status": "missing" if self.record is None else "exact",
             "config": None if self.record is None else self.record.config.to_json(),
             "expected_s": None if self.record is None else self.record.ranking_s,
+            "reason": self.reason,
         }
 
 
@@ -47,26 +52,7 @@ def best_records(
     Usable are records without an error, of this target, thread count and clock, made with a kernel that
     still generates the same code. Raises OtherTargetError when all records are for other targets.
     """
-    best: dict[str, Record] = {}
-    others: set[str] = set()
-    matching = 0
-    for record in records:
-        if record.target.key != target.key:
-            others.add(record.target.name)
-            continue
-        matching += 1
-        if record.ranking_s is None or (record.threads, record.clock) != (threads, clock):
-            continue
-        kernel = registry.all_kernels().get(record.config.kernel)
-        if kernel is None or kernel.version != record.kernel_version:
-            continue
-        known = best.get(record.workload.key)
-        if known is None or record.ranking_s < (known.ranking_s or 0.0):
-            best[record.workload.key] = record
-    if others and not matching:
-        names = ", ".join(sorted(others))
-        raise OtherTargetError(f"the log has no record for target {target.name} ({target.key}), only {names}")
-    return best
+    return _choose(records, target, threads, clock)[0]
 
 
 def check(
@@ -80,8 +66,50 @@ def check(
 
     Raises ModelError for the model and OtherTargetError for the log.
     """
-    best = best_records(records, target, threads)
-    operators = extract(path, shapes).operators
+    best, refused = _choose(records, target, threads, "wall")
     return [
-        Match(operator.workload, operator.count, best.get(operator.workload.key)) for operator in operators
+        Match(operator.workload, operator.count, best.get(key), "" if key in best else refused.get(key, ""))
+        for operator in extract(path, shapes).operators
+        for key in [operator.workload.key]
     ]
+
+
+def _choose(
+    records: Iterable[Record], target: Target, threads: int, clock: str
+) -> tuple[dict[str, Record], dict[str, str]]:
+    """``best_records``, and by workload key why the fastest of the records that are not usable is not."""
+    records = list(records)
+    ours = [record for record in records if record.target.key == target.key]
+    if records and not ours:
+        names = ", ".join(sorted({record.target.name for record in records}))
+        raise OtherTargetError(f"the log has no record for target {target.name} ({target.key}), only {names}")
+    best: dict[str, Record] = {}
+    refused: dict[str, str] = {}
+    # The fastest first: whether a config is valid then need not be found out for all the others.
+    for record in sorted(ours, key=lambda record: record.ranking_s or float("inf")):
+        key = record.workload.key
+        if key in best:
+            continue
+        reason = _why_not(record, threads, clock)
+        if reason is None:
+            best[key] = record
+        else:
+            refused.setdefault(key, reason)
+    return best, refused
+
+
+def _why_not(record: Record, threads: int, clock: str) -> str | None:
+    """Why a build cannot use ``record``, or None when it can."""
+    if record.ranking_s is None:
+        return f"it failed: {record.error}"
+    if record.threads != threads:
+        return f"it was measured with threads={record.threads}"
+    if record.clock != clock:
+        return f"its clock is {record.clock}"
+    kernel = registry.all_kernels().get(record.config.kernel)
+    if kernel is None:
+        return f"there is no kernel {record.config.kernel}"
+    if kernel.version != record.kernel_version:
+        return f"{kernel.name} is version {kernel.version} by now, the record's is {record.kernel_version}"
+    reason = kernel.why_not(record.workload, record.target)
+    return reason or kernel.space(record.workload, record.target).why_not(record.config)

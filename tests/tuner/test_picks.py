@@ -4,6 +4,7 @@ import pytest
 from tiny_models import model, node, save
 
 from kernels import registry
+from kernels.space import Config
 from kernels.target import CATALOGUE
 from tuner.extract import extract
 from tuner.picks import OtherTargetError, best_records, check
@@ -61,3 +62,17 @@ def test_a_log_of_another_target_is_named(record):
 
 def test_an_empty_log_has_nothing_but_is_no_error():
     assert best_records([], TARGET) == {}
+
+
+def test_says_why_the_records_of_a_workload_will_not_do(path, record):
+    """What ``check`` calls exact, a build must be able to use."""
+    knob = next(name for name, _ in record.config.knobs)
+    knobs = {**dict(record.config.knobs), knob: 99999}
+    impossible = dataclasses.replace(record, config=Config.of(record.config.kernel, **knobs), cost_s=1e-9)
+    outdated = dataclasses.replace(record, kernel_version=999)
+    assert check(path, [impossible, record], TARGET)[0].record == record
+    for unusable, reason in ((impossible, f"{knob}=99999 is not one of"), (outdated, "the record's is 999")):
+        match, unknown = check(path, [unusable], TARGET)
+        assert match.record is None
+        assert reason in match.to_json()["reason"]
+        assert unknown.to_json()["reason"] == ""

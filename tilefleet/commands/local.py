@@ -114,7 +114,7 @@ def _match_table(matches: list[Match]) -> Any:
     for match in matches:
         record = match.record
         status = "missing" if record is None else "exact"
-        chosen = "-" if record is None else config(record.config.to_json())
+        chosen = match.reason or "-" if record is None else config(record.config.to_json())
         cost = milliseconds(None if record is None else record.ranking_s)
         result.add_row(str(match.workload), chosen, status, f"{match.count}", cost)
     return result
