@@ -18,6 +18,8 @@ class _OneLineErrors(TyperGroup):
         """Run the subcommand."""
         try:
             return super().invoke(ctx)
+        except BrokenPipeError:
+            raise  # the reader, like head, has had enough: click ends silently
         except (TilefleetError, OSError) as error:
             typer.echo(f"tilefleet: {error}", err=True)
             raise typer.Exit(1) from None
@@ -46,7 +48,14 @@ for command in (
     service.doctor,
 ):
     app.command()(command)
-app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})(service.bench)
+# All that follows the benchmark's name is the benchmark's, --help too.
+app.command(
+    context_settings={
+        "allow_extra_args": True,
+        "ignore_unknown_options": True,
+        "allow_interspersed_args": False,
+    }
+)(service.bench)
 
 
 def main() -> None:

@@ -52,6 +52,12 @@ def test_wrong_arguments(command: list[str], message: str) -> None:
     assert message in err
 
 
+def test_a_benchmark_answers_for_its_own_options() -> None:
+    command = [sys.executable, "-m", "tilefleet", "bench", "model", "--help"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=100, check=True)
+    assert "python -m bench.model" in done.stdout
+
+
 def test_up_says_that_its_port_is_taken(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])

@@ -92,6 +92,23 @@ def test_the_main_job(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:
     assert _agrees_with_onnxruntime(module, tiny_model)
 
 
+def test_a_reader_that_has_had_enough_is_no_error(shell: Shell) -> None:
+    for command in (("jobs",), ("jobs", "--json"), ("log", "--target", "host", "--all")):
+        reader, writer = os.pipe()
+        os.close(reader)
+        with os.fdopen(writer, "wb") as closed:
+            done = subprocess.run(
+                [sys.executable, "-m", "tilefleet", *command],
+                env=shell.environment,
+                stdout=closed,
+                stderr=subprocess.PIPE,
+                text=True,
+                timeout=100,
+                check=False,
+            )
+        assert done.stderr == "", command
+
+
 def test_a_log_that_lacks_a_workload(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:
     empty = tmp_path / "empty.jsonl"
     empty.write_text("")
