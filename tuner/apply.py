@@ -13,6 +13,7 @@ import tvm
 from tvm import relax
 
 from kernels import registry
+from kernels.compile import KERNEL_ATTRIBUTE, MODEL_PIPELINE
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload import Conv2d
@@ -50,7 +51,7 @@ def build_model(
     for entry in partition.not_tunable:
         emitter.layers.append(Layer((entry.node,), "default", reason=f"{entry.op}: {entry.reason}"))
     module = optimise(module, target, threads)
-    executable = relax.build(module, target=tvm.target.Target(target.tvm))
+    executable = relax.build(module, tvm.target.Target(target.tvm), tir_pipeline=MODEL_PIPELINE)
     return executable, Manifest(target, threads, tuple(emitter.layers))
 
 
@@ -119,7 +120,7 @@ class _Emitter:
             name = f"tilefleet_{config.kernel}_{workload.key}"
             kernel = registry.kernel(config.kernel)
             function = kernel.build(workload, config, self._target, self._threads, name)
-            function = function.with_attr("op_pattern", OPAQUE)
+            function = function.with_attr({"op_pattern": OPAQUE, KERNEL_ATTRIBUTE: True})
             self._functions[workload.key, config] = builder.add_func(function, name)
         return self._functions[workload.key, config]
 
