@@ -27,7 +27,7 @@ TOLERANCE = 1e-4
 def main() -> None:
     """Run the bench and print its figures."""
     parser = argparse.ArgumentParser(prog="python -m bench.model", description=__doc__.splitlines()[0])
-    parser.add_argument("--model", required=True, help="an ONNX file, or a name from bench.models")
+    parser.add_argument("--model", required=True, help="an ONNX file, or a name from bench/models.py")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--budget-s", type=float, default=180, help="seconds of tuning (default 180)")
     parser.add_argument("--strategy", default="model")

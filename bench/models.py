@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from tuner.weights import randomize
 
 OPSET = 17
+LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 INPUT = (1, 3, 224, 224)
 CLASSES = 1000
 
@@ -177,10 +181,16 @@ def mobilenet_v2(seed: int = 0) -> ModelProto:
     return graph.model(graph.classifier(data), "mobilenet_v2", seed)
 
 
+def light(name: str, seed: int = 0) -> ModelProto:
+    """One of the Model Zoo graphs that the ``onnx`` package ships without weights, with random ones."""
+    return randomize(onnx.load(str(LIGHT / f"light_{name}.onnx")), seed)
+
+
 MAKERS: dict[str, Callable[[int], ModelProto]] = {
     "resnet18": resnet18,
     "resnet50": resnet50,
     "resnet152": resnet152,
     "vgg16": vgg16,
     "mobilenet_v2": mobilenet_v2,
+    **{name: partial(light, name) for name in ("squeezenet", "inception_v1", "inception_v2", "densenet121")},
 }
