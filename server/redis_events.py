@@ -32,6 +32,7 @@ class RedisEvents:
         self._redis = Redis.from_url(url, decode_responses=True, health_check_interval=30)
         self._unsent: asyncio.Queue[_Message | None] = asyncio.Queue(_UNSENT)
         self._sender = asyncio.create_task(self._send())
+        self._reachable = True
 
     def begin(self, job_id: int) -> None:
         """See ``Events.begin``."""
@@ -89,8 +90,11 @@ class RedisEvents:
         while (message := await self._unsent.get()) is not None:
             try:
                 await self._send_one(*message)
+                self._reachable = True
             except RedisError as error:
-                log.warning("an event of job %d did not reach Redis: %s", message[0], error)
+                if self._reachable:  # said once an outage, not once an event
+                    log.warning("events do not reach Redis, from one of job %d on: %s", message[0], error)
+                self._reachable = False
             finally:
                 self._unsent.task_done()
 

@@ -144,12 +144,14 @@ def test_other_processes_follow_through_redis(redis_url: str, job: int) -> None:
     assert [event.data for event in asyncio.run(main())] == [{"state": "done"}]
 
 
-def test_a_missing_redis_stops_nobody() -> None:
+def test_a_missing_redis_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
     async def main() -> None:
         events = RedisEvents("unix:///nonexistent/socket")
-        events.publish(1, "trial", {})
+        for _ in range(5):
+            events.publish(1, "trial", {})
         assert await events.history(1, None) == []
         assert await take(events, 1) == []
         await events.close()
 
     asyncio.run(asyncio.wait_for(main(), 20))
+    assert sum("do not reach Redis" in message for message in caplog.messages) == 1, "once an outage"
