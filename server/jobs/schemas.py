@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic.config import JsonDict
 
 from server.pages import Items, Page
 from tuner.job import JobState, TaskState
@@ -79,17 +80,84 @@ class JobBudget(BaseModel):
     seconds: float | None
 
 
+_JOB: JsonDict = {
+    "id": 12,
+    "model": "770b0f3c8623e18bf58b53754d710051b4c268248422142980a132bbe6dfe908",
+    "model_name": "squeezenet.onnx",
+    "workload": None,
+    "target": "host",
+    "threads": 1,
+    "clock": "wall",
+    "strategy": "model",
+    "seed": 0,
+    "budget": {"trials": None, "seconds": 60.0},
+    "shapes": None,
+    "state": "running",
+    "message": "",
+    "created": "2026-11-21T06:03:52.410736Z",
+    "started": "2026-11-21T06:03:52.424866Z",
+    "finished": None,
+    "trials": 61,
+    "failed": 1,
+    "reused": 3,
+    "trials_per_s": 7.11,
+    "eta_s": 51.8,
+    "elapsed_s": 8.2,
+    "estimated_ms": 7.17,
+    "recommended_ms": 7.4,
+    "peak_gflops": 91.9,
+    "errors": {"wrong_result": 1},
+}
+_TASK: JsonDict = {
+    "id": 140,
+    "workload_key": "6b7d178c4a20e046",
+    "text": "conv 96x112x112 -> 96, 3x3/2 g96 +bias +clip",
+    "workload": {
+        "kind": "conv2d",
+        "n": 1,
+        "in_c": 96,
+        "in_h": 112,
+        "in_w": 112,
+        "out_c": 96,
+        "kh": 3,
+        "kw": 3,
+        "stride": [2, 2],
+        "pad": [1, 1, 1, 1],
+        "dilation": [1, 1],
+        "groups": 96,
+        "dtype": "float32",
+        "epilogue": {"bias": True, "residual": False, "clamp": [0.0, 6.0]},
+    },
+    "weight": 1,
+    "flops": 5419008,
+    "state": "active",
+    "trials": 9,
+    "failed": 1,
+    "reused": 0,
+    "best_s": 0.000296,
+    "recommended_s": 0.000328,
+    "gflops": 18.3,
+    "share_of_peak": 0.199,
+    "best_config": {"kernel": "grouped", "filters": 1, "flat": 0, "rows": 2, "vectors": 3},
+    "curve": [[0, 0.000328], [1, 0.000296], [8, 0.000296]],
+    "errors": {"wrong_result": 1},
+    "messages": {"wrong_result": "relative error 0.31 is above 0.0001"},
+}
+
+
 class Job(BaseModel):
     """A job and how far it is."""
 
-    id: int = Field(examples=[12])
+    model_config = ConfigDict(json_schema_extra={"example": _JOB})
+
+    id: int
     model: str | None = Field(description="The model's hash, or null.")
-    model_name: str | None = Field(description="The model's name, or null.", examples=["squeezenet.onnx"])
+    model_name: str | None = Field(description="The model's name, or null.")
     workload: dict[str, Any] | None = Field(description="The workload, for a job without model.")
-    target: str = Field(examples=["host"])
-    threads: int = Field(examples=[1])
-    clock: str = Field(description="How its times are obtained.", examples=["wall"])
-    strategy: str = Field(examples=["model"])
+    target: str
+    threads: int
+    clock: str = Field(description="How its times are obtained.")
+    strategy: str
     seed: int
     budget: JobBudget
     shapes: dict[str, list[int]] | None = Field(description="Input shapes given with the job.")
@@ -109,15 +177,17 @@ class Job(BaseModel):
     )
     recommended_ms: float | None = Field(description="The same with the analysis's configs alone.")
     peak_gflops: float | None = Field(description="Measured peak of the target with so many threads.")
-    errors: dict[str, int] = Field(description="Failed trials by error kind.", examples=[{"crash": 2}])
+    errors: dict[str, int] = Field(description="Failed trials by error kind.")
 
 
 class Task(BaseModel):
     """One distinct workload of a job."""
 
+    model_config = ConfigDict(json_schema_extra={"example": _TASK})
+
     id: int
-    workload_key: str = Field(examples=["0f3a9c1d2b4e5f60"])
-    text: str = Field(description="The workload for people.", examples=["conv 64x56x56 -> 64, 3x3 +relu"])
+    workload_key: str
+    text: str = Field(description="The workload for people.")
     workload: dict[str, Any] = Field(description="The workload in canonical form.")
     weight: int = Field(description="How often it occurs in the model.")
     flops: int = Field(description="Floating-point operations of one occurrence.")
