@@ -9,7 +9,6 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from server import problems, status
 from server.boards import routes as board_routes
@@ -25,7 +24,7 @@ from server.limits import BodyLimit
 from server.metrics import CountRequests, Metrics
 from server.models import routes as model_routes
 from server.models.service import Models
-from server.origin import SameOrigin
+from server.origin import KnownHosts, SameOrigin
 from server.problems import responses
 from server.records import routes as record_routes
 from server.redis_events import RedisEvents
@@ -112,7 +111,7 @@ def create_app(
     app.add_middleware(BodyLimit, limits=limits)
     app.add_middleware(SameOrigin)
     app.add_middleware(CountRequests, metrics=metrics)
-    app.add_middleware(TrustedHostMiddleware, allowed_hosts=list(settings.allowed_hosts))
+    app.add_middleware(KnownHosts, hosts=settings.allowed_hosts)
     return app
 
 

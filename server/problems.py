@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -10,9 +11,10 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
-from sqlalchemy.exc import DataError
+from sqlalchemy.exc import DataError, OperationalError
 from starlette.exceptions import HTTPException
 
+log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 
 
@@ -72,6 +74,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _on_http)
     app.add_exception_handler(RequestValidationError, _on_validation)
     app.add_exception_handler(DataError, _on_data)
+    app.add_exception_handler(OperationalError, _on_lost_database)
     app.add_exception_handler(Exception, _on_crash)
 
 
@@ -105,6 +108,11 @@ async def _on_validation(request: Request, error: Exception) -> JSONResponse:
 async def _on_data(request: Request, error: Exception) -> JSONResponse:
     # PostgreSQL, unlike SQLite, takes no NUL in a text.
     return body_of(request.url.path, 422, "a value of the request is none that a database takes (NUL in it?)")
+
+
+async def _on_lost_database(request: Request, error: Exception) -> JSONResponse:
+    log.error("%s: %s", request.url.path, error)
+    return body_of(request.url.path, 503, "the database does not answer; try again later")
 
 
 async def _on_crash(request: Request, error: Exception) -> JSONResponse:

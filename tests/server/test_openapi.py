@@ -9,8 +9,11 @@ from typing import Any
 import pytest
 from fake_engine import FakeEngine
 from fastapi.testclient import TestClient
+from pydantic import BaseModel
 
 from server.app import create_app
+from server.jobs.schemas import Job, Task
+from server.records.schemas import Record
 from server.settings import Settings
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -56,6 +59,14 @@ def test_names_in_the_schema_are_clean(schema: dict[str, Any]) -> None:
         assert model.get("description") or "enum" in model, name
 
 
+@pytest.mark.parametrize("resource", [Job, Task, Record])
+def test_an_example_shows_the_whole_resource(schema: dict[str, Any], resource: type[BaseModel]) -> None:
+    assert schema["components"]["schemas"][resource.__name__]["example"]
+    extra: Any = resource.model_config["json_schema_extra"]  # the document lacks its nulls
+    resource.model_validate(extra["example"])
+    assert set(extra["example"]) == set(resource.model_fields)
+
+
 def test_the_document_of_the_api_names_every_operation(schema: dict[str, Any]) -> None:
     document = (ROOT / "docs" / "api.md").read_text()
     for method, path, _ in operations(schema):
@@ -91,7 +102,11 @@ def test_unknown_paths_and_methods_are_problems(quick: TestClient) -> None:
 def test_other_hosts_are_refused(quick: TestClient) -> None:
     """A page of another site that got its name resolved to this machine."""
     with quick as client:
-        assert client.get("/health", headers={"Host": "evil.example"}).status_code == 400
+        refused = client.get("/health", headers={"Host": "evil.example:8470"})
+        assert (refused.status_code, refused.headers["content-type"]) == (400, "application/problem+json")
+        assert "'evil.example'" in refused.json()["detail"]
+        assert "TILEFLEET_ALLOWED_HOSTS" in refused.json()["detail"]
+        assert client.get("/health", headers={"Host": "TestServer:8470"}).status_code == 200
 
 
 def test_pages_of_other_sites_change_nothing(quick: TestClient) -> None:
@@ -126,3 +141,5 @@ def test_a_lost_database_is_unhealthy(quick: TestClient, tmp_path: Path) -> None
         (tmp_path / "tilefleet.sqlite3").mkdir()
         response = client.get("/health")
         assert (response.status_code, "database" in response.json()["detail"]) == (503, True)
+        jobs = client.get("/api/v1/jobs")
+        assert (jobs.status_code, "database" in jobs.json()["detail"]) == (503, True)
