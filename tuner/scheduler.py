@@ -45,6 +45,12 @@ class Curve:
                     self._level_s, self._flat = cost, 0
             self._steps.append(step)
 
+    def know(self, costs: Sequence[float | None]) -> None:
+        """Take in what was measured before: it counts and sets the level, but says nothing about progress."""
+        self.trials += len(costs)
+        known = min((cost for cost in costs if cost is not None), default=math.inf)
+        self.best_s, self._level_s = min(self.best_s, known), min(self._level_s, known)
+
     @property
     def patience(self) -> int:
         """Trials without improvement that make a plateau: more in larger spaces, within bounds."""

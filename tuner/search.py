@@ -56,6 +56,10 @@ class TaskSearch:
         ran.sort(key=lambda pair: pair[0] or 0.0)
         return [record for _, record in ran[:k]]
 
+    def verified(self, k: int) -> list[Record]:
+        """The ``k`` fastest records among those that were measured again."""
+        return [record for record in self.top(len(self.records)) if record.verified_s is not None][:k]
+
     def ask(self, n: int) -> list[Config]:
         """Up to ``n`` configs to try next; fewer, or none, when the space is exhausted."""
         batch: list[Config] = []
@@ -130,9 +134,10 @@ class TaskSearch:
         """Count trials that ended and were saved."""
         for trial in trials:
             self.records[trial.record.config] = trial.record
-        costs = [(trial.record.config, trial.record.ranking_s) for trial in trials]
-        self._strategy.tell(costs)
-        self.curve.add([cost for _, cost in costs])
+        self._strategy.tell([(trial.record.config, trial.record.ranking_s) for trial in trials])
+        # What was reused is no sign that looking further is in vain.
+        self.curve.know([trial.record.ranking_s for trial in trials if trial.reused])
+        self.curve.add([trial.record.ranking_s for trial in trials if not trial.reused])
 
     def remeasured(self, record: Record, outcome: Outcome) -> Record:
         """What the interleaved re-measurement makes of ``record``.
@@ -140,7 +145,8 @@ class TaskSearch:
         A best that was luck must not stay one, nor one that is wrong on other inputs.
         """
         if outcome.cost_s is not None:
-            record = replace(record, verified_s=outcome.cost_s)
+            # Whatever else the machine did can only have added time.
+            record = replace(record, verified_s=min(outcome.cost_s, record.verified_s or math.inf))
         else:
             message = f"when measured again: {outcome.message}"
             record = replace(record, cost_s=None, verified_s=None, error=outcome.error, message=message)

@@ -102,3 +102,11 @@ def test_the_models_time_is_unknown_until_every_task_ran():
     assert total_s(curves) is None
     curves[1].add([None, 2.0])
     assert total_s(curves) == 8.0
+
+
+def test_what_was_known_before_sets_the_level_but_makes_no_plateau():
+    curve = Curve(1, space_size=16)
+    curve.know([2e-3, None, 1e-3] * 20)
+    assert (curve.best_s, curve.trials, curve.plateau) == (1e-3, 60, False)
+    curve.add([1.5e-3] * curve.patience)
+    assert curve.plateau
