@@ -28,10 +28,13 @@ class Engine(engine.Engine, Protocol):
 
 @asynccontextmanager
 async def open_engine(settings: Settings) -> AsyncIterator[Engine]:
-    """The product's engine: an embedded cluster with this machine as a board, or a shared one."""
+    """The product's engine: an embedded cluster with the boards of the settings, or a shared one."""
     state_dir = settings.home_dir / "engine"
     state_dir.mkdir(parents=True, exist_ok=True)
     async with WorkerEngine(
-        state_dir, scheduler=settings.scheduler, threads=settings.board_threads
+        state_dir,
+        scheduler=settings.scheduler,
+        boards=settings.board_names,
+        threads=settings.board_threads,
     ) as running:
         yield running

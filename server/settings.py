@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from worker.fleet.sim_models import SIM_MODELS
 
 
 class Settings(BaseSettings):
@@ -23,6 +25,10 @@ class Settings(BaseSettings):
     scheduler: str | None = Field(
         default=None, description="Address of a shared Dask scheduler; unset means an embedded cluster."
     )
+    boards: str = Field(
+        default="host",
+        description="The embedded cluster's boards, comma-separated: host (this machine) and simulated ones.",
+    )
     board_threads: int = Field(
         default=1, ge=1, description="Cores of this machine that are its board; builds get the others."
     )
@@ -33,6 +39,21 @@ class Settings(BaseSettings):
         description="Values of the Host header that are answered; the defence against DNS rebinding.",
     )
 
+    @field_validator("boards")
+    @classmethod
+    def _known_boards(cls, value: str) -> str:
+        unknown = [name for name in _names(value) if name not in ("host", *SIM_MODELS)]
+        if unknown or not _names(value):
+            known = ", ".join(["host", *sorted(SIM_MODELS)])
+            what = f"unknown board {unknown[0]!r}" if unknown else "no board named"
+            raise ValueError(f"{what}; there are: {known}")
+        return value
+
+    @property
+    def board_names(self) -> tuple[str, ...]:
+        """The boards one by one."""
+        return _names(self.boards)
+
     @property
     def home_dir(self) -> Path:
         """The state folder with ``~`` resolved."""
@@ -42,3 +63,8 @@ class Settings(BaseSettings):
     def database(self) -> str:
         """The SQLAlchemy URL in force."""
         return self.database_url or f"sqlite:///{self.home_dir / 'tilefleet.sqlite3'}"
+
+
+def _names(value: str) -> tuple[str, ...]:
+    """The distinct names in a comma-separated list."""
+    return tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))

@@ -8,10 +8,13 @@ from server.settings import Settings
 from tilefleet.errors import TilefleetError
 
 
-def read_settings() -> Settings:
-    """Settings from the environment; raises TilefleetError that names the variable that is wrong."""
+def read_settings(boards: str | None = None) -> Settings:
+    """Settings from the environment, ``boards`` as given if it is.
+
+    Raises TilefleetError that names the variable that is wrong.
+    """
     try:
-        return Settings()
+        return Settings() if boards is None else Settings(boards=boards)
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         name = "_".join(str(part) for part in first["loc"][:1]).upper()

@@ -46,6 +46,11 @@ def milliseconds(seconds: float | None) -> str:
     return f"{ms:.{3 if ms < 1 else 2 if ms < 10 else 1 if ms < 100 else 0}f}"
 
 
+def mark(clock: str) -> str:
+    """What follows a time that no real clock has measured."""
+    return "" if clock == "wall" else " (simulated)"
+
+
 def percent(share: float | None) -> str:
     """A share as whole per cent."""
     return "-" if share is None else f"{share:.0%}"
@@ -75,7 +80,8 @@ def jobs(items: Iterable[Job]) -> Table:
     result = table("job", "model", "target", "state", "trials", "failed", "estimate ms", "elapsed", left=4)
     for job in items:
         name = job.model_name or "(one workload)"
-        figures = (f"{job.trials}", f"{job.failed}", number(job.estimated_ms, 2), duration(job.elapsed_s))
+        estimate = number(job.estimated_ms, 2) + mark(job.clock)
+        figures = (f"{job.trials}", f"{job.failed}", estimate, duration(job.elapsed_s))
         result.add_row(f"{job.id}", name, job.target, state(job.state), *figures)
     return result
 
@@ -95,7 +101,7 @@ def records(items: Iterable[tuple[Workload, Record]]) -> Table:
     for workload, record in items:
         cost = record.verified_s if record.verified_s is not None else record.cost_s
         gflops = workload.flops / cost / 1e9 if cost else None
-        figures = (f"{record.threads}", milliseconds(cost), number(gflops))
+        figures = (f"{record.threads}", milliseconds(cost) + mark(record.clock), number(gflops))
         result.add_row(str(workload), config(record.config), record.clock, *figures)
     return result
 
@@ -115,7 +121,7 @@ def progress(job: Job, tasks: Sequence[Task], rows: int) -> RenderableType:
     bar.add_row(state(job.state), ProgressBar(total=1.0, completed=share, width=30), done)
     headline = Text.assemble(
         (number(job.estimated_ms, 2, " ms"), "bold"),
-        f"  whole model, estimated (analysis alone {number(job.recommended_ms, 2, ' ms')})",
+        f"{mark(job.clock)}  whole model, estimated (analysis alone {number(job.recommended_ms, 2, ' ms')})",
     )
     return Group(bar, headline, Text(summary(job), style="dim"), Text(), task_table(tasks, rows))
 
@@ -154,7 +160,7 @@ def summary(job: Job) -> str:
 
 def plain_progress(job: Job) -> str:
     """The same on one line, for where there is no terminal."""
-    estimate = number(job.estimated_ms, 2, " ms")
+    estimate = number(job.estimated_ms, 2, " ms") + mark(job.clock)
     return f"{duration(job.elapsed_s):>6}  {job.state}  estimate {estimate}  {summary(job)}"
 
 

@@ -78,6 +78,7 @@ class Job(_Resource):
     model_name: str | None = None
     workload: dict[str, Any] | None = None
     threads: int = 1
+    clock: str = "wall"
     strategy: str = ""
     seed: int = 0
     budget: Budget = Budget()

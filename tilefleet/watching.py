@@ -43,7 +43,7 @@ def report(client: Client, job: Job, console: Console) -> None:
     console.print(render.task_table(client.tasks(job.id), rows=1000))
     console.print(
         f"job {job.id} {job.state} after {render.duration(job.elapsed_s)}: "
-        f"{render.number(job.estimated_ms, 2, ' ms')} estimated, "
+        f"{render.number(job.estimated_ms, 2, ' ms')}{render.mark(job.clock)} estimated, "
         f"{render.number(job.recommended_ms, 2, ' ms')} with the analysis alone; {render.summary(job)}",
         soft_wrap=True,
         highlight=False,

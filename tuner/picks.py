@@ -66,12 +66,21 @@ def check(
 
     Raises ModelError for the model and OtherTargetError for the log.
     """
-    best, refused = _choose(records, target, threads, "wall")
+    records = list(records)
+    best, refused = _choose(records, target, threads, _clock(records, target))
     return [
         Match(operator.workload, operator.count, best.get(key), "" if key in best else refused.get(key, ""))
         for operator in extract(path, shapes).operators
         for key in [operator.workload.key]
     ]
+
+
+def _clock(records: list[Record], target: Target) -> str:
+    """The one clock whose records count: the wall clock where there is one, else the newest record's."""
+    ours = [record for record in records if record.target.key == target.key]
+    if not ours or any(record.clock == "wall" for record in ours):
+        return "wall"
+    return max(ours, key=lambda record: record.created).clock
 
 
 def _choose(

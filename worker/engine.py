@@ -17,9 +17,10 @@ import dask
 from distributed import Client, KilledWorker, Scheduler
 
 from kernels import target as targets
-from kernels.target import Target
+from kernels.target import CATALOGUE, Target
 from worker.candidate import Candidate
 from worker.fleet.native import NativeBoard
+from worker.fleet.simulated import SimulatedBoard, why_no_emulator
 from worker.measure import VERIFY_ROUNDS, BoardHandle, MeasureOptions
 from worker.nursery import Nursery
 from worker.outcome import ErrorKind, Outcome
@@ -81,10 +82,11 @@ class BoardStatus:
 class Engine:
     """Builds and measures candidates; an async context manager.
 
-    Embedded by default: scheduler, build workers and this machine as the board ``host``, nothing listening
-    beyond the loopback. ``scheduler`` (``tcp://...``) joins a shared one whose workers were started by
-    ``python -m worker``. ``threads`` is how many cores the embedded board gets, the last ones; builds get the
-    others (all share the only one on a machine with one core).
+    Embedded by default: scheduler, build workers and ``boards``, nothing listening beyond the loopback.
+    ``host`` is this machine itself, with ``threads`` cores, the last ones; builds get the others (all share
+    the only one on a machine with one core). The other boards are names in SIM_MODELS; their times are
+    simulated, so they share the builds' cores. ``scheduler`` (``tcp://...``) joins a shared one instead,
+    whose workers were started by ``python -m worker``.
     """
 
     def __init__(
@@ -92,11 +94,12 @@ class Engine:
         state_dir: Path,
         *,
         scheduler: str | None = None,
+        boards: Sequence[str] = (HOST_BOARD,),
         threads: int = 1,
         preload: Sequence[str] = (),
         env: dict[str, str] | None = None,
     ) -> None:
-        self._state_dir, self._address = state_dir, scheduler
+        self._state_dir, self._address, self._names = state_dir, scheduler, boards
         self._threads, self._preload, self._env = threads, tuple(preload), env
         self._stack = AsyncExitStack()
         self._client: Any = None
@@ -117,10 +120,10 @@ class Engine:
     async def start(self) -> None:
         """Start everything and wait until it is ready; raises EngineError, BoardError or NurseryError."""
         try:
-            build_cpus, board_cpus = split_cpus(self._threads)
+            build_cpus, board_cpus = split_cpus(self._threads if HOST_BOARD in self._names else 0)
             # On the board's own cores a build may run only while nothing is measured.
             self._nursery = self._make_nursery(build_cpus, idle=not set(build_cpus).isdisjoint(board_cpus))
-            address = self._address or await self._embed(self._nursery, len(build_cpus), board_cpus)
+            address = self._address or await self._embed(self._nursery, build_cpus, board_cpus)
             await asyncio.to_thread(self._nursery.start)
             make_client: Any = Client  # untyped in distributed
             client = make_client(address, asynchronous=True, set_as_default=False, timeout=10)
@@ -292,32 +295,56 @@ class Engine:
         self._stack.callback(nursery.close)
         return nursery
 
-    async def _embed(self, nursery: Nursery, builds: int, board_cpus: Sequence[int]) -> str:
-        """Scheduler, build workers and the native board in this process; the scheduler's address."""
+    async def _embed(self, nursery: Nursery, build_cpus: Sequence[int], board_cpus: Sequence[int]) -> str:
+        """Scheduler, build workers and boards in this process; the scheduler's address."""
+        simulated = self._simulated_boards(build_cpus)
         shop = Shop(nursery, self._state_dir)
-        board = NativeBoard(HOST_BOARD, state_dir=self._state_dir, cpus=board_cpus, threads=len(board_cpus))
-        self._stack.callback(board.stop)
-        bench_nursery = self._make_nursery(board_cpus)
+        starts: list[Callable[[], Any]] = [
+            lambda: shop.builder.toolchain,
+            lambda: shop.store.prune(MAX_ARTIFACT_BYTES),
+            *(board.start for board in simulated),
+        ]
+        benches = [
+            Shop(nursery, self._state_dir, board, CATALOGUE[board.target], board.clock) for board in simulated
+        ]
+        if HOST_BOARD in self._names:
+            host = NativeBoard(
+                HOST_BOARD, state_dir=self._state_dir, cpus=board_cpus, threads=len(board_cpus)
+            )
+            self._stack.callback(host.stop)
+            bench = Shop(self._make_nursery(board_cpus), self._state_dir, host, threads=len(board_cpus))
+            starts += [host.start, bench.nursery.start, lambda: _find_target(bench, nursery)]
+            benches.insert(0, bench)
         # Importing takes seconds: everything slow at once.
-        facts, *_ = await asyncio.gather(
-            asyncio.to_thread(nursery.call, "worker.host:host_target_in_child", None, timeout_s=60),
-            asyncio.to_thread(bench_nursery.start),
-            asyncio.to_thread(board.start),
-            asyncio.to_thread(lambda: shop.builder.toolchain),
-            asyncio.to_thread(shop.store.prune, MAX_ARTIFACT_BYTES),
-        )
-        target = targets.from_json(facts)
+        await asyncio.gather(*map(asyncio.to_thread, starts))
         self._stack.enter_context(dask.config.set(DASK))
         scheduler = await self._stack.enter_async_context(
             Scheduler(protocol="inproc", dashboard=False, dashboard_address="127.0.0.1:0", port=0)
         )
-        for number in range(builds):
-            await self._stack.enter_async_context(
-                make_worker(scheduler.address, f"build-{number}", shop, build=True)
-            )
-        bench = Shop(bench_nursery, self._state_dir, board, target, threads=len(board_cpus))
-        await self._stack.enter_async_context(make_worker(scheduler.address, "board", bench, build=False))
+        workers = [
+            make_worker(scheduler.address, f"build-{number}", shop, build=True)
+            for number in range(len(build_cpus))
+        ]
+        workers += [make_worker(scheduler.address, "board", bench, build=False) for bench in benches]
+        for worker in workers:
+            await self._stack.enter_async_context(worker)
         return str(scheduler.address)
+
+    def _simulated_boards(self, cpus: Sequence[int]) -> list[SimulatedBoard]:
+        """The simulated ones of the boards, not started; raises EngineError where one cannot run."""
+        names = [name for name in self._names if name != HOST_BOARD]
+        boards = [SimulatedBoard(name, state_dir=self._state_dir, cpus=cpus) for name in names]
+        for board in boards:
+            problem = why_no_emulator(board.model)
+            if problem:
+                raise EngineError(f"board {problem}; or leave it out of the boards")
+            self._stack.callback(board.stop)
+        return boards
+
+
+def _find_target(shop: Shop, nursery: Nursery) -> None:
+    """Tell a shop of this machine's board what this machine is."""
+    shop.target = targets.from_json(nursery.call("worker.host:host_target_in_child", None, timeout_s=60))
 
 
 def make_worker(address: str, name: str, shop: Shop, *, build: bool, host: str | None = None) -> Any:

@@ -7,7 +7,7 @@ worker. Cancelling a Dask task does not stop it, so the engine tells the shop to
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +24,8 @@ from worker.peak import peak_gflops
 
 PRELOAD = ("tvm", "tvm.rpc", "kernels.registry", "worker.build", "worker.measure_child")
 MAX_ARTIFACT_BYTES = 1 << 30
+EMULATED_TIMES = 30
+"""How much longer a candidate may take of a board that is emulated."""
 
 
 @dataclass
@@ -99,6 +101,8 @@ def measure_task(
     """Measure on this worker's board what could be built; the outcomes of all, in order."""
     shop = _my_shop()
     assert shop.board is not None  # by the task's resource
+    if shop.clock != "wall":
+        options = replace(options, run_timeout_s=EMULATED_TIMES * options.run_timeout_s)
     batch: list[Built] = []
     for part in parts:
         if isinstance(part, Shipped):

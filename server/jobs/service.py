@@ -88,7 +88,11 @@ class Jobs:
             row = get_row(session, job_id, lock=True)
             if row.state not in ENDED:
                 raise Problem(409, f"job {job_id} is {row.state} and cannot be resumed")
-            self._clock(targets.from_json(session.get_one(TargetRow, row.target_key).document), row.threads)
+            target = targets.from_json(session.get_one(TargetRow, row.target_key).document)
+            clock = self._clock(target, row.threads)
+            if clock != row.clock:
+                detail = f"job {job_id} was timed by {row.clock}, the board has {clock} now: submit it anew"
+                raise Problem(409, detail)
             row.state, row.message, row.finished = JobState.QUEUED.value, "", None
             row.owner, row.beat = ownership.me(), now()
             waiting = update(TaskRow).where(TaskRow.job_id == job_id).values(state=TaskState.WAITING.value)

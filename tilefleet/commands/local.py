@@ -12,7 +12,7 @@ from kernels.target import CATALOGUE, Target
 from tilefleet.commands.common import Json, show
 from tilefleet.commands.options import ModelFile, ShapeOption, TargetName, Threads, read_shapes
 from tilefleet.errors import TilefleetError
-from tilefleet.render import config, milliseconds, table
+from tilefleet.render import config, mark, milliseconds, table
 from tuner.onnx_check import ModelError
 from tuner.record import LogError, Record, read_log
 
@@ -115,6 +115,6 @@ def _match_table(matches: list[Match]) -> Any:
         record = match.record
         status = "missing" if record is None else "exact"
         chosen = match.reason or "-" if record is None else config(record.config.to_json())
-        cost = milliseconds(None if record is None else record.ranking_s)
+        cost = "-" if record is None else milliseconds(record.ranking_s) + mark(record.clock)
         result.add_row(str(match.workload), chosen, status, f"{match.count}", cost)
     return result

@@ -33,7 +33,9 @@ def best(
     """Show the best config of a workload, or of every workload tuned for a target."""
     with connect(url) as client:
         if workload:
-            found = [client.best(workload, target, threads)]
+            # Records of a simulated board are of its clock.
+            clock = next((board.clock for board in client.boards() if board.target == target), "wall")
+            found = [client.best(workload, target, threads, clock)]
         else:
             records = (Record.model_validate_json(line) for line in client.target_log(target))
             found = [record for record in records if record.threads == threads]

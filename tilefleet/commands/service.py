@@ -16,12 +16,19 @@ from tilefleet.home import DEFAULT_PORT
 def up(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is any.")] = DEFAULT_PORT,
+    boards: Annotated[
+        str | None,
+        typer.Option(help="Comma-separated: host, rpi4-sim, power10-sim, hexagon-sim.", show_default="host"),
+    ] = None,
 ) -> None:
-    """Start the service: coordinator, engine and this machine as a board, in one process tree."""
+    """Start the service: coordinator, engine and boards, in one process tree."""
     # Here, because the server brings TVM along, which no other command should wait for.
     from tilefleet.up import up as run
 
-    run(host, port, lambda url: typer.echo(f"Tilefleet is up at {url}  (API: {url}/docs, stop: Ctrl-C)"))
+    def started(url: str) -> None:
+        typer.echo(f"Tilefleet is up at {url}  (API: {url}/docs, stop: Ctrl-C)")
+
+    run(host, port, boards, started)
 
 
 def doctor(as_json: Json = False) -> None:

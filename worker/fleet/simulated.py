@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from worker.fleet.agent_board import AgentBoard, BoardError
@@ -40,11 +41,20 @@ class SimulatedBoard(AgentBoard):
     """Runs the agent under QEMU, with the plugin in ``worker/simclock`` as its clock.
 
     ``model`` is one of SIM_MODELS. Times are simulated seconds on one thread: the same trial gets the
-    bit-same time on every start and however busy the machine is. ``target`` is the catalogue's name of the
-    processor that is simulated. See AgentBoard for the rest. Raises BoardError for an unknown model.
+    bit-same time on every start and however busy the machine is, so any ``cpus`` will do. ``target`` is
+    the catalogue's name of the processor that is simulated. See AgentBoard for the rest. Raises BoardError
+    for an unknown model.
     """
 
-    def __init__(self, model: str, *, state_dir: Path, id: str | None = None, memory_mb: int = 4096) -> None:
+    def __init__(
+        self,
+        model: str,
+        *,
+        state_dir: Path,
+        id: str | None = None,
+        cpus: Sequence[int] | None = None,
+        memory_mb: int = 4096,
+    ) -> None:
         if model not in SIM_MODELS:
             raise BoardError(f"no simulated board is called {model!r}; there are {sorted(SIM_MODELS)}")
         self.model = model
@@ -52,7 +62,7 @@ class SimulatedBoard(AgentBoard):
         super().__init__(
             id or model,
             state_dir=state_dir,
-            cpus=sorted(os.sched_getaffinity(0)),
+            cpus=sorted(cpus or os.sched_getaffinity(0)),
             threads=1,
             target=self._figures.target,
             clock=f"simulated:{model}:{self._figures.fingerprint(plugin_fingerprint())}",
