@@ -12,6 +12,8 @@ import typer
 from tilefleet.commands.common import Json, console, print_json
 from tilefleet.home import DEFAULT_PORT
 
+BENCHES = ("conv", "model", "throughput", "best_config")
+
 
 def up(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
@@ -50,10 +52,13 @@ def doctor(as_json: Json = False) -> None:
 
 def bench(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="conv or model; its own --help says what it takes.")],
+    name: Annotated[
+        str, typer.Argument(help=f"One of {', '.join(BENCHES)}; its own --help says what it takes.")
+    ],
 ) -> None:
     """Run a benchmark against the peers: python -m bench.NAME with the arguments that follow."""
-    if not name.isidentifier():
-        raise typer.BadParameter(f"{name!r} is no benchmark; there are conv and model", param_hint="NAME")
+    if name not in BENCHES:
+        there_are = ", ".join(BENCHES)
+        raise typer.BadParameter(f"{name!r} is no benchmark; there are {there_are}", param_hint="NAME")
     command = [sys.executable, "-m", f"bench.{name}", *context.args]
     raise typer.Exit(subprocess.run(command, check=False).returncode)
