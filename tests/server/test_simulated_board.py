@@ -43,7 +43,7 @@ def test_a_model_is_tuned_on_a_simulated_board(settings: Settings, tmp_path: Pat
         assert client.get(f"/api/v1/jobs/{job['id']}/events").text
         job = client.get(f"/api/v1/jobs/{job['id']}").json()
         assert (job["state"], job["trials"], job["errors"], job["clock"]) == ("done", 4, {}, clock), job
-        assert 0 < job["peak_gflops"] < 12.001  # eight operations a cycle
+        assert job["peak_gflops"] == pytest.approx(12, rel=0.01)  # eight operations a cycle of 1.5 GHz
         log = client.get("/api/v1/targets/rpi4/log?select=all").text
         records = list(read_log(log.splitlines()))
         workload = records[0].workload.key
