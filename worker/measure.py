@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
@@ -17,6 +18,8 @@ from worker.outcome import ErrorKind, Outcome
 _LONGEST_S = 3600.0
 _SPARE_S = 5.0
 VERIFY_ROUNDS = 7
+PREPARED_BYTES_S, REFERENCE_FLOPS_S = 50e6, 5e9
+"""How fast tensors are made and sent, and the reference computed, on a slow and busy machine."""
 
 
 class BoardHandle(Protocol):
@@ -63,7 +66,8 @@ class MeasureOptions:
 
     ``cold`` evicts the weights before each call, as inside a model. A candidate is repeated for about
     ``min_time_s``, but only a few times when it is ``cutoff`` times slower than ``best_s``, the best known.
-    ``run_timeout_s`` is what one candidate may take of the board in all.
+    ``run_timeout_s`` is what one candidate may take of the board in all; ``patience`` adds to it for
+    workloads whose tensors take long to make, check and send.
     """
 
     cold: bool = True
@@ -72,6 +76,11 @@ class MeasureOptions:
     best_s: float | None = None
     build_timeout_s: float = 30.0
     run_timeout_s: float = 10.0
+
+    def patience(self, workload: workloads.Workload) -> float:
+        """Seconds after which a candidate of ``workload`` that shows no progress is given up."""
+        elements = sum(map(math.prod, (workload.data_shape, workload.weight_shape, workload.out_shape)))
+        return self.run_timeout_s + 4 * elements / PREPARED_BYTES_S + workload.flops / REFERENCE_FLOPS_S
 
 
 def measure(
@@ -107,6 +116,7 @@ class _Batch:
         self.lock, self.rounds, self.cancelled = lock_dir / f"board-{board.id}.lock", rounds, cancelled
         self.outcomes: dict[int, Outcome] = {}
         self.running: int | None = None
+        self.patience_s = options.patience(batch[0].candidate.workload)
         self.losses = [0] * len(batch)
         self.refusals = 0
         self.started = 0.0
@@ -120,7 +130,7 @@ class _Batch:
                     "worker.measure_child:measure_in_child",
                     self._payload(),
                     timeout_s=_LONGEST_S,
-                    silence_s=self.options.run_timeout_s,
+                    silence_s=self.patience_s,
                     on_message=self._on_message,
                     cancelled=self.cancelled,
                 )
@@ -156,7 +166,7 @@ class _Batch:
         return {
             "board": {"host": self.board.host, "port": self.board.port, "key": self.board.id},
             "lock": str(self.lock),
-            "session_s": self.options.run_timeout_s * len(pending) + _SPARE_S,
+            "session_s": self.patience_s * len(pending) + _SPARE_S,
             "workload": workloads.to_json(self.batch[0].candidate.workload),
             "options": asdict(self.options),
             "rounds": self.rounds,
@@ -189,9 +199,9 @@ class _Batch:
 
     def _timed_out(self) -> None:
         if self.running is None or self.running in self.outcomes:
-            self._refused(f"no answer within {self.options.run_timeout_s:g} s")
+            self._refused(f"no answer within {self.patience_s:.3g} s")
             return
-        self._fail(self.running, ErrorKind.RUN_TIMEOUT, f"not done within {self.options.run_timeout_s:g} s")
+        self._fail(self.running, ErrorKind.RUN_TIMEOUT, f"not done within {self.patience_s:.3g} s")
         self._restart()
 
     def _lost(self, reason: str) -> None:

@@ -143,3 +143,10 @@ def stock_board():
     finally:
         os.killpg(server.pid, signal.SIGKILL)
         server.wait()
+
+
+def test_large_workloads_get_more_time_than_small_ones():
+    small, large = Gemm(1, 8, 8), Conv2d(1, 4, 8192, 4096, 4, 3, 3)
+    assert OPTIONS.patience(small) == pytest.approx(OPTIONS.run_timeout_s, rel=0.01)
+    # A gigabyte in and out.
+    assert OPTIONS.patience(large) > OPTIONS.run_timeout_s + 20
