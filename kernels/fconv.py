@@ -13,7 +13,7 @@ import numpy as np
 from kernels import machine, tir
 from kernels.fconv_nest import FilterNest
 from kernels.fconv_plan import FilterPlan
-from kernels.kernel import Array, Kernel
+from kernels.kernel import Array, Kernel, conv_of, why_not_ungrouped
 from kernels.space import Config, Space
 from kernels.target import Target
 from kernels.workload import Conv2d, Workload
@@ -31,17 +31,11 @@ class FilterConv(Kernel):
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
         """Only ungrouped float32 convolutions."""
-        if not isinstance(workload, Conv2d):
-            return "not a convolution"
-        if workload.groups != 1:
-            return "grouped"
-        if workload.dtype != "float32":
-            return f"dtype {workload.dtype} is not float32"
-        return None
+        return why_not_ungrouped(workload)
 
     def space(self, workload: Workload, target: Target) -> Space:
         """Register blocks, both orders, channel sets that suit L1, and whole or L2-sized window blocks."""
-        conv = _conv(workload)
+        conv = conv_of(workload)
         blocks = filter_blocks(target)
         knobs: dict[str, list[int | str]] = {
             "block": [f"{windows}x{vectors}" for windows, vectors in blocks],
@@ -57,7 +51,7 @@ class FilterConv(Kernel):
 
     def predict(self, workload: Workload, config: Config, target: Target) -> float:
         """Micro-kernel steps, turning and padding, or the traffic when that is more; the weights are cold."""
-        plan = FilterPlan.of(_conv(workload), config, target)
+        plan = FilterPlan.of(conv_of(workload), config, target)
         weights = machine.cold_cycles(target, plan.packed_length * 4.0)
         return machine.seconds(
             weights + plan.conv.n * max(plan.compute_cycles(), plan.traffic_cycles(target))
@@ -65,7 +59,7 @@ class FilterConv(Kernel):
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """Channel set, filter tile, channel, tap, filter; the last vector of filters is filled with zeros."""
-        conv = _conv(workload)
+        conv = conv_of(workload)
         plan = FilterPlan.of(conv, config, target)
         filled = np.zeros((plan.vector_count * plan.lanes, conv.in_c, plan.taps), np.float32)
         filled[: conv.out_c] = weights.reshape(conv.out_c, conv.in_c, plan.taps)
@@ -80,7 +74,7 @@ class FilterConv(Kernel):
 
     def build(self, workload: Workload, config: Config, target: Target, threads: int, name: str) -> Any:
         """The loop nest around the micro-kernel, and the turn to NCHW."""
-        plan = FilterPlan.of(_conv(workload), config, target)
+        plan = FilterPlan.of(conv_of(workload), config, target)
         function = tir.Function(workload, name, plan.packed_length)
         with function as args:
             FilterNest(plan, args, threads).emit()
@@ -91,12 +85,6 @@ def filter_blocks(target: Target) -> list[tuple[int, int]]:
     """(windows, vectors of filters) whose accumulators fit the registers beside their operands."""
     registers = target.vector_registers
     return [((registers - 1 - vectors) // vectors, vectors) for vectors in (2, 3)]
-
-
-def _conv(workload: Workload) -> Conv2d:
-    if not isinstance(workload, Conv2d):
-        raise ValueError(f"{workload} is not a convolution")
-    return workload
 
 
 def _channel_sets(conv: Conv2d) -> list[int]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from kernels import machine, tir
 from kernels.grouped_nest import Nest, Plan, even
-from kernels.kernel import Array, Kernel
+from kernels.kernel import Array, Kernel, conv_of
 from kernels.space import Config, Knobs, Space
 from kernels.target import Target
 from kernels.workload import Conv2d, Workload
@@ -42,7 +42,7 @@ class Grouped(Kernel):
 
     def space(self, workload: Workload, target: Target) -> Space:
         """Register blocks that fit the registers, in rows or flat."""
-        conv = _conv(workload)
+        conv = conv_of(workload)
         limit, lanes = target.vector_registers - 4, target.lanes()
         depth = conv.out_c // conv.groups
         across = -(-conv.out_w // lanes)
@@ -81,7 +81,7 @@ class Grouped(Kernel):
 
         The costs add up: blocks are so short that what one waits for is seldom hidden by another.
         """
-        conv = _conv(workload)
+        conv = conv_of(workload)
         plan = Plan.of(conv, config, target)
         group, layout = plan.group, plan.layout
         cycles = layout.copy_cycles
@@ -99,7 +99,7 @@ class Grouped(Kernel):
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """[group][block of filters][channel][tap][filter of the block]."""
-        conv = _conv(workload)
+        conv = conv_of(workload)
         plan = Plan.of(conv, config, target)
         grouped = weights.reshape(conv.groups, plan.group.out_c, plan.group.in_c, plan.taps)
         parts, first = [], 0
@@ -112,7 +112,7 @@ class Grouped(Kernel):
 
     def build(self, workload: Workload, config: Config, target: Target, threads: int, name: str) -> Any:
         """A loop over groups: copy its planes if need be, then every register block of its output."""
-        conv = _conv(workload)
+        conv = conv_of(workload)
         plan = Plan.of(conv, config, target)
         function = tir.Function(workload, name, conv.out_c * plan.group.in_c * plan.taps)
         with function as args:
@@ -134,9 +134,3 @@ def _step_cycles(plan: Plan, filters: int, rows: int, vectors: int, target: Targ
         weights = 0 if stay else rows * plan.taps
     chain = plan.taps * machine.FMA_LATENCY / 2
     return max(accumulators * plan.taps / machine.FMA_PIPES, chain) + values / 3 + weights / 2
-
-
-def _conv(workload: Workload) -> Conv2d:
-    if not isinstance(workload, Conv2d):
-        raise ValueError(f"grouped computes convolutions, not {workload}")
-    return workload

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from kernels.space import Config, Space
 from kernels.target import Target
-from kernels.workload import Workload
+from kernels.workload import Conv2d, Workload
 
 Array = npt.NDArray[np.float32]
 
@@ -52,3 +52,19 @@ class Kernel(ABC):
     @abstractmethod
     def build(self, workload: Workload, config: Config, target: Target, threads: int, name: str) -> Any:
         """The ``tvm.tirx.PrimFunc`` called ``name``, its loops split over ``threads`` when above one."""
+
+
+def conv_of(workload: Workload) -> Conv2d:
+    """``workload`` as the convolution that it must be; raises ValueError when it is none."""
+    if not isinstance(workload, Conv2d):
+        raise ValueError(f"{workload} is not a convolution")
+    return workload
+
+
+def why_not_ungrouped(workload: Workload) -> str | None:
+    """Why ``workload`` is no ungrouped float32 convolution, or None when it is one."""
+    if not isinstance(workload, Conv2d):
+        return "not a convolution"
+    if workload.groups != 1:
+        return "grouped"
+    return None if workload.dtype == "float32" else f"dtype {workload.dtype} is not float32"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kernels import csa, machine, tir
-from kernels.kernel import Array, Kernel
+from kernels.kernel import Array, Kernel, conv_of, why_not_ungrouped
 from kernels.sconv_nest import Nest
 from kernels.sconv_plan import Plan
 from kernels.space import Config, Knobs, Space
@@ -39,17 +39,11 @@ class SConv(Kernel):
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
         """Only ungrouped float32 convolutions."""
-        if not isinstance(workload, Conv2d):
-            return "not a convolution"
-        if workload.groups != 1:
-            return "grouped"
-        if workload.dtype != "float32":
-            return f"dtype {workload.dtype} is not float32"
-        return None
+        return why_not_ungrouped(workload)
 
     def space(self, workload: Workload, target: Target) -> Space:
         """The analysis's slicings for every block and order, and some that are halved less or more."""
-        conv = _conv(workload)
+        conv = conv_of(workload)
         slicings = _slicings(conv, target)
         deep = [conv.in_c >> n for n in (1, 2) if (conv.in_c >> n) * conv.kh * conv.kw >= SHORTEST_DEPTH]
         knobs: dict[str, list[int | str]] = {
@@ -68,7 +62,7 @@ class SConv(Kernel):
 
     def recommend(self, workload: Workload, target: Target) -> Config:
         """The analysis's slicing, with the block and the way of packing that are predicted fastest."""
-        conv = _conv(workload)
+        conv = conv_of(workload)
         picks = [
             self._config(csa.analyse(conv, filters, vectors * target.lanes(), target), vectors, pack)
             for filters, vectors in register_blocks(target)
@@ -94,7 +88,7 @@ class SConv(Kernel):
         The analysis's cold loads are left out: they are the same for all its slicings of one block, and count
         a packed input as if it came from memory. The weights' are added, as for every kernel.
         """
-        plan = Plan.of(_conv(workload), config, target)
+        plan = Plan.of(conv_of(workload), config, target)
         slicing = csa.Slicing(
             plan.conv, target, plan.filters, plan.width, plan.order, plan.channels, plan.k2, plan.k3
         )
@@ -104,7 +98,7 @@ class SConv(Kernel):
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """Channel set, filter tile, channel, tap, filter: the micro-kernel's order (section 6.3)."""
-        conv = _conv(workload)
+        conv = conv_of(workload)
         plan = Plan.of(conv, config, target)
         padded = np.zeros((plan.filter_tiles * plan.filters, conv.in_c, plan.taps), np.float32)
         padded[: conv.out_c] = weights.reshape(conv.out_c, conv.in_c, plan.taps)
@@ -117,17 +111,11 @@ class SConv(Kernel):
 
     def build(self, workload: Workload, config: Config, target: Target, threads: int, name: str) -> Any:
         """The macro-kernel of section 4.2 around the micro-kernel of section 5."""
-        plan = Plan.of(_conv(workload), config, target)
+        plan = Plan.of(conv_of(workload), config, target)
         function = tir.Function(workload, name, plan.packed_length)
         with function as args:
             Nest(plan, args, threads).emit()
         return function.result()
-
-
-def _conv(workload: Workload) -> Conv2d:
-    if not isinstance(workload, Conv2d):
-        raise ValueError(f"{workload} is not a convolution")
-    return workload
 
 
 def _slicings(conv: Conv2d, target: Target) -> list[csa.Slicing]:

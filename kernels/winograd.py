@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from kernels import machine, tir
-from kernels.kernel import Array, Kernel
+from kernels.kernel import Array, Kernel, conv_of
 from kernels.space import Config, Knobs, Space
 from kernels.target import Target
 from kernels.winograd_nest import Nest
@@ -50,7 +50,7 @@ class Winograd(Kernel):
 
     def space(self, workload: Workload, target: Target) -> Space:
         """Both tile sizes, blocks of a handful to about a hundred tiles, two or three vectors of filters."""
-        conv = _conv(workload)
+        conv = conv_of(workload)
         blocks = {
             m: sorted({r * c for r, c in (block_shape(conv, m, size) for size in BLOCK_SIZES)})
             for m in (2, 4)
@@ -78,7 +78,7 @@ class Winograd(Kernel):
 
     def predict(self, workload: Workload, config: Config, target: Target) -> float:
         """Both transforms, the matrix products, and the traffic of weights and transformed tiles."""
-        conv = _conv(workload)
+        conv = conv_of(workload)
         plan = Plan.of(conv, config, target)
         panel = 4.0 * conv.in_c * (plan.width + plan.rows)
         # Every group of tiles but the first finds the panel of weights in L1, or else in L2.
@@ -106,7 +106,7 @@ class Winograd(Kernel):
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """[point][panel][channel][filter of the panel], transformed in float64 and then rounded."""
-        conv = _conv(workload)
+        conv = conv_of(workload)
         plan = Plan.of(conv, config, target)
         filled = np.zeros((plan.points, conv.in_c, plan.panels * plan.width), np.float32)
         transformed = filters(plan.m, weights).reshape(plan.points, conv.out_c, conv.in_c)
@@ -116,14 +116,8 @@ class Winograd(Kernel):
 
     def build(self, workload: Workload, config: Config, target: Target, threads: int, name: str) -> Any:
         """Blocks of tiles: input transform, one matrix product a point, output transform with epilogue."""
-        plan = Plan.of(_conv(workload), config, target)
+        plan = Plan.of(conv_of(workload), config, target)
         function = tir.Function(workload, name, plan.packed_length)
         with function as args:
             Nest(plan, args, threads).run()
         return function.result()
-
-
-def _conv(workload: Workload) -> Conv2d:
-    if not isinstance(workload, Conv2d):
-        raise ValueError(f"winograd computes convolutions, not {workload}")
-    return workload
