@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
-from server import problems, status
+from server import docs_page, problems, status
 from server.boards import routes as board_routes
 from server.configs import routes as config_routes
 from server.db.database import Database
@@ -99,7 +99,10 @@ def create_app(
         openapi_tags=_TAGS,
         lifespan=lifespan,
         generate_unique_id_function=_operation_id,
+        docs_url=None,
+        redoc_url=None,
     )
+    docs_page.install(app)
     problems.install(app)
     for module in (model_routes, job_routes, target_routes, record_routes, config_routes, board_routes):
         app.include_router(module.router, prefix="/api/v1", responses=responses(422))

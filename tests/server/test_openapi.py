@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +144,14 @@ def test_a_lost_database_is_unhealthy(quick: TestClient, tmp_path: Path) -> None
         assert (response.status_code, "database" in response.json()["detail"]) == (503, True)
         jobs = client.get("/api/v1/jobs")
         assert (jobs.status_code, "database" in jobs.json()["detail"]) == (503, True)
+
+
+def test_the_page_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
+    client = TestClient(create_app(Settings(home=str(tmp_path))), base_url="http://127.0.0.1")
+    page = client.get("/docs")
+    assert page.status_code == 200
+    addresses = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert len(addresses) == 3
+    for address in addresses:
+        assert address.startswith("/")
+        assert client.get(address).status_code == 200
