@@ -43,8 +43,8 @@ def _kernel_passes() -> Any:
     """The passes of TVM's default pipeline that explicit TIR needs.
 
     Leaving out those for schedules, other devices and common subexpressions (LLVM finds these itself) makes
-    the same machine code in about half the time. Leaving out StorageRewrite makes faster code: it moves
-    accumulators from registers to the heap.
+    the same machine code in about half the time. StorageRewrite must stay out: it undoes
+    what keeps accumulators off the heap (``tir.registers``).
     """
     return tvm.ir.transform.Sequential(
         [

@@ -45,22 +45,6 @@ class BoardHandle(Protocol):
 
 
 @dataclass(frozen=True)
-class FixedBoard:
-    """A board somebody else looks after, such as TVM's own ``rpc_server --key <id>``."""
-
-    id: str
-    host: str
-    port: int
-
-    def alive(self) -> bool:
-        """Unknown, so worth trying."""
-        return True
-
-    def restart(self) -> None:
-        """Not possible from here."""
-
-
-@dataclass(frozen=True)
 class MeasureOptions:
     """How to measure. All times in seconds.
 

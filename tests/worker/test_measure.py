@@ -10,12 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import faulty_kernels
 import pytest
+from fixed_board import FixedBoard
 
 from kernels.gemm import PackedGemm
 from kernels.registry import recommendations
 from kernels.workload import RELU, Conv2d, Epilogue, Gemm
 from worker.candidate import Candidate
-from worker.measure import FixedBoard, MeasureOptions, measure
+from worker.measure import MeasureOptions, measure
 from worker.outcome import ErrorKind
 
 OPTIONS = MeasureOptions(min_time_s=0.01, run_timeout_s=2.0)

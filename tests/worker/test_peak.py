@@ -1,6 +1,6 @@
 import pytest
+from fixed_board import FixedBoard
 
-from worker.measure import FixedBoard
 from worker.nursery import ChildRaised
 from worker.peak import peak_gflops
 
