@@ -1,0 +1,120 @@
+"""The fleet's book: who has which board, how each is, what happened to it. The server keeps it in SQL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Protocol
+
+from kernels.target import Target
+from worker.fleet.states import Standing
+
+LEASE_S = 20.0
+"""How long a lease holds without being renewed: a dead holder's board is free after that."""
+RENEW_S = 5.0
+
+
+class Purpose(StrEnum):
+    """What a lease is for: ``trials`` need a good board, ``check`` an unknown or good one."""
+
+    TRIALS = "trials"
+    CHECK = "check"
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A board as its worker describes it. ``clock`` is as in ``worker/fleet/board.py``."""
+
+    id: str
+    target: Target
+    clock: str
+    threads: int
+    tags: tuple[str, ...] = ()
+    alive: bool = True
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to use a board. ``token`` grows with every lease: the fencing token that results carry."""
+
+    token: int
+    board: str
+    holder: str
+    purpose: Purpose
+    job: int | None = None
+
+
+@dataclass(frozen=True)
+class Usage:
+    """What a lease was used for: ``timed_s`` is wall time inside the timer, ``busy_s`` on trials in all."""
+
+    trials: int = 0
+    busy_s: float = 0.0
+    timed_s: float = 0.0
+
+
+@dataclass(frozen=True)
+class Check:
+    """One run of the reference kernel. ``problem`` is empty when result and time were right.
+
+    ``artifact`` is the hash of the code that ran: times of different code are not compared.
+    """
+
+    seconds: float | None
+    problem: str = ""
+    artifact: str = ""
+    temperature_c: float | None = None
+    frequency_mhz: float | None = None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """What the book says of a board; ``reference_s`` is its best passed time of the present code."""
+
+    standing: Standing
+    lease: Lease | None = None
+    expires: datetime | None = None
+    reference_s: float | None = None
+    reference_artifact: str = ""
+    last_check: Check | None = None
+    checked: datetime | None = None
+    usage: Usage = Usage()
+
+
+class Book(Protocol):
+    """What the dispatcher needs of a database. All methods are synchronous and are called in threads.
+
+    Several coordinators may share one book. Every method is one transaction.
+    """
+
+    def enlist(self, boards: Sequence[Listing]) -> None:
+        """Make boards known, or bring their facts up to date; what is known of their standing stays."""
+
+    def entries(self) -> dict[str, Entry]:
+        """All boards by id."""
+
+    def acquire(self, board: str, holder: str, purpose: Purpose, job: int | None) -> Lease | None:
+        """Lease a board for LEASE_S; None when another holds it or its standing forbids it.
+
+        An expired lease, or one of a holder that is known to be dead, is no obstacle: it ends as expired.
+        """
+
+    def renew(self, leases: Sequence[Lease]) -> set[int]:
+        """Extend leases by LEASE_S from now; the tokens of those still held."""
+
+    def release(self, lease: Lease, usage: Usage) -> bool:
+        """End a lease; False when it had been lost before, so that nothing measured under it counts."""
+
+    def revoke(self, board: str, reason: str) -> None:
+        """End whatever lease a board has; results under its token are refused from now on."""
+
+    def change(self, board: str, to: Callable[[Standing], Standing], kind: str) -> Standing:
+        """Replace a board's standing, and keep ``kind`` with the reason in its history when it changed."""
+
+    def checked(self, board: str, check: Check) -> None:
+        """Keep a health check in the board's history."""
+
+    def note(self, board: str, kind: str, detail: dict[str, Any]) -> None:
+        """Keep anything else in the board's history."""
