@@ -32,7 +32,8 @@ class Record:
 
     ``cost_s`` is the median in seconds (None after an error); ``verified_s`` the median of the interleaved
     re-measurement that the best few get. ``ranking_s`` orders records of one (workload, target, clock,
-    threads); costs of different clocks are never compared.
+    threads); costs of different clocks are never compared. ``counters``, ``temperature_c`` and
+    ``frequency_mhz`` are as in an Outcome.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
@@ -51,6 +52,9 @@ class Record:
     error: ErrorKind | None = None
     message: str = ""
     board: str = ""
+    counters: dict[str, int] = field(default_factory=dict)
+    temperature_c: float | None = None
+    frequency_mhz: float | None = None
     toolchain: dict[str, str] = field(default_factory=dict)
     created: str = ""
 
@@ -95,6 +99,9 @@ class Record:
             "error": self.error,
             "message": self.message,
             "board": self.board,
+            "counters": self.counters,
+            "temperature_c": self.temperature_c,
+            "frequency_mhz": self.frequency_mhz,
             "toolchain": self.toolchain,
             "created": self.created,
         }

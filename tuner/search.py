@@ -125,6 +125,9 @@ class TaskSearch:
             error=outcome.error,
             message=outcome.message,
             board=outcome.board,
+            counters=outcome.counters,
+            temperature_c=outcome.temperature_c,
+            frequency_mhz=outcome.frequency_mhz,
             toolchain=outcome.toolchain,
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )

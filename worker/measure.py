@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Protocol
@@ -20,22 +20,19 @@ _SPARE_S = 5.0
 VERIFY_ROUNDS = 7
 PREPARED_BYTES_S, REFERENCE_FLOPS_S = 50e6, 5e9
 """How fast tensors are made and sent, and the reference computed, on a slow and busy machine."""
+OnOutcome = Callable[[int, Outcome], None]
 
 
 class BoardHandle(Protocol):
-    """A board as seen by its worker: an RPC server whose key is the board's id."""
+    """A board as seen by its worker: an RPC server."""
 
     @property
     def id(self) -> str:
-        """The board's name, and the RPC key."""
+        """The board's name."""
 
     @property
-    def host(self) -> str:
-        """Where the RPC server listens."""
-
-    @property
-    def port(self) -> int:
-        """Where the RPC server listens now."""
+    def address(self) -> dict[str, Any]:
+        """Where its RPC server is now: ``{"host", "port", "key"}`` or ``{"tracker": "host:port", "key"}``."""
 
     def alive(self) -> bool:
         """Whether it is worth trying."""
@@ -76,13 +73,15 @@ def measure(
     lock_dir: Path,
     rounds: int = 0,
     cancelled: Flag | None = None,
+    on_outcome: OnOutcome | None = None,
 ) -> list[Outcome]:
     """One outcome for each of ``batch``, all of one workload; with ``rounds`` they are timed in turns.
 
     A candidate that ends the session gets its error kind, and the others go on in a new one. ``lock_dir``
-    holds one lock file a board, so that two processes never use it at once.
+    holds one lock file a board, so that two processes never use it at once. ``on_outcome`` gets each
+    outcome with its place in the batch as soon as it is there.
     """
-    return _Batch(nursery, board, batch, options, lock_dir, rounds, cancelled).run() if batch else []
+    return _Batch(nursery, board, batch, options, lock_dir, rounds, cancelled, on_outcome).run()
 
 
 class _Batch:
@@ -95,12 +94,14 @@ class _Batch:
         lock_dir: Path,
         rounds: int,
         cancelled: Flag | None,
+        on_outcome: OnOutcome | None,
     ) -> None:
         self.nursery, self.board, self.batch, self.options = nursery, board, batch, options
         self.lock, self.rounds, self.cancelled = lock_dir / f"board-{board.id}.lock", rounds, cancelled
+        self.on_outcome = on_outcome
         self.outcomes: dict[int, Outcome] = {}
         self.running: int | None = None
-        self.patience_s = options.patience(batch[0].candidate.workload)
+        self.patience_s = options.patience(batch[0].candidate.workload) if batch else 0.0
         self.losses = [0] * len(batch)
         self.refusals = 0
         self.started = 0.0
@@ -148,7 +149,7 @@ class _Batch:
             for built in [self.batch[number]]
         ]
         return {
-            "board": {"host": self.board.host, "port": self.board.port, "key": self.board.id},
+            "board": self.board.address,
             "lock": str(self.lock),
             "session_s": self.patience_s * len(pending) + _SPARE_S,
             "workload": workloads.to_json(self.batch[0].candidate.workload),
@@ -172,6 +173,8 @@ class _Batch:
             build_s=built.build_s,
             toolchain=built.toolchain,
         )
+        if self.on_outcome is not None:
+            self.on_outcome(number, self.outcomes[number])
 
     def _fail(self, number: int, kind: ErrorKind, message: str) -> None:
         spent = time.perf_counter() - self.started if number == self.running else 0.0

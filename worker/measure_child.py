@@ -52,10 +52,17 @@ def measure_in_child(payload: dict[str, Any], send: Send) -> dict[str, str]:
 
 
 def connect(board: dict[str, Any], session_s: float) -> Any:
-    """An RPC session with a board; raises when there is none to be had."""
+    """An RPC session with a board (``BoardHandle.address``); raises when there is none to be had.
+
+    A frozen board, or a tracker that does not have it, is waited for without end: only silence ends that.
+    """
     from tvm import rpc
 
-    return rpc.connect(board["host"], board["port"], board["key"], session_timeout=math.ceil(session_s))
+    timeout_s = math.ceil(session_s)
+    if "tracker" not in board:
+        return rpc.connect(board["host"], board["port"], board["key"], session_timeout=timeout_s)
+    host, _, port = board["tracker"].rpartition(":")
+    return rpc.connect_tracker(host, int(port)).request(board["key"], session_timeout=timeout_s)
 
 
 def agent_stats(session: Any) -> dict[str, Any] | None:

@@ -32,7 +32,11 @@ class Outcome:
 
     ``cost_s`` is the median of ``repeats_s`` (seconds a call); ``spread`` is the interquartile range over
     the median; ``max_error`` the largest difference from the reference relative to its largest value.
-    ``build_s`` and ``measure_s`` are the wall time the trial took of a build worker and of the board.
+    ``build_s`` and ``measure_s`` are the wall time the trial took of a build worker and of the board;
+    ``timed_s`` is the part of the latter that its timer ran. ``counters`` are what a simulated board
+    counted in the last timed repeat: cycles, instructions, loads, stores, l1_misses, l2_misses.
+    ``temperature_c`` and ``frequency_mhz`` are the board's after the batch, where it offers them.
+    ``lease`` is the fencing token under which it was measured; 0 when that was under none.
     """
 
     cost_s: float | None = None
@@ -46,6 +50,11 @@ class Outcome:
     cold: bool = True
     build_s: float = 0.0
     measure_s: float = 0.0
+    timed_s: float = 0.0
+    counters: dict[str, int] = field(default_factory=dict)
+    temperature_c: float | None = None
+    frequency_mhz: float | None = None
+    lease: int = 0
     toolchain: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -37,7 +37,7 @@ def peak_gflops(
             "threads": threads,
             "store": str(store.folder),
             "scratch": scratch,
-            "board": {"host": board.host, "port": board.port, "key": board.id},
+            "board": board.address,
             "lock": str(lock_dir / f"board-{board.id}.lock"),
         }
         payload["path"] = nursery.call("worker.peak:build_in_child", payload, timeout_s=_TIMEOUT_S)

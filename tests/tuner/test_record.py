@@ -25,13 +25,21 @@ GOOD = Record(
     toolchain={"apache-tvm": "0.27.0"},
     created="2026-01-01T00:00:00+00:00",
 )
+COUNTED = replace(GOOD, counters={"cycles": 3000}, temperature_c=41.5, frequency_mhz=1500.0)
 BAD = replace(GOOD, cost_s=None, error=ErrorKind.CRASH, message="signal 11", repeats_s=())
 
 
 def test_round_trip() -> None:
-    lines = list(write_log([GOOD, BAD]))
+    lines = list(write_log([GOOD, COUNTED, BAD]))
     assert all(line.endswith("\n") and line.count("\n") == 1 for line in lines)
-    assert list(read_log(lines)) == [GOOD, BAD]
+    assert list(read_log(lines)) == [GOOD, COUNTED, BAD]
+
+
+def test_what_older_logs_lack_is_filled_in() -> None:
+    value = COUNTED.to_json()
+    for name in ("counters", "temperature_c", "frequency_mhz"):
+        del value[name]
+    assert Record.from_json(value) == GOOD
 
 
 def test_ranking_prefers_the_verified_cost() -> None:

@@ -1,6 +1,7 @@
 """A board that is only an address."""
 
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -10,6 +11,11 @@ class FixedBoard:
     id: str
     host: str
     port: int
+
+    @property
+    def address(self) -> dict[str, Any]:
+        """Where the server is."""
+        return {"host": self.host, "port": self.port, "key": self.id}
 
     def alive(self) -> bool:
         """Unknown, so worth trying."""

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from worker.fleet.board import Board
 
@@ -74,6 +74,16 @@ class AgentBoard(ABC):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    @property
+    def key(self) -> str:
+        """The RPC key."""
+        return self.id
+
+    @property
+    def address(self) -> dict[str, Any]:
+        """Where the agent listens now; ``BoardHandle.address``."""
+        return {"host": self.host, "port": self.port, "key": self.key}
 
     @property
     def board(self) -> Board:
