@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from kernels.target import Target
-from worker.fleet.states import Standing
+from worker.fleet.states import Health, Standing
 
 LEASE_S = 20.0
 """How long a lease holds without being renewed: a dead holder's board is free after that."""
@@ -21,6 +21,12 @@ class Purpose(StrEnum):
 
     TRIALS = "trials"
     CHECK = "check"
+
+
+def allows(standing: Standing, purpose: Purpose) -> bool:
+    """Whether a board of this standing may be leased for this purpose."""
+    healths = (Health.GOOD,) if purpose is Purpose.TRIALS else (Health.GOOD, Health.UNKNOWN)
+    return standing.health in healths and not standing.draining
 
 
 @dataclass(frozen=True)

@@ -58,6 +58,12 @@ class Standing:
         """After a lease without an infrastructure error."""
         return replace(self, failures=0)
 
+    def came_back(self) -> Standing:
+        """When it answers again after it was gone: nobody knows what happened to it meanwhile."""
+        return (
+            replace(self, health=Health.UNKNOWN, reason="came back") if self.health is Health.GOOD else self
+        )
+
     def drain(self, reason: str) -> Standing:
         """Let the present lease end and give no other."""
         return replace(self, draining=True, reason=reason)
