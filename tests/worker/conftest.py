@@ -1,13 +1,17 @@
 import fcntl
 import os
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 
 import pytest
 
 from kernels import target as targets
 from worker.artifacts import ArtifactStore
 from worker.build import Builder
-from worker.fleet.agent_build import build_agent, host_triple
+from worker.fleet.agent_build import build_agent, build_plugin, host_triple
 from worker.fleet.native import NativeBoard
+from worker.fleet.sim_models import SIM_MODELS
+from worker.fleet.simulated import SimulatedBoard, why_no_emulator
 from worker.nursery import Nursery
 from worker.shop import PRELOAD
 
@@ -50,3 +54,27 @@ def board(agent_dir):
     cpus = sorted(os.sched_getaffinity(0))
     with NativeBoard(worker, cpus=[cpus[int(worker[2:]) % len(cpus)]], state_dir=agent_dir) as board:
         yield board
+
+
+@pytest.fixture(scope="session")
+def simulated_dir(tmp_path_factory):
+    """A folder with the agents and the plugin of the simulated boards; skips where QEMU is missing."""
+    problems = [problem for model in sorted(SIM_MODELS) if (problem := why_no_emulator(model))]
+    if problems:
+        assert os.environ.get("CI") != "true", problems[0]
+        pytest.skip(problems[0])
+    folder = tmp_path_factory.mktemp("simulated")
+    with ThreadPoolExecutor() as pool:
+        list(pool.map(lambda model: build_agent(SIM_MODELS[model].triple, folder), SIM_MODELS))
+    build_plugin(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def simulated_boards(simulated_dir):
+    """model -> a running board. Tests that use these go to pytest-xdist's worker "simulated"."""
+    with ExitStack() as running:
+        yield {
+            model: running.enter_context(SimulatedBoard(model, state_dir=simulated_dir))
+            for model in sorted(SIM_MODELS)
+        }

@@ -1,0 +1,81 @@
+"""Every kernel family on every simulated board: right on shapes that no tile divides, with vector code."""
+
+import random
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from kernels import registry
+from kernels.compile import compile_module
+from kernels.target import CATALOGUE
+from kernels.workload import RELU, Conv2d, Epilogue, Gemm
+from worker.candidate import Candidate
+from worker.fleet.sim_models import SIM_MODELS
+from worker.measure import MeasureOptions, measure
+
+pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(1200)]
+
+ALL = Epilogue(bias=True, residual=True, clamp=(-0.5, 1.5))
+PLAIN, BIAS = Epilogue(), Epilogue(bias=True, clamp=RELU)
+SHAPES = [
+    Conv2d(1, 1, 5, 7, 3, 3, 3, pad=(1, 1, 1, 1), epilogue=BIAS),  # one channel, few windows
+    Conv2d(1, 13, 9, 11, 21, 3, 3, pad=(1, 1, 1, 1), epilogue=ALL),  # sizes that no tile divides
+    Conv2d(2, 9, 13, 13, 11, 3, 3, pad=(2, 0, 0, 1), epilogue=PLAIN),  # padding on some sides, two images
+    Conv2d(1, 5, 15, 14, 19, 3, 5, stride=(2, 3), pad=(0, 2, 1, 0), epilogue=BIAS),
+    Conv2d(1, 6, 12, 17, 9, 3, 3, pad=(2, 2, 2, 2), dilation=(2, 3), epilogue=BIAS),
+    Conv2d(1, 160, 7, 7, 18, 1, 1, epilogue=ALL),  # pointwise, in sets of channels
+    Conv2d(1, 12, 9, 16, 22, 1, 1, stride=(2, 2), epilogue=PLAIN),
+    Conv2d(1, 10, 11, 13, 10, 3, 3, pad=(1, 1, 1, 1), groups=10, epilogue=ALL),  # depthwise
+    Conv2d(1, 6, 13, 9, 15, 3, 3, stride=(2, 2), pad=(1, 1, 0, 0), groups=3, epilogue=BIAS),
+    Gemm(7, 29, 33, epilogue=ALL),
+    Gemm(1, 37, 90, epilogue=BIAS),  # one row: streams its weights
+    Gemm(30, 9, 21, epilogue=PLAIN),
+]
+DRAWN = {
+    "hexagon-sim": 1,
+    "power10-sim": 2,
+    "rpi4-sim": 2,
+}  # the more, the longer: Hexagon code is slow to compile
+VECTOR_CODE = {"rpi4-sim": r"\bfmla\s+v\d+\.4s", "power10-sim": r"\bxvm(add|sub)[am]sp\b"}
+OPTIONS = MeasureOptions(cold=False, min_time_s=0.001, run_timeout_s=60.0)
+
+
+def candidates(workload, target, rng, drawn):
+    """The recommended config of every family that applies, and a few drawn from its space."""
+    chosen = {}
+    for kernel in registry.applicable(workload, target):
+        space = kernel.space(workload, target)
+        picks = [kernel.recommend(workload, target), *(space.sample(rng) for _ in range(drawn))]
+        chosen |= {config: Candidate(workload, config, target) for config in picks}
+    return list(chosen.values())
+
+
+@pytest.mark.parametrize("model", sorted(SIM_MODELS))
+def test_every_family_is_right(simulated_boards, nursery, builder, tmp_path, model):
+    board, target, rng = simulated_boards[model], CATALOGUE[SIM_MODELS[model].target], random.Random(7)
+    wrong, families = [], set()
+    for workload in SHAPES:
+        with ThreadPoolExecutor(2) as pool:
+            batch = list(pool.map(builder.build, candidates(workload, target, rng, DRAWN[model])))
+        for built, outcome in zip(
+            batch, measure(nursery, board, batch, OPTIONS, lock_dir=tmp_path), strict=True
+        ):
+            config = built.candidate.config
+            families.add(config.kernel)
+            if outcome.error is not None or outcome.max_error > registry.kernel(config.kernel).tolerance:
+                wrong.append((str(workload), str(config), outcome.error, outcome.message))
+    assert not wrong
+    assert families >= {"sconv", "fconv", "winograd", "grouped", "gemm"}
+
+
+@pytest.mark.parametrize("model", sorted(VECTOR_CODE))
+def test_every_family_uses_the_vector_unit(model):
+    target = CATALOGUE[SIM_MODELS[model].target]
+    deep = [Conv2d(1, 64, 20, 20, 64, 3, 3), Gemm(64, 64, 64), Conv2d(1, 8, 20, 20, 8, 3, 3, groups=8)]
+    for workload in deep:
+        for kernel in registry.applicable(workload, target):
+            config = kernel.recommend(workload, target)
+            module = compile_module(kernel.build(workload, config, target, 1, "main"), target)
+            multiply_adds = re.findall(VECTOR_CODE[model], module.inspect_source("asm"))
+            assert len(multiply_adds) >= 8, (kernel.name, str(config))
