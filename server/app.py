@@ -32,7 +32,7 @@ from server.services import Services
 from server.settings import Settings
 from server.targets import routes as target_routes
 from server.targets.service import Targets
-from worker.engine import split_cpus
+from worker.cluster import split_cpus
 from worker.nursery import Nursery
 
 OpenEngine = Callable[[Settings], AbstractAsyncContextManager[Engine]]

@@ -14,7 +14,7 @@ from pathlib import Path
 import dask
 
 from kernels import target as targets
-from worker.engine import DASK, make_worker, split_cpus
+from worker.cluster import DASK, make_worker, split_cpus
 from worker.fleet.native import NativeBoard
 from worker.nursery import Nursery
 from worker.shop import PRELOAD, Shop

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
@@ -13,47 +12,15 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import dask
-from distributed import Client, KilledWorker, Scheduler
+from distributed import Client, KilledWorker
 
-from kernels import target as targets
-from kernels.target import CATALOGUE, Target
+from kernels.target import Target
 from worker.candidate import Candidate
-from worker.fleet.native import NativeBoard
-from worker.fleet.simulated import SimulatedBoard, why_no_emulator
+from worker.cluster import HOST_BOARD, Cluster, EngineError, make_nursery, split_cpus
 from worker.measure import VERIFY_ROUNDS, BoardHandle, MeasureOptions
 from worker.nursery import Nursery
 from worker.outcome import ErrorKind, Outcome
-from worker.shop import (
-    MAX_ARTIFACT_BYTES,
-    PRELOAD,
-    Shop,
-    ShopWorker,
-    build_task,
-    describe,
-    failed,
-    measure_task,
-    now,
-    peak_task,
-    stop,
-)
-
-HOST_BOARD = "host"
-DASK = {
-    "distributed.scheduler.allowed-failures": 2,
-    "distributed.scheduler.worker-saturation": 1.0,
-    "distributed.scheduler.worker-ttl": "10s",
-    "distributed.worker.daemon": False,
-    "distributed.worker.memory.target": False,
-    "distributed.worker.memory.spill": False,
-    "distributed.worker.memory.pause": False,
-    "distributed.worker.memory.terminate": False,
-    "distributed.admin.tick.limit": "60s",
-}
-
-
-class EngineError(RuntimeError):
-    """The engine cannot do what is asked; the message says what is missing."""
+from worker.shop import build_task, describe, failed, measure_task, now, peak_task, stop
 
 
 @dataclass
@@ -122,8 +89,21 @@ class Engine:
         try:
             build_cpus, board_cpus = split_cpus(self._threads if HOST_BOARD in self._names else 0)
             # On the board's own cores a build may run only while nothing is measured.
-            self._nursery = self._make_nursery(build_cpus, idle=not set(build_cpus).isdisjoint(board_cpus))
-            address = self._address or await self._embed(self._nursery, build_cpus, board_cpus)
+            idle = not set(build_cpus).isdisjoint(board_cpus)
+            self._nursery = make_nursery(self._preload, build_cpus, self._env, idle=idle)
+            self._stack.callback(self._nursery.close)
+            address = self._address
+            if address is None:
+                cluster = Cluster(
+                    self._state_dir,
+                    self._nursery,
+                    self._names,
+                    build_cpus,
+                    board_cpus,
+                    preload=self._preload,
+                    env=self._env,
+                )
+                address = (await self._stack.enter_async_context(cluster)).address
             await asyncio.to_thread(self._nursery.start)
             make_client: Any = Client  # untyped in distributed
             client = make_client(address, asynchronous=True, set_as_default=False, timeout=10)
@@ -290,94 +270,9 @@ class Engine:
             raise EngineError(f"no board for target {target.name} with {threads} threads; there are: {known}")
         return min(fitting, key=lambda board: board.waiting)
 
-    def _make_nursery(self, cpus: Sequence[int], *, idle: bool = False) -> Nursery:
-        nursery = Nursery((*PRELOAD, *self._preload), cpus, self._env, idle=idle)
-        self._stack.callback(nursery.close)
-        return nursery
-
-    async def _embed(self, nursery: Nursery, build_cpus: Sequence[int], board_cpus: Sequence[int]) -> str:
-        """Scheduler, build workers and boards in this process; the scheduler's address."""
-        simulated = self._simulated_boards(build_cpus)
-        shop = Shop(nursery, self._state_dir)
-        starts: list[Callable[[], Any]] = [
-            lambda: shop.builder.toolchain,
-            lambda: shop.store.prune(MAX_ARTIFACT_BYTES),
-            *(board.start for board in simulated),
-        ]
-        benches = [
-            Shop(nursery, self._state_dir, board, CATALOGUE[board.target], board.clock) for board in simulated
-        ]
-        if HOST_BOARD in self._names:
-            host = NativeBoard(
-                HOST_BOARD, state_dir=self._state_dir, cpus=board_cpus, threads=len(board_cpus)
-            )
-            self._stack.callback(host.stop)
-            bench = Shop(self._make_nursery(board_cpus), self._state_dir, host, threads=len(board_cpus))
-            starts += [host.start, bench.nursery.start, lambda: _find_target(bench, nursery)]
-            benches.insert(0, bench)
-        # Importing takes seconds: everything slow at once.
-        await asyncio.gather(*map(asyncio.to_thread, starts))
-        self._stack.enter_context(dask.config.set(DASK))
-        scheduler = await self._stack.enter_async_context(
-            Scheduler(protocol="inproc", dashboard=False, dashboard_address="127.0.0.1:0", port=0)
-        )
-        workers = [
-            make_worker(scheduler.address, f"build-{number}", shop, build=True)
-            for number in range(len(build_cpus))
-        ]
-        workers += [make_worker(scheduler.address, "board", bench, build=False) for bench in benches]
-        for worker in workers:
-            await self._stack.enter_async_context(worker)
-        return str(scheduler.address)
-
-    def _simulated_boards(self, cpus: Sequence[int]) -> list[SimulatedBoard]:
-        """The simulated ones of the boards, not started; raises EngineError where one cannot run."""
-        names = [name for name in self._names if name != HOST_BOARD]
-        boards = [SimulatedBoard(name, state_dir=self._state_dir, cpus=cpus) for name in names]
-        for board in boards:
-            problem = why_no_emulator(board.model)
-            if problem:
-                raise EngineError(f"board {problem}; or leave it out of the boards")
-            self._stack.callback(board.stop)
-        return boards
-
-
-def _find_target(shop: Shop, nursery: Nursery) -> None:
-    """Tell a shop of this machine's board what this machine is."""
-    shop.target = targets.from_json(nursery.call("worker.host:host_target_in_child", None, timeout_s=60))
-
-
-def make_worker(address: str, name: str, shop: Shop, *, build: bool, host: str | None = None) -> Any:
-    """A Dask worker with one thread that builds, or else measures on its shop's board."""
-    resources: dict[str, float] = (
-        {"build": 1} if build or shop.board is None else {f"board:{shop.board.id}": 1}
-    )
-    worker = ShopWorker(
-        address,
-        nthreads=1,
-        name=f"{name}-{uuid.uuid4().hex[:8]}",
-        resources=resources,
-        local_directory=str(shop.state_dir / "dask"),
-        host=host,
-        dashboard=False,
-        dashboard_address="127.0.0.1:0",
-        memory_limit=0,
-    )
-    worker.shop = shop
-    return worker
-
-
-def split_cpus(threads: int) -> tuple[list[int], list[int]]:
-    """(cores for builds, cores for a board with ``threads`` threads) of those this process may use."""
-    cpus = sorted(os.sched_getaffinity(0))
-    if threads > len(cpus):
-        raise EngineError(f"a board with {threads} threads needs as many cores; there are {len(cpus)}")
-    board = cpus[len(cpus) - threads :]
-    return [cpu for cpu in cpus if cpu not in board] or cpus[:1], board
-
 
 async def _result(future: Any) -> Any:
     return await future
 
 
-__all__ = ["BoardHandle", "BoardStatus", "Engine", "EngineError", "make_worker", "split_cpus"]
+__all__ = ["BoardHandle", "BoardStatus", "Engine", "EngineError", "split_cpus"]
