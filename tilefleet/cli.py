@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tilefleet.commands import jobs, local, results, service
+from tilefleet.commands import agent, jobs, local, results, service
 from tilefleet.errors import TilefleetError
 
 
@@ -48,6 +48,7 @@ for command in (
     service.doctor,
 ):
     app.command()(command)
+app.add_typer(agent.app, name="agent")
 # All that follows the benchmark's name is the benchmark's, --help too.
 app.command(
     context_settings={

@@ -1,25 +1,30 @@
 /* tilefleet-agent: serves one board to TVM's RPC client.
  *
- * The agent listens on 127.0.0.1 only: RPC access is the right to run any code. It serves one session after
- * the other, each in a child of its own, so a crashing candidate never takes the agent down. Its first line
- * on standard output is the port it listens on. */
-#include <arpa/inet.h>
+ * RPC access is the right to run any code, so the agent listens on 127.0.0.1 only, listens elsewhere with a
+ * token that every client has to know, or does not listen at all but dials out to the coordinator's gateway.
+ * It serves one session after the other, each in a child of its own, so a crashing candidate never takes the
+ * agent down. One that listens says its port in its first line on standard output. */
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include "dial.h"
+#include "listen.h"
 #include "session.h"
 #include "simulation.h"
+#include "token.h"
+
+enum { MAX_KEY = 64 };
 
 typedef struct {
-  int port;     /* 0: any free one */
+  const char *bind; /* the address to listen on */
+  int port;         /* 0: any free one */
+  char *dial;       /* NULL, or HOST:PORT of a gateway */
+  const char *token_file;
   pid_t parent; /* 0, or the process with which the agent dies */
   const char *clock_page; /* NULL, or where a simulated board's clock publishes */
   SessionOptions session;
@@ -28,8 +33,9 @@ typedef struct {
 static _Noreturn void usage(const char *problem, const char *argument) {
   fprintf(stderr,
           "tilefleet-agent: %s%s\n"
-          "usage: tilefleet-agent [--port N] [--key NAME] [--threads N] [--memory-mb N] [--parent PID]"
-          " [--clock-page FILE]\n",
+          "usage: tilefleet-agent [--key NAME] [--bind ADDRESS] [--port N] [--token-file FILE] [OPTIONS]\n"
+          "       tilefleet-agent --key NAME --dial HOST:PORT --token-file FILE [OPTIONS]\n"
+          "options: --threads N --memory-mb N --parent PID --clock-page FILE\n",
           problem, argument);
   exit(2);
 }
@@ -43,7 +49,7 @@ static long number(const char *option, const char *text, long most) {
 }
 
 static Options parse(int argc, char **argv) {
-  Options options = {.session = {.key = "", .memory_bytes = (uint64_t)4096 << 20}};
+  Options options = {.bind = "127.0.0.1", .session = {.key = "", .memory_bytes = (uint64_t)4096 << 20}};
   for (int i = 1; i < argc; i += 2) {
     const char *option = argv[i];
     if (i + 1 == argc) usage("no value for ", option);
@@ -54,25 +60,32 @@ static Options parse(int argc, char **argv) {
     else if (!strcmp(option, "--memory-mb"))
       options.session.memory_bytes = (uint64_t)number(option, value, 1 << 24) << 20;
     else if (!strcmp(option, "--parent")) options.parent = (pid_t)number(option, value, 1 << 30);
+    else if (!strcmp(option, "--bind")) options.bind = value;
+    else if (!strcmp(option, "--dial")) options.dial = argv[i + 1];
+    else if (!strcmp(option, "--token-file")) options.token_file = value;
     else if (!strcmp(option, "--clock-page")) options.clock_page = value;
     else usage("unknown option ", option);
   }
   return options;
 }
 
-/* Listen on the loopback interface; `port` receives the port. */
-static int listen_on(int *port) {
-  struct sockaddr_in address = {
-      .sin_family = AF_INET, .sin_port = htons((uint16_t)*port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-  socklen_t length = sizeof address;
-  int on = 1, fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return -1;
-  setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-  if (bind(fd, (struct sockaddr *)&address, sizeof address) || listen(fd, 16) ||
-      getsockname(fd, (struct sockaddr *)&address, &length))
-    return -1;
-  *port = ntohs(address.sin_port);
-  return fd;
+/* Serve as a client of the gateway, or as a server with a token that makes a secret of the key. */
+static _Noreturn void serve(Options *options) {
+  static char token[TOKEN_MAX + 1];
+  if (options->token_file) {
+    size_t length = strlen(options->session.key);
+    if (!length || length > MAX_KEY || strchr(options->session.key, ' '))
+      usage("with --token-file also a --key of at most 64 characters is needed", "");
+    if (token_read(options->token_file, token)) exit(1);
+  }
+  if (options->dial) {
+    if (!options->token_file) usage("with --dial also --token-file is needed", "");
+    const char *port = dial_split(options->dial);
+    if (!port) usage("not like HOST:PORT: ", options->dial);
+    dial_serve(options->dial, port, token, &options->session);
+  }
+  if (options->token_file) options->session.token = token;
+  listen_serve(options->bind, options->port, &options->session);
 }
 
 int main(int argc, char **argv) {
@@ -84,20 +97,5 @@ int main(int argc, char **argv) {
   if (options.clock_page && simulation_open(options.clock_page))
     usage("no simulated clock publishes in ", options.clock_page);
   signal(SIGPIPE, SIG_IGN);
-  options.session.listener = listen_on(&options.port);
-  if (options.session.listener < 0) {
-    fprintf(stderr, "tilefleet-agent: cannot listen on port %d: %s\n", options.port, strerror(errno));
-    return 1;
-  }
-  printf("%d\n", options.port);
-  fflush(stdout);
-  for (;;) {
-    int client = accept4(options.session.listener, NULL, NULL, SOCK_CLOEXEC), on = 1;
-    if (client < 0) {
-      if (errno == EMFILE || errno == ENFILE || errno == ENOMEM) usleep(10000);
-      continue;
-    }
-    setsockopt(client, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    session_run(client, &options.session);
-  }
+  serve(&options);
 }

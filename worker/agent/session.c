@@ -18,6 +18,7 @@
 #include "rpc.h"
 #include "threads.h"
 #include "timer.h"
+#include "token.h"
 #include "wire.h"
 
 /* tvm.rpc.base.RPC_MAGIC, and what a server answers to a client that looks for another one. */
@@ -34,26 +35,35 @@ static int read_greeting(int fd, void *data, size_t bytes) {
   return recv(fd, data, bytes, MSG_WAITALL) == (ssize_t)bytes ? 0 : -1;
 }
 
+/* Whether the key that a client names is ours. Without a token a client may name none; with one, the key is
+ * "KEY.TOKEN". */
+static int key_fits(const SessionOptions *options, const char *theirs) {
+  char ours[MAX_KEY + 1];
+  if (!options->token) return !*theirs || !*options->key || !strcmp(options->key, theirs);
+  snprintf(ours, sizeof ours, "%s.%s", options->key, options->token);
+  return token_equal(ours, theirs);
+}
+
 /* Exchange magic numbers and keys. The client's key is "client:KEY" with "-timeout=SECONDS" somewhere after
  * a space when it asked for one; `timeout` receives that or 0. -1 when the client does not belong here. */
-static int handshake(int fd, const char *key, double *timeout) {
+static int handshake(int fd, const SessionOptions *options, double *timeout) {
   char theirs[MAX_KEY + 1], ours[MAX_KEY + 16];
   int32_t magic, length;
   if (read_greeting(fd, &magic, sizeof magic) || magic != MAGIC) return -1;
   if (read_greeting(fd, &length, sizeof length) || length < 0 || length > MAX_KEY) return -1;
   if (read_greeting(fd, theirs, (size_t)length)) return -1;
   theirs[length] = 0;
-  const char *name = strncmp(theirs, "client:", 7) ? theirs : theirs + 7;
-  size_t name_length = strcspn(name, " ");
-  if (name_length && *key && (strlen(key) != name_length || strncmp(key, name, name_length))) {
+  char *name = strncmp(theirs, "client:", 7) ? theirs : theirs + 7;
+  const char *option = strstr(name, "-timeout=");
+  *timeout = option ? strtod(option + 9, NULL) : 0;
+  if (!(*timeout > 0) || !isfinite(*timeout)) *timeout = 0;
+  name[strcspn(name, " ")] = 0;
+  if (!key_fits(options, name)) {
     magic = MAGIC_MISMATCH;
     socket_write(fd, &magic, sizeof magic);
     return -1;
   }
-  const char *option = strstr(name, "-timeout=");
-  *timeout = option ? strtod(option + 9, NULL) : 0;
-  if (!(*timeout > 0) || !isfinite(*timeout)) *timeout = 0;
-  length = snprintf(ours, sizeof ours, "server:%s", key);
+  length = snprintf(ours, sizeof ours, "server:%s", options->key);
   if (socket_write(fd, &magic, sizeof magic) || socket_write(fd, &length, sizeof length)) return -1;
   return socket_write(fd, ours, (size_t)length);
 }
@@ -67,7 +77,7 @@ static void set_limit(int resource, uint64_t value) {
 static _Noreturn void serve(int fd, pid_t parent, const SessionOptions *options) {
   prctl(PR_SET_PDEATHSIG, SIGKILL); /* no orphan goes on serving when the agent dies */
   if (getppid() != parent) _exit(0);
-  close(options->listener);
+  if (options->listener >= 0) close(options->listener);
   int nothing = open("/dev/null", O_RDWR);
   if (nothing < 0) _exit(1);
   for (int standard = 0; standard < 3; standard++) dup2(nothing, standard);
@@ -168,7 +178,7 @@ static void supervise(int fd, double timeout, const SessionOptions *options) {
 void session_run(int fd, const SessionOptions *options) {
   double timeout;
   set_receive_timeout(fd, HANDSHAKE_SECONDS);
-  if (!handshake(fd, options->key, &timeout)) {
+  if (!handshake(fd, options, &timeout)) {
     set_receive_timeout(fd, 0);
     supervise(fd, timeout, options);
   }

@@ -5,10 +5,11 @@
 #include <stdint.h>
 
 typedef struct {
-  const char *key;       /* clients have to name it; "" takes any */
+  const char *key;       /* the board's name; clients that name another one are refused; "" takes any */
+  const char *token;     /* NULL, or what clients have to know */
   int threads;           /* 0: one a CPU of the affinity mask */
   uint64_t memory_bytes; /* limit of a session's address space */
-  int listener;          /* the agent's socket, which a session must not keep */
+  int listener;          /* the agent's socket, which a session must not keep; -1 for none */
 } SessionOptions;
 
 /* Shake hands with a client that has just connected, serve it to the end and close `fd`. Whatever the

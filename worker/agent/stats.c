@@ -18,21 +18,10 @@ static double read_number(const char *path) {
 }
 
 /* The present clock of the CPU that runs candidates, in MHz; 0 when the board does not tell. */
-static double cpu_mhz(void) {
-  char line[256];
-  snprintf(line, sizeof line, "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", threads_first_cpu());
-  double khz = read_number(line);
-  if (khz > 0) return khz / 1e3;
-  FILE *file = fopen("/proc/cpuinfo", "re");
-  if (!file) return 0;
-  double mhz = 0, value;
-  int cpu = -1;
-  while (fgets(line, sizeof line, file)) {
-    if (sscanf(line, "processor : %d", &cpu) == 1) continue;
-    if (cpu == threads_first_cpu() && sscanf(line, "cpu MHz : %lf", &value) == 1) mhz = value;
-  }
-  fclose(file);
-  return mhz;
+static double frequency_mhz(void) {
+  char path[96];
+  snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", threads_first_cpu());
+  return read_number(path) / 1e3;
 }
 
 /* `"name": value`, null for what is not known. */
@@ -45,11 +34,10 @@ static void format_simulated(char *text, size_t bytes) {
   const TimedCounters *timed = timed_counters();
   const SimulationCounters *c = &timed->counters;
   snprintf(text, bytes,
-           "{\"simulated\": true, \"clock\": \"%s\", \"agent\": \"%s\", \"threads\": %d, \"cpu_mhz\": %.1f, "
-           "\"temperature_c\": null, \"calls\": %llu, \"cycles\": %llu, \"instructions\": %llu, \"loads\": %llu, "
-           "\"stores\": %llu, \"l1_misses\": %llu, \"l2_misses\": %llu}",
-           simulation_clock(), AGENT_VERSION, threads_count(),
-           simulation_frequency() / SIMULATION_TICKS_PER_CYCLE / 1e6, (unsigned long long)timed->calls,
+           "{\"simulated\": true, \"clock\": \"%s\", \"agent\": \"%s\", \"threads\": %d, "
+           "\"temperature_c\": null, \"frequency_mhz\": null, \"calls\": %llu, \"cycles\": %llu, "
+           "\"instructions\": %llu, \"loads\": %llu, \"stores\": %llu, \"l1_misses\": %llu, \"l2_misses\": %llu}",
+           simulation_clock(), AGENT_VERSION, threads_count(), (unsigned long long)timed->calls,
            (unsigned long long)(c->ticks / SIMULATION_TICKS_PER_CYCLE), (unsigned long long)c->instructions,
            (unsigned long long)c->loads, (unsigned long long)c->stores, (unsigned long long)c->l1_misses,
            (unsigned long long)c->l2_misses);
@@ -61,7 +49,7 @@ void stats_format(char *text, size_t bytes) {
     return;
   }
   char mhz[64], temperature[64];
-  format_number(mhz, sizeof mhz, "cpu_mhz", cpu_mhz());
+  format_number(mhz, sizeof mhz, "frequency_mhz", frequency_mhz());
   format_number(temperature, sizeof temperature, "temperature_c",
                 read_number("/sys/class/thermal/thermal_zone0/temp") / 1e3);
   snprintf(text, bytes,

@@ -16,6 +16,7 @@ _FLAGS = ("-O2", "-s", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror
 _AGENT_FLAGS = (*_FLAGS, "-static")
 _PLUGIN_FLAGS = (*_FLAGS, "-shared", "-fPIC", "-fvisibility=hidden")
 _OLDEST_GLIBC = "2.28"  # the plugin runs in any emulator that is linked with this one or a newer one
+MACHINES = ("x86_64", "aarch64", "powerpc64le", "hexagon")
 BUILD_TIMEOUT_S = 600  # zig builds musl itself, once for each target: about a minute on one core
 
 
@@ -25,28 +26,37 @@ class AgentBuildError(RuntimeError):
 
 def host_triple() -> str:
     """The triple of this machine."""
-    machine = platform.machine()
-    return f"{'powerpc64le' if machine == 'ppc64le' else machine}-linux-musl"
+    return agent_triple(platform.machine())
+
+
+def agent_triple(triple: str) -> str:
+    """The agent's triple for a machine that kernels are built for as ``triple``. Raises AgentBuildError."""
+    machine = {"ppc64le": "powerpc64le", "arm64": "aarch64"}.get(word := triple.partition("-")[0], word)
+    if machine not in MACHINES:
+        raise AgentBuildError(f"no agent can be built for {triple!r}, only for {', '.join(MACHINES)}")
+    return f"{machine}-linux-musl"
 
 
 def build_agent(triple: str, out_dir: Path) -> Path:
     """Return the agent for ``triple`` (for example ``x86_64-linux-musl``), built into ``out_dir`` if needed.
 
     The file's name holds a hash of sources, flags and compiler, so an old build is never mistaken for a new
-    one. Several processes may build at once: each builds its own and the last rename wins. Raises
-    AgentBuildError.
+    one; it is removed when there is a new one. Several processes may build at once: each builds its own and
+    the last rename wins. Raises AgentBuildError.
     """
-    agent = out_dir / f"tilefleet-agent-{triple}-{_fingerprint(triple, _AGENT_FLAGS, SOURCES)}"
+    prefix = f"tilefleet-agent-{triple}-"
+    agent = out_dir / f"{prefix}{_fingerprint(triple, _AGENT_FLAGS, SOURCES)}"
     sources = [str(source) for source in sorted(SOURCES.glob("*.c"))]
-    return _build(agent, f"the agent for {triple}", ["-target", triple, *_AGENT_FLAGS, *sources])
+    return _build(agent, f"the agent for {triple}", ["-target", triple, *_AGENT_FLAGS, *sources], prefix)
 
 
 def build_plugin(out_dir: Path) -> Path:
     """Return the clock of simulated boards, a plugin for this machine's QEMU, as ``build_agent`` does."""
-    plugin = out_dir / f"tilefleet-clock-{plugin_fingerprint()}.so"
+    prefix = "tilefleet-clock-"
+    plugin = out_dir / f"{prefix}{plugin_fingerprint()}.so"
     sources = [str(source) for source in sorted(CLOCK_SOURCES.glob("*.c"))]
     options = ["-target", _plugin_triple(), *_PLUGIN_FLAGS, "-I", str(SOURCES), *sources]
-    return _build(plugin, "the clock of simulated boards", options)
+    return _build(plugin, "the clock of simulated boards", options, prefix)
 
 
 def plugin_fingerprint() -> str:
@@ -66,7 +76,7 @@ def _fingerprint(triple: str, flags: tuple[str, ...], folder: Path, *more: Path)
     return digest.hexdigest()[:16]
 
 
-def _build(output: Path, what: str, options: list[str]) -> Path:
+def _build(output: Path, what: str, options: list[str], prefix: str) -> Path:
     if output.exists():
         return output
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -82,4 +92,7 @@ def _build(output: Path, what: str, options: list[str]) -> Path:
         if done.returncode:
             raise AgentBuildError(f"building {what} failed:\n{done.stderr[-2000:]}")
         built.replace(output)
+    for old in output.parent.glob(f"{prefix}*"):
+        if old != output:
+            old.unlink(missing_ok=True)
     return output

@@ -83,10 +83,8 @@ class RpcBoard(RemoteBoard):
         self, id: str, host: str, port: int, *, key: str | None = None, token: str = "", **facts: Any
     ) -> None:
         super().__init__(id, **facts)
-        if token and len(token) < MIN_TOKEN:
-            raise BoardError(
-                f"board {id}: its token has {len(token)} characters, at least {MIN_TOKEN} needed"
-            )
+        if token and (problem := check_token(token)):
+            raise BoardError(f"board {id}: {problem}")
         self.host, self.port = host, port
         self.key = f"{key or id}.{token}" if token else key or id
         self._pending: tuple[socket.socket, float] | None = None
