@@ -116,6 +116,8 @@ class JobRow(Base):
     budget_trials: Mapped[int | None]
     budget_seconds: Mapped[float | None] = mapped_column(Float(53))
     shapes: Mapped[dict[str, list[int]] | None] = mapped_column(JSON(none_as_null=True))
+    priority: Mapped[int] = mapped_column(default=0, server_default="0")
+    tags: Mapped[list[str]] = mapped_column(JSON, default=list, server_default="[]")
     state: Mapped[str] = mapped_column(String(16))
     message: Mapped[str] = mapped_column(Text, default="")
     owner: Mapped[str | None] = mapped_column(String(200))
@@ -203,3 +205,70 @@ class TrialRow(Base):
     record_id: Mapped[int] = mapped_column(ForeignKey("records.id"))
     number: Mapped[int]
     reused: Mapped[bool]
+
+
+class BoardRow(Base):
+    """A board: its facts as its worker tells them, its standing, and what it was used for in all."""
+
+    __tablename__ = "boards"
+    id: Mapped[str] = mapped_column(String(100), primary_key=True)
+    target_key: Mapped[str] = mapped_column(ForeignKey("targets.key"))
+    clock: Mapped[str] = mapped_column(String(100))
+    threads: Mapped[int]
+    tags: Mapped[list[str]] = mapped_column(JSON)
+    health: Mapped[str] = mapped_column(String(16))
+    reason: Mapped[str] = mapped_column(Text)
+    failures: Mapped[int] = mapped_column(default=0)
+    draining: Mapped[bool] = mapped_column(default=False)
+    reference_s: Mapped[float | None] = mapped_column(Float(53))
+    """The reference kernel's best passed time by the present clock and code."""
+    reference_artifact: Mapped[str] = mapped_column(String(100), default="")
+    last_check: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    checked: Mapped[datetime | None] = mapped_column(Utc)
+    trials: Mapped[int] = mapped_column(default=0)
+    busy_s: Mapped[float] = mapped_column(Float(53), default=0.0)
+    timed_s: Mapped[float] = mapped_column(Float(53), default=0.0)
+    enlisted: Mapped[datetime] = mapped_column(Utc, default=now)
+    last_seen: Mapped[datetime | None] = mapped_column(Utc)
+
+
+class LeaseRow(Base):
+    """A lease. ``started``, ``expires`` and ``ended`` are seconds since the epoch, which both databases can
+    reckon with; ``token`` is never used twice, not even after the row is gone."""
+
+    __tablename__ = "leases"
+    __table_args__ = (
+        Index(
+            "uq_leases_active",
+            "board",
+            unique=True,
+            sqlite_where=text("state = 'active'"),
+            postgresql_where=text("state = 'active'"),
+        ),
+        Index(None, "board", "ended"),
+        {"sqlite_autoincrement": True},
+    )
+    token: Mapped[int] = mapped_column(RowId, primary_key=True)
+    board: Mapped[str] = mapped_column(ForeignKey("boards.id"))
+    holder: Mapped[str] = mapped_column(String(200))
+    purpose: Mapped[str] = mapped_column(String(16))
+    job: Mapped[int | None] = mapped_column(BigInteger)
+    state: Mapped[str] = mapped_column(String(16))
+    started: Mapped[float] = mapped_column(Float(53))
+    expires: Mapped[float] = mapped_column(Float(53))
+    ended: Mapped[float | None] = mapped_column(Float(53))
+    trials: Mapped[int] = mapped_column(default=0)
+    busy_s: Mapped[float] = mapped_column(Float(53), default=0.0)
+    timed_s: Mapped[float] = mapped_column(Float(53), default=0.0)
+
+
+class BoardEventRow(Base):
+    """One entry of a board's history."""
+
+    __tablename__ = "board_history"
+    __table_args__ = (Index(None, "board", "id"), Index(None, "at"))
+    id: Mapped[int] = mapped_column(RowId, primary_key=True)
+    board: Mapped[str] = mapped_column(ForeignKey("boards.id"))
+    at: Mapped[datetime] = mapped_column(Utc, default=now)
+    kind: Mapped[str] = mapped_column(String(32))
+    detail: Mapped[dict[str, Any]] = mapped_column(JSON)

@@ -37,7 +37,7 @@ def release_dead(session: Session) -> dict[int, JobState]:
     A process of this host is dead when it is gone, any other when it has given no sign of life for a while.
     """
     owners = session.execute(select(JobRow.owner).where(JobRow.state.in_(ALIVE)).distinct()).scalars()
-    gone = [owner for owner in owners if owner is not None and _gone(owner)]
+    gone = [owner for owner in owners if owner is not None and gone(owner)]
     dead: ColumnElement[bool] = or_(
         JobRow.owner.is_(None), JobRow.owner.in_(gone), JobRow.beat < now() - timedelta(seconds=STALE_S)
     )
@@ -52,10 +52,11 @@ def release_dead(session: Session) -> dict[int, JobState]:
     return released
 
 
-def _gone(owner: str) -> bool:
-    """Whether ``owner`` is a process of this host that is no more."""
-    host, pid, created = owner.rsplit("/", 2)
-    if host != socket.gethostname():
+def gone(owner: str) -> bool:
+    """Whether ``owner`` (see ``me``) is a process of this host that is no more."""
+    host, _, process = owner.partition("/")
+    pid, _, created = process.partition("/")
+    if host != socket.gethostname() or owner == me():
         return False
     try:
         return f"{psutil.Process(int(pid)).create_time():.2f}" != created

@@ -1,0 +1,98 @@
+"""Statements about leases, made once: hundreds of leases a second begin and end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Any, cast
+
+from sqlalchemy import Row, Table, and_, bindparam, insert, or_, select, update
+from sqlalchemy.orm import Session
+
+from server.db.tables import BoardRow, LeaseRow
+from server.jobs import ownership
+
+
+class LeaseState(StrEnum):
+    """How a lease stands; only ``released`` ones have ended well."""
+
+    ACTIVE = "active"
+    RELEASED = "released"
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+
+
+_leases = cast(Table, LeaseRow.__table__)
+_boards = cast(Table, BoardRow.__table__)
+_one = _leases.c.token == bindparam("of_token")
+_is_active = _leases.c.state == LeaseState.ACTIVE.value
+_holds = and_(_is_active, _leases.c.expires > bindparam("now_s"))
+
+ACTIVE = select(_leases).where(_is_active)
+ACTIVE_OF_BOARD = ACTIVE.where(_leases.c.board == bindparam("of_board")).with_for_update()
+# A board's row is locked before its lease's, by everyone, so that nobody waits in a circle.
+BOARD = (
+    select(_boards.c.health, _boards.c.draining)
+    .where(_boards.c.id == bindparam("id"))
+    .with_for_update(key_share=True)
+)
+BEGIN = insert(_leases).returning(_leases.c.token)
+RENEW = (
+    update(_leases)
+    .where(_leases.c.token.in_(bindparam("tokens", expanding=True)), _holds)
+    .values(expires=bindparam("until"))
+    .returning(_leases.c.token)
+)
+RELEASE = (
+    update(_leases)
+    .where(_one, _holds)
+    .values(
+        state=LeaseState.RELEASED.value,
+        ended=bindparam("now_s"),
+        trials=bindparam("used_trials"),
+        busy_s=bindparam("used_busy_s"),
+        timed_s=bindparam("used_timed_s"),
+    )
+    .returning(_leases.c.board)
+)
+ADD_USAGE = (
+    update(_boards)
+    .where(_boards.c.id == bindparam("of_board"))
+    .values(
+        trials=_boards.c.trials + bindparam("used_trials"),
+        busy_s=_boards.c.busy_s + bindparam("used_busy_s"),
+        timed_s=_boards.c.timed_s + bindparam("used_timed_s"),
+    )
+)
+END = (
+    update(_leases)
+    .where(_one, _is_active)
+    .values(state=bindparam("to_state"), ended=bindparam("now_s"))
+    .returning(_leases)
+)
+_RECORDABLE = (
+    select(_leases.c.token)
+    .where(
+        _leases.c.token.in_(bindparam("tokens", expanding=True)),
+        or_(_leases.c.state == LeaseState.RELEASED.value, _holds),
+    )
+    .order_by(_leases.c.token)
+    .with_for_update(read=True)
+)
+
+
+def lost(lease: Row[Any], now_s: float) -> bool:
+    """Whether an active lease is one no more: it was not renewed in time, or its holder is dead."""
+    return lease.expires <= now_s or ownership.gone(lease.holder)
+
+
+def recordable(session: Session, tokens: Iterable[int], now_s: float) -> set[int]:
+    """Those fencing tokens under which results may be stored: of leases that hold or have ended well.
+
+    Token 0 stands for results that no lease was needed for. Until the transaction ends, nobody can take the
+    others away.
+    """
+    asked = sorted(set(tokens) - {0})
+    if not asked:
+        return {0}
+    return {0, *session.execute(_RECORDABLE, {"tokens": asked, "now_s": now_s}).scalars()}
