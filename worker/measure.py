@@ -16,7 +16,6 @@ from worker.nursery import ChildCancelled, ChildCrashed, ChildRaised, ChildTimeo
 from worker.outcome import ErrorKind, Outcome
 
 _LONGEST_S = 3600.0
-_SPARE_S = 5.0
 VERIFY_ROUNDS = 7
 PREPARED_BYTES_S, REFERENCE_FLOPS_S = 50e6, 5e9
 """How fast tensors are made and sent, and the reference computed, on a slow and busy machine."""
@@ -151,7 +150,7 @@ class _Batch:
         return {
             "board": self.board.address,
             "lock": str(self.lock),
-            "session_s": self.patience_s * len(pending) + _SPARE_S,
+            "patience_s": self.patience_s,
             "workload": workloads.to_json(self.batch[0].candidate.workload),
             "options": asdict(self.options),
             "rounds": self.rounds,

@@ -1,4 +1,4 @@
-"""The measuring child: one RPC session with a board for a batch of candidates of one workload.
+"""The measuring child: candidates of one workload, one after the other, on one board.
 
 Every stage is announced to the parent, which kills the child when it is silent for too long: TVM's RPC calls
 can block for ever.
@@ -6,12 +6,9 @@ can block for ever.
 
 from __future__ import annotations
 
-import fcntl
-import json
 import math
 import statistics
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -24,119 +21,48 @@ from kernels.reference import max_error, random_inputs, reference
 from kernels.space import Config
 from worker.build import ENTRY, first_line
 from worker.outcome import ErrorKind
+from worker.session import Send, connect, stats_reader, take
+from worker.wire import Wire
 
 PROBES = 3
 """Repeats before it is decided how many more a candidate deserves."""
-MIN_REPEATS, MAX_REPEATS = 5, 50
+FAR = 2.0
+"""So many times above the cut-off, a candidate is given up after its first repeat: that is no bad luck."""
+MIN_REPEATS, MAX_REPEATS = 5, 100_000
+KEPT_REPEATS = 50
 WARM_REPEAT_S = 1e-3
-_LOCK_POLL_S = 0.01
-Send = Callable[[Any], None]
+COUNTERS = ("cycles", "instructions", "loads", "stores", "l1_misses", "l2_misses")
+_SPARE_S = 5.0
 
 
 def measure_in_child(payload: dict[str, Any], send: Send) -> dict[str, str]:
     """Measure ``payload["items"]``; sends ``{"start": id}`` and ``{"id", "outcome"}`` for each.
 
-    Returns ``{}`` when all are done, ``{"unreachable": why}`` when there is no session to be had, and
-    ``{"lost": why}`` when it broke under the candidate started last, without a reason from the board.
+    A candidate that ends the session costs no more than a new one: the others go on in it. Returns ``{}``
+    when all are done, ``{"unreachable": why}`` when there is no session to be had, and ``{"lost": why}``
+    when it broke under the candidate started last, without a reason from the board.
     """
+    problem, items = _Problem(payload), payload["items"]
+    over: list[
+        _Bench
+    ] = []  # TVM tells the board of each object that goes; these boards are not there to hear.
     with Path(payload["lock"]).open("w") as lock:
         take(lock, send)
-        try:
-            session = connect(payload["board"], payload["session_s"])
-        except Exception as error:
-            return {"unreachable": first_line(str(error))}
-        send({"stage": "connected"})
-        bench = _Bench(session, payload)
-        send({"stage": "prepared"})
-        return _run_all(bench, payload, send)
-
-
-def connect(board: dict[str, Any], session_s: float) -> Any:
-    """An RPC session with a board (``BoardHandle.address``); raises when there is none to be had.
-
-    A frozen board, or a tracker that does not have it, is waited for without end: only silence ends that.
-    """
-    from tvm import rpc
-
-    timeout_s = math.ceil(session_s)
-    if "tracker" not in board:
-        return rpc.connect(board["host"], board["port"], board["key"], session_timeout=timeout_s)
-    host, _, port = board["tracker"].rpartition(":")
-    return rpc.connect_tracker(host, int(port)).request(board["key"], session_timeout=timeout_s)
-
-
-def agent_stats(session: Any) -> dict[str, Any] | None:
-    """What our agent says of itself and of its clock; None on a board that runs TVM's own server."""
-    try:
-        stats = session.get_function("tilefleet.stats")
-    except Exception:
-        return None
-    found: dict[str, Any] = json.loads(stats())
-    return found
-
-
-def take(lock: Any, send: Send) -> None:
-    """Wait until this child alone has the board."""
-    while True:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            time.sleep(_LOCK_POLL_S)
-            send({"stage": "waiting"})
-        else:
-            return
-
-
-def _run_all(bench: _Bench, payload: dict[str, Any], send: Send) -> dict[str, str]:
-    rounds = payload["rounds"]
-    ready: list[tuple[int, _Loaded, dict[str, Any]]] = []
-    for item in payload["items"]:
-        send({"start": item["id"]})
-        started = time.perf_counter()
-        try:
-            loaded = bench.load(item)
-            outcome = bench.check(loaded)
-            if "error" not in outcome and not rounds:
-                outcome |= _summary(bench.time(loaded))
-        except _Failed as failed:
-            if failed.kind is None:
-                return {"lost": failed.message}
-            outcome = {"error": failed.kind, "message": failed.message}
-            if failed.session_over:
-                send({"id": item["id"], "outcome": outcome})
-                return {"over": failed.message}
-        if rounds and "error" not in outcome:
-            ready.append((item["id"], loaded, outcome))
-            continue
-        send({"id": item["id"], "outcome": outcome | {"measure_s": time.perf_counter() - started}})
-    return _interleave(bench, ready, rounds, send)
-
-
-def _interleave(bench: _Bench, ready: list[Any], rounds: int, send: Send) -> dict[str, str]:
-    """Time the candidates in turns, so that whatever the machine does meets all of them."""
-    times: dict[int, list[float]] = {number: [] for number, _, _ in ready}
-    # What is deterministic needs no turns.
-    for turn in range(1 if bench.simulated else rounds):
-        for number, loaded, _ in ready if turn % 2 == 0 else reversed(ready):
-            send({"start": number})
+        while items:
+            session_s = payload["patience_s"] * len(items) + _SPARE_S
             try:
-                times[number] += bench.repeat(loaded, PROBES)
-            except _Failed as failed:
-                if failed.kind is None:
-                    return {"lost": failed.message}
-                send({"id": number, "outcome": {"error": failed.kind, "message": failed.message}})
-                return {"over": failed.message}
-    for number, _, outcome in ready:
-        seconds = times[number]
-        send({"id": number, "outcome": outcome | _summary(seconds) | {"measure_s": sum(seconds)}})
+                bench = _Bench(problem, Wire(lambda: connect(payload["board"], session_s)))  # noqa: B023  # called at once
+            except Exception as error:
+                return {"unreachable": first_line(str(error))}
+            send({"stage": "connected"})
+            run = _Run(bench, payload["rounds"], send)
+            try:
+                run.all(items)
+            except _Failed as lost:
+                return {"lost": lost.message}
+            items = [item for item in items if item["id"] not in run.ended]
+            over.append(bench)
     return {}
-
-
-def _summary(seconds: list[float]) -> dict[str, Any]:
-    if len(seconds) == 1:
-        return {"cost_s": seconds[0], "repeats_s": seconds, "spread": 0.0}
-    low, middle, high = statistics.quantiles(seconds, n=4, method="inclusive")
-    return {"cost_s": middle, "repeats_s": seconds, "spread": (high - low) / middle}
 
 
 class _Failed(Exception):
@@ -147,41 +73,116 @@ class _Failed(Exception):
         self.kind, self.message, self.session_over = kind, message, session_over
 
 
+class _Run:
+    """One session's way through the candidates; ``ended`` are those that have their outcome."""
+
+    def __init__(self, bench: _Bench, rounds: int, send: Send) -> None:
+        self._bench, self._rounds, self._send = bench, rounds, send
+        self.ended: set[int] = set()
+
+    def all(self, items: list[dict[str, Any]]) -> None:
+        """Until all have their outcome or one ends the session; raises _Failed when it just broke."""
+        ready: list[tuple[int, _Loaded, dict[str, Any]]] = []
+        for item in items:
+            number, started = item["id"], time.perf_counter()
+            self._send({"start": number})
+            try:
+                loaded = self._bench.load(item)
+                outcome = self._bench.check(loaded)
+                if self._rounds and "error" not in outcome:
+                    ready.append((number, loaded, outcome))
+                    continue
+                if "error" not in outcome:
+                    outcome |= _summary(self._bench.time(loaded)) | self._bench.circumstances(loaded)
+            except _Failed as failed:
+                if self._failed(number, failed, started):
+                    return
+                continue
+            self._end(number, outcome, started)
+        self._interleave(ready)
+
+    def _interleave(self, ready: list[tuple[int, _Loaded, dict[str, Any]]]) -> None:
+        """Time the candidates in turns, so that whatever the machine does meets all of them."""
+        times: dict[int, list[float]] = {number: [] for number, _, _ in ready}
+        # What is deterministic needs no turns.
+        for turn in range(1 if self._bench.simulated else self._rounds):
+            for number, loaded, outcome in ready if turn % 2 == 0 else reversed(ready):
+                started = time.perf_counter()
+                self._send({"start": number})
+                try:
+                    times[number] += self._bench.turn(loaded, self._rounds)
+                    outcome |= self._bench.circumstances(loaded)
+                except _Failed as failed:
+                    self._failed(number, failed, started)
+                    return
+        for number, _, outcome in ready:
+            outcome["measure_s"] = outcome["timed_s"]
+            self._report(number, outcome | _summary(times[number]))
+
+    def _failed(self, number: int, failed: _Failed, started: float) -> bool:
+        """Whether that was the end of the session."""
+        if failed.kind is None:
+            raise failed
+        self._end(number, {"error": failed.kind, "message": failed.message}, started)
+        return failed.session_over
+
+    def _end(self, number: int, outcome: dict[str, Any], started: float) -> None:
+        self._report(number, outcome | {"measure_s": time.perf_counter() - started})
+
+    def _report(self, number: int, outcome: dict[str, Any]) -> None:
+        self.ended.add(number)
+        self._send({"id": number, "outcome": outcome})
+
+
+def _summary(seconds: list[float]) -> dict[str, Any]:
+    """Cost and spread; of very many repeats, medians of neighbours are kept."""
+    if len(seconds) > KEPT_REPEATS:
+        seconds = [float(np.median(part)) for part in np.array_split(np.array(seconds), KEPT_REPEATS)]
+    if len(seconds) == 1:
+        return {"cost_s": seconds[0], "repeats_s": seconds, "spread": 0.0}
+    low, middle, high = statistics.quantiles(seconds, n=4, method="inclusive")
+    return {"cost_s": middle, "repeats_s": seconds, "spread": (high - low) / middle}
+
+
+class _Problem:
+    """What all sessions of a batch share: inputs, expected result, options."""
+
+    def __init__(self, payload: dict[str, Any]) -> None:
+        self.options = payload["options"]
+        self.workload = workloads.from_json(payload["workload"])
+        # Fresh inputs each time: no candidate can be right by accident.
+        self.inputs = random_inputs(self.workload, np.random.default_rng())
+        self.expected = reference(self.workload, self.inputs)
+        self.nothing = np.full(self.workload.out_shape, np.nan, np.float32)
+
+
 class _Loaded:
-    """A candidate on the board, with its arguments."""
+    """A candidate on the board, with its arguments; ``timed_s`` is the wall time its timer ran."""
 
     def __init__(self, module: Any, arguments: list[Any], tolerance: float) -> None:
         self.module, self.arguments, self.tolerance = module, arguments, tolerance
         self.number = 1
+        self.timed_s, self.each_s = 0.0, math.inf
 
 
 class _Bench:
-    """Inputs, expected result and session that a batch shares."""
+    """One session with the tensors that all candidates use."""
 
-    def __init__(self, session: Any, payload: dict[str, Any]) -> None:
-        from tvm.runtime import tensor
-
-        self._session, self._options = session, payload["options"]
-        self._workload = workloads.from_json(payload["workload"])
-        # Fresh inputs each time: no candidate can be right by accident.
-        self._inputs = random_inputs(self._workload, np.random.default_rng())
-        self._expected = reference(self._workload, self._inputs)
-        self._device = session.cpu(0)
-        self._nothing = np.full(self._workload.out_shape, np.nan, np.float32)
-        self._tensor: Callable[[Any], Any] = lambda array: tensor(array, self._device)
-        self._data, *self._rest = map(self._tensor, [self._inputs[0], *self._inputs[2:]])
-        self._out = self._tensor(self._nothing)
-        stats = agent_stats(session)
-        self.simulated = bool(stats and stats["simulated"])
-        evict = "cache_flush_cpu_non_first_arg" if stats is None else "tilefleet.cold_weights"
-        self._preparation = evict if self._options["cold"] else ""
+    def __init__(self, problem: _Problem, wire: Wire) -> None:
+        self._problem, self._wire, self._session = problem, wire, wire.session
+        self._data, *self._rest = map(wire.tensor, [problem.inputs[0], *problem.inputs[2:]])
+        self._out = wire.tensor(problem.nothing)
+        self._stats = stats_reader(self._session)
+        self.simulated = bool(self._stats and self._stats()["simulated"])
+        evict = "tilefleet.cold_weights" if self._stats else "cache_flush_cpu_non_first_arg"
+        self._preparation = evict if problem.options["cold"] else ""
 
     def load(self, item: dict[str, Any]) -> _Loaded:
         """Upload one candidate with its packed weights."""
         config, target = Config.from_json(item["config"]), targets.from_json(item["target"])
         kernel = registry.kernel(config.kernel)
         try:
-            packed = kernel.pack(self._workload, config, target, self._inputs[1])
+            packed = kernel.pack(self._problem.workload, config, target, self._problem.inputs[1])
         except Exception as error:
             raise _Failed(ErrorKind.BUILD_ERROR, first_line(f"packing the weights: {error}")) from None
         try:
@@ -189,7 +190,7 @@ class _Bench:
             self._session.upload(item["path"], target=name)
             module = self._session.load_module(name)
             module[ENTRY]
-            arguments = [self._data, self._tensor(packed), *self._rest, self._out]
+            arguments = [self._data, self._wire.tensor(packed), *self._rest, self._out]
         except Exception as error:
             raise self._failure(error, ErrorKind.UPLOAD_ERROR) from None
         return _Loaded(module, arguments, kernel.tolerance)
@@ -197,9 +198,9 @@ class _Bench:
     def check(self, loaded: _Loaded) -> dict[str, Any]:
         """Run once and compare with the reference."""
         try:
-            self._out.copyfrom(self._nothing)
+            self._wire.put(self._problem.nothing, self._out)
             loaded.module[ENTRY](*loaded.arguments)
-            error = max_error(self._out.numpy(), self._expected)
+            error = max_error(self._wire.get(self._out), self._problem.expected)
         except Exception as failure:
             raise self._failure(failure, ErrorKind.CRASH) from None
         if error <= loaded.tolerance:
@@ -210,32 +211,54 @@ class _Bench:
         return {"error": ErrorKind.WRONG_RESULT, "message": message}
 
     def time(self, loaded: _Loaded) -> list[float]:
-        """Seconds a call, as often as the candidate deserves: less when it is far behind the best."""
-        seconds = self.repeat(loaded, PROBES)
-        if self.simulated:
+        """Seconds a call, for as long as the candidate deserves: less when it is far behind the best."""
+        options = self._problem.options
+        cutoff_s = math.inf if options["best_s"] is None else options["cutoff"] * options["best_s"]
+        seconds = self._repeat(loaded, 1)
+        if self.simulated or seconds[0] > FAR * cutoff_s:
             return seconds
-        best = self._options["best_s"]
-        if best is not None and min(seconds) > self._options["cutoff"] * best:
+        seconds += self._repeat(loaded, PROBES - 1)
+        if min(seconds) > cutoff_s:
             return seconds
-        if not self._options["cold"]:
+        if not options["cold"]:
             loaded.number = max(1, math.ceil(WARM_REPEAT_S / min(seconds)))
-        wanted = self._options["min_time_s"] / (min(seconds) * loaded.number)
-        repeats = min(MAX_REPEATS, max(MIN_REPEATS, math.ceil(wanted)))
-        if loaded.number > 1:
-            return self.repeat(loaded, repeats)
-        return seconds + self.repeat(loaded, repeats - len(seconds))
+            seconds = [] if loaded.number > 1 else seconds
+        while (few := MIN_REPEATS - len(seconds)) > 0 or loaded.timed_s < options["min_time_s"]:
+            wanted = math.ceil((options["min_time_s"] - loaded.timed_s) / loaded.each_s)
+            seconds += self._repeat(loaded, min(MAX_REPEATS, max(1, few, wanted)))
+        return seconds
 
-    def repeat(self, loaded: _Loaded, repeats: int) -> list[float]:
+    def turn(self, loaded: _Loaded, turns: int) -> list[float]:
+        """Seconds a call in one of several turns."""
+        wanted = math.ceil(self._problem.options["min_time_s"] / turns / loaded.each_s)
+        return self._repeat(loaded, min(MAX_REPEATS, max(PROBES, wanted)))
+
+    def _repeat(self, loaded: _Loaded, repeats: int) -> list[float]:
         """Time ``repeats`` repeats after one call to warm up; one is enough where all would be the same."""
-        if self.simulated:
-            repeats = 1
+        repeats = 1 if self.simulated else repeats
         try:
             evaluator = loaded.module.time_evaluator(
-                ENTRY, self._device, number=loaded.number, repeat=repeats, f_preproc=self._preparation
+                ENTRY, self._wire.device, number=loaded.number, repeat=repeats, f_preproc=self._preparation
             )
-            return [float(value) for value in evaluator(*loaded.arguments).results]
+            started = time.perf_counter()
+            results = evaluator(*loaded.arguments).results
         except Exception as error:
             raise self._failure(error, ErrorKind.CRASH) from None
+        spent = time.perf_counter() - started
+        loaded.timed_s += spent
+        loaded.each_s = spent / (repeats + 1)
+        return [float(value) for value in results]
+
+    def circumstances(self, loaded: _Loaded) -> dict[str, Any]:
+        """How long the timer ran, and what the board says of the last repeat and of itself."""
+        found: dict[str, Any] = {"timed_s": loaded.timed_s}
+        try:
+            stats = self._stats() if self._stats else {}
+        except Exception as error:
+            raise self._failure(error, ErrorKind.CRASH) from None
+        if self.simulated:
+            found["counters"] = {name: stats[name] for name in COUNTERS}
+        return found | {"temperature_c": stats.get("temperature_c"), "frequency_mhz": stats.get("cpu_mhz")}
 
     def _failure(self, error: Exception, kind: ErrorKind) -> _Failed:
         """What an error of the session means for the candidate that runs."""

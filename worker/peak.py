@@ -102,7 +102,7 @@ def time_in_child(payload: dict[str, Any], send: Any) -> float:
     import numpy as np
     from tvm.runtime import tensor
 
-    from worker.measure_child import agent_stats, connect, take
+    from worker.session import connect, stats_reader, take
 
     target = targets.from_json(payload["target"])
     lanes, elements = target.lanes(), payload["threads"] * _accumulators(target) * target.lanes()
@@ -113,7 +113,7 @@ def time_in_child(payload: dict[str, Any], send: Any) -> float:
         device, module = session.cpu(0), session.load_module("peak.so")
         factors = np.repeat(np.array([0.0, 1.0], np.float32), lanes)
         arguments = [tensor(array, device) for array in (factors, np.zeros(elements, np.float32))]
-        stats = agent_stats(session)
-        repeats = 1 if stats and stats["simulated"] else _REPEATS
+        stats = stats_reader(session)
+        repeats = 1 if stats and stats()["simulated"] else _REPEATS
         timer = module.time_evaluator(ENTRY, device, number=1, repeat=repeats)
         return float(min(timer(*arguments).results))

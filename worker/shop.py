@@ -22,7 +22,7 @@ from worker.nursery import Nursery
 from worker.outcome import ErrorKind, Outcome
 from worker.peak import peak_gflops
 
-PRELOAD = ("tvm", "tvm.rpc", "kernels.registry", "worker.build", "worker.measure_child")
+PRELOAD = ("tvm", "tvm.rpc", "kernels.registry", "worker.build", "worker.measure_child", "worker.warm")
 MAX_ARTIFACT_BYTES = 1 << 30
 EMULATED_TIMES = 30
 """How much longer a candidate may take of a board that is emulated."""
