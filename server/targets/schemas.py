@@ -25,6 +25,10 @@ class Target(BaseModel):
     l2_cycles: int = Field(description="Cycles for a line from there.", examples=[14])
     l3_cycles: int = Field(description="Cycles for a line from there.", examples=[45])
     dram_cycles: int = Field(description="Cycles for a line from there.", examples=[200])
+    integer_vector_bits: int = Field(description="0 where it is `vector_bits`.", examples=[0])
+    integer_vector_registers: int = Field(description="0 where it is `vector_registers`.", examples=[0])
+    matrix: str = Field(description="The matrix engine's instruction set, or empty.", examples=["mma"])
+    hz: int = Field(description="The usual clock rate; 0 where it is unknown.", examples=[4_000_000_000])
 
 
 class TargetList(Items[Target]):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 import tvm
+from tvm.target.codegen import llvm_get_cpu_features
 
 from kernels.target import CATALOGUE, from_json, to_json
 
@@ -24,6 +25,33 @@ def test_key_ignores_the_name_only() -> None:
     assert replace(target, l2_bytes=target.l2_bytes * 2).key != target.key
     assert target.lanes() == 8
     assert target.lanes("int8") == 32
+
+
+def test_records_of_targets_that_did_not_change_keep_their_key() -> None:
+    keys = {"x86-avx2": "8bcc2ca45dd9b0fc", "x86-avx512": "8bdf365267236260", "rpi4": "3771e3606f15ec26"}
+    assert {name: CATALOGUE[name].key for name in keys} == keys  # as they were before these facts
+    old = to_json(CATALOGUE["rpi4"])
+    for fact in ("integer_vector_bits", "integer_vector_registers", "matrix", "hz"):
+        del old[fact]
+    assert from_json(old).key == keys["rpi4"]
+    power10 = CATALOGUE["power10"]
+    assert replace(power10, matrix="").key != power10.key
+
+
+def test_what_kernels_ask_of_a_target() -> None:
+    hexagon, graviton = CATALOGUE["hexagon-v68"], CATALOGUE["graviton3"]
+    assert (hexagon.lanes(), hexagon.lanes("int32"), hexagon.lanes("uint8")) == (4, 32, 128)
+    assert [graviton.has(name) for name in ("dotprod", "i8mm", "sme")] == [True, True, False]
+    assert CATALOGUE["rpi5"].has("dotprod")
+    assert not CATALOGUE["rpi4"].has("dotprod")
+
+
+def test_features_are_instruction_sets_of_the_processor() -> None:
+    """LLVM takes any word for a feature in silence. HVX is an option that no Hexagon's name implies."""
+    for target in (target for target in CATALOGUE.values() if "hexagon" not in target.triple):
+        spec = {name: value for name, value in target.tvm.items() if name != "mattr"}
+        known = llvm_get_cpu_features(tvm.target.Target(spec))
+        assert {feature[1:] for feature in target.features} <= {str(name) for name in known}, target.name
 
 
 def test_unknown_fields_are_named() -> None:
