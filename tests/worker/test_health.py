@@ -1,0 +1,77 @@
+"""The health check against real boards, and the judgement of its time."""
+
+import os
+import time
+
+import faulty_kernels
+import psutil
+import pytest
+from fixed_board import FixedBoard
+
+from kernels.space import Config
+from worker.fleet import health
+from worker.fleet.book import Check
+from worker.fleet.health import DRIFT_LIMIT, GREETING_S, check_board, judge
+from worker.fleet.native import NativeBoard
+from worker.shop import Shop
+
+
+@pytest.fixture
+def shop(nursery, board, host, tmp_path):
+    return Shop(nursery, tmp_path, board, host)
+
+
+def test_a_good_board_passes_and_its_time_is_its_own(shop):
+    first, second = check_board(shop), check_board(shop)
+    assert (first.problem, second.problem) == ("", "")
+    assert first.artifact == second.artifact != ""
+    assert 1e-5 < first.seconds < 0.1
+    # Anything may run beside this test.
+    assert second.seconds / first.seconds == pytest.approx(1, rel=0.9)
+
+
+def test_a_frozen_board_ends_the_check_and_is_restarted(nursery, agent_dir, host, tmp_path):
+    with NativeBoard("frozen", cpus=[min(os.sched_getaffinity(0))], state_dir=agent_dir) as board:
+        shop = Shop(nursery, tmp_path, board, host)
+        assert check_board(shop).problem == ""
+        (agent,) = [child for child in psutil.Process().children() if "frozen" in child.cmdline()]
+        agent.suspend()
+        started = time.monotonic()
+        check = check_board(shop)
+        assert time.monotonic() - started < 5 * GREETING_S
+        assert f"no session within {GREETING_S:g} s" in check.problem
+        assert check.seconds is None
+        assert check_board(shop).problem == ""
+
+
+def test_a_board_that_is_not_there_fails(nursery, host, tmp_path):
+    check = check_board(Shop(nursery, tmp_path, FixedBoard("nowhere", "127.0.0.1", 1), host))
+    assert "no session" in check.problem
+
+
+def test_a_wrong_result_fails(shop, monkeypatch):
+    monkeypatch.setattr(health, "REFERENCE", faulty_kernels.WORKLOAD)
+    monkeypatch.setattr(health, "recommendations", lambda *_: [Config.of("faulty", fault="wrong")])
+    check = check_board(shop)
+    assert "ended as wrong_result" in check.problem
+
+
+GOOD = Check(1e-3, artifact="a")
+
+
+@pytest.mark.parametrize(
+    ("check", "reference_s", "artifact", "clock", "problem"),
+    [
+        (GOOD, None, "", "wall", ""),
+        (GOOD, 1e-3 / DRIFT_LIMIT, "a", "wall", ""),
+        (GOOD, 0.99e-3 / DRIFT_LIMIT, "a", "wall", "2.0 times its best"),
+        (GOOD, 1e-9, "another", "wall", ""),
+        (GOOD, 1e-3, "a", "simulated:x", ""),
+        (GOOD, 1e-3 * (1 + 2**-52), "a", "simulated:x", "always gave"),
+        (Check(None, "dead", "a"), 1e-3, "a", "wall", "dead"),
+    ],
+)
+def test_judgement(check, reference_s, artifact, clock, problem):
+    judged = judge(check, reference_s, artifact, clock)
+    assert problem in judged.problem
+    assert bool(judged.problem) == bool(problem)

@@ -1,0 +1,128 @@
+"""A board's health check: a known kernel must answer right, and in its time."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kernels.registry import recommendations
+from kernels.workload import Conv2d
+from worker.build import Built
+from worker.candidate import Candidate
+from worker.fleet.book import Check
+from worker.measure import BoardHandle, MeasureOptions, measure
+from worker.nursery import ChildError
+from worker.session import connect, take
+
+if TYPE_CHECKING:
+    from worker.shop import Shop
+
+REFERENCE = Conv2d(1, 32, 28, 28, 32, 3, 3, pad=(1, 1, 1, 1))
+"""Some 100 us on a large core; on an emulated one without vectors its check takes seconds."""
+DRIFT_LIMIT = 2.0
+"""So many times its best known time may the reference kernel take on a wall-clock board."""
+GREETING_S = 5.0
+"""How soon a board must answer that is not frozen."""
+RUN_S, EMULATED_RUN_S, BUILD_S = 10.0, 60.0, 60.0
+
+
+def check_board(shop: Shop) -> Check:
+    """Build, check and time the reference kernel on the shop's board; what went wrong is in ``problem``.
+
+    A board that fails is restarted, so that the next check finds it in a known state if that can be had.
+    """
+    board, target = shop.board, shop.target
+    assert board is not None  # by the task's resource
+    assert target is not None
+    config = recommendations(REFERENCE, target)[0]
+    built = shop.builder.build(Candidate(REFERENCE, config, target), BUILD_S)
+    if not isinstance(built, Built):
+        return Check(None, f"the reference kernel was not built: {built.message}")
+    # Whose clock it was is part of the name: after a change of the simulated clock all times are new ones.
+    artifact = hashlib.sha256(f"{built.sha256} {shop.clock}".encode()).hexdigest()
+    check = replace(_run(shop, board, built), artifact=artifact)
+    if check.problem:
+        try:
+            board.restart()
+        except Exception as error:
+            return replace(check, problem=f"{check.problem}; restarting it failed: {error}")
+    return check
+
+
+def judge(check: Check, reference_s: float | None, artifact: str, clock: str) -> Check:
+    """``check`` with a problem when its time is not what ``reference_s``, the best known, leads to expect.
+
+    ``artifact`` is what that time belongs to; of another one it says nothing. ``clock`` is the board's: the
+    wall's may take DRIFT_LIMIT times as long, a simulated one must be the same to the bit.
+    """
+    if check.problem or check.seconds is None or reference_s is None or check.artifact != artifact:
+        return check
+    took = f"the reference kernel took {check.seconds * 1e3:.6g} ms"
+    if clock != "wall":
+        if check.seconds == reference_s:
+            return check
+        return replace(
+            check, problem=f"{took}, not the {reference_s * 1e3:.6g} ms that its clock always gave"
+        )
+    ratio = check.seconds / reference_s
+    if ratio <= DRIFT_LIMIT:
+        return check
+    best = f"{ratio:.1f} times its best of {reference_s * 1e3:.6g} ms"
+    return replace(check, problem=f"{took}, {best}; {DRIFT_LIMIT:g} times are allowed")
+
+
+@dataclass(frozen=True)
+class _AsItIs:
+    """A board that is not restarted: what is wrong with it is to be seen."""
+
+    board: BoardHandle
+
+    @property
+    def id(self) -> str:
+        return self.board.id
+
+    @property
+    def address(self) -> dict[str, Any]:
+        return self.board.address
+
+    def alive(self) -> bool:
+        return self.board.alive()
+
+    def restart(self) -> None:
+        raise RuntimeError("it failed the reference kernel")
+
+
+def _run(shop: Shop, board: BoardHandle, built: Built) -> Check:
+    payload = {"board": board.address, "lock": str(shop.state_dir / f"board-{board.id}.lock")}
+    try:
+        # Waiting for the board's lock is announced, so only silence counts.
+        shop.nursery.call(
+            "worker.fleet.health:greet_in_child",
+            payload,
+            timeout_s=3600.0,
+            silence_s=GREETING_S,
+            on_message=lambda _: None,
+        )
+    except ChildError as error:
+        return Check(None, f"no session within {GREETING_S:g} s: {error}")
+    run_s = RUN_S if shop.clock == "wall" else EMULATED_RUN_S
+    options = MeasureOptions(min_time_s=0.1, run_timeout_s=run_s)
+    (outcome,) = measure(shop.nursery, _AsItIs(board), [built], options, lock_dir=shop.state_dir)
+    if outcome.error is not None:
+        return Check(None, f"the reference kernel ended as {outcome.error}: {outcome.message}")
+    # The least is what the board can do: whatever disturbs it only adds.
+    return Check(
+        min(outcome.repeats_s),
+        temperature_c=outcome.temperature_c,
+        frequency_mhz=outcome.frequency_mhz,
+    )
+
+
+def greet_in_child(payload: dict[str, Any], send: Callable[[Any], None]) -> None:
+    """Child: open a session; raises when there is none to be had."""
+    with Path(payload["lock"]).open("w") as lock:
+        take(lock, send)
+        connect(payload["board"], GREETING_S)
