@@ -258,7 +258,7 @@ class _Bench:
             raise self._failure(error, ErrorKind.CRASH) from None
         if self.simulated:
             found["counters"] = {name: stats[name] for name in COUNTERS}
-        return found | {"temperature_c": stats.get("temperature_c"), "frequency_mhz": stats.get("cpu_mhz")}
+        return found | {name: stats.get(name) for name in ("temperature_c", "frequency_mhz")}
 
     def _failure(self, error: Exception, kind: ErrorKind) -> _Failed:
         """What an error of the session means for the candidate that runs."""

@@ -33,9 +33,10 @@ class Outcome:
     ``cost_s`` is the median of ``repeats_s`` (seconds a call); ``spread`` is the interquartile range over
     the median; ``max_error`` the largest difference from the reference relative to its largest value.
     ``build_s`` and ``measure_s`` are the wall time the trial took of a build worker and of the board;
-    ``timed_s`` is the part of the latter that its timer ran. ``counters`` are what a simulated board
-    counted in the last timed repeat: cycles, instructions, loads, stores, l1_misses, l2_misses.
-    ``temperature_c`` and ``frequency_mhz`` are the board's after the batch, where it offers them.
+    ``timed_s`` is the part of the latter that its timer ran, with warm-up and eviction of weights.
+    ``counters`` are what a simulated board counted in the last timed repeat: cycles, instructions, loads,
+    stores, l1_misses, l2_misses.
+    ``temperature_c`` and ``frequency_mhz`` are the board's just after that, where it offers them.
     ``lease`` is the fencing token under which it was measured; 0 when that was under none.
     """
 

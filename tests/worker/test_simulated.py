@@ -17,9 +17,11 @@ from kernels.compile import compile_object
 from kernels.reference import max_error, random_inputs, reference
 from kernels.target import CATALOGUE
 from kernels.workload import Conv2d, Epilogue
+from worker.candidate import Candidate
 from worker.fleet import simulated
 from worker.fleet.sim_models import SIM_MODELS
 from worker.fleet.simulated import BoardError, SimulatedBoard
+from worker.measure import MeasureOptions, measure
 from worker.toolchain import link
 
 # In one worker: the three agents are built once, at the same time. On a machine that has never built for
@@ -118,6 +120,30 @@ def test_times_are_bit_same_after_restarts_and_with_all_boards_busy(simulated_bo
         ]
         for model, future in again:
             assert future.result()[1:] == first[model], model
+
+
+def test_cost_and_counters_of_a_trial_are_bit_same_on_every_restart(
+    simulated_boards, nursery, builder, tmp_path
+):
+    def trial(model):
+        target = target_of(model)
+        config = registry.kernel("sconv").recommend(CONV, target)
+        built = builder.build(Candidate(CONV, config, target))
+        (outcome,) = measure(
+            nursery, simulated_boards[model], [built], MeasureOptions(run_timeout_s=120), lock_dir=tmp_path
+        )
+        assert outcome.ok, outcome
+        return outcome.cost_s, outcome.counters
+
+    with ThreadPoolExecutor(len(simulated_boards)) as pool:
+        first = dict(zip(MODELS, pool.map(trial, MODELS), strict=True))
+        for board in simulated_boards.values():
+            board.restart()
+        again = dict(zip(MODELS, pool.map(trial, MODELS), strict=True))
+    assert again == first
+    for model, (cost_s, counters) in first.items():
+        assert set(counters) == {"cycles", "instructions", "loads", "stores", "l1_misses", "l2_misses"}
+        assert counters["cycles"] == pytest.approx(cost_s * SIM_MODELS[model].hz, abs=1.01)
 
 
 @pytest.mark.parametrize("model", MODELS)
