@@ -62,6 +62,7 @@ class JobSpec:
     """All the runner needs to know of a job.
 
     ``elapsed_s`` is the running time that earlier, interrupted runs of the job have used of its budget.
+    ``priority`` decides who goes first, higher before lower; a board must have all ``tags``.
     """
 
     id: int
@@ -73,16 +74,20 @@ class JobSpec:
     strategy: str = "model"
     seed: int = 0
     elapsed_s: float = 0.0
+    priority: int = 0
+    tags: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class Trial:
     """One trial of a task: its sequence number in the task (0 is the analysis's config) and its record.
 
-    ``reused`` says that the record was known before and nothing was measured.
+    ``reused`` says that the record was known before and nothing was measured. ``lease`` is the fencing token
+    under which it was measured; 0 when that was under none.
     """
 
     task_id: int
     number: int
     record: Record
     reused: bool = False
+    lease: int = 0

@@ -24,16 +24,21 @@ class Store(Protocol):
     def trials(self, job_id: int) -> list[Trial]:
         """The job's trials so far, in the order in which they were saved."""
 
-    def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> None:
-        """Keep new trials in one transaction, and the job's running time so far.
+    def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> list[Trial]:
+        """Keep new trials in one transaction, and the job's running time so far; those that were kept.
+
+        What was measured under a lease that has been lost since is not kept: it counts as never measured.
 
         A record that is there already (same identity) is not stored again, but the trial refers to it. Only
         one that failed for a transient reason (``ErrorKind.transient``) is replaced. A trial that is there
         already (same task and record) is ignored.
         """
 
-    def remeasured(self, record: Record) -> None:
-        """Replace the record of this identity: it has ``verified_s`` now, or failed when measured again."""
+    def remeasured(self, record: Record, lease: int = 0) -> bool:
+        """Replace the record of this identity: it has ``verified_s`` now, or failed when measured again.
+
+        False, and nothing is changed, when it was measured under a ``lease`` that has been lost since.
+        """
 
     def task_state(self, task_id: int, state: TaskState) -> None:
         """Keep what a task is doing."""
