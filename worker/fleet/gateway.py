@@ -26,7 +26,7 @@ DEFAULT_PORT = 8471
 GREETING_S = 5.0
 """What a newcomer may take to say who it is and to prove it."""
 MAX_NEWCOMERS = 64
-PING_S, PONG_S = 3.0, 5.0
+PING_S, PONG_S = 3.0, 4.0
 BETWEEN_SESSIONS_S = 3.0
 _WAITING_CLIENTS = 8
 _MAX_LINE = 512
@@ -84,7 +84,8 @@ class _Desk:
     server: asyncio.Server | None = None
     agent: _Peer | None = None
     session: _Client | None = None
-    last_seen: float = float("-inf")
+    served: float = float("-inf")
+    """When its last session ended."""
 
     @property
     def connected(self) -> bool:
@@ -93,7 +94,7 @@ class _Desk:
     @property
     def expected(self) -> bool:
         """Whether it is there, or on its way back from its last session."""
-        return self.connected or time.monotonic() - self.last_seen < BETWEEN_SESSIONS_S
+        return self.connected or time.monotonic() - self.served < BETWEEN_SESSIONS_S
 
     def forget_gone(self) -> None:
         """Take clients that have hung up out of the queue."""
@@ -108,7 +109,8 @@ class Gateway:
 
     Whoever proves a board's token serves that board's sessions, and nobody else gets further than five
     seconds and a log line. What goes over the wire is not encrypted: beyond the loopback interface only
-    through an SSH tunnel or a VPN. All methods may be called from any thread.
+    through an SSH tunnel or a VPN. All methods may be called from any thread, but the client has to be
+    another process: TVM's keeps Python's lock while it waits.
     """
 
     def __init__(self, host: str = "127.0.0.1", port: int = DEFAULT_PORT) -> None:
@@ -153,7 +155,7 @@ class Gateway:
         return desk is not None and desk.connected
 
     def expected(self, id: str) -> bool:
-        """Whether the board is connected, or was three seconds ago: it dials anew for every session."""
+        """Whether the board is connected, or served three seconds ago: it dials anew for every session."""
         desk = self._desks.get(id)
         return desk is not None and desk.expected
 
@@ -173,6 +175,7 @@ class Gateway:
         for task in (left := asyncio.all_tasks(loop)):
             task.cancel()
         loop.run_until_complete(asyncio.gather(*left, return_exceptions=True))
+        loop.run_until_complete(asyncio.sleep(0))  # in which dropped connections are closed
         loop.close()
 
     def _stop_if_unused(self) -> None:
@@ -207,6 +210,7 @@ class Gateway:
         if self._server is not None:
             self._server.close()
             self._server = None
+            await asyncio.sleep(0.05)  # until those just accepted have a task, which can be ended
 
     async def _drop_session(self, id: str) -> None:
         if desk := self._desks.get(id):
@@ -256,12 +260,15 @@ class Gateway:
                 return
         except (OSError, TimeoutError, ValueError) as error:
             _log.warning("gateway: %s refused: no greeting (%s)", where, str(error) or type(error).__name__)
+        except asyncio.CancelledError:
+            _log.info("gateway: %s sent away: the gateway stops", where)
         finally:
             self._newcomers -= 1
             if desk is None and not writer.is_closing():
                 peer.drop()
         if desk is not None:
-            await self._serve(desk, peer, where)
+            with contextlib.suppress(asyncio.CancelledError):  # the gateway stops
+                await self._serve(desk, peer, where)
 
     async def _admit(self, peer: _Peer) -> _Desk:
         """Find out which board this is; it is the desk's agent then."""
@@ -295,16 +302,15 @@ class Gateway:
     async def _serve(self, desk: _Desk, agent: _Peer, where: str) -> None:
         """Keep an idle agent until it has served one session."""
         _log.info("gateway: board %s is there, from %s", desk.id, where)
-        desk.last_seen = time.monotonic()
         try:
             await self._idle(desk, agent)
         except (OSError, TimeoutError, ValueError) as error:
             _log.warning("gateway: board %s has gone: %s", desk.id, str(error) or "no answer")
+            desk.served = float("-inf")
         finally:
             agent.drop()
             if desk.agent is agent:
                 desk.agent = None
-            desk.last_seen = time.monotonic()
 
     async def _idle(self, desk: _Desk, agent: _Peer) -> None:
         pinged = time.monotonic()
@@ -313,19 +319,22 @@ class Gateway:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(0.5):
                     client = await desk.clients.get()
-            if client is not None and not client.gone:
+            if client is not None and agent.gone:
+                desk.clients.put_nowait(client)  # for the connection after this one
+            elif client is not None and not client.gone:
                 desk.session = client
                 try:
                     await self._session(agent, client)
                 finally:
                     client.drop()
                     desk.session = None
+                    desk.served = time.monotonic()
                 return
             if time.monotonic() - pinged >= PING_S:
                 await agent.say("ping")
                 if await agent.line(PONG_S) != "pong":
                     raise ConnectionError("no pong")
-                pinged = desk.last_seen = time.monotonic()
+                pinged = time.monotonic()
         raise ConnectionError("hung up")
 
     async def _session(self, agent: _Peer, client: _Client) -> None:

@@ -1,0 +1,271 @@
+"""Boards that dial in: real agents, the gateway, and whatever comes between them."""
+
+import contextlib
+import logging
+import os
+import shutil
+import socket
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import dialing
+import psutil
+import pytest
+from candidates import SPIN_C, c_candidate, tvm_candidate
+from dialing import TOKEN, all_gone, wait_until
+
+from worker.fleet.agent_board import BoardError
+from worker.fleet.dial_proof import prove
+from worker.fleet.dialed import DialedBoard
+from worker.fleet.gateway import MAX_NEWCOMERS, Gateway
+from worker.nursery import ChildCancelled, ChildRaised
+
+
+@pytest.fixture
+def gateway():
+    return Gateway(port=0)
+
+
+@pytest.fixture
+def board(gateway):
+    board = DialedBoard("board", gateway, TOKEN)
+    board.start()
+    yield board
+    board.stop()
+
+
+def dial(gateway):
+    return "--dial", f"127.0.0.1:{gateway.port}"
+
+
+@pytest.fixture
+def ask(nursery, board):
+    """Do what ``board_clients`` has, with the board's present address."""
+
+    def ask(what, timeout_s=60, **more):
+        payload = {"address": board.address, **more} if more else board.address
+        return nursery.call(f"board_clients:{what}", payload, timeout_s=timeout_s)
+
+    return ask
+
+
+@pytest.fixture
+def meanwhile():
+    with ThreadPoolExecutor() as pool:
+        yield pool.submit
+
+
+def test_a_dialed_board_serves_session_after_session(agent_dir, tmp_path, gateway, board, ask):
+    assert not board.alive()
+    path = str(tvm_candidate(tmp_path))
+    with dialing.agent(agent_dir, tmp_path, *dial(gateway)) as (agent, _):
+        wait_until(board.alive)
+        assert not [at for at in agent.net_connections() if at.status == "LISTEN"]
+        for _ in range(5):
+            assert ask("double", path=path)
+            assert board.alive()
+    wait_until(lambda: not board.alive())
+
+
+def test_restart_ends_the_session_and_the_candidate(agent_dir, tmp_path, gateway, board, ask, meanwhile):
+    path = str(c_candidate(tmp_path, SPIN_C))
+    with dialing.agent(agent_dir, tmp_path, *dial(gateway)) as (agent, _):
+        wait_until(board.alive)
+        client = meanwhile(ask, "run_main", path=path)
+        wait_until(agent.children)
+        spinning = agent.children()
+        board.restart()
+        assert all_gone(spinning)
+        assert ask("stats")["clock"] == "wall"
+        with pytest.raises(ChildRaised):
+            client.result()
+
+
+def test_a_client_that_vanishes_mid_upload_frees_the_board(
+    agent_dir, tmp_path, gateway, board, ask, nursery, meanwhile
+):
+    with dialing.agent(agent_dir, tmp_path, *dial(gateway)) as (agent, _):
+        wait_until(board.alive)
+        gone, sent = threading.Event(), threading.Event()
+        flood = meanwhile(
+            nursery.call,
+            "board_clients:flood",
+            board.address,
+            timeout_s=60,
+            on_message=lambda _: sent.set(),
+            cancelled=gone,
+        )
+        assert sent.wait(30)
+        serving = agent.children()
+        gone.set()
+        with pytest.raises(ChildCancelled):
+            flood.result()
+        assert ask("stats")
+        assert all_gone(serving)
+
+
+def test_a_killed_agent_is_noticed_and_leaves_nothing_behind(
+    agent_dir, tmp_path, gateway, board, ask, nursery, meanwhile
+):
+    with dialing.agent(agent_dir, tmp_path, *dial(gateway)) as (agent, _):
+        wait_until(board.alive)
+        connected = threading.Event()
+        client = meanwhile(
+            nursery.call,
+            "board_clients:hold",
+            board.address,
+            timeout_s=60,
+            on_message=lambda _: connected.set(),
+        )
+        assert connected.wait(30)
+        serving = agent.children()
+        agent.kill()
+        with pytest.raises(ChildRaised):
+            client.result()
+        assert all_gone(serving)
+    wait_until(lambda: not board.alive())
+    with pytest.raises(ChildRaised):  # at once, not after a deadline
+        ask("stats", timeout_s=20)
+    with dialing.agent(agent_dir, tmp_path, *dial(gateway)):
+        wait_until(board.alive)
+        assert ask("stats")
+
+
+def test_a_frozen_agent_is_noticed(agent_dir, tmp_path, gateway, board, ask):
+    with dialing.agent(agent_dir, tmp_path, *dial(gateway)) as (agent, _):
+        wait_until(board.alive)
+        agent.suspend()
+        wait_until(lambda: not board.alive())
+        agent.resume()
+        wait_until(board.alive)
+        assert ask("stats")
+
+
+def test_the_agent_comes_back_to_a_gateway_that_was_away(
+    agent_dir, tmp_path, gateway, board, ask, nursery, meanwhile
+):
+    with dialing.agent(agent_dir, tmp_path, *dial(gateway)) as (agent, _):
+        wait_until(board.alive)
+        client = meanwhile(nursery.call, "board_clients:hold", board.address, timeout_s=60, on_message=str)
+        wait_until(agent.children)
+        board.stop()
+        wait_until(lambda: not agent.children())
+        with pytest.raises(ChildRaised):
+            client.result()
+        time.sleep(0.5)
+        board.start()
+        wait_until(board.alive)
+        assert ask("stats")
+    said = (tmp_path / "board.log").read_text()
+    assert "cannot reach 127.0.0.1" in said
+    assert said.count("is connected to") == 2
+
+
+def test_strangers_get_no_further_than_a_log_line(agent_dir, tmp_path, gateway, board, ask, caplog):
+    caplog.set_level(logging.WARNING)
+    with (
+        dialing.agent(agent_dir, tmp_path, *dial(gateway), token="not-the-right-token"),
+        dialing.agent(agent_dir, tmp_path, *dial(gateway), id="nobody"),
+    ):
+        wait_until(
+            lambda: "'board': not the token" in caplog.text and "'nobody': no such board" in caplog.text
+        )
+        assert not board.alive()
+        wait_until(lambda: "refused: this gateway knows no such" in (tmp_path / "board.log").read_text())
+    with dialing.agent(agent_dir, tmp_path, *dial(gateway)):
+        wait_until(board.alive)
+        (tmp_path / "second").mkdir()
+        with dialing.agent(agent_dir, tmp_path / "second", *dial(gateway)):
+            wait_until(lambda: "board board: a second agent" in caplog.text)
+        assert ask("stats")
+    assert TOKEN not in caplog.text
+
+
+def test_a_false_gateway_gets_no_session(agent_dir, tmp_path):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as false,
+        dialing.agent(agent_dir, tmp_path, "--dial", f"127.0.0.1:{false.getsockname()[1]}") as (agent, _),
+    ):
+        peer, _ = false.accept()
+        with peer, peer.makefile("rwb") as lines:
+            word, version, id, nonce = lines.readline().decode().split()
+            assert (word, version, id) == ("tilefleet-agent", "1", "board")
+            lines.write(b"prove 1234\n")
+            lines.flush()
+            proof = lines.readline().decode().split()[1]
+            assert proof == prove(TOKEN, "agent", "board", "1234", nonce)
+            lines.write(f"welcome {proof}\nsession\n".encode())  # its own proof is not ours
+            lines.flush()
+            with contextlib.suppress(ConnectionResetError):  # what it did not read resets the connection
+                assert lines.read() == b""
+        assert not agent.children()
+    assert "no gateway that knows the token" in (tmp_path / "board.log").read_text()
+
+
+def hangs_up(peer, said):
+    """Whether the gateway hangs up after this."""
+    peer.settimeout(20)
+    peer.sendall(said)
+    try:
+        while peer.recv(4096):
+            pass
+    except ConnectionError:
+        pass
+    return True
+
+
+def test_nonsense_and_slowness_are_cut_off(gateway, board, caplog):
+    where = (gateway.host, gateway.port)
+    for said in (
+        b"GET / HTTP/1.1\r\n\r\n",
+        b"\xff\n",
+        b"x" * 100_000,
+        b"tilefleet-agent 1 board\n",
+        b"tilefleet-agent 9 board 12\n",
+        b"tilefleet-agent 1 board 12\nproof 34\n",
+    ):
+        with socket.create_connection(where) as peer:
+            assert hangs_up(peer, said)
+    before = psutil.Process().num_fds()
+    slow = [socket.create_connection(where) for _ in range(MAX_NEWCOMERS)]
+    for peer in slow:
+        peer.sendall(b"tilefleet-")
+    with socket.create_connection(where) as peer:
+        assert hangs_up(peer, b"")
+    assert "64 others are greeting" in caplog.text
+    for peer in slow:
+        assert hangs_up(peer, b"")
+        peer.close()
+    wait_until(lambda: psutil.Process().num_fds() < before + MAX_NEWCOMERS // 2)
+
+
+def test_what_cannot_be_a_board_is_refused(gateway, board):
+    for id, token, problem in (
+        ("bo ard", TOKEN, "board's id is"),
+        ("other", "short", "16 to 256 characters, not 5"),
+        ("other", "spaces in the token", "without spaces"),
+        ("board", TOKEN, "two of that name"),
+    ):
+        with pytest.raises(BoardError, match=problem):
+            DialedBoard(id, gateway, token).start()
+    with pytest.raises(BoardError, match=f"cannot listen on 127.0.0.1 port {gateway.port}"):
+        DialedBoard("other", Gateway(port=gateway.port), TOKEN).start()
+
+
+@pytest.mark.parametrize(
+    ("machine", "cpu"), [("aarch64", "cortex-a72"), ("powerpc64le", "power10"), ("hexagon", "v67")]
+)
+def test_other_machines_dial_too(agent_dir, tmp_path, gateway, board, ask, machine, cpu):
+    emulator = f"qemu-{machine.replace('powerpc64le', 'ppc64le')}"
+    if shutil.which(emulator) is None:
+        assert os.environ.get("CI") != "true", f"{emulator} is missing"
+        pytest.skip(f"{emulator} is missing")
+    where = ("--dial", f"localhost:{gateway.port}")
+    triple = f"{machine}-linux-musl"
+    with dialing.agent(agent_dir, tmp_path, *where, emulator=[emulator, "-cpu", cpu], triple=triple):
+        wait_until(board.alive)
+        for _ in range(2):
+            told = ask("stats")
+            assert told["simulated"] is False
+            assert {"temperature_c", "frequency_mhz"} <= set(told)
