@@ -4,46 +4,38 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from distributed import Client, KilledWorker
+from distributed import Client
 
 from kernels.target import Target
+from worker.batch import Batch, Order
 from worker.candidate import Candidate
 from worker.cluster import HOST_BOARD, Cluster, EngineError, make_nursery, split_cpus
+from worker.crew import Crew, WorkerGone
+from worker.fleet.book import Book, Check, Entry
+from worker.fleet.dispatcher import Dispatcher, NoBoard
+from worker.fleet.health import judge
+from worker.fleet.matching import Request
+from worker.fleet.memory_book import MemoryBook
+from worker.fleet.status import BoardStatus
 from worker.measure import VERIFY_ROUNDS, BoardHandle, MeasureOptions
 from worker.nursery import Nursery
 from worker.outcome import ErrorKind, Outcome
-from worker.shop import build_task, describe, failed, measure_task, now, peak_task, stop
+from worker.shop import check_task, peak_task
+from worker.stream import OnOutcome
 
-
-@dataclass
-class BoardStatus:
-    """A board as the engine sees it. ``busy_s`` is the time it spent on trials, ``last_seen`` is in
-    seconds since the epoch."""
-
-    id: str
-    target: Target
-    clock: str
-    threads: int
-    alive: bool = True
-    waiting: int = 0
-    trials: int = 0
-    busy_s: float = 0.0
-    last_seen: float = 0.0
-
-    @property
-    def state(self) -> str:
-        """``idle``, ``measuring`` or ``offline``."""
-        if not self.alive:
-            return "offline"
-        return "measuring" if self.waiting else "idle"
+log = logging.getLogger(__name__)
+REFRESH_S = 2.0
+PEAK_PRIORITY = 1 << 30
+"""A peak is measured before any trials: jobs wait for it."""
 
 
 class Engine:
@@ -53,7 +45,8 @@ class Engine:
     ``host`` is this machine itself, with ``threads`` cores, the last ones; builds get the others (all share
     the only one on a machine with one core). The other boards are names in SIM_MODELS; their times are
     simulated, so they share the builds' cores. ``scheduler`` (``tcp://...``) joins a shared one instead,
-    whose workers were started by ``python -m worker``.
+    whose workers were started by ``python -m worker``. Boards are leased through ``book`` (by default one in
+    memory, so shared with nobody) in the name of ``holder``.
     """
 
     def __init__(
@@ -65,13 +58,18 @@ class Engine:
         threads: int = 1,
         preload: Sequence[str] = (),
         env: dict[str, str] | None = None,
+        book: Book | None = None,
+        holder: str = "",
     ) -> None:
         self._state_dir, self._address, self._names = state_dir, scheduler, boards
         self._threads, self._preload, self._env = threads, tuple(preload), env
         self._stack = AsyncExitStack()
         self._client: Any = None
         self._nursery: Nursery | None = None
-        self._boards: dict[str, BoardStatus] = {}
+        self._crew: Crew | None = None
+        self._changed = asyncio.Event()
+        self.dispatcher = Dispatcher(book or MemoryBook(), self._check, holder or uuid.uuid4().hex)
+        self._watcher: asyncio.Task[None] | None = None
         self._best: dict[tuple[str, str, int, bool], float] = {}
         self._peaks: dict[tuple[str, int], asyncio.Task[float]] = {}
 
@@ -107,30 +105,37 @@ class Engine:
             await asyncio.to_thread(self._nursery.start)
             make_client: Any = Client  # untyped in distributed
             client = make_client(address, asynchronous=True, set_as_default=False, timeout=10)
-            self._client = await self._stack.enter_async_context(client)
+            self._crew = Crew(await self._stack.enter_async_context(client), self._changed.set)
+            self._stack.callback(self._crew.close)
+            await self.dispatcher.start()
+            self._stack.push_async_callback(self.dispatcher.close)
             await self.refresh()
+            self._watcher = asyncio.create_task(self._watch())
         except BaseException:
             await self.close()
             raise
 
     async def close(self) -> None:
         """Stop everything; what runs is killed."""
+        if self._watcher is not None:
+            self._watcher.cancel()
+            await asyncio.wait([self._watcher])
         await self._stack.aclose()
-        self._client = None
+        self._crew = None
 
     async def refresh(self) -> None:
         """Ask all workers which boards there are."""
-        found = [board for board in (await self._client.run(describe)).values() if board]
-        for status in self._boards.values():
-            status.alive = False
-        for board in found:
-            fresh = BoardStatus(board["id"], board["target"], board["clock"], board["threads"])
-            status = self._boards.setdefault(board["id"], fresh)
-            status.alive, status.last_seen = board["alive"], now()
+        self._changed.clear()
+        await self.dispatcher.seen(await self._workers.listings())
 
     def boards(self) -> list[BoardStatus]:
         """All boards seen so far."""
-        return list(self._boards.values())
+        return self.dispatcher.boards()
+
+    def capacity(self, target: Target, threads: int = 1, tags: frozenset[str] = frozenset()) -> int:
+        """How many boards in service could measure for such a job at once."""
+        request = Request(0, target.key, threads, tags)
+        return sum(board.in_service for board in self.dispatcher.fitting(request))
 
     async def evaluate(
         self,
@@ -139,13 +144,21 @@ class Engine:
         *,
         priority: float = 0.0,
         cancelled: asyncio.Event | None = None,
+        job: int | None = None,
+        tags: frozenset[str] = frozenset(),
+        level: int = 0,
+        on_outcome: OnOutcome | None = None,
     ) -> list[Outcome]:
         """Build and measure candidates of one workload; an outcome for each, in their order.
 
-        What has a higher priority goes first. Once ``cancelled`` is set, whatever has not ended ends as
-        ``cancelled``. Several calls at once keep the board busy: one builds while another measures.
+        ``on_outcome`` gets each with its place as soon as it is there. Jobs of a higher ``level`` go first,
+        then what has a higher ``priority``; ``tags`` must all be the board's. Once ``cancelled`` is set,
+        whatever has not ended ends as ``cancelled``. Several calls at once keep the boards busy: one builds
+        while another measures.
         """
-        return await self._run(candidates, options, 0, priority, cancelled)
+        cancelled = cancelled or asyncio.Event()
+        order = Order(options, 0, priority, level, job, tags, cancelled, on_outcome)
+        return await self._run(candidates, order)
 
     async def verify(
         self,
@@ -155,17 +168,19 @@ class Engine:
         rounds: int = VERIFY_ROUNDS,
         priority: float = 0.0,
         cancelled: asyncio.Event | None = None,
+        job: int | None = None,
+        tags: frozenset[str] = frozenset(),
+        level: int = 0,
     ) -> list[Outcome]:
         """Measure candidates of one workload again, in turns, so that their order can be trusted."""
-        return await self._run(candidates, options, rounds, priority, cancelled)
+        order = Order(options, rounds, priority, level, job, tags, cancelled or asyncio.Event())
+        return await self._run(candidates, order)
 
     async def peak_gflops(self, target: Target, threads: int = 1) -> float:
-        """Measured peak of ``threads`` cores of a board of ``target``; measured once."""
+        """Measured peak of ``threads`` cores of a board of ``target``; measured once. Raises EngineError."""
         key = (target.key, threads)
         if key not in self._peaks or (self._peaks[key].done() and self._peaks[key].exception()):
-            board = await self._find_board(target, threads)
-            future = self._submit(peak_task, target, threads, board=board, priority=1e9)
-            self._peaks[key] = asyncio.create_task(_result(future))
+            self._peaks[key] = asyncio.create_task(self._measure_peak(target, threads))
         return await asyncio.shield(self._peaks[key])
 
     async def nursery_call(self, function: str, payload: Any, **options: Any) -> Any:
@@ -173,106 +188,73 @@ class Engine:
         assert self._nursery is not None
         return await asyncio.to_thread(self._nursery.call, function, payload, **options)
 
-    async def _run(
-        self,
-        candidates: Sequence[Candidate],
-        options: MeasureOptions,
-        rounds: int,
-        priority: float,
-        cancelled: asyncio.Event | None,
-    ) -> list[Outcome]:
+    @property
+    def _workers(self) -> Crew:
+        if self._crew is None:
+            raise EngineError("the engine is not running")
+        return self._crew
+
+    async def _run(self, candidates: Sequence[Candidate], order: Order) -> list[Outcome]:
         if not candidates:
             return []
-        first, count = candidates[0], len(candidates)
+        first, options = candidates[0], order.options
         if any(
             (c.workload, c.target, c.threads) != (first.workload, first.target, first.threads)
             for c in candidates
         ):
             raise ValueError("a batch has one workload, one target and one number of threads")
-        try:
-            board = await self._find_board(first.target, first.threads)
-        except EngineError as error:
-            return failed(ErrorKind.BOARD_LOST, str(error), count)
+        problem = await self._why_no_board(first.target, first.threads, order.tags)
+        if problem:
+            return [Outcome(error=ErrorKind.BOARD_LOST, message=problem)] * len(candidates)
         key = (first.workload.key, first.target.key, first.threads, options.cold)
         if options.best_s is None:
-            options = replace(options, best_s=self._best.get(key))
-        token = uuid.uuid4().hex
-        builds = [
-            self._submit(build_task, candidate, options.build_timeout_s, token, priority=priority)
-            for candidate in candidates
-        ]
-        future = self._submit(measure_task, builds, options, rounds, token, board=board, priority=priority)
-        board.waiting += 1
-        try:
-            outcomes = await self._outcomes(future, token, count, cancelled)
-        except KilledWorker as error:
-            if count == 1:
-                outcomes = failed(ErrorKind.POISON, f"killed the workers it ran on: {error}", 1)
-            else:  # One of them did it: the others shall not pay for it.
-                alone = [
-                    self._run([candidate], options, rounds, priority, cancelled) for candidate in candidates
-                ]
-                return [outcome for one in [await run for run in alone] for outcome in one]
-        finally:
-            board.waiting -= 1
-            await self._client.cancel([future, *builds], force=True)
-        outcomes = [replace(outcome, clock=board.clock) for outcome in outcomes]
-        board.trials += count
-        board.busy_s += sum(outcome.measure_s for outcome in outcomes)
-        board.last_seen = now()
+            order = replace(order, options=replace(options, best_s=self._best.get(key)))
+        outcomes = await Batch(self._workers, self.dispatcher, candidates, order).run()
         costs = [outcome.cost_s for outcome in outcomes if outcome.cost_s is not None]
         self._best[key] = min([*costs, self._best.get(key, float("inf"))])
         return outcomes
 
-    async def _outcomes(
-        self, future: Any, token: str, count: int, cancelled: asyncio.Event | None
-    ) -> list[Outcome]:
-        """The result of a measuring task, or what its failure means."""
-        work = asyncio.create_task(_result(future))
-        watch = asyncio.create_task(cancelled.wait()) if cancelled is not None else None
+    async def _why_no_board(self, target: Target, threads: int, tags: frozenset[str]) -> str:
+        """Why no board will ever measure this, or nothing."""
+        request = Request(0, target.key, threads, tags)
+        if not self.dispatcher.fitting(request):
+            await self.refresh()  # One may have come.
+        if self.dispatcher.fitting(request):
+            return ""
+        known = ", ".join(f"{b.id} ({b.target.name}, {b.threads} threads)" for b in self.boards()) or "none"
+        tagged = f" and tags {', '.join(sorted(tags))}" if tags else ""
+        return f"no board for target {target.name} with {threads} threads{tagged}; there are: {known}"
+
+    async def _measure_peak(self, target: Target, threads: int) -> float:
+        problem = await self._why_no_board(target, threads, frozenset())
+        if problem:
+            raise EngineError(problem)
+        token = uuid.uuid4().hex
+        request = Request(-1, target.key, threads, priority=PEAK_PRIORITY, what="peak")
         try:
-            await asyncio.wait([work, watch] if watch else [work], return_when=asyncio.FIRST_COMPLETED)
-            if not work.done():
-                await self._client.run(stop, token)
-            outcomes: list[Outcome] = await work
-            return outcomes
-        except asyncio.CancelledError:
-            if not future.cancelled():  # This call itself was cancelled.
-                with contextlib.suppress(Exception):
-                    await self._client.run(stop, token)
-                raise
-            return failed(ErrorKind.BOARD_LOST, "the scheduler was lost", count)
-        finally:
-            work.cancel()
-            if watch is not None:
-                watch.cancel()
+            async with self.dispatcher.lease(request) as held:
+                board = held.lease.board
+                peak: float = await self._workers.run_on(board, peak_task, target, threads, token=token)
+                return peak
+        except (NoBoard, WorkerGone) as error:
+            raise EngineError(f"the peak of {target.name} cannot be measured: {error}") from None
 
-    def _submit(
-        self, function: Callable[..., Any], *arguments: Any, priority: float, board: BoardStatus | None = None
-    ) -> Any:
-        resource = "build" if board is None else f"board:{board.id}"
-        return self._client.submit(
-            function, *arguments, resources={resource: 1}, priority=priority, pure=False, retries=0
-        )
+    async def _check(self, board: str, entry: Entry) -> Check:
+        """Run the reference kernel on a board and judge it by the board's page in the book."""
+        check = await self._workers.run_on(board, check_task, token=uuid.uuid4().hex)
+        (clock,) = [status.clock for status in self.boards() if status.id == board]
+        return judge(check, entry.reference_s, entry.reference_artifact, clock)
 
-    async def _find_board(self, target: Target, threads: int) -> BoardStatus:
-        """The board of that kind with the least to do; raises EngineError when there is none."""
-        with contextlib.suppress(EngineError):
-            return self._board_for(target, threads)
-        await self.refresh()  # One may have come, or come back.
-        return self._board_for(target, threads)
-
-    def _board_for(self, target: Target, threads: int) -> BoardStatus:
-        alike = [board for board in self._boards.values() if board.target.key == target.key and board.alive]
-        fitting = [board for board in alike if board.threads >= threads]
-        if not fitting:
-            known = ", ".join(f"{b.id} ({b.target.name}, {b.threads} threads)" for b in self._boards.values())
-            raise EngineError(f"no board for target {target.name} with {threads} threads; there are: {known}")
-        return min(fitting, key=lambda board: board.waiting)
+    async def _watch(self) -> None:
+        """Refresh every now and then, and at once when a worker comes or goes."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), REFRESH_S)
+            try:
+                await self.refresh()
+            except Exception:
+                log.exception("the workers cannot be asked for their boards")
+                await asyncio.sleep(REFRESH_S)
 
 
-async def _result(future: Any) -> Any:
-    return await future
-
-
-__all__ = ["BoardHandle", "BoardStatus", "Engine", "EngineError", "split_cpus"]
+__all__ = ["BoardHandle", "BoardStatus", "Engine", "EngineError"]

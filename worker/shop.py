@@ -6,7 +6,6 @@ worker. Cancelling a Dask task does not stop it, so the engine tells the shop to
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,13 @@ from kernels.target import Target
 from worker.artifacts import ArtifactStore
 from worker.build import Builder, Built
 from worker.candidate import Candidate
+from worker.fleet.book import Check, Listing
+from worker.fleet.health import check_board
 from worker.measure import BoardHandle, MeasureOptions, measure
 from worker.nursery import Nursery
-from worker.outcome import ErrorKind, Outcome
+from worker.outcome import Outcome
 from worker.peak import peak_gflops
+from worker.stream import write
 
 PRELOAD = ("tvm", "tvm.rpc", "kernels.registry", "worker.build", "worker.measure_child", "worker.warm")
 MAX_ARTIFACT_BYTES = 1 << 30
@@ -38,23 +40,20 @@ class Shop:
     target: Target | None = None
     clock: str = "wall"
     threads: int = 1
+    tags: tuple[str, ...] = ()
     stopped: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self.store = ArtifactStore(self.state_dir / "artifacts")
         self.builder = Builder(self.nursery, self.store)
 
-    def describe(self) -> dict[str, Any] | None:
+    def describe(self) -> Listing | None:
         """The board of this worker, or None."""
-        if self.board is None:
+        if self.board is None or self.target is None:
             return None
-        return {
-            "id": self.board.id,
-            "target": self.target,
-            "clock": self.clock,
-            "threads": self.threads,
-            "alive": self.board.alive(),
-        }
+        return Listing(
+            self.board.id, self.target, self.clock, self.threads, self.tags, alive=self.board.alive()
+        )
 
 
 @dataclass(frozen=True)
@@ -96,32 +95,37 @@ def build_task(candidate: Candidate, timeout_s: float, token: str) -> Shipped | 
 
 
 def measure_task(
-    parts: list[Shipped | Outcome], options: MeasureOptions, rounds: int, token: str
+    parts: list[Shipped], options: MeasureOptions, rounds: int, token: str, topic: str
 ) -> list[Outcome]:
-    """Measure on this worker's board what could be built; the outcomes of all, in order."""
-    shop = _my_shop()
+    """Measure on this worker's board; the outcomes in order, and each at once as an event of ``topic``."""
+    shop, worker = _my_shop(), get_worker()
     assert shop.board is not None  # by the task's resource
     if shop.clock != "wall":
         options = replace(options, run_timeout_s=EMULATED_TIMES * options.run_timeout_s)
     batch: list[Built] = []
     for part in parts:
-        if isinstance(part, Shipped):
-            _, path = shop.store.put(part.data)
-            batch.append(
-                Built(part.built.candidate, path, part.built.sha256, part.built.build_s, part.built.toolchain)
-            )
-    measured = iter(
-        measure(
-            shop.nursery,
-            shop.board,
-            batch,
-            options,
-            lock_dir=shop.state_dir,
-            rounds=rounds,
-            cancelled=_Stopped(shop, token),
-        )
+        _, path = shop.store.put(part.data)
+        batch.append(replace(part.built, path=path))
+
+    def report(index: int, outcome: Outcome) -> None:
+        worker.log_event(topic, write(token, index, replace(outcome, clock=shop.clock)))
+
+    outcomes = measure(
+        shop.nursery,
+        shop.board,
+        batch,
+        options,
+        lock_dir=shop.state_dir,
+        rounds=rounds,
+        cancelled=_Stopped(shop, token),
+        on_outcome=report,
     )
-    return [part if isinstance(part, Outcome) else next(measured) for part in parts]
+    return [replace(outcome, clock=shop.clock) for outcome in outcomes]
+
+
+def check_task() -> Check:
+    """Run the reference kernel on this worker's board."""
+    return check_board(_my_shop())
 
 
 def peak_task(target: Target, threads: int) -> float:
@@ -136,17 +140,7 @@ def stop(token: str, dask_worker: Any) -> None:
     dask_worker.shop.stopped.add(token)
 
 
-def describe(dask_worker: Any) -> dict[str, Any] | None:
+def describe(dask_worker: Any) -> Listing | None:
     """The board of a worker, or None."""
-    description: dict[str, Any] | None = dask_worker.shop.describe()
-    return description
-
-
-def failed(kind: ErrorKind, message: str, count: int) -> list[Outcome]:
-    """The same failure for each of a batch."""
-    return [Outcome(error=kind, message=message) for _ in range(count)]
-
-
-def now() -> float:
-    """Seconds since the epoch."""
-    return time.time()
+    listing: Listing | None = dask_worker.shop.describe()
+    return listing

@@ -13,7 +13,8 @@ from distributed import Scheduler
 from kernels.gemm import PackedGemm
 from kernels.workload import Gemm
 from worker.candidate import Candidate
-from worker.engine import Engine, EngineError, split_cpus
+from worker.cluster import split_cpus
+from worker.engine import Engine, EngineError
 from worker.measure import MeasureOptions
 from worker.outcome import ErrorKind
 
@@ -50,7 +51,7 @@ def test_batches_with_faults_run_at_the_same_time_and_keep_their_order(folder):
     async def scenario():
         async with embedded(folder) as engine:
             (board,) = engine.boards()
-            assert (board.id, board.state, board.clock) == ("host", "idle", "wall")
+            assert (board.id, board.alive, board.clock) == ("host", True, "wall")
             runs = [
                 engine.evaluate(some(board.target, 4), OPTIONS),
                 engine.evaluate(
@@ -69,11 +70,15 @@ def test_batches_with_faults_run_at_the_same_time_and_keep_their_order(folder):
                 None, "build_error", "crash", "build_error", "run_timeout", "wrong_result", None,
             ]  # fmt: skip
             assert all(outcome.toolchain["tvm"] for outcome in mixed)
-            assert (board.trials, board.state) == (14, "idle")
+            (board,) = engine.boards()
+            # What cannot be built needs no board.
+            assert (board.trials, board.activity, board.health) == (12, "idle", "good")
             assert board.busy_s == pytest.approx(sum(o.measure_s for o in [*good, *mixed, *more]))
+            assert len({outcome.lease for outcome in good}) == 1
+            assert good[0].lease > 0
 
             verified = await engine.verify(some(board.target, 3), OPTIONS, rounds=3)
-            assert [len(outcome.repeats_s) for outcome in verified] == [9] * 3
+            assert all(len(outcome.repeats_s) >= 9 for outcome in verified)
             peak = await engine.peak_gflops(board.target)
             best = max(WORKLOAD.flops / outcome.cost_s / 1e9 for outcome in verified)
             assert best < 1.3 * peak

@@ -76,9 +76,9 @@ class Standing:
         """Take it out of service at once."""
         return Standing(Health.MAINTENANCE, reason)
 
-    def put_back(self) -> Standing:
+    def put_back(self, reason: str = "returned to service") -> Standing:
         """Back in service, if it passes its health check."""
-        return Standing(Health.UNKNOWN, "returned to service")
+        return Standing(Health.UNKNOWN, reason)
 
     def retire(self, reason: str) -> Standing:
         """Gone for good."""
