@@ -54,7 +54,7 @@ class FilterConv(Kernel):
         plan = FilterPlan.of(conv_of(workload), config, target)
         weights = machine.cold_cycles(target, plan.packed_length * 4.0)
         return machine.seconds(
-            weights + plan.conv.n * max(plan.compute_cycles(), plan.traffic_cycles(target))
+            weights + plan.conv.n * max(plan.compute_cycles(target), plan.traffic_cycles(target))
         )
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:

@@ -94,7 +94,7 @@ class FilterPlan:
         """The input as this config reads it: element by element, so nothing past the end."""
         return InputLayout(self.conv, split=False)
 
-    def compute_cycles(self) -> float:
+    def compute_cycles(self, target: Target) -> float:
         """Cycles of the arithmetic for one image, of turning the sums, and of the padded copy."""
         steps = self.conv.in_c * self.taps
         total = 0.0
@@ -103,7 +103,7 @@ class FilterPlan:
         for count, times in blocks:
             for size, tiles in spread(count, self.tile_windows):
                 for vectors, filter_tiles in ((self.vectors, full), (odd, 1 if odd else 0)):
-                    step = machine.step_cycles(size, vectors)
+                    step = machine.step_cycles(target, size, vectors)
                     sums = self.channel_sets * (machine.CALL_CYCLES + 2 * size * vectors)
                     total += times * tiles * filter_tiles * (steps * step + sums)
         squares = self.vector_count * -(-self.windows // self.lanes)

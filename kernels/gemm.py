@@ -85,7 +85,7 @@ class PackedGemm(Kernel):
         compute = 0.0
         for rows, row_tiles in ((plan.rows, gemm.m // plan.rows), (gemm.m % plan.rows, 1)):
             if rows:
-                step = machine.step_cycles(rows, plan.vectors, plan.chains)
+                step = machine.step_cycles(target, rows, plan.vectors, plan.chains)
                 calls = row_tiles * plan.panels
                 compute += calls * (
                     gemm.k * step + k_blocks * (machine.CALL_CYCLES + 2 * rows * plan.vectors)

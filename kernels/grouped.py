@@ -133,4 +133,4 @@ def _step_cycles(plan: Plan, filters: int, rows: int, vectors: int, target: Targ
         stay = group.in_c == 1 and accumulators + plan.taps + 3 <= target.vector_registers
         weights = 0 if stay else rows * plan.taps
     chain = plan.taps * machine.FMA_LATENCY / 2
-    return max(accumulators * plan.taps / machine.FMA_PIPES, chain) + values / 3 + weights / 2
+    return max(accumulators * plan.taps / target.fmas_per_cycle, chain) + values / 3 + weights / 2

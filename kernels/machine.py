@@ -8,12 +8,7 @@ from __future__ import annotations
 from kernels.target import Target
 
 CLOCK_HZ = 3e9
-FMA_PIPES = 2
-LOADS_PER_CYCLE = 1.25
-"""What is sustained while lines arrive from L2 as well: less than the two or three load ports."""
 FMA_LATENCY = 4
-MISSES_IN_FLIGHT = 32
-"""How many line loads a core and its prefetchers overlap: a stream costs a line's latency over this."""
 CALL_CYCLES = 30
 """Entering and leaving one micro-kernel: addresses, loop control, refilling the pipelines."""
 
@@ -23,13 +18,13 @@ def seconds(cycles: float) -> float:
     return cycles / CLOCK_HZ
 
 
-def step_cycles(broadcasts: int, vectors: int, chains: int = 1) -> float:
+def step_cycles(target: Target, broadcasts: int, vectors: int, chains: int = 1) -> float:
     """One step of an outer-product micro-kernel: ``broadcasts`` x ``vectors`` multiply-adds.
 
     ``chains`` sets of accumulators take turns; with too few of them the adds wait for each other.
     """
-    arithmetic = broadcasts * vectors / FMA_PIPES
-    loads = (broadcasts + vectors) / LOADS_PER_CYCLE
+    arithmetic = broadcasts * vectors / target.fmas_per_cycle
+    loads = (broadcasts + vectors) / target.loads_per_cycle
     return max(arithmetic, loads, FMA_LATENCY / chains)
 
 
@@ -43,7 +38,7 @@ def stream_cycles(target: Target, size: float, footprint: float) -> float:
         line = target.l3_cycles
     else:
         line = target.dram_cycles
-    return size / target.line_bytes * line / MISSES_IN_FLIGHT
+    return size / target.line_bytes * line / target.misses_in_flight
 
 
 def cold_cycles(target: Target, size: float) -> float:

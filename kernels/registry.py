@@ -9,6 +9,7 @@ from kernels.gemm import PackedGemm
 from kernels.grouped import Grouped
 from kernels.kernel import Kernel
 from kernels.sconv import SConv
+from kernels.sconv_mma import MatrixSConv
 from kernels.space import Config, SearchSpace
 from kernels.target import Target
 from kernels.winograd import Winograd
@@ -18,7 +19,14 @@ from kernels.workload import Workload
 @cache
 def all_kernels() -> dict[str, Kernel]:
     """Every kernel by name."""
-    kernels: tuple[Kernel, ...] = (SConv(), FilterConv(), PackedGemm(), Winograd(), Grouped())
+    kernels: tuple[Kernel, ...] = (
+        SConv(),
+        MatrixSConv(),
+        FilterConv(),
+        PackedGemm(),
+        Winograd(),
+        Grouped(),
+    )
     return {kernel.name: kernel for kernel in kernels}
 
 

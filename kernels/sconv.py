@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
-from kernels import csa, machine, tir
+from kernels import csa, machine, mma, tir
 from kernels.kernel import Array, Kernel, conv_of, why_not_ungrouped
 from kernels.sconv_nest import Nest
 from kernels.sconv_plan import Plan
@@ -44,10 +45,10 @@ class SConv(Kernel):
     def space(self, workload: Workload, target: Target) -> Space:
         """The analysis's slicings for every block and order, and some that are halved less or more."""
         conv = conv_of(workload)
-        slicings = _slicings(conv, target)
+        slicings = self._slicings(conv, target)
         deep = [conv.in_c >> n for n in (1, 2) if (conv.in_c >> n) * conv.kh * conv.kw >= SHORTEST_DEPTH]
         knobs: dict[str, list[int | str]] = {
-            "block": [f"{filters}x{vectors}" for filters, vectors in register_blocks(target)],
+            "block": [f"{filters}x{vectors}" for filters, vectors in self.blocks(target)],
             "order": [csa.INPUT_STATIONARY, csa.WEIGHT_STATIONARY],
             "channels": sorted({s.n_c for s in slicings} | {conv.in_c, *deep}),
             "k2_halvings": sorted({s.k2_halvings for s in slicings} | {0, 2}),
@@ -65,11 +66,23 @@ class SConv(Kernel):
         conv = conv_of(workload)
         picks = [
             self._config(csa.analyse(conv, filters, vectors * target.lanes(), target), vectors, pack)
-            for filters, vectors in register_blocks(target)
+            for filters, vectors in self.blocks(target)
             for pack in (1, 0)
         ]
         valid = [config for config in picks if Plan.of(conv, config, target).why_not() is None]
         return min(valid, key=lambda config: self.predict(workload, config, target))
+
+    def blocks(self, target: Target) -> list[tuple[int, int]]:
+        """(filters, vectors of windows) of the micro-kernels to choose from."""
+        return register_blocks(target)
+
+    def _slicings(self, conv: Conv2d, target: Target) -> list[csa.Slicing]:
+        """The analysis's slicing for every block and order."""
+        return [
+            csa.slice_for(conv, filters, vectors * target.lanes(), order, target)
+            for filters, vectors in self.blocks(target)
+            for order in (csa.INPUT_STATIONARY, csa.WEIGHT_STATIONARY)
+        ]
 
     def _config(self, slicing: csa.Slicing, vectors: int, pack: int) -> Config:
         return Config.of(
@@ -93,8 +106,8 @@ class SConv(Kernel):
             plan.conv, target, plan.filters, plan.width, plan.order, plan.channels, plan.k2, plan.k3
         )
         weights = machine.cold_cycles(target, plan.packed_length * 4.0)
-        reloads = slicing.reload_cycles / machine.MISSES_IN_FLIGHT
-        return machine.seconds(weights + plan.conv.n * max(plan.compute_cycles(), reloads))
+        reloads = slicing.reload_cycles / target.misses_in_flight
+        return machine.seconds(weights + plan.conv.n * max(plan.compute_cycles(target), reloads))
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """Channel set, filter tile, channel, tap, filter: the micro-kernel's order (section 6.3)."""
@@ -113,15 +126,6 @@ class SConv(Kernel):
         """The macro-kernel of section 4.2 around the micro-kernel of section 5."""
         plan = Plan.of(conv_of(workload), config, target)
         function = tir.Function(workload, name, plan.packed_length)
-        with function as args:
+        with function as args, mma.linked() if plan.matrix else nullcontext():
             Nest(plan, args, threads).emit()
         return function.result()
-
-
-def _slicings(conv: Conv2d, target: Target) -> list[csa.Slicing]:
-    """The analysis's slicing for every block and order."""
-    return [
-        csa.slice_for(conv, filters, vectors * target.lanes(), order, target)
-        for filters, vectors in register_blocks(target)
-        for order in (csa.INPUT_STATIONARY, csa.WEIGHT_STATIONARY)
-    ]

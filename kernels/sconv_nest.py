@@ -13,7 +13,7 @@ from typing import Any
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
-from kernels import csa, tir
+from kernels import csa, mma, tir
 from kernels.padding import emit_copy
 from kernels.sconv_plan import LONGEST_UNROLL, Plan, ceil_div
 
@@ -229,7 +229,9 @@ class Nest:
         plan, args, lanes = self.plan, self.args, self.plan.lanes
         sets = plan.channel_sets
         block = [(i, j) for i in range(filters) for j in range(vectors)]
-        sums = tir.registers(filters * vectors * lanes)
+        rows = ceil_div(filters, mma.SIDE) * mma.SIDE if plan.matrix else filters
+        sums = tir.registers(rows * vectors * lanes)
+        products = mma.Accumulators(rows, vectors) if plan.matrix else None
 
         def register(i: int, j: int) -> Any:
             return tir.vector((i * vectors + j) * lanes, lanes)
@@ -264,7 +266,11 @@ class Nest:
             for i, j in block:
                 args.store_out(sums[register(i, j)], out + i * windows + j * lanes, lanes)
 
-        def step(weights: Any, values: list[Any]) -> None:
+        def step(weights: Any, source: Any, starts: list[Any]) -> None:
+            if products is not None:
+                products.add(args.weights, weights, source, starts)
+                return
+            values = [source[tir.vector(at, lanes)] for at in starts]
             for i in range(filters):
                 weight = tir.splat(args.weights[weights + i], lanes)
                 for j in range(vectors):
@@ -272,6 +278,11 @@ class Nest:
                     tir.store(sums, sums[at] + weight * values[j], at)
 
         tir.choose(channel_set == 0 if sets > 1 else None, start_sums, load_sums)
+        if products is not None:
+            for i in range(filters, rows):
+                for j in range(vectors):
+                    tir.store(sums, tir.zeros(lanes), register(i, j))
+            products.load(sums)
         channels = plan.set_channels(channel_set)
         weights = T.Bind(
             tir.index(
@@ -283,12 +294,11 @@ class Nest:
             base = T.Bind(self._slot(slot))
             with tir.loop(channels * plan.taps) as t:
                 row = base + t * (vectors * lanes)
-                step(
-                    weights + t * plan.filters,
-                    [self.packed[tir.vector(row + j * lanes, lanes)] for j in range(vectors)],
-                )
+                step(weights + t * plan.filters, self.packed, [row + j * lanes for j in range(vectors)])
         else:
             self._in_place(channel_set, channels, weights, self._offsets(start, vectors), step)
+        if products is not None:
+            products.store(sums)
         tir.choose(
             channel_set == sets - 1 if sets > 1 else None,
             keep_sums if tail and plan.tail_overhangs else finish,
@@ -301,7 +311,7 @@ class Nest:
         channels: Any,
         weights: Any,
         offsets: list[Any],
-        step: Callable[[Any, list[Any]], None],
+        step: Callable[[Any, Any, list[Any]], None],
     ) -> None:
         """The steps over windows that are read where they are."""
         plan, conv, layout = self.plan, self.plan.conv, self.layout
@@ -311,7 +321,8 @@ class Nest:
             for s in range(conv.kw):
                 step(
                     weights + (c * plan.taps + r * conv.kw + s) * plan.filters,
-                    [self.source[tir.vector(plane + layout.tap(s) + at, plan.lanes)] for at in offsets],
+                    self.source,
+                    [plane + layout.tap(s) + at for at in offsets],
                 )
 
         if not layout.copied:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kernels import machine, tir
+from kernels import machine, mma, tir
 from kernels.csa import INPUT_STATIONARY, WEIGHT_STATIONARY
 from kernels.padding import InputLayout
 from kernels.space import Config
@@ -16,6 +16,10 @@ LONGEST_UNROLL = 9
 """Taps of a filter that are unrolled whole; of larger filters only the rows are."""
 
 
+MATRIX_SCONV = "sconv_mma"
+"""The family whose micro-kernel is the matrix unit's."""
+
+
 def ceil_div(value: int, divisor: int) -> int:
     """``value / divisor`` rounded up."""
     return -(-value // divisor)
@@ -23,7 +27,10 @@ def ceil_div(value: int, divisor: int) -> int:
 
 @dataclass(frozen=True)
 class Plan:
-    """One config's sizes: ``width`` windows make an IN tile, the last ``tail`` windows a narrower one."""
+    """One config's sizes: ``width`` windows make an IN tile, the last ``tail`` windows a narrower one.
+
+    With ``matrix`` the micro-kernel's sums are in the matrix unit, and ``lanes`` is ``mma.SIDE``.
+    """
 
     conv: Conv2d
     lanes: int
@@ -34,6 +41,7 @@ class Plan:
     k2_halvings: int
     k3_halvings: int
     packed: bool
+    matrix: bool
 
     @classmethod
     def of(cls, conv: Conv2d, config: Config, target: Target) -> Plan:
@@ -49,6 +57,7 @@ class Plan:
             config.int("k2_halvings"),
             config.int("k3_halvings"),
             bool(config.int("pack")),
+            config.kernel == MATRIX_SCONV,
         )
 
     def why_not(self) -> str | None:
@@ -170,7 +179,7 @@ class Plan:
         width = self.conv.out_w
         return (1 + ceil_div(self.width - 1, width)) * ceil_div(min(width, self.width), self.lanes)
 
-    def compute_cycles(self) -> float:
+    def compute_cycles(self, target: Target) -> float:
         """Cycles of the arithmetic for one image, of packing its windows, and of the copy they come from."""
         conv = self.conv
         depth = conv.in_c * self.taps
@@ -178,12 +187,17 @@ class Plan:
         total = 0.0
         for vectors, tiles in ((self.vectors, self.full_tiles), (self.tail_vectors, 1 if self.tail else 0)):
             for filters, filter_tiles in ((self.filters, full), (odd, 1 if odd else 0)):
-                step = machine.step_cycles(filters, vectors)
+                step = self._step_cycles(target, filters, vectors)
                 sums = self.channel_sets * (machine.CALL_CYCLES + 2 * filters * vectors)
                 total += tiles * filter_tiles * (depth * step + sums)
             if self.packed:
                 total += tiles * depth * self.packing_moves * vectors / self.vectors * self.packing_passes
         return total + self.layout.copy_cycles
+
+    def _step_cycles(self, target: Target, filters: int, vectors: int) -> float:
+        if self.matrix:
+            return mma.step_cycles(target, filters, vectors)
+        return machine.step_cycles(target, filters, vectors)
 
     @property
     def packing_passes(self) -> int:

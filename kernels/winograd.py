@@ -87,7 +87,7 @@ class Winograd(Kernel):
         for rows, groups in ((plan.rows, plan.tiles // plan.rows), (plan.tiles % plan.rows, 1)):
             if rows:
                 call = machine.CALL_CYCLES + 2 * rows * plan.vectors
-                depth = conv.in_c * machine.step_cycles(rows, plan.vectors)
+                depth = conv.in_c * machine.step_cycles(target, rows, plan.vectors)
                 compute += plan.points * plan.panels * groups * (depth + call)
         forward, backward = plan.in_vectors, ceil_div(conv.out_c, plan.lanes)
         columns = ceil_div(plan.block_columns * plan.m + 2, plan.lanes)

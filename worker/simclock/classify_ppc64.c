@@ -62,6 +62,12 @@ static bool is_matrix(uint32_t word) {
   return word >> 26 == 59 && (kind == 2 || kind == 3) && extended != 846 && extended != 974;
 }
 
+/* Moves between accumulators and vectors: 4 vectors go out in two turns, all else takes one. */
+static uint32_t accumulator_moves(uint32_t word) {
+  if (word >> 26 != 31 || (word >> 1 & 1023) != 177) return 0;
+  return (word >> 16 & 31) == 0 ? 2 : 1; /* xxmfacc; xxmtacc, xxsetaccz */
+}
+
 static bool is_branch(uint32_t word) {
   unsigned opcode = word >> 26, extended = word >> 1 & 1023;
   return opcode == 16 || opcode == 18 || (opcode == 19 && (extended == 16 || extended == 528 || extended == 560));
@@ -82,6 +88,7 @@ void classify_ppc64(const uint8_t *code, size_t bytes, Usage *usage) {
   if (access == LOAD) usage->slots[PIPE_LOAD]++;
   else if (access == STORE) usage->slots[PIPE_STORE]++;
   else if (is_matrix(word)) usage->slots[PIPE_MATRIX]++;
+  else if (accumulator_moves(word)) usage->slots[PIPE_MATRIX] += accumulator_moves(word);
   else if (divides(word)) usage->slots[PIPE_DIVIDE]++;
   else if (opcode == 4 || opcode == 59 || opcode == 60 || opcode == 63) usage->slots[PIPE_VECTOR]++;
   else if (is_branch(word)) usage->slots[PIPE_BRANCH]++;
