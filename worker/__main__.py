@@ -1,4 +1,4 @@
-"""A worker process of a shared scheduler: ``python -m worker --scheduler tcp://... --builds N [--board ID]``.
+"""A worker process of a shared scheduler: ``python -m worker --scheduler tcp://... [--boards NAMES]``.
 
 Dask's protocol has no authentication and runs pickled code: reach the scheduler over loopback or a tunnel.
 """
@@ -13,11 +13,10 @@ from pathlib import Path
 
 import dask
 
-from kernels import target as targets
-from worker.cluster import DASK, make_worker, split_cpus
-from worker.fleet.native import NativeBoard
-from worker.nursery import Nursery
-from worker.shop import PRELOAD, Shop
+from worker.cluster import DASK, Benches, EngineError, make_nursery, make_worker, split_cpus
+from worker.fleet.agent_board import BoardError
+from worker.fleet.fleet_file import HOST, BoardSpec, Fleet, FleetError, fleet_of, read_fleet, split_names
+from worker.shop import Shop
 
 
 def main() -> None:
@@ -25,45 +24,53 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m worker", description="A worker of a shared scheduler.")
     parser.add_argument("--scheduler", required=True, help="address, for example tcp://127.0.0.1:8786")
     parser.add_argument("--builds", type=int, default=1, help="how many candidates to build at once")
-    parser.add_argument("--board", help="offer this machine as a board of that name")
-    parser.add_argument("--threads", type=int, default=1, help="cores of the board, the last ones")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--board", help="offer this machine as a board of that name")
+    which.add_argument("--boards", help="boards, comma-separated: host and simulated ones")
+    which.add_argument("--fleet", type=Path, help="a fleet file with the boards")
+    parser.add_argument(
+        "--threads", type=int, default=1, help="cores of this machine as a board, the last ones"
+    )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on; see --help about security")
     parser.add_argument("--state-dir", type=Path, default=Path.home() / ".tilefleet")
     parser.add_argument("--preload", nargs="*", default=(), help="more modules for the children to import")
-    asyncio.run(_serve(parser.parse_args()))
+    arguments = parser.parse_args()
+    try:
+        asyncio.run(_serve(arguments, _fleet(arguments)))
+    except (FleetError, EngineError, BoardError) as error:
+        parser.exit(1, f"{parser.prog}: {error}\n")
 
 
-async def _serve(arguments: argparse.Namespace) -> None:
+def _fleet(arguments: argparse.Namespace) -> Fleet:
+    if arguments.fleet:
+        return read_fleet(arguments.fleet)
+    if arguments.boards:
+        return fleet_of(split_names(arguments.boards), arguments.threads)
+    host = BoardSpec(id=arguments.board, kind=HOST, threads=arguments.threads) if arguments.board else None
+    return Fleet((host,) if host else ())
+
+
+async def _serve(arguments: argparse.Namespace, fleet: Fleet) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    build_cpus, board_cpus = split_cpus(arguments.threads if arguments.board else 0)
-    preload = (*PRELOAD, *arguments.preload)
+    build_cpus, board_cpus = split_cpus(fleet.host.threads if fleet.host else 0)
     async with AsyncExitStack() as stack:
         stack.enter_context(dask.config.set(DASK))
-        nursery = stack.enter_context(Nursery(preload, build_cpus))
+        nursery = stack.enter_context(make_nursery(arguments.preload, build_cpus))
         await asyncio.to_thread(nursery.start)
-        workers = []
-        for index in range(arguments.builds):
-            shop = Shop(nursery, arguments.state_dir)
-            workers.append(
-                make_worker(arguments.scheduler, f"build-{index}", shop, build=True, host=arguments.host)
+        benches = Benches(
+            arguments.state_dir, nursery, fleet, build_cpus, board_cpus, preload=arguments.preload
+        )
+        await stack.enter_async_context(benches)
+        shops = [(f"build-{index}", Shop(nursery, arguments.state_dir)) for index in range(arguments.builds)]
+        shops += [(spec.id, shop) for spec, shop in zip(fleet.boards, benches.shops, strict=True)]
+        for name, shop in shops:
+            worker = make_worker(
+                arguments.scheduler, name, shop, build=shop.board is None, host=arguments.host
             )
-        if arguments.board:
-            board = stack.enter_context(
-                NativeBoard(
-                    arguments.board, state_dir=arguments.state_dir, cpus=board_cpus, threads=len(board_cpus)
-                )
-            )
-            bench = stack.enter_context(Nursery(preload, board_cpus))
-            facts = nursery.call("worker.host:host_target_in_child", None, timeout_s=60)
-            shop = Shop(bench, arguments.state_dir, board, targets.from_json(facts), threads=len(board_cpus))
-            workers.append(
-                make_worker(arguments.scheduler, arguments.board, shop, build=False, host=arguments.host)
-            )
-        for worker in workers:
             await stack.enter_async_context(worker)
-        print(f"{len(workers)} workers joined {arguments.scheduler}", flush=True)
+        print(f"{len(shops)} workers joined {arguments.scheduler}", flush=True)
         await stopped.wait()
 
 

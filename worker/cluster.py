@@ -1,12 +1,14 @@
-"""The embedded cluster: scheduler, build workers and boards in this process."""
+"""What runs in this process: the boards of a fleet, and in the embedded cluster scheduler and workers too."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -15,13 +17,18 @@ import dask
 from distributed import Scheduler
 
 from kernels import target as targets
-from kernels.target import CATALOGUE
-from worker.fleet.native import NativeBoard
-from worker.fleet.simulated import SimulatedBoard, why_no_emulator
+from worker.fleet.agent_board import BoardError
+from worker.fleet.drivers import LOCAL, Driver, make_driver
+from worker.fleet.fleet_file import HOST, Fleet, fleet_of, split_address
+from worker.fleet.gateway import Gateway
+from worker.fleet.simulated import why_no_emulator
 from worker.nursery import Nursery
 from worker.shop import MAX_ARTIFACT_BYTES, PRELOAD, Shop, ShopWorker
 
-HOST_BOARD = "host"
+HOST_BOARD = HOST
+RETRY_S = 5.0
+"""How long a board that others run is left alone when it could not be set up."""
+log = logging.getLogger(__name__)
 DASK = {
     "distributed.scheduler.allowed-failures": 2,
     "distributed.scheduler.worker-saturation": 1.0,
@@ -42,16 +49,16 @@ class EngineError(RuntimeError):
 class Cluster:
     """Scheduler, build workers and boards, nothing listening beyond the loopback; a context manager.
 
-    Builds run in ``nursery`` on ``build_cpus``. Of ``boards``, ``host`` is this machine itself on
-    ``board_cpus``; the others are names in SIM_MODELS, whose times are simulated, so that they share the
-    builds' cores. ``preload`` and ``env`` are what the children of the host board's nursery get.
+    Builds run in ``nursery`` on ``build_cpus``. ``boards`` are a fleet, or names for ``fleet_of``; of these
+    the host is this machine itself on ``board_cpus``. ``preload`` and ``env`` are what the children of the
+    host board's nursery get.
     """
 
     def __init__(
         self,
         state_dir: Path,
         nursery: Nursery,
-        boards: Sequence[str],
+        boards: Fleet | Sequence[str],
         build_cpus: Sequence[int],
         board_cpus: Sequence[int],
         *,
@@ -59,9 +66,11 @@ class Cluster:
         env: dict[str, str] | None = None,
     ) -> None:
         self.address = ""
-        self._state_dir, self._nursery, self._names = state_dir, nursery, boards
-        self._build_cpus, self._board_cpus = build_cpus, board_cpus
-        self._preload, self._env = preload, env
+        self._fleet = boards if isinstance(boards, Fleet) else fleet_of(boards, len(board_cpus) or 1)
+        self._benches = Benches(
+            state_dir, nursery, self._fleet, build_cpus, board_cpus, preload=preload, env=env
+        )
+        self._state_dir, self._nursery, self._builders = state_dir, nursery, len(build_cpus)
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -79,51 +88,117 @@ class Cluster:
         await self._stack.aclose()
 
     async def _start(self) -> None:
-        simulated = self._simulated_boards()
         shop = Shop(self._nursery, self._state_dir)
-        starts: list[Callable[[], Any]] = [
-            lambda: shop.builder.toolchain,
-            lambda: shop.store.prune(MAX_ARTIFACT_BYTES),
-            *(board.start for board in simulated),
-        ]
-        benches = [
-            Shop(self._nursery, self._state_dir, board, CATALOGUE[board.target], board.clock)
-            for board in simulated
-        ]
-        if HOST_BOARD in self._names:
-            threads = len(self._board_cpus)
-            host = NativeBoard(HOST_BOARD, state_dir=self._state_dir, cpus=self._board_cpus, threads=threads)
-            self._stack.callback(host.stop)
-            nursery = make_nursery(self._preload, self._board_cpus, self._env)
-            self._stack.callback(nursery.close)
-            bench = Shop(nursery, self._state_dir, host, threads=threads)
-            starts += [host.start, nursery.start, lambda: _find_target(bench, self._nursery)]
-            benches.insert(0, bench)
         # Importing takes seconds: everything slow at once.
-        await asyncio.gather(*map(asyncio.to_thread, starts))
+        await asyncio.gather(
+            asyncio.to_thread(lambda: shop.builder.toolchain),
+            asyncio.to_thread(shop.store.prune, MAX_ARTIFACT_BYTES),
+            self._stack.enter_async_context(self._benches),
+        )
         self._stack.enter_context(dask.config.set(DASK))
         scheduler = await self._stack.enter_async_context(
             Scheduler(protocol="inproc", dashboard=False, dashboard_address="127.0.0.1:0", port=0)
         )
         workers = [
             make_worker(scheduler.address, f"build-{number}", shop, build=True)
-            for number in range(len(self._build_cpus))
+            for number in range(self._builders)
         ]
-        workers += [make_worker(scheduler.address, "board", bench, build=False) for bench in benches]
+        workers += [
+            make_worker(scheduler.address, "board", bench, build=False) for bench in self._benches.shops
+        ]
         for worker in workers:
             await self._stack.enter_async_context(worker)
         self.address = str(scheduler.address)
 
-    def _simulated_boards(self) -> list[SimulatedBoard]:
-        """The simulated ones of the boards, not started; raises EngineError where one cannot run."""
-        names = [name for name in self._names if name != HOST_BOARD]
-        boards = [SimulatedBoard(name, state_dir=self._state_dir, cpus=self._build_cpus) for name in names]
-        for board in boards:
-            problem = why_no_emulator(board.model)
-            if problem:
-                raise EngineError(f"board {problem}; or leave it out of the boards")
-            self._stack.callback(board.stop)
-        return boards
+
+class Benches:
+    """The boards of a fleet, each with the shop of its worker; a context manager.
+
+    The boards that run here must start, or starting fails. The others need not be there: they are offline
+    until they are, and those that could not be set up are tried again every RETRY_S.
+    """
+
+    def __init__(
+        self,
+        state_dir: Path,
+        nursery: Nursery,
+        fleet: Fleet,
+        build_cpus: Sequence[int],
+        board_cpus: Sequence[int],
+        *,
+        preload: Sequence[str] = (),
+        env: dict[str, str] | None = None,
+    ) -> None:
+        self.shops: list[Shop] = []
+        self._state_dir, self._nursery, self._fleet = state_dir, nursery, fleet
+        self._build_cpus, self._board_cpus = build_cpus, board_cpus
+        self._preload, self._env = preload, env
+        self._stack = AsyncExitStack()
+        self._retries: list[asyncio.Task[None]] = []
+
+    async def __aenter__(self) -> Self:
+        """Start all boards; raises EngineError, BoardError or NurseryError."""
+        try:
+            await self._start()
+        except BaseException:
+            await self._close()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._close()
+
+    async def _close(self) -> None:
+        for retry in self._retries:
+            retry.cancel()
+        await asyncio.gather(*self._retries, return_exceptions=True)
+        await self._stack.aclose()
+
+    async def _start(self) -> None:
+        gateway = Gateway(*split_address(self._fleet.listen))
+        starts: list[Callable[[], Any]] = []
+        for spec in self._fleet.boards:
+            if spec.kind == "simulated" and (problem := why_no_emulator(spec.model)):
+                raise EngineError(f"board {spec.id}: {problem}; or leave it out of the boards")
+            driver = make_driver(
+                spec,
+                self._state_dir,
+                host_cpus=self._board_cpus,
+                other_cpus=self._build_cpus,
+                gateway=gateway,
+            )
+            self._stack.callback(driver.stop)
+            nursery = self._nursery
+            if spec.kind == HOST:  # what is measured on the board's own cores starts there
+                nursery = make_nursery(self._preload, self._board_cpus, self._env)
+                self._stack.callback(nursery.close)
+            target = self._fleet.known_targets.get(driver.target)
+            shop = Shop(nursery, self._state_dir, driver, target, driver.clock, driver.threads, spec.tags)
+            self.shops.append(shop)
+            if spec.kind == HOST:
+                starts += [nursery.start, partial(_find_target, shop, self._nursery)]
+            if spec.kind in LOCAL:
+                starts.append(driver.start)
+            else:
+                self._retries.append(asyncio.create_task(_keep_starting(driver)))
+        await asyncio.gather(*map(asyncio.to_thread, starts))
+
+
+async def _keep_starting(driver: Driver) -> None:
+    """Start a board that others run, again and again until it can be."""
+    told = ""
+    while True:
+        try:
+            await asyncio.to_thread(driver.start)
+        except BoardError as error:
+            if str(error) != told:  # once for each reason
+                log.warning("%s; it is tried again", error)
+            told = str(error)
+            await asyncio.sleep(RETRY_S)
+        else:
+            return
 
 
 def make_nursery(

@@ -1,0 +1,112 @@
+"""The fleet file: what it says, and that every mistake is named with its place and the way out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kernels.target import CATALOGUE
+from worker.fleet.agent_board import BoardError
+from worker.fleet.drivers import make_driver
+from worker.fleet.fleet_file import FleetError, fleet_of, read_fleet, read_targets
+from worker.fleet.gateway import Gateway
+
+EXAMPLE = Path(__file__).parents[2] / "docs" / "fleet.example.toml"
+TARGET = '[[target]]\nname = "my-board"\ntriple = "aarch64-linux-gnu"\ncpu = "cortex-a55"\n'
+
+
+def write(folder: Path, text: str) -> Path:
+    path = folder / "fleet.toml"
+    path.write_text(text)
+    return path
+
+
+def test_the_example_has_every_kind_of_board() -> None:
+    fleet = read_fleet(EXAMPLE)
+    assert {board.kind for board in fleet.boards} == {"host", "simulated", "agent", "dial", "rpc"}
+    assert any(board.tracker for board in fleet.boards)
+    assert fleet.targets
+    assert set(fleet.known_targets) > set(CATALOGUE)
+
+
+def test_each_kind_gets_its_driver(tmp_path: Path) -> None:
+    (tmp_path / "pi.token").write_text("0123456789abcdef\n")
+    path = write(
+        tmp_path,
+        '[[board]]\nid="host"\nkind="host"\nthreads=2\n'
+        '[[board]]\nid="sim"\nkind="simulated"\nmodel="rpi4-sim"\ntags=["quick"]\n'
+        '[[board]]\nid="pi"\nkind="agent"\ntarget="rpi4"\naddress="[::1]:9090"\ntoken_file="pi.token"\n'
+        '[[board]]\nid="far"\nkind="dial"\ntarget="rpi5"\nthreads=4\ntoken_file="pi.token"\n'
+        '[[board]]\nid="tvm"\nkind="rpc"\ntarget="my-board"\ntracker="10.0.0.1:9190"\nkey="k"\n' + TARGET,
+    )
+    fleet = read_fleet(path)
+    assert fleet.targets["my-board"].cpu == "cortex-a55"
+    gateway = Gateway(port=0)
+    drivers = [
+        make_driver(spec, tmp_path, host_cpus=[0], other_cpus=[0], gateway=gateway) for spec in fleet.boards
+    ]
+    names = [type(driver).__name__ for driver in drivers]
+    assert names == ["NativeBoard", "SimulatedBoard", "RpcBoard", "DialedBoard", "TrackedBoard"]
+    assert [driver.id for driver in drivers] == [spec.id for spec in fleet.boards]
+    assert [driver.threads for driver in drivers] == [2, 1, 1, 4, 1]
+    assert drivers[1].clock.startswith("simulated:rpi4-sim:")
+    assert drivers[2].address == {"host": "::1", "port": 9090, "key": "pi.0123456789abcdef"}
+    assert drivers[4].address == {"tracker": "10.0.0.1:9190", "key": "k"}
+    (tmp_path / "pi.token").unlink()
+    with pytest.raises(BoardError, match=r"board far: token file .*pi\.token: No such file .*; make it with"):
+        make_driver(fleet.boards[3], tmp_path, host_cpus=[0], other_cpus=[0], gateway=gateway)
+
+
+SIM = '[[board]]\nid = "a"\nkind = "simulated"\nmodel = "rpi4-sim"\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", r"fleet\.toml: there is no board; add a"),
+        ("[[board]", r"fleet\.toml: not TOML"),
+        ("[[board]]\nkind = 'host'", r"fleet\.toml: board 1: id: it is missing"),
+        (SIM + "[[board]]\nid = 'b'\nkind = 'hots'", r"board 2 \(b\): kind: .*'host'.*not 'hots'"),
+        (SIM + "colour = 'red'", r"board 1 \(a\): colour: there is no such field"),
+        (SIM + "target = 'rpi4'", r"board 1 \(a\): a board of kind simulated has no target; leave it out"),
+        (SIM.replace("rpi4-sim", "vax"), r"board 1 \(a\): model: there is no 'vax'; there are .*rpi4-sim"),
+        (SIM + SIM, r"board a is there 2 times; give each another id"),
+        (SIM.replace('"a"', '"a b"'), r"id: a board's id is"),
+        ("[[board]]\nid='a'\nkind='dial'\ntarget='rpi4'", r"board 1 \(a\): .*needs token_file; add it"),
+        ("[[board]]\nid='a'\nkind='rpc'\ntarget='rpi4'", r"either an address or a tracker"),
+        ("[[board]]\nid='a'\nkind='rpc'\ntarget='x'\naddress='h:1'", r"board 1 \(a\): target 'x' is unknown"),
+        ("[[board]]\nid='a'\nkind='rpc'\ntarget='rpi4'\naddress='h'", r"address: 'h' is not like host:port"),
+        ("[[board]]\nid='a'\nkind='host'\nthreads=0", r"board 1 \(a\): threads: .*not 0"),
+        ("[[board]]\nid='a'\nkind='host'\n[[board]]\nid='b'\nkind='host'", r"this machine is one board"),
+        (SIM + "[gateway]\nlisten = 'here'", r"gateway: listen: 'here' is not like host:port"),
+        (SIM + TARGET + "colour = 'red'", r"target 1 \(my-board\): target colour"),
+        (SIM + TARGET.replace("my-board", "rpi4"), r"target 1 \(rpi4\): there is a target of that name"),
+        ("targets = ['no.toml']\n" + SIM, r"no\.toml: No such file"),
+    ],
+)
+def test_mistakes_are_named(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(FleetError, match=message):
+        read_fleet(write(tmp_path, text))
+
+
+def test_targets_come_from_files_too(tmp_path: Path) -> None:
+    (tmp_path / "mine.toml").write_text(TARGET)
+    fleet = read_fleet(write(tmp_path, 'targets = ["mine.toml"]\n' + SIM))
+    assert fleet.targets == read_targets(tmp_path / "mine.toml")
+    with pytest.raises(FleetError, match="there is no target"):
+        read_targets(write(tmp_path, SIM))
+
+
+def test_names_make_a_fleet() -> None:
+    fleet = fleet_of(["host", "rpi4-sim", "rpi4-sim", "power10-sim"], threads=2)
+    assert [board.id for board in fleet.boards] == ["host", "rpi4-sim", "rpi4-sim-2", "power10-sim"]
+    assert fleet.host is not None
+    assert fleet.host.threads == 2
+    for names, message in (
+        ([], "no board named"),
+        (["vax-sim"], "unknown board 'vax-sim'; there are: host"),
+        (["host", "host"], "this machine is one board"),
+    ):
+        with pytest.raises(FleetError, match=message):
+            fleet_of(names)
