@@ -37,9 +37,9 @@ def release_dead(session: Session) -> dict[int, JobState]:
     A process of this host is dead when it is gone, any other when it has given no sign of life for a while.
     """
     owners = session.execute(select(JobRow.owner).where(JobRow.state.in_(ALIVE)).distinct()).scalars()
-    gone = [owner for owner in owners if owner is not None and gone(owner)]
+    vanished = [owner for owner in owners if owner is not None and gone(owner)]
     dead: ColumnElement[bool] = or_(
-        JobRow.owner.is_(None), JobRow.owner.in_(gone), JobRow.beat < now() - timedelta(seconds=STALE_S)
+        JobRow.owner.is_(None), JobRow.owner.in_(vanished), JobRow.beat < now() - timedelta(seconds=STALE_S)
     )
     query = select(JobRow).where(JobRow.state.in_(ALIVE), JobRow.owner.is_distinct_from(me()), dead)
     released = {}
