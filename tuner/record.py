@@ -31,9 +31,9 @@ class Record:
     """One trial with its circumstances.
 
     ``cost_s`` is the median in seconds (None after an error); ``verified_s`` the median of the interleaved
-    re-measurement that the best few get. ``ranking_s`` orders records of one (workload, target, clock,
-    threads); costs of different clocks are never compared. ``counters``, ``temperature_c`` and
-    ``frequency_mhz`` are as in an Outcome.
+    re-measurements that the best few get, of which there were ``remeasured``. ``ranking_s`` orders records
+    of one (workload, target, clock, threads); costs of different clocks are never compared. ``counters``,
+    ``temperature_c`` and ``frequency_mhz`` are as in an Outcome.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
@@ -45,6 +45,7 @@ class Record:
     clock: str = "wall"
     cost_s: float | None = None
     verified_s: float | None = None
+    remeasured: int = 0
     repeats_s: tuple[float, ...] = ()
     spread: float | None = None
     max_error: float | None = None
@@ -92,6 +93,7 @@ class Record:
             "clock": self.clock,
             "cost_s": self.cost_s,
             "verified_s": self.verified_s,
+            "remeasured": self.remeasured,
             "repeats_s": list(self.repeats_s),
             "spread": self.spread,
             "max_error": self.max_error,

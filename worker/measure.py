@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -40,18 +41,30 @@ class BoardHandle(Protocol):
         """Bring the RPC server back to a known state, if that can be done from here."""
 
 
+def _min_time_s() -> float:
+    text = os.environ.get("TILEFLEET_MIN_TIME_MS", "60")
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= 10_000:
+        raise ValueError(f"TILEFLEET_MIN_TIME_MS must be milliseconds from above 0 to 10000, got {text!r}")
+    return value / 1e3
+
+
 @dataclass(frozen=True)
 class MeasureOptions:
     """How to measure. All times in seconds.
 
-    ``cold`` evicts the weights before each call, as inside a model. A candidate is repeated for about
-    ``min_time_s``, but only a few times when it is ``cutoff`` times slower than ``best_s``, the best known.
+    ``cold`` evicts the weights before each call, as inside a model. A candidate is repeated for
+    ``min_time_s``, warm-up and evictions included (by default ``TILEFLEET_MIN_TIME_MS`` milliseconds, or
+    60), but only a few times when it is ``cutoff`` times slower than ``best_s``, the best known.
     ``run_timeout_s`` is what one candidate may take of the board in all; ``patience`` adds to it for
     workloads whose tensors take long to make, check and send.
     """
 
     cold: bool = True
-    min_time_s: float = 0.06
+    min_time_s: float = field(default_factory=_min_time_s)
     cutoff: float = 3.0
     best_s: float | None = None
     build_timeout_s: float = 30.0

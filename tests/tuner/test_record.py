@@ -37,7 +37,7 @@ def test_round_trip() -> None:
 
 def test_what_older_logs_lack_is_filled_in() -> None:
     value = COUNTED.to_json()
-    for name in ("counters", "temperature_c", "frequency_mhz"):
+    for name in ("remeasured", "counters", "temperature_c", "frequency_mhz"):
         del value[name]
     assert Record.from_json(value) == GOOD
 
