@@ -1,6 +1,7 @@
 """What clients of a board do, in children: TVM's client keeps Python's lock while it waits."""
 
 import json
+import time
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +33,15 @@ def hold(address, send):
     session = connect(address, 60)
     send("connected")
     while True:
-        session.get_function("tilefleet.stats")()
+        session.get_function("tvm.rpc.server.upload")
+
+
+def visit(address, send):
+    """Open a session, say so, and leave in good order a while later."""
+    session = connect(address, 60)
+    send("connected")
+    time.sleep(2)
+    del session
 
 
 def flood(address, send):

@@ -10,12 +10,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import faulty_kernels
 import pytest
-from fixed_board import FixedBoard
 
 from kernels.gemm import PackedGemm
 from kernels.registry import recommendations
 from kernels.workload import RELU, Conv2d, Epilogue, Gemm
 from worker.candidate import Candidate
+from worker.fleet.rpc_board import RpcBoard
 from worker.measure import MeasureOptions, measure
 from worker.outcome import ErrorKind
 
@@ -115,7 +115,7 @@ def test_a_board_that_dies_in_between_is_started_again(run, builder, host, board
 
 
 def test_a_board_that_is_not_there_is_lost(run, builder, host):
-    nowhere = FixedBoard("nowhere", "127.0.0.1", 1)
+    nowhere = RpcBoard("nowhere", "127.0.0.1", 1)
     outcomes = run(faulty(builder, host, "none", "none"), on=nowhere)
     assert [outcome.error for outcome in outcomes] == [ErrorKind.BOARD_LOST] * 2
     assert "nowhere" in outcomes[0].message
@@ -156,7 +156,7 @@ def stock_board():
         while socket.socket().connect_ex(("127.0.0.1", port)):
             assert time.monotonic() < end
             time.sleep(0.05)
-        yield FixedBoard("stock", "127.0.0.1", port)
+        yield RpcBoard("stock", "127.0.0.1", port)
     finally:
         os.killpg(server.pid, signal.SIGKILL)
         server.wait()

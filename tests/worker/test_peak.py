@@ -1,6 +1,6 @@
 import pytest
-from fixed_board import FixedBoard
 
+from worker.fleet.rpc_board import RpcBoard
 from worker.nursery import ChildRaised
 from worker.peak import peak_gflops
 
@@ -17,6 +17,6 @@ def test_the_peak_needs_the_vector_units_and_grows_with_the_vectors(nursery, boa
 
 
 def test_a_board_that_is_not_there_is_an_error(nursery, builder, host, tmp_path):
-    nowhere = FixedBoard("nowhere", "127.0.0.1", 1)
+    nowhere = RpcBoard("nowhere", "127.0.0.1", 1)
     with pytest.raises(ChildRaised):
         peak_gflops(nursery, nowhere, host, 1, store=builder.store, lock_dir=tmp_path)
