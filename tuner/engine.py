@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
+from kernels.target import Target
 from worker.candidate import Candidate
 from worker.outcome import ErrorKind, Outcome
 
@@ -14,15 +15,37 @@ class Engine(Protocol):
     """Builds and measures candidates of one workload; what has a higher priority goes first.
 
     Once ``cancelled`` is set, whatever has not ended soon ends as ``cancelled``; what had ended is kept.
+    A job of a higher ``level`` goes first, then what has a higher ``priority``. Only boards that have all
+    ``tags`` and this ``clock`` will do.
     """
 
+    def capacity(self, target: Target, *, threads: int, tags: frozenset[str], clock: str) -> int:
+        """How many boards can measure at once for such a job now."""
+
     async def evaluate(
-        self, candidates: Sequence[Candidate], *, priority: float, cancelled: asyncio.Event
+        self,
+        candidates: Sequence[Candidate],
+        *,
+        priority: float,
+        cancelled: asyncio.Event,
+        job: int,
+        tags: frozenset[str],
+        clock: str,
+        level: int,
+        on_outcome: Callable[[int, Outcome], None],
     ) -> list[Outcome]:
-        """An outcome for each candidate, in their order."""
+        """An outcome for each candidate, in their order; ``on_outcome`` may get them earlier, by place."""
 
     async def verify(
-        self, candidates: Sequence[Candidate], *, priority: float, cancelled: asyncio.Event
+        self,
+        candidates: Sequence[Candidate],
+        *,
+        priority: float,
+        cancelled: asyncio.Event,
+        job: int,
+        tags: frozenset[str],
+        clock: str,
+        level: int,
     ) -> list[Outcome]:
         """Measure candidates again, interleaved and with more repeats."""
 

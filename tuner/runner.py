@@ -26,8 +26,8 @@ from tuner.store import Store
 from worker.candidate import Candidate
 from worker.outcome import ErrorKind, Outcome
 
-IN_FLIGHT = 3
-"""Batches at once: while one is measured, others are built."""
+AHEAD = 2
+"""Batches beyond those that are measured: they are built meanwhile."""
 TOP, ROUNDS = 3, 5
 """How many of each task are measured again at the end, and how often at most."""
 HOPELESS = 12
@@ -60,11 +60,12 @@ async def run_job(
 
 @dataclass
 class _Flight:
-    """A batch that the engine works on."""
+    """A batch that the engine works on; of those in ``landed`` the outcome is there."""
 
     search: TaskSearch
     configs: list[Config]
     start: float
+    landed: set[int] = field(default_factory=set)
     launched: float = field(default_factory=time.monotonic)
 
 
@@ -83,8 +84,12 @@ class _Run:
         self.allowance = Allowance(job.budget, job.elapsed_s, final=TOP * len(job.tasks))
         self.searches: list[TaskSearch] = []
         self.flights: dict[asyncio.Task[list[Outcome]], _Flight] = {}
+        self.arrived: list[tuple[_Flight, int, Outcome]] = []
+        self.news = asyncio.Event()
         self.trials = self.failed = 0
         self.streak: tuple[str, int] = ("", 0)
+        self.kind = f"{job.target.key} {job.clock}"
+        """Jobs of one kind share boards."""
 
     async def run(self) -> JobState:
         """The whole job; raises nothing but its own cancellation."""
@@ -139,17 +144,18 @@ class _Run:
         stopped: float | None = None
         try:
             while True:
-                while not stop.is_set() and len(self.flights) < IN_FLIGHT and await self._launch(stop):
+                while not stop.is_set() and len(self.flights) < self._in_flight and await self._launch(stop):
                     pass
                 if stop.is_set() and stopped is None:
                     stopped = time.monotonic()
                 overdue = stopped is not None and time.monotonic() - stopped > GRACE_S
                 if not self.flights or overdue:
                     break
-                done, _ = await asyncio.wait(
-                    self.flights, timeout=TICK_S, return_when=asyncio.FIRST_COMPLETED
-                )
-                for finished in done:
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self.news.wait(), TICK_S)
+                self.news.clear()
+                await self._take_in()
+                for finished in [work for work in self.flights if work.done()]:
                     await self._land(finished)
         finally:
             stop.set()
@@ -166,7 +172,7 @@ class _Run:
                 waiting = sum(other.state is TaskState.WAITING for other in self.searches)
                 size = self.allowance.opening(used, waiting, wanted=len(search.problem.seeds))
             else:
-                size = self.allowance.batch(used, IN_FLIGHT)
+                size = self.allowance.batch(used, self._in_flight)
             if size < 1:
                 return False
             configs = await asyncio.to_thread(search.ask, size)
@@ -179,38 +185,72 @@ class _Run:
         return False
 
     def _send(self, search: TaskSearch, configs: list[Config], stop: asyncio.Event) -> None:
-        start = self.fair.begin(self.job.id, len(configs))
-        work = self.engine.evaluate(self._candidates(search, configs), priority=-start, cancelled=stop)
+        start = self.fair.begin(self.job.id, len(configs), self.kind)
+        flight = _Flight(search, configs, start)
+
+        def arrive(place: int, outcome: Outcome) -> None:
+            self.arrived.append((flight, place, outcome))
+            self.news.set()
+
+        work = asyncio.ensure_future(
+            self.engine.evaluate(
+                self._candidates(search, configs),
+                priority=-start,
+                cancelled=stop,
+                job=self.job.id,
+                tags=self.job.tags,
+                clock=self.job.clock,
+                level=self.job.priority,
+                on_outcome=arrive,
+            )
+        )
+        work.add_done_callback(lambda _: self.news.set())
         search.curve.in_flight += len(configs)
-        self.flights[asyncio.ensure_future(work)] = _Flight(search, configs, start)
+        self.flights[work] = flight
+
+    @property
+    def _in_flight(self) -> int:
+        """Batches to have under way at once."""
+        job = self.job
+        boards = self.engine.capacity(job.target, threads=job.threads, tags=job.tags, clock=job.clock)
+        return max(1, boards) + AHEAD
+
+    async def _take_in(self) -> None:
+        """Save what has arrived, and learn from it."""
+        arrived, self.arrived = self.arrived, []
+        ended: dict[TaskSearch, list[tuple[Config, Outcome]]] = {}
+        for flight, place, outcome in arrived:
+            if place not in flight.landed and outcome.error is not ErrorKind.CANCELLED:
+                flight.landed.add(place)
+                ended.setdefault(flight.search, []).append((flight.configs[place], outcome))
+        for search, results in ended.items():
+            trials = await self._keep(search, [search.trial(config, outcome) for config, outcome in results])
+            if search.curve.plateau and search.state is TaskState.ACTIVE:
+                await self._task_state(search, TaskState.PLATEAU)
+            for trial in trials:
+                self._note_failure(trial.record)
 
     async def _land(self, finished: asyncio.Task[list[Outcome]]) -> None:
         """Take in a batch that came back: save it, count it, learn from it."""
         flight = self.flights.pop(finished)
         search, configs = flight.search, flight.configs
         search.curve.in_flight -= len(configs)
-        self.fair.finish(flight.start)
+        self.fair.finish(flight.start, self.kind)
         outcomes = outcomes_of(finished, len(configs))
-        ended = [
-            (config, outcome)
-            for config, outcome in zip(configs, outcomes, strict=True)
-            if outcome.error is not ErrorKind.CANCELLED
-        ]
-        if not ended:
-            return
-        self.allowance.observe(len(ended), time.monotonic() - flight.launched)
-        trials = [search.trial(config, outcome) for config, outcome in ended]
-        await self._keep(search, trials)
-        if search.curve.plateau and search.state is TaskState.ACTIVE:
-            await self._task_state(search, TaskState.PLATEAU)
-        for trial in trials:
-            self._note_failure(trial.record)
+        self.arrived += [(flight, place, outcome) for place, outcome in enumerate(outcomes)]
+        await self._take_in()
+        if flight.landed:
+            self.allowance.observe(len(flight.landed), time.monotonic() - flight.launched)
 
-    async def _keep(self, search: TaskSearch, trials: list[Trial]) -> None:
-        """Save trials, and only then count, learn and publish them."""
+    async def _keep(self, search: TaskSearch, trials: list[Trial]) -> list[Trial]:
+        """Save trials, and only then count, learn and publish them; those that were kept."""
         if not trials:
-            return
-        await asyncio.to_thread(self.store.save, self.job.id, trials, self.allowance.elapsed)
+            return []
+        kept = await asyncio.to_thread(self.store.save, self.job.id, trials, self.allowance.elapsed)
+        for trial in trials:
+            if trial not in kept:
+                search.again(trial)
+        trials = kept
         before = search.best
         search.tell(trials)
         self._count(trials)
@@ -218,12 +258,13 @@ class _Run:
             self.publish("trial", reports.trial_event(trial))
         if search.best is not before:
             self.publish("best", reports.best_event(search, self.searches))
+        return trials
 
     async def _verify(self, stop: asyncio.Event) -> None:
         """Measure the best few of each task again, those that matter most first."""
         order = [search for search in self.searches if search.best is not None]
         order.sort(key=lambda search: search.curve.weight * search.curve.best_s, reverse=True)
-        free = asyncio.Semaphore(IN_FLIGHT)
+        free = asyncio.Semaphore(self._in_flight)
 
         async def one(search: TaskSearch) -> None:
             async with free:
@@ -241,19 +282,32 @@ class _Run:
             # Beside the best of the rounds before: all may have been slow in a noisy one.
             top += [record for record in search.verified(1) if record not in top]
             configs = [record.config for record in top]
-            start = self.fair.begin(self.job.id, len(configs))
-            work = self.engine.verify(self._candidates(search, configs), priority=-start, cancelled=stop)
-            task = asyncio.ensure_future(work)
+            start = self.fair.begin(self.job.id, len(configs), self.kind)
+            task = asyncio.ensure_future(
+                self.engine.verify(
+                    self._candidates(search, configs),
+                    priority=-start,
+                    cancelled=stop,
+                    job=self.job.id,
+                    tags=self.job.tags,
+                    clock=self.job.clock,
+                    level=self.job.priority,
+                )
+            )
             try:
                 await asyncio.wait([task])
             finally:
                 task.cancel()
-                self.fair.finish(start)
+                self.fair.finish(start, self.kind)
             for record, outcome in zip(top, outcomes_of(task, len(configs)), strict=True):
                 if outcome.error is not None and outcome.error.transient:
                     refused.add(record.config)
                     continue
-                await asyncio.to_thread(self.store.remeasured, search.remeasured(record, outcome))
+                again = search.remeasured(record, outcome)
+                if await asyncio.to_thread(self.store.remeasured, again, outcome.lease):
+                    search.replace(again)
+                else:
+                    refused.add(record.config)
             if search.best is not None:
                 self.publish("best", reports.best_event(search, self.searches))
 

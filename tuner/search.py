@@ -32,6 +32,7 @@ class TaskSearch:
         self.curve = Curve(task.weight, problem.size)
         self.records: dict[Config, Record] = {}
         self._asked: set[Config] = set()
+        self._owed: list[Config] = []
         self._next = 1
         rng = random.Random(f"{job.seed} {task.workload.key} {len(resumed)}")
         self._strategy = strategies.make(job.strategy, problem, rng)
@@ -62,7 +63,7 @@ class TaskSearch:
 
     def ask(self, n: int) -> list[Config]:
         """Up to ``n`` configs to try next; fewer, or none, when the space is exhausted."""
-        batch: list[Config] = []
+        batch, self._owed = self._owed[:n], self._owed[n:]
         if self.analysis not in self._asked and self.analysis not in self.records:
             batch.append(self.analysis)
             self._asked.add(self.analysis)
@@ -131,7 +132,15 @@ class TaskSearch:
             toolchain=outcome.toolchain,
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
-        return self._trial(record, reused=False)
+        return self._trial(record, reused=False, lease=outcome.lease)
+
+    def again(self, trial: Trial) -> None:
+        """Have a trial that did not count offered once more, under its number."""
+        config = trial.record.config
+        if config not in self._numbers:
+            self._numbers[config] = trial.number
+            self._owed.append(config)
+            self.curve.exhausted = False
 
     def tell(self, trials: Sequence[Trial]) -> None:
         """Count trials that ended and were saved."""
@@ -154,15 +163,18 @@ class TaskSearch:
         else:
             message = f"when measured again: {outcome.message}"
             record = replace(record, cost_s=None, verified_s=None, error=outcome.error, message=message)
-        self.records[record.config] = record
-        self.curve.best_s = (self.best and self.best.ranking_s) or math.inf
         return record
 
-    def _trial(self, record: Record, reused: bool) -> Trial:
+    def replace(self, record: Record) -> None:
+        """Take over a record that was measured again and saved."""
+        self.records[record.config] = record
+        self.curve.best_s = (self.best and self.best.ranking_s) or math.inf
+
+    def _trial(self, record: Record, reused: bool, lease: int = 0) -> Trial:
         number = 0 if record.config == self.analysis else self._numbers.get(record.config)
         if number is None:
             number, self._next = self._next, self._next + 1
-        return Trial(self.task.id, number, record, reused)
+        return Trial(self.task.id, number, record, reused, lease)
 
 
 def _transient(record: Record) -> bool:

@@ -36,8 +36,9 @@ T = TypeVar("T")
 class Order:
     """How a batch is wanted.
 
-    A job of a higher ``level`` goes first, then what has a higher ``priority``. With ``rounds`` candidates
-    are timed in turns. Once ``cancelled`` is set, whatever has not ended ends as ``cancelled``.
+    A job of a higher ``level`` goes first, then what has a higher ``priority``. With a ``clock`` only boards
+    of it will do. With ``rounds`` candidates are timed in turns. Once ``cancelled`` is set, whatever has not
+    ended ends as ``cancelled``.
     """
 
     options: MeasureOptions
@@ -46,6 +47,7 @@ class Order:
     level: int = 0
     job: int | None = None
     tags: frozenset[str] = frozenset()
+    clock: str = ""
     cancelled: asyncio.Event = field(default_factory=asyncio.Event)
     on_outcome: OnOutcome | None = None
 
@@ -121,6 +123,7 @@ class Batch:
             job=order.job,
             avoid=self._avoid,
             what=str(first.workload),
+            clock=order.clock,
         )
         async with AsyncExitStack() as stack:
             held = await self._unless_cancelled(stack.enter_async_context(self._dispatcher.lease(request)))

@@ -22,6 +22,7 @@ from worker.cluster import HOST_BOARD, Cluster, EngineError, make_nursery, split
 from worker.crew import Crew, WorkerGone
 from worker.fleet.book import Book, Check, Entry
 from worker.fleet.dispatcher import Dispatcher, NoBoard
+from worker.fleet.fleet_file import Fleet, fleet_of
 from worker.fleet.health import judge
 from worker.fleet.matching import Request
 from worker.fleet.memory_book import MemoryBook
@@ -42,11 +43,11 @@ class Engine:
     """Builds and measures candidates; an async context manager.
 
     Embedded by default: scheduler, build workers and ``boards``, nothing listening beyond the loopback.
-    ``host`` is this machine itself, with ``threads`` cores, the last ones; builds get the others (all share
-    the only one on a machine with one core). The other boards are names in SIM_MODELS; their times are
-    simulated, so they share the builds' cores. ``scheduler`` (``tcp://...``) joins a shared one instead,
-    whose workers were started by ``python -m worker``. Boards are leased through ``book`` (by default one in
-    memory, so shared with nobody) in the name of ``holder``.
+    ``boards`` are a fleet, or names for ``fleet_of``, which get ``threads``. ``host`` is this machine itself,
+    on its last cores; builds get the others (all share the only one on a machine with one core), and so do
+    simulated boards. ``scheduler`` (``tcp://...``) joins a shared one instead, whose workers were started by
+    ``python -m worker``. Boards are leased through ``book`` (by default one in memory, so shared with nobody)
+    in the name of ``holder``.
     """
 
     def __init__(
@@ -54,15 +55,16 @@ class Engine:
         state_dir: Path,
         *,
         scheduler: str | None = None,
-        boards: Sequence[str] = (HOST_BOARD,),
+        boards: Fleet | Sequence[str] = (HOST_BOARD,),
         threads: int = 1,
         preload: Sequence[str] = (),
         env: dict[str, str] | None = None,
         book: Book | None = None,
         holder: str = "",
     ) -> None:
-        self._state_dir, self._address, self._names = state_dir, scheduler, boards
-        self._threads, self._preload, self._env = threads, tuple(preload), env
+        self._state_dir, self._address = state_dir, scheduler
+        self._fleet = boards if isinstance(boards, Fleet) else fleet_of(boards, threads)
+        self._preload, self._env = tuple(preload), env
         self._stack = AsyncExitStack()
         self._client: Any = None
         self._nursery: Nursery | None = None
@@ -85,7 +87,7 @@ class Engine:
     async def start(self) -> None:
         """Start everything and wait until it is ready; raises EngineError, BoardError or NurseryError."""
         try:
-            build_cpus, board_cpus = split_cpus(self._threads if HOST_BOARD in self._names else 0)
+            build_cpus, board_cpus = split_cpus(self._fleet.host.threads if self._fleet.host else 0)
             # On the board's own cores a build may run only while nothing is measured.
             idle = not set(build_cpus).isdisjoint(board_cpus)
             self._nursery = make_nursery(self._preload, build_cpus, self._env, idle=idle)
@@ -95,7 +97,7 @@ class Engine:
                 cluster = Cluster(
                     self._state_dir,
                     self._nursery,
-                    self._names,
+                    self._fleet,
                     build_cpus,
                     board_cpus,
                     preload=self._preload,
@@ -132,9 +134,11 @@ class Engine:
         """All boards seen so far."""
         return self.dispatcher.boards()
 
-    def capacity(self, target: Target, threads: int = 1, tags: frozenset[str] = frozenset()) -> int:
+    def capacity(
+        self, target: Target, *, threads: int = 1, tags: frozenset[str] = frozenset(), clock: str = ""
+    ) -> int:
         """How many boards in service could measure for such a job at once."""
-        request = Request(0, target.key, threads, tags)
+        request = Request(0, target.key, threads, tags, clock=clock)
         return sum(board.in_service for board in self.dispatcher.fitting(request))
 
     async def evaluate(
@@ -146,18 +150,19 @@ class Engine:
         cancelled: asyncio.Event | None = None,
         job: int | None = None,
         tags: frozenset[str] = frozenset(),
+        clock: str = "",
         level: int = 0,
         on_outcome: OnOutcome | None = None,
     ) -> list[Outcome]:
         """Build and measure candidates of one workload; an outcome for each, in their order.
 
         ``on_outcome`` gets each with its place as soon as it is there. Jobs of a higher ``level`` go first,
-        then what has a higher ``priority``; ``tags`` must all be the board's. Once ``cancelled`` is set,
-        whatever has not ended ends as ``cancelled``. Several calls at once keep the boards busy: one builds
-        while another measures.
+        then what has a higher ``priority``; ``tags`` must all be the board's, and ``clock`` its clock. Once
+        ``cancelled`` is set, whatever has not ended ends as ``cancelled``. Several calls at once keep the
+        boards busy: one builds while another measures.
         """
         cancelled = cancelled or asyncio.Event()
-        order = Order(options, 0, priority, level, job, tags, cancelled, on_outcome)
+        order = Order(options, 0, priority, level, job, tags, clock, cancelled, on_outcome)
         return await self._run(candidates, order)
 
     async def verify(
@@ -170,10 +175,11 @@ class Engine:
         cancelled: asyncio.Event | None = None,
         job: int | None = None,
         tags: frozenset[str] = frozenset(),
+        clock: str = "",
         level: int = 0,
     ) -> list[Outcome]:
         """Measure candidates of one workload again, in turns, so that their order can be trusted."""
-        order = Order(options, rounds, priority, level, job, tags, cancelled or asyncio.Event())
+        order = Order(options, rounds, priority, level, job, tags, clock, cancelled or asyncio.Event())
         return await self._run(candidates, order)
 
     async def peak_gflops(self, target: Target, threads: int = 1) -> float:
@@ -203,7 +209,7 @@ class Engine:
             for c in candidates
         ):
             raise ValueError("a batch has one workload, one target and one number of threads")
-        problem = await self._why_no_board(first.target, first.threads, order.tags)
+        problem = await self._why_no_board(first.target, first.threads, order.tags, order.clock)
         if problem:
             return [Outcome(error=ErrorKind.BOARD_LOST, message=problem)] * len(candidates)
         key = (first.workload.key, first.target.key, first.threads, options.cold)
@@ -214,19 +220,22 @@ class Engine:
         self._best[key] = min([*costs, self._best.get(key, float("inf"))])
         return outcomes
 
-    async def _why_no_board(self, target: Target, threads: int, tags: frozenset[str]) -> str:
+    async def _why_no_board(
+        self, target: Target, threads: int, tags: frozenset[str] = frozenset(), clock: str = ""
+    ) -> str:
         """Why no board will ever measure this, or nothing."""
-        request = Request(0, target.key, threads, tags)
+        request = Request(0, target.key, threads, tags, clock=clock)
         if not self.dispatcher.fitting(request):
             await self.refresh()  # One may have come.
         if self.dispatcher.fitting(request):
             return ""
         known = ", ".join(f"{b.id} ({b.target.name}, {b.threads} threads)" for b in self.boards()) or "none"
         tagged = f" and tags {', '.join(sorted(tags))}" if tags else ""
-        return f"no board for target {target.name} with {threads} threads{tagged}; there are: {known}"
+        timed = f" and clock {clock}" if clock else ""
+        return f"no board for target {target.name} with {threads} threads{tagged}{timed}; there are: {known}"
 
     async def _measure_peak(self, target: Target, threads: int) -> float:
-        problem = await self._why_no_board(target, threads, frozenset())
+        problem = await self._why_no_board(target, threads)
         if problem:
             raise EngineError(problem)
         token = uuid.uuid4().hex

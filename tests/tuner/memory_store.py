@@ -14,6 +14,7 @@ class MemoryStore:
         self.records: dict[Identity, Record] = {}
         self.saved: dict[int, dict[tuple[int, Identity], Trial]] = {}
         self.elapsed = 0.0
+        self.lost_leases: set[int] = set()
         self.tasks: dict[int, TaskState] = {}
         self.jobs: list[tuple[JobState, str]] = []
 
@@ -25,17 +26,22 @@ class MemoryStore:
         saved = self.saved.get(job_id, {})
         return [replace(trial, record=self.records[key]) for (_, key), trial in saved.items()]
 
-    def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> None:
+    def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> list[Trial]:
         self.elapsed = elapsed_s
-        for trial in trials:
+        kept = [trial for trial in trials if trial.lease not in self.lost_leases]
+        for trial in kept:
             key = trial.record.identity
             old = self.records.get(key)
             if old is None or (old.error is not None and old.error.transient):
                 self.records[key] = trial.record
             self.saved.setdefault(job_id, {}).setdefault((trial.task_id, key), trial)
+        return kept
 
-    def remeasured(self, record: Record) -> None:
+    def remeasured(self, record: Record, lease: int = 0) -> bool:
+        if lease in self.lost_leases:
+            return False
         self.records[record.identity] = record
+        return True
 
     def task_state(self, task_id: int, state: TaskState) -> None:
         self.tasks[task_id] = state

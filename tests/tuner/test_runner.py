@@ -18,7 +18,7 @@ from kernels.workload import Conv2d, Gemm
 from tuner.fairness import VirtualTime
 from tuner.job import Budget, JobSpec, JobState, TaskSpec, TaskState
 from tuner.problem import Problem
-from tuner.runner import HOPELESS, IN_FLIGHT, run_job
+from tuner.runner import AHEAD, HOPELESS, run_job
 from worker.candidate import Candidate
 from worker.outcome import ErrorKind, Outcome
 
@@ -51,17 +51,32 @@ class FakeEngine:
         self.verified: list[list[Config]] = []
         self.first_is_wrong = False
         self.noisy_rounds = 0
+        self.boards = 1
+        self.streams = True
+        self.dies_after = 0
+        self.wanted: dict = {}
         self.priorities: list[float] = []
         self.flying = self.most_flying = 0
         self.board = asyncio.Lock()
 
-    async def evaluate(self, candidates, *, priority, cancelled):
+    def capacity(self, target, *, threads, tags, clock):
+        return self.boards
+
+    async def evaluate(self, candidates, *, priority, cancelled, on_outcome, **wanted):
         self.flying += 1
         self.most_flying = max(self.most_flying, self.flying)
         self.priorities.append(priority)
+        self.wanted = wanted
+        outcomes = []
         try:
             async with self.board:
-                return [await self._one(candidate, cancelled) for candidate in candidates]
+                for place, candidate in enumerate(candidates):
+                    outcomes.append(await self._one(candidate, cancelled))
+                    if self.streams:
+                        on_outcome(place, outcomes[-1])
+                    if len(self.evaluated) == self.dies_after:
+                        raise ConnectionError("the service is gone")
+                return outcomes
         finally:
             self.flying -= 1
 
@@ -72,7 +87,7 @@ class FakeEngine:
         self.evaluated.append(candidate)
         return self.answer(candidate)
 
-    async def verify(self, candidates, *, priority, cancelled):
+    async def verify(self, candidates, *, priority, cancelled, **wanted):
         self.verified.append([candidate.config for candidate in candidates])
         await asyncio.sleep(self.trial_s)
         return [self._again(candidate) for candidate in candidates]
@@ -110,7 +125,7 @@ def test_spends_the_trials_it_has_and_no_more():
     assert run(job(), engine, store, log) is JobState.DONE
     assert len(engine.evaluated) == len(store.records) == len(log.of("trial")) == 40
     assert len(set(engine.evaluated)) == 40
-    assert engine.most_flying == IN_FLIGHT
+    assert engine.most_flying == 1 + AHEAD
     assert store.jobs == [(JobState.RUNNING, ""), (JobState.DONE, "")]
     assert [name for name, _ in log.events][-1] == "end"
 
@@ -336,7 +351,7 @@ def test_gives_up_after_equal_build_failures_and_says_why():
 
     engine, store = FakeEngine(broken), MemoryStore()
     assert run(job(budget=Budget(trials=500)), engine, store) is JobState.FAILED
-    assert len(engine.evaluated) < 2 * HOPELESS + 8 * IN_FLIGHT
+    assert len(engine.evaluated) < 2 * HOPELESS + 8 * (1 + AHEAD)
     state, message = store.jobs[-1]
     assert state is JobState.FAILED
     assert "build_error" in message
@@ -347,10 +362,10 @@ def test_a_failure_of_the_engine_is_one_of_the_trials():
     calls = iter(range(10_000))
 
     class Shaky(FakeEngine):
-        async def evaluate(self, candidates, *, priority, cancelled):
+        async def evaluate(self, candidates, **more):
             if next(calls) == 1:
                 raise ConnectionError("scheduler restarted")
-            return await super().evaluate(candidates, priority=priority, cancelled=cancelled)
+            return await super().evaluate(candidates, **more)
 
     log = Log()
     assert run(job(), Shaky(), MemoryStore(), log) is JobState.DONE
@@ -383,6 +398,81 @@ def test_a_store_that_fails_fails_the_job():
     store = Full()
     assert run(job(), FakeEngine(), store) is JobState.FAILED
     assert "disk full" in store.jobs[-1][1]
+
+
+def test_the_engine_is_told_which_boards_will_do_and_whose_they_are():
+    engine = FakeEngine()
+    run(job(id=7, tags=frozenset({"rack-2"}), priority=3), engine, MemoryStore())
+    assert engine.wanted == {"job": 7, "tags": {"rack-2"}, "clock": "wall", "level": 3}
+
+
+def test_more_boards_get_more_batches():
+    engine = FakeEngine(trial_s=0.002)
+    engine.boards = 5
+    run(job(budget=Budget(trials=200)), engine, MemoryStore())
+    assert engine.most_flying == 5 + AHEAD
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_each_outcome_is_saved_once(streams):
+    class Counting(MemoryStore):
+        saves = 0
+
+        def save(self, job_id, trials, elapsed_s):
+            self.saves += len(trials)
+            return super().save(job_id, trials, elapsed_s)
+
+    engine, store, log = FakeEngine(trial_s=0.001), Counting(), Log()
+    engine.streams = streams
+    assert run(job(), engine, store, log) is JobState.DONE
+    assert store.saves == len(store.records) == len(log.of("trial")) == 40
+
+
+def test_what_a_batch_had_measured_when_it_broke_is_not_lost():
+    engine, store = FakeEngine(), MemoryStore()
+    engine.dies_after = 5
+    run(job(), engine, store)
+    measured = {candidate.config for candidate in engine.evaluated[:5]}
+    assert measured <= {record.config for record in store.records.values() if record.error is None}
+
+
+def test_what_was_measured_under_a_lost_lease_does_not_count_and_is_measured_again():
+    leases = iter(range(1, 10_000))
+
+    def leased(candidate: Candidate) -> Outcome:
+        return replace(ran(candidate), lease=next(leases))
+
+    engine, store, log = FakeEngine(leased), MemoryStore(), Log()
+    store.lost_leases = {1, 5, 6}
+    assert run(job(), engine, store, log) is JobState.DONE
+    assert len(store.records) == len(log.of("trial")) == 40
+    assert len(engine.evaluated) == 43
+    measured = Counter(engine.evaluated)
+    assert sorted(measured.values())[-3:] == [2, 2, 2]
+    assert all(trial.lease not in store.lost_leases for trial in store.saved[1].values())
+    numbers = Counter((trial.task_id, trial.number) for trial in store.trials(1))
+    assert set(numbers.values()) == {1}
+
+
+def test_a_best_measured_again_under_a_lost_lease_stays_as_it_was():
+    class Late(FakeEngine):
+        async def verify(self, candidates, **more):
+            found = await super().verify(candidates, **more)
+            return [replace(outcome, cost_s=1e-9, lease=9) for outcome in found]
+
+    store = MemoryStore()
+    store.lost_leases = {9}
+    assert run(job(), Late(), store) is JobState.DONE
+    assert all(record.verified_s is None for record in store.records.values())
+
+
+def test_kinds_of_boards_have_times_of_their_own():
+    fair = VirtualTime()
+    fair.finish(1000, "fast")
+    slow = [fair.begin(1, 8, "slow") for _ in range(3)]
+    assert slow == [0, 8, 16]
+    assert fair.begin(2, 8, "slow") == 0
+    assert fair.begin(3, 8, "fast") == 1000
 
 
 def test_a_short_job_is_not_queued_behind_a_long_one():

@@ -59,10 +59,11 @@ def test_priority_then_fair_share_then_age():
         {"target": "power10"},
         {"threads": 1},
         {"tags": ("rack-2",)},
+        {"clock": "simulated:x"},
     ],
 )
 def test_only_a_free_healthy_board_of_that_kind_will_do(unfit):
-    asking = request(1, threads=2, tags=("rack-1",))
+    asking = request(1, threads=2, tags=("rack-1",), clock="wall")
     good = board("a", threads=2, tags=("rack-1", "fan"))
     assert match([asking], [good])
     assert not match([asking], [replace(good, **{"tags": frozenset(unfit.pop("tags", good.tags)), **unfit})])
@@ -103,6 +104,7 @@ boards_strategy = st.lists(
         st.sampled_from(Activity),
         st.sampled_from(Health),
         st.booleans(),
+        clock=st.sampled_from(["wall", "simulated:x"]),
     ),
     max_size=12,
 )
@@ -116,6 +118,7 @@ requests_strategy = st.lists(
         st.integers(0, 2),
         st.floats(0, 9),
         st.floats(0, 9),
+        clock=st.sampled_from(["", "wall", "simulated:x"]),
     ),
     max_size=12,
     unique_by=lambda request: request.id,

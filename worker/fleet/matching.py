@@ -34,6 +34,8 @@ class Request:
     avoid: frozenset[str] = frozenset()
     what: str = ""
     """For people."""
+    clock: str = ""
+    """The only one that will do, if any: times of different clocks are never compared."""
 
     @cached_property
     def order(self) -> tuple[float, ...]:
@@ -41,9 +43,9 @@ class Request:
         return (-self.priority, self.start, self.since, self.id)
 
     @property
-    def wants(self) -> tuple[str, int, frozenset[str]]:
+    def wants(self) -> tuple[str, int, frozenset[str], str]:
         """What decides which boards fit."""
-        return (self.target, self.threads, self.tags)
+        return (self.target, self.threads, self.tags, self.clock)
 
 
 @dataclass(frozen=True)
@@ -59,6 +61,7 @@ class View:
     draining: bool = False
     reason: str = ""
     job: int | None = None
+    clock: str = "wall"
 
     @property
     def in_service(self) -> bool:
@@ -81,9 +84,10 @@ class Place:
 
 
 def fits(request: Request, board: View) -> bool:
-    """Whether a board could ever serve a request: target, threads and tags."""
+    """Whether a board could ever serve a request: target, clock, threads and tags."""
     return (
         board.target == request.target
+        and request.clock in ("", board.clock)
         and board.threads >= request.threads
         and request.tags <= board.tags
         and board.health is not Health.RETIRED
@@ -127,16 +131,16 @@ def places(requests: Sequence[Request], boards: Sequence[View]) -> list[Place]:
         request.wants: frozenset(board.id for board in boards if fits(request, board)) for request in requests
     }
     by_id = {board.id: board for board in boards}
-    ahead: dict[tuple[str, int, frozenset[str]], Counter[int]] = {}
+    ahead: dict[object, tuple[frozenset[str], Counter[int]]] = {}
     for request in sorted(requests, key=lambda request: request.order):
         mine = fitting[request.wants]
         rivals: Counter[int] = Counter()
-        for wants, count in ahead.items():
-            if not mine.isdisjoint(fitting[wants]):
+        for others, count in ahead.values():
+            if not mine.isdisjoint(others):
                 rivals += count
         reason = _why(request, [by_id[id] for id in sorted(mine)], boards, rivals)
         found.append(Place(request, rivals.total() + 1, reason))
-        ahead.setdefault(request.wants, Counter())[request.priority] += 1
+        ahead.setdefault(request.wants, (mine, Counter()))[1][request.priority] += 1
     return found
 
 
@@ -174,6 +178,9 @@ def _why_none(request: Request, boards: Sequence[View]) -> str:
     alike = [board for board in boards if board.target == request.target]
     if not alike:
         return "no board is of that target"
+    alike = [board for board in alike if request.clock in ("", board.clock)]
+    if not alike:
+        return f"no board of that target has the clock {request.clock}"
     missing = sorted(request.tags - frozenset().union(*(board.tags for board in alike)))
     if missing:
         return f"no board of that target has tag {missing[0]}"

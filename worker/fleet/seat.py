@@ -83,7 +83,8 @@ class Seat:
                 id=listing.id,
                 target=listing.target.key,
                 threads=listing.threads,
-                tags=frozenset(listing.tags),
+                # A job's times must all be of one clock, so a clock can be asked for like a tag.
+                tags=frozenset((*listing.tags, listing.clock)),
                 activity=activity(
                     alive=listing.alive,
                     leased=self.taken,
@@ -92,6 +93,7 @@ class Seat:
                 ),
                 health=standing.health,
                 draining=standing.draining,
+                clock=listing.clock,
                 reason=standing.reason,
                 job=lease.job if lease else None,
             )
