@@ -74,7 +74,7 @@ def create_app(
             events: Events = RedisEvents(settings.redis_url) if settings.redis_url else LocalEvents()
             stack.push_async_callback(events.close)
             models = Models(db, settings.home_dir / "models", parser)
-            targets = Targets(engine)
+            targets = Targets(engine, settings.plan.targets)
             manager = JobManager(db, SqlStore(db, metrics), engine, events)
             stack.push_async_callback(manager.close)
             await manager.start()
@@ -120,7 +120,7 @@ def create_app(
 
 def _parser(settings: Settings) -> Nursery:
     """A nursery for reading models, off the board's cores: reading must not disturb measuring."""
-    return Nursery(("tvm", "tuner.extract"), split_cpus(settings.board_threads)[0])
+    return Nursery(("tvm", "tuner.extract"), split_cpus(settings.host_threads)[0])
 
 
 class _App(FastAPI):

@@ -34,7 +34,6 @@ async def open_engine(settings: Settings) -> AsyncIterator[Engine]:
     async with WorkerEngine(
         state_dir,
         scheduler=settings.scheduler,
-        boards=settings.board_names,
-        threads=settings.board_threads,
+        boards=settings.plan,
     ) as running:
         yield running

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from pathlib import Path
+from typing import Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from worker.fleet.sim_models import SIM_MODELS
+from worker.fleet.fleet_file import Fleet, FleetError, fleet_of, read_fleet, split_names
 
 
 class Settings(BaseSettings):
@@ -29,6 +31,9 @@ class Settings(BaseSettings):
         default="host",
         description="The embedded cluster's boards, comma-separated: host (this machine) and simulated ones.",
     )
+    fleet: Path | None = Field(
+        default=None, description="A fleet file, which says what boards there are in place of `boards`."
+    )
     board_threads: int = Field(
         default=1, ge=1, description="Cores of this machine that are its board; builds get the others."
     )
@@ -39,20 +44,25 @@ class Settings(BaseSettings):
         description="Values of the Host header that are answered; the defence against DNS rebinding.",
     )
 
-    @field_validator("boards")
-    @classmethod
-    def _known_boards(cls, value: str) -> str:
-        unknown = [name for name in _names(value) if name not in ("host", *SIM_MODELS)]
-        if unknown or not _names(value):
-            known = ", ".join(["host", *sorted(SIM_MODELS)])
-            what = f"unknown board {unknown[0]!r}" if unknown else "no board named"
-            raise ValueError(f"{what}; there are: {known}")
-        return value
+    @model_validator(mode="after")
+    def _good_fleet(self) -> Self:
+        try:
+            _ = self.plan
+        except FleetError as error:
+            raise ValueError(f"TILEFLEET_{'FLEET' if self.fleet else 'BOARDS'}: {error}") from None
+        return self
+
+    @cached_property
+    def plan(self) -> Fleet:
+        """The fleet: that of the file, or of ``boards``; raises FleetError."""
+        if self.fleet:
+            return read_fleet(self.fleet.expanduser())
+        return fleet_of(split_names(self.boards), self.board_threads)
 
     @property
-    def board_names(self) -> tuple[str, ...]:
-        """The boards one by one."""
-        return _names(self.boards)
+    def host_threads(self) -> int:
+        """Cores of this machine that are its board; 0 when it is none."""
+        return self.plan.host.threads if self.plan.host else 0
 
     @property
     def home_dir(self) -> Path:
@@ -63,8 +73,3 @@ class Settings(BaseSettings):
     def database(self) -> str:
         """The SQLAlchemy URL in force."""
         return self.database_url or f"sqlite:///{self.home_dir / 'tilefleet.sqlite3'}"
-
-
-def _names(value: str) -> tuple[str, ...]:
-    """The distinct names in a comma-separated list."""
-    return tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import PackageNotFoundError, metadata, requires, version
 from pathlib import Path
 
@@ -15,6 +16,10 @@ from packaging.specifiers import SpecifierSet
 
 from server.settings import Settings
 from tilefleet.configuration import read_settings
+from worker.fleet.drivers import make_driver, why_not
+from worker.fleet.fleet_file import BoardSpec
+from worker.fleet.gateway import Gateway
+from worker.fleet.sim_models import SIM_MODELS
 
 REINSTALL = "run `make setup`, or install requirements.lock with --require-hashes"
 _CHILD_S = 300
@@ -52,6 +57,9 @@ def examine() -> Iterator[Finding]:
         ("database", lambda: _database(settings), "check TILEFLEET_DATABASE_URL and that its server runs"),
         ("board", lambda: _board(settings.home_dir), "see the message; the agent is C11 built by ziglang"),
     ]
+    for spec in settings.plan.boards:
+        if spec.kind != "host":  # which "board" tries
+            checks.append((f"board {spec.id}", partial(_fleet_board, spec), "see the message"))
     if settings.redis_url:
         checks.append(("redis", lambda: _redis(settings), "check TILEFLEET_REDIS_URL and that Redis runs"))
     if settings.scheduler:
@@ -133,6 +141,23 @@ def _board(home: Path) -> str:
         if not board.alive():
             raise Broken("the agent ended at once")
         return f"the agent builds, starts and listens on {board.host} port {board.port}"
+
+
+def _fleet_board(spec: BoardSpec) -> str:
+    """Whether a board could start; one that others run need not be there now."""
+    problem = why_not(spec)
+    if problem:
+        raise Broken(problem)
+    if spec.kind == "simulated":
+        return f"{SIM_MODELS[spec.model].emulator} is there and takes plugins"
+    if spec.kind == "dial":
+        return "may dial in"
+    driver = make_driver(spec, Path(), host_cpus=(), other_cpus=(), gateway=Gateway())
+    try:
+        where = spec.address or f"the tracker {spec.tracker}"
+        return f"answers at {where}" if driver.alive() else f"nothing answers at {where} now"
+    finally:
+        driver.stop()
 
 
 def _redis(settings: Settings) -> str:

@@ -34,14 +34,16 @@ class _Server(uvicorn.Server):
             self._started()
 
 
-def up(host: str, port: int, boards: str | None, on_started: Callable[[str], None]) -> None:
+def up(
+    host: str, port: int, boards: str | None, fleet: Path | None, on_started: Callable[[str], None]
+) -> None:
     """Run coordinator, engine and boards until interrupted; ``on_started`` gets the URL. Port 0 is any.
 
-    ``boards`` is the setting of that name, None to take it from the environment.
+    ``boards`` and ``fleet`` are as in ``read_settings``.
 
     Raises TilefleetError when the state folder or the port is taken, or the application does not come up.
     """
-    settings = read_settings(boards)
+    settings = read_settings(boards, fleet)
     # Dask tells of every worker that comes and goes, and of every task cut off at the end.
     logging.getLogger("distributed").setLevel(logging.ERROR)
     home = settings.home_dir

@@ -19,7 +19,7 @@ from distributed import Scheduler
 from kernels import target as targets
 from worker.fleet.agent_board import BoardError
 from worker.fleet.drivers import LOCAL, Driver, make_driver
-from worker.fleet.fleet_file import HOST, Fleet, fleet_of, split_address
+from worker.fleet.fleet_file import HOST, Fleet, split_address
 from worker.fleet.gateway import Gateway
 from worker.fleet.simulated import why_no_emulator
 from worker.nursery import Nursery
@@ -49,16 +49,15 @@ class EngineError(RuntimeError):
 class Cluster:
     """Scheduler, build workers and boards, nothing listening beyond the loopback; a context manager.
 
-    Builds run in ``nursery`` on ``build_cpus``. ``boards`` are a fleet, or names for ``fleet_of``; of these
-    the host is this machine itself on ``board_cpus``. ``preload`` and ``env`` are what the children of the
-    host board's nursery get.
+    Builds run in ``nursery`` on ``build_cpus``. Of ``fleet`` the host is this machine itself, on
+    ``board_cpus``. ``preload`` and ``env`` are what the children of the host board's nursery get.
     """
 
     def __init__(
         self,
         state_dir: Path,
         nursery: Nursery,
-        boards: Fleet | Sequence[str],
+        fleet: Fleet,
         build_cpus: Sequence[int],
         board_cpus: Sequence[int],
         *,
@@ -66,10 +65,7 @@ class Cluster:
         env: dict[str, str] | None = None,
     ) -> None:
         self.address = ""
-        self._fleet = boards if isinstance(boards, Fleet) else fleet_of(boards, len(board_cpus) or 1)
-        self._benches = Benches(
-            state_dir, nursery, self._fleet, build_cpus, board_cpus, preload=preload, env=env
-        )
+        self._benches = Benches(state_dir, nursery, fleet, build_cpus, board_cpus, preload=preload, env=env)
         self._state_dir, self._nursery, self._builders = state_dir, nursery, len(build_cpus)
         self._stack = AsyncExitStack()
 

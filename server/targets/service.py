@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
@@ -14,15 +14,16 @@ from server.problems import Problem, invalid
 
 
 class Targets:
-    """The built-in targets and those of the boards; a board's target wins over a built-in of its name."""
+    """The built-in targets, the fleet file's, and the boards', which win over others of their name."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, own: Mapping[str, Target]) -> None:
         self._engine = engine
+        self._named = {**CATALOGUE, **own}
 
     @property
     def known(self) -> dict[str, Target]:
         """All targets by name."""
-        return {**CATALOGUE, **{board.target.name: board.target for board in self._engine.boards()}}
+        return {**self._named, **{board.target.name: board.target for board in self._engine.boards()}}
 
     def get(self, name: str, *loc: str | int) -> Target:
         """The target called ``name``; else a problem that lists those there are (404, or 422 at ``loc``)."""

@@ -15,10 +15,14 @@ from tilefleet.errors import TilefleetError
 from tilefleet.render import config, mark, milliseconds, table
 from tuner.onnx_check import ModelError
 from tuner.record import LogError, Record, read_log
+from worker.fleet.fleet_file import FleetError, read_targets
 
 if TYPE_CHECKING:
     from tuner.picks import Match
 
+TargetFile = Annotated[
+    Path | None, typer.Option("--targets", help="A fleet file, or one of targets, with more targets.")
+]
 LogFile = Annotated[Path, typer.Option("--log", exists=True, dir_okay=False, help="A tuning log.")]
 
 
@@ -28,10 +32,11 @@ def check(
     target: TargetName = "host",
     threads: Threads = 1,
     shape: ShapeOption = None,
+    targets: TargetFile = None,
     as_json: Json = False,
 ) -> None:
     """Say of each workload of a model whether a log has it; exit code 1 when one is missing."""
-    matches = _matches(model, log, resolve_target(target), threads, read_shapes(shape))
+    matches = _matches(model, log, resolve_target(target, targets), threads, read_shapes(shape))
     show([match.to_json() for match in matches], as_json, _match_table(matches))
     missing = sum(match.record is None for match in matches)
     if missing:
@@ -45,10 +50,11 @@ def build(
     target: TargetName = "host",
     threads: Threads = 1,
     shape: ShapeOption = None,
+    targets: TargetFile = None,
     as_json: Json = False,
 ) -> None:
     """Build a module that stock TVM loads, and beside it OUT.json: what config each layer got."""
-    chosen, shapes = resolve_target(target), read_shapes(shape)
+    chosen, shapes = resolve_target(target, targets), read_shapes(shape)
     matches = _matches(model, log, chosen, threads, shapes)
     found = {match.workload.key: match.record for match in matches if match.record is not None}
     from tuner.apply import build_model, export
@@ -75,15 +81,20 @@ def build(
     show({"module": str(output), "manifest": str(description), "layers": count}, as_json, text)
 
 
-def resolve_target(name: str) -> Target:
-    """The target called ``name``; ``host`` is this machine."""
+def resolve_target(name: str, file: Path | None = None) -> Target:
+    """The target called ``name``, built in or in ``file``; ``host`` is this machine."""
     if name == "host":
         from worker.host import host_target
 
         return host_target()
-    if name not in CATALOGUE:
-        raise TilefleetError(f"unknown target {name!r}; there are: {', '.join(sorted(['host', *CATALOGUE]))}")
-    return CATALOGUE[name]
+    try:
+        known = {**CATALOGUE, **(read_targets(file) if file else {})}
+    except FleetError as error:
+        raise TilefleetError(str(error)) from None
+    if name not in known:
+        there_are = ", ".join(sorted(["host", *known]))
+        raise TilefleetError(f"unknown target {name!r}; there are: {there_are}; others by --targets FILE")
+    return known[name]
 
 
 def _matches(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -22,15 +23,21 @@ def up(
         str | None,
         typer.Option(help="Comma-separated: host, rpi4-sim, power10-sim, hexagon-sim.", show_default="host"),
     ] = None,
+    fleet: Annotated[
+        Path | None, typer.Option(help="A fleet file that says what boards there are, instead of --boards.")
+    ] = None,
 ) -> None:
     """Start the service: coordinator, engine and boards, in one process tree."""
     # Here, because the server brings TVM along, which no other command should wait for.
     from tilefleet.up import up as run
 
+    if boards is not None and fleet is not None:
+        raise typer.BadParameter("give either --boards or --fleet")
+
     def started(url: str) -> None:
         typer.echo(f"Tilefleet is up at {url}  (API: {url}/docs, stop: Ctrl-C)")
 
-    run(host, port, boards, started)
+    run(host, port, boards, fleet, started)
 
 
 def doctor(as_json: Json = False) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -13,7 +14,7 @@ from worker.fleet.fleet_file import BoardSpec, split_address
 from worker.fleet.gateway import Gateway
 from worker.fleet.native import NativeBoard
 from worker.fleet.rpc_board import RpcBoard, TrackedBoard
-from worker.fleet.simulated import SimulatedBoard
+from worker.fleet.simulated import SimulatedBoard, why_no_emulator
 from worker.measure import BoardHandle
 
 LOCAL = ("host", "simulated")
@@ -32,6 +33,21 @@ class Driver(BoardHandle, Protocol):
 
     def stop(self) -> None:
         """Give it up."""
+
+
+def why_not(spec: BoardSpec) -> str | None:
+    """What this machine lacks to drive a board, with the way out; None when it could."""
+    if spec.kind == "simulated":
+        return why_no_emulator(spec.model)
+    if spec.token_file is None:
+        return None
+    try:
+        read_token(spec)
+    except BoardError as error:
+        return str(error)
+    if spec.token_file.stat().st_mode & stat.S_IROTH:
+        return f"everybody here can read the token file {spec.token_file}; chmod 600 {spec.token_file}"
+    return None
 
 
 def make_driver(
