@@ -21,9 +21,10 @@ START_S = 180
 
 
 @contextmanager
-def service() -> Iterator[Client]:
+def service(**settings: str) -> Iterator[Client]:
     """Run ``tilefleet up`` with an empty state folder and give a client of it.
 
+    ``settings`` are environment variables of the service beside the present ones.
     Raises SystemExit with what the server printed when it does not come up.
     """
     from tilefleet.client import Client
@@ -32,7 +33,7 @@ def service() -> Iterator[Client]:
         home = Path(folder)
         # The board gets as many threads as `bench.timing.limit_threads` allows the peers.
         threads = os.environ.get("TVM_NUM_THREADS", "1")
-        environment = os.environ | {"TILEFLEET_HOME": folder, "TILEFLEET_BOARD_THREADS": threads}
+        environment = {**os.environ, "TILEFLEET_HOME": folder, "TILEFLEET_BOARD_THREADS": threads, **settings}
         command = [sys.executable, "-m", "tilefleet", "up", "--port", "0"]
         with (home / "up.log").open("w+") as log:
             server = subprocess.Popen(command, env=environment, stdout=log, stderr=log)

@@ -6,13 +6,13 @@ import time
 import faulty_kernels
 import psutil
 import pytest
-from fixed_board import FixedBoard
 
 from kernels.space import Config
 from worker.fleet import health
 from worker.fleet.book import Check
 from worker.fleet.health import DRIFT_LIMIT, GREETING_S, check_board, judge
 from worker.fleet.native import NativeBoard
+from worker.fleet.rpc_board import RpcBoard
 from worker.shop import Shop
 
 
@@ -45,7 +45,7 @@ def test_a_frozen_board_ends_the_check_and_is_restarted(nursery, agent_dir, host
 
 
 def test_a_board_that_is_not_there_fails(nursery, host, tmp_path):
-    check = check_board(Shop(nursery, tmp_path, FixedBoard("nowhere", "127.0.0.1", 1), host))
+    check = check_board(Shop(nursery, tmp_path, RpcBoard("nowhere", "127.0.0.1", 1), host))
     assert "no session" in check.problem
 
 
