@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import threading
 import time
@@ -54,6 +55,7 @@ class AgentBoard(ABC):
         self.starts = 0
         self._memory_mb = memory_mb
         self._state_dir = state_dir.resolve()
+        self._address_space_bytes: int | None = None
         self._command: list[str] = []
         self._process: subprocess.Popen[bytes] | None = None
         self._listening = False
@@ -181,6 +183,8 @@ class AgentBoard(ABC):
             self._process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, cwd="/"
             )
+            if limit := self._address_space_bytes:
+                resource.prlimit(self._process.pid, resource.RLIMIT_AS, (limit, limit))
         with self._process as process:
             assert process.stdout is not None  # asked for above
             line = process.stdout.readline()
