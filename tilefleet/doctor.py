@@ -59,7 +59,7 @@ def examine() -> Iterator[Finding]:
     ]
     for spec in settings.plan.boards:
         if spec.kind != "host":  # which "board" tries
-            checks.append((f"board {spec.id}", partial(_fleet_board, spec), "see the message"))
+            checks.append((f"board {spec.id}", partial(could_start, spec), "see the message"))
     if settings.redis_url:
         checks.append(("redis", lambda: _redis(settings), "check TILEFLEET_REDIS_URL and that Redis runs"))
     if settings.scheduler:
@@ -143,8 +143,8 @@ def _board(home: Path) -> str:
         return f"the agent builds, starts and listens on {board.host} port {board.port}"
 
 
-def _fleet_board(spec: BoardSpec) -> str:
-    """Whether a board could start; one that others run need not be there now."""
+def could_start(spec: BoardSpec) -> str:
+    """What a board could start with; one that others run need not be there now. Raises Broken."""
     problem = why_not(spec)
     if problem:
         raise Broken(problem)

@@ -88,7 +88,9 @@ SIM_MODELS: Mapping[str, SimModel] = {
         l2_cycles=17,  # assumed
         memory_cycles=180,  # assumed: 120 ns
         l2_stream_cycles=4,  # assumed: 16 bytes a cycle
-        memory_stream_cycles=24,  # assumed: 4 GB/s
+        # Assumed: 4 GB/s of reads. STREAM on a Pi 4, which counts reads and writes together, is said to reach
+        # 4.8 to 5.6 GB/s (www.sci-pi.org.uk/bench/stream.html).
+        memory_stream_cycles=24,
     ),
     # Pipes: LLVM's scheduling model (llvm/lib/Target/PowerPC/PPCScheduleP10.td): issue width 8, FX 4, BR 2,
     # LD 2, ST 2, BF 4, MM 2; XVDIVSP keeps a BF pipe busy for 8 cycles. Caches: IBM Power E1080 technical
