@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tilefleet.commands import agent, jobs, local, results, service
+from tilefleet.commands import agent, explain, jobs, local, results, service
 from tilefleet.errors import TilefleetError
 
 
@@ -43,6 +43,7 @@ for command in (
     results.best,
     results.log,
     results.load,
+    explain.explain,
     local.check,
     local.build,
     service.doctor,

@@ -1,0 +1,88 @@
+"""Hot loops of all instruction sets, counted by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+from kernels.assembly import HotLoop, hot_loop
+
+X86 = """
+.LBB0_1:                                # the outer loop
+	vxorps	%xmm0, %xmm0, %xmm0
+	.p2align	4
+.LBB0_2:                                #   Parent Loop BB0_1 Depth=1
+	vbroadcastss	(%rsi,%rcx), %ymm2
+	vfmadd231ps	(%rdi), %ymm2, %ymm0    # ymm0 = (ymm2 * mem) + ymm0
+	vfmadd231ps	%ymm3, %ymm2, %ymm1
+	vmovups	%ymm1, 32(%rsp)                 # 32-byte Spill
+	movq	8(%rsp), %rdx
+	leaq	4(%rdi), %rdi
+	jne	.LBB0_2
+	vmovups	%ymm0, (%rdx)
+	vfmadd231ps	%ymm3, %ymm2, %ymm1
+	jne	.LBB0_1
+.LBB0_3:
+	vmulps	%ymm1, %ymm1, %ymm1
+	vfmadd231ps	%ymm3, %ymm2, %ymm1
+	vfmadd231ps	%ymm3, %ymm2, %ymm1
+	vmovups	%ymm1, (%rdx)
+	vmovups	%ymm1, 32(%rdx)
+	jne	.LBB0_3
+"""
+ARM = """
+.LBB3_3:
+	ldp	q11, q10, [x20, #-16]
+	ldr	s12, [sp, #8]
+	fmla	v1.4s, v11.4s, v12.s[0]
+	fmla	v2.4s, v10.4s, v12.s[0]
+	str	q2, [sp, #32]                   // 16-byte Folded Spill
+	ldr	x9, [sp, #16]
+	b.ne	.LBB3_3
+"""
+POWER = """
+.LBB3_3:
+	lxvwsx 63, 16, 10
+	lxv 62, -32(17)
+	xvmaddasp 0, 63, 62
+	xvmaddasp 1, 63, 62
+	stxv 1, 64(1)
+	bdnz .LBB3_3
+"""
+HEXAGON = """
+	{
+		loop0(.LBB3_3,#16)
+	}
+.LBB3_3:
+	{
+		r24 = add(r1,r2)
+		r26 = memw(r1+r2<<#0)
+		memw(r29+#4) = r2
+	}
+	{
+		r16 += sfmpy(r25,r2)
+		r5:4 = memd(r24+#8)
+	} :endloop0
+"""
+
+
+@pytest.mark.parametrize(
+    ("triple", "text", "products", "expected"),
+    [
+        # Instructions, multiply-adds, bits, loads, stores, spills, reloads, those of vectors.
+        ("x86_64-linux-gnu", X86, 16, (7, 2, 256, 3, 1, 1, 1, 1, 0)),
+        ("aarch64-linux-gnu", ARM, 8, (7, 2, 128, 3, 1, 1, 2, 1, 1)),
+        ("powerpc64le-linux-gnu", POWER, 8, (6, 2, 128, 2, 1, 1, 0, 1, 0)),
+        ("hexagon-unknown-linux-musl", HEXAGON, 1, (5, 1, 32, 2, 1, 1, 0, 0, 0)),
+    ],
+)
+def test_counts(triple: str, text: str, products: int, expected: tuple[int, ...]) -> None:
+    loop = hot_loop(text, triple, products)
+    assert isinstance(loop, HotLoop)
+    found = (loop.instructions, loop.multiply_adds, loop.vector_bits, loop.loads, loop.stores)
+    assert (*found, loop.spills, loop.reloads, loop.vector_spills, loop.vector_reloads) == expected
+
+
+def test_no_loop_and_no_such_instruction_set() -> None:
+    assert hot_loop("\tvfmadd231ps\t%ymm3, %ymm2, %ymm1\n\tretq\n", "x86_64-linux-gnu", 8) is None
+    with pytest.raises(ValueError, match="cannot read the assembly of riscv64"):
+        hot_loop("", "riscv64-linux-gnu", 8)
