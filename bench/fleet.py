@@ -51,7 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.fleet", description=__doc__.splitlines()[0])
     parser.add_argument("--boards", default="host", help="comma-separated; one of a model may come twice")
     parser.add_argument("--fleet", help="a fleet file instead")
-    parser.add_argument("--trials", type=int, default=24, help="a layer and kind of board")
+    parser.add_argument("--trials", type=int, default=60, help="a layer and kind of board")
     parser.add_argument("--layers", type=int, default=len(LAYERS), help="how many of the layers")
     parser.add_argument("--min-time", type=float, default=0.1, help="seconds that a candidate is timed")
     parser.add_argument(

@@ -67,6 +67,16 @@ def test_throughput(tmp_path: Path) -> None:
     assert 0 < report["board_busy"] < 1
 
 
+def test_fleet(tmp_path: Path) -> None:
+    report = _bench("fleet", tmp_path, "--layers", "1", "--trials", "6", "--min-time", "0.01")
+    (host,) = report["boards"]
+    assert (host["name"], host["clock"]) == ("host", "wall")
+    assert host["trials"] >= 6  # and the best ones again
+    assert host["measurements_per_s"] > 0
+    assert 0 < host["utilisation"] < 1
+    assert (report["lost"], report["duplicated"], report["wrong_target"]) == (0, 0, 0)
+
+
 def test_unknown_model_is_named(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "bench.model", "--model", "resnet19"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
