@@ -22,7 +22,11 @@ INPUT_STATIONARY, WEIGHT_STATIONARY = "is", "ws"
 
 @dataclass(frozen=True)
 class Slicing:
-    """A tiling strategy for one convolution: an order, and how many channels and tiles at each level."""
+    """A tiling strategy for one convolution: an order, and how many channels and tiles at each level.
+
+    The paper packs every ``IN`` tile. One that is not ``packed`` is read where it lies, in parts of a row for
+    each channel and row of the filter, and takes up whole cache lines there.
+    """
 
     conv: Conv2d
     target: Target
@@ -32,10 +36,13 @@ class Slicing:
     n_c: int
     k2: int
     k3: int
+    packed: bool = True
 
     @property
     def in_tile(self) -> int:
         """|IN^T| in bytes (equation 1)."""
+        if not self.packed:
+            return self.n_c * self.conv.kh * (self.n_win * FLOAT_BYTES + self.target.line_bytes)
         return self.n_win * self.n_c * self.conv.kh * self.conv.kw * FLOAT_BYTES
 
     @property
@@ -118,6 +125,12 @@ class Slicing:
         return self._lines((still_tiles - 1) * moving_tiles * moving)
 
     @property
+    def l1_overflow_lines(self) -> int:
+        """Cache lines from L2: the stationary tiles again for every moving tile when L1 cannot keep them."""
+        (still_tiles, still), (moving_tiles, _) = self._roles()
+        return 0 if self.fits_l1 else self._lines((moving_tiles - 1) * still_tiles * still)
+
+    @property
     def cycles(self) -> int:
         """C_TOTAL, the cost of moving tiles (equation 6)."""
         return self.target.dram_cycles * self.cold_lines + self.reload_cycles
@@ -142,11 +155,11 @@ class Slicing:
         return _ceil(_ceil(self.conv.in_c, self.n_c) * size, self.target.line_bytes)
 
 
-def slice_for(conv: Conv2d, n_f: int, n_win: int, order: str, target: Target) -> Slicing:
+def slice_for(conv: Conv2d, n_f: int, n_win: int, order: str, target: Target, packed: bool = True) -> Slicing:
     """The largest n_c, k2 and k3, each halved from its maximum until its constraint holds."""
 
     def at(n_c: int, k2: int = 1, k3: int = 1) -> Slicing:
-        return Slicing(conv, target, n_f, n_win, order, n_c, k2, k3)
+        return Slicing(conv, target, n_f, n_win, order, n_c, k2, k3, packed)
 
     (still_tiles, _), (moving_tiles, _) = at(1)._roles()
     n_c = _halved(conv.in_c, lambda value: at(value).fits_l1)
@@ -155,9 +168,11 @@ def slice_for(conv: Conv2d, n_f: int, n_win: int, order: str, target: Target) ->
     return at(n_c, k2, k3)
 
 
-def analyse(conv: Conv2d, n_f: int, n_win: int, target: Target) -> Slicing:
+def analyse(conv: Conv2d, n_f: int, n_win: int, target: Target, packed: bool = True) -> Slicing:
     """The cheaper of the input-stationary and the weight-stationary order."""
-    slicings = [slice_for(conv, n_f, n_win, order, target) for order in (INPUT_STATIONARY, WEIGHT_STATIONARY)]
+    slicings = [
+        slice_for(conv, n_f, n_win, order, target, packed) for order in (INPUT_STATIONARY, WEIGHT_STATIONARY)
+    ]
     return min(slicings, key=lambda slicing: slicing.cycles)
 
 

@@ -65,7 +65,7 @@ class SConv(Kernel):
         """The analysis's slicing, with the block and the way of packing that are predicted fastest."""
         conv = conv_of(workload)
         picks = [
-            self._config(csa.analyse(conv, filters, vectors * target.lanes(), target), vectors, pack)
+            self._config(csa.analyse(conv, filters, vectors * target.lanes(), target, pack == 1), vectors)
             for filters, vectors in self.blocks(target)
             for pack in (1, 0)
         ]
@@ -77,14 +77,15 @@ class SConv(Kernel):
         return register_blocks(target)
 
     def _slicings(self, conv: Conv2d, target: Target) -> list[csa.Slicing]:
-        """The analysis's slicing for every block and order."""
+        """The analysis's slicing for every block, order and way of packing."""
         return [
-            csa.slice_for(conv, filters, vectors * target.lanes(), order, target)
+            csa.slice_for(conv, filters, vectors * target.lanes(), order, target, packed)
             for filters, vectors in self.blocks(target)
             for order in (csa.INPUT_STATIONARY, csa.WEIGHT_STATIONARY)
+            for packed in (True, False)
         ]
 
-    def _config(self, slicing: csa.Slicing, vectors: int, pack: int) -> Config:
+    def _config(self, slicing: csa.Slicing, vectors: int) -> Config:
         return Config.of(
             self.name,
             block=f"{slicing.n_f}x{vectors}",
@@ -92,7 +93,7 @@ class SConv(Kernel):
             channels=slicing.n_c,
             k2_halvings=slicing.k2_halvings,
             k3_halvings=slicing.k3_halvings,
-            pack=pack,
+            pack=int(slicing.packed),
         )
 
     def predict(self, workload: Workload, config: Config, target: Target) -> float:
@@ -103,10 +104,19 @@ class SConv(Kernel):
         """
         plan = Plan.of(conv_of(workload), config, target)
         slicing = csa.Slicing(
-            plan.conv, target, plan.filters, plan.width, plan.order, plan.channels, plan.k2, plan.k3
+            plan.conv,
+            target,
+            plan.filters,
+            plan.width,
+            plan.order,
+            plan.channels,
+            plan.k2,
+            plan.k3,
+            plan.packed,
         )
         weights = machine.cold_cycles(target, plan.packed_length * 4.0)
-        reloads = slicing.reload_cycles / target.misses_in_flight
+        overflow = target.l2_cycles * slicing.l1_overflow_lines
+        reloads = (slicing.reload_cycles + overflow) / target.misses_in_flight
         return machine.seconds(weights + plan.conv.n * max(plan.compute_cycles(target), reloads))
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:

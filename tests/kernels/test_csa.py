@@ -103,3 +103,15 @@ def test_constraints_hold_and_twice_as_much_breaks_one(conv, order):
     assert slicing.fits_l3
     if slicing.n_c < conv.in_c:
         assert not dataclasses.replace(slicing, n_c=slicing.n_c * 2).fits_l1
+
+
+def test_windows_read_in_place_take_up_whole_lines():
+    """16 windows of a channel are 64 bytes, and as many again where they begin inside a line of 64."""
+    packed, in_place = (
+        slice_for(POINTWISE, 4, 16, INPUT_STATIONARY, SMALL, packed=packed) for packed in (True, False)
+    )
+    assert (packed.n_c, in_place.n_c) == (64, 32)  # 7372.8 bytes of L1: 4096 + 1280 fit, 8192 + 1280 do not
+    assert in_place.in_tile == 32 * (64 + 64)
+    too_deep = dataclasses.replace(in_place, n_c=64)
+    assert (packed.l1_overflow_lines, in_place.l1_overflow_lines) == (0, 0)
+    assert too_deep.l1_overflow_lines == 15 * 16 * 8192 // 64  # 16 tiles of each kind

@@ -140,7 +140,7 @@ def test_the_recommendation_is_the_analysiss_slicing_and_in_the_space(conv, targ
     space, pick = KERNEL.space(conv, target), KERNEL.recommend(conv, target)
     assert space.why_not(pick) is None
     filters, vectors = (int(part) for part in str(pick["block"]).split("x"))
-    slicing = csa.analyse(conv, filters, vectors * target.lanes(), target)
+    slicing = csa.analyse(conv, filters, vectors * target.lanes(), target, pick["pack"] == 1)
     assert (pick["order"], pick["channels"]) == (slicing.order, slicing.n_c)
     assert filters * vectors + vectors + 1 <= target.vector_registers
 
