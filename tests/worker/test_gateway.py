@@ -203,6 +203,26 @@ def test_a_false_gateway_gets_no_session(agent_dir, tmp_path):
     assert "no gateway that knows the token" in (tmp_path / "board.log").read_text()
 
 
+def test_a_gateway_that_falls_silent_is_left(agent_dir, tmp_path):
+    with (
+        socket.create_server(("127.0.0.1", 0)) as silent,
+        dialing.agent(agent_dir, tmp_path, "--dial", f"127.0.0.1:{silent.getsockname()[1]}"),
+    ):
+        peer, _ = silent.accept()
+        with peer, peer.makefile("rwb") as lines:
+            nonce = lines.readline().decode().split()[3]
+            lines.write(b"prove 1234\n")
+            lines.flush()
+            assert lines.readline()
+            lines.write(f"welcome {prove(TOKEN, 'gateway', 'board', '1234', nonce)}\nping\n".encode())
+            lines.flush()
+            assert lines.readline() == b"pong\n"
+            peer.settimeout(30)
+            assert lines.read() == b""
+        again, _ = silent.accept()
+        again.close()
+
+
 def hangs_up(peer, said):
     """Whether the gateway hangs up after this."""
     peer.settimeout(20)

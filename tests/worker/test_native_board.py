@@ -101,3 +101,13 @@ def test_agent_is_built_once(agent_dir):
     before = first.stat()
     assert build_agent(host_triple(), agent_dir) == first
     assert first.stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_a_new_agent_replaces_the_old_ones_of_its_machine(tmp_path):
+    other = "aarch64-linux-musl" if "aarch64" not in host_triple() else "x86_64-linux-musl"
+    old = tmp_path / f"tilefleet-agent-{host_triple()}-0123456789abcdef"
+    others = tmp_path / f"tilefleet-agent-{other}-0123456789abcdef"
+    for path in (old, others):
+        path.write_bytes(b"old")
+    new = build_agent(host_triple(), tmp_path)
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([new.name, others.name])
