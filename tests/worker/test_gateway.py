@@ -10,6 +10,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import dialing
+import faulty_kernels
 import psutil
 import pytest
 from candidates import SPIN_C, c_candidate, tvm_candidate
@@ -19,7 +20,9 @@ from worker.fleet.agent_board import BoardError
 from worker.fleet.dial_proof import prove
 from worker.fleet.dialed import DialedBoard
 from worker.fleet.gateway import MAX_NEWCOMERS, Gateway
+from worker.measure import MeasureOptions, measure
 from worker.nursery import ChildCancelled, ChildRaised
+from worker.outcome import ErrorKind
 
 
 @pytest.fixture
@@ -80,6 +83,26 @@ def test_restart_ends_the_session_and_the_candidate(agent_dir, tmp_path, gateway
         assert ask("stats")["clock"] == "wall"
         with pytest.raises(ChildRaised):
             client.result()
+
+
+def test_a_batch_with_crashes_and_hangs_is_measured_to_its_end(
+    agent_dir, tmp_path, gateway, board, nursery, builder, host
+):
+    faults = ("none", "segfault", "hang", "wrong", "none")
+    batch = [builder.build(faulty_kernels.candidate(fault, host)) for fault in faults]
+    options = MeasureOptions(min_time_s=0.01, run_timeout_s=3.0)
+    with dialing.agent(agent_dir, tmp_path, *dial(gateway)) as (agent, _):
+        wait_until(board.alive)
+        outcomes = measure(nursery, board, batch, options, lock_dir=tmp_path)
+        wait_until(lambda: not agent.children())
+    assert [outcome.error for outcome in outcomes] == [
+        None,
+        ErrorKind.CRASH,
+        ErrorKind.RUN_TIMEOUT,
+        ErrorKind.WRONG_RESULT,
+        None,
+    ]
+    assert "SIGSEGV" in outcomes[1].message
 
 
 def test_a_client_that_vanishes_mid_upload_frees_the_board(
