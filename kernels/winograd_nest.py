@@ -11,7 +11,7 @@ from tvm.script.ir_builder import tirx as T
 from kernels import tir
 from kernels.vectors import load_part, split, transpose
 from kernels.winograd_plan import Plan, tile_grid
-from kernels.winograd_transform import backward, forward, twice
+from kernels.winograd_transform import twice
 
 
 class Nest:
@@ -50,8 +50,8 @@ class Nest:
     def _forward(self, image: Any, row: Any, column: Any) -> None:
         """Each vector of channels: its rows to [row][column][channel] with padding, then every tile."""
         plan, lanes, conv = self.plan, self.plan.lanes, self.conv
-        height, width = plan.block_rows * plan.m + 2, plan.block_columns * plan.m + 2
-        left = conv.pad[1] - column * plan.m
+        height, width = plan.in_rows, plan.in_columns
+        left = conv.pad[1] - column * plan.step
         low = max(0, left) if isinstance(left, int) else T.Bind(tirx.Max(tir.index(0), left))
         high = tir.least(width, conv.in_w + left)
         high = high if isinstance(high, int) else T.Bind(high)
@@ -62,7 +62,7 @@ class Nest:
                 tir.store(local, tir.zeros(lanes), tir.vector(at * lanes, lanes))
             with _share(plan.in_vectors, thread, self.inner) as channels:
                 with tir.loop(height) as y:
-                    source = T.Bind(row * plan.m - conv.pad[0] + y)
+                    source = T.Bind(row * plan.step - conv.pad[0] + y)
                     base = T.Bind(y * (width * lanes))
                     with T.If(tirx.all(source >= 0, source < conv.in_h)):
                         with T.Then():
@@ -118,9 +118,10 @@ class Nest:
 
     def _forward_tile(self, local: Any, y: Any, x: Any, width: int, channels: Any) -> None:
         plan, lanes = self.plan, self.plan.lanes
-        base = T.Bind((y * width + x) * (plan.m * lanes))
+        base = T.Bind((y * width + x) * (plan.step * lanes))
         result = self._transform(
-            forward, lambda i, j: local[tir.vector(base + (i * width + j) * lanes, lanes)]
+            lambda line: plan.transform.forward(line, self._times),
+            lambda i, j: local[tir.vector(base + (i * width + j) * lanes, lanes)],
         )
         at = T.Bind((y * plan.block_columns + x) * plan.in_row + channels * lanes)
         for i, j, value in result:
@@ -128,17 +129,15 @@ class Nest:
             tir.store(self.transformed, value, tir.vector(at + point, lanes))
 
     def _transform(
-        self, one: Callable[..., list[Any]], load: Callable[[int, int], Any]
+        self, one: Callable[[Sequence[Any]], list[Any]], load: Callable[[int, int], Any]
     ) -> list[tuple[int, int, Any]]:
         """(row, column, value) of a transformed tile of vectors."""
-        plan = self.plan
-        tile = [[T.Bind(load(i, j)) for j in range(plan.tile)] for i in range(plan.tile)]
-
-        def times(factor: float, value: Any) -> Any:
-            return tir.splat(tir.number(factor), plan.lanes) * value
-
-        result = twice(plan.m, one, tile, times, T.Bind)
+        side = range(self.plan.tile)
+        result = twice(one, [[T.Bind(load(i, j)) for j in side] for i in side], T.Bind)
         return [(i, j, value) for i, line in enumerate(result) for j, value in enumerate(line)]
+
+    def _times(self, factor: float, value: Any) -> Any:
+        return tir.splat(tir.number(factor), self.plan.lanes) * value
 
     def _multiply(self) -> None:
         """For each point: transformed tiles x channels by channels x filters."""
@@ -207,7 +206,7 @@ class Nest:
         plan, lanes = self.plan, self.plan.lanes
         at = T.Bind((y * plan.block_columns + x) * plan.out_row + filters * lanes)
         result = self._transform(
-            backward,
+            lambda line: plan.transform.backward(line, self._times, T.Bind),
             lambda i, j: self.products[tir.vector(at + (i * plan.tile + j) * plan.out_pitch, lanes)],
         )
         base = T.Bind((y * width + x) * (plan.m * lanes))

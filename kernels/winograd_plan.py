@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kernels.space import Config
 from kernels.target import Target
+from kernels.winograd_transform import Transform
 from kernels.workload import Conv2d
 
 
@@ -35,9 +36,29 @@ class Plan:
         return cls(conv, target.lanes(), m, rows, vectors, block_rows, block_columns)
 
     @property
+    def transform(self) -> Transform:
+        """What a tile goes through."""
+        return Transform(self.m, self.conv.kh, self.conv.stride[0])
+
+    @property
     def tile(self) -> int:
         """Side of an input tile."""
-        return self.m + 2
+        return self.transform.tile
+
+    @property
+    def step(self) -> int:
+        """Input rows from one tile to the next."""
+        return self.m * self.conv.stride[0]
+
+    @property
+    def in_rows(self) -> int:
+        """Input rows of a block."""
+        return (self.block_rows - 1) * self.step + self.tile
+
+    @property
+    def in_columns(self) -> int:
+        """Input columns of a block."""
+        return (self.block_columns - 1) * self.step + self.tile
 
     @property
     def points(self) -> int:
