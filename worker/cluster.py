@@ -18,7 +18,7 @@ from distributed import Scheduler
 
 from kernels import target as targets
 from worker.fleet.agent_board import BoardError
-from worker.fleet.drivers import LOCAL, Driver, make_driver
+from worker.fleet.drivers import LOCAL, Driver, absence, make_driver
 from worker.fleet.fleet_file import HOST, Fleet, split_address
 from worker.fleet.gateway import Gateway
 from worker.fleet.simulated import why_no_emulator
@@ -171,29 +171,39 @@ class Benches:
                 nursery = make_nursery(self._preload, self._board_cpus, self._env)
                 self._stack.callback(nursery.close)
             target = self._fleet.known_targets.get(driver.target)
-            shop = Shop(nursery, self._state_dir, driver, target, driver.clock, driver.threads, spec.tags)
+            shop = Shop(
+                nursery,
+                self._state_dir,
+                driver,
+                target,
+                driver.clock,
+                driver.threads,
+                spec.tags,
+                absence(spec),
+            )
             self.shops.append(shop)
             if spec.kind == HOST:
                 starts += [nursery.start, partial(_find_target, shop, self._nursery)]
             if spec.kind in LOCAL:
                 starts.append(driver.start)
             else:
-                self._retries.append(asyncio.create_task(_keep_starting(driver)))
+                self._retries.append(asyncio.create_task(_keep_starting(driver, shop)))
         await asyncio.gather(*map(asyncio.to_thread, starts))
 
 
-async def _keep_starting(driver: Driver) -> None:
-    """Start a board that others run, again and again until it can be."""
-    told = ""
+async def _keep_starting(driver: Driver, shop: Shop) -> None:
+    """Start a board that others run, again and again until it can be; its shop has the reason until then."""
+    usual = shop.absence
     while True:
         try:
             await asyncio.to_thread(driver.start)
         except BoardError as error:
-            if str(error) != told:  # once for each reason
+            if str(error) != shop.absence:  # once for each reason
                 log.warning("%s; it is tried again", error)
-            told = str(error)
+            shop.absence = str(error)
             await asyncio.sleep(RETRY_S)
         else:
+            shop.absence = usual
             return
 
 

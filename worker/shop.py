@@ -32,7 +32,7 @@ EMULATED_TIMES = 30
 
 @dataclass
 class Shop:
-    """Nurseries, artifacts and at most one board."""
+    """Nurseries, artifacts and at most one board; ``absence`` says why that is not there while it is not."""
 
     nursery: Nursery
     state_dir: Path
@@ -41,6 +41,7 @@ class Shop:
     clock: str = "wall"
     threads: int = 1
     tags: tuple[str, ...] = ()
+    absence: str = ""
     stopped: set[str] = field(default_factory=set)
 
     def __post_init__(self) -> None:
@@ -51,9 +52,9 @@ class Shop:
         """The board of this worker, or None."""
         if self.board is None or self.target is None:
             return None
-        return Listing(
-            self.board.id, self.target, self.clock, self.threads, self.tags, alive=self.board.alive()
-        )
+        alive = self.board.alive()
+        problem = "" if alive else self.absence
+        return Listing(self.board.id, self.target, self.clock, self.threads, self.tags, alive, problem)
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,10 @@ async def check_boards(engine: Engine) -> None:
     boards = {board.id: board for board in engine.boards()}
     assert set(boards) == {"here", "sim", "gone", "later"}
     assert [boards[id].alive for id in ("here", "sim", "gone", "later")] == [True, True, False, False]
+    assert (boards["gone"].reason, boards["later"].reason) == (
+        "nothing answers at 127.0.0.1:1",
+        "it has not dialed in",
+    )
     assert boards["sim"].tags == ("quick", "small")
     assert boards["sim"].clock.startswith("simulated:rpi4-sim:")
     assert (boards["here"].clock, boards["gone"].target.cpu) == ("wall", "cortex-a55")
@@ -122,7 +126,11 @@ def test_a_board_that_is_tried_again_comes(folder: Path, monkeypatch: pytest.Mon
         blocker = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
         port = blocker.sockets[0].getsockname()[1]
         (folder / "fleet.toml").write_text(FLEET.format(port=port))
-        async with Engine(folder, boards=read_fleet(folder / "fleet.toml")):
+        async with Engine(folder, boards=read_fleet(folder / "fleet.toml")) as engine:
+            async with asyncio.timeout(30):
+                while "cannot listen" not in next(b.reason for b in engine.boards() if b.id == "later"):
+                    await engine.refresh()
+                    await asyncio.sleep(0.1)
             blocker.close()
             await blocker.wait_closed()
             async with asyncio.timeout(30):

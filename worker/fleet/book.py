@@ -31,7 +31,8 @@ def allows(standing: Standing, purpose: Purpose) -> bool:
 
 @dataclass(frozen=True)
 class Listing:
-    """A board as its worker describes it. ``clock`` is as in ``worker/fleet/board.py``."""
+    """A board as its worker describes it. ``clock`` is as in ``worker/fleet/board.py``; ``problem`` says why
+    it is not alive."""
 
     id: str
     target: Target
@@ -39,6 +40,7 @@ class Listing:
     threads: int
     tags: tuple[str, ...] = ()
     alive: bool = True
+    problem: str = ""
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,17 @@ def why_not(spec: BoardSpec) -> str | None:
     return None
 
 
+def absence(spec: BoardSpec) -> str:
+    """What to say of a board that is not there."""
+    if spec.kind in LOCAL:
+        return f"its agent does not run; see board-{spec.id}.log"
+    if spec.kind == "dial":
+        return "it has not dialed in"
+    if spec.tracker:
+        return f"the tracker {spec.tracker} does not answer, or knows no key {spec.key or spec.id}"
+    return f"nothing answers at {spec.address}"
+
+
 def make_driver(
     spec: BoardSpec, state_dir: Path, *, host_cpus: Sequence[int], other_cpus: Sequence[int], gateway: Gateway
 ) -> Driver:

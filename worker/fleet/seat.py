@@ -8,8 +8,11 @@ from dataclasses import dataclass, field, replace
 
 from worker.fleet.book import Entry, Lease, Listing, Purpose, Usage
 from worker.fleet.matching import View
-from worker.fleet.states import Standing, activity
+from worker.fleet.states import Health, Standing, activity
 from worker.fleet.status import BoardStatus
+
+_SERVING = (Health.GOOD, Health.UNKNOWN)
+"""Healths of a board that only has to be there."""
 
 
 @dataclass
@@ -134,7 +137,7 @@ class Seat:
             alive=listing.alive,
             activity=view.activity,
             health=view.health,
-            reason=view.reason,
+            reason=(listing.problem if view.health in _SERVING else "") or view.reason,
             draining=view.draining,
             lease=self.lease,
             expires=entry.expires,
