@@ -13,6 +13,7 @@ from kernels.target import Target
 HOST = "host"
 _CPUINFO = Path("/proc/cpuinfo")
 _CACHES = Path("/sys/devices/system/cpu/cpu0/cache")
+_MAX_KHZ = Path("/sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq")
 _LEVELS = {
     "x86-64-v4": "avx512f avx512bw avx512cd avx512dq avx512vl",
     "x86-64-v3": "avx avx2 bmi1 bmi2 f16c fma abm movbe",
@@ -55,6 +56,7 @@ def host_target() -> Target:
         l1_bytes=sizes[1],
         l2_bytes=sizes[2],
         l3_bytes=sizes[3],
+        hz=clock_hz(_MAX_KHZ),
     )
 
 
@@ -112,6 +114,14 @@ def cache_bytes(folder: Path) -> dict[int, int]:
         if kind != "Instruction" and size.endswith("K"):
             sizes[int(level)] = int(size[:-1]) * 1024
     return sizes
+
+
+def clock_hz(file: Path) -> int:
+    """The highest clock rate by sysfs; 0 where it does not tell, as on most virtual machines."""
+    try:
+        return 1000 * int(file.read_text())
+    except (OSError, ValueError):
+        return 0
 
 
 def _llvm_cpu() -> str:

@@ -6,7 +6,7 @@ from kernels import registry
 from kernels.compile import compile_module
 from kernels.reference import max_error, random_inputs, reference
 from kernels.workload import Conv2d, Gemm
-from worker.host import cache_bytes, cpu_flags, host_target, x86_cpu, x86_vectors
+from worker.host import cache_bytes, clock_hz, cpu_flags, host_target, x86_cpu, x86_vectors
 
 LEVEL_2 = {"cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"}
 V3 = frozenset(LEVEL_2 | {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"})
@@ -65,3 +65,9 @@ def test_caches_are_read_from_sysfs_and_guessed_where_it_is_silent(tmp_path):
             (folder / name).write_text(f"{value}\n")
     assert cache_bytes(tmp_path) == {1: 48 << 10, 2: 2 << 20, 3: 0}
     assert cache_bytes(tmp_path / "nowhere") == {1: 32 << 10, 2: 256 << 10, 3: 0}
+
+
+def test_clock_rate_is_sysfs_or_unknown(tmp_path):
+    (tmp_path / "khz").write_text("2400000\n")
+    assert clock_hz(tmp_path / "khz") == 2_400_000_000
+    assert clock_hz(tmp_path / "none") == 0
