@@ -28,6 +28,12 @@ def run_main(payload):
     load(session, Path(payload["path"]))["main"]()
 
 
+def sessions(payload):
+    """Open and close sessions, one right after the other."""
+    for _ in range(payload["count"]):
+        connect(payload["address"], 20).get_function("tilefleet.stats")()
+
+
 def hold(address, send):
     """Open a session, say so, and use it until it breaks."""
     session = connect(address, 60)

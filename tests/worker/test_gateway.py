@@ -68,6 +68,7 @@ def test_a_dialed_board_serves_session_after_session(agent_dir, tmp_path, gatewa
         for _ in range(5):
             assert ask("double", path=path)
             assert board.alive()
+        ask("sessions", count=50)
     wait_until(lambda: not board.alive())
 
 

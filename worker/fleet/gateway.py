@@ -93,8 +93,9 @@ class _Desk:
 
     @property
     def expected(self) -> bool:
-        """Whether it is there, or on its way back from its last session."""
-        return self.connected or time.monotonic() - self.served < BETWEEN_SESSIONS_S
+        """Whether it is there, or on its way back from a session that ends or has ended."""
+        serving = self.session is not None
+        return self.connected or serving or time.monotonic() - self.served < BETWEEN_SESSIONS_S
 
     def forget_gone(self) -> None:
         """Take clients that have hung up out of the queue."""
