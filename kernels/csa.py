@@ -76,22 +76,36 @@ class Slicing:
         return _halvings(self._roles()[0][0], self.k3)
 
     @property
+    def in_l1(self) -> int:
+        """Bytes that are to stay in L1 (equation 2): one tile of each kind."""
+        return self.in_tile + self.fs_tile + self.out_tile
+
+    @property
+    def in_l2(self) -> int:
+        """Bytes that are to stay in L2 (equation 4): the stationary tile, k2 moving ones, their results."""
+        (_, still), (_, moving) = self._roles()
+        return still + self.k2 * (moving + self.out_tile)
+
+    @property
+    def in_l3(self) -> int:
+        """Bytes that are to stay in L3 (equation 5): k3 stationary tiles, k2 moving ones, their results."""
+        (_, still), (_, moving) = self._roles()
+        return self.k3 * still + self.k2 * moving + self.k2 * self.k3 * self.out_tile
+
+    @property
     def fits_l1(self) -> bool:
         """Equation 2: one tile of each kind fits in L1."""
-        return self.in_tile + self.fs_tile + self.out_tile <= self.target.l1_bytes * ALPHA
+        return self.in_l1 <= self.target.l1_bytes * ALPHA
 
     @property
     def fits_l2(self) -> bool:
         """Equation 4: the stationary tile, k2 of the other kind and their results fit in L2."""
-        (_, still), (_, moving) = self._roles()
-        return still + self.k2 * (moving + self.out_tile) <= self.target.l2_bytes * BETA
+        return self.in_l2 <= self.target.l2_bytes * BETA
 
     @property
     def fits_l3(self) -> bool:
         """Equation 5: k3 stationary tiles, k2 of the other kind and their results fit in the last cache."""
-        (_, still), (_, moving) = self._roles()
-        needed = self.k3 * still + self.k2 * moving + self.k2 * self.k3 * self.out_tile
-        return needed <= max(self.target.l3_bytes, self.target.l2_bytes) * GAMMA
+        return self.in_l3 <= max(self.target.l3_bytes, self.target.l2_bytes) * GAMMA
 
     @property
     def dram_lines(self) -> int:

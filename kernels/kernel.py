@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,6 +14,15 @@ from kernels.target import Target
 from kernels.workload import Conv2d, Workload
 
 Array = npt.NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Resident:
+    """What a kernel's analysis means to keep in one cache (``L1``, ``L2``, ``L3``), in bytes."""
+
+    level: str
+    what: str
+    size: int
 
 
 class Kernel(ABC):
@@ -44,6 +54,10 @@ class Kernel(ABC):
     @abstractmethod
     def predict(self, workload: Workload, config: Config, target: Target) -> float:
         """Predicted seconds on one core. Only its order between configs and kernels matters."""
+
+    def residents(self, workload: Workload, config: Config, target: Target) -> list[Resident]:
+        """What the analysis behind ``config`` sized for each cache; empty when the kernel has none such."""
+        return []
 
     @abstractmethod
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:

@@ -1,4 +1,4 @@
-"""A PrimFunc's loops as a small tree that can be printed, counted and measured. TVM objects are Any.
+"""A PrimFunc's loops as a small tree that can be printed, counted and measured; ``loop_reader`` makes it.
 
 What runs once is left out: a loop of one turn is replaced by its body. Straight code between loops is one
 ``Straight``: what it reads, writes and computes.
@@ -6,38 +6,11 @@ What runs once is left out: a loop of one turn is replaced by its body. Straight
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
-
-from tvm import tirx
-from tvm.ir import TensorLoad
 
 from kernels.loop_index import Index
-
-REGISTERS = "registers"
-_EXTERN_PRODUCTS = {"tilefleet_mma_add": 16}
-"""Multiply-adds of one call of a function that is no TIR: the matrix unit's outer product."""
-_OPERATIONS: dict[type, tuple[str, Callable[[int, int], int]]] = {
-    tirx.Add: ("+", operator.add),
-    tirx.Sub: ("-", operator.sub),
-    tirx.Mul: ("*", operator.mul),
-    tirx.FloorDiv: ("//", operator.floordiv),
-    tirx.FloorMod: ("%", operator.mod),
-    tirx.Min: ("min", min),
-    tirx.Max: ("max", max),
-    tirx.And: ("and", lambda one, other: int(one and other)),
-    tirx.Or: ("or", lambda one, other: int(one or other)),
-    tirx.EQ: ("==", operator.eq),
-    tirx.NE: ("!=", operator.ne),
-    tirx.LT: ("<", operator.lt),
-    tirx.LE: ("<=", operator.le),
-    tirx.GT: (">", operator.gt),
-    tirx.GE: (">=", operator.ge),
-}
 
 
 @dataclass(frozen=True)
@@ -96,7 +69,7 @@ class Nest:
     filled_from: dict[str, list[str]]
     accumulators: int
 
-    @cached_property
+    @property
     def scratch(self) -> list[str]:
         """The buffers that are no arguments."""
         return [name for name in self.buffers if name.startswith("scratch")]
@@ -114,213 +87,3 @@ def walk(body: Body) -> Iterator[Node]:
     for node in body:
         yield node
         yield from walk(children(node))
-
-
-def read(function: Any) -> Nest:
-    """The nest of a PrimFunc as ``Kernel.build`` makes it."""
-    reader = _Reader(function)
-    body = reader.body(function.body)
-    filled = {
-        name: sorted(sources - {name, REGISTERS})
-        for name, sources in reader.sources.items()
-        if name.startswith("scratch")
-    }
-    return Nest(body, reader.sizes, filled, reader.accumulators)
-
-
-class _Reader:
-    """Walks the statements of one function; every variable is known by what it stands for."""
-
-    def __init__(self, function: Any) -> None:
-        self.scope: dict[Any, Index] = {}
-        self.names: dict[Any, str] = {}
-        self.sizes: dict[str, int] = {}
-        self.accumulators = 0
-        self.loops = 0
-        self.sources: dict[str, set[str]] = {}
-        """By buffer: those whose values reach it, also through registers."""
-        self._from: dict[Any, set[str]] = {}
-        """By variable that holds a loaded value: the buffers it came from."""
-        for argument in function.params:
-            self._name(argument, argument.name)
-
-    def body(self, statement: Any) -> Body:
-        """The nodes of a statement."""
-        nodes: list[Node] = []
-        self._read(statement, nodes, 0)
-        return tuple(node for node in nodes if not _is_empty(node))
-
-    def _inner(self, statement: Any, depth: int) -> Body:
-        nodes: list[Node] = []
-        if statement is not None:
-            self._read(statement, nodes, depth)
-        return tuple(node for node in nodes if not _is_empty(node))
-
-    def _read(self, statement: Any, nodes: list[Node], depth: int) -> None:
-        if isinstance(statement, tirx.SeqStmt):
-            for part in statement.seq:
-                self._read(part, nodes, depth)
-        elif isinstance(statement, tirx.For):
-            self._loop(statement, nodes, depth)
-        elif isinstance(statement, tirx.IfThenElse):
-            self._branch(statement, nodes, depth)
-        elif isinstance(statement, tirx.DeclBuffer):
-            self.names[statement.buffer] = self.names[statement.data.args[0]]
-        elif isinstance(statement, tirx.AllocBuffer):
-            self._allocate(statement.buffer)
-        elif isinstance(statement, tirx.AttrStmt):
-            self._read(statement.body, nodes, depth)
-        else:
-            if not nodes or not isinstance(nodes[-1], Straight):
-                nodes.append(Straight())
-            last = nodes[-1]
-            assert isinstance(last, Straight)
-            self._straight(statement, last)
-
-    def _branch(self, statement: Any, nodes: list[Node], depth: int) -> None:
-        condition = self._index(statement.condition)
-        if condition.constant is not None:
-            chosen = statement.then_case if condition.constant else statement.else_case
-            nodes.extend(self._inner(chosen, depth))
-            return
-        then = self._inner(statement.then_case, depth)
-        nodes.append(Branch(condition, then, self._inner(statement.else_case, depth)))
-
-    def _loop(self, statement: Any, nodes: list[Node], depth: int) -> None:
-        start, extent = self._index(statement.min), self._index(statement.extent)
-        if extent.constant == 1:
-            self.scope[statement.loop_var] = start
-            self._read(statement.body, nodes, depth)
-            return
-        self.loops += 1
-        number, name = self.loops, _letter(depth)
-        self.scope[statement.loop_var] = Index.variable(number, name)
-        kind = str(tirx.ForKind(statement.kind).name).lower()
-        nodes.append(Loop(number, name, start, extent, kind, self._inner(statement.body, depth + 1)))
-
-    def _allocate(self, buffer: Any) -> None:
-        elements = 1
-        for extent in buffer.shape:
-            elements *= int(extent)
-        if buffer.scope() == "local":
-            self.names[buffer] = REGISTERS
-            self.accumulators = max(self.accumulators, elements)
-            return
-        name = f"scratch{sum(name.startswith('scratch') for name in self.sizes) + 1}"
-        self._name(buffer, name)
-
-    def _name(self, buffer: Any, name: str) -> None:
-        elements = 1
-        shape = buffer.shape if hasattr(buffer, "shape") else buffer.ty.shape
-        for extent in shape:
-            elements *= int(extent)
-        self.names[buffer] = name
-        self.sizes[name] = elements * 4
-
-    def _straight(self, statement: Any, into: Straight) -> None:
-        if isinstance(statement, tirx.Bind):
-            if _is_integer(statement.value):
-                self.scope[statement.var] = self._index(statement.value)
-            else:
-                self._from[statement.var] = self._value(statement.value, into)
-        elif isinstance(statement, tirx.BufferStore):
-            self._store(statement, into)
-        elif isinstance(statement, tirx.Evaluate):
-            self._value(statement.value, into)
-        else:
-            raise ValueError(f"cannot explain a {type(statement).__name__}")
-
-    def _store(self, statement: Any, into: Straight) -> None:
-        name, value = self.names[statement.buffer], statement.value
-        if name == REGISTERS and isinstance(value, tirx.Add) and _has_product(value):
-            into.multiply_adds[_lanes(value)] += 1
-            sources: set[str] = set()
-            for part in (value.a, value.b):
-                for operand in (part.a, part.b) if isinstance(part, tirx.Mul) else (part,):
-                    sources |= self._value(operand, into)
-        else:
-            sources = self._value(value, into)
-        if name != REGISTERS:
-            self._access(name, statement.indices[0], True, into)
-        known = self.sources.setdefault(name, set())
-        known |= sources
-
-    def _value(self, value: Any, into: Straight) -> set[str]:
-        """Count what computing a value takes; the buffers that it comes from."""
-        if isinstance(value, TensorLoad):
-            name = self.names[value.source]
-            if name == REGISTERS:
-                return self.sources.get(REGISTERS, set())
-            self._access(name, value.indices[0], False, into)
-            return {name}
-        if isinstance(value, tirx.Var):
-            return self._from.get(value, set())
-        if isinstance(value, (tirx.Broadcast, tirx.Cast)):
-            return self._value(value.value, into)
-        if isinstance(value, tirx.Shuffle):
-            return self._all(value.vectors, into)
-        if hasattr(value, "args"):
-            self._call(value, into)
-            return self._all(value.args, into)
-        if hasattr(value, "a") and not _is_integer(value):
-            into.others[_lanes(value)] += 1
-            return self._all((value.a, value.b), into)
-        return set()
-
-    def _call(self, call: Any, into: Straight) -> None:
-        function = str(call.op.name)
-        if function == "tirx.call_extern":
-            function = str(call.args[0].value)
-        if function in _EXTERN_PRODUCTS:
-            into.multiply_adds[_EXTERN_PRODUCTS[function]] += 1
-        elif function != "tirx.address_of":
-            into.calls[function] += 1
-
-    def _all(self, values: Any, into: Straight) -> set[str]:
-        return set().union(*(self._value(value, into) for value in values))
-
-    def _access(self, name: str, index: Any, written: bool, into: Straight) -> None:
-        lanes = 1
-        if isinstance(index, tirx.Ramp):
-            index, lanes = index.base, int(index.lanes)
-        access = Access(name, self._index(index), lanes, written)
-        into.accesses[name, access.index.text, lanes, written] = access
-
-    def _index(self, value: Any) -> Index:
-        """An integer expression in terms of the loops' variables."""
-        if isinstance(value, int):
-            return Index.number(value)
-        if isinstance(value, tirx.IntImm):
-            return Index.number(int(value.value))
-        if isinstance(value, tirx.Var) and value in self.scope:
-            return self.scope[value]
-        operation = _OPERATIONS.get(type(value))
-        if operation is None:
-            raise ValueError(f"cannot explain the index {value}")
-        return Index.operation(*operation, self._index(value.a), self._index(value.b))
-
-
-def _letter(depth: int) -> str:
-    return "abcdefghijklmnopqrstuvwxyz"[depth % 26]
-
-
-def _is_empty(node: Node) -> bool:
-    if isinstance(node, Straight):
-        return not (node.multiply_adds or node.others or node.accesses or node.calls)
-    return not children(node)
-
-
-def _has_product(value: Any) -> bool:
-    return isinstance(value.a, tirx.Mul) or isinstance(value.b, tirx.Mul)
-
-
-def _dtype(value: Any) -> str:
-    return str(value.ty.dtype)
-
-
-def _is_integer(value: Any) -> bool:
-    return _dtype(value).startswith(("int", "bool")) and "x" not in _dtype(value)
-
-
-def _lanes(value: Any) -> int:
-    return int(_dtype(value).partition("x")[2] or 1)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kernels import csa, machine, mma, tir
-from kernels.kernel import Array, Kernel, conv_of, why_not_ungrouped
+from kernels.kernel import Array, Kernel, Resident, conv_of, why_not_ungrouped
 from kernels.sconv_nest import Nest
 from kernels.sconv_plan import Plan
 from kernels.space import Config, Knobs, Space
@@ -103,21 +103,23 @@ class SConv(Kernel):
         a packed input as if it came from memory. The weights' are added, as for every kernel.
         """
         plan = Plan.of(conv_of(workload), config, target)
-        slicing = csa.Slicing(
-            plan.conv,
-            target,
-            plan.filters,
-            plan.width,
-            plan.order,
-            plan.channels,
-            plan.k2,
-            plan.k3,
-            plan.packed,
-        )
+        slicing = _slicing(plan, target)
         weights = machine.cold_cycles(target, plan.packed_length * 4.0)
         overflow = target.l2_cycles * slicing.l1_overflow_lines
         reloads = (slicing.reload_cycles + overflow) / target.misses_in_flight
         return machine.seconds(weights + plan.conv.n * max(plan.compute_cycles(target), reloads))
+
+    def residents(self, workload: Workload, config: Config, target: Target) -> list[Resident]:
+        """The tiles of equations 2, 4 and 5."""
+        plan = Plan.of(conv_of(workload), config, target)
+        slicing = _slicing(plan, target)
+        still, moving = ("IN", "FS") if plan.order == csa.INPUT_STATIONARY else ("FS", "IN")
+        results = plan.k2 * plan.k3
+        return [
+            Resident("L1", "1 IN, 1 FS, 1 OUT tile", slicing.in_l1),
+            Resident("L2", f"1 {still}, {plan.k2} {moving}, {plan.k2} OUT tiles", slicing.in_l2),
+            Resident("L3", f"{plan.k3} {still}, {plan.k2} {moving}, {results} OUT tiles", slicing.in_l3),
+        ]
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """Channel set, filter tile, channel, tap, filter: the micro-kernel's order (section 6.3)."""
@@ -139,3 +141,18 @@ class SConv(Kernel):
         with function as args, mma.linked() if plan.matrix else nullcontext():
             Nest(plan, args, threads).emit()
         return function.result()
+
+
+def _slicing(plan: Plan, target: Target) -> csa.Slicing:
+    """The tiling strategy that a config stands for."""
+    return csa.Slicing(
+        plan.conv,
+        target,
+        plan.filters,
+        plan.width,
+        plan.order,
+        plan.channels,
+        plan.k2,
+        plan.k3,
+        plan.packed,
+    )

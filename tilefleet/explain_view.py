@@ -17,7 +17,7 @@ from tuner.record import Record
 
 _KB = 1024
 _WIDTH, _MARGIN, _HOT = 100, 10, "  <- hot"
-_COLUMNS = 6
+_COLUMNS = 5
 """Buffers that get a column of their own among the working sets; smaller ones share one."""
 _LISTED = 240
 """Instructions of the hot loop that are shown."""
@@ -39,8 +39,11 @@ def view(
         _title("Loop nest", "left: share of the multiply-adds; [what moves with the loop]"),
         *_nest(explained["nest"]),
         *_scratch(explained["scratch"]),
-        _title("In the caches", "KB that one run of each loop around the hot code touches, innermost first"),
-        _working_sets(explained, target),
+        _title(
+            "In the caches", "KB that one run of each loop around the hot code touches; share of that cache"
+        ),
+        _working_sets(explained),
+        *_residents(explained["residents"], target),
         _title("Hot loop", ""),
         *_hot_loop(explained["hot_loop"]),
     )
@@ -113,7 +116,7 @@ def _scratch(buffers: dict[str, Any]) -> Iterator[Text]:
         yield Text(f"{' ' * _MARGIN}{name}: {size(buffer['bytes'])}{sources}", "dim")
 
 
-def _working_sets(explained: dict[str, Any], target: Target) -> Table:
+def _working_sets(explained: dict[str, Any]) -> Table:
     sets = explained["working_sets"]
     largest: dict[str, int] = {}
     for each in sets:
@@ -124,17 +127,28 @@ def _working_sets(explained: dict[str, Any], target: Target) -> Table:
     rest = [name for name in order if name not in shown]
     result = table("one run of", *shown, *(["others"] if rest else []), "total", "fits in", left=1)
     registers = explained["registers"]
-    accumulators = f"{registers['accumulators']} of {registers['of']} registers"
+    accumulators = f"{registers['accumulators']}/{registers['of']} registers"
     blank = [""] * (len(shown) + bool(rest))
     total = registers["accumulators"] * registers["bits"] / 8
-    result.add_row("the accumulators", *blank, kilobytes(total), accumulators)
+    result.add_row("accumulators", *blank, kilobytes(total), accumulators)
     for each in sets:
         figures = [kilobytes(each["bytes"].get(name, 0)) for name in shown]
         if rest:
             figures.append(kilobytes(sum(each["bytes"].get(name, 0) for name in rest)))
-        level = each["level"] if each["share"] is None else f"{each['level']}, {percent(each['share'])} of it"
-        result.add_row(each["loop"], *figures, kilobytes(each["total"]), level)
+        level = each["level"] if each["share"] is None else f"{each['level']}, {percent(each['share'])}"
+        result.add_row(each["loop"].removeprefix("parallel "), *figures, kilobytes(each["total"]), level)
     return result
+
+
+def _residents(residents: list[dict[str, Any]], target: Target) -> Iterator[Text]:
+    """What the analysis meant to stay; a level that the target lacks is left out."""
+    caches = {"L1": target.l1_bytes, "L2": target.l2_bytes, "L3": target.l3_bytes}
+    for each in residents:
+        if cache := caches[each["level"]]:
+            share = percent(each["size"] / cache)
+            yield Text(
+                f"the analysis keeps in {each['level']}: {each['what']}, {size(each['size'])}, {share}"
+            )
 
 
 def _hot_loop(loop: dict[str, Any] | None) -> Iterator[RenderableType]:

@@ -32,7 +32,7 @@ class Measured:
     peaks: dict[tuple[str, int, str], float] = field(default_factory=dict)
 
     def of(self, target: Target, threads: int, versions: dict[str, int]) -> list[Record]:
-        """The records that are of today's kernels, the fastest first; real clocks before simulated ones."""
+        """The records of today's kernels by one clock, the fastest first: the wall clock, else the newest."""
         found = [
             record
             for record in self.records
@@ -40,7 +40,9 @@ class Measured:
             and record.threads == threads
             and record.kernel_version == versions.get(record.config.kernel)
         ]
-        return sorted(found, key=lambda record: (record.clock != "wall", record.ranking_s or 0.0))
+        newest = max(found, key=lambda record: (record.clock == "wall", record.created), default=None)
+        alike = [record for record in found if newest is not None and record.clock == newest.clock]
+        return sorted(alike, key=lambda record: record.ranking_s or 0.0)
 
 
 def from_log(log: Path, wanted: str) -> Measured:

@@ -11,7 +11,8 @@ from typing import Any
 from kernels import registry
 from kernels.assembly import hot_loop
 from kernels.compile import compile_module
-from kernels.loop_nest import Loop, Nest, read
+from kernels.loop_nest import Loop, Nest
+from kernels.loop_reader import read
 from kernels.nest_work import Work, count, hot_path, working_set
 from kernels.space import Config
 from kernels.target import Target
@@ -33,7 +34,8 @@ def explain_in_child(payload: dict[str, Any]) -> dict[str, Any]:
     """Child: the explanation of ``{"workload", "target", "threads", "config"}`` as plain JSON values.
 
     Without a config it is the analysis's. ``nest`` holds the lines of the loop nest, ``working_sets`` what
-    each loop around the hot code touches in one run, the innermost first, ``hot_loop`` the machine code, None
+    each loop around the hot code touches in one run, the innermost first, ``residents`` what the kernel's
+    analysis meant to keep in each cache, ``hot_loop`` the machine code, None
     when all of it is straight. ``products`` are the multiply-adds done, ``predicted_s`` seconds on one core.
     """
     workload, target = from_json(payload["workload"]), target_from_json(payload["target"])
@@ -64,6 +66,7 @@ def explain_in_child(payload: dict[str, Any]) -> dict[str, Any]:
         "working_sets": [
             _working_set(nest, work, each, target) for each in reversed(path) if work.turns[each] != {1}
         ],
+        "residents": [asdict(each) for each in kernel.residents(workload, config, target)],
         "hot_loop": loop.to_json() if loop else None,
     }
 

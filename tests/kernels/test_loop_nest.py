@@ -8,7 +8,8 @@ from collections import Counter, defaultdict
 import pytest
 
 from kernels import registry
-from kernels.loop_nest import Body, Branch, Loop, Nest, Straight, read, walk
+from kernels.loop_nest import Body, Branch, Loop, Nest, Straight, walk
+from kernels.loop_reader import read
 from kernels.nest_work import count, hot_path, working_set
 from kernels.target import CATALOGUE
 from kernels.workload import RELU, Conv2d, Epilogue, Gemm, Workload

@@ -48,6 +48,7 @@ def text(workload: Workload) -> str:
     ("workload", "kernel", "target", "width"),
     [
         (RESIDUAL, "sconv", "x86-avx2", 256),
+        (RESIDUAL, "sconv_mma", "power10", 512),
         (RESIDUAL, "winograd", "rpi4", 128),
         (RESIDUAL, "fconv", "x86-avx512", 512),
         (DEPTHWISE, "grouped", "hexagon-v68", 32),
@@ -73,6 +74,8 @@ def test_families_and_instruction_sets(
     totals = [each["total"] for each in found["working_sets"]]
     assert totals == sorted(totals)
     assert totals[0] > 0
+    levels = [each["level"] for each in found["residents"]]
+    assert levels == (["L1", "L2", "L3"] if kernel.startswith("sconv") else [])
 
     code, shown, _ = run(text(workload), *given, home=tmp_path)
     assert code == 0
@@ -103,6 +106,11 @@ def test_the_best_of_a_log(tmp_path: Path) -> None:
     log = tmp_path / "log.jsonl"
     log.write_text("".join(write_log(records)))
     arguments = ("--log", log, "--target", "x86-avx2")
+    simulated = tmp_path / "simulated.jsonl"
+    clocks = (("simulated:old", 1e-7, "2026-01-01"), ("simulated:new", 2e-5, "2026-02-01"))
+    simulated.write_text("".join(write_log(record(other, s, clock=c, created=at) for c, s, at in clocks)))
+    found = explained(GEMM.key, "--log", simulated, "--target", "x86-avx2", home=tmp_path)
+    assert (found["clock"], found["measured_s"]) == ("simulated:new", 2e-5)
     for wanted in (GEMM.key, str(GEMM), text(GEMM)):
         found = explained(wanted, *arguments, home=tmp_path)
         assert (found["config"], found["measured_s"]) == (best.to_json(), 1e-4)
