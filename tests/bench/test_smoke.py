@@ -82,3 +82,10 @@ def test_unknown_model_is_named(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
     assert "resnet19 is no file and none of" in done.stderr
+
+
+def test_fleet_simulation(tmp_path: Path) -> None:
+    report = _bench("fleet_simulation", tmp_path, "--boards", "5", "--jobs", "2", "--seconds", "2")
+    assert (report["lost"], report["duplicated"]) == (0, 0)
+    assert 0 < report["utilisation"] <= 1
+    assert report["most_leases_per_s"] > 0

@@ -101,7 +101,7 @@ class Book(Protocol):
         """Make boards known, or bring their facts up to date; what is known of their standing stays."""
 
     def entries(self) -> dict[str, Entry]:
-        """All boards by id."""
+        """All boards by id; a lease that is no obstacle to ``acquire`` is not shown."""
 
     def acquire(self, board: str, holder: str, purpose: Purpose, job: int | None) -> Lease | None:
         """Lease a board for LEASE_S; None when another holds it or its standing forbids it.

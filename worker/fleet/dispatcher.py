@@ -122,7 +122,8 @@ class Dispatcher:
             for id, seat in self._seats.items():
                 listing = known.get(id) or _gone(seat.listing)
                 came_back = listing.alive and not seat.listing.alive
-                seat.listing = listing
+                if listing != seat.listing:
+                    seat.describe(listing)
                 if listing.alive:
                     seat.last_seen = time.time()
                 if came_back:
@@ -162,7 +163,7 @@ class Dispatcher:
             self._check_if_due(seat)
 
     async def _wait(self, request: Request) -> Held:
-        if not self.fitting(request):
+        if not any(fits(request, view) for view in self._views()):
             raise NoBoard(places([request], self._views())[0].reason)
         waiter = _Waiter(request, asyncio.get_running_loop().create_future())
         insort(self._queue, waiter, key=lambda waiter: waiter.order)

@@ -39,6 +39,7 @@ class MemoryBook:
         self._pages: dict[str, _Page] = {}
         self._lock = threading.Lock()
         self._token = 0
+        self._active: dict[int, Lease] = {}
         self.history: list[tuple[str, str, dict[str, Any]]] = []
         self.ended: dict[int, tuple[str, Usage]] = {}
 
@@ -49,7 +50,7 @@ class MemoryBook:
                 self._pages.setdefault(board.id, _Page())
 
     def entries(self) -> dict[str, Entry]:
-        """All boards by id."""
+        """All boards by id; a lease that was lost is none."""
         with self._lock:
             return {id: self._entry(page) for id, page in self._pages.items()}
 
@@ -64,6 +65,7 @@ class MemoryBook:
             self._token += 1
             page.lease = Lease(self._token, board, holder, purpose, job)
             page.expires = self._clock() + LEASE_S
+            self._active[self._token] = page.lease
             return page.lease
 
     def renew(self, leases: Sequence[Lease]) -> set[int]:
@@ -126,9 +128,7 @@ class MemoryBook:
         with self._lock:
             if token in self.ended:
                 return self.ended[token][0] == "released"
-            pages = self._pages.values()
-            held = next((page for page in pages if page.lease and page.lease.token == token), None)
-            return token == 0 or (held is not None and held.expires > self._clock())
+            return token == 0 or (token in self._active and self._holds(self._active[token]))
 
     def _holds(self, lease: Lease) -> bool:
         page = self._pages[lease.board]
@@ -136,14 +136,16 @@ class MemoryBook:
 
     def _end(self, page: _Page, how: str, usage: Usage) -> None:
         assert page.lease is not None
+        del self._active[page.lease.token]
         self.ended[page.lease.token] = (how, usage)
         page.lease = None
 
     def _entry(self, page: _Page) -> Entry:
+        lease = page.lease if page.lease is not None and self._holds(page.lease) else None
         return Entry(
             standing=page.standing,
-            lease=page.lease,
-            expires=None if page.lease is None else datetime.fromtimestamp(page.expires, UTC),
+            lease=lease,
+            expires=None if lease is None else datetime.fromtimestamp(page.expires, UTC),
             reference_s=page.reference_s,
             reference_artifact=page.reference_artifact,
             last_check=page.last_check,

@@ -44,7 +44,9 @@ class Seat:
     """
 
     def __init__(self, listing: Listing, on_change: Callable[[BoardStatus], None]) -> None:
-        self.listing, self._on_change = listing, on_change
+        self._on_change = on_change
+        self._view: View | None = None
+        self.describe(listing)
         self.entry = Entry(Standing())
         self.held: Held | None = None
         self.pending = False
@@ -59,8 +61,12 @@ class Seat:
         self.failed_checks = 0
         self.check_at = 0.0
         """Not checked before this time of the loop's clock."""
-        self._view: View | None = None
         self._shown: View | None = None
+
+    def describe(self, listing: Listing) -> None:
+        """Take over what the board's worker says."""
+        self.listing, self._view = listing, None
+        self._target_key = listing.target.key  # a hash, and not free
 
     @property
     def id(self) -> str:
@@ -84,7 +90,7 @@ class Seat:
             listing, standing, lease = self.listing, self.entry.standing, self.lease
             self._view = View(
                 id=listing.id,
-                target=listing.target.key,
+                target=self._target_key,
                 threads=listing.threads,
                 # A job's times must all be of one clock, so a clock can be asked for like a tag.
                 tags=frozenset((*listing.tags, listing.clock)),
