@@ -12,6 +12,10 @@ from starlette.concurrency import run_in_threadpool
 
 from server import docs_page, problems, status
 from server.boards import routes as board_routes
+from server.boards.book import SqlBook
+from server.boards.changes import tell_of_boards
+from server.boards.pruning import pruning
+from server.boards.service import Boards
 from server.configs import routes as config_routes
 from server.db.database import Database
 from server.engine import Engine, open_engine
@@ -33,9 +37,10 @@ from server.settings import Settings
 from server.targets import routes as target_routes
 from server.targets.service import Targets
 from worker.cluster import split_cpus
+from worker.fleet.book import Book
 from worker.nursery import Nursery
 
-OpenEngine = Callable[[Settings], AbstractAsyncContextManager[Engine]]
+OpenEngine = Callable[[Settings, Book], AbstractAsyncContextManager[Engine]]
 _DESCRIPTION = """Upload a model, tune its convolutions and matrix products for a kind of board, and get the
 best configs back. Times are seconds, timestamps ISO 8601 UTC. Errors are problem bodies (RFC 9457)."""
 _TAGS = [
@@ -44,7 +49,7 @@ _TAGS = [
     {"name": "targets", "description": "Kinds of machines that can be tuned for."},
     {"name": "records", "description": "Measurements: lists and logs."},
     {"name": "configs", "description": "The best config of a workload."},
-    {"name": "boards", "description": "Devices that run candidates."},
+    {"name": "boards", "description": "Devices that run candidates: who has them, how they are."},
     {"name": "service", "description": "Health, version, metrics."},
 ]
 
@@ -69,10 +74,12 @@ def create_app(
             db = Database(settings.database)
             stack.callback(db.close)
             await run_in_threadpool(db.upgrade)
-            engine = await stack.enter_async_context(make_engine(settings))
+            engine = await stack.enter_async_context(make_engine(settings, SqlBook(db)))
             parser = nursery or stack.enter_context(_parser(settings))
             events: Events = RedisEvents(settings.redis_url) if settings.redis_url else LocalEvents()
             stack.push_async_callback(events.close)
+            tell_of_boards(engine, events)
+            await stack.enter_async_context(pruning(db))
             models = Models(db, settings.home_dir / "models", parser)
             targets = Targets(engine, settings.plan.targets)
             manager = JobManager(db, SqlStore(db, metrics), engine, events)
@@ -88,6 +95,7 @@ def create_app(
                 targets=targets,
                 models=models,
                 jobs=jobs,
+                boards=Boards(db, engine),
                 manager=manager,
             )
             yield

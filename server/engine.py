@@ -2,19 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
 from kernels.target import Target
+from server.jobs import ownership
 from server.settings import Settings
 from tuner import engine
-from worker.engine import BoardStatus
 from worker.engine import Engine as WorkerEngine
+from worker.fleet.book import Book
+from worker.fleet.matching import Place
+from worker.fleet.status import BoardStatus
+
+
+class Fleet(Protocol):
+    """What the service needs of the dispatcher (``worker/fleet/dispatcher.py``)."""
+
+    on_change: Callable[[BoardStatus], None]
+    """Called in the event loop with a board of which something has changed."""
+
+    def waiting(self) -> Sequence[Place]:
+        """All requests that wait for a board."""
+
+    async def drain(self, board: str, reason: str) -> None:
+        """Let the board's present lease end, then take it out of service."""
+
+    async def park(self, board: str, reason: str) -> None:
+        """Take the board out of service at once."""
+
+    async def put_back(self, board: str, reason: str) -> None:
+        """Bring the board back into service, if it passes its health check."""
+
+    async def retire(self, board: str, reason: str) -> None:
+        """Take the board out of service for good."""
 
 
 class Engine(engine.Engine, Protocol):
     """Builds and measures, and knows the boards."""
+
+    @property
+    def dispatcher(self) -> Fleet:
+        """Who gives boards to those who wait."""
 
     def boards(self) -> Sequence[BoardStatus]:
         """All boards as they were at the last refresh."""
@@ -27,7 +56,7 @@ class Engine(engine.Engine, Protocol):
 
 
 @asynccontextmanager
-async def open_engine(settings: Settings) -> AsyncIterator[Engine]:
+async def open_engine(settings: Settings, book: Book) -> AsyncIterator[Engine]:
     """The product's engine: an embedded cluster with the boards of the settings, or a shared one."""
     state_dir = settings.home_dir / "engine"
     state_dir.mkdir(parents=True, exist_ok=True)
@@ -35,5 +64,7 @@ async def open_engine(settings: Settings) -> AsyncIterator[Engine]:
         state_dir,
         scheduler=settings.scheduler,
         boards=settings.plan,
+        book=book,
+        holder=ownership.me(),
     ) as running:
         yield running

@@ -1,4 +1,4 @@
-"""Events of jobs: published by the runner, replayed and followed by subscribers; here within one process."""
+"""Events of jobs and boards, replayed and followed by subscribers; here within one process."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 END = "end"
+BOARDS = 0
+"""The boards' channel, among those of jobs: it has no end."""
 KEPT_EVENTS = 1000
 """How many events of a job can be replayed."""
 _KEPT_JOBS = 64
@@ -102,7 +104,7 @@ class LocalEvents:
         self._channels.move_to_end(job_id)
         if len(self._channels) > _KEPT_JOBS:
             ended = (id_ for id_, each in self._channels.items() if not each.events or _ended(each))
-            oldest = next(ended, job_id)
+            oldest = next((id_ for id_ in ended if id_ != BOARDS), job_id)
             if oldest != job_id:
                 del self._channels[oldest]
         return channel

@@ -7,6 +7,8 @@ import time
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from server.boards.metrics import BoardMetrics
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -19,12 +21,7 @@ class Metrics:
             "tilefleet_trials", "Trials measured, by outcome.", ["outcome"], registry=self.registry
         )
         self.jobs = Gauge("tilefleet_jobs", "Jobs by state.", ["state"], registry=self.registry)
-        self.board_busy = Gauge(
-            "tilefleet_board_busy_seconds_total",
-            "Seconds that a board has measured for.",
-            ["board"],
-            registry=self.registry,
-        )
+        self.boards = BoardMetrics(self.registry)
         self.requests = Counter(
             "tilefleet_http_requests",
             "HTTP requests by operation and status.",
@@ -69,5 +66,5 @@ class CountRequests:
         finally:
             operation = getattr(scope.get("route"), "name", "none")
             self.metrics.requests.labels(operation, status).inc()
-            if operation != "follow_job":
+            if operation not in ("follow_job", "follow_boards"):
                 self.metrics.request_seconds.labels(operation).observe(time.perf_counter() - start)

@@ -7,6 +7,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
+from server.boards.service import Boards
 from server.db.database import Database
 from server.engine import Engine
 from server.events import Events
@@ -30,6 +31,7 @@ class Services:
     targets: Targets
     models: Models
     jobs: Jobs
+    boards: Boards
     manager: JobManager
 
 

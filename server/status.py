@@ -28,7 +28,7 @@ VERSION = _version_of("tilefleet")
 router = APIRouter(tags=["service"])
 
 
-class Health(BaseModel):
+class ServiceHealth(BaseModel):
     """The service answers and so does its database."""
 
     status: Literal["ok"] = "ok"
@@ -44,14 +44,14 @@ class Version(BaseModel):
 
 
 @router.get("/health", summary="Health", responses=responses(503))
-def get_health(ctx: Ctx) -> Health:
+def get_health(ctx: Ctx) -> ServiceHealth:
     """Whether the service and its database answer; 503 when they do not."""
     try:
         with ctx.db.read() as session:
             session.execute(text("select 1"))
     except Exception as error:  # whatever a driver raises means the same here
         raise Problem(503, f"the database does not answer ({type(error).__name__})") from error
-    return Health()
+    return ServiceHealth()
 
 
 @router.get("/version", summary="Version")
@@ -72,12 +72,11 @@ def get_version() -> Version:
     responses={200: {"description": "Prometheus' text format.", "content": {"text/plain": {}}}},
 )
 def get_metrics(ctx: Ctx) -> Response:
-    """Trials by outcome, jobs by state, busy seconds of boards, HTTP requests."""
+    """Trials by outcome, jobs by state, boards and who waits for one, HTTP requests."""
     counts = select(JobRow.state, func.count()).group_by(JobRow.state)
     with ctx.db.read() as session:
         jobs: dict[str, int] = dict(session.execute(counts).all())
     for state in JobState:
         ctx.metrics.jobs.labels(state.value).set(jobs.get(state.value, 0))
-    for board in ctx.engine.boards():
-        ctx.metrics.board_busy.labels(board.id).set(board.busy_s)
+    ctx.metrics.boards.show(ctx.boards.all(), len(ctx.engine.dispatcher.waiting()))
     return Response(ctx.metrics.text(), media_type=CONTENT_TYPE)

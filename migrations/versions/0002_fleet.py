@@ -22,6 +22,7 @@ def upgrade() -> None:
     # Not in batch mode: that would drop a table which others refer to. SQLite alters columns itself.
     op.add_column("jobs", sa.Column("priority", sa.Integer(), server_default="0", nullable=False))
     op.add_column("jobs", sa.Column("tags", sa.JSON(), server_default="[]", nullable=False))
+    _remake_peaks("clock")
     op.create_table(
         "boards",
         sa.Column("id", sa.String(length=100), nullable=False),
@@ -40,6 +41,8 @@ def upgrade() -> None:
         sa.Column("trials", sa.Integer(), nullable=False),
         sa.Column("busy_s", sa.Float(precision=53), nullable=False),
         sa.Column("timed_s", sa.Float(precision=53), nullable=False),
+        sa.Column("leases", sa.Integer(), nullable=False),
+        sa.Column("faults", sa.Integer(), nullable=False),
         sa.Column("enlisted", sa.DateTime(timezone=True), nullable=False),
         sa.Column("last_seen", sa.DateTime(timezone=True), nullable=True),
         sa.ForeignKeyConstraint(["target_key"], ["targets.key"], name=op.f("fk_boards_target_key_targets")),
@@ -87,8 +90,23 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
+    _remake_peaks()
     op.drop_table("board_history")
     op.drop_table("leases")
     op.drop_table("boards")
     op.drop_column("jobs", "tags")
     op.drop_column("jobs", "priority")
+
+
+def _remake_peaks(*more_of_key: str) -> None:
+    """Peaks are measured again when they are wanted, so none is kept whose clock nobody knows."""
+    op.drop_table("peaks")
+    op.create_table(
+        "peaks",
+        sa.Column("target_key", sa.String(length=16), nullable=False),
+        sa.Column("threads", sa.Integer(), autoincrement=False, nullable=False),
+        *(sa.Column(name, sa.String(length=100), nullable=False) for name in more_of_key),
+        sa.Column("gflops", sa.Float(precision=53), nullable=False),
+        sa.ForeignKeyConstraint(["target_key"], ["targets.key"], name=op.f("fk_peaks_target_key_targets")),
+        sa.PrimaryKeyConstraint("target_key", "threads", *more_of_key, name=op.f("pk_peaks")),
+    )

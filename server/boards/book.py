@@ -17,10 +17,9 @@ from server.db.database import Database
 from server.db.insert import insert
 from server.db.tables import BoardEventRow, BoardRow
 from server.records.repository import add_targets
-from worker.fleet.book import LEASE_S, Check, Entry, Lease, Listing, Purpose, Usage
+from worker.fleet.book import LEASE_S, Check, Entry, Lease, Listing, Purpose, Usage, allows
 from worker.fleet.states import Health, Standing
 
-_SERVES = {Purpose.TRIALS: (Health.GOOD,), Purpose.CHECK: (Health.GOOD, Health.UNKNOWN)}
 _LOCK = {"key_share": True}
 _Found = TypeVar("_Found")
 
@@ -78,7 +77,8 @@ class SqlBook:
                 if not sql.lost(held, now_s):
                     return None
                 self._end(session, held.token, sql.LeaseState.EXPIRED, "its holder gave no sign of life")
-            if found.draining or Health(found.health) not in _SERVES[purpose]:
+            standing = Standing(Health(found.health), draining=found.draining)
+            if not allows(standing, purpose):
                 return None
             row = {
                 "board": board,
@@ -138,6 +138,7 @@ class SqlBook:
             if after != before:
                 for name, value in rows.columns(after).items():
                     setattr(row, name, value)
+                row.faults += after.failures > before.failures
                 detail = {**rows.columns(after), "before": before.health.value}
                 self._add_event(session, board, kind, detail)
         return after

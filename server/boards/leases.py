@@ -22,6 +22,8 @@ class LeaseState(StrEnum):
     REVOKED = "revoked"
 
 
+AnyRow = Row[Any]
+"""A row of the whole table."""
 _leases = cast(Table, LeaseRow.__table__)
 _boards = cast(Table, BoardRow.__table__)
 _one = _leases.c.token == bindparam("of_token")
@@ -62,6 +64,7 @@ ADD_USAGE = (
         trials=_boards.c.trials + bindparam("used_trials"),
         busy_s=_boards.c.busy_s + bindparam("used_busy_s"),
         timed_s=_boards.c.timed_s + bindparam("used_timed_s"),
+        leases=_boards.c.leases + 1,
     )
 )
 END = (
@@ -81,7 +84,7 @@ _RECORDABLE = (
 )
 
 
-def lost(lease: Row[Any], now_s: float) -> bool:
+def lost(lease: AnyRow, now_s: float) -> bool:
     """Whether an active lease is one no more: it was not renewed in time, or its holder is dead."""
     return lease.expires <= now_s or ownership.gone(lease.holder)
 

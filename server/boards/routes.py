@@ -2,45 +2,96 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-from typing import Literal, Self
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
 
-from fastapi import APIRouter
-from pydantic import BaseModel, Field
+from fastapi import APIRouter, Body, Header, Path
+from fastapi.sse import EventSourceResponse, ServerSentEvent
 
-from server.pages import Items
+from server.boards import views
+from server.boards.schemas import Board, BoardHistory, BoardList, Change, Parking
+from server.events import BOARDS
+from server.pages import AfterId, Limit
+from server.problems import responses
 from server.services import Ctx
-from worker.engine import BoardStatus
 
 router = APIRouter(prefix="/boards", tags=["boards"])
+BoardId = Annotated[str, Path(description="The board's name.", max_length=100, examples=["pi-3"])]
+Why = Annotated[Change | None, Body()]
 
-
-class Board(BaseModel):
-    """One device that can run candidates."""
-
-    id: str = Field(examples=["host"])
-    target: str = Field(description="The kind of machine it is.", examples=["host"])
-    clock: str = Field(description="`wall` or `simulated:...`.", examples=["wall"])
-    threads: int = Field(description="What a parallel kernel gets.", examples=[4])
-    state: Literal["idle", "measuring", "offline"]
-    trials: int = Field(description="Candidates measured since the service started.")
-    busy_s: float = Field(description="Seconds spent measuring since the service started.")
-    last_seen: datetime = Field(description="When it last answered.")
-
-    @classmethod
-    def of(cls, board: BoardStatus) -> Self:
-        """The engine's board as the API shows it."""
-        seen = datetime.fromtimestamp(board.last_seen, UTC)
-        return cls.model_validate(
-            {**vars(board), "target": board.target.name, "state": board.state, "last_seen": seen}
-        )
-
-
-class BoardList(Items[Board]):
-    """All boards."""
+_EVENT_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Events called `board`: a board does something else, or its health has changed.",
+        "content": {
+            "text/event-stream": {
+                "example": 'event: board\ndata: {"board": "pi-3", "activity": "idle", "health": "good", '
+                '"reason": "", "draining": false, "job": null}\nid: 17637\n\n'
+            }
+        },
+    }
+}
 
 
 @router.get("", summary="List boards")
 def list_boards(ctx: Ctx) -> BoardList:
-    """All boards as they are now."""
-    return BoardList(items=[Board.of(board) for board in ctx.engine.boards()])
+    """All boards as they are now, those that are away too."""
+    return BoardList(items=ctx.boards.all())
+
+
+@router.get(
+    "/events", summary="Follow the boards", response_class=EventSourceResponse, responses=_EVENT_STREAM
+)
+async def follow_boards(
+    ctx: Ctx,
+    last_event_id: Annotated[str | None, Header(description="Replay from behind this event.")] = None,
+) -> AsyncIterator[ServerSentEvent]:
+    """Server-Sent Events of all boards: the last ones, or those behind `Last-Event-ID`, then what comes.
+
+    An idle stream carries a comment every 15 seconds.
+    """
+    async for event in ctx.events.follow(BOARDS, last_event_id):
+        yield ServerSentEvent(event=event.name, data=event.data, id=event.id)
+
+
+@router.get("/{board_id}", summary="Read a board", responses=responses(404))
+def get_board(board_id: BoardId, ctx: Ctx) -> Board:
+    """One board as it is now."""
+    return ctx.boards.get(board_id)
+
+
+@router.get("/{board_id}/history", summary="Read a board's history", responses=responses(404))
+def get_board_history(board_id: BoardId, ctx: Ctx, limit: Limit = 50, after: AfterId = None) -> BoardHistory:
+    """Health checks, faults, lost leases and what operators did, the newest first; kept for 30 days."""
+    with ctx.db.read() as session:
+        views.get_row(session, board_id)
+        found = views.history(session, board_id, after, limit + 1)
+    items = list(found[:limit])
+    return BoardHistory(items=items, next=str(items[-1].id) if len(found) > limit else None)
+
+
+@router.post("/{board_id}/drain", summary="Drain a board", responses=responses(404, 409))
+async def drain_board(board_id: BoardId, ctx: Ctx, change: Why = None) -> Board:
+    """Let the present lease end, then take the board out of service for maintenance."""
+    return await ctx.boards.drain(board_id, _reason(change, "drained by an operator"))
+
+
+@router.post("/{board_id}/park", summary="Park a board", responses=responses(404, 409))
+async def park_board(board_id: BoardId, ctx: Ctx, change: Parking) -> Board:
+    """Take the board out of service at once; what runs there is thrown away and measured elsewhere."""
+    return await ctx.boards.park(board_id, change.reason)
+
+
+@router.post("/{board_id}/return", summary="Return a board", responses=responses(404, 409))
+async def return_board(board_id: BoardId, ctx: Ctx, change: Why = None) -> Board:
+    """Bring the board back into service; it gets trials once it has passed its health check."""
+    return await ctx.boards.put_back(board_id, _reason(change, "returned to service"))
+
+
+@router.post("/{board_id}/retire", summary="Retire a board", responses=responses(404, 409))
+async def retire_board(board_id: BoardId, ctx: Ctx, change: Why = None) -> Board:
+    """Take the board out of service for good; its history stays, and no job waits for it any more."""
+    return await ctx.boards.retire(board_id, _reason(change, "retired by an operator"))
+
+
+def _reason(change: Change | None, otherwise: str) -> str:
+    return (change and change.reason) or otherwise

@@ -92,11 +92,12 @@ class TargetRow(Base):
 
 
 class PeakRow(Base):
-    """The measured peak of a target with so many threads."""
+    """The measured peak of a target with so many threads, by one clock."""
 
     __tablename__ = "peaks"
     target_key: Mapped[str] = mapped_column(ForeignKey("targets.key"), primary_key=True)
     threads: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    clock: Mapped[str] = mapped_column(String(100), primary_key=True)
     gflops: Mapped[float] = mapped_column(Float(53))
 
 
@@ -228,6 +229,10 @@ class BoardRow(Base):
     trials: Mapped[int] = mapped_column(default=0)
     busy_s: Mapped[float] = mapped_column(Float(53), default=0.0)
     timed_s: Mapped[float] = mapped_column(Float(53), default=0.0)
+    leases: Mapped[int] = mapped_column(default=0)
+    """How many ended well."""
+    faults: Mapped[int] = mapped_column(default=0)
+    """How often it failed a lease or a health check."""
     enlisted: Mapped[datetime] = mapped_column(Utc, default=now)
     last_seen: Mapped[datetime | None] = mapped_column(Utc)
 

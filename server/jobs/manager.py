@@ -11,12 +11,12 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
-from kernels.target import Target
 from server.db.database import Database
 from server.db.tables import PeakRow
 from server.engine import Engine
 from server.events import END, Events
 from server.jobs import ownership
+from server.jobs.schemas import Waiting
 from server.jobs.store import SqlStore
 from server.jobs.views import Live
 from tuner.fairness import VirtualTime
@@ -92,7 +92,16 @@ class JobManager:
             return None
         entry = self._running[job_id][0]
         elapsed = entry.spec.elapsed_s + time.monotonic() - entry.started
-        return Live(elapsed, entry.progress.get("trials_per_s"), entry.progress.get("eta_s"))
+        progress = entry.progress
+        return Live(elapsed, progress.get("trials_per_s"), progress.get("eta_s"), self._waiting(job_id))
+
+    def _waiting(self, job_id: int) -> Waiting | None:
+        """Why the job waits for a board, unless some board works for it."""
+        if any(board.job == job_id for board in self._engine.boards()):
+            return None
+        places = (place for place in self._engine.dispatcher.waiting() if place.request.job == job_id)
+        place = next(places, None)
+        return Waiting(position=place.position, reason=place.reason) if place else None
 
     def _start_next(self) -> None:
         # A job that was resumed at once may still be on its way out of its former run.
@@ -130,22 +139,26 @@ class JobManager:
     async def _measure_peak(self, spec: JobSpec) -> None:
         """Know the target's peak; it is measured once, and a job goes on without."""
         async with self._peak_lock:
-            if await run_in_threadpool(self._has_peak, spec.target, spec.threads):
+            if await run_in_threadpool(self._has_peak, spec):
                 return
+            alike = [board for board in self._engine.boards() if board.target.key == spec.target.key]
+            if any(board.clock != spec.clock for board in alike):
+                return  # the engine might measure by any of these clocks
             try:
                 gflops = await asyncio.wait_for(self._engine.peak_gflops(spec.target, spec.threads), PEAK_S)
             except Exception as error:  # whatever it was, tuning does not depend on it
                 log.warning("the peak of target %s could not be measured: %s", spec.target.name, error)
                 return
-            await run_in_threadpool(self._save_peak, spec.target, spec.threads, gflops)
+            await run_in_threadpool(self._save_peak, spec, gflops)
 
-    def _has_peak(self, target: Target, threads: int) -> bool:
+    def _has_peak(self, spec: JobSpec) -> bool:
         with self._db.read() as session:
-            return session.get(PeakRow, (target.key, threads)) is not None
+            return session.get(PeakRow, (spec.target.key, spec.threads, spec.clock)) is not None
 
-    def _save_peak(self, target: Target, threads: int, gflops: float) -> None:
+    def _save_peak(self, spec: JobSpec, gflops: float) -> None:
+        row = PeakRow(target_key=spec.target.key, threads=spec.threads, clock=spec.clock, gflops=gflops)
         with self._db.write() as session:
-            session.merge(PeakRow(target_key=target.key, threads=threads, gflops=gflops))
+            session.merge(row)
 
     async def _end(self, job_id: int, state: JobState, message: str = "") -> None:
         await run_in_threadpool(self._store.job_state, job_id, state, message)

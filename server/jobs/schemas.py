@@ -11,6 +11,7 @@ from pydantic.config import JsonDict
 from server.pages import Items, Page
 from tuner.job import JobState, TaskState
 
+Tag = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w.:-]+$")]
 Dimension = Annotated[int, Field(ge=1, lt=2**31)]
 
 
@@ -63,6 +64,12 @@ class JobRequest(BaseModel):
         default=None, description="Input shapes other than those of the upload, by input."
     )
     seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of the search's random choices.")
+    priority: int = Field(
+        default=0, ge=-100, le=100, description="A job of higher priority gets boards before others."
+    )
+    tags: set[Tag] = Field(
+        default_factory=set, max_length=20, description="Only boards that have all of these measure for it."
+    )
 
     @model_validator(mode="after")
     def _one_subject(self) -> Self:
@@ -80,6 +87,13 @@ class JobBudget(BaseModel):
     seconds: float | None
 
 
+class Waiting(BaseModel):
+    """A running job of which nothing is being measured because it waits for a board."""
+
+    position: int = Field(description="From 1, among those that want the same boards.")
+    reason: str = Field(description="What it waits for.")
+
+
 _JOB: JsonDict = {
     "id": 12,
     "model": "770b0f3c8623e18bf58b53754d710051b4c268248422142980a132bbe6dfe908",
@@ -90,10 +104,13 @@ _JOB: JsonDict = {
     "clock": "wall",
     "strategy": "model",
     "seed": 0,
+    "priority": 10,
+    "tags": ["lab"],
     "budget": {"trials": None, "seconds": 60.0},
     "shapes": None,
     "state": "running",
     "message": "",
+    "waiting": {"position": 2, "reason": "1 request with higher priority comes first"},
     "created": "2026-11-21T06:03:52.410736Z",
     "started": "2026-11-21T06:03:52.424866Z",
     "finished": None,
@@ -159,10 +176,13 @@ class Job(BaseModel):
     clock: str = Field(description="How its times are obtained.")
     strategy: str
     seed: int
+    priority: int = Field(description="A job of higher priority gets boards before others.")
+    tags: list[str] = Field(description="What a board must have to measure for it.")
     budget: JobBudget
     shapes: dict[str, list[int]] | None = Field(description="Input shapes given with the job.")
     state: JobState
     message: str = Field(description="Why it did not end well, or empty.")
+    waiting: Waiting | None = Field(description="Why it waits; null while it is measured or not running.")
     created: datetime
     started: datetime | None = Field(description="When it was last started.")
     finished: datetime | None

@@ -28,6 +28,7 @@ from server.targets.service import Targets
 from tuner.job import Budget, JobSpec, JobState, TaskSpec, TaskState
 from tuner.onnx_check import check_size
 from tuner.strategies import STRATEGIES
+from worker.fleet.states import Health
 
 Weighted = list[tuple[Workload, int]]
 
@@ -41,7 +42,7 @@ class Jobs:
     def create(self, request: JobRequest) -> JobSpec:
         """Check a request and store its job and tasks, queued; raises problems that name what is wrong."""
         target = self._targets.get(request.target, "body", "target")
-        clock = self._clock(target, request.threads)
+        clock = self._clock(target, request.threads, frozenset(request.tags))
         if request.strategy not in STRATEGIES:
             known = ", ".join(sorted(STRATEGIES))
             raise invalid(f"unknown strategy {request.strategy!r}; there are: {known}", "body", "strategy")
@@ -58,6 +59,8 @@ class Jobs:
                 clock=clock,
                 strategy=request.strategy,
                 seed=request.seed,
+                priority=request.priority,
+                tags=sorted(request.tags),
                 budget_trials=request.budget.trials,
                 budget_seconds=request.budget.seconds,
                 shapes=request.shapes,
@@ -89,7 +92,7 @@ class Jobs:
             if row.state not in ENDED:
                 raise Problem(409, f"job {job_id} is {row.state} and cannot be resumed")
             target = targets.from_json(session.get_one(TargetRow, row.target_key).document)
-            clock = self._clock(target, row.threads)
+            clock = self._clock(target, row.threads, frozenset(row.tags), row.clock)
             if clock != row.clock:
                 detail = f"job {job_id} was timed by {row.clock}, the board has {clock} now: submit it anew"
                 raise Problem(409, detail)
@@ -120,9 +123,16 @@ class Jobs:
             )
         return row.hash, [(each.workload, each.count) for each in extraction.operators]
 
-    def _clock(self, target: Target, threads: int) -> str:
-        """The clock of the boards of ``target``; 422 when there is no board that could run the job."""
-        boards = [board for board in self._engine.boards() if board.target.key == target.key]
+    def _clock(self, target: Target, threads: int, tags: frozenset[str], wanted: str = "wall") -> str:
+        """The clock of a job: ``wanted`` if a board that could run it has that, else that of those boards.
+
+        422 when no board could run it, or when those that could have several clocks.
+        """
+        boards = [
+            board
+            for board in self._engine.boards()
+            if board.target.key == target.key and board.health is not Health.RETIRED
+        ]
         if not boards:
             with_boards = ", ".join(sorted({board.target.name for board in self._engine.boards()})) or "none"
             raise invalid(
@@ -138,7 +148,33 @@ class Jobs:
                 "body",
                 "threads",
             )
-        return boards[0].clock
+        fitting = [
+            board
+            for board in boards
+            if tags.issubset((*board.tags, board.clock)) and board.threads >= threads
+        ]
+        if not fitting:
+            raise invalid(
+                f"no board of {target.name!r} with {threads} threads has the tags {_listed(tags)}; "
+                f"there are: {'; '.join(f'{board.id} ({_listed(board.tags)})' for board in boards)}",
+                "body",
+                "tags",
+            )
+        clocks = sorted({board.clock for board in fitting})
+        if wanted in clocks:
+            return wanted
+        if len(clocks) > 1:
+            raise invalid(
+                f"boards of {target.name!r} have several clocks, whose times do not compare "
+                f"({', '.join(f'{board.id}: {board.clock}' for board in fitting)}): choose by tags",
+                "body",
+                "tags",
+            )
+        return clocks[0]
+
+
+def _listed(tags: Iterable[str]) -> str:
+    return ", ".join(sorted(tags)) or "no tags"
 
 
 def _tunable(found: Iterable[tuple[Workload, int]], target: Target) -> Weighted:
@@ -174,4 +210,7 @@ def _spec(session: Session, row: JobRow) -> JobSpec:
         strategy=row.strategy,
         seed=row.seed,
         elapsed_s=row.elapsed_s,
+        priority=row.priority,
+        # The clock is a tag of every board: a job's times must all be of one clock.
+        tags=frozenset((*row.tags, row.clock)),
     )

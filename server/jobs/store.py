@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from kernels.target import Target
 from kernels.workload import Workload
+from server.boards.leases import recordable
 from server.db.database import Database
 from server.db.insert import insert
 from server.db.tables import JobRow, RecordRow, TaskRow, TrialRow, now
@@ -24,8 +25,8 @@ ENDED = (JobState.DONE, JobState.CANCELLED, JobState.FAILED, JobState.INTERRUPTE
 class SqlStore:
     """The truth about jobs. What is shown of a task is kept up to date with each save, not counted anew."""
 
-    def __init__(self, db: Database, metrics: Metrics) -> None:
-        self._db, self._metrics = db, metrics
+    def __init__(self, db: Database, metrics: Metrics, clock: Callable[[], float] = time.time) -> None:
+        self._db, self._metrics, self._clock = db, metrics, clock
         self._runs: dict[int, tuple[float, float]] = {}
         """Of each running job: its running time in earlier runs, and when this one began."""
 
@@ -42,12 +43,15 @@ class SqlStore:
             records = repository.of_job(session, job_id)
         return [Trial(row.task_id, row.number, records[row.record_id], row.reused) for row in rows]
 
-    def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> None:
-        """See ``Store.save``."""
+    def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> list[Trial]:
+        """See ``Store.save``; nor is kept what another clock than the job's has timed."""
         new: list[Trial] = []
         with self._db.write() as session:
-            repository.add(session, [trial.record for trial in trials])
-            for trial in trials:
+            tokens = recordable(session, (trial.lease for trial in trials), self._clock())
+            clock = session.execute(select(JobRow.clock).where(JobRow.id == job_id)).scalar_one()
+            kept = [trial for trial in trials if trial.lease in tokens and trial.record.clock == clock]
+            repository.add(session, [trial.record for trial in kept])
+            for trial in kept:
                 record_id = repository.find(session, trial.record.identity).id
                 row = {
                     "job_id": job_id,
@@ -60,16 +64,19 @@ class SqlStore:
                 if session.execute(added).first() is not None:
                     _count(session.get_one(TaskRow, trial.task_id, with_for_update=True), trial, record_id)
                     new.append(trial)
-            for task_id in sorted({trial.task_id for trial in trials}):
+            for task_id in sorted({trial.task_id for trial in kept}):
                 _choose_best(session, task_id)
             session.execute(update(JobRow).where(JobRow.id == job_id).values(elapsed_s=elapsed_s))
         for trial in new:
             outcome = "reused" if trial.reused else trial.record.error or "ok"
             self._metrics.trials.labels(str(outcome)).inc()
+        return kept
 
-    def remeasured(self, record: Record) -> None:
+    def remeasured(self, record: Record, lease: int = 0) -> bool:
         """See ``Store.remeasured``."""
         with self._db.write() as session:
+            if lease not in recordable(session, [lease], self._clock()):
+                return False
             row = repository.find(session, record.identity)
             for name, value in repository.columns(record).items():
                 setattr(row, name, value)
@@ -79,6 +86,7 @@ class SqlStore:
                 if record.error is not None:
                     _count_failure(session.get_one(TaskRow, task_id, with_for_update=True), record)
                 _choose_best(session, task_id)
+        return True
 
     def task_state(self, task_id: int, state: TaskState) -> None:
         """See ``Store.task_state``."""
@@ -122,7 +130,8 @@ def _choose_best(session: Session, task_id: int) -> None:
     best = (
         select(RecordRow.id)
         .join(TrialRow, TrialRow.record_id == RecordRow.id)
-        .where(TrialRow.task_id == task_id, RecordRow.ranking_s.is_not(None))
+        .join(JobRow, JobRow.id == TrialRow.job_id)
+        .where(TrialRow.task_id == task_id, RecordRow.ranking_s.is_not(None), RecordRow.clock == JobRow.clock)
         .order_by(RecordRow.ranking_s, RecordRow.id)
         .limit(1)
     )

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session, aliased
 
 from kernels import workload as workloads
 from server.db.tables import JobRow, ModelRow, PeakRow, RecordRow, TargetRow, TaskRow, TrialRow, WorkloadRow
-from server.jobs.schemas import Job, JobBudget, Task
+from server.jobs.schemas import Job, JobBudget, Task, Waiting
 from server.problems import Problem
 from tuner.job import JobState
 
@@ -25,6 +25,7 @@ class Live:
     elapsed_s: float
     trials_per_s: float | None = None
     eta_s: float | None = None
+    waiting: Waiting | None = None
 
 
 def get_row(session: Session, job_id: int, *, lock: bool = False) -> JobRow:
@@ -71,10 +72,13 @@ def show(session: Session, row: JobRow, live: Live | None) -> Job:
         clock=row.clock,
         strategy=row.strategy,
         seed=row.seed,
+        priority=row.priority,
+        tags=sorted(row.tags),
         budget=JobBudget(trials=row.budget_trials, seconds=row.budget_seconds),
         shapes=row.shapes,
         state=JobState(row.state),
         message=row.message,
+        waiting=live.waiting,
         created=row.created,
         started=row.started,
         finished=row.finished,
@@ -146,7 +150,8 @@ def _curves(session: Session, job_id: int) -> dict[int, list[tuple[int, float]]]
     query = (
         select(TrialRow.task_id, TrialRow.number, RecordRow.ranking_s)
         .join(RecordRow, RecordRow.id == TrialRow.record_id)
-        .where(TrialRow.job_id == job_id)
+        .join(JobRow, JobRow.id == TrialRow.job_id)
+        .where(TrialRow.job_id == job_id, RecordRow.clock == JobRow.clock)
         .order_by(TrialRow.task_id, TrialRow.number)
     )
     curves: dict[int, list[tuple[int, float]]] = {}
@@ -168,5 +173,5 @@ def _total_ms(costs: list[tuple[int, float | None]]) -> float | None:
 
 
 def _peak(session: Session, row: JobRow) -> float | None:
-    peak = session.get(PeakRow, (row.target_key, row.threads))
+    peak = session.get(PeakRow, (row.target_key, row.threads, row.clock))
     return peak.gflops if peak else None

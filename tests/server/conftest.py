@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
@@ -67,7 +68,7 @@ def postgres() -> Iterator[str]:
                 _wait_for(lambda: psycopg.connect(f"host={folder} user=postgres").close(), process, log)
                 yield f"postgresql+psycopg://postgres@/{{}}?host={folder}"
             finally:
-                process.terminate()
+                process.send_signal(signal.SIGINT)  # a connection that is still open does not hold it up
                 process.wait(20)
 
 

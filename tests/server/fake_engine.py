@@ -1,17 +1,24 @@
-"""An engine that measures nothing: costs follow from the config, faults are scripted."""
+"""An engine that measures nothing: costs follow from the config, faults are scripted. Its boards are leased
+by the real dispatcher from the server's own book."""
 
 from __future__ import annotations
 
 import asyncio
-import time
+import itertools
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from kernels.target import CATALOGUE, Target
+from server.jobs import ownership
 from server.settings import Settings
 from worker.candidate import Candidate
-from worker.engine import BoardStatus
+from worker.fleet.book import Book, Check, Entry, Listing, Usage
+from worker.fleet.dispatcher import Dispatcher, NoBoard
+from worker.fleet.matching import Request
+from worker.fleet.states import Health
+from worker.fleet.status import BoardStatus
 from worker.outcome import ErrorKind, Outcome
 
 HOST = replace(CATALOGUE["x86-avx2"], name="host", cpu="x86-64-v3-here")
@@ -24,48 +31,116 @@ def cost(candidate: Candidate) -> float:
 
 @dataclass
 class FakeEngine:
-    """``fault`` says how a candidate fails, or None; ``gate`` holds every measurement until it is set."""
+    """``fault`` says how a candidate fails, or None; ``listings`` are the boards, ``check`` how they are."""
 
     fault: Callable[[Candidate], ErrorKind | None] = lambda _: None
     delay_s: float = 0.01
-    board: BoardStatus = field(
-        default_factory=lambda: BoardStatus("host", HOST, "wall", threads=2, busy_s=1.5, last_seen=1e9)
-    )
+    listings: list[Listing] = field(default_factory=lambda: [Listing("host", HOST, "wall", 2)])
+    check: Check = field(default_factory=lambda: Check(1e-3, artifact="reference"))
     measured: list[Candidate] = field(default_factory=list)
     peaks: int = 0
+    _numbers: Any = field(default_factory=itertools.count)
 
     def boards(self) -> Sequence[BoardStatus]:
-        return [self.board]
+        return self.dispatcher.boards()
+
+    def capacity(self, target: Target, *, threads: int, tags: frozenset[str], clock: str) -> int:
+        request = Request(0, target.key, threads, tags, clock=clock)
+        return sum(board.in_service for board in self.dispatcher.fitting(request))
 
     async def refresh(self) -> None:
-        self.board.last_seen = time.time()
+        await self.dispatcher.seen(self.listings)
 
     async def peak_gflops(self, target: Target, threads: int) -> float:
         self.peaks += 1
         return 100.0 * threads
 
     async def evaluate(
-        self, candidates: Sequence[Candidate], *, priority: float, cancelled: asyncio.Event
+        self,
+        candidates: Sequence[Candidate],
+        *,
+        priority: float,
+        cancelled: asyncio.Event,
+        job: int | None = None,
+        tags: frozenset[str] = frozenset(),
+        clock: str = "",
+        level: int = 0,
+        on_outcome: Callable[[int, Outcome], None] | None = None,
+    ) -> list[Outcome]:
+        first = candidates[0]
+        request = Request(
+            next(self._numbers), first.target.key, first.threads, tags, level, -priority, job=job, clock=clock
+        )
+        waiting = asyncio.ensure_future(self._measure(request, candidates, cancelled, on_outcome))
+        watch = asyncio.ensure_future(cancelled.wait())
+        try:
+            await asyncio.wait([waiting, watch], return_when=asyncio.FIRST_COMPLETED)
+            if not waiting.done() and any(
+                place.request.id == request.id for place in self.dispatcher.waiting()
+            ):
+                return [Outcome(error=ErrorKind.CANCELLED)] * len(candidates)
+            return await waiting
+        except NoBoard as error:
+            return [Outcome(error=ErrorKind.BOARD_LOST, message=str(error))] * len(candidates)
+        finally:
+            watch.cancel()
+            waiting.cancel()
+
+    async def _measure(
+        self,
+        request: Request,
+        candidates: Sequence[Candidate],
+        cancelled: asyncio.Event,
+        on_outcome: Callable[[int, Outcome], None] | None,
     ) -> list[Outcome]:
         outcomes = []
-        for candidate in candidates:
-            await asyncio.sleep(self.delay_s)
-            if cancelled.is_set():
-                outcomes.append(Outcome(error=ErrorKind.CANCELLED))
-                continue
-            self.measured.append(candidate)
-            error = self.fault(candidate)
-            seconds = None if error else cost(candidate)
-            outcomes.append(
-                Outcome(seconds, (), error=error, message=f"it was {error}" if error else "", board="host")
-            )
+        async with self.dispatcher.lease(request) as held:
+            for place, candidate in enumerate(candidates):
+                await asyncio.sleep(self.delay_s)
+                if cancelled.is_set():
+                    outcome = Outcome(error=ErrorKind.CANCELLED)
+                else:
+                    self.measured.append(candidate)
+                    outcome = self._outcome(candidate, held.lease.board, held.lease.token)
+                outcomes.append(outcome)
+                if on_outcome is not None:
+                    on_outcome(place, outcome)
+            held.used(Usage(sum(outcome.ok for outcome in outcomes), 1.5, 1.0))
         return outcomes
 
+    def _outcome(self, candidate: Candidate, board: str, lease: int) -> Outcome:
+        error = self.fault(candidate)
+        return Outcome(
+            None if error else cost(candidate),
+            error=error,
+            message=f"it was {error}" if error else "",
+            board=board,
+            clock=next(listing.clock for listing in self.listings if listing.id == board),
+            lease=lease,
+        )
+
     async def verify(
-        self, candidates: Sequence[Candidate], *, priority: float, cancelled: asyncio.Event
+        self,
+        candidates: Sequence[Candidate],
+        *,
+        priority: float,
+        cancelled: asyncio.Event,
+        **_: Any,
     ) -> list[Outcome]:
-        return [Outcome(cost(candidate) * 1.01, board="host") for candidate in candidates]
+        board = self.listings[0]
+        return [Outcome(cost(each) * 1.01, board=board.id, clock=board.clock) for each in candidates]
 
     @asynccontextmanager
-    async def open(self, settings: Settings) -> AsyncIterator[FakeEngine]:
+    async def open(self, settings: Settings, book: Book) -> AsyncIterator[FakeEngine]:
+        async def check(board: str, entry: Entry) -> Check:
+            return self.check
+
+        self.dispatcher = Dispatcher(book, check, ownership.me())
+        await self.dispatcher.start()
+        await self.refresh()
+        deadline = asyncio.get_running_loop().time() + 30
+        while not self.check.problem and any(board.health is Health.UNKNOWN for board in self.boards()):
+            assert asyncio.get_running_loop().time() < deadline, self.boards()
+            await asyncio.sleep(0.01)
         yield self
+        await self.dispatcher.close()

@@ -137,7 +137,7 @@ def test_failed_trials_are_counted_by_kind(client: TestClient, engine: FakeEngin
     metrics = client.get("/metrics").text
     assert f'tilefleet_trials_total{{outcome="crash"}} {job["errors"]["crash"]}.0' in metrics
     assert 'tilefleet_jobs{state="done"} 1.0' in metrics
-    assert 'tilefleet_board_busy_seconds_total{board="host"} 1.5' in metrics
+    assert 'tilefleet_board_up{board="host"} 1.0' in metrics
     assert 'tilefleet_http_requests_total{operation="get_job",status="200"}' in metrics
 
 
@@ -318,7 +318,7 @@ def test_broken_json_is_a_problem(client: TestClient) -> None:
 
 def test_boards_and_targets(client: TestClient) -> None:
     (board,) = client.get("/api/v1/boards").json()["items"]
-    assert (board["id"], board["target"], board["state"], board["threads"]) == ("host", "host", "idle", 2)
+    assert (board["id"], board["target"], board["activity"], board["threads"]) == ("host", "host", "idle", 2)
     assert client.get("/api/v1/targets/host").json()["cpu"] == HOST.cpu
 
 

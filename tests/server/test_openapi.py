@@ -13,6 +13,7 @@ from fastapi.testclient import TestClient
 from pydantic import BaseModel
 
 from server.app import create_app
+from server.boards.schemas import Board, BoardEvent
 from server.jobs.schemas import Job, Task
 from server.records.schemas import Record
 from server.settings import Settings
@@ -60,7 +61,7 @@ def test_names_in_the_schema_are_clean(schema: dict[str, Any]) -> None:
         assert model.get("description") or "enum" in model, name
 
 
-@pytest.mark.parametrize("resource", [Job, Task, Record])
+@pytest.mark.parametrize("resource", [Job, Task, Record, Board, BoardEvent])
 def test_an_example_shows_the_whole_resource(schema: dict[str, Any], resource: type[BaseModel]) -> None:
     assert schema["components"]["schemas"][resource.__name__]["example"]
     extra: Any = resource.model_config["json_schema_extra"]  # the document lacks its nulls
@@ -71,7 +72,12 @@ def test_an_example_shows_the_whole_resource(schema: dict[str, Any], resource: t
 def test_the_document_of_the_api_names_every_operation(schema: dict[str, Any]) -> None:
     document = (ROOT / "docs" / "api.md").read_text()
     for method, path, _ in operations(schema):
-        short = path.removeprefix("/api/v1").replace("{job_id}", "{id}").replace("{model_hash}", "{hash}")
+        short = (
+            path.removeprefix("/api/v1")
+            .replace("{job_id}", "{id}")
+            .replace("{model_hash}", "{hash}")
+            .replace("{board_id}", "{id}")
+        )
         assert f"`{method} {short}" in document, f"{method} {short}"
 
 

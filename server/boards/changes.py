@@ -1,0 +1,26 @@
+"""Telling subscribers what becomes of the boards."""
+
+from __future__ import annotations
+
+from server.engine import Engine
+from server.events import BOARDS, Events
+from worker.fleet.status import BoardStatus
+
+
+def tell_of_boards(engine: Engine, events: Events) -> None:
+    """Publish every change of a board from now on, and first how each is."""
+
+    def publish(board: BoardStatus) -> None:
+        data = {
+            "board": board.id,
+            "activity": board.activity.value,
+            "health": board.health.value,
+            "reason": board.reason,
+            "draining": board.draining,
+            "job": board.job,
+        }
+        events.publish(BOARDS, "board", data)
+
+    engine.dispatcher.on_change = publish
+    for board in engine.boards():
+        publish(board)

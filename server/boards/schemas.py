@@ -1,0 +1,144 @@
+"""Boards as the API shows them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.config import JsonDict
+
+from server.pages import Items, Page
+from worker.fleet.book import Purpose
+from worker.fleet.states import Activity, Health
+
+_BOARD: JsonDict = {
+    "id": "pi-3",
+    "target": "rpi4",
+    "clock": "wall",
+    "threads": 4,
+    "tags": ["lab"],
+    "activity": "measuring",
+    "health": "good",
+    "reason": "",
+    "draining": False,
+    "lease": {
+        "holder": "coordinator/812/1795241032.41",
+        "job": 12,
+        "purpose": "trials",
+        "token": 4711,
+        "expires": "2026-11-21T06:04:12.5Z",
+    },
+    "utilisation": 0.83,
+    "utilisation_total": 0.41,
+    "trials": 1200,
+    "leases": 310,
+    "faults": 2,
+    "busy_s": 640.5,
+    "timed_s": 548.1,
+    "reference_s": 0.00123,
+    "best_reference_s": 0.00121,
+    "drift": 1.017,
+    "temperature_c": 48.3,
+    "frequency_mhz": 1500.0,
+    "checked": "2026-11-21T06:02:40.1Z",
+    "enlisted": "2026-11-21T05:40:00.2Z",
+    "last_seen": "2026-11-21T06:04:00.7Z",
+}
+_EVENT: JsonDict = {
+    "id": 815,
+    "at": "2026-11-21T06:02:40.1Z",
+    "kind": "fault",
+    "detail": {
+        "health": "unknown",
+        "reason": "the upload was cut",
+        "failures": 1,
+        "draining": False,
+        "before": "good",
+    },
+}
+
+
+class BoardLease(BaseModel):
+    """Who has a board."""
+
+    holder: str = Field(description="The coordinator: host, process id and its start time.")
+    job: int | None = Field(description="The job whose trials it is for; null for a health check.")
+    purpose: Purpose
+    token: int = Field(description="The fencing token that results carry; grows with every lease.")
+    expires: datetime = Field(description="When it ends unless renewed.")
+
+
+class Board(BaseModel):
+    """One device that can run candidates."""
+
+    model_config = ConfigDict(json_schema_extra={"example": _BOARD})
+
+    id: str
+    target: str = Field(description="The kind of machine it is.")
+    clock: str = Field(description="`wall` or `simulated:...`; times of two clocks do not compare.")
+    threads: int = Field(description="What a parallel kernel gets.")
+    tags: list[str] = Field(description="What jobs may ask for.")
+    activity: Activity = Field(description="What it does.")
+    health: Health = Field(description="How it is: only `good` ones get trials, `unknown` ones are checked.")
+    reason: str = Field(description="Why it is not good, or why it is drained.")
+    draining: bool = Field(description="Whether it goes out of service when its lease ends.")
+    lease: BoardLease | None
+    utilisation: float | None = Field(
+        description="Share of wall time inside the timer in the last 5 minutes, up to its present lease."
+    )
+    utilisation_total: float | None = Field(description="The same since it was enlisted.")
+    trials: int = Field(description="Candidates measured.")
+    leases: int = Field(description="Leases that ended well.")
+    faults: int = Field(description="Infrastructure errors and failed health checks.")
+    busy_s: float = Field(description="Seconds spent on trials.")
+    timed_s: float = Field(description="Those of them inside the timer.")
+    reference_s: float | None = Field(description="The reference kernel's time in the last health check.")
+    best_reference_s: float | None = Field(description="Its best passed time by this clock and code.")
+    drift: float | None = Field(description="The last time over the best one.")
+    temperature_c: float | None = Field(description="At the last health check, where the board tells.")
+    frequency_mhz: float | None = Field(description="At the last health check, where the board tells.")
+    checked: datetime | None = Field(description="When its health was last checked.")
+    enlisted: datetime = Field(description="When it was first seen.")
+    last_seen: datetime | None = Field(description="When it last answered.")
+
+
+class BoardList(Items[Board]):
+    """All boards, those that are away too."""
+
+
+class BoardEvent(BaseModel):
+    """Something that happened to a board."""
+
+    model_config = ConfigDict(json_schema_extra={"example": _EVENT})
+
+    id: int
+    at: datetime
+    kind: str = Field(
+        description="`check`, `fault`, `drain`, `drained`, `park`, `return`, `retire`, `lease_expired`, "
+        "`lease_revoked` and others."
+    )
+    detail: dict[str, Any]
+
+
+class BoardHistory(Page[BoardEvent]):
+    """What happened to a board, the newest first."""
+
+
+Reason = Annotated[str, Field(min_length=1, max_length=500, pattern=r"\S", examples=["fan replaced"])]
+
+
+class Change(BaseModel):
+    """An operator's reason, for the board's history."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: Reason | None = Field(default=None, description="Why.")
+
+
+class Parking(BaseModel):
+    """Why a board is taken out of service at once."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    reason: Reason = Field(description="Why; it is shown wherever the board is.")
