@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tilefleet.commands import agent, explain, jobs, local, results, service
+from tilefleet.commands import agent, boards, explain, jobs, local, results, service
 from tilefleet.errors import TilefleetError
 
 
@@ -39,7 +39,6 @@ for command in (
     jobs.jobs,
     jobs.cancel,
     jobs.resume,
-    results.boards,
     results.best,
     results.log,
     results.load,
@@ -50,6 +49,7 @@ for command in (
 ):
     app.command()(command)
 app.add_typer(agent.app, name="agent")
+app.add_typer(boards.app, name="boards")
 # All that follows the benchmark's name is the benchmark's, --help too.
 app.command(
     context_settings={

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 import httpx
 from pydantic import BaseModel
 
 from tilefleet import errors, sse
 from tilefleet.home import server_url
-from tilefleet.resources import Board, Event, Imported, Job, Model, Record, Task, Workloads
+from tilefleet.resources import Board, BoardEvent, Event, Imported, Job, Model, Record, Task, Workloads
 
 Resource = TypeVar("Resource", bound=BaseModel)
 
@@ -85,8 +86,13 @@ class Client:
         threads: int = 1,
         shapes: dict[str, list[int]] | None = None,
         seed: int = 0,
+        priority: int = 0,
+        tags: Sequence[str] = (),
     ) -> Job:
-        """Create a job for a model (its hash) or one workload; it ends when either budget is spent."""
+        """Create a job for a model (its hash) or one workload; it ends when either budget is spent.
+
+        ``priority`` is from -100 to 100, higher first; only boards with all ``tags`` measure for it.
+        """
         body = {
             "target": target,
             "model": model,
@@ -96,6 +102,8 @@ class Client:
             "threads": threads,
             "shapes": shapes,
             "seed": seed,
+            "priority": priority,
+            "tags": list(tags),
         }
         given = {name: value for name, value in body.items() if value is not None}
         return Job.model_validate(self._send("POST", "/api/v1/jobs", json=given).json())
@@ -188,6 +196,23 @@ class Client:
     def boards(self) -> list[Board]:
         """The boards there are."""
         return [Board.model_validate(item) for item in self._send("GET", "/api/v1/boards").json()["items"]]
+
+    def board(self, board: str) -> Board:
+        """One board."""
+        return self._get(f"/api/v1/boards/{quote(board, safe='')}", Board)
+
+    def board_history(self, board: str, limit: int = 50) -> list[BoardEvent]:
+        """The last ``limit`` (at most 500) things that happened to a board, the newest first."""
+        path = f"/api/v1/boards/{quote(board, safe='')}/history"
+        items = self._send("GET", path, params={"limit": limit}).json()["items"]
+        return [BoardEvent.model_validate(item) for item in items]
+
+    def change_board(self, board: str, action: str, reason: str | None = None) -> Board:
+        """``drain``, ``park`` (which needs a reason), ``return`` or ``retire`` a board; ``Conflict`` when
+        its health does not allow it."""
+        body = {} if reason is None else {"reason": reason}
+        path = f"/api/v1/boards/{quote(board, safe='')}/{action}"
+        return Board.model_validate(self._send("POST", path, json=body).json())
 
     def version(self) -> dict[str, Any]:
         """The server's version and those of its tool chain."""

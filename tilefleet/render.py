@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
@@ -10,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kernels.workload import Workload
-from tilefleet.resources import Board, Job, Record, Task
+from tilefleet.resources import Board, BoardEvent, Job, Record, Task
 
 _STYLES = {
     "running": "cyan",
@@ -18,6 +19,11 @@ _STYLES = {
     "measuring": "cyan",
     "done": "green",
     "idle": "green",
+    "good": "green",
+    "unknown": "yellow",
+    "draining": "yellow",
+    "maintenance": "yellow",
+    "bad": "red",
     "failed": "red",
     "offline": "red",
     "interrupted": "yellow",
@@ -82,17 +88,68 @@ def jobs(items: Iterable[Job]) -> Table:
         name = job.model_name or "(one workload)"
         estimate = number(job.estimated_ms, 2) + mark(job.clock)
         figures = (f"{job.trials}", f"{job.failed}", estimate, duration(job.elapsed_s))
-        result.add_row(f"{job.id}", name, job.target, state(job.state), *figures)
+        how = Text.assemble(state(job.state), f", waits: {job.waiting.reason}" if job.waiting else "")
+        result.add_row(f"{job.id}", name, job.target, how, *figures)
     return result
 
 
 def boards(items: Iterable[Board]) -> Table:
     """One line a board."""
-    result = table("board", "target", "clock", "state", "trials", "busy", left=4)
+    result = table("board", "target", "state", "health", "for", "trials", "timing", "reference ms", left=5)
     for board in items:
-        busy = duration(board.busy_s)
-        result.add_row(board.id, board.target, board.clock, state(board.state), f"{board.trials}", busy)
+        how = Text.assemble(state(board.health), f": {board.reason}" if board.reason else "")
+        reference = milliseconds(board.reference_s) + mark(board.clock)
+        figures = (f"{board.trials}", percent(board.utilisation), reference)
+        result.add_row(board.id, board.target, state(board.activity), how, holder(board), *figures)
     return result
+
+
+def holder(board: Board) -> str:
+    """What a board is leased for."""
+    if board.lease is None:
+        return "-"
+    return "health check" if board.lease.job is None else f"job {board.lease.job}"
+
+
+def board(value: Board) -> Table:
+    """All of a board, a line each."""
+    lease = value.lease
+    rows: dict[str, RenderableType] = {
+        "board": value.id,
+        "target": f"{value.target}, {value.threads} threads",
+        "clock": value.clock,
+        "tags": ", ".join(value.tags) or "-",
+        "state": state(value.activity),
+        "health": Text.assemble(state(value.health), f": {value.reason}" if value.reason else ""),
+        "lease": f"{holder(value)}, token {lease.token}, of {lease.holder}" if lease else "-",
+        "timing": f"{percent(value.utilisation)} of 5 minutes, {percent(value.utilisation_total)} in all",
+        "trials": f"{value.trials} in {value.leases} leases, {value.faults} faults",
+        "busy": f"{duration(value.busy_s)}, of that {duration(value.timed_s)} timing",
+        "reference": f"{milliseconds(value.reference_s)} ms{mark(value.clock)}, "
+        f"{number(value.drift, 2)} times the best",
+        "temperature": number(value.temperature_c, 1, " C"),
+        "frequency": number(value.frequency_mhz, 0, " MHz"),
+        "checked": _when(value.checked),
+        "last seen": _when(value.last_seen),
+    }
+    result = Table.grid(padding=(0, 2))
+    for name, shown in rows.items():
+        result.add_row(Text(name, style="dim"), shown)
+    return result
+
+
+def board_history(items: Iterable[BoardEvent]) -> Table:
+    """One line an event."""
+    result = table("when", "what", "details", left=3)
+    for event in items:
+        known = {name: value for name, value in event.detail.items() if value not in (None, "", False)}
+        details = ", ".join(f"{name} {value}" for name, value in known.items())
+        result.add_row(_when(event.at), event.kind, Text(details))
+    return result
+
+
+def _when(time: datetime | None) -> str:
+    return "-" if time is None else f"{time.astimezone():%Y-%m-%d %H:%M:%S}"
 
 
 def records(items: Iterable[tuple[Workload, Record]]) -> Table:
@@ -155,6 +212,8 @@ def summary(job: Job) -> str:
         parts.append(f"{job.reused} known before")
     if job.eta_s is not None and not job.ended:
         parts.append(f"{duration(job.eta_s)} to go")
+    if job.waiting:
+        parts.append(f"waits as number {job.waiting.position}: {job.waiting.reason}")
     return "  ".join(parts)
 
 

@@ -68,6 +68,13 @@ class Budget(_Resource):
     seconds: float | None = None
 
 
+class Waiting(_Resource):
+    """Why a running job waits for a board, and its position among those that want the same ones."""
+
+    position: int
+    reason: str
+
+
 class Job(_Resource):
     """Tuning one model or workload for one target. ``estimated_ms`` is the sum of its tasks' best costs."""
 
@@ -86,6 +93,9 @@ class Job(_Resource):
     started: datetime | None = None
     finished: datetime | None = None
     message: str | None = None
+    waiting: Waiting | None = None
+    priority: int = 0
+    tags: list[str] = []
     trials: int = 0
     failed: int = 0
     reused: int = 0
@@ -126,17 +136,54 @@ class Task(_Resource):
     messages: dict[str, str] = {}
 
 
+class BoardLease(_Resource):
+    """Who has a board; ``job`` is None for a health check."""
+
+    holder: str
+    token: int
+    expires: datetime
+    job: int | None = None
+    purpose: str = "trials"
+
+
 class Board(_Resource):
-    """A device that runs candidates."""
+    """A device that runs candidates. ``utilisation`` is the share of the last 5 minutes inside the timer,
+    ``drift`` the reference kernel's last time over its best."""
 
     id: str
     target: str
     clock: str
-    state: str
+    activity: str
+    health: str
+    reason: str = ""
+    draining: bool = False
     threads: int = 1
+    tags: list[str] = []
+    lease: BoardLease | None = None
+    utilisation: float | None = None
+    utilisation_total: float | None = None
     trials: int = 0
+    leases: int = 0
+    faults: int = 0
     busy_s: float = 0.0
+    timed_s: float = 0.0
+    reference_s: float | None = None
+    best_reference_s: float | None = None
+    drift: float | None = None
+    temperature_c: float | None = None
+    frequency_mhz: float | None = None
+    checked: datetime | None = None
+    enlisted: datetime | None = None
     last_seen: datetime | None = None
+
+
+class BoardEvent(_Resource):
+    """Something that happened to a board."""
+
+    id: int
+    at: datetime
+    kind: str
+    detail: dict[str, Any]
 
 
 class Record(_Resource):
@@ -154,6 +201,9 @@ class Record(_Resource):
     error: str | None = None
     message: str = ""
     board: str = ""
+    counters: dict[str, int] = {}
+    temperature_c: float | None = None
+    frequency_mhz: float | None = None
     created: str = ""
 
 

@@ -36,6 +36,9 @@ _EXAMPLE: JsonDict = {
     "error": None,
     "message": "",
     "board": "host",
+    "counters": {"cycles": 1065000, "instructions": 2310000, "l1_misses": 4100},
+    "temperature_c": 48.3,
+    "frequency_mhz": 1500.0,
     "toolchain": {"tvm": "0.27.0"},
     "created": "2026-11-21T05:00:00+00:00",
     "gflops": 91.0,
@@ -64,6 +67,11 @@ class Record(BaseModel):
     error: ErrorKind | None = Field(description="How the trial failed, or null.")
     message: str = Field(description="What the failure said.")
     board: str = Field(description="The board that measured.")
+    counters: dict[str, int] = Field(
+        description="What a simulated board counted in a call: cycles, instructions, loads, stores, misses."
+    )
+    temperature_c: float | None = Field(description="The board's after measuring, where it tells.")
+    frequency_mhz: float | None = Field(description="The board's after measuring, where it tells.")
     toolchain: dict[str, str] = Field(description="Versions of what built it.")
     created: str = Field(description="When, ISO 8601.")
     gflops: float | None = Field(description="Billions of floating-point operations a second.")

@@ -25,7 +25,8 @@ def run(*arguments: str, **environment: str) -> tuple[int, str, str]:
 
 
 @pytest.mark.parametrize(
-    "command", [["jobs"], ["watch", "1"], ["cancel", "1"], ["boards"], ["best"], ["log", "1"]]
+    "command",
+    [["jobs"], ["watch", "1"], ["cancel", "1"], ["boards"], ["boards", "show", "x"], ["best"], ["log", "1"]],
 )
 def test_no_server(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: None)
@@ -44,6 +45,7 @@ def test_no_server(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         (["log", "1", "--top", "3", "--all"], "exclude each other"),
         (["bench", "nosuch"], "'nosuch' is no benchmark; there are conv, model"),
         (["cancel", "first"], "Invalid value for 'JOB'"),
+        (["boards", "park", "host"], "Missing option '--reason'"),
     ],
 )
 def test_wrong_arguments(command: list[str], message: str) -> None:

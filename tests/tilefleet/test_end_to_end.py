@@ -67,6 +67,12 @@ def test_the_main_job(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:
     [board] = json.loads(shell("boards", "--json"))
     assert (board["id"], board["target"], board["clock"]) == ("host", "host", "wall")
     assert board["trials"] >= 12
+    assert 0 < board["utilisation"] <= 1
+    shell("boards", "park", "host", "--reason", "fan broken")
+    assert "maintenance: fan broken" in shell("boards")
+    shell("boards", "return", "host")
+    assert "fan broken" in shell("boards", "history", "host")
+    assert "times the best" in shell("boards", "show", "host")
 
     everything = shell("log", job, "--all").splitlines()
     assert len(everything) >= shown["trials"] - shown["reused"]

@@ -25,6 +25,12 @@ def submit(
     threads: Threads = 1,
     shape: ShapeOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
+    priority: Annotated[
+        int, typer.Option(min=-100, max=100, help="Jobs of a higher one get boards first.")
+    ] = 0,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", help="Only boards with this tag. Repeatable.")
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Follow the job until it ends.")] = False,
     as_json: Json = False,
     url: Url = None,
@@ -43,6 +49,8 @@ def submit(
             threads=threads,
             shapes=shapes or None,
             seed=seed,
+            priority=priority,
+            tags=tag or (),
         )
         if watch:
             _follow(client, job.id, as_json)

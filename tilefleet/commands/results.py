@@ -1,4 +1,4 @@
-"""``boards``, ``best``, ``log``: what the server knows."""
+"""``best``, ``log``: what the server knows."""
 
 from __future__ import annotations
 
@@ -14,13 +14,6 @@ from tilefleet import render
 from tilefleet.commands.common import Json, Url, connect, console, show
 from tilefleet.commands.options import TargetName, Threads
 from tilefleet.resources import Record
-
-
-def boards(as_json: Json = False, url: Url = None) -> None:
-    """List the boards."""
-    with connect(url) as client:
-        found = client.boards()
-    show(found, as_json, render.boards(found))
 
 
 def best(

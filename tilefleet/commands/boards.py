@@ -1,0 +1,80 @@
+"""``boards``: who has them, how they are, and what operators do with them."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from tilefleet import render
+from tilefleet.commands.common import Json, Url, connect, show
+from tilefleet.resources import Board
+
+app = typer.Typer(rich_markup_mode=None, help="List the boards, or change one.")
+BoardId = Annotated[str, typer.Argument(metavar="ID", help="Name of the board.")]
+Reason = Annotated[str | None, typer.Option(help="Why, for the board's history.", show_default=False)]
+
+
+@app.callback(invoke_without_command=True)
+def boards(context: typer.Context, as_json: Json = False, url: Url = None) -> None:
+    """List the boards, or change one."""
+    if context.invoked_subcommand is None:
+        with connect(url) as client:
+            found = client.boards()
+        show(found, as_json, render.boards(found))
+
+
+@app.command("show")
+def show_board(board: BoardId, as_json: Json = False, url: Url = None) -> None:
+    """Show all that is known of a board."""
+    with connect(url) as client:
+        found = client.board(board)
+    show(found, as_json, render.board(found))
+
+
+@app.command()
+def history(
+    board: BoardId,
+    limit: Annotated[int, typer.Option(min=1, max=500, help="How many entries, the newest.")] = 50,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Show what happened to a board, the newest first."""
+    with connect(url) as client:
+        found = client.board_history(board, limit)
+    show(found, as_json, render.board_history(found))
+
+
+@app.command()
+def drain(board: BoardId, reason: Reason = None, as_json: Json = False, url: Url = None) -> None:
+    """Let the present batch end, then take the board out of service."""
+    _change("drain", board, reason, as_json, url)
+
+
+@app.command()
+def park(
+    board: BoardId,
+    reason: Annotated[str, typer.Option(help="Why, for whoever looks at the board.")],
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Take the board out of service at once; what runs there is measured elsewhere."""
+    _change("park", board, reason, as_json, url)
+
+
+@app.command("return")
+def put_back(board: BoardId, reason: Reason = None, as_json: Json = False, url: Url = None) -> None:
+    """Bring the board back into service, if it passes its health check."""
+    _change("return", board, reason, as_json, url)
+
+
+@app.command()
+def retire(board: BoardId, reason: Reason = None, as_json: Json = False, url: Url = None) -> None:
+    """Take the board out of service for good."""
+    _change("retire", board, reason, as_json, url)
+
+
+def _change(action: str, board: str, reason: str | None, as_json: bool, url: str | None) -> None:
+    with connect(url) as client:
+        found: Board = client.change_board(board, action, reason)
+    show(found, as_json, render.boards([found]))
