@@ -1,0 +1,144 @@
+"""What a batch makes of boards and workers that fail, without either: the dispatcher is real."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from contextlib import contextmanager
+
+import pytest
+import virtual_time
+
+from kernels.gemm import PackedGemm
+from kernels.target import CATALOGUE
+from kernels.workload import Gemm
+from worker.batch import ATTEMPTS, KILLS, Batch, Order
+from worker.candidate import Candidate
+from worker.crew import WorkerGone
+from worker.fleet.book import Check, Listing
+from worker.fleet.dispatcher import Dispatcher
+from worker.fleet.memory_book import MemoryBook
+from worker.measure import MeasureOptions
+from worker.outcome import ErrorKind, Outcome
+
+TARGET = CATALOGUE["rpi4"]
+WORKLOAD = Gemm(24, 64, 64)
+FINE = Outcome(1e-3, measure_s=1.0, timed_s=0.5)
+LOST = Outcome(error=ErrorKind.BOARD_LOST, message="no answer", measure_s=1.0)
+CUT = Outcome(error=ErrorKind.UPLOAD_ERROR, message="upload cut", measure_s=1.0)
+KILL = "kill"
+
+
+class FakeCrew:
+    """``answers[place]`` are what becomes of a candidate each time it is measured; then it is fine."""
+
+    topic = "outcomes"
+
+    def __init__(self, answers):
+        self.answers = {place: list(sequence) for place, sequence in answers.items()}
+        self.measured = Counter()
+        self.boards = []
+
+    async def build(self, function, candidate, *rest, **more):
+        return candidate
+
+    @contextmanager
+    def stream(self, token, on_outcome):
+        self.on_outcome = on_outcome
+        yield
+
+    async def run_on(self, board, function, parts, *rest, **more):
+        self.boards.append(board)
+        outcomes = []
+        for index, candidate in enumerate(parts):
+            await asyncio.sleep(1)
+            place = CANDIDATES.index(candidate)
+            self.measured[place] += 1
+            sequence = self.answers.get(place, [])
+            answer = sequence.pop(0) if sequence else FINE
+            if answer == KILL:
+                raise WorkerGone(f"the measure worker of board {board} died")
+            outcomes.append(answer)
+            self.on_outcome(index, answer)
+        return outcomes
+
+
+CANDIDATES = [
+    Candidate(WORKLOAD, config, TARGET)
+    for config, _ in zip(PackedGemm().space(WORKLOAD, TARGET), range(4), strict=False)
+]
+
+
+def run(answers, boards="ab"):
+    """(outcomes, crew, book, statuses by board) of a batch of four."""
+
+    async def check(board, entry):
+        return Check(1e-3)
+
+    async def main():
+        book, crew = MemoryBook(virtual_time.clock), FakeCrew(answers)
+        dispatcher = Dispatcher(book, check, "me", threaded=False)
+        await dispatcher.start()
+        await dispatcher.seen([Listing(id, TARGET, "wall", 1) for id in boards])
+        came = []
+        order = Order(MeasureOptions(), on_outcome=lambda place, outcome: came.append((place, outcome)))
+        outcomes = await Batch(crew, dispatcher, CANDIDATES, order).run()
+        assert dict(came) == dict(enumerate(outcomes))
+        assert len(came) == len(outcomes)
+        await asyncio.sleep(1)
+        statuses = {status.id: status for status in dispatcher.boards()}
+        await dispatcher.close()
+        assert all(book.accepts(outcome.lease) for outcome in outcomes)
+        return outcomes, crew, book, statuses
+
+    return virtual_time.run(main())
+
+
+def kinds(outcomes):
+    return [outcome.error for outcome in outcomes]
+
+
+def test_what_kills_two_workers_is_poison_and_the_others_do_not_pay():
+    outcomes, crew, _, _ = run({1: [KILL] * 9})
+    assert kinds(outcomes) == [None, "poison", None, None]
+    assert crew.measured == {0: 1, 1: KILLS, 2: 1, 3: 1}
+    assert "killed 2 workers" in outcomes[1].message
+
+
+def test_one_death_is_bad_luck():
+    outcomes, crew, _, _ = run({1: [KILL]})
+    assert kinds(outcomes) == [None] * 4
+    assert crew.measured == {0: 1, 1: 2, 2: 1, 3: 1}
+
+
+def test_what_a_board_failed_is_measured_on_another_and_the_rest_is_kept():
+    outcomes, crew, book, statuses = run({2: [LOST], 3: [LOST]})
+    assert kinds(outcomes) == [None] * 4
+    assert crew.boards == ["a", "b"]
+    assert crew.measured == {0: 1, 1: 1, 2: 2, 3: 2}
+    assert ("a", "fault", {"reason": "no answer"}) in book.history
+    # The board was checked since, but what it failed counts until it serves again.
+    assert (statuses["a"].health, statuses["a"].trials) == ("good", 4)
+
+
+def test_the_only_board_gets_it_again_after_its_check():
+    outcomes, crew, book, _ = run({2: [LOST]}, boards="a")
+    assert kinds(outcomes) == [None] * 4
+    assert crew.boards == ["a", "a"]
+    checks = [kind for _, kind, _ in book.history if kind == "check"]
+    assert len(checks) == 2
+
+
+def test_what_every_board_fails_ends_as_lost_in_the_end():
+    outcomes, crew, _, _ = run({2: [LOST] * 9}, boards="abcd")
+    assert kinds(outcomes) == [None, None, "board_lost", None]
+    assert crew.measured[2] == ATTEMPTS
+    assert "on a, b, c: no answer" in outcomes[2].message
+
+
+@pytest.mark.parametrize("boards", ["a", "ab"])
+def test_a_candidate_that_cannot_be_loaded_parks_no_board(boards):
+    outcomes, crew, _, statuses = run({place: [CUT] * 9 for place in range(4)}, boards)
+    assert kinds(outcomes) == ["upload_error"] * 4
+    assert all(status.health == "good" for status in statuses.values())
+    assert crew.measured == dict.fromkeys(range(4), 2)
