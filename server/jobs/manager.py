@@ -106,6 +106,7 @@ class JobManager:
     def _start_next(self) -> None:
         # A job that was resumed at once may still be on its way out of its former run.
         waiting = [job_id for job_id in self._queued if job_id not in self._running]
+        waiting.sort(key=lambda job_id: -self._queued[job_id].spec.priority)  # else the oldest first
         for job_id in waiting[: MAX_RUNNING - len(self._running)]:
             entry = self._queued.pop(job_id)
             self._running[job_id] = (entry, asyncio.create_task(self._run(entry), name=f"job {job_id}"))

@@ -14,7 +14,7 @@ from sqlalchemy import inspect, text
 from sqlalchemy.exc import IntegrityError
 
 from server.db.database import Database, alembic_config
-from server.db.tables import Base, TargetRow, TaskRow
+from server.db.tables import Base, JobRow, TargetRow, TaskRow
 
 
 def test_migrations_make_exactly_the_tables(db: Database) -> None:
@@ -38,6 +38,27 @@ def test_several_processes_may_upgrade_at_once(database_url: str) -> None:
     with database.read() as session:
         assert session.execute(text("select version_num from alembic_version")).scalars().all() == ["0002"]
     database.close()
+
+
+def test_what_the_first_schema_held_stays(db: Database) -> None:
+    """A job of 0001, with a task that refers to it, gets the defaults of what is new."""
+    with db.engine.begin() as connection:
+        command.downgrade(alembic_config(connection), "0001")
+        for statement in (
+            "insert into targets values ('t', 'host', '{}')",
+            "insert into workloads values ('w', 'gemm', '{}', 1)",
+            "insert into peaks values ('t', 1, 90.0)",
+            "insert into jobs (id, target_key, threads, clock, strategy, seed, state, message, created,"
+            " elapsed_s) values (7, 't', 1, 'wall', 'random', 0, 'done', '', '2026-01-01', 1.5)",
+            "insert into tasks (job_id, workload_key, weight, state, trials, failed, reused, errors,"
+            " messages) values (7, 'w', 1, 'done', 0, 0, 0, '{}', '{}')",
+        ):
+            connection.exec_driver_sql(statement)
+    db.upgrade()
+    with db.read() as session:
+        job = session.get_one(JobRow, 7)
+        assert (job.priority, job.tags, job.elapsed_s) == (0, [], 1.5)
+        assert session.query(TaskRow).one().job_id == 7
 
 
 def test_foreign_keys_hold(db: Database) -> None:
