@@ -180,6 +180,56 @@ def test_workers_of_a_shared_scheduler_do_the_same(folder):
     asyncio.run(asyncio.wait_for(scenario(), 90))
 
 
+def test_a_killed_measure_worker_loses_nothing_and_its_batch_goes_on_elsewhere(folder):
+    async def start(scheduler, name):
+        command = [sys.executable, "-m", "worker", "--scheduler", scheduler.address, "--builds", "1"]
+        command += ["--board", name, "--state-dir", str(folder), "--preload", "faulty_kernels"]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        worker = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, env=environment)
+        assert b"workers joined" in await worker.stdout.readline()
+        return worker
+
+    async def scenario():
+        address = {"host": "127.0.0.1", "port": 0, "dashboard_address": "127.0.0.1:0"}
+        async with Scheduler(dashboard=False, **address) as scheduler:
+            workers = dict(
+                zip("ab", await asyncio.gather(*(start(scheduler, id) for id in "ab")), strict=True)
+            )
+            try:
+                async with embedded(folder / "client", scheduler=scheduler.address) as engine:
+                    target = engine.boards()[0].target
+                    came = []
+                    options = replace(OPTIONS, run_timeout_s=4.0)
+                    task = asyncio.create_task(
+                        engine.evaluate(
+                            faulty(target, "none", "wrong", "hang", "none"),
+                            options,
+                            job=1,
+                            on_outcome=lambda place, outcome: came.append((place, outcome)),
+                        )
+                    )
+                    while len(came) < 2:
+                        await asyncio.sleep(0.05)
+                    killed = came[0][1].board
+                    workers[killed].kill()
+                    outcomes = await task
+                    (left,) = set(workers) - {killed}
+                    assert kinds(outcomes) == [None, "wrong_result", "run_timeout", None]
+                    assert [outcome.board for outcome in outcomes] == [killed, killed, left, left]
+                    assert sorted(place for place, _ in came) == [0, 1, 2, 3]
+                    assert all(outcome == outcomes[place] for place, outcome in came)
+                    assert outcomes[3].lease > outcomes[0].lease
+                    gone = next(board for board in engine.boards() if board.id == killed)
+                    assert (gone.alive, gone.health, gone.trials) == (False, "unknown", 2)
+            finally:
+                for worker in workers.values():
+                    if worker.returncode is None:
+                        worker.kill()
+                    await worker.wait()
+
+    asyncio.run(asyncio.wait_for(scenario(), 120))
+
+
 def test_cores_are_shared_out(monkeypatch):
     def cores(*numbers):
         monkeypatch.setattr("os.sched_getaffinity", lambda _: set(numbers))
