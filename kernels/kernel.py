@@ -59,6 +59,13 @@ class Kernel(ABC):
         """What the analysis behind ``config`` sized for each cache; empty when the kernel has none such."""
         return []
 
+    def why_inexact(self, workload: Workload, config: Config) -> str | None:
+        """Why ``Numerics.EXACT`` excludes ``config``, or None when it does not.
+
+        Every workload that has a kernel has an exact config of some kernel.
+        """
+        return None
+
     @abstractmethod
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """Weights of ``workload.weight_shape`` in the order the generated code reads them, 1-D."""

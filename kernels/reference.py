@@ -1,4 +1,4 @@
-"""What every workload must compute, in plain numpy: the yardstick that results are checked against."""
+"""What every workload must compute, in plain numpy and float64: the yardstick for results."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 from kernels.workload import Conv2d, Epilogue, Gemm, Workload
 
 Array = npt.NDArray[np.float32]
+Precise = npt.NDArray[np.float64]
 
 
 def random_inputs(workload: Workload, rng: np.random.Generator) -> list[Array]:
@@ -30,8 +31,8 @@ def random_inputs(workload: Workload, rng: np.random.Generator) -> list[Array]:
     return inputs
 
 
-def reference(workload: Workload, inputs: Sequence[Array]) -> Array:
-    """The result, of ``workload.out_shape``, for inputs as ``random_inputs`` orders them.
+def reference(workload: Workload, inputs: Sequence[Array]) -> Precise:
+    """The result, of ``workload.out_shape``, for inputs as ``random_inputs`` orders them, all in float64.
 
     Raises ValueError when an input is missing or has the wrong shape.
     """
@@ -40,7 +41,7 @@ def reference(workload: Workload, inputs: Sequence[Array]) -> Array:
     expected += [workload.out_shape] * workload.epilogue.residual
     if [array.shape for array in inputs] != expected:
         raise ValueError(f"{workload} takes inputs of {expected}, got {[a.shape for a in inputs]}")
-    data, weights, *rest = inputs
+    data, weights, *rest = (array.astype(np.float64) for array in inputs)
     if isinstance(workload, Gemm):
         product = data @ weights
         bias_shape: tuple[int, ...] = (workload.n,)
@@ -50,13 +51,13 @@ def reference(workload: Workload, inputs: Sequence[Array]) -> Array:
     return _finish(workload.epilogue, product, bias_shape, rest)
 
 
-def _conv2d(conv: Conv2d, data: Array, weights: Array) -> Array:
+def _conv2d(conv: Conv2d, data: Precise, weights: Precise) -> Precise:
     """Sum over the filter's taps of one matrix product each: no patch matrix, so memory stays small."""
     top, left, bottom, right = conv.pad
     padded = np.pad(data, ((0, 0), (0, 0), (top, bottom), (left, right)))
     groups, windows = conv.groups, conv.out_h * conv.out_w
     depth, filters = conv.in_c // groups, conv.out_c // groups
-    total = np.zeros((conv.n, groups, filters, windows), np.float32)
+    total = np.zeros((conv.n, groups, filters, windows))
     for row in range(conv.kh):
         for column in range(conv.kw):
             first_row, first_column = row * conv.dilation[0], column * conv.dilation[1]
@@ -69,7 +70,7 @@ def _conv2d(conv: Conv2d, data: Array, weights: Array) -> Array:
     return total.reshape(conv.out_shape)
 
 
-def _finish(epilogue: Epilogue, value: Array, bias_shape: tuple[int, ...], rest: list[Array]) -> Array:
+def _finish(epilogue: Epilogue, value: Precise, bias_shape: tuple[int, ...], rest: list[Precise]) -> Precise:
     extra = list(rest)
     if epilogue.bias:
         value = value + extra.pop(0).reshape(bias_shape)
@@ -78,10 +79,10 @@ def _finish(epilogue: Epilogue, value: Array, bias_shape: tuple[int, ...], rest:
     if epilogue.clamp is not None:
         low, high = epilogue.clamp
         value = np.clip(value, low, high)
-    return np.asarray(value, dtype=np.float32)
+    return value
 
 
-def max_error(result: Array, expected: Array) -> float:
+def max_error(result: Array | Precise, expected: Precise) -> float:
     """Largest |result - expected| over the largest |expected|; infinite when a result is not finite."""
     difference = float(np.max(np.abs(result - expected)))
     if not np.isfinite(difference):

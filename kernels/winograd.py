@@ -23,6 +23,10 @@ TURN_CYCLES = 2.5
 """Cycles for each vector that a layout change turns from rows to channels or back."""
 
 
+EXACT_POINTS = 3
+"""As many finite points as F(2x2, 3x3) has: with more, rounding errors are no longer those of summing."""
+
+
 class Winograd(Kernel):
     """Convolution by minimal filtering: square filters, ungrouped, stride 1 or 2.
 
@@ -108,6 +112,13 @@ class Winograd(Kernel):
         in_l3 = weights + transformed <= target.l3_bytes
         later = max(block, reload) if in_l3 else machine.overlapped(block, reload)
         return machine.seconds(first + (plan.blocks - 1) * later)
+
+    def why_inexact(self, workload: Workload, config: Config) -> str | None:
+        """The points 0, 1 and -1 only add and subtract elements of tiles; others multiply, and cancel."""
+        conv, m = conv_of(workload), config.int("m")
+        if Transform(m, conv.kh, conv.stride[0]).finite_points <= EXACT_POINTS:
+            return None
+        return f"F({m}x{m}) for {conv.kh}x{conv.kh} filters needs more points than 0, 1 and -1"
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """[point][panel][channel][filter of the panel], transformed in float64 and then rounded."""

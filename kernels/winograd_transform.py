@@ -39,10 +39,15 @@ class Transform:
         return (self.m - 1) * self.stride + self.taps
 
     @property
+    def finite_points(self) -> int:
+        """How many of ``POINTS`` it takes, from the first."""
+        longest = -(-self.taps // self.stride)
+        return self.m + longest - 2
+
+    @property
     def exists(self) -> bool:
         """Whether there are points enough."""
-        longest = -(-self.taps // self.stride)
-        return self.taps >= self.stride and self.m + longest - 2 <= len(POINTS)
+        return self.taps >= self.stride and self.finite_points <= len(POINTS)
 
     def filters(self, weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
         """Weights (filters, channels, taps, taps) as (tile, tile, filters, channels), in float64."""

@@ -146,3 +146,13 @@ def test_refuses_what_has_no_winograd_form(workload, reason):
 def test_any_vector_length_computes_the_same(workload, target):
     for point in random.Random(5).sample(list(KERNEL.space(workload, target)), 2):
         assert error_of(workload, point, target=target) < KERNEL.tolerance, point
+
+
+def test_exact_configs_are_as_precise_as_summing_and_no_others():
+    """The boundary that the points draw is the one that errors show."""
+    for taps, stride, exact in ((3, 1, {2}), (2, 1, {2, 3}), (3, 2, {2, 3}), (5, 1, set())):
+        workload = conv(1, 64, 24, 24, 16, (1, 1, 1, 1), taps=taps, stride=stride)
+        sides = {point.int("m"): point for point in KERNEL.space(workload, AVX2)}
+        assert {m for m, point in sides.items() if KERNEL.why_inexact(workload, point) is None} == exact
+        for m, point in sides.items():
+            assert (error_of(workload, point) < 9e-7) == (m in exact), point

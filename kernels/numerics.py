@@ -1,0 +1,18 @@
+"""How freely a kernel may compute: the choice between exact and relaxed numerics."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Numerics(StrEnum):
+    """What a job, a query or a build allows.
+
+    ``EXACT`` allows the sum of products that defines a workload, in any order, with or without fused
+    multiply-adds, and of the faster algorithms only F(2x2, 3x3) and what has no other interpolation points:
+    there tiles are only added and subtracted. Results of two exact configs differ in their last bits.
+    ``RELAXED`` allows every algorithm.
+    """
+
+    EXACT = "exact"
+    RELAXED = "relaxed"

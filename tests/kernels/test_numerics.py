@@ -1,0 +1,49 @@
+from dataclasses import replace
+
+import pytest
+
+from kernels import registry
+from kernels.numerics import Numerics
+from kernels.space import Config
+from kernels.target import CATALOGUE
+from kernels.workload import Conv2d, Gemm
+
+AVX2 = CATALOGUE["x86-avx2"]
+CONV = Conv2d(1, 64, 56, 56, 64, 3, 3, pad=(1, 1, 1, 1))
+
+
+def test_an_exact_space_is_the_part_of_the_whole_that_has_no_larger_transform():
+    everything = set(registry.search_space(CONV, AVX2))
+    exact = set(registry.search_space(CONV, AVX2, Numerics.EXACT))
+    relaxed = everything - exact
+    assert {(config.kernel, config["m"] > 2) for config in relaxed} == {("winograd", True)}
+    assert any(config.kernel == "winograd" for config in exact)
+    assert {registry.numerics_of(CONV, config) for config in exact} == {Numerics.EXACT}
+    assert {registry.numerics_of(CONV, config) for config in relaxed} == {Numerics.RELAXED}
+    reason = registry.search_space(CONV, AVX2, Numerics.EXACT).why_not(relaxed.pop())
+    assert reason.startswith("not exact: F(")
+
+
+@pytest.mark.parametrize("taps", [3, 5])
+def test_the_analysis_recommends_what_the_numerics_allow(taps):
+    conv = replace(CONV, kh=taps, kw=taps)
+    relaxed = registry.recommendations(conv, AVX2)
+    exact = registry.recommendations(conv, AVX2, Numerics.EXACT)
+    space = registry.search_space(conv, AVX2, Numerics.EXACT)
+    assert relaxed[0].kernel == "winograd"
+    assert space.why_not(relaxed[0])
+    assert [space.why_not(config) for config in exact] == [None] * len(exact)
+    winograd = [config["m"] for config in exact if config.kernel == "winograd"]
+    assert winograd == ([2] if taps == 3 else [])
+    assert [c for c in exact if c.kernel != "winograd"] == [c for c in relaxed if c.kernel != "winograd"]
+
+
+def test_what_is_not_known_is_not_exact():
+    for workload, config in (
+        (CONV, Config.of("someone_elses", m=2)),
+        (CONV, Config.of("winograd", tiles=8)),
+        (CONV, Config.of("winograd", m="two")),
+        (Gemm(8, 8, 8), Config.of("winograd", m=2, tiles=8, vectors=1)),
+    ):
+        assert registry.numerics_of(workload, config) is Numerics.RELAXED
+    assert registry.numerics_of(Gemm(8, 8, 8), Config.of("gemm", rows=1)) is Numerics.EXACT
