@@ -194,12 +194,11 @@ class _Turn:
             return
         self._heard.add(index)
         batch, held, number = self._batch, self._held, self._numbers[index]
-        used = self._usage
-        if outcome.error is not ErrorKind.CANCELLED:
-            self._usage = Usage(
-                used.trials + 1, used.busy_s + outcome.measure_s, used.timed_s + outcome.timed_s
-            )
         outcome = replace(outcome, lease=held.lease.token)
+        if outcome.fault:
+            held.fault(outcome.fault)
+        elif outcome.error is ErrorKind.RUN_TIMEOUT:
+            held.doubt(f"frozen, or a candidate without end: {outcome.message}")
         if outcome.error is ErrorKind.CANCELLED:
             if batch._order.cancelled.is_set():
                 batch._end(number, outcome)
@@ -210,6 +209,12 @@ class _Turn:
             self._again(number, outcome.message)
         else:
             batch._end(number, outcome)
+        used, ended = self._usage, batch._outcomes.get(number) == outcome
+        if outcome.error is not ErrorKind.CANCELLED:
+            # Only what gets a record is a trial: the same one is tried again elsewhere.
+            self._usage = Usage(
+                used.trials + ended, used.busy_s + outcome.measure_s, used.timed_s + outcome.timed_s
+            )
 
     def _worker_gone(self, reason: str) -> None:
         """Who ran when the worker died is under suspicion; candidates run in their order."""

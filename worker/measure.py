@@ -116,6 +116,7 @@ class _Batch:
         self.patience_s = options.patience(batch[0].candidate.workload) if batch else 0.0
         self.losses = [0] * len(batch)
         self.refusals = 0
+        self.fault = ""
         self.started = 0.0
 
     def run(self) -> list[Outcome]:
@@ -184,7 +185,9 @@ class _Batch:
             cold=self.options.cold,
             build_s=built.build_s,
             toolchain=built.toolchain,
+            fault=self.fault,
         )
+        self.fault = ""
         if self.on_outcome is not None:
             self.on_outcome(number, self.outcomes[number])
 
@@ -210,7 +213,10 @@ class _Batch:
             return
         self.losses[self.running] += 1
         if self.losses[self.running] > 1:
+            self.fault = ""
             self._fail(self.running, ErrorKind.CRASH, f"the connection broke twice under it: {reason}")
+        else:
+            self.fault = reason
         self._restart()
 
     def _refused(self, reason: str) -> None:
@@ -218,6 +224,7 @@ class _Batch:
         if self.refusals > 1:
             self._fail_pending(ErrorKind.BOARD_LOST, f"board {self.board.id}: {reason}")
         else:
+            self.fault = reason
             self._restart()
 
     def _restart(self) -> None:

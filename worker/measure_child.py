@@ -272,6 +272,8 @@ class _Bench:
         text = str(error)
         if "killed by signal" in text:
             line = next(line for line in text.splitlines() if "killed by signal" in line)
+            if "SIGKILL" in line:  # which no candidate sends itself
+                return _Failed(None, first_line(line))
             return _Failed(ErrorKind.CRASH, first_line(line), session_over=True)
         if "SessionTimeout" in text:
             return _Failed(ErrorKind.RUN_TIMEOUT, first_line(text), session_over=True)

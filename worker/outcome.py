@@ -37,6 +37,7 @@ class Outcome:
     ``counters`` are what a simulated board counted in the last timed repeat: cycles, instructions, loads,
     stores, l1_misses, l2_misses.
     ``temperature_c`` and ``frequency_mhz`` are the board's just after that, where it offers them.
+    ``fault`` is what failed under the trial by no doing of its own, after which it was tried again.
     ``lease`` is the fencing token under which it was measured; 0 when that was under none.
     """
 
@@ -55,6 +56,7 @@ class Outcome:
     counters: dict[str, int] = field(default_factory=dict)
     temperature_c: float | None = None
     frequency_mhz: float | None = None
+    fault: str = ""
     lease: int = 0
     toolchain: dict[str, str] = field(default_factory=dict)
 

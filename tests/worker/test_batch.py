@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 import virtual_time
@@ -117,8 +118,22 @@ def test_what_a_board_failed_is_measured_on_another_and_the_rest_is_kept():
     assert crew.boards == ["a", "b"]
     assert crew.measured == {0: 1, 1: 1, 2: 2, 3: 2}
     assert ("a", "fault", {"reason": "no answer"}) in book.history
-    # The board was checked since, but what it failed counts until it serves again.
-    assert (statuses["a"].health, statuses["a"].trials) == ("good", 4)
+    # Checked since, and what it failed is none of its trials.
+    assert (statuses["a"].health, statuses["a"].trials) == ("good", 2)
+
+
+def test_a_board_that_failed_under_a_trial_and_was_mended_is_checked():
+    mended = replace(FINE, fault="the agent was gone")
+    outcomes, _, book, statuses = run({1: [mended]}, boards="a")
+    assert kinds(outcomes) == [None] * 4
+    assert ("a", "fault", {"reason": "the agent was gone"}) in book.history
+    assert statuses["a"].health == "good"
+
+
+def test_a_board_on_which_a_candidate_did_not_end_is_checked_and_not_blamed():
+    _, _, book, statuses = run({1: [Outcome(error=ErrorKind.RUN_TIMEOUT, message="not done")]}, boards="a")
+    assert [kind for _, kind, _ in book.history] == ["check", "good_check", "doubt", "check", "good_check"]
+    assert statuses["a"].health == "good"
 
 
 def test_the_only_board_gets_it_again_after_its_check():

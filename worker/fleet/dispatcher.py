@@ -230,8 +230,11 @@ class Dispatcher:
         try:
             if held.why_faulty:
                 await self._change(seat.id, lambda standing: standing.fault(held.why_faulty), "fault")
-            elif held.usage.trials and seat.entry.standing.failures:
-                await self._change(seat.id, Standing.served, "served")
+            else:
+                if held.usage.trials and seat.entry.standing.failures:
+                    await self._change(seat.id, Standing.served, "served")
+                if held.why_doubtful:
+                    await self._change(seat.id, lambda standing: standing.doubt(held.why_doubtful), "doubt")
             await self._ask(self._book.release, held.lease, held.usage)
             if seat.entry.standing.draining:
                 await self._change(seat.id, Standing.drained, "drained")

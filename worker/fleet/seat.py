@@ -27,10 +27,15 @@ class Held:
     lost: asyncio.Event = field(default_factory=asyncio.Event)
     usage: Usage = field(default_factory=Usage)
     why_faulty: str = ""
+    why_doubtful: str = ""
 
     def fault(self, reason: str) -> None:
         """Say that the board, not what ran on it, failed: it is checked before it gets anything else."""
         self.why_faulty = reason
+
+    def doubt(self, reason: str) -> None:
+        """Say that the board may have failed: it is checked as well, but that is no failure of its own."""
+        self.why_doubtful = reason
 
     def used(self, usage: Usage) -> None:
         """Say what the board was used for."""

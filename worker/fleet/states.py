@@ -60,9 +60,11 @@ class Standing:
 
     def came_back(self) -> Standing:
         """When it answers again after it was gone: nobody knows what happened to it meanwhile."""
-        return (
-            replace(self, health=Health.UNKNOWN, reason="came back") if self.health is Health.GOOD else self
-        )
+        return self.doubt("came back")
+
+    def doubt(self, reason: str) -> Standing:
+        """After something that need not be its fault, but may be."""
+        return replace(self, health=Health.UNKNOWN, reason=reason) if self.health is Health.GOOD else self
 
     def drain(self, reason: str) -> Standing:
         """Let the present lease end and give no other."""
