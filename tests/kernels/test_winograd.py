@@ -155,4 +155,5 @@ def test_exact_configs_are_as_precise_as_summing_and_no_others():
         sides = {point.int("m"): point for point in KERNEL.space(workload, AVX2)}
         assert {m for m, point in sides.items() if KERNEL.why_inexact(workload, point) is None} == exact
         for m, point in sides.items():
-            assert (error_of(workload, point) < 9e-7) == (m in exact), point
+            errors = [error_of(workload, point) for _ in range(4)]
+            assert (max(errors) < 9e-7) == (m in exact), (point, errors)
