@@ -142,7 +142,7 @@ class _Batch:
                 if "unreachable" in ended:
                     self._refused(ended["unreachable"])
                 elif "lost" in ended:
-                    self._lost(ended["lost"])
+                    self._lost(ended["lost"], ErrorKind(ended["suspicion"]))
         return [self.outcomes[number] for number in range(len(self.batch))]
 
     def _pending(self) -> list[int]:
@@ -206,15 +206,16 @@ class _Batch:
         self._fail(self.running, ErrorKind.RUN_TIMEOUT, f"not done within {self.patience_s:.3g} s")
         self._restart()
 
-    def _lost(self, reason: str) -> None:
-        """The connection broke and nobody says why: once may be the board, twice is the candidate."""
+    def _lost(self, reason: str, suspicion: ErrorKind = ErrorKind.CRASH) -> None:
+        """The connection broke and nobody says why: once may be the board, twice is the candidate, unless it
+        was still on its way there."""
         if self.running is None or self.running in self.outcomes:
             self._refused(reason)
             return
         self.losses[self.running] += 1
         if self.losses[self.running] > 1:
             self.fault = ""
-            self._fail(self.running, ErrorKind.CRASH, f"the connection broke twice under it: {reason}")
+            self._fail(self.running, suspicion, f"the connection broke twice under it: {reason}")
         else:
             self.fault = reason
         self._restart()

@@ -40,7 +40,8 @@ def measure_in_child(payload: dict[str, Any], send: Send) -> dict[str, str]:
 
     A candidate that ends the session costs no more than a new one: the others go on in it. Returns ``{}``
     when all are done, ``{"unreachable": why}`` when there is no session to be had, and ``{"lost": why}``
-    when it broke under the candidate started last, without a reason from the board.
+    when it broke under the candidate started last, without a reason from the board; ``suspicion`` is what
+    that is if it happens again.
     """
     problem, items = _Problem(payload), payload["items"]
     over: list[
@@ -59,18 +60,25 @@ def measure_in_child(payload: dict[str, Any], send: Send) -> dict[str, str]:
             try:
                 run.all(items)
             except _Failed as lost:
-                return {"lost": lost.message}
+                return {"lost": lost.message, "suspicion": lost.suspicion}
             items = [item for item in items if item["id"] not in run.ended]
             over.append(bench)
     return {}
 
 
 class _Failed(Exception):
-    """A candidate's failure; ``kind`` is None when the session broke and nobody said why."""
+    """A candidate's failure; ``kind`` is None, and ``suspicion`` given, when the session broke and nobody
+    said why."""
 
-    def __init__(self, kind: ErrorKind | None, message: str, session_over: bool = False) -> None:
+    def __init__(
+        self,
+        kind: ErrorKind | None,
+        message: str,
+        session_over: bool = False,
+        suspicion: ErrorKind = ErrorKind.CRASH,
+    ) -> None:
         super().__init__(message)
-        self.kind, self.message, self.session_over = kind, message, session_over
+        self.kind, self.message, self.session_over, self.suspicion = kind, message, session_over, suspicion
 
 
 class _Run:
@@ -280,5 +288,5 @@ class _Bench:
         try:
             self._session.get_function("tvm.rpc.server.upload")
         except Exception:
-            return _Failed(None, first_line(text))
+            return _Failed(None, first_line(text), suspicion=kind)
         return _Failed(kind, first_line(text))
