@@ -88,7 +88,6 @@ def test_what_is_far_behind_the_best_is_repeated_less(run, builder, host):
     (known,) = run(batch)
     (behind,) = run(batch, MeasureOptions(min_time_s=0.01, best_s=known.cost_s / 1000))
     assert len(behind.repeats_s) == 1 < len(known.repeats_s)
-    assert behind.timed_s < known.timed_s
 
 
 def test_cold_weights_cost_time(run, builder, host):
