@@ -14,6 +14,7 @@ from tvm import relax
 
 from kernels import registry
 from kernels.compile import KERNEL_ATTRIBUTE, MODEL_PIPELINE
+from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload import Conv2d
@@ -22,6 +23,7 @@ from tuner.graph import Product, load_partition
 from tuner.importer import import_partition, import_whole
 from tuner.manifest import Layer, Manifest, Source
 from tuner.onnx_check import Shapes, read_model
+from tuner.record import Record
 from tuner.rest import optimise
 
 LINK_TIMEOUT_S = 120
@@ -35,18 +37,19 @@ def build_model(
     target: Target,
     threads: int = 1,
     shapes: Shapes | None = None,
-    expected_s: Mapping[str, float] | None = None,
+    measured: Mapping[str, Record] | None = None,
+    numerics: Numerics = Numerics.RELAXED,
 ) -> tuple[Any, Manifest]:
     """Build the ONNX model at ``path`` for ``target`` with the config ``picks`` has for each workload key.
 
-    A workload without one gets the analysis's; what no kernel computes is left to TVM. ``expected_s`` has
-    measured seconds by workload key, for the manifest. Returns a Relax executable whose ``main`` takes the
-    model's inputs, and the manifest. Raises ModelError for a model that cannot be used, ValueError for a
-    config that is no point of the workload's space.
+    A workload without one gets the analysis's; what no kernel computes is left to TVM. ``measured`` has
+    the records of picks by workload key, for the manifest. Returns a Relax executable whose ``main`` takes
+    the model's inputs, and the manifest. Raises ModelError for a model that cannot be used, ValueError for
+    a config that is no point of the workload's space, or that ``numerics`` excludes.
     """
     partition = load_partition(path, shapes)
     merge_affine(partition.graph)
-    emitter = _Emitter(picks, target, threads, expected_s or {})
+    emitter = _Emitter(picks, target, threads, measured or {}, numerics)
     module = import_partition(partition, emitter)
     for entry in partition.not_tunable:
         emitter.layers.append(Layer((entry.node,), "default", reason=f"{entry.op}: {entry.reason}"))
@@ -81,9 +84,15 @@ class _Emitter:
     """Emits each product as a call of its kernel and keeps what the manifest needs."""
 
     def __init__(
-        self, picks: Mapping[str, Config], target: Target, threads: int, expected_s: Mapping[str, float]
+        self,
+        picks: Mapping[str, Config],
+        target: Target,
+        threads: int,
+        measured: Mapping[str, Record],
+        numerics: Numerics,
     ) -> None:
-        self._picks, self._target, self._threads, self._expected_s = picks, target, threads, expected_s
+        self._picks, self._target, self._threads = picks, target, threads
+        self._measured, self._numerics = measured, numerics
         self._functions: dict[tuple[str, Config], Any] = {}
         self.layers: list[Layer] = []
 
@@ -96,13 +105,16 @@ class _Emitter:
         config = self._picks.get(workload.key)
         source: Source = "analysis" if config is None else "log"
         if config is None:
-            config = registry.recommendations(workload, self._target)[0]
+            config = registry.recommendations(workload, self._target, self._numerics)[0]
         else:
-            why_not = registry.search_space(workload, self._target).why_not(config)
+            space = registry.search_space(workload, self._target, self._numerics)
+            why_not = space.why_not(config)
             if why_not is not None:
                 raise ValueError(f"the config for {workload} cannot be used: {why_not}")
-        expected = self._expected_s.get(workload.key) if source == "log" else None
-        self.layers.append(Layer(product.nodes, source, workload, config, expected))
+        record = self._measured.get(workload.key) if source == "log" else None
+        figures = (record.ranking_s, record.max_error) if record else (None, None)
+        computes = registry.numerics_of(workload, config)
+        self.layers.append(Layer(product.nodes, source, workload, config, computes, *figures))
         kernel = registry.kernel(config.kernel)
         packed = kernel.pack(workload, config, self._target, product.weights())
         arguments = [data, relax.const(np.ascontiguousarray(packed, np.float32))]

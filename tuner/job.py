@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kernels.numerics import Numerics
 from kernels.target import Target
 from kernels.workload import Workload
 from tuner.record import Record
@@ -73,6 +74,7 @@ class JobSpec:
     clock: str = "wall"
     strategy: str = "model"
     seed: int = 0
+    numerics: Numerics = Numerics.RELAXED
     elapsed_s: float = 0.0
     priority: int = 0
     tags: frozenset[str] = frozenset()

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels import registry
+from kernels.numerics import Numerics
 from kernels.target import Target
 from kernels.workload import Workload
 from tuner.extract import extract
@@ -39,20 +40,27 @@ class Match:
             "count": self.count,
             "status": "missing" if self.record is None else "exact",
             "config": None if self.record is None else self.record.config.to_json(),
+            "numerics": None if self.record is None else self.record.numerics.value,
+            "max_error": None if self.record is None else self.record.max_error,
             "expected_s": None if self.record is None else self.record.ranking_s,
             "reason": self.reason,
         }
 
 
 def best_records(
-    records: Iterable[Record], target: Target, threads: int = 1, clock: str = "wall"
+    records: Iterable[Record],
+    target: Target,
+    threads: int = 1,
+    clock: str = "wall",
+    numerics: Numerics = Numerics.RELAXED,
 ) -> dict[str, Record]:
     """The fastest usable record of each workload, by workload key.
 
     Usable are records without an error, of this target, thread count and clock, made with a kernel that
-    still generates the same code. Raises OtherTargetError when all records are for other targets.
+    still generates the same code, of a config that ``numerics`` allows. Raises OtherTargetError when all
+    records are for other targets.
     """
-    return _choose(records, target, threads, clock)[0]
+    return _choose(records, target, threads, clock, numerics)[0]
 
 
 def check(
@@ -61,13 +69,14 @@ def check(
     target: Target,
     shapes: Shapes | None = None,
     threads: int = 1,
+    numerics: Numerics = Numerics.RELAXED,
 ) -> list[Match]:
     """For each distinct workload of the model at ``path``, what a build with these records would use.
 
     Raises ModelError for the model and OtherTargetError for the log.
     """
     records = list(records)
-    best, refused = _choose(records, target, threads, _clock(records, target))
+    best, refused = _choose(records, target, threads, _clock(records, target), numerics)
     return [
         Match(operator.workload, operator.count, best.get(key), "" if key in best else refused.get(key, ""))
         for operator in extract(path, shapes).operators
@@ -84,7 +93,7 @@ def _clock(records: list[Record], target: Target) -> str:
 
 
 def _choose(
-    records: Iterable[Record], target: Target, threads: int, clock: str
+    records: Iterable[Record], target: Target, threads: int, clock: str, numerics: Numerics
 ) -> tuple[dict[str, Record], dict[str, str]]:
     """``best_records``, and by workload key why the fastest of the records that are not usable is not."""
     records = list(records)
@@ -99,7 +108,7 @@ def _choose(
         key = record.workload.key
         if key in best:
             continue
-        reason = _why_not(record, threads, clock)
+        reason = _why_not(record, threads, clock, numerics)
         if reason is None:
             best[key] = record
         else:
@@ -107,7 +116,7 @@ def _choose(
     return best, refused
 
 
-def _why_not(record: Record, threads: int, clock: str) -> str | None:
+def _why_not(record: Record, threads: int, clock: str, numerics: Numerics) -> str | None:
     """Why a build cannot use ``record``, or None when it can."""
     if record.ranking_s is None:
         return f"it failed: {record.error}"
@@ -121,4 +130,8 @@ def _why_not(record: Record, threads: int, clock: str) -> str | None:
     if kernel.version != record.kernel_version:
         return f"{kernel.name} is version {kernel.version} by now, the record's is {record.kernel_version}"
     reason = kernel.why_not(record.workload, record.target)
-    return reason or kernel.space(record.workload, record.target).why_not(record.config)
+    reason = reason or kernel.space(record.workload, record.target).why_not(record.config)
+    if reason is None and numerics is Numerics.EXACT:
+        reason = kernel.why_inexact(record.workload, record.config)
+        reason = reason and f"it is not exact: {reason}"
+    return reason

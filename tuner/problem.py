@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kernels import registry
+from kernels.numerics import Numerics
 from kernels.space import Config, SearchSpace
 from kernels.target import Target
 from kernels.workload import Workload
@@ -26,7 +27,7 @@ class Problem:
     predict: Callable[[Config], float]
 
     @classmethod
-    def of(cls, workload: Workload, target: Target) -> Problem:
+    def of(cls, workload: Workload, target: Target, numerics: Numerics = Numerics.RELAXED) -> Problem:
         """The problem as the registered kernels see it; raises ValueError when none of them applies."""
         reason = registry.why_not_tunable(workload, target)
         if reason is not None:
@@ -34,8 +35,8 @@ class Problem:
         return cls(
             workload,
             target,
-            registry.search_space(workload, target),
-            tuple(registry.recommendations(workload, target)),
+            registry.search_space(workload, target, numerics),
+            tuple(registry.recommendations(workload, target, numerics)),
             lambda config: registry.kernel(config.kernel).predict(workload, config, target),
         )
 

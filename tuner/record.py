@@ -9,9 +9,11 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
+from kernels import registry
 from kernels import target as targets
 from kernels import workload as workloads
 from kernels.checked import STRICT_FIELDS, read
+from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload import Workload
@@ -32,8 +34,8 @@ class Record:
 
     ``cost_s`` is the median in seconds (None after an error); ``verified_s`` the median of the interleaved
     re-measurements that the best few get, of which there were ``remeasured``. ``ranking_s`` orders records
-    of one (workload, target, clock, threads); costs of different clocks are never compared. ``counters``,
-    ``temperature_c`` and ``frequency_mhz`` are as in an Outcome.
+    of one (workload, target, clock, threads); costs of different clocks are never compared. ``max_error``,
+    ``counters``, ``temperature_c`` and ``frequency_mhz`` are as in an Outcome.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
@@ -68,6 +70,11 @@ class Record:
     def gflops(self) -> float | None:
         """Billions of floating-point operations a second."""
         return self.workload.flops / self.ranking_s / 1e9 if self.ranking_s else None
+
+    @property
+    def numerics(self) -> Numerics:
+        """What its config computes with."""
+        return registry.numerics_of(self.workload, self.config)
 
     @property
     def identity(self) -> Identity:

@@ -120,7 +120,7 @@ class _Run:
         self._count(earlier)
         known: dict[int, list[Record]] = {}
         for task in job.tasks:
-            problem = await asyncio.to_thread(Problem.of, task.workload, job.target)
+            problem = await asyncio.to_thread(Problem.of, task.workload, job.target, job.numerics)
             mine = [trial for trial in earlier if trial.task_id == task.id]
             search = TaskSearch(task, job, problem, mine)
             found = await asyncio.to_thread(

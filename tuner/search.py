@@ -82,7 +82,7 @@ class TaskSearch:
         return self.analysis in self.records or any(record.config == self.analysis for record in known)
 
     def usable(self, known: Iterable[Record]) -> list[Record]:
-        """Those known records that are new to this search and say something about today's kernels."""
+        """Those known records that are new to this search, in its space, and of today's kernels."""
         return [
             record
             for record in known

@@ -31,7 +31,7 @@ class Outcome:
     """What one trial led to: a cost, or one error kind with its message.
 
     ``cost_s`` is the median of ``repeats_s`` (seconds a call); ``spread`` is the interquartile range over
-    the median; ``max_error`` the largest difference from the reference relative to its largest value.
+    the median; ``max_error`` the largest difference from float64 arithmetic relative to its largest value.
     ``build_s`` and ``measure_s`` are the wall time the trial took of a build worker and of the board;
     ``timed_s`` is the part of the latter that its timer ran, with warm-up and eviction of weights.
     ``counters`` are what a simulated board counted in the last timed repeat: cycles, instructions, loads,

@@ -14,11 +14,13 @@ from tiny_models import LIGHT, model, node, save
 from tvm import relax
 
 from kernels import registry
+from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import CATALOGUE
 from tuner.apply import build_default, build_model, export
 from tuner.extract import extract
 from tuner.onnx_check import ModelError
+from tuner.record import Record
 from tuner.weights import randomize
 
 TARGET = CATALOGUE["x86-avx2"]
@@ -144,15 +146,29 @@ def test_picks_are_used_and_named(onnxruntime, tmp_path):
     recommended = registry.recommendations(first, TARGET)[0]
     other = next(config for config in registry.search_space(first, TARGET) if config != recommended)
     picks = {first.key: other}
-    manifest = build_and_compare(onnxruntime, path, picks, expected_s={first.key: 1e-5})
-    assert [(layer.source, layer.expected_s) for layer in manifest.layers] == [
-        ("log", 1e-5),
-        ("analysis", None),
+    record = Record(first, TARGET, other, 1, cost_s=1e-5, max_error=2e-7)
+    manifest = build_and_compare(onnxruntime, path, picks, measured={first.key: record})
+    assert [(layer.source, layer.expected_s, layer.max_error) for layer in manifest.layers] == [
+        ("log", 1e-5, 2e-7),
+        ("analysis", None, None),
     ]
     assert manifest.layers[0].config == other
     listed = json.loads(json.dumps(manifest.to_json()))["layers"]
     assert [(layer["key"], layer["nodes"]) for layer in listed] == [(first.key, ["a"]), (second.key, ["y"])]
     assert listed[0]["config"] == other.to_json()
+
+
+def test_an_exact_build_has_no_large_winograd_tiles(onnxruntime, tmp_path):
+    nodes = [node("Conv", ["x", "w"], "a"), node("Conv", ["a", "w"], "y")]
+    path = save(tmp_path, model(nodes, {"x": (1, 32, 40, 40)}, ["y"], {"w": (32, 32, 3, 3)}))
+    relaxed = build_and_compare(onnxruntime, path)
+    assert (relaxed.numerics, relaxed.layers[0].numerics) == ("relaxed", "relaxed")
+    exact = build_and_compare(onnxruntime, path, numerics=Numerics.EXACT)
+    listed = exact.to_json()
+    assert [listed["numerics"], *(layer["numerics"] for layer in listed["layers"])] == ["exact"] * 3
+    picks = {relaxed.layers[0].workload.key: relaxed.layers[0].config}
+    with pytest.raises(ValueError, match="not exact: F"):
+        build_model(path, picks, TARGET, numerics=Numerics.EXACT)
 
 
 def test_a_config_outside_the_space_is_refused(tmp_path):

@@ -4,6 +4,7 @@ import pytest
 from tiny_models import model, node, save
 
 from kernels import registry
+from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import CATALOGUE
 from tuner.extract import extract
@@ -53,6 +54,25 @@ def test_slower_and_unusable_records_are_passed_over(record, workload, changes):
     worse = dataclasses.replace(record, **changes)
     for records in ([record, worse], [worse, record]):
         assert best_records(records, TARGET) == {workload.key: record}
+
+
+def test_an_exact_build_passes_over_relaxed_records(tmp_path):
+    made = model([node("Conv", ["x", "w"], "y")], {"x": (1, 32, 40, 40)}, ["y"], {"w": (32, 32, 3, 3)})
+    path = save(tmp_path, made)
+    workload = extract(path).operators[0].workload
+    relaxed, exact = (
+        Record(workload, TARGET, config, registry.kernel(config.kernel).version, cost_s=cost, max_error=error)
+        for numerics, cost, error in ((Numerics.RELAXED, 1e-5, 4e-6), (Numerics.EXACT, 2e-5, 3e-7))
+        for config in registry.recommendations(workload, TARGET, numerics)[:1]
+    )
+    records = [relaxed, exact]
+    assert check(path, records, TARGET)[0].record == relaxed
+    assert best_records(records, TARGET, numerics=Numerics.EXACT) == {workload.key: exact}
+    shown = check(path, records, TARGET, numerics=Numerics.EXACT)[0].to_json()
+    assert (shown["numerics"], shown["max_error"], shown["expected_s"]) == ("exact", 3e-7, 2e-5)
+    (match,) = check(path, [relaxed], TARGET, numerics=Numerics.EXACT)
+    assert match.record is None
+    assert match.reason.startswith("it is not exact: F(")
 
 
 def test_a_log_of_another_target_is_named(record):

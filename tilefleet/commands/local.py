@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from kernels.numerics import Numerics
 from kernels.target import CATALOGUE, Target
 from tilefleet.commands.common import Json, show
-from tilefleet.commands.options import ModelFile, ShapeOption, TargetName, Threads, read_shapes
+from tilefleet.commands.options import (
+    ModelFile,
+    NumericsOption,
+    ShapeOption,
+    TargetName,
+    Threads,
+    read_shapes,
+)
 from tilefleet.errors import TilefleetError
 from tilefleet.render import config, mark, milliseconds, table
 from tuner.onnx_check import ModelError
@@ -31,12 +39,13 @@ def check(
     log: LogFile,
     target: TargetName = "host",
     threads: Threads = 1,
+    numerics: NumericsOption = Numerics.RELAXED,
     shape: ShapeOption = None,
     targets: TargetFile = None,
     as_json: Json = False,
 ) -> None:
     """Say of each workload of a model whether a log has it; exit code 1 when one is missing."""
-    matches = _matches(model, log, resolve_target(target, targets), threads, read_shapes(shape))
+    matches = _matches(model, log, resolve_target(target, targets), threads, read_shapes(shape), numerics)
     show([match.to_json() for match in matches], as_json, _match_table(matches))
     missing = sum(match.record is None for match in matches)
     if missing:
@@ -49,13 +58,14 @@ def build(
     output: Annotated[Path, typer.Option("--output", "-o", help="The module: a shared library.")],
     target: TargetName = "host",
     threads: Threads = 1,
+    numerics: NumericsOption = Numerics.RELAXED,
     shape: ShapeOption = None,
     targets: TargetFile = None,
     as_json: Json = False,
 ) -> None:
     """Build a module that stock TVM loads, and beside it OUT.json: what config each layer got."""
     chosen, shapes = resolve_target(target, targets), read_shapes(shape)
-    matches = _matches(model, log, chosen, threads, shapes)
+    matches = _matches(model, log, chosen, threads, shapes, numerics)
     found = {match.workload.key: match.record for match in matches if match.record is not None}
     from tuner.apply import build_model, export
 
@@ -66,7 +76,8 @@ def build(
             chosen,
             threads,
             shapes or None,
-            {key: record.ranking_s for key, record in found.items() if record.ranking_s is not None},
+            found,
+            numerics,
         )
     except ValueError as error:
         raise TilefleetError(f"{model}: {error}") from None
@@ -76,7 +87,8 @@ def build(
     count = {source: manifest.count(source) for source in ("log", "analysis", "default")}
     text = (
         f"{output}: {count['log']} layers from the log, {count['analysis']} by the analysis for want of a "
-        f"record, {count['default']} by TVM's default lowering; each is listed in {description}"
+        f"record, {count['default']} by TVM's default lowering; {manifest.numerics} numerics; each is listed "
+        f"in {description}"
     )
     show({"module": str(output), "manifest": str(description), "layers": count}, as_json, text)
 
@@ -98,14 +110,19 @@ def resolve_target(name: str, file: Path | None = None) -> Target:
 
 
 def _matches(
-    model: Path, log: Path, target: Target, threads: int, shapes: dict[str, list[int]]
+    model: Path,
+    log: Path,
+    target: Target,
+    threads: int,
+    shapes: dict[str, list[int]],
+    numerics: Numerics,
 ) -> list[Match]:
     # Here, because it brings TVM along, which no other command should wait for.
     from tuner import picks
 
     records = _read(log)
     try:
-        return picks.check(model, records, target, shapes or None, threads)
+        return picks.check(model, records, target, shapes or None, threads, numerics)
     except ModelError as error:
         raise TilefleetError(f"{model}: {error}") from None
     except picks.OtherTargetError as error:

@@ -7,11 +7,16 @@ from typing import Annotated
 
 import typer
 
+from kernels.numerics import Numerics
+
 ModelFile = Annotated[
     Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="An ONNX file.")
 ]
 TargetName = Annotated[str, typer.Option("--target", help="The target; `host` is this machine.")]
 Threads = Annotated[int, typer.Option(min=1, help="Threads a kernel may use.")]
+NumericsOption = Annotated[
+    Numerics, typer.Option("--numerics", help="Allow only exact configs, or relaxed ones too.")
+]
 ShapeOption = Annotated[
     list[str] | None, typer.Option("--shape", help="Shape of a dynamic input: name=1,3,224,224. Repeatable.")
 ]
