@@ -51,8 +51,8 @@ class Engine(engine.Engine, Protocol):
     async def refresh(self) -> None:
         """See which boards there are now."""
 
-    async def peak_gflops(self, target: Target, threads: int) -> float:
-        """The measured peak of a board of ``target``."""
+    async def peak_gflops(self, target: Target, threads: int, clock: str) -> float:
+        """The measured peak of a board of ``target`` by its ``clock``; several may ask at once."""
 
 
 @asynccontextmanager

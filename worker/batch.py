@@ -15,7 +15,7 @@ from distributed import KilledWorker
 from distributed.scheduler import NoValidWorkerError
 
 from worker.candidate import Candidate
-from worker.crew import Crew, WorkerGone
+from worker.crew import Crew, NotStarted, WorkerGone
 from worker.fleet.book import Usage
 from worker.fleet.dispatcher import Dispatcher, NoBoard
 from worker.fleet.matching import Request
@@ -29,7 +29,8 @@ ATTEMPTS = 3
 """How often a candidate is tried when boards fail under it."""
 KILLS = 2
 """How many workers a candidate may kill before it is poison."""
-_numbers = itertools.count()
+next_request = itertools.count().__next__
+"""A number for a request of the one dispatcher that this process has."""
 T = TypeVar("T")
 
 
@@ -114,7 +115,7 @@ class Batch:
         """Measure some under one lease. Those for which the board is to blame stay pending."""
         order, first = self._order, self._candidates[0]
         request = Request(
-            next(_numbers),
+            next_request(),
             first.target.key,
             first.threads,
             order.tags,
@@ -184,7 +185,7 @@ class _Turn:
                 for index, outcome in enumerate(outcomes):
                     self._hear(index, outcome)
             except WorkerGone as error:
-                self._worker_gone(str(error))
+                self._worker_gone(str(error), began=not isinstance(error, NotStarted))
             finally:
                 held.used(self._usage)
 
@@ -216,12 +217,12 @@ class _Turn:
                 used.trials + ended, used.busy_s + outcome.measure_s, used.timed_s + outcome.timed_s
             )
 
-    def _worker_gone(self, reason: str) -> None:
+    def _worker_gone(self, reason: str, began: bool) -> None:
         """Who ran when the worker died is under suspicion; candidates run in their order."""
         batch = self._batch
         self._held.fault(reason)
         left = [number for index, number in enumerate(self._numbers) if index not in self._heard]
-        if left and (len(left) == 1 or not batch._order.rounds):
+        if began and left and (len(left) == 1 or not batch._order.rounds):
             batch._kills[left[0]] += 1
             if batch._kills[left[0]] >= KILLS:
                 message = f"killed {KILLS} workers that it ran on: {reason}"

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from distributed import KilledWorker
+from distributed.scheduler import NoValidWorkerError
 
 from worker.fleet.book import Listing
 from worker.shop import describe, stop
@@ -25,6 +26,10 @@ class WorkerGone(RuntimeError):
     """The worker, or the scheduler, went away under a task; the message says which."""
 
 
+class NotStarted(WorkerGone):
+    """It was gone before the task began."""
+
+
 class Crew:
     """All workers of one scheduler, over an asynchronous Dask ``client``.
 
@@ -37,6 +42,9 @@ class Crew:
         self._streams: dict[str, OnOutcome] = {}
         self._addresses: dict[str, str] = {}
         self._gone: dict[str, asyncio.Event] = {}
+        self._left: set[str] = set()
+        """Who went away since all were asked last."""
+        self._asking = asyncio.Lock()
         client.subscribe_topic(self.topic, self._heard)
         client.subscribe_topic("all", self._noticed)
 
@@ -47,14 +55,18 @@ class Crew:
 
     async def listings(self) -> list[Listing]:
         """The boards of all workers that answer."""
-        found: dict[str, Listing] = {}
-        for address, listing in (await self._describe()).items():
-            self._gone.setdefault(address, asyncio.Event())
-            # A worker that was started anew may overlap with the one before.
-            if listing is not None and (listing.id not in found or listing.alive):
-                found[listing.id] = listing
-                self._addresses[listing.id] = address
-        return list(found.values())
+        async with self._asking:
+            self._left.clear()
+            found: dict[str, Listing] = {}
+            for address, listing in (await self._describe()).items():
+                if address in self._left:
+                    continue
+                self._gone.setdefault(address, asyncio.Event())
+                # A worker that was started anew may overlap with the one before.
+                if listing is not None and (listing.id not in found or listing.alive):
+                    found[listing.id] = listing
+                    self._addresses[listing.id] = address
+            return list(found.values())
 
     async def build(
         self,
@@ -82,7 +94,10 @@ class Crew:
 
         Once one of ``stops`` is set, the shops are told to give up ``token``.
         """
-        address = self._addresses[board]
+        name = f"the measure worker of board {board}"
+        address = self._addresses.get(board)
+        if address is None:
+            raise NotStarted(f"{name} went away")
         future = self._client.submit(
             function,
             *arguments,
@@ -91,11 +106,12 @@ class Crew:
             pure=False,
             retries=0,
         )
-        name = f"the measure worker of board {board}"
         try:
             return await self._result(future, token, stops, self._gone[address], name)
         except KilledWorker as error:
             raise WorkerGone(f"{name} died: {error}") from None
+        except NoValidWorkerError as error:
+            raise NotStarted(f"{name} went away: {error}") from None
 
     @contextmanager
     def stream(self, token: str, on_outcome: OnOutcome) -> Iterator[None]:
@@ -157,11 +173,12 @@ class Crew:
         message = event[1]
         if not isinstance(message, dict) or message.get("action") not in ("add-worker", "remove-worker"):
             return
-        if message["action"] == "remove-worker" and message["worker"] in self._gone:
-            self._gone.pop(message["worker"]).set()
-            self._addresses = {
-                board: address for board, address in self._addresses.items() if address != message["worker"]
-            }
+        if message["action"] == "remove-worker":
+            left = message["worker"]
+            self._left.add(left)
+            if left in self._gone:
+                self._gone.pop(left).set()
+            self._addresses = {board: at for board, at in self._addresses.items() if at != left}
         self._on_change()
 
 

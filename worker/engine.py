@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import uuid
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -16,7 +17,7 @@ from typing import Any, Self
 from distributed import Client
 
 from kernels.target import Target
-from worker.batch import Batch, Order
+from worker.batch import Batch, Order, next_request
 from worker.candidate import Candidate
 from worker.cluster import HOST_BOARD, Cluster, EngineError, make_nursery, split_cpus
 from worker.crew import Crew, WorkerGone
@@ -72,8 +73,8 @@ class Engine:
         self._changed = asyncio.Event()
         self.dispatcher = Dispatcher(book or MemoryBook(), self._check, holder or uuid.uuid4().hex)
         self._watcher: asyncio.Task[None] | None = None
-        self._best: dict[tuple[str, str, int, bool], float] = {}
-        self._peaks: dict[tuple[str, int], asyncio.Task[float]] = {}
+        self._best: dict[tuple[str, str, int, bool, str], float] = {}
+        self._peaks: dict[tuple[str, int, str], asyncio.Task[float]] = {}
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -182,11 +183,14 @@ class Engine:
         order = Order(options, rounds, priority, level, job, tags, clock, cancelled or asyncio.Event())
         return await self._run(candidates, order)
 
-    async def peak_gflops(self, target: Target, threads: int = 1) -> float:
-        """Measured peak of ``threads`` cores of a board of ``target``; measured once. Raises EngineError."""
-        key = (target.key, threads)
+    async def peak_gflops(self, target: Target, threads: int = 1, clock: str = "wall") -> float:
+        """Measured peak of ``threads`` cores of a board of ``target`` by its ``clock``; measured once.
+
+        Raises EngineError.
+        """
+        key = (target.key, threads, clock)
         if key not in self._peaks or (self._peaks[key].done() and self._peaks[key].exception()):
-            self._peaks[key] = asyncio.create_task(self._measure_peak(target, threads))
+            self._peaks[key] = asyncio.create_task(self._measure_peak(target, threads, clock))
         return await asyncio.shield(self._peaks[key])
 
     async def nursery_call(self, function: str, payload: Any, **options: Any) -> Any:
@@ -212,12 +216,14 @@ class Engine:
         problem = await self._why_no_board(first.target, first.threads, order.tags, order.clock)
         if problem:
             return [Outcome(error=ErrorKind.BOARD_LOST, message=problem)] * len(candidates)
-        key = (first.workload.key, first.target.key, first.threads, options.cold)
-        if options.best_s is None:
+        # Of another clock the best says nothing.
+        key = (first.workload.key, first.target.key, first.threads, options.cold, order.clock)
+        if options.best_s is None and order.clock:
             order = replace(order, options=replace(options, best_s=self._best.get(key)))
         outcomes = await Batch(self._workers, self.dispatcher, candidates, order).run()
         costs = [outcome.cost_s for outcome in outcomes if outcome.cost_s is not None]
-        self._best[key] = min([*costs, self._best.get(key, float("inf"))])
+        if costs and order.clock:
+            self._best[key] = min([*costs, self._best.get(key, math.inf)])
         return outcomes
 
     async def _why_no_board(
@@ -234,12 +240,14 @@ class Engine:
         timed = f" and clock {clock}" if clock else ""
         return f"no board for target {target.name} with {threads} threads{tagged}{timed}; there are: {known}"
 
-    async def _measure_peak(self, target: Target, threads: int) -> float:
-        problem = await self._why_no_board(target, threads)
+    async def _measure_peak(self, target: Target, threads: int, clock: str) -> float:
+        problem = await self._why_no_board(target, threads, clock=clock)
         if problem:
             raise EngineError(problem)
         token = uuid.uuid4().hex
-        request = Request(-1, target.key, threads, priority=PEAK_PRIORITY, what="peak")
+        request = Request(
+            next_request(), target.key, threads, priority=PEAK_PRIORITY, what="peak", clock=clock
+        )
         try:
             async with self.dispatcher.lease(request) as held:
                 board = held.lease.board

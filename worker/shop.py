@@ -26,6 +26,8 @@ from worker.stream import write
 
 PRELOAD = ("tvm", "tvm.rpc", "kernels.registry", "worker.build", "worker.measure_child", "worker.warm")
 MAX_ARTIFACT_BYTES = 1 << 30
+STOPS_KEPT = 1000
+"""Tokens of what was stopped that a shop remembers: far more than can be under way."""
 EMULATED_TIMES = 30
 """How much longer a candidate may take of a board that is emulated."""
 
@@ -42,7 +44,7 @@ class Shop:
     threads: int = 1
     tags: tuple[str, ...] = ()
     absence: str = ""
-    stopped: set[str] = field(default_factory=set)
+    stopped: dict[str, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.store = ArtifactStore(self.state_dir / "artifacts")
@@ -138,7 +140,10 @@ def peak_task(target: Target, threads: int) -> float:
 
 def stop(token: str, dask_worker: Any) -> None:
     """Give up whatever runs, or is still to run, under ``token``."""
-    dask_worker.shop.stopped.add(token)
+    stopped = dask_worker.shop.stopped
+    stopped[token] = None
+    if len(stopped) > STOPS_KEPT:
+        del stopped[next(iter(stopped))]
 
 
 def describe(dask_worker: Any) -> Listing | None:

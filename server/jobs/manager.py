@@ -47,7 +47,6 @@ class JobManager:
         self._fair = VirtualTime()
         self._queued: dict[int, _Entry] = {}
         self._running: dict[int, tuple[_Entry, asyncio.Task[None]]] = {}
-        self._peak_lock = asyncio.Lock()
         self._beating: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
@@ -59,6 +58,7 @@ class JobManager:
         """Leave every job ``interrupted``."""
         if self._beating is not None:
             self._beating.cancel()
+            await asyncio.wait([self._beating])
         for job_id in list(self._queued):
             self._queued.pop(job_id)
             await self._end(job_id, JobState.INTERRUPTED)
@@ -115,7 +115,7 @@ class JobManager:
         spec = entry.spec
         try:
             try:
-                await self._measure_peak(spec)
+                await self._measure_peak(spec, entry.cancelled)
             except asyncio.CancelledError:
                 await self._end(spec.id, JobState.INTERRUPTED)
                 raise
@@ -137,20 +137,23 @@ class JobManager:
 
         return publish
 
-    async def _measure_peak(self, spec: JobSpec) -> None:
+    async def _measure_peak(self, spec: JobSpec, cancelled: asyncio.Event) -> None:
         """Know the target's peak; it is measured once, and a job goes on without."""
-        async with self._peak_lock:
-            if await run_in_threadpool(self._has_peak, spec):
-                return
-            alike = [board for board in self._engine.boards() if board.target.key == spec.target.key]
-            if any(board.clock != spec.clock for board in alike):
-                return  # the engine might measure by any of these clocks
-            try:
-                gflops = await asyncio.wait_for(self._engine.peak_gflops(spec.target, spec.threads), PEAK_S)
-            except Exception as error:  # whatever it was, tuning does not depend on it
-                log.warning("the peak of target %s could not be measured: %s", spec.target.name, error)
-                return
-            await run_in_threadpool(self._save_peak, spec, gflops)
+        if await run_in_threadpool(self._has_peak, spec):
+            return
+        peak = asyncio.ensure_future(self._engine.peak_gflops(spec.target, spec.threads, spec.clock))
+        watch = asyncio.ensure_future(cancelled.wait())
+        try:
+            await asyncio.wait([peak, watch], timeout=PEAK_S, return_when=asyncio.FIRST_COMPLETED)
+            if peak.done():
+                await run_in_threadpool(self._save_peak, spec, peak.result())
+            elif not cancelled.is_set():
+                log.warning("the peak of target %s was not measured in %g s", spec.target.name, PEAK_S)
+        except Exception as error:  # whatever it was, tuning does not depend on it
+            log.warning("the peak of target %s could not be measured: %s", spec.target.name, error)
+        finally:
+            peak.cancel()
+            watch.cancel()
 
     def _has_peak(self, spec: JobSpec) -> bool:
         with self._db.read() as session:

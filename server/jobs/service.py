@@ -148,11 +148,7 @@ class Jobs:
                 "body",
                 "threads",
             )
-        fitting = [
-            board
-            for board in boards
-            if tags.issubset((*board.tags, board.clock)) and board.threads >= threads
-        ]
+        fitting = [board for board in boards if tags.issubset(board.tags) and board.threads >= threads]
         if not fitting:
             raise invalid(
                 f"no board of {target.name!r} with {threads} threads has the tags {_listed(tags)}; "
@@ -166,7 +162,8 @@ class Jobs:
         if len(clocks) > 1:
             raise invalid(
                 f"boards of {target.name!r} have several clocks, whose times do not compare "
-                f"({', '.join(f'{board.id}: {board.clock}' for board in fitting)}): choose by tags",
+                f"({', '.join(f'{board.id}: {board.clock}' for board in fitting)}): "
+                "choose by tags, which a fleet file gives to boards",
                 "body",
                 "tags",
             )
@@ -211,6 +208,5 @@ def _spec(session: Session, row: JobRow) -> JobSpec:
         seed=row.seed,
         elapsed_s=row.elapsed_s,
         priority=row.priority,
-        # The clock is a tag of every board: a job's times must all be of one clock.
-        tags=frozenset((*row.tags, row.clock)),
+        tags=frozenset(row.tags),
     )

@@ -39,6 +39,7 @@ class FakeEngine:
     check: Check = field(default_factory=lambda: Check(1e-3, artifact="reference"))
     measured: list[Candidate] = field(default_factory=list)
     peaks: int = 0
+    peak_delay_s: float = 0.0
     _numbers: Any = field(default_factory=itertools.count)
 
     def boards(self) -> Sequence[BoardStatus]:
@@ -51,9 +52,10 @@ class FakeEngine:
     async def refresh(self) -> None:
         await self.dispatcher.seen(self.listings)
 
-    async def peak_gflops(self, target: Target, threads: int) -> float:
+    async def peak_gflops(self, target: Target, threads: int, clock: str) -> float:
+        await asyncio.sleep(self.peak_delay_s)
         self.peaks += 1
-        return 100.0 * threads
+        return (100.0 if clock == "wall" else 10.0) * threads
 
     async def evaluate(
         self,

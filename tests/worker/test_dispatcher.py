@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import threading
+import time
 from collections import Counter
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 
 import pytest
@@ -322,5 +324,127 @@ def test_who_watches_sees_each_change_once():
                 ("leased", "good"),
                 ("idle", "good"),
             ]
+
+    virtual_time.run(main())
+
+
+def test_a_good_board_is_checked_when_it_comes_into_service():
+    async def main():
+        book = MemoryBook(virtual_time.clock)
+        async with scene(listing(), book=book) as it:
+            await next_lease(it)
+        # The book says that it is good, but who knows what happened since; nor does a simulated one know.
+        boards = [listing(), replace(listing("sim"), clock="simulated:x")]
+        book.enlist(boards)
+        for board in boards:
+            book.change(board.id, lambda standing: replace(standing, health=Health.GOOD), "good_check")
+        async with scene(*boards, book=book) as again:
+            again.problem["a"] = "wrong result"
+            assert again.board().health is Health.GOOD
+            assert (await next_lease(again)).board == "sim"
+            assert {board for _, board in again.checks} == {"a", "sim"}
+            assert again.board().health is Health.UNKNOWN
+            again.problem.clear()
+            assert (await next_lease(again, clock="wall")).board == "a"
+            assert Counter(board for _, board in again.checks) == {"a": 2, "sim": 1}
+
+    virtual_time.run(main())
+
+
+def test_after_closing_nobody_waits_and_no_lease_stays():
+    async def main():
+        async with scene(listing(), listing("b")) as it:
+
+            async def hold():
+                async with it.dispatcher.lease(request()) as held:
+                    await held.lost.wait()
+                await next_lease(it)  # what was lost is tried again
+
+            holders = [asyncio.ensure_future(hold()) for _ in range(3)]
+            await asyncio.sleep(3)
+        ends = await asyncio.wait_for(asyncio.gather(*holders, return_exceptions=True), 10)
+        assert [type(end) for end in ends] == [NoBoard] * 3
+        assert all("stopping" in str(end) for end in ends)
+        assert not any(entry.lease for entry in it.book.entries().values())
+        assert {how for how, _ in it.book.ended.values()} == {"released"}
+
+    virtual_time.run(main())
+
+
+class SlowBook(MemoryBook):
+    """One that takes its time, and says when it is asked for a lease."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked, self.refuses, self.calls = threading.Event(), False, []
+
+    def acquire(self, *arguments):
+        self.asked.set()
+        time.sleep(0.2)
+        return None if self.refuses else super().acquire(*arguments)
+
+    def entries(self):
+        self.calls.append("entries")
+        return super().entries()
+
+
+@pytest.mark.parametrize("refuses", [False, True])
+def test_closing_while_a_lease_is_taken_leaves_none_and_nobody_waiting(refuses):
+    async def check(board, entry):
+        return Check(1e-3)
+
+    async def main():
+        book = SlowBook()
+        for first in ("check", "trials"):
+            dispatcher = Dispatcher(book, check, "me")
+            await dispatcher.start()
+            book.refuses = refuses and first == "check"
+            book.asked.clear()
+            await dispatcher.seen([listing()])
+            if first == "trials":
+                while dispatcher.boards()[0].activity is not Activity.IDLE:
+                    await asyncio.sleep(0.01)
+                book.refuses = refuses
+                book.asked.clear()
+            waiting = asyncio.ensure_future(dispatcher.lease(request()).__aenter__())
+            await asyncio.to_thread(book.asked.wait)
+            await dispatcher.close()
+            called = len(book.calls)
+            with suppress(NoBoard):
+                held = await asyncio.wait_for(waiting, 5)
+                assert held.lost.is_set()
+            assert book.entries()["a"].lease is None
+            await asyncio.sleep(0.3)
+            assert book.entries()["a"].lease is None
+            assert len(book.calls) == called + 2, "the book was used after closing"
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+
+
+def test_requests_of_one_number_get_each_its_own_board():
+    async def main():
+        other = Listing("other", CATALOGUE["power10"], "wall", 1)
+        async with scene(listing(), other) as it:
+            wants = [request(), replace(request(), target=other.target.key)]
+            async with AsyncExitStack() as stack:
+                both = [it.dispatcher.lease(replace(want, id=-1)) for want in wants]
+                held = await asyncio.gather(*map(stack.enter_async_context, both))
+                assert [each.lease.board for each in held] == ["a", "other"]
+
+    virtual_time.run(main())
+
+
+def test_a_check_that_cannot_be_kept_is_not_repeated_without_pause():
+    async def main():
+        async with scene(listing()) as it:
+
+            def broken(board, check):
+                raise OSError("the database is gone")
+
+            it.book.checked, kept = broken, it.book.checked
+            await asyncio.sleep(10)
+            assert 2 <= len(it.checks) <= 5
+            it.book.checked = kept
+            assert (await next_lease(it)).board == "a"
 
     virtual_time.run(main())

@@ -16,20 +16,20 @@ CHECK_LIMIT_S = 300.0
 def due(seat: Seat, now: float) -> bool:
     """Whether a board is to be checked at ``now`` (the loop's clock).
 
-    One of unknown health is; so is a good one from time to time, unless its clock is simulated and so cannot
-    drift.
+    One of unknown health is, and one that comes into service, however good it was then; so is a good one from
+    time to time, unless its clock is simulated and so cannot drift.
     """
     standing = seat.entry.standing
-    if seat.taken or not seat.listing.alive or standing.draining:
+    if seat.taken or not seat.listing.alive or standing.draining or now < seat.check_at:
         return False
     if standing.health is Health.GOOD:
-        return seat.listing.clock == "wall" and seat.unchecked_s >= REFERENCE_EVERY_S
-    return standing.health is Health.UNKNOWN and now >= seat.check_at
+        return seat.fresh or (seat.listing.clock == "wall" and seat.unchecked_s >= REFERENCE_EVERY_S)
+    return standing.health is Health.UNKNOWN
 
 
 def passed(seat: Seat) -> None:
     """After a check that passed."""
-    seat.failed_checks, seat.unchecked_s = 0, 0.0
+    seat.failed_checks, seat.unchecked_s, seat.fresh = 0, 0.0, False
 
 
 def failed(seat: Seat, now: float) -> None:

@@ -8,7 +8,7 @@ import time
 from bisect import insort
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
@@ -25,6 +25,7 @@ PATIENCE_S = 60.0
 ENLIST_S = 30.0
 """How often the book is told of boards of which nothing has changed."""
 BOOK_THREADS = 4
+_STOPPING = "the service is stopping"
 
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ class NoBoard(RuntimeError):
     """No board will serve the request; the message says why."""
 
 
-@dataclass
+@dataclass(eq=False)
 class _Waiter:
     request: Request
     granted: asyncio.Future[Held]
@@ -84,17 +85,17 @@ class Dispatcher:
         self._closed = True
         for waiter in self._queue:
             if not waiter.granted.done():
-                waiter.granted.set_exception(NoBoard("the service is stopping"))
+                waiter.granted.set_exception(NoBoard(_STOPPING))
         for task in self._background:
             task.cancel()
-        await asyncio.gather(*self._background, *self._tasks, return_exceptions=True)
+        while tasks := [*self._background, *self._tasks]:
+            await asyncio.gather(*tasks, return_exceptions=True)
         for seat in self._seats.values():
             if seat.held is not None:
-                with suppress(Exception):
-                    await self._ask(self._book.release, seat.held.lease, seat.held.usage)
                 seat.held.lost.set()
-        if self._threads is not None:
-            self._threads.shutdown(wait=False)
+                await self._finish(seat.held)
+        if self._threads is not None:  # after this nobody uses the book any more
+            await asyncio.to_thread(self._threads.shutdown)
 
     def boards(self) -> list[BoardStatus]:
         """All boards seen so far."""
@@ -137,7 +138,7 @@ class Dispatcher:
         try:
             yield held
         finally:
-            await asyncio.shield(self._spawn(self._finish(held)))
+            await self._wholly(self._finish(held))
 
     async def drain(self, board: str, reason: str) -> None:
         """Let the board's present lease end, then take it out of service."""
@@ -163,6 +164,8 @@ class Dispatcher:
             self._check_if_due(seat)
 
     async def _wait(self, request: Request) -> Held:
+        if self._closed:
+            raise NoBoard(_STOPPING)
         if not any(fits(request, view) for view in self._views()):
             raise NoBoard(places([request], self._views())[0].reason)
         waiter = _Waiter(request, asyncio.get_running_loop().create_future())
@@ -171,7 +174,8 @@ class Dispatcher:
         try:
             return await waiter.granted
         except asyncio.CancelledError:
-            if not waiter.granted.cancelled():  # granted in the moment in which it was cancelled
+            # It may have been granted in the moment in which it was cancelled.
+            if not waiter.granted.cancelled() and waiter.granted.exception() is None:
                 self._spawn(self._finish(waiter.granted.result()))
             raise
         finally:
@@ -188,13 +192,13 @@ class Dispatcher:
         self._woken = False
         if not self._queue:
             return
-        waiting = {waiter.request.id: waiter for waiter in self._queue}
+        waiting = {id(waiter.request): waiter for waiter in self._queue}
         for request, board in match([waiter.request for waiter in self._queue], self._views()):
-            self._queue.remove(waiting[request.id])
-            seat = self._seats[board]
+            waiter, seat = waiting[id(request)], self._seats[board]
+            self._queue.remove(waiter)
             seat.pending = True
             seat.changed()
-            self._spawn(self._grant(waiting[request.id], seat))
+            self._spawn(self._grant(waiter, seat))
 
     async def _grant(self, waiter: _Waiter, seat: Seat) -> None:
         held = await self._acquire(seat, Purpose.TRIALS, waiter.request.job)
@@ -203,6 +207,8 @@ class Dispatcher:
                 await self._finish(held)
         elif held is not None:
             waiter.granted.set_result(held)
+        elif self._closed:
+            waiter.granted.set_exception(NoBoard(_STOPPING))
         else:
             insort(self._queue, waiter, key=lambda waiter: waiter.order)
             await self._sync()
@@ -224,8 +230,10 @@ class Dispatcher:
         return seat.held
 
     async def _finish(self, held: Held) -> None:
-        """End a lease; the board's health first, so that nobody gets it in between."""
+        """End a lease, once; the board's health first, so that nobody gets it in between."""
         seat = self._seats[held.lease.board]
+        if seat.held is not held:
+            return
         seat.version += 1
         try:
             if held.why_faulty:
@@ -286,7 +294,7 @@ class Dispatcher:
 
     async def _check(self, seat: Seat) -> None:
         """Run the reference kernel under a lease of its own, and let the board's health follow from it."""
-        held = await self._acquire(seat, Purpose.CHECK, None)
+        held = await self._wholly(self._acquire(seat, Purpose.CHECK, None))
         if held is None:
             return
         try:
@@ -305,8 +313,11 @@ class Dispatcher:
             else:
                 passed(seat)
                 await self._change(seat.id, Standing.check_passed, "good_check")
+        except Exception:
+            log.exception("the health check of board %s could not be kept", seat.id)
+            failed(seat, asyncio.get_running_loop().time())
         finally:
-            await self._finish(held)
+            await self._wholly(self._finish(held))
 
     async def _tick(self) -> None:
         if any(seat.refused or (seat.held is None and seat.entry.lease) for seat in self._seats.values()):
@@ -358,6 +369,10 @@ class Dispatcher:
         if self._threads is None:
             return call(*arguments)
         return await asyncio.get_running_loop().run_in_executor(self._threads, call, *arguments)
+
+    async def _wholly(self, work: Coroutine[Any, Any, T]) -> T:
+        """Have ``work`` done to its end, also when whoever waits for it is cancelled."""
+        return await asyncio.shield(self._spawn(work))
 
     def _views(self) -> list[View]:
         return [seat.view for seat in self._seats.values()]

@@ -61,6 +61,8 @@ class Seat:
         self.last_seen = 0.0
         self.version = 0
         """Grows with every change of ours: what was read from the book before one is out of date."""
+        self.fresh = True
+        """No check has passed since it was seen first."""
         self.unchecked_s = 0.0
         """Busy time since the last passed check."""
         self.failed_checks = 0
@@ -97,8 +99,7 @@ class Seat:
                 id=listing.id,
                 target=self._target_key,
                 threads=listing.threads,
-                # A job's times must all be of one clock, so a clock can be asked for like a tag.
-                tags=frozenset((*listing.tags, listing.clock)),
+                tags=frozenset(listing.tags),
                 activity=activity(
                     alive=listing.alive,
                     leased=self.taken,
