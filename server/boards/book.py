@@ -76,7 +76,9 @@ class SqlBook:
             if held is not None:
                 if not sql.lost(held, now_s):
                     return None
-                self._end(session, held.token, sql.LeaseState.EXPIRED, "its holder gave no sign of life")
+                self._end(
+                    session, held.token, sql.LeaseState.EXPIRED, "its holder gave no sign of life", now_s
+                )
             standing = Standing(Health(found.health), draining=found.draining)
             if not allows(standing, purpose):
                 return None
@@ -108,11 +110,12 @@ class SqlBook:
     def release(self, lease: Lease, usage: Usage) -> bool:
         """See ``Book.release``."""
         used = {f"used_{name}": value for name, value in asdict(usage).items()}
-        values = {"of_token": lease.token, "now_s": self._clock(), **used}
+        now_s = self._clock()
+        values = {"of_token": lease.token, "now_s": now_s, **used}
         with self._db.write() as session:
             session.execute(sql.BOARD, {"id": lease.board})
             if session.execute(sql.RELEASE, values).first() is None:
-                self._end(session, lease.token, sql.LeaseState.EXPIRED, "it was not renewed in time")
+                self._end(session, lease.token, sql.LeaseState.EXPIRED, "it was not renewed in time", now_s)
                 return False
             session.execute(sql.ADD_USAGE, {"of_board": lease.board, **used})
         return True
@@ -123,7 +126,7 @@ class SqlBook:
             _known(session.execute(sql.BOARD, {"id": board}).first(), board)
             held = session.execute(sql.ACTIVE_OF_BOARD, {"of_board": board}).first()
             if held is not None:
-                self._end(session, held.token, sql.LeaseState.REVOKED, reason)
+                self._end(session, held.token, sql.LeaseState.REVOKED, reason, self._clock())
 
     def change(self, board: str, to: Callable[[Standing], Standing], kind: str) -> Standing:
         """See ``Book.change``."""
@@ -175,9 +178,9 @@ class SqlBook:
         }
         session.execute(insert(session, BoardRow).values(values).on_conflict_do_nothing())
 
-    def _end(self, session: Session, token: int, state: sql.LeaseState, reason: str) -> None:
+    def _end(self, session: Session, token: int, state: sql.LeaseState, reason: str, now_s: float) -> None:
         """End a lease badly, unless it has ended already, and say so in the board's history."""
-        values = {"of_token": token, "to_state": state.value, "now_s": self._clock()}
+        values = {"of_token": token, "to_state": state.value, "now_s": now_s}
         ended = session.execute(sql.END, values).first()
         if ended is not None:
             detail = {"token": token, "holder": ended.holder, "job": ended.job, "reason": reason}
