@@ -37,7 +37,7 @@ class Allowance:
         """Seconds until the search must end so that the best can be measured again."""
         if math.isinf(self._seconds):
             return math.inf
-        most = REMEASURE_SHARE * self._seconds
+        most = REMEASURE_SHARE * self._seconds if self._final else 0.0
         rate = self.rate
         return self.left() - (min(most, self._final / rate) if rate else most / 2)
 

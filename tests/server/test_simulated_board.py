@@ -1,4 +1,4 @@
-"""A job on a simulated board, by the real engine: other code, another clock, and no luck in its times."""
+"""A job on a simulated board, by the real engine: other code, and another clock."""
 
 from __future__ import annotations
 
@@ -51,10 +51,8 @@ def test_a_model_is_tuned_on_a_simulated_board(settings: Settings, tmp_path: Pat
         assert client.get("/api/v1/configs/best", params=query).json()["clock"] == clock
         assert client.get("/api/v1/configs/best", params={**query, "clock": "wall"}).status_code == 404
     assert {record.clock for record in records} == {clock}
-    again = [record for record in records if record.verified_s is not None]
-    assert again
-    # Measured in another session, on other inputs, and yet the same.
-    assert all(record.verified_s == record.cost_s for record in again)
+    # A second measurement could only tell the same.
+    assert all(record.cost_s is not None and record.verified_s is None for record in records)
 
     path = tmp_path / "model.onnx"
     path.write_bytes(content)

@@ -199,6 +199,14 @@ def test_the_best_few_of_each_task_are_measured_again():
         assert all(record.verified_s is None for record in by_cost[3:])
 
 
+def test_nothing_is_measured_again_by_a_clock_without_luck():
+    clock = "simulated:rpi4-sim:0123456789ab"
+    engine, store = FakeEngine(lambda candidate: replace(ran(candidate), clock=clock)), MemoryStore()
+    assert run(job(clock=clock), engine, store) is JobState.DONE
+    assert len(store.records) == 40
+    assert engine.verified == []
+
+
 def test_a_lucky_first_measurement_does_not_win():
     """When the best few turn out slower, the next ones are looked at until the fastest is verified."""
     engine, store = FakeEngine(verify_factor=1.15), MemoryStore()
