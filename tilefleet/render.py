@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from rich.console import Group, RenderableType
@@ -95,12 +95,14 @@ def jobs(items: Iterable[Job]) -> Table:
 
 def boards(items: Iterable[Board]) -> Table:
     """One line a board."""
-    result = table("board", "target", "state", "health", "for", "trials", "timing", "reference ms", left=5)
+    result = table(
+        "board", "target", "clock", "state", "health", "for", "trials", "timing", "reference ms", left=6
+    )
     for board in items:
         how = Text.assemble(state(board.health), f": {board.reason}" if board.reason else "")
-        reference = milliseconds(board.reference_s) + mark(board.clock)
-        figures = (f"{board.trials}", percent(board.utilisation), reference)
-        result.add_row(board.id, board.target, state(board.activity), how, holder(board), *figures)
+        figures = (f"{board.trials}", percent(board.utilisation), milliseconds(board.reference_s))
+        clock = board.clock.partition(":")[0]
+        result.add_row(board.id, board.target, clock, state(board.activity), how, holder(board), *figures)
     return result
 
 
@@ -116,14 +118,14 @@ def board(value: Board) -> Table:
     lease = value.lease
     rows: dict[str, RenderableType] = {
         "board": value.id,
-        "target": f"{value.target}, {value.threads} threads",
+        "target": f"{value.target}, {_count(value.threads, 'thread')}",
         "clock": value.clock,
         "tags": ", ".join(value.tags) or "-",
         "state": state(value.activity),
         "health": Text.assemble(state(value.health), f": {value.reason}" if value.reason else ""),
         "lease": f"{holder(value)}, token {lease.token}, of {lease.holder}" if lease else "-",
         "timing": f"{percent(value.utilisation)} of 5 minutes, {percent(value.utilisation_total)} in all",
-        "trials": f"{value.trials} in {value.leases} leases, {value.faults} faults",
+        "trials": f"{value.trials} in {_count(value.leases, 'lease')}, {_count(value.faults, 'fault')}",
         "busy": f"{duration(value.busy_s)}, of that {duration(value.timed_s)} timing",
         "reference": f"{milliseconds(value.reference_s)} ms{mark(value.clock)}, "
         f"{number(value.drift, 2)} times the best",
@@ -138,14 +140,35 @@ def board(value: Board) -> Table:
     return result
 
 
-def board_history(items: Iterable[BoardEvent]) -> Table:
-    """One line an event."""
+def board_history(items: Iterable[BoardEvent], clock: str) -> Table:
+    """One line an event; ``clock`` is the board's."""
     result = table("when", "what", "details", left=3)
     for event in items:
-        known = {name: value for name, value in event.detail.items() if value not in (None, "", False)}
-        details = ", ".join(f"{name} {value}" for name, value in known.items())
-        result.add_row(_when(event.at), event.kind, Text(details))
+        what = event.kind.replace("_", " ")
+        result.add_row(_when(event.at), what, Text(", ".join(_details(event.detail, clock))))
     return result
+
+
+def _details(detail: Mapping[str, object], clock: str) -> Iterator[str]:
+    """What is known of an event, in words where a name and its value would be hard to read."""
+    known = {name: value for name, value in detail.items() if value not in (None, "", False, 0)}
+    if "health" in known:
+        before, after = known.pop("before", None), known.pop("health")
+        yield f"{after}" if before in (None, after) else f"{before} -> {after}"
+    if isinstance(seconds := known.pop("seconds", None), float):
+        yield f"{milliseconds(seconds)} ms{mark(clock)}"
+    for name in ("problem", "reason"):
+        if name in known:
+            yield f"{known.pop(name)}"
+    if "artifact" in known:
+        yield f"code {str(known.pop('artifact'))[:12]}"
+    if "failures" in known:
+        yield f"{known.pop('failures')} failed in a row"
+    yield from (f"{name} {value}" for name, value in known.items())
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}" + ("" if number == 1 else "s")
 
 
 def _when(time: datetime | None) -> str:
@@ -180,12 +203,13 @@ def progress(job: Job, tasks: Sequence[Task], rows: int) -> RenderableType:
         (number(job.estimated_ms, 2, " ms"), "bold"),
         f"{mark(job.clock)}  whole model, estimated (analysis alone {number(job.recommended_ms, 2, ' ms')})",
     )
-    return Group(bar, headline, Text(summary(job), style="dim"), Text(), task_table(tasks, rows))
+    return Group(bar, headline, Text(summary(job), style="dim"), Text(), task_table(tasks, rows, job.clock))
 
 
-def task_table(tasks: Sequence[Task], rows: int) -> Table:
-    """The ``rows`` tasks that cost most, the most expensive first, and how many more there are."""
-    result = table("workload", "times", "trials", "analysis ms", "best ms", "GFLOP/s", "of peak", "state")
+def task_table(tasks: Sequence[Task], rows: int, clock: str) -> Table:
+    """The ``rows`` tasks that cost most, the most expensive first, and how many more; ``clock`` is the job's."""
+    best = f"best ms{mark(clock)}"
+    result = table("workload", "times", "trials", "analysis ms", best, "GFLOP/s", "of peak", "state")
     ordered = sorted(tasks, key=lambda task: -(task.weight * (task.best_s or float("inf"))))
     for task in ordered[:rows]:
         result.add_row(

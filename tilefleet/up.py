@@ -82,7 +82,9 @@ class _StartFailure(logging.Filter):
         message = record.getMessage().strip()
         if message.startswith("Traceback"):
             # The line "module.Error: what it says"; more of the message may follow it.
-            self.reason = re.findall(r"^[\w.]+: .+", message, re.MULTILINE)[-1]
+            reason = re.findall(r"^[\w.]+: .+", message, re.MULTILINE)[-1]
+            # Our own errors say all in their message; of others the class may be half of it.
+            self.reason = re.sub(r"^(server|tuner|worker|kernels)\.[\w.]+: ", "", reason)
             return False
         return "startup failed" not in message
 

@@ -40,7 +40,7 @@ def watch(client: Client, job_id: int, console: Console) -> Job:
 
 def report(client: Client, job: Job, console: Console) -> None:
     """What a finished job reached."""
-    console.print(render.task_table(client.tasks(job.id), rows=1000))
+    console.print(render.task_table(client.tasks(job.id), rows=1000, clock=job.clock))
     console.print(
         f"job {job.id} {job.state} after {render.duration(job.elapsed_s)}: "
         f"{render.number(job.estimated_ms, 2, ' ms')}{render.mark(job.clock)} estimated, "

@@ -12,6 +12,7 @@ from server.problems import Problem
 from worker.fleet.states import Health, Standing
 
 _IN_SERVICE = (Health.GOOD, Health.UNKNOWN)
+_HOW = {Health.MAINTENANCE: "in maintenance"}
 
 
 class Boards:
@@ -72,6 +73,6 @@ class Boards:
 
 
 def _conflict(board: str, standing: Standing, done: str) -> Problem:
-    how = "draining" if standing.draining else str(standing.health)
+    how = "draining" if standing.draining else _HOW.get(standing.health, str(standing.health))
     why = f" ({standing.reason})" if standing.reason else ""
     return Problem(409, f"board {board} is {how}{why} and cannot be {done}")

@@ -83,7 +83,7 @@ def test_operators_take_boards_out_and_bring_them_back(client: TestClient) -> No
     assert (parked.json()["health"], parked.json()["reason"]) == ("maintenance", "fan broken")
     again = client.post(f"{URL}/pi-1/park", json={"reason": "still"})
     assert (again.status_code, again.headers["content-type"]) == (409, "application/problem+json")
-    assert again.json()["detail"] == "board pi-1 is maintenance (fan broken) and cannot be parked"
+    assert again.json()["detail"] == "board pi-1 is in maintenance (fan broken) and cannot be parked"
     assert client.post(f"{URL}/pi-1/drain").status_code == 409
     assert client.post(f"{URL}/pi-1/return", json={"reason": "new fan"}).status_code == 200
     wait(client, f"{URL}/pi-1", health="good")

@@ -71,6 +71,11 @@ def test_up_names_what_is_wrong_with_a_fleet_file(tmp_path: Path) -> None:
     code, said = run("up", "--fleet", tmp_path / "none.toml")
     assert (code, len(said.strip().splitlines())) == (1, 1)
     assert "none.toml: No such file" in said
+    absent = tmp_path / "fleet.toml"
+    absent.write_text('[[board]]\nid = "far"\nkind = "dial"\ntarget = "rpi5"\ntoken_file = "far.token"\n')
+    code, said = run("up", "--fleet", absent, "--port", "0")
+    assert code == 1
+    assert said.startswith("tilefleet: the server did not start: board far: token file ")
     code, said = run("up", "--fleet", tmp_path / "none.toml", "--boards", "host")
     assert code == 2
     assert "either --boards or --fleet" in said

@@ -42,7 +42,8 @@ def history(
     """Show what happened to a board, the newest first."""
     with connect(url) as client:
         found = client.board_history(board, limit)
-    show(found, as_json, render.board_history(found))
+        clock = client.board(board).clock
+    show(found, as_json, render.board_history(found, clock))
 
 
 @app.command()

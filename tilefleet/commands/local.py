@@ -126,7 +126,7 @@ def _matches(
     except ModelError as error:
         raise TilefleetError(f"{model}: {error}") from None
     except picks.OtherTargetError as error:
-        raise TilefleetError(f"{log}: {error}") from None
+        raise TilefleetError(f"{log}: {error}; choose with --target") from None
 
 
 def _read(log: Path) -> list[Record]:
