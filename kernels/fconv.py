@@ -18,6 +18,9 @@ from kernels.space import Config, Space
 from kernels.target import Target
 from kernels.workload import Conv2d, Workload
 
+DEPTHS = (64, 96, 128, 256)
+"""Products that a sum gets at a time. The windows' elements lie a plane apart, so each takes a cache line."""
+
 
 class FilterConv(Kernel):
     """Direct convolution vectorised over filters, ungrouped, NCHW.
@@ -50,12 +53,11 @@ class FilterConv(Kernel):
         return min(self.space(workload, target), key=lambda config: self.predict(workload, config, target))
 
     def predict(self, workload: Workload, config: Config, target: Target) -> float:
-        """Micro-kernel steps, turning and padding, or the traffic when that is more; the weights are cold."""
+        """Micro-kernel steps, turning and padding, or the weights' traffic when that is more; and windows."""
         plan = FilterPlan.of(conv_of(workload), config, target)
-        weights = machine.cold_cycles(target, plan.packed_length * 4.0)
-        return machine.seconds(
-            weights + plan.conv.n * max(plan.compute_cycles(target), plan.traffic_cycles(target))
-        )
+        cold = machine.cold_cycles(target, plan.packed_length * 4.0)
+        image = max(plan.compute_cycles(target), plan.weight_cycles(target)) + plan.window_cycles(target)
+        return machine.seconds(cold + plan.conv.n * image)
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """Channel set, filter tile, channel, tap, filter; the last vector of filters is filled with zeros."""
@@ -88,9 +90,10 @@ def filter_blocks(target: Target) -> list[tuple[int, int]]:
 
 
 def _channel_sets(conv: Conv2d) -> list[int]:
-    """All channels, a half, a quarter and an eighth of them, but not so few that sums move all the time."""
-    sets = {-(-conv.in_c // parts) for parts in (2, 4, 8)}
-    return sorted({channels for channels in sets if channels * conv.kh * conv.kw >= 128} | {conv.in_c})
+    """All channels, and even parts with about as many products as leave L1 to a tile's windows."""
+    taps = conv.kh * conv.kw
+    parts = {-(-conv.in_c * taps // depth) for depth in DEPTHS}
+    return sorted({-(-conv.in_c // min(conv.in_c, count)) for count in parts} | {conv.in_c})
 
 
 def _window_blocks(conv: Conv2d) -> list[int]:

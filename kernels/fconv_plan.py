@@ -104,25 +104,41 @@ class FilterPlan:
             for size, tiles in spread(count, self.tile_windows):
                 for vectors, filter_tiles in ((self.vectors, full), (odd, 1 if odd else 0)):
                     step = machine.step_cycles(target, size, vectors)
-                    sums = self.channel_sets * (machine.CALL_CYCLES + 2 * size * vectors)
+                    sums = self.channel_sets * (machine.CALL_CYCLES + size * vectors)
                     total += times * tiles * filter_tiles * (steps * step + sums)
         squares = self.vector_count * -(-self.windows // self.lanes)
         return total + squares * TURN_CYCLES * self.lanes + self.layout.copy_cycles
 
-    def traffic_cycles(self, target: Target) -> float:
-        """Cycles of loading weights and windows again, at the distance at which each is used again."""
+    def window_cycles(self, target: Target) -> float:
+        """Cycles of loading windows into L1 again for another filter tile.
+
+        A window's elements lie a plane apart, so a tile of windows takes at least a cache line for each.
+        Lines are loaded again when they, and the weights that pass by, are more than L1 holds.
+        """
+        pitch = 4.0 * self.layout.column_step
+        whole_tile = 1 + (self.tile_windows - 1) * pitch / target.line_bytes
+        depth = self.channels * self.conv.kh
+        tile_bytes = whole_tile * depth * target.line_bytes
+        weights = 4.0 * self.channels * self.taps * self.filters
+        total = 0.0
+        for count, times in ((self.block, self.windows // self.block), (self.windows % self.block, 1)):
+            tiles = times * -(-count // self.tile_windows)
+            if self.order == "ws":
+                footprint = count * self.channels * pitch + weights
+                shared = tile_bytes + weights <= target.l1_bytes
+                lines = min(1.0, self.tile_windows * pitch / target.line_bytes) if shared else whole_tile
+            else:
+                footprint, lines = tile_bytes + 2 * weights, whole_tile
+            size = tiles * lines * depth * target.line_bytes
+            total += machine.stream_cycles(target, size, footprint)
+        return total * (self.filter_tiles - 1) * self.channel_sets
+
+    def weight_cycles(self, target: Target) -> float:
+        """Cycles of loading weights again, at the distance at which each is used again."""
         blocks = -(-self.windows // self.block)
         tiles = self.windows / self.tile_windows
         weights = 4.0 * self.packed_length
         windows = 4.0 * self.conv.in_c * self.layout.channel_pitch
-        block_windows = windows / blocks
-        share = 1 / self.channel_sets
-        again = (blocks - 1) * machine.stream_cycles(target, weights, weights + block_windows)
-        if self.order == "ws":
-            tile = weights / self.filter_tiles
-            again += (tiles - blocks) * machine.stream_cycles(target, weights, tile * share)
-            passes = self.filter_tiles - 1
-            again += passes * machine.stream_cycles(target, windows, block_windows + tile)
-        else:
-            again += (tiles - blocks) * machine.stream_cycles(target, weights, weights * share)
-        return again
+        again = (blocks - 1) * machine.stream_cycles(target, weights, weights + windows / blocks)
+        in_use = weights / (self.filter_tiles if self.order == "ws" else 1) / self.channel_sets
+        return again + (tiles - blocks) * machine.stream_cycles(target, weights, in_use)

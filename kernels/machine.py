@@ -9,8 +9,10 @@ from kernels.target import Target
 
 CLOCK_HZ = 3e9
 FMA_LATENCY = 4
-CALL_CYCLES = 30
-"""Entering and leaving one micro-kernel: addresses, loop control, refilling the pipelines."""
+CALL_CYCLES = 10
+"""Entering and leaving one micro-kernel: addresses, loop control; much of it overlaps with the next."""
+MOVE_CYCLES = 2
+"""Copying one vector between places in the caches: a load, a store, and their addresses."""
 
 
 def seconds(cycles: float) -> float:

@@ -184,14 +184,19 @@ class Plan:
         conv = self.conv
         depth = conv.in_c * self.taps
         full, odd = divmod(conv.out_c, self.filters)
+        results = conv.out_c * self.windows
         total = 0.0
         for vectors, tiles in ((self.vectors, self.full_tiles), (self.tail_vectors, 1 if self.tail else 0)):
             for filters, filter_tiles in ((self.filters, full), (odd, 1 if odd else 0)):
                 step = self._step_cycles(target, filters, vectors)
-                sums = self.channel_sets * (machine.CALL_CYCLES + 2 * filters * vectors)
-                total += tiles * filter_tiles * (depth * step + sums)
+                sums: float = machine.CALL_CYCLES + filters * vectors
+                # A tile that does not fill its lines of the output has some that its neighbours load again.
+                lines = ceil_div(vectors * self.lanes * 4, target.line_bytes)
+                sums += machine.stream_cycles(target, filters * lines * target.line_bytes, 4.0 * results)
+                total += tiles * filter_tiles * (depth * step + self.channel_sets * sums)
             if self.packed:
-                total += tiles * depth * self.packing_moves * vectors / self.vectors * self.packing_passes
+                moves = self.packing_moves * vectors / self.vectors * self.packing_passes
+                total += tiles * depth * moves * machine.MOVE_CYCLES
         return total + self.layout.copy_cycles
 
     def _step_cycles(self, target: Target, filters: int, vectors: int) -> float:

@@ -46,7 +46,7 @@ class Target:
     matrix: str = ""
     hz: int = 0
     fmas_per_cycle: float = 2.0
-    loads_per_cycle: float = 1.25
+    loads_per_cycle: float = 1.6
     misses_in_flight: float = 32.0
 
     def lanes(self, dtype: str = "float32") -> int:

@@ -59,3 +59,10 @@ def test_tiles_are_as_even_as_can_be():
 def test_what_it_cannot_compute():
     assert KERNEL.why_not(Gemm(4, 4, 4), AVX2) == "not a convolution"
     assert KERNEL.why_not(Conv2d(1, 4, 8, 8, 4, 3, 3, groups=2), AVX2) == "grouped"
+
+
+def test_recommends_few_channels_at_a_time_where_windows_would_leave_l1():
+    """Between two filter tiles, that is: each channel of a small plane's windows takes a cache line."""
+    deep, shallow = Conv2d(1, 2048, 7, 7, 512, 1, 1), Conv2d(1, 48, 7, 7, 512, 1, 1)
+    assert KERNEL.recommend(deep, AVX2).int("channels") <= 128
+    assert KERNEL.recommend(shallow, AVX2)["channels"] == 48
