@@ -6,9 +6,11 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from kernels.numerics import Numerics
 from server.pages import Threads
 from server.problems import Problem, responses
 from server.records import repository
+from server.records.logs import Allowed
 from server.records.schemas import Record
 from server.services import Ctx
 
@@ -22,17 +24,19 @@ def get_best_config(
     target: Annotated[str, Query(description="The target's name or key.", examples=["host"])],
     threads: Threads = 1,
     clock: Annotated[str, Query(description="`wall` or `simulated:...`.")] = "wall",
+    numerics: Allowed = Numerics.RELAXED,
 ) -> Record:
     """The fastest correct record of this workload on this target; outdated kernels are left out."""
     with ctx.db.read() as session:
         found = [
             record
             for key in ctx.targets.keys(session, target)
-            if (record := repository.best(session, workload, key, clock, threads)) is not None
+            if (record := repository.best(session, workload, key, clock, threads, numerics)) is not None
         ]
     if not found:
+        kind = "record of an exact config" if numerics is Numerics.EXACT else "record"
         raise Problem(
             404,
-            f"no record of workload {workload} on target {target} with threads={threads} and clock={clock}",
+            f"no {kind} of workload {workload} on target {target} with threads={threads} and clock={clock}",
         )
     return Record.of(*min(found, key=lambda each: each[1].ranking_s or 0))

@@ -19,6 +19,7 @@ from sqlalchemy import (
     Text,
     TypeDecorator,
     UniqueConstraint,
+    false,
     text,
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -114,6 +115,7 @@ class JobRow(Base):
     clock: Mapped[str] = mapped_column(String(100))
     strategy: Mapped[str] = mapped_column(String(32))
     seed: Mapped[int] = mapped_column(BigInteger)
+    numerics: Mapped[str] = mapped_column(String(16), default="relaxed", server_default="relaxed")
     budget_trials: Mapped[int | None]
     budget_seconds: Mapped[float | None] = mapped_column(Float(53))
     shapes: Mapped[dict[str, list[int]] | None] = mapped_column(JSON(none_as_null=True))
@@ -152,7 +154,10 @@ class TaskRow(Base):
 
 
 class RecordRow(Base):
-    """One measurement. ``document`` is the record's JSON without workload and target."""
+    """One measurement. ``document`` is the record's JSON without workload and target.
+
+    ``exact`` says whether its config is (``kernels.numerics``).
+    """
 
     __tablename__ = "records"
     __table_args__ = (
@@ -188,6 +193,7 @@ class RecordRow(Base):
     kernel_version: Mapped[int]
     ranking_s: Mapped[float | None] = mapped_column(Float(53))
     error: Mapped[str | None] = mapped_column(String(32))
+    exact: Mapped[bool] = mapped_column(server_default=false())
     document: Mapped[dict[str, Any]] = mapped_column(JSON)
 
 

@@ -10,6 +10,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
+from kernels.numerics import Numerics
 from server.events import END, Event
 from server.jobs import views
 from server.jobs.schemas import Job, JobPage, JobRequest, TaskList
@@ -17,7 +18,7 @@ from server.jobs.store import ENDED
 from server.pages import AfterId, JobId, Limit
 from server.problems import responses
 from server.records import repository
-from server.records.logs import LOG_RESPONSE, K, Select, log_response
+from server.records.logs import LOG_RESPONSE, Allowed, K, Select, log_response
 from server.services import Ctx, Services
 from tuner.job import JobState
 
@@ -86,11 +87,17 @@ def list_tasks(job_id: JobId, ctx: Ctx) -> TaskList:
     response_class=StreamingResponse,
     responses={**LOG_RESPONSE, **responses(404)},
 )
-def get_job_log(job_id: JobId, ctx: Ctx, select: Select = "best", k: K = 10) -> StreamingResponse:
+def get_job_log(
+    job_id: JobId,
+    ctx: Ctx,
+    select: Select = "best",
+    k: K = 10,
+    numerics: Allowed = Numerics.RELAXED,
+) -> StreamingResponse:
     """The records of the job's trials, reused ones included."""
     with ctx.db.read() as session:
         views.get_row(session, job_id)
-    return log_response(repository.log(ctx.db, select, k, job=job_id), f"job-{job_id}")
+    return log_response(repository.log(ctx.db, select, k, job=job_id, numerics=numerics), f"job-{job_id}")
 
 
 _EVENT_STREAM: dict[int | str, dict[str, Any]] = {

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
+from kernels.numerics import Numerics
 from server.pages import Items, Page
 from tuner.job import JobState, TaskState
 
@@ -43,6 +44,12 @@ class JobRequest(BaseModel):
             "examples": [
                 {"model": "9f86d081884c7d65", "target": "host", "budget": {"seconds": 180}},
                 {
+                    "model": "9f86d081884c7d65",
+                    "target": "host",
+                    "numerics": "exact",
+                    "budget": {"seconds": 180},
+                },
+                {
                     "workload": {"kind": "gemm", "m": 64, "n": 1000, "k": 512},
                     "target": "host",
                     "strategy": "evolution",
@@ -64,6 +71,10 @@ class JobRequest(BaseModel):
         default=None, description="Input shapes other than those of the upload, by input."
     )
     seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of the search's random choices.")
+    numerics: Numerics = Field(
+        default=Numerics.RELAXED,
+        description="`exact` leaves out algorithms that round more than sums of products do.",
+    )
     priority: int = Field(
         default=0, ge=-100, le=100, description="A job of higher priority gets boards before others."
     )
@@ -104,6 +115,7 @@ _JOB: JsonDict = {
     "clock": "wall",
     "strategy": "model",
     "seed": 0,
+    "numerics": "relaxed",
     "priority": 10,
     "tags": ["lab"],
     "budget": {"trials": None, "seconds": 60.0},
@@ -176,6 +188,7 @@ class Job(BaseModel):
     clock: str = Field(description="How its times are obtained.")
     strategy: str
     seed: int
+    numerics: Numerics = Field(description="Which algorithms it may use.")
     priority: int = Field(description="A job of higher priority gets boards before others.")
     tags: list[str] = Field(description="What a board must have to measure for it.")
     budget: JobBudget

@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 from kernels import registry
 from kernels import target as targets
 from kernels import workload as workloads
+from kernels.numerics import Numerics
 from kernels.target import Target
 from kernels.workload import Workload
 from server.db.database import Database
@@ -59,6 +60,7 @@ class Jobs:
                 clock=clock,
                 strategy=request.strategy,
                 seed=request.seed,
+                numerics=request.numerics.value,
                 priority=request.priority,
                 tags=sorted(request.tags),
                 budget_trials=request.budget.trials,
@@ -206,6 +208,7 @@ def _spec(session: Session, row: JobRow) -> JobSpec:
         clock=row.clock,
         strategy=row.strategy,
         seed=row.seed,
+        numerics=Numerics(row.numerics),
         elapsed_s=row.elapsed_s,
         priority=row.priority,
         tags=frozenset(row.tags),

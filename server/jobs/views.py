@@ -10,6 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session, aliased
 
 from kernels import workload as workloads
+from kernels.numerics import Numerics
 from server.db.tables import JobRow, ModelRow, PeakRow, RecordRow, TargetRow, TaskRow, TrialRow, WorkloadRow
 from server.jobs.schemas import Job, JobBudget, Task, Waiting
 from server.problems import Problem
@@ -72,6 +73,7 @@ def show(session: Session, row: JobRow, live: Live | None) -> Job:
         clock=row.clock,
         strategy=row.strategy,
         seed=row.seed,
+        numerics=Numerics(row.numerics),
         priority=row.priority,
         tags=sorted(row.tags),
         budget=JobBudget(trials=row.budget_trials, seconds=row.budget_seconds),

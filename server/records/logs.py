@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from fastapi import Query
 from fastapi.responses import StreamingResponse
 
+from kernels.numerics import Numerics
 from server.records.repository import Selection
 from tuner.record import Record, write_log
 
@@ -19,6 +20,7 @@ Select = Annotated[
         "`all`: every record, failures too."
     ),
 ]
+Allowed = Annotated[Numerics, Query(description="`exact`: only records of exact configs.")]
 K = Annotated[int, Query(ge=1, le=1000, description="How many of each, for `top`.")]
 
 LOG_RESPONSE: dict[int | str, dict[str, Any]] = {

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Select, and_, func, literal_column, not_, or_, select
+from sqlalchemy import ColumnElement, Select, and_, func, literal_column, not_, or_, select, true
 from sqlalchemy.orm import Session
 
 from kernels import registry
 from kernels import target as targets
 from kernels import workload as workloads
+from kernels.numerics import Numerics
 from kernels.target import Target
 from kernels.workload import Workload
 from server.db.database import Database
@@ -103,8 +104,15 @@ def page(
     return _found(session, query.order_by(RecordRow.id).limit(limit))
 
 
-def best(session: Session, workload: str, target: str, clock: str, threads: int) -> Found | None:
-    """The fastest correct record, by index."""
+def best(
+    session: Session,
+    workload: str,
+    target: str,
+    clock: str,
+    threads: int,
+    numerics: Numerics = Numerics.RELAXED,
+) -> Found | None:
+    """The fastest correct record that ``numerics`` allows, by index."""
     query = _records().where(
         RecordRow.workload_key == workload,
         RecordRow.target_key == target,
@@ -112,6 +120,7 @@ def best(session: Session, workload: str, target: str, clock: str, threads: int)
         RecordRow.threads == threads,
         RecordRow.ranking_s.is_not(None),
         not_outdated(),
+        _allowed(numerics),
     )
     return next(iter(_found(session, query.order_by(RecordRow.ranking_s).limit(1))), None)
 
@@ -141,12 +150,16 @@ def log(
     *,
     target_keys: Sequence[str] | None = None,
     job: int | None = None,
+    numerics: Numerics = Numerics.RELAXED,
 ) -> Iterator[Record]:
     """The log of a target or a job: all records, or the fastest of each (workload, clock, threads).
+
+    Only of configs that ``numerics`` allows.
 
     Reads in batches of one short session each, so a slow download holds no lock.
     """
     among = RecordRow.target_key.in_(target_keys or []) if job is None else _in_job(job)
+    among = and_(among, _allowed(numerics))
     if select_ == "all":
         after = 0
         while True:
@@ -185,6 +198,11 @@ def not_outdated() -> ColumnElement[bool]:
     )
 
 
+def _allowed(numerics: Numerics) -> ColumnElement[bool]:
+    """Leaves out records of relaxed configs where only exact ones are allowed."""
+    return RecordRow.exact.is_(True) if numerics is Numerics.EXACT else true()
+
+
 def _in_job(job_id: int) -> ColumnElement[bool]:
     return RecordRow.id.in_(select(TrialRow.record_id).where(TrialRow.job_id == job_id))
 
@@ -219,6 +237,7 @@ def columns(record: Record) -> dict[str, Any]:
         "kernel_version": version,
         "ranking_s": record.ranking_s,
         "error": record.error and record.error.value,
+        "exact": record.numerics is Numerics.EXACT,
         "document": document,
     }
 

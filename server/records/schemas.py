@@ -7,6 +7,7 @@ from typing import Any, Self
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
+from kernels.numerics import Numerics
 from server.pages import Page
 from tuner.record import Record as TuningRecord
 from worker.outcome import ErrorKind
@@ -42,6 +43,7 @@ _EXAMPLE: JsonDict = {
     "toolchain": {"tvm": "0.27.0"},
     "created": "2026-11-21T05:00:00+00:00",
     "gflops": 91.0,
+    "numerics": "exact",
 }
 
 
@@ -62,7 +64,9 @@ class Record(BaseModel):
     verified_s: float | None = Field(description="Median of the interleaved re-measurement of the best few.")
     repeats_s: list[float] = Field(description="The single measurements.")
     spread: float | None = Field(description="Interquartile range over the median.")
-    max_error: float | None = Field(description="Largest difference from the reference, relative.")
+    max_error: float | None = Field(
+        description="Largest difference from float64 arithmetic over the largest value."
+    )
     cold: bool = Field(description="Whether the weights were out of the caches.")
     error: ErrorKind | None = Field(description="How the trial failed, or null.")
     message: str = Field(description="What the failure said.")
@@ -75,11 +79,13 @@ class Record(BaseModel):
     toolchain: dict[str, str] = Field(description="Versions of what built it.")
     created: str = Field(description="When, ISO 8601.")
     gflops: float | None = Field(description="Billions of floating-point operations a second.")
+    numerics: Numerics = Field(description="What the config computes with.")
 
     @classmethod
     def of(cls, id_: int, record: TuningRecord) -> Self:
         """The stored record as the API shows it."""
-        return cls.model_validate({**record.to_json(), "id": id_, "gflops": record.gflops})
+        derived = {"gflops": record.gflops, "numerics": record.numerics}
+        return cls.model_validate({**record.to_json(), "id": id_, **derived})
 
 
 class Imported(BaseModel):

@@ -7,9 +7,10 @@ from typing import Annotated
 from fastapi import APIRouter, Path
 from fastapi.responses import StreamingResponse
 
+from kernels.numerics import Numerics
 from server.problems import responses
 from server.records import repository
-from server.records.logs import LOG_RESPONSE, K, Select, log_response
+from server.records.logs import LOG_RESPONSE, Allowed, K, Select, log_response
 from server.services import Ctx
 from server.targets.schemas import Target, TargetList
 
@@ -35,8 +36,14 @@ def get_target(name: TargetName, ctx: Ctx) -> Target:
     response_class=StreamingResponse,
     responses={**LOG_RESPONSE, **responses(404, 422)},
 )
-def get_target_log(name: TargetName, ctx: Ctx, select: Select = "best", k: K = 10) -> StreamingResponse:
+def get_target_log(
+    name: TargetName,
+    ctx: Ctx,
+    select: Select = "best",
+    k: K = 10,
+    numerics: Allowed = Numerics.RELAXED,
+) -> StreamingResponse:
     """The records of all jobs and imports for this target."""
     with ctx.db.read() as session:
         keys = ctx.targets.keys(session, name)
-    return log_response(repository.log(ctx.db, select, k, target_keys=keys), "target")
+    return log_response(repository.log(ctx.db, select, k, target_keys=keys, numerics=numerics), "target")

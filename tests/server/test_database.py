@@ -5,16 +5,22 @@ from __future__ import annotations
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 
 import pytest
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import inspect, text
+from sqlalchemy import inspect, select, text
 from sqlalchemy.exc import IntegrityError
 
+from kernels.space import Config
+from kernels.target import CATALOGUE
+from kernels.workload import Conv2d, Gemm
 from server.db.database import Database, alembic_config
-from server.db.tables import Base, JobRow, TargetRow, TaskRow
+from server.db.tables import Base, JobRow, RecordRow, TargetRow, TaskRow
+from server.records import repository
+from tuner.record import Record
 
 
 def test_migrations_make_exactly_the_tables(db: Database) -> None:
@@ -36,7 +42,7 @@ def test_several_processes_may_upgrade_at_once(database_url: str) -> None:
     assert [process.returncode for process in processes] == [0, 0, 0], errors
     database = Database(database_url)
     with database.read() as session:
-        assert session.execute(text("select version_num from alembic_version")).scalars().all() == ["0002"]
+        assert session.execute(text("select version_num from alembic_version")).scalars().all() == ["0003"]
     database.close()
 
 
@@ -59,6 +65,37 @@ def test_what_the_first_schema_held_stays(db: Database) -> None:
         job = session.get_one(JobRow, 7)
         assert (job.priority, job.tags, job.elapsed_s) == (0, [], 1.5)
         assert session.query(TaskRow).one().job_id == 7
+
+
+def test_old_records_are_told_exact_from_relaxed(db: Database) -> None:
+    conv = Conv2d(1, 8, 28, 28, 8, 3, 3)
+    strided = replace(conv, stride=(2, 2))
+    cases = [(conv, "winograd", {"m": m}) for m in (2, 4)] + [(strided, "winograd", {"m": m}) for m in (3, 4)]
+    cases += [(conv, "sconv", {"pack": 0}), (conv, "winograd", {}), (Gemm(8, 8, 8), "someone_elses", {})]
+    records = [
+        Record(workload, CATALOGUE["x86-avx2"], Config.of(kernel, **knobs), 1, cost_s=1.0)
+        for workload, kernel, knobs in cases
+    ]
+    exact = select(RecordRow.workload_key, RecordRow.config_key, RecordRow.exact).order_by(RecordRow.id)
+    with db.write() as session:
+        repository.add(session, records)
+    with db.read() as session:
+        stored = session.execute(exact).all()
+    found = {(workload, config): each for workload, config, each in stored}
+    assert [found[record.workload.key, record.config.key] for record in records] == [
+        True,
+        False,
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
+    with db.engine.begin() as connection:
+        command.downgrade(alembic_config(connection), "0002")
+    db.upgrade()
+    with db.read() as session:
+        assert session.execute(exact).all() == stored
 
 
 def test_foreign_keys_hold(db: Database) -> None:

@@ -120,6 +120,35 @@ def test_a_second_job_reuses_what_is_known(client: TestClient, engine: FakeEngin
     assert client.get(URL, params={"state": "failed"}).json()["items"] == []
 
 
+def test_an_exact_job_has_only_exact_records(client: TestClient, engine: FakeEngine) -> None:
+    """However fast the relaxed ones are that an earlier job has found."""
+    large = {"workload": to_json(Conv2d(1, 64, 56, 56, 64, 3, 3, pad=(1, 1, 1, 1))), "strategy": "random"}
+    relaxed = wait(client, create(client, **large, budget={"trials": 40})["id"])
+    exact = wait(client, create(client, **large, numerics="exact", budget={"trials": 40})["id"])
+    assert (relaxed["numerics"], exact["numerics"], exact["state"]) == ("relaxed", "exact", "done")
+    records = client.get("/api/v1/records", params={"limit": 500}).json()["items"]
+    assert {record["numerics"] for record in records} == {"relaxed", "exact"}
+    ours = client.get("/api/v1/records", params={"job": exact["id"], "limit": 500}).json()["items"]
+    assert {record["numerics"] for record in ours} == {"exact"}
+    assert exact["reused"] > 0
+    (task,) = client.get(f"{URL}/{exact['id']}/tasks").json()["items"]
+    costs = {record["id"]: record["verified_s"] or record["cost_s"] for record in records}
+    fastest = min(ours, key=lambda record: costs[record["id"]])
+    assert task["best_config"] == fastest["config"]
+
+    query = {"workload": task["workload_key"], "target": "host"}
+    best = {
+        numerics: client.get("/api/v1/configs/best", params={**query, "numerics": numerics}).json()
+        for numerics in ("exact", "relaxed")
+    }
+    exact_ids = [record["id"] for record in records if record["numerics"] == "exact"]
+    assert best["exact"]["id"] == min(exact_ids, key=costs.__getitem__)
+    assert best["relaxed"]["id"] == min(costs, key=costs.__getitem__)
+    (line,) = client.get("/api/v1/targets/host/log", params={"numerics": "exact"}).text.splitlines()
+    assert json.loads(line)["config"] == best["exact"]["config"]
+    assert client.get("/api/v1/configs/best", params={**query, "numerics": "sloppy"}).status_code == 422
+
+
 def test_failed_trials_are_counted_by_kind(client: TestClient, engine: FakeEngine) -> None:
     kinds = [None, ErrorKind.CRASH, ErrorKind.WRONG_RESULT]
 

@@ -139,6 +139,7 @@ def test_best_is_the_fastest_of_its_clock_threads_and_target(client: TestClient)
 def test_outdated_kernels_are_never_best(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     class Kernel:
         name, version = "test", 2
+        why_inexact = staticmethod(lambda *_: None)
 
     import_(client, record(1), replace(record(2), kernel_version=2))
     monkeypatch.setattr("kernels.registry.all_kernels", lambda: {"test": Kernel})
