@@ -232,7 +232,8 @@ class _Batch:
         try:
             self.board.restart()
         except Exception as error:
-            self._fail_pending(ErrorKind.BOARD_LOST, f"board {self.board.id}: {error}")
+            who = f"board {self.board.id}: "  # most of its own errors begin so
+            self._fail_pending(ErrorKind.BOARD_LOST, who + str(error).removeprefix(who))
 
 
 def _typed(value: dict[str, Any]) -> dict[str, Any]:
