@@ -207,7 +207,7 @@ def progress(job: Job, tasks: Sequence[Task], rows: int) -> RenderableType:
 
 
 def task_table(tasks: Sequence[Task], rows: int, clock: str) -> Table:
-    """The ``rows`` tasks that cost most, the most expensive first, and how many more; ``clock`` is the job's."""
+    """The ``rows`` tasks that cost most, the most expensive first, and how many more, by the job's clock."""
     best = f"best ms{mark(clock)}"
     result = table("workload", "times", "trials", "analysis ms", best, "GFLOP/s", "of peak", "state")
     ordered = sorted(tasks, key=lambda task: -(task.weight * (task.best_s or float("inf"))))
