@@ -7,7 +7,8 @@ import time
 
 from tuner.job import Budget
 
-BATCH = 8
+BATCH, SMALLEST = 8, 4
+"""Smaller ones, but for the last, would spend too much of the board's time on starting sessions."""
 BATCH_S = 10.0
 """Slow candidates come in smaller batches: what a batch teaches should not come too late."""
 REMEASURE_SHARE = 0.2
@@ -41,10 +42,10 @@ class Allowance:
         rate = self.rate
         return self.left() - (min(most, self._final / rate) if rate else most / 2)
 
-    def observe(self, trials: int, seconds: float) -> None:
-        """Learn from a batch of ``trials`` that came back after ``seconds``."""
+    def observe(self, trials: int, board_s: float) -> None:
+        """Learn from a batch of ``trials`` that took so many seconds of a board."""
         self._measured += trials
-        latest = seconds / trials
+        latest = board_s / trials
         self._trial_s = latest if self._trial_s is None else 0.7 * self._trial_s + 0.3 * latest
 
     @property
@@ -63,18 +64,19 @@ class Allowance:
         """Trials of the budget that are left after ``used``; infinite without such a budget."""
         return max(0, self._trials - used)
 
-    def batch(self, used: int, flights: int) -> int:
+    def batch(self, used: int, flying: int, flights: int) -> int:
         """Size of the next batch when ``flights`` are kept under way; 0 when nothing more fits.
 
-        Near the end batches shrink, so that the last ones can still build on results.
+        Of the ``used`` trials ``flying`` have not ended yet. Near the end batches shrink, so that the last
+        ones can still build on results.
         """
         left = self.trials_left(used)
-        if self._trial_s is not None:
-            left = min(left, self.search_left() / self._trial_s)
-        size = min(BATCH, left, max(1, math.ceil(left / (2 * flights)) if math.isfinite(left) else BATCH))
-        if self._trial_s is not None:
+        if self.rate is not None:
+            left = min(left, self.search_left() * self.rate - flying)
+        size = min(BATCH, left, max(SMALLEST, math.ceil(left / flights) if math.isfinite(left) else BATCH))
+        if self._trial_s:
             size = min(size, max(1.0, BATCH_S / self._trial_s))
-        return int(size)
+        return max(0, int(size))
 
     def opening(self, used: int, waiting: int, wanted: int) -> int:
         """Size of a task's first batch: as many as are ``wanted``, but leave the other tasks half."""

@@ -66,7 +66,6 @@ class _Flight:
     configs: list[Config]
     start: float
     landed: set[int] = field(default_factory=set)
-    launched: float = field(default_factory=time.monotonic)
 
 
 class _Run:
@@ -168,14 +167,15 @@ class _Run:
 
     async def _launch(self, stop: asyncio.Event) -> bool:
         """Send off the most promising batch; False when there is none to send now."""
-        used = self.trials + sum(len(flight.configs) for flight in self.flights.values())
+        flying = sum(len(flight.configs) - len(flight.landed) for flight in self.flights.values())
+        used = self.trials + flying
         while (at := scheduler.choose([search.curve for search in self.searches])) is not None:
             search = self.searches[at]
             if search.curve.trials + search.curve.in_flight == 0:
                 waiting = sum(other.state is TaskState.WAITING for other in self.searches)
                 size = self.allowance.opening(used, waiting, wanted=len(search.problem.seeds))
             else:
-                size = self.allowance.batch(used, self._in_flight)
+                size = self.allowance.batch(used, flying, self._in_flight)
             if size < 1:
                 return False
             configs = await asyncio.to_thread(search.ask, size)
@@ -243,7 +243,8 @@ class _Run:
         self.arrived += [(flight, place, outcome) for place, outcome in enumerate(outcomes)]
         await self._take_in()
         if flight.landed:
-            self.allowance.observe(len(flight.landed), time.monotonic() - flight.launched)
+            board_s = sum(outcome.measure_s for outcome in outcomes)
+            self.allowance.observe(len(flight.landed), board_s)
 
     async def _keep(self, search: TaskSearch, trials: list[Trial]) -> list[Trial]:
         """Save trials, and only then count, learn and publish them; those that were kept."""

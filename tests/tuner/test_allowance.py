@@ -1,0 +1,34 @@
+"""How large batches are while a budget runs out."""
+
+from __future__ import annotations
+
+import pytest
+
+from tuner.allowance import BATCH, BATCH_S, SMALLEST, Allowance
+from tuner.job import Budget
+
+FLIGHTS = 3
+
+
+def sizes(allowance: Allowance, trials: int) -> list[int]:
+    """All batches of a job of so many trials, one after the other."""
+    found: list[int] = []
+    while size := allowance.batch(sum(found), 0, FLIGHTS):
+        found.append(size)
+    assert sum(found) == trials
+    return found
+
+
+@pytest.mark.parametrize("trials", [3, 10, 40, 61, 400])
+def test_batches_shrink_towards_the_end_but_only_the_last_is_tiny(trials: int) -> None:
+    found = sizes(Allowance(Budget(trials=trials), 0.0, final=0), trials)
+    assert found == sorted(found, reverse=True)
+    assert all(SMALLEST <= size <= BATCH for size in found[:-1])
+    assert found[0] == min(BATCH, trials, max(SMALLEST, -(-trials // FLIGHTS)))
+
+
+def test_only_slow_candidates_come_in_smaller_batches() -> None:
+    for board_s, size in ((0.0, BATCH), (0.1, BATCH), (BATCH_S / 3.5, 3), (3 * BATCH_S, 1)):
+        allowance = Allowance(Budget(trials=400), 0.0, final=0)
+        allowance.observe(8, 8 * board_s)
+        assert allowance.batch(8, 0, FLIGHTS) == size
