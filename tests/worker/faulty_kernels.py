@@ -1,9 +1,13 @@
 """A kernel whose only knob is what is wrong with it; children preload this module to know the kernel."""
 
 import ctypes
+import os
+import platform
 import time
 
 import numpy as np
+import tvm
+from tvm import tirx
 
 from kernels import registry, tir
 from kernels.gemm import PackedGemm
@@ -12,8 +16,28 @@ from kernels.space import Config, Space
 from kernels.workload import Gemm
 from worker.candidate import Candidate
 
-BUILD_FAULTS = ("raises", "compiler_crash", "compiler_hang")
-RUN_FAULTS = ("wrong", "unwritten", "segfault", "hang")
+BUILD_FAULTS = ("raises", "compiler_crash", "compiler_hang", "compiler_chatter")
+RUN_FAULTS = ("wrong", "unwritten", "segfault", "hang", "beyond", "chatter")
+FINE = ("none", "compiler_chatter", "chatter")
+CHATTER_LLVM = """
+@text = internal global [1048576 x i8] zeroinitializer
+define i32 @chatter() {{
+  br label %again
+again:
+  %i = phi i64 [0, %0], [%next, %again]
+  %said = call i64 asm sideeffect {call}(i64 {write}, i64 1, ptr @text, i64 1048576)
+  %next = add i64 %i, 1
+  %more = icmp ult i64 %next, 2048
+  br i1 %more, label %again, label %done
+done:
+  ret i32 0
+}}
+"""
+"""Two gigabytes on standard output."""
+SYSTEM_CALLS = {
+    "x86_64": (1, '"syscall", "={rax},{rax},{rdi},{rsi},{rdx},~{rcx},~{r11},~{memory}"'),
+    "aarch64": (64, '"svc 0", "={x0},{x8},{x0},{x1},{x2},~{memory}"'),
+}
 WORKLOAD = Gemm(m=8, n=32, k=16)
 
 
@@ -37,14 +61,18 @@ class Faulty(Kernel):
         return 1.0
 
     def pack(self, workload, config, target, weights):
-        if config["fault"] == "none":
+        if config["fault"] in FINE:
             return GEMM.pack(workload, GEMM.recommend(workload, target), target, weights)
         return np.zeros(16, np.float32)
 
     def build(self, workload, config, target, threads, name):
         fault = config["fault"]
-        if fault == "none":
-            return GEMM.build(workload, GEMM.recommend(workload, target), target, threads, name)
+        if fault == "compiler_chatter":
+            for _ in range(1024):
+                os.write(1, bytes(1 << 20))
+        if fault in FINE:
+            fine = GEMM.build(workload, GEMM.recommend(workload, target), target, threads, name)
+            return chattering(fine) if fault == "chatter" else fine
         if fault == "raises":
             raise ValueError("no such block\nand a second line")
         if fault == "compiler_crash":
@@ -59,10 +87,20 @@ class Faulty(Kernel):
                     tir.store(args.out, tir.number(1.0), at)
             if fault == "segfault":
                 tir.store(args.out, tir.number(1.0), tir.index(1 << 30))
+            if fault == "beyond":
+                with tir.loop(1 << 30) as at:
+                    tir.store(args.out, tir.number(1.0), at)
             if fault == "hang":
                 with tir.loop(1 << 30), tir.loop(1 << 30):
                     tir.store(args.out, args.out[0] * args.data[0] + args.data[1], 0)
         return function.result()
+
+
+def chattering(function):
+    write, call = SYSTEM_CALLS[platform.machine()]
+    llvm = tvm.ir.StringImm(CHATTER_LLVM.format(write=write, call=call))
+    body = tirx.SeqStmt([tirx.Evaluate(tirx.call_extern("int32", "chatter")), function.body])
+    return function.with_body(tirx.AttrStmt(tirx.const(0, "int32"), "pragma_import_llvm", llvm, body))
 
 
 GEMM = PackedGemm()

@@ -1,0 +1,23 @@
+"""Each module has services of its own, shared by the faults that leave them whole."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "worker"))  # its candidates, agents and programs of TVM
+
+from fleet_world import World
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
+    """Where the services of a module and what belongs to them run."""
+    world = World(tmp_path_factory.mktemp("world"))
+    try:
+        yield world
+    finally:
+        world.close()

@@ -1,0 +1,131 @@
+"""Jobs under way, and the account that each must give whatever was killed under it."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections import Counter
+from collections.abc import Collection
+from itertools import dropwhile, pairwise
+from typing import Any
+
+from fleet_world import Service, wait_for
+
+from kernels.workload import Conv2d, to_json
+from tilefleet import Client
+from tuner.record import Record, read_log
+
+JOB_S = 120
+"""Only a job that hangs takes so long."""
+
+
+def layer(channels: int) -> Conv2d:
+    """A small workload with many configs; each of its own, as what is known is not measured again."""
+    return Conv2d(1, channels, 14, 14, 32, 3, 3, pad=(1, 1, 1, 1))
+
+
+class Job:
+    """A job of one workload, with the trials that it has told of."""
+
+    def __init__(self, service: Service, target: str, workload: Conv2d, trials: int) -> None:
+        self.service, self.target, self.trials = service, target, trials
+        client = service.client
+        self.before = {board.id: board for board in client.boards() if board.target == target}
+        self.marks = {board: service.mark(board) for board in self.before}
+        given = {"target": target, "workload": to_json(workload), "trials": trials}
+        self.id = client.submit(**given, strategy="random", seed=1).id
+        self.told: list[dict[str, Any]] = []
+        self._follower = threading.Thread(target=self._follow, daemon=True)
+        self._follower.start()
+
+    def _follow(self) -> None:
+        with Client(self.service.client.url) as client:
+            try:
+                for event in client.events(self.id):
+                    if event.name == "trial":
+                        self.told.append(event.data)
+            except Exception:  # the coordinator is among those that are killed
+                return
+
+    def measured(self, count: int) -> None:
+        """Wait until so many trials have ended."""
+        wait_for(lambda: len(self.told) >= count, JOB_S, lambda: self.told)
+
+    def wait(self) -> Any:
+        """The job once it has ended."""
+
+        def ended() -> Any:
+            job = self.service.client.job(self.id)
+            return job if job.ended else None
+
+        job = wait_for(ended, JOB_S, lambda: (self.service.client.job(self.id), self.service.client.boards()))
+        self._follower.join(30)
+        return job
+
+    def records(self) -> list[Record]:
+        """All its records."""
+        return list(read_log(self.service.client.job_log(self.id, "all")))
+
+    def history(self, board: str) -> list[Any]:
+        """What happened to a board since the job was submitted."""
+        return self.service.history(board, self.marks[board])
+
+
+def settled(*jobs: Job, errors: Collection[str] = (), leases_lost: bool = False) -> list[Record]:
+    """Assert that jobs came to their end with every measurement kept, once, on boards where it belongs.
+
+    The jobs are all those that their boards had since the first. ``errors`` are kinds that some trials may
+    have. Where leases were lost, what was measured last under them is rightly thrown away, and the boards'
+    own counts with it. Returns all records.
+    """
+    kept: list[Record] = []
+    now = {board.id: board for board in jobs[0].service.client.boards()}
+    for job in jobs:
+        ended, records = job.wait(), job.records()
+        assert ended.state == "done", (ended, job.service.client.boards())
+        assert ended.trials == job.trials == len(records), (ended, len(records))
+        found = {record.error.value for record in records if record.error}
+        assert found <= set(errors), [record.message for record in records if record.error]
+        told = Counter(json.dumps([each["workload"], each["config"]], sort_keys=True) for each in job.told)
+        assert max(told.values()) == 1, "a config was measured twice"
+        assert len(told) == job.trials or leases_lost
+        assert len({record.identity for record in records}) == len(records)
+        for record in records:
+            assert (record.target.name, record.clock) == (job.target, now[record.board].clock)
+        kept += records
+    now = {board.id: board for board in jobs[0].service.client.boards()}
+    counted = sum(now[board].trials - before.trials for board, before in jobs[0].before.items())
+    measured = sum(1 + record.remeasured for record in kept)
+    assert counted <= measured, "a board measured what no record tells"
+    assert counted == measured or leases_lost
+    exclusive(jobs[0].service)
+    return kept
+
+
+def exclusive(service: Service) -> list[sqlite3.Row]:
+    """Assert that no board ever had two leases at once; all leases, the oldest first."""
+    with sqlite3.connect(database(service)) as db:
+        db.row_factory = sqlite3.Row
+        leases = db.execute("select * from leases order by board, token").fetchall()
+    for one, next_one in pairwise(leases):
+        if one["board"] == next_one["board"]:
+            assert one["ended"] is not None, "an active lease is the last one"
+            assert one["ended"] <= next_one["started"] + 1e-6
+    return leases
+
+
+def database(service: Service) -> str:
+    """The book that the service keeps."""
+    return str(service.world.home / "book.sqlite3")
+
+
+def probed(job: Job, board: str, *kinds: str) -> None:
+    """Assert that something of these kinds befell a board, and then a check that made it good again."""
+    job.service.wait_good(board)
+    history = job.history(board)
+    after = list(dropwhile(lambda event: event.kind not in (kinds or ("fault",)), history))
+    assert after, history
+    assert "good_check" in [event.kind for event in after], after
+    checks = [event for event in after if event.kind == "check"]
+    assert checks[-1].detail["problem"] == ""

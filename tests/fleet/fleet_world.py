@@ -1,0 +1,227 @@
+"""A fleet as users run it: real processes of the product around one folder, and whom to kill among them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psutil
+
+from tilefleet import Client
+from worker.fleet.agent_build import build_agent, host_triple
+from worker.fleet.book import LEASE_S
+from worker.fleet.dispatcher import PATIENCE_S
+
+MIN_TIME_MS = "50"
+TOKEN = "correct-horse-battery-staple"
+START_S = 240
+"""The very first start on a machine builds the board agent and zig's C library."""
+HASTY = """
+import worker.fleet.book as book
+book.LEASE_S, book.RENEW_S = {lease_s}, {lease_s} / 4
+import worker.fleet.dispatcher as dispatcher
+dispatcher.PATIENCE_S = {patience_s}
+from tilefleet.cli import main
+main()
+"""
+"""The command with shorter deadlines, so that no test waits a minute."""
+T = TypeVar("T")
+
+
+def wait_for(what: Callable[[], T], seconds: float = 60, why: Callable[[], object] = str) -> T:
+    """The first true value of ``what()``; processes may end while it looks at them."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            if found := what():
+                return found
+        except psutil.Error:
+            pass
+        assert time.monotonic() < deadline, f"it has not happened: {why()}"
+        time.sleep(0.01)
+
+
+class World:
+    """What runs in state folders below ``home``; nothing of it may be left in the end."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self._started: list[subprocess.Popen[bytes]] = []
+        self._foreign: list[subprocess.Popen[bytes]] = []
+
+    def start(
+        self, *command: object, log: str, home: Path | None = None, **environment: str
+    ) -> subprocess.Popen[bytes]:
+        """A process of this world; what it says is in the file ``log``."""
+        with (self.home / log).open("ab") as output:
+            process = subprocess.Popen(
+                [*map(str, command)],
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join(path or "." for path in sys.path),
+                    "TILEFLEET_MIN_TIME_MS": MIN_TIME_MS,
+                    **environment,
+                    "TILEFLEET_HOME": str(home or self.home),
+                },
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+            )
+        self._started.append(process)
+        return process
+
+    def start_agent(self, board: str, port: int) -> subprocess.Popen[bytes]:
+        """Our agent as on a board of its own: it listens at ``port`` for who knows the token."""
+        (self.home / f"{board}.token").write_text(TOKEN)
+        program = build_agent(host_triple(), self.home)
+        return self.start(
+            *(program, "--bind", "127.0.0.1", "--port", port, "--key", board, "--threads", 1),
+            *("--token-file", self.home / f"{board}.token"),
+            log=f"{board}.log",
+        )
+
+    def start_tvm(self, program: str, *options: object) -> subprocess.Popen[bytes]:
+        """One of TVM's own programs."""
+        process = self.start(sys.executable, "-m", f"tvm.exec.{program}", *options, log=f"{program}.log")
+        self._foreign.append(process)
+        return process
+
+    def kill(self, process: subprocess.Popen[bytes]) -> None:
+        """Kill a process with all that it started and wait for it."""
+        tree = psutil.Process(process.pid)
+        for each in [*tree.children(recursive=True), tree]:
+            each.kill()
+        process.wait()
+
+    def said(self, log: str) -> str:
+        """The end of a log."""
+        return (self.home / log).read_text(errors="replace")[-4000:]
+
+    def close(self) -> None:
+        """End in good order whatever still runs, the last first; nothing may stay."""
+        for process in reversed(self._started):
+            if process in self._foreign and process.poll() is None:
+                self.kill(process)  # it would leave children behind
+            elif process.poll() is None:
+                process.terminate()
+            process.wait(60)
+        self.assert_gone(self.processes())
+
+    def processes(self) -> list[psutil.Process]:
+        """Whatever was started in this world and lives, whoever its parent is by now."""
+        found = []
+        for process in psutil.process_iter():
+            try:
+                home = process.environ().get("TILEFLEET_HOME", "")
+                if Path(home).is_relative_to(self.home) and process.status() != psutil.STATUS_ZOMBIE:
+                    found.append(process)
+            except psutil.Error:
+                continue
+        return found
+
+    @staticmethod
+    def assert_gone(processes: list[psutil.Process]) -> None:
+        """They end within a while."""
+        _, left = psutil.wait_procs(processes, timeout=15)
+        alive = [each for each in left if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
+        assert not alive, [each.cmdline() for each in alive]
+
+    def agent(self, board: str) -> psutil.Process:
+        """The agent of a board, not the sessions that it forks."""
+        mine = [each for each in self.processes() if _key(each) == board]
+        agents = [each for each in mine if each.ppid() not in {other.pid for other in mine}]
+        assert len(agents) == 1, agents
+        return agents[0]
+
+    def session(self, board: str) -> psutil.Process:
+        """The session that a board serves, as soon as there is one."""
+        return wait_for(lambda: self.agent(board).children())[0]
+
+    def measuring_child(self, board: str) -> psutil.Process:
+        """Who measures on a board: whoever has its lock file open."""
+        lock = f"board-{board}.lock"
+
+        def holders() -> list[psutil.Process]:
+            return [
+                each
+                for each in self.processes()
+                if any(Path(file.path).name == lock for file in each.open_files())
+            ]
+
+        return wait_for(holders)[0]
+
+
+def _key(process: psutil.Process) -> str:
+    """The value of ``--key`` of an agent."""
+    try:
+        words = process.cmdline()
+    except psutil.Error:
+        return ""
+    return dict(pairwise(words)).get("--key", "") if words and "agent" in words[0] else ""
+
+
+class Service:
+    """``tilefleet up`` in a world, and a client of it, with its usual deadlines or shorter ones."""
+
+    def __init__(
+        self,
+        world: World,
+        *arguments: object,
+        name: str = "up",
+        lease_s: float = LEASE_S,
+        patience_s: float = PATIENCE_S,
+        **settings: str,
+    ) -> None:
+        self.world, self.home, self._log = world, world.home / name, f"{name}.log"
+        self.home.mkdir()
+        usual = (lease_s, patience_s) == (LEASE_S, PATIENCE_S)
+        hasty = HASTY.format(lease_s=lease_s, patience_s=patience_s)
+        self._command = ("-m", "tilefleet") if usual else ("-c", hasty)
+        self._arguments, self._settings = arguments, settings
+        self.start()
+
+    def start(self) -> None:
+        """Start it, again too, and wait until it answers."""
+        (self.home / "url").unlink(missing_ok=True)
+        command = (sys.executable, *self._command, "up", "--port", "0", *self._arguments)
+        self.process = self.world.start(*command, log=self._log, home=self.home, **self._settings)
+
+        def url() -> str:
+            assert self.process.poll() is None, self.world.said(self._log)
+            file = self.home / "url"
+            return file.read_text().strip() if file.exists() else ""
+
+        self.client = Client(wait_for(url, START_S))
+
+    def stop(self) -> None:
+        """End it as a user does; all its processes end with it."""
+        tree = self.tree()
+        self.process.terminate()
+        assert self.process.wait(60) == 0, self.world.said(self._log)
+        self.world.assert_gone(tree)
+
+    def tree(self) -> list[psutil.Process]:
+        """All that it started and that they started."""
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def wait_good(self, *boards: str) -> None:
+        """Until these boards have passed their health checks."""
+
+        def healths() -> list[str]:
+            return [f"{self.client.board(board).health}" for board in boards]
+
+        wait_for(lambda: set(healths()) == {"good"}, why=lambda: self.client.boards())
+
+    def history(self, board: str, after: int = 0) -> list[Any]:
+        """What happened to a board after an event, the oldest first."""
+        return [event for event in reversed(self.client.board_history(board, 500)) if event.id > after]
+
+    def mark(self, board: str) -> int:
+        """A board's last event so far."""
+        return max((event.id for event in self.history(board)), default=0)

@@ -1,0 +1,70 @@
+"""The coordinator itself is killed, and a board on which all depends does not come back."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+
+import pytest
+from fleet_accounts import Job, exclusive, layer, settled
+from fleet_files import free_port, write_fleet
+from fleet_world import Service, World, wait_for
+
+pytestmark = pytest.mark.xdist_group("coordinator")
+
+
+@pytest.fixture(scope="module")
+def service(world: World) -> Iterator[Service]:
+    """This machine, and a board that is the only one of its kind."""
+    port = free_port()
+    world.start_agent("lonely", port)
+    lonely = {"id": "lonely", "kind": "agent", "target": "rare", "address": f"127.0.0.1:{port}"}
+    lonely["token_file"] = str(world.home / "lonely.token")
+    fleet = write_fleet(world.home / "fleet.toml", [{"id": "host", "kind": "host"}, lonely])
+    book = f"sqlite:///{world.home / 'book.sqlite3'}"
+    service = Service(world, "--fleet", fleet, patience_s=3.0, TILEFLEET_DATABASE_URL=book)
+    service.wait_good("host", "lonely")
+    yield service
+    service.stop()
+
+
+def test_a_killed_coordinator_goes_on_where_it_was(service: Service) -> None:
+    job = Job(service, "host", layer(8), 20)
+    job.measured(5)
+    tree = service.tree()
+    killed_at = time.time()
+    service.process.kill()
+    service.process.wait()
+    service.world.assert_gone(tree)
+
+    service.start()
+    left = service.client.job(job.id)
+    assert left.state == "interrupted"
+    assert "resume" in left.message
+    kept = {json.dumps(record.config.to_json(), sort_keys=True) for record in job.records()}
+    assert {json.dumps(each["config"], sort_keys=True) for each in job.told} <= kept
+    service.client.resume(job.id)
+    wait_for(lambda: service.client.job(job.id).trials > left.trials)
+    assert time.time() - killed_at < 30, "a dead holder kept the board"
+    settled(job, leases_lost=True)
+    dead = [lease for lease in exclusive(service) if lease["state"] == "expired"]
+    assert len(dead) == 1
+    assert dead[0]["ended"] < dead[0]["expires"], "nobody waited for it to expire"
+
+
+def test_without_its_only_board_a_job_fails_and_says_so(service: Service) -> None:
+    job = Job(service, "rare", layer(8), 40)
+    job.measured(4)
+    service.world.agent("lonely").kill()
+    ended = job.wait()
+    assert ended.state == "failed"
+    assert "lonely" in ended.message, ended
+    records = job.records()
+    fine = [record for record in records if record.error is None]
+    assert len(fine) >= 4
+    counted = service.client.board("lonely").trials - job.before["lonely"].trials
+    assert counted <= len(fine)
+    assert {record.error for record in records} <= {None, "board_lost"}
+    assert "fault" in [event.kind for event in job.history("lonely")]
+    assert service.client.board("lonely").activity == "offline"

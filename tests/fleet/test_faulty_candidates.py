@@ -1,0 +1,85 @@
+"""The worst candidates on a real engine: each gets its error kind, and the board goes on at once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+
+import faulty_kernels
+import psutil
+
+from kernels.target import Target
+from worker.candidate import Candidate
+from worker.engine import Engine
+from worker.fleet.memory_book import MemoryBook
+from worker.measure import MeasureOptions
+from worker.outcome import ErrorKind, Outcome
+
+OPTIONS = MeasureOptions(min_time_s=0.01, run_timeout_s=2.0)
+EXPECTED = {
+    "none": None,
+    "segfault": ErrorKind.CRASH,
+    "beyond": ErrorKind.CRASH,
+    "compiler_chatter": None,
+    "chatter": None,
+    "hang": ErrorKind.RUN_TIMEOUT,
+    "compiler_crash": ErrorKind.BUILD_ERROR,
+    "wrong": ErrorKind.WRONG_RESULT,
+}
+
+
+def candidates(target: Target, *faults: str) -> list[Candidate]:
+    return [faulty_kernels.candidate(fault, target) for fault in faults]
+
+
+def engine(folder: Path, book: MemoryBook) -> Engine:
+    return Engine(folder, preload=["faulty_kernels"], book=book)
+
+
+def test_each_gets_its_error_kind_and_the_board_is_probed(tmp_path: Path) -> None:
+    book = MemoryBook()
+
+    async def scenario() -> list[Outcome]:
+        async with engine(tmp_path, book) as running:
+            target = running.boards()[0].target
+            outcomes = await running.evaluate(candidates(target, *EXPECTED, "none"), OPTIONS)
+            again = await running.evaluate(candidates(target, "none"), OPTIONS)
+            assert again[0].ok
+            (board,) = running.boards()
+            built = [outcome for outcome in outcomes if outcome.error is not ErrorKind.BUILD_ERROR]
+            assert (board.health, board.trials) == ("good", len(built) + 1)
+            return outcomes
+
+    before = set(psutil.Process().children(recursive=True))
+    outcomes = asyncio.run(scenario())
+    assert [outcome.error for outcome in outcomes] == [*EXPECTED.values(), None]
+    assert all(book.accepts(outcome.lease) for outcome in outcomes)
+    kinds = [kind for _, kind, _ in book.history]
+    assert kinds == ["check", "good_check", "doubt", "check", "good_check"], (
+        "the endless one may be the board"
+    )
+    left = set(psutil.Process().children(recursive=True)) - before
+    assert not psutil.wait_procs(left, timeout=10)[1]
+
+
+def test_a_crash_costs_the_board_less_than_a_second(tmp_path: Path) -> None:
+    async def scenario() -> tuple[float, float]:
+        async with engine(tmp_path, MemoryBook()) as running:
+            target = running.boards()[0].target
+
+            async def seconds(*faults: str) -> float:
+                started = time.monotonic()
+                outcomes = await running.evaluate(candidates(target, *faults), OPTIONS)
+                assert outcomes[-1].ok
+                return time.monotonic() - started
+
+            await seconds("none", "segfault", "none")
+            with_crash, without = [], []
+            for _ in range(4):  # in turns: whatever else the machine does meets both
+                without.append(await seconds("none", "none", "none"))
+                with_crash.append(await seconds("none", "segfault", "none"))
+            return min(with_crash), min(without)
+
+    with_crash, without = asyncio.run(scenario())
+    assert with_crash - without < 1.0, (with_crash, without)

@@ -1,0 +1,44 @@
+"""Processes of a board are killed or frozen while it measures: the job goes on, the board is probed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import psutil
+import pytest
+from fleet_accounts import Job, layer, probed, settled
+from fleet_world import Service, World
+
+pytestmark = pytest.mark.xdist_group("killed")
+
+
+@pytest.fixture(scope="module")
+def service(world: World) -> Iterator[Service]:
+    """A service with this machine as its board."""
+    service = Service(world, TILEFLEET_DATABASE_URL=f"sqlite:///{world.home / 'book.sqlite3'}")
+    service.wait_good("host")
+    yield service
+    service.stop()
+
+
+@pytest.mark.parametrize("victim", ["agent", "session", "measuring_child"])
+def test_a_killed_process_costs_a_retry(service: Service, victim: str) -> None:
+    job = Job(service, "host", layer(len(victim)), 14)
+    job.measured(5)
+    killed: psutil.Process = getattr(service.world, victim)("host")
+    killed.kill()
+    settled(job)
+    probed(job, "host")
+    service.world.assert_gone([killed])
+
+
+@pytest.mark.parametrize("victims", [["agent"], ["agent", "session"]], ids="+".join)
+def test_a_frozen_board_is_mended(service: Service, victims: list[str]) -> None:
+    job = Job(service, "host", layer(20 + len("".join(victims))), 12)
+    job.measured(3)
+    frozen = [getattr(service.world, victim)("host") for victim in victims]
+    for process in frozen:
+        process.suspend()
+    settled(job, errors=["run_timeout"])
+    probed(job, "host", "fault", "doubt")
+    service.world.assert_gone(frozen)

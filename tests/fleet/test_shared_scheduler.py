@@ -1,0 +1,130 @@
+"""Two coordinators share a scheduler, a book and two boards; a measure worker and a coordinator go away."""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from subprocess import Popen
+
+import psutil
+import pytest
+from fleet_accounts import Job, database, exclusive, layer, probed, settled
+from fleet_files import free_port
+from fleet_world import Service, World, wait_for
+
+pytestmark = pytest.mark.xdist_group("shared")
+LEASE_S = 4.0
+
+
+@dataclass
+class Shared:
+    """What the coordinators have in common."""
+
+    world: World
+    scheduler: str
+    workers: dict[str, Popen[bytes]]
+    here: Service
+    there: Service
+
+    def start_worker(self, board: str, *options: object) -> None:
+        log = f"worker-{board}-{len(self.workers)}.log"
+        command = (sys.executable, "-m", "worker", "--scheduler", self.scheduler, "--board", board)
+        state = self.world.home / f"worker-{board}"
+        state.mkdir(exist_ok=True)
+        process = self.world.start(*command, "--state-dir", state, *options, log=log)
+        self.workers[board] = process
+        wait_for(lambda: "joined" in self.world.said(log), 240, lambda: self.world.said(log))
+
+
+@pytest.fixture(scope="module")
+def shared(world: World) -> Iterator[Shared]:
+    """A scheduler, two boards of one kind, which are this machine, and two coordinators."""
+    port = free_port()
+    dask = (sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port)
+    world.start(*dask, "--no-dashboard", log="scheduler.log")
+    wait_for(lambda: "Scheduler at" in world.said("scheduler.log"), why=lambda: world.said("scheduler.log"))
+    shared = Shared(world, f"tcp://127.0.0.1:{port}", {}, None, None)  # type: ignore[arg-type]  # follow
+    for board in ("one", "two"):
+        shared.start_worker(board, "--builds", 1)
+    settings = {
+        "TILEFLEET_DATABASE_URL": f"sqlite:///{world.home / 'book.sqlite3'}",
+        "TILEFLEET_SCHEDULER": shared.scheduler,
+    }
+    shared.here = Service(world, name="here", lease_s=LEASE_S, **settings)
+    shared.there = Service(world, name="there", lease_s=LEASE_S, **settings)
+    for service in (shared.here, shared.there):
+        service.wait_good("one", "two")
+    yield shared
+    shared.here.stop()
+    shared.there.stop()
+
+
+def test_no_board_is_anybodys_twice(shared: Shared) -> None:
+    settled(Job(shared.here, "host", layer(8), 16), Job(shared.there, "host", layer(12), 16))
+    leases = [lease for lease in exclusive(shared.here) if lease["purpose"] == "trials"]
+    assert {lease["state"] for lease in leases} == {"released"}
+    assert len({lease["holder"] for lease in leases}) == 2
+
+
+def test_a_killed_measure_worker_is_replaced(shared: Shared) -> None:
+    job = Job(shared.here, "host", layer(16), 24)
+    job.measured(4)
+    wait_for(lambda: shared.here.client.board("one").activity == "measuring")
+    victim = shared.workers["one"]
+    tree = psutil.Process(victim.pid).children(recursive=True)
+    victim.kill()
+    victim.wait()
+    shared.world.assert_gone(tree)
+    wait_for(lambda: shared.here.client.board("one").activity == "offline")
+    shared.start_worker("one")
+    settled(job)
+    probed(job, "one")
+
+
+def test_a_coordinator_that_sleeps_through_its_lease_records_nothing_under_it(shared: Shared) -> None:
+    sleeper = Job(shared.here, "host", layer(20), 24)
+    sleeper.measured(4)
+    process = psutil.Process(shared.here.process.pid)
+    while True:
+        wait_for(lambda: _held(shared))
+        process.suspend()
+        if _held(shared) and not _locked(shared):
+            break
+        process.resume()
+    try:
+        slept_on = shared.there.client.job(sleeper.id).trials
+        other = Job(shared.there, "host", layer(24), 24)
+        other.wait()
+        lost = [lease for lease in exclusive(shared.there) if lease["state"] == "expired"]
+        assert [lease for lease in lost if lease["job"] == sleeper.id]
+    finally:
+        woken = time.time()
+        process.resume()
+    records = settled(sleeper, other, leases_lost=True)
+    measured = sum(1 + record.remeasured for record in records) - sum(
+        1 + record.remeasured for record in other.records()
+    )
+    mine = [lease for lease in exclusive(shared.here) if lease["job"] == sleeper.id]
+    assert measured == slept_on + sum(lease["trials"] for lease in mine if lease["started"] > woken)
+
+
+def _held(shared: Shared) -> list[str]:
+    """The boards that one coordinator has, as the other sees it."""
+    holder = f"/{shared.here.process.pid}/"
+    boards = shared.there.client.boards()
+    return [each.id for each in boards if each.lease and holder in each.lease.holder and each.lease.job]
+
+
+def _locked(shared: Shared) -> bool:
+    """Whether a coordinator was stopped while it wrote to the database."""
+    try:
+        with closing(sqlite3.connect(database(shared.here), timeout=0.5)) as db:
+            db.execute("begin immediate")
+            db.rollback()
+    except sqlite3.OperationalError:
+        return True
+    return False
