@@ -15,6 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from bench import timing
+from kernels.numerics import Numerics
 
 if TYPE_CHECKING:
     from kernels.target import Target
@@ -32,6 +33,9 @@ def main() -> None:
     parser.add_argument("--budget-s", type=float, default=180, help="seconds of tuning (default 180)")
     parser.add_argument("--strategy", default="model")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--numerics", type=Numerics, choices=list(Numerics), default=Numerics.RELAXED, help="of all builds"
+    )
     parser.add_argument("--rounds", type=int, default=25, help="turns that each build gets (default 25)")
     parser.add_argument("--default", action="store_true", help="time TVM's default lowering, too (slow)")
     parser.add_argument("--json", type=Path, help="write all figures here")
@@ -62,11 +66,13 @@ def run(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
             strategy=arguments.strategy,
             seconds=arguments.budget_s,
             seed=arguments.seed,
+            numerics=arguments.numerics,
         )
         records = list(read_log(client.job_log(job.id, "best")))
     report = {
         "model": arguments.model,
         "threads": arguments.threads,
+        "numerics": arguments.numerics,
         "trials": job.trials,
         "failed_trials": job.failed,
         "tuning_s": job.elapsed_s,
@@ -89,10 +95,13 @@ def compare(
     session: Any = onnx_session(str(path), arguments.threads)
     rng = np.random.default_rng(arguments.seed)
     feeds = {i.name: rng.standard_normal(i.shape, np.float32) for i in session.get_inputs()}
-    tuned, manifest = build_model(
-        path, {record.workload.key: record.config for record in records}, target, arguments.threads
+    build = functools.partial(
+        build_model, path, target=target, threads=arguments.threads, numerics=arguments.numerics
     )
-    builds = {"tuned": tuned, "analysis": build_model(path, {}, target, arguments.threads)[0]}
+    measured = {record.workload.key: record for record in records}
+    picks = {key: record.config for key, record in measured.items()}
+    tuned, manifest = build(picks=picks, measured=measured)
+    builds = {"tuned": tuned, "analysis": build(picks={})[0]}
     if arguments.default:
         builds["default"] = build_default(path, target)
     runs: dict[str, Callable[[], Any]] = {"onnxruntime": functools.partial(session.run, None, feeds)}
@@ -143,8 +152,9 @@ def _model_file(arguments: argparse.Namespace, folder: Path) -> Path:
 def _summary(report: dict[str, Any]) -> str:
     times = " ".join(f"{name[:-3]} {value:.2f} ms" for name, value in report.items() if name.endswith("_ms"))
     return (
-        f"{report['model']}, {report['threads']} thread(s), {report['trials']} trials in "
-        f"{report['tuning_s']:.0f} s: {times} | onnxruntime/tuned {report['speedup_vs_onnxruntime']:.3f} "
+        f"{report['model']}, {report['threads']} thread(s), {report['numerics']} numerics, "
+        f"{report['trials']} trials in {report['tuning_s']:.0f} s: {times} | "
+        f"onnxruntime/tuned {report['speedup_vs_onnxruntime']:.3f} "
         f"({report['speedup_p10']:.2f}-{report['speedup_p90']:.2f}), error {report['max_rel_err']:.1e}"
     )
 

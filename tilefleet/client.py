@@ -86,12 +86,14 @@ class Client:
         threads: int = 1,
         shapes: dict[str, list[int]] | None = None,
         seed: int = 0,
+        numerics: str = "relaxed",
         priority: int = 0,
         tags: Sequence[str] = (),
     ) -> Job:
         """Create a job for a model (its hash) or one workload; it ends when either budget is spent.
 
-        ``priority`` is from -100 to 100, higher first; only boards with all ``tags`` measure for it.
+        ``numerics`` is ``exact`` or ``relaxed``. ``priority`` is from -100 to 100, higher first; only boards
+        with all ``tags`` measure for it.
         """
         body = {
             "target": target,
@@ -102,6 +104,7 @@ class Client:
             "threads": threads,
             "shapes": shapes,
             "seed": seed,
+            "numerics": numerics,
             "priority": priority,
             "tags": list(tags),
         }
@@ -161,13 +164,20 @@ class Client:
                 ) from None
             time.sleep(min(0.1 * 2**failures, 3.0))
 
-    def job_log(self, job_id: int, select: str = "best", k: int | None = None) -> Iterator[str]:
-        """A job's tuning log as JSON lines: ``best``, ``top`` (the ``k`` best a workload) or ``all``."""
-        return self._lines(f"/api/v1/jobs/{job_id}/log", select, k)
+    def job_log(
+        self, job_id: int, select: str = "best", k: int | None = None, numerics: str = "relaxed"
+    ) -> Iterator[str]:
+        """A job's tuning log as JSON lines: ``best``, ``top`` (the ``k`` best a workload) or ``all``.
 
-    def target_log(self, target: str, select: str = "best", k: int | None = None) -> Iterator[str]:
-        """A target's tuning log as JSON lines, over all jobs."""
-        return self._lines(f"/api/v1/targets/{target}/log", select, k)
+        With ``exact`` numerics as if there were no others.
+        """
+        return self._lines(f"/api/v1/jobs/{job_id}/log", select, k, numerics)
+
+    def target_log(
+        self, target: str, select: str = "best", k: int | None = None, numerics: str = "relaxed"
+    ) -> Iterator[str]:
+        """A target's tuning log as JSON lines, over all jobs, as ``job_log``."""
+        return self._lines(f"/api/v1/targets/{target}/log", select, k, numerics)
 
     def targets(self) -> list[dict[str, Any]]:
         """The targets there are, as ``kernels.target.from_json`` reads them."""
@@ -188,10 +198,17 @@ class Client:
         response = self._send("POST", "/api/v1/records", params=params, content=content)
         return Imported.model_validate(response.json())
 
-    def best(self, workload: str, target: str, threads: int = 1, clock: str = "wall") -> Record:
+    def best(
+        self,
+        workload: str,
+        target: str,
+        threads: int = 1,
+        clock: str = "wall",
+        numerics: str = "relaxed",
+    ) -> Record:
         """The best record of a workload (its key) on a target; ``NotFound`` when there is none."""
         params = {"workload": workload, "target": target, "threads": threads, "clock": clock}
-        return self._get("/api/v1/configs/best", Record, params)
+        return self._get("/api/v1/configs/best", Record, {**params, "numerics": numerics})
 
     def boards(self) -> list[Board]:
         """The boards there are."""
@@ -244,8 +261,10 @@ class Client:
             if after is None:
                 return
 
-    def _lines(self, path: str, select: str, k: int | None) -> Iterator[str]:
-        params: dict[str, str | int] = {"select": select} if k is None else {"select": select, "k": k}
+    def _lines(self, path: str, select: str, k: int | None, numerics: str) -> Iterator[str]:
+        params: dict[str, str | int] = {"select": select, "numerics": numerics}
+        if k is not None:
+            params["k"] = k
         try:
             with self._http.stream("GET", path, params=params) as response:
                 _raise_for(response)

@@ -88,6 +88,7 @@ class Job(_Resource):
     clock: str = "wall"
     strategy: str = ""
     seed: int = 0
+    numerics: str = "relaxed"
     budget: Budget = Budget()
     created: datetime | None = None
     started: datetime | None = None
@@ -198,6 +199,7 @@ class Record(_Resource):
     cost_s: float | None = None
     verified_s: float | None = None
     gflops: float | None = None
+    max_error: float | None = None
     error: str | None = None
     message: str = ""
     board: str = ""

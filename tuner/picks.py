@@ -33,12 +33,12 @@ class Match:
     reason: str = ""
 
     def to_json(self) -> dict[str, Any]:
-        """As plain JSON values; ``status`` is ``exact`` or ``missing``."""
+        """As plain JSON values; ``status`` is ``found`` or ``missing``."""
         return {
             "key": self.workload.key,
             "name": str(self.workload),
             "count": self.count,
-            "status": "missing" if self.record is None else "exact",
+            "status": "missing" if self.record is None else "found",
             "config": None if self.record is None else self.record.config.to_json(),
             "numerics": None if self.record is None else self.record.numerics.value,
             "max_error": None if self.record is None else self.record.max_error,

@@ -6,10 +6,18 @@ from typing import Annotated
 
 import typer
 
+from kernels.numerics import Numerics
 from tilefleet import render
 from tilefleet.client import Client
 from tilefleet.commands.common import JobId, Json, Url, connect, console, print_json, show
-from tilefleet.commands.options import ModelFile, ShapeOption, TargetName, Threads, read_shapes
+from tilefleet.commands.options import (
+    ModelFile,
+    NumericsOption,
+    ShapeOption,
+    TargetName,
+    Threads,
+    read_shapes,
+)
 from tilefleet.errors import TilefleetError
 from tilefleet.resources import Job
 from tilefleet.watching import report
@@ -25,6 +33,7 @@ def submit(
     threads: Threads = 1,
     shape: ShapeOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
+    numerics: NumericsOption = Numerics.RELAXED,
     priority: Annotated[
         int, typer.Option(min=-100, max=100, help="Jobs of a higher one get boards first.")
     ] = 0,
@@ -49,6 +58,7 @@ def submit(
             threads=threads,
             shapes=shapes or None,
             seed=seed,
+            numerics=numerics,
             priority=priority,
             tags=tag or (),
         )

@@ -141,7 +141,7 @@ def _match_table(matches: list[Match]) -> Any:
     result = table("workload", "config", "status", "times", "ms", left=3)
     for match in matches:
         record = match.record
-        status = "missing" if record is None else "exact"
+        status = "missing" if record is None else "found"
         chosen = match.reason or "-" if record is None else config(record.config.to_json())
         cost = "-" if record is None else milliseconds(record.ranking_s) + mark(record.clock)
         result.add_row(str(match.workload), chosen, status, f"{match.count}", cost)

@@ -10,9 +10,10 @@ from typing import Annotated
 import typer
 
 from kernels import workload as workloads
+from kernels.numerics import Numerics
 from tilefleet import render
 from tilefleet.commands.common import Json, Url, connect, console, show
-from tilefleet.commands.options import TargetName, Threads
+from tilefleet.commands.options import NumericsOption, TargetName, Threads
 from tilefleet.resources import Record
 
 
@@ -20,6 +21,7 @@ def best(
     workload: Annotated[str | None, typer.Argument(help="Key of a workload; without, all of them.")] = None,
     target: TargetName = "host",
     threads: Threads = 1,
+    numerics: NumericsOption = Numerics.RELAXED,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
@@ -28,9 +30,10 @@ def best(
         if workload:
             # Records of a simulated board are of its clock.
             clock = next((board.clock for board in client.boards() if board.target == target), "wall")
-            found = [client.best(workload, target, threads, clock)]
+            found = [client.best(workload, target, threads, clock, numerics)]
         else:
-            records = (Record.model_validate_json(line) for line in client.target_log(target))
+            lines = client.target_log(target, numerics=numerics)
+            records = (Record.model_validate_json(line) for line in lines)
             found = [record for record in records if record.threads == threads]
     rows = [(workloads.from_json(record.workload), record) for record in found]
     show(found[0] if workload else found, as_json, render.records(rows))
@@ -42,6 +45,7 @@ def log(
     best: Annotated[bool, typer.Option("--best", help="The best record of each workload (default).")] = False,
     top: Annotated[int | None, typer.Option(min=1, help="The so many best of each workload.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All records, failed trials too.")] = False,
+    numerics: NumericsOption = Numerics.RELAXED,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
     url: Url = None,
 ) -> None:
@@ -53,9 +57,9 @@ def log(
     select = "all" if everything else "top" if top else "best"
     with connect(url) as client:
         if job is not None:
-            lines = client.job_log(job, select, top)
+            lines = client.job_log(job, select, top, numerics)
         else:
-            lines = client.target_log(str(target), select, top)
+            lines = client.target_log(str(target), select, top, numerics)
         count = _write(lines, output)
     if output:
         console().print(f"{count} records in {output}")
