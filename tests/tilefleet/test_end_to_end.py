@@ -85,9 +85,9 @@ def test_the_main_job(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:
 
     checked = json.loads(shell("check", tiny_model, "--log", log, "--json"))
     assert [(entry["status"], entry["count"]) for entry in checked] == [
-        ("exact", 1),
-        ("exact", 2),
-        ("exact", 1),
+        ("found", 1),
+        ("found", 2),
+        ("found", 1),
     ]
     module = tmp_path / "tiny.so"
     built = json.loads(shell("build", tiny_model, "--log", log, "-o", module, "--json"))
@@ -95,6 +95,32 @@ def test_the_main_job(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:
     manifest = json.loads(Path(built["manifest"]).read_text())
     configs = {record.workload.key: record.config.to_json() for record in records}
     assert all(layer["config"] == configs[layer["key"]] for layer in manifest["layers"])
+    assert _agrees_with_onnxruntime(module, tiny_model)
+
+
+def test_an_exact_job_and_build(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:
+    arguments = ("submit", tiny_model, "--numerics", "exact", "--trials", 9, "--strategy", "random", "--json")
+    job = json.loads(shell(*arguments))
+    assert job["numerics"] == "exact"
+    shell("watch", job["id"])
+    log, module = tmp_path / "exact.jsonl", tmp_path / "tiny.so"
+    shell("log", job["id"], "-o", log)
+    best = {_key(each["workload"]) for each in json.loads(shell("best", "--numerics", "exact", "--json"))}
+    checked = json.loads(shell("check", tiny_model, "--log", log, "--numerics", "exact", "--json"))
+    assert {entry["key"] for entry in checked} <= best
+    one = json.loads(shell("best", checked[0]["key"], "--numerics", "exact", "--json"))
+    assert one["numerics"] == "exact"
+    for entry in checked:
+        assert entry["numerics"] == "exact"
+        assert 0 < entry["max_error"] < 1e-5
+    built = json.loads(
+        shell("build", tiny_model, "--log", log, "--numerics", "exact", "-o", module, "--json")
+    )
+    manifest = json.loads(Path(built["manifest"]).read_text())
+    errors = {entry["key"]: entry["max_error"] for entry in checked}
+    assert manifest["numerics"] == "exact"
+    assert [layer["numerics"] for layer in manifest["layers"]] == ["exact"] * 4
+    assert all(layer["max_error"] == errors[layer["key"]] for layer in manifest["layers"])
     assert _agrees_with_onnxruntime(module, tiny_model)
 
 
