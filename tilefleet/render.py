@@ -162,6 +162,8 @@ def _details(detail: Mapping[str, object], clock: str) -> Iterator[str]:
             yield f"{known.pop(name)}"
     if "artifact" in known:
         yield f"code {str(known.pop('artifact'))[:12]}"
+    if known.pop("draining", False):
+        yield "draining"
     if "failures" in known:
         yield f"{known.pop('failures')} failed in a row"
     yield from (f"{name} {value}" for name, value in known.items())

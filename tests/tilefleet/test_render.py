@@ -67,13 +67,15 @@ def test_history_is_told_in_words():
             "fault",
             {"health": "unknown", "before": "good", "reason": "gone", "failures": 1, "draining": False},
         ),
+        ("drain", {"health": "good", "before": "good", "reason": "fan", "failures": 0, "draining": True}),
         ("lease_revoked", {"token": 7, "holder": "x/1/2", "job": 3, "reason": "smoke"}),
     ]
     events = [
         BoardEvent(id=number, at=datetime(2026, 1, 1, tzinfo=UTC), kind=kind, detail=detail)
         for number, (kind, detail) in enumerate(details)
     ]
-    check, fault, revoked = text(render.board_history(events, SIMULATED)).splitlines()[1:]
+    check, fault, drain, revoked = text(render.board_history(events, SIMULATED)).splitlines()[1:]
     assert "1.25 ms (simulated), code abababababab, temperature_c 40.5" in check
     assert "good -> unknown, gone, 1 failed in a row" in fault
+    assert "good, fan, draining" in drain
     assert "lease revoked  smoke, token 7, holder x/1/2, job 3" in " ".join(revoked.split(" "))
