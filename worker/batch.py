@@ -12,7 +12,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from distributed import KilledWorker
-from distributed.scheduler import NoValidWorkerError
 
 from worker.candidate import Candidate
 from worker.crew import Crew, NotStarted, WorkerGone
@@ -104,7 +103,7 @@ class Batch:
             )
         except KilledWorker as error:
             built = Outcome(error=ErrorKind.POISON, message=f"killed the workers that built it: {error}")
-        except (WorkerGone, NoValidWorkerError) as error:
+        except WorkerGone as error:
             built = Outcome(error=ErrorKind.BOARD_LOST, message=str(error))
         if isinstance(built, Outcome):
             self._end(number, built)

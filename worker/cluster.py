@@ -32,7 +32,6 @@ log = logging.getLogger(__name__)
 DASK = {
     "distributed.scheduler.allowed-failures": 2,
     "distributed.scheduler.worker-saturation": 1.0,
-    "distributed.scheduler.no-workers-timeout": "60s",
     "distributed.scheduler.worker-ttl": "10s",
     "distributed.worker.daemon": False,
     "distributed.worker.memory.target": False,

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from typing import Any
 
 from distributed import KilledWorker
-from distributed.scheduler import NoValidWorkerError
 
 from worker.fleet.book import Listing
 from worker.shop import describe, stop
@@ -18,6 +17,8 @@ from worker.stream import OnOutcome, read
 
 ANSWER_S = 5.0
 """A worker that says nothing for so long is passed over."""
+BUILDER_S = 60.0
+"""How long builds wait while there is no worker that builds."""
 STOP_S = 15.0
 """What was told to stop and has not after this time is given up."""
 
@@ -45,6 +46,8 @@ class Crew:
         self._left: set[str] = set()
         """Who went away since all were asked last."""
         self._asking = asyncio.Lock()
+        self._builder_seen = asyncio.get_running_loop().time()
+        self._no_builder = asyncio.Event()
         client.subscribe_topic(self.topic, self._heard)
         client.subscribe_topic("all", self._noticed)
 
@@ -58,7 +61,9 @@ class Crew:
         async with self._asking:
             self._left.clear()
             found: dict[str, Listing] = {}
-            for address, listing in (await self._describe()).items():
+            answers = await self._describe()
+            self._note_builders(any(listing is None for listing in answers.values()))
+            for address, listing in answers.items():
                 if address in self._left:
                     continue
                 self._gone.setdefault(address, asyncio.Event())
@@ -76,11 +81,14 @@ class Crew:
         priority: float,
         stops: Sequence[asyncio.Event],
     ) -> Any:
-        """The result of a task on any build worker; see ``run_on``. Raises KilledWorker as well."""
+        """The result of a task on any build worker; see ``run_on``.
+
+        Raises KilledWorker, and WorkerGone when there has been no build worker for BUILDER_S.
+        """
         future = self._client.submit(
             function, *arguments, resources={"build": 1}, priority=priority, pure=False, retries=0
         )
-        return await self._result(future, token, stops, asyncio.Event(), "a build worker")
+        return await self._result(future, token, stops, self._no_builder, "the last build worker")
 
     async def run_on(
         self,
@@ -110,8 +118,6 @@ class Crew:
             return await self._result(future, token, stops, self._gone[address], name)
         except KilledWorker as error:
             raise WorkerGone(f"{name} died: {error}") from None
-        except NoValidWorkerError as error:
-            raise NotStarted(f"{name} went away: {error}") from None
 
     @contextmanager
     def stream(self, token: str, on_outcome: OnOutcome) -> Iterator[None]:
@@ -144,6 +150,14 @@ class Crew:
         if not work.done() or work.cancelled():
             raise WorkerGone(f"{name} or the scheduler was lost")
         return work.result()
+
+    def _note_builders(self, some: bool) -> None:
+        now = asyncio.get_running_loop().time()
+        if some:
+            self._builder_seen = now
+            self._no_builder.clear()
+        elif now - self._builder_seen > BUILDER_S:
+            self._no_builder.set()
 
     async def _stop(self, token: str) -> None:
         with contextlib.suppress(Exception):

@@ -6,6 +6,7 @@ import platform
 import time
 
 import numpy as np
+import psutil
 import tvm
 from tvm import tirx
 
@@ -17,7 +18,7 @@ from kernels.workload import Gemm
 from worker.candidate import Candidate
 
 BUILD_FAULTS = ("raises", "compiler_crash", "compiler_hang", "compiler_chatter")
-RUN_FAULTS = ("wrong", "unwritten", "segfault", "hang", "beyond", "chatter")
+RUN_FAULTS = ("wrong", "unwritten", "segfault", "hang", "beyond", "chatter", "kills_worker")
 FINE = ("none", "compiler_chatter", "chatter")
 CHATTER_LLVM = """
 @text = internal global [1048576 x i8] zeroinitializer
@@ -63,6 +64,9 @@ class Faulty(Kernel):
     def pack(self, workload, config, target, weights):
         if config["fault"] in FINE:
             return GEMM.pack(workload, GEMM.recommend(workload, target), target, weights)
+        if config["fault"] == "kills_worker":  # this child's nursery's parent
+            psutil.Process().parent().parent().kill()
+            time.sleep(60)
         return np.zeros(16, np.float32)
 
     def build(self, workload, config, target, threads, name):

@@ -3,6 +3,7 @@ import os
 import random
 import subprocess
 import sys
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import faulty_kernels
@@ -180,54 +181,93 @@ def test_workers_of_a_shared_scheduler_do_the_same(folder):
     asyncio.run(asyncio.wait_for(scenario(), 90))
 
 
-def test_a_killed_measure_worker_loses_nothing_and_its_batch_goes_on_elsewhere(folder):
+@asynccontextmanager
+async def far_boards(folder, names):
+    """An engine at a shared scheduler, and the processes by the names of their boards."""
+
     async def start(scheduler, name):
         command = [sys.executable, "-m", "worker", "--scheduler", scheduler.address, "--builds", "1"]
         command += ["--board", name, "--state-dir", str(folder), "--preload", "faulty_kernels"]
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
         worker = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, env=environment)
+        workers[name] = worker
         assert b"workers joined" in await worker.stdout.readline()
-        return worker
 
+    address, workers = {"host": "127.0.0.1", "port": 0, "dashboard_address": "127.0.0.1:0"}, {}
+    async with Scheduler(dashboard=False, **address) as scheduler:
+        try:
+            await asyncio.gather(*(start(scheduler, name) for name in names))
+            async with embedded(folder / "client", scheduler=scheduler.address) as engine:
+                yield engine, workers
+        finally:
+            for worker in workers.values():
+                if worker.returncode is None:
+                    worker.kill()
+                await worker.wait()
+
+
+def test_a_killed_measure_worker_loses_nothing_and_its_batch_goes_on_elsewhere(folder):
     async def scenario():
-        address = {"host": "127.0.0.1", "port": 0, "dashboard_address": "127.0.0.1:0"}
-        async with Scheduler(dashboard=False, **address) as scheduler:
-            workers = dict(
-                zip("ab", await asyncio.gather(*(start(scheduler, id) for id in "ab")), strict=True)
+        async with far_boards(folder, "ab") as (engine, workers):
+            target = engine.boards()[0].target
+            came = []
+            options = replace(OPTIONS, run_timeout_s=4.0)
+            task = asyncio.create_task(
+                engine.evaluate(
+                    faulty(target, "none", "wrong", "hang", "none"),
+                    options,
+                    job=1,
+                    on_outcome=lambda place, outcome: came.append((place, outcome)),
+                )
             )
-            try:
-                async with embedded(folder / "client", scheduler=scheduler.address) as engine:
-                    target = engine.boards()[0].target
-                    came = []
-                    options = replace(OPTIONS, run_timeout_s=4.0)
-                    task = asyncio.create_task(
-                        engine.evaluate(
-                            faulty(target, "none", "wrong", "hang", "none"),
-                            options,
-                            job=1,
-                            on_outcome=lambda place, outcome: came.append((place, outcome)),
-                        )
-                    )
-                    while len(came) < 2:
-                        await asyncio.sleep(0.05)
-                    killed = came[0][1].board
-                    workers[killed].kill()
-                    outcomes = await task
-                    (left,) = set(workers) - {killed}
-                    assert kinds(outcomes) == [None, "wrong_result", "run_timeout", None]
-                    assert [outcome.board for outcome in outcomes] == [killed, killed, left, left]
-                    assert sorted(place for place, _ in came) == [0, 1, 2, 3]
-                    assert all(outcome == outcomes[place] for place, outcome in came)
-                    assert outcomes[3].lease > outcomes[0].lease
-                    gone = next(board for board in engine.boards() if board.id == killed)
-                    assert (gone.alive, gone.health, gone.trials) == (False, "unknown", 2)
-            finally:
-                for worker in workers.values():
-                    if worker.returncode is None:
-                        worker.kill()
-                    await worker.wait()
+            while len(came) < 2:
+                await asyncio.sleep(0.05)
+            killed = came[0][1].board
+            workers[killed].kill()
+            outcomes = await task
+            (left,) = set(workers) - {killed}
+            assert kinds(outcomes) == [None, "wrong_result", "run_timeout", None]
+            assert [outcome.board for outcome in outcomes] == [killed, killed, left, left]
+            assert sorted(place for place, _ in came) == [0, 1, 2, 3]
+            assert all(outcome == outcomes[place] for place, outcome in came)
+            assert outcomes[3].lease > outcomes[0].lease
+            gone = next(board for board in engine.boards() if board.id == killed)
+            assert (gone.alive, gone.health, gone.trials) == (False, "unknown", 2)
 
     asyncio.run(asyncio.wait_for(scenario(), 120))
+
+
+def test_what_kills_two_workers_is_poison_and_after_the_last_one_nothing_hangs(folder, monkeypatch):
+    monkeypatch.setattr("worker.fleet.dispatcher.PATIENCE_S", 3.0)
+    monkeypatch.setattr("worker.crew.BUILDER_S", 3.0)
+
+    async def scenario():
+        async with far_boards(folder, "abc") as (engine, workers):
+            target = engine.boards()[0].target
+            while not all(board.health == "good" for board in engine.boards()):
+                await asyncio.sleep(0.05)
+            outcomes = await engine.evaluate(faulty(target, "none", "kills_worker", "none"), OPTIONS)
+            assert kinds(outcomes) == [None, "poison", None]
+            assert "killed 2 workers" in outcomes[1].message
+            last = outcomes[2].board
+            assert outcomes[0].board != last
+            ended = {name for name, worker in workers.items() if worker.returncode is not None}
+            assert ended == set(workers) - {last}
+            # The last one dies while it measures candidates in turns, and while others are built.
+            patient = replace(OPTIONS, run_timeout_s=100.0)
+            verified = asyncio.create_task(engine.verify(faulty(target, "none", "hang"), patient))
+            while not any(board.activity == "measuring" for board in engine.boards()):
+                await asyncio.sleep(0.05)
+            builds = asyncio.create_task(engine.evaluate(faulty(target, *["compiler_hang"] * 3), patient))
+            await asyncio.sleep(0.5)
+            workers[last].kill()
+            for outcome in [*await verified, *await builds]:
+                assert outcome.error is ErrorKind.BOARD_LOST, outcome
+                assert "offline" in outcome.message or "build worker" in outcome.message
+            (again,) = await engine.evaluate(some(target, 1), OPTIONS)
+            assert again.error is ErrorKind.BOARD_LOST
+
+    asyncio.run(asyncio.wait_for(scenario(), 150))
 
 
 def test_cores_are_shared_out(monkeypatch):
