@@ -3,8 +3,10 @@
 python -m bench.fleet --boards host,rpi4-sim,power10-sim --json FILE
 
 ``utilisation`` is the share of a board's wall time that its timer ran, from the jobs' start to their target's
-last. ``lost`` are measurements by the boards' own counts of which no record tells, ``duplicated`` configs
-that a job measured twice, ``wrong_target`` records whose target or clock is not their board's.
+last; ``utilisation_ready`` the share of that part of it in which the board was leased: in the rest all
+candidates were still being built. ``lost`` are measurements by the boards' own counts of which no record
+tells, ``duplicated`` configs that a job measured twice, ``wrong_target`` records whose target or clock is not
+their board's.
 """
 
 from __future__ import annotations
@@ -12,9 +14,12 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +31,7 @@ from tuner.record import Record, read_log
 if TYPE_CHECKING:
     from tilefleet.client import Client
 
+SAMPLE_S = 0.1
 _EPILOGUE = Epilogue(bias=True, clamp=RELU)
 LAYERS = (
     Conv2d(1, 64, 27, 27, 16, 1, 1, epilogue=_EPILOGUE),
@@ -82,7 +88,7 @@ def run(boards: str, layers: tuple[Conv2d, ...], trials: int, settings: dict[str
         started = time.monotonic()
         targets = sorted({board["target"] for board in before.values()})
         work = [(target, layer) for layer in layers for target in targets]
-        with ThreadPoolExecutor(len(work)) as pool:
+        with _watching(client.url) as samples, ThreadPoolExecutor(len(work)) as pool:
             jobs = list(pool.map(lambda one: _tune(client, one[0], one[1], trials), work))
         after = {board.id: board.model_dump() for board in client.boards()}
     ends = {target: max(job.at for job in jobs if job.target == target) - started for target in targets}
@@ -92,6 +98,8 @@ def run(boards: str, layers: tuple[Conv2d, ...], trials: int, settings: dict[str
     for name, board in sorted(after.items()):
         done = board["trials"] - before[name]["trials"]
         elapsed = ends[board["target"]]
+        timed = (board["timed_s"] - before[name]["timed_s"]) / elapsed
+        seen = [busy[name] for at, busy in samples if at - started <= elapsed]
         measured += done
         rows.append(
             {
@@ -99,7 +107,8 @@ def run(boards: str, layers: tuple[Conv2d, ...], trials: int, settings: dict[str
                 "clock": board["clock"],
                 "trials": done,
                 "measurements_per_s": done / elapsed,
-                "utilisation": (board["timed_s"] - before[name]["timed_s"]) / elapsed,
+                "utilisation": timed,
+                "utilisation_ready": timed * len(seen) / max(1, sum(seen)),
             }
         )
     return {
@@ -123,6 +132,32 @@ def _ready(client: Client) -> dict[str, dict[str, Any]]:
     raise SystemExit(f"bench: not all boards are good: {boards}")
 
 
+@contextmanager
+def _watching(url: str) -> Iterator[list[tuple[float, dict[str, bool]]]]:
+    """When, and which boards were leased then, every SAMPLE_S.
+
+    A batch that is ready and finds a board free gets it at once, so a board without a lease has none.
+    """
+    from tilefleet.client import Client
+
+    samples: list[tuple[float, dict[str, bool]]] = []
+    over = threading.Event()
+
+    def watch() -> None:
+        with Client(url) as client:
+            while not over.wait(SAMPLE_S):
+                boards = {board.id: board.activity not in ("idle", "offline") for board in client.boards()}
+                samples.append((time.monotonic(), boards))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield samples
+    finally:
+        over.set()
+        watcher.join()
+
+
 def _tune(client: Client, target: str, layer: Conv2d, trials: int) -> _Ended:
     job = client.submit(target=target, workload=to_json(layer), trials=trials, strategy="random")
     seen: Counter[tuple[str, str]] = Counter()
@@ -144,7 +179,8 @@ def _show(report: dict[str, Any]) -> None:
     for board in report["boards"]:
         print(
             f"{board['name']}: {board['trials']} measured, {board['measurements_per_s']:.1f} a second, "
-            f"{board['utilisation']:.0%} of its time inside the timer; {board['clock']}"
+            f"{board['utilisation']:.0%} of its time inside the timer, {board['utilisation_ready']:.0%} of "
+            f"that in which it had something to measure; {board['clock']}"
         )
     print(
         f"{report['elapsed_s']:.1f} s on {report['cores']} cores; {report['lost']} lost, "
