@@ -1,6 +1,8 @@
 import pytest
 
+from kernels.target import CATALOGUE
 from worker.fleet.rpc_board import RpcBoard
+from worker.fleet.sim_models import SIM_MODELS
 from worker.nursery import ChildRaised
 from worker.peak import peak_gflops
 
@@ -14,6 +16,17 @@ def test_the_peak_needs_the_vector_units_and_grows_with_the_vectors(nursery, boa
     whole, half = peak(host), peak(replace(host, vector_bits=host.vector_bits // 2))
     # The same number of instructions does half the work.
     assert 1.5 < whole / half < 2.5
+
+
+@pytest.mark.xdist_group("simulated")
+def test_the_peak_is_the_matrix_units_where_there_is_one(simulated_boards, nursery, builder, tmp_path):
+    def peak(model):
+        target, board = CATALOGUE[SIM_MODELS[model].target], simulated_boards[model]
+        return peak_gflops(nursery, board, target, 1, store=builder.store, lock_dir=tmp_path)
+
+    # Two outer products of 4x4 a cycle at 4 GHz; one multiply-add of 128 bits a cycle at 1.5 GHz.
+    assert 250 < peak("power10-sim") <= 256
+    assert 11 < peak("rpi4-sim") <= 12
 
 
 def test_a_board_that_is_not_there_is_an_error(nursery, builder, host, tmp_path):
