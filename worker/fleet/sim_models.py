@@ -48,11 +48,16 @@ class SimModel:
     memory_cycles: int
     l2_stream_cycles: int
     memory_stream_cycles: int
+    l3_bytes: int = 0
+    """0 where there is no third cache; then so are the next three."""
+    l3_ways: int = 0
+    l3_cycles: int = 0
+    l3_stream_cycles: int = 0
 
     def options(self) -> Mapping[str, str | int]:
         """What the plugin is told."""
         hidden = {"target", "emulator", "emulated_cpu", "triple"}
-        return {name: value for name, value in vars(self).items() if name not in hidden}
+        return {name: value for name, value in vars(self).items() if name not in hidden and value}
 
     def fingerprint(self, plugin: str) -> str:
         """12 hex digits over the processor, all figures, and ``plugin``, the plugin's hash."""
@@ -94,7 +99,8 @@ SIM_MODELS: Mapping[str, SimModel] = {
     ),
     # Pipes: LLVM's scheduling model (llvm/lib/Target/PowerPC/PPCScheduleP10.td): issue width 8, FX 4, BR 2,
     # LD 2, ST 2, BF 4, MM 2; XVDIVSP keeps a BF pipe busy for 8 cycles. Caches: IBM Power E1080 technical
-    # overview (L1D 32 KB, 8-way, 128-byte lines; 2 MB L2 for an SMT8 core, whose two halves have one each).
+    # overview (L1D 32 KB, 8-way, 128-byte lines; 2 MB L2 for an SMT8 core, whose two halves have one each;
+    # 8 MB of L3 nearby).
     "power10-sim": SimModel(
         target="power10",
         emulator="qemu-ppc64le",
@@ -116,9 +122,13 @@ SIM_MODELS: Mapping[str, SimModel] = {
         l2_ways=8,
         line_bytes=128,
         l2_cycles=14,  # assumed
-        memory_cycles=320,  # assumed: 80 ns; there is no third level in the model
+        memory_cycles=320,  # assumed: 80 ns
         l2_stream_cycles=2,  # assumed: 64 bytes a cycle
         memory_stream_cycles=20,  # assumed: 25 GB/s
+        l3_bytes=8 * 1024 * _KB,
+        l3_ways=16,  # assumed
+        l3_cycles=28,  # assumed, as in the target
+        l3_stream_cycles=4,  # assumed: 32 bytes a cycle
     ),
     # One packet a cycle: Qualcomm Hexagon V67 Programmer's Reference Manual (up to four instructions, of
     # which two access memory); HVX memory accesses go to L2: Hexagon V66 HVX Programmer's Reference Manual.

@@ -18,7 +18,7 @@ typedef struct {
 
 static MemoryModel model;
 static unsigned line_bits;
-static Cache l1, l2;
+static Cache l1, l2, l3;
 static Renaming *renamings;                /* a hash table, open addressing */
 static uint64_t num_slots, num_renamings;  /* a power of two; at most half of the slots are used */
 static Renaming recent[TRANSLATIONS];      /* in front of the table, by the page's low bits */
@@ -41,6 +41,7 @@ bool caches_configure(const MemoryModel *wanted) {
   num_slots = FIRST_PAGES * 2;
   renamings = malloc(num_slots * sizeof *renamings);
   if (!renamings || !cache_configure(&l1, model.l1) || !cache_configure(&l2, model.l2)) return false;
+  if (model.l3.bytes && !cache_configure(&l3, model.l3)) return false;
   caches_reset();
   return true;
 }
@@ -48,6 +49,7 @@ bool caches_configure(const MemoryModel *wanted) {
 void caches_reset(void) {
   memset(l1.lines, 0xff, l1.sets * l1.ways * sizeof *l1.lines);
   memset(l2.lines, 0xff, l2.sets * l2.ways * sizeof *l2.lines);
+  if (l3.lines) memset(l3.lines, 0xff, l3.sets * l3.ways * sizeof *l3.lines);
   memset(renamings, 0xff, num_slots * sizeof *renamings);
   memset(recent, 0xff, sizeof recent);
   memset(next_of_stream, 0xff, sizeof next_of_stream);
@@ -138,6 +140,10 @@ static void access_line(uint64_t address, bool beyond_l1, MemoryCost *cost) {
     return;
   }
   cost->l2_misses++;
+  if (l3.lines && cache_use(&l3, line)) {
+    cost->ticks += streamed ? model.l3_stream_ticks : model.l3_ticks;
+    return;
+  }
   cost->ticks += streamed ? model.memory_stream_ticks : model.memory_ticks;
 }
 
@@ -156,6 +162,7 @@ void caches_evict(uint64_t address, uint64_t bytes) {
     uint64_t line = line_in(slot->frame, at << line_bits);
     cache_drop(&l1, line);
     cache_drop(&l2, line);
+    if (l3.lines) cache_drop(&l3, line);
   }
   memset(next_of_stream, 0xff, sizeof next_of_stream);
 }

@@ -1,4 +1,4 @@
-/* The data caches of a simulated board: two levels, least recently used, and a prefetcher of streams.
+/* The data caches of a simulated board: two levels or three, least recently used, and a prefetcher of streams.
  *
  * Addresses are first renamed: the page touched first since the last reset becomes frame 0, the next one
  * frame 1. So times depend on the order in which a candidate touches pages, never on where the emulator or
@@ -14,10 +14,10 @@ typedef struct {
 } CacheShape;
 
 typedef struct {
-  CacheShape l1, l2;
+  CacheShape l1, l2, l3; /* l3.bytes is 0 where there is none */
   uint64_t line_bytes;
   /* What a line costs, in ticks, beyond the issue of its load: out of order, and as part of a stream. */
-  uint64_t l2_ticks, memory_ticks, l2_stream_ticks, memory_stream_ticks;
+  uint64_t l2_ticks, l3_ticks, memory_ticks, l2_stream_ticks, l3_stream_ticks, memory_stream_ticks;
 } MemoryModel;
 
 typedef struct {
@@ -34,7 +34,7 @@ void caches_access(uint64_t address, unsigned bytes, bool beyond_l1, MemoryCost 
 /* Empty everything and start the renaming again. */
 void caches_reset(void);
 
-/* Take the lines of [address, address + bytes) out of both caches. */
+/* Take the lines of [address, address + bytes) out of all caches. */
 void caches_evict(uint64_t address, uint64_t bytes);
 
 #endif

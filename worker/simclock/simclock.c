@@ -1,9 +1,10 @@
 /* The clock of a simulated board: a QEMU plugin that charges every executed block for the pipes it keeps
  * busy and every cache miss for its latency. docs/simulated-clock.md says what the figures mean.
  *
- * Options, all needed: isa=aarch64|ppc64|hexagon, page=FILE, clock=NAME, hz=N, and the model: width, the
+ * Options: isa=aarch64|ppc64|hexagon, page=FILE, clock=NAME, hz=N, and the model: width, the
  * pipes' slots a cycle (integer, branch, load, store, vector, matrix), divide_cycles, l1_bytes, l1_ways,
- * l2_bytes, l2_ways, line_bytes, l2_cycles, memory_cycles, l2_stream_cycles, memory_stream_cycles. */
+ * l2_bytes, l2_ways, line_bytes, l2_cycles, memory_cycles, l2_stream_cycles, memory_stream_cycles. All
+ * are needed; boards with a third cache have l3_bytes, l3_ways, l3_cycles and l3_stream_cycles as well. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -129,7 +130,7 @@ static int configure(int argc, char **argv) {
   ticks_per_instruction = TICKS / number(&options, "width");
   for (int pipe = 0; pipe < PIPE_DIVIDE; pipe++) ticks_per_slot[pipe] = TICKS / number(&options, pipes[pipe]);
   ticks_per_slot[PIPE_DIVIDE] = TICKS * number(&options, "divide_cycles");
-  MemoryModel model;
+  MemoryModel model = {0};
   model.l1.bytes = number(&options, "l1_bytes");
   model.l1.ways = number(&options, "l1_ways");
   model.l2.bytes = number(&options, "l2_bytes");
@@ -139,6 +140,12 @@ static int configure(int argc, char **argv) {
   model.memory_ticks = TICKS * number(&options, "memory_cycles");
   model.l2_stream_ticks = TICKS * number(&options, "l2_stream_cycles");
   model.memory_stream_ticks = TICKS * number(&options, "memory_stream_cycles");
+  if (option("l3_bytes", argc, argv)) {
+    model.l3.bytes = number(&options, "l3_bytes");
+    model.l3.ways = number(&options, "l3_ways");
+    model.l3_ticks = TICKS * number(&options, "l3_cycles");
+    model.l3_stream_ticks = TICKS * number(&options, "l3_stream_cycles");
+  }
   const char *isa = option("isa", argc, argv);
   if (isa && !strcmp(isa, "aarch64")) classify = classify_aarch64;
   else if (isa && !strcmp(isa, "ppc64")) classify = classify_ppc64;
