@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels import machine, tir
+from kernels import code_shape, machine, tir
 from kernels.fconv_nest import FilterNest
 from kernels.fconv_plan import FilterPlan
 from kernels.kernel import Array, Kernel, conv_of, why_not_ungrouped
@@ -31,6 +31,7 @@ class FilterConv(Kernel):
     """
 
     name = "fconv"
+    version = 3
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
         """Only ungrouped float32 convolutions."""
@@ -78,7 +79,7 @@ class FilterConv(Kernel):
         """The loop nest around the micro-kernel, and the turn to NCHW."""
         plan = FilterPlan.of(conv_of(workload), config, target)
         function = tir.Function(workload, name, plan.packed_length)
-        with function as args:
+        with function as args, code_shape.linked():
             FilterNest(plan, args, threads).emit()
         return function.result()
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from kernels import tir
+from kernels import code_shape, tir
 from kernels.fconv_plan import FilterPlan, spread
 from kernels.padding import emit_copy
 from kernels.vectors import load_part, split, transpose
@@ -142,12 +142,23 @@ class FilterNest:
         with tir.loop(channels) as c, tir.loop(conv.kh) as r:
             plane = (channel_set * plan.channels + c) * layout.channel_pitch + r * layout.tap_pitch
             row = weights + (c * conv.kh + r) * (conv.kw * vectors * lanes)
-            for s in range(conv.kw):
+
+            def tap(s: Any) -> None:
                 for i in range(size):
-                    value = tir.splat(self.source[plane + offsets[i] + layout.tap(s)], lanes)
+                    value = tir.splat(self.source[plane + offsets[i] + s * conv.dilation[1]], lanes)
                     for j in range(vectors):
                         filters = args.weights[tir.vector(row + (s * vectors + j) * lanes, lanes)]
                         tir.store(sums, sums[register(i, j)] + value * filters, register(i, j))
+
+            if size * vectors >= code_shape.SMALLEST_LOOP:
+                with code_shape.kept_loop(conv.kw) as s:
+                    tap(s)
+            else:
+                for s in range(conv.kw):
+                    if s:
+                        # Windows share elements, each at another tap: kept for it, they take registers.
+                        code_shape.order()
+                    tap(s)
         for i, j in block:
             tir.store(self.sums, sums[register(i, j)], home_of(i, j))
 

@@ -9,7 +9,7 @@ from typing import Any
 from tvm import tirx
 from tvm.ir import TensorLoad
 
-from kernels import mma
+from kernels import code_shape, mma
 from kernels.loop_index import Index
 from kernels.loop_nest import Access, Body, Branch, Loop, Nest, Node, Straight, children
 
@@ -181,15 +181,13 @@ class _Reader:
         return set()
 
     def _call(self, call: Any, into: Straight) -> set[str]:
-        function = str(call.op.name)
-        if function == "tirx.call_extern":
-            function = str(call.args[0].value)
+        function = _called(call)
         if function == _OUTER_PRODUCT:
             into.multiply_adds[mma.SIDE * mma.SIDE] += 1
             for load in (argument.args[0] for argument in call.args[1:]):
                 if (name := self.names[load.source]) != REGISTERS:
                     self._access(name, load.indices[0], False, into, mma.SIDE)
-        elif function != "tirx.address_of":
+        elif function not in ("tirx.address_of", code_shape.ORDER):
             into.calls[function] += 1
         return self._all(call.args, into) if function != _OUTER_PRODUCT else set()
 
@@ -210,6 +208,8 @@ class _Reader:
             return Index.number(int(value.value))
         if isinstance(value, tirx.Var) and value in self.scope:
             return self.scope[value]
+        if hasattr(value, "args") and _called(value) == code_shape.EXTENT:
+            return self._index(value.args[1])
         operation = _OPERATIONS.get(type(value))
         if operation is None:
             raise ValueError(f"cannot explain the index {value}")
@@ -224,6 +224,12 @@ def _is_empty(node: Node) -> bool:
     if isinstance(node, Straight):
         return not (node.multiply_adds or node.others or node.accesses or node.calls)
     return not children(node)
+
+
+def _called(call: Any) -> str:
+    """The name of what is called."""
+    function = str(call.op.name)
+    return str(call.args[0].value) if function == "tirx.call_extern" else function
 
 
 def _has_product(value: Any) -> bool:

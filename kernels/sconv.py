@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
-from kernels import csa, machine, mma, tir
+from kernels import code_shape, csa, machine, mma, tir
 from kernels.kernel import Array, Kernel, Resident, conv_of, why_not_ungrouped
 from kernels.sconv_nest import Nest
 from kernels.sconv_plan import Plan
@@ -37,6 +36,7 @@ class SConv(Kernel):
     """
 
     name = "sconv"
+    version = 3
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
         """Only ungrouped float32 convolutions."""
@@ -138,7 +138,7 @@ class SConv(Kernel):
         """The macro-kernel of section 4.2 around the micro-kernel of section 5."""
         plan = Plan.of(conv_of(workload), config, target)
         function = tir.Function(workload, name, plan.packed_length)
-        with function as args, mma.linked() if plan.matrix else nullcontext():
+        with function as args, mma.linked() if plan.matrix else code_shape.linked():
             Nest(plan, args, threads).emit()
         return function.result()
 

@@ -13,7 +13,7 @@ from typing import Any
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
-from kernels import csa, mma, tir
+from kernels import code_shape, csa, mma, tir
 from kernels.padding import emit_copy
 from kernels.sconv_plan import LONGEST_UNROLL, Plan, ceil_div
 
@@ -329,11 +329,12 @@ class Nest:
             image = self.image * (conv.in_c * layout.channel_pitch)
             offsets = [image + at for at in offsets]
         with tir.loop(channels) as c:
-            if plan.taps <= LONGEST_UNROLL:
+            if plan.unrolls_rows:
                 for r in range(conv.kh):
                     taps(c, r)
             else:
-                with tir.loop(conv.kh) as r:
+                rows = tir.loop if plan.taps > LONGEST_UNROLL else code_shape.kept_loop
+                with rows(conv.kh) as r:
                     taps(c, r)
 
     def _finish_overhang(self) -> None:

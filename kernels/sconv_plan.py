@@ -14,7 +14,9 @@ from kernels.workload import Conv2d
 
 LONGEST_UNROLL = 9
 """Taps of a filter that are unrolled whole; of larger filters only the rows are."""
-
+CROWDED = range(24, 33)
+"""Vectors of sums with which rows are not, as LLVM would spill: blocks that fill AArch64's 32 registers. With
+x86's 16 and Power's 64 it does not, and there loops cost more than they save."""
 
 MATRIX_SCONV = "sconv_mma"
 """The family whose micro-kernel is the matrix unit's."""
@@ -136,6 +138,12 @@ class Plan:
     def depth(self) -> int:
         """Products an output element gets from one full channel set."""
         return self.channels * self.taps
+
+    @property
+    def unrolls_rows(self) -> bool:
+        """Whether the rows of a filter are unrolled where windows are read in place."""
+        crowded = not self.matrix and self.filters * self.vectors in CROWDED
+        return self.taps <= LONGEST_UNROLL and not crowded
 
     def set_channels(self, channel_set: Any) -> Any:
         """Channels of one set: the last may have fewer."""

@@ -1,0 +1,53 @@
+"""What keeps LLVM from undoing the shape that a micro-kernel was given: loops that stay, loads that wait.
+
+TVM has no words for either, so two functions in LLVM's language are linked into the kernel, where they are
+inlined; no instruction comes of them but the loop's bound. TVM objects are Any.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.script.ir_builder import tirx as T
+
+from kernels import tir
+
+SMALLEST_LOOP = 24
+"""Multiply-adds from which on a body is not unrolled: a loop costs little beside so many, while LLVM's
+scheduler starts the loads of unrolled bodies so early that the sums no longer fit in the registers."""
+EXTENT, ORDER = "tilefleet_extent", "tilefleet_order"
+"""The functions' names."""
+
+_LLVM = f"""
+define linkonce_odr i32 @{EXTENT}(i32 %extent) {{
+  %same = call i32 asm "", "=r,0"(i32 %extent)
+  ret i32 %same
+}}
+define linkonce_odr void @{ORDER}() {{
+  fence syncscope("singlethread") seq_cst
+  ret void
+}}
+"""
+
+
+def linked() -> AbstractContextManager[Any]:
+    """Within it, what is emitted may use the rest of this file."""
+    frame: AbstractContextManager[Any] = T.attr(
+        tirx.const(0, "int32"), "pragma_import_llvm", tvm.ir.StringImm(_LLVM)
+    )
+    return frame
+
+
+def kept_loop(extent: int) -> Any:
+    """A loop over ``range(extent)`` that LLVM does not unroll, as it is not told the extent."""
+    if extent == 1:
+        return tir.loop(1)
+    return T.serial(0, T.Bind(tirx.call_extern("int32", EXTENT, tir.index(extent))))
+
+
+def order() -> None:
+    """Let no load cross this point, and no value loaded before it serve for one loaded behind it."""
+    T.evaluate(tirx.call_extern("void", ORDER))
