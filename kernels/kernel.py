@@ -14,6 +14,8 @@ from kernels.target import Target
 from kernels.workload import Conv2d, Workload
 
 Array = npt.NDArray[np.float32]
+EXACT_TOLERANCE = 1e-5
+"""The ``tolerance`` of exact configs of any kernel."""
 
 
 @dataclass(frozen=True)
@@ -36,8 +38,8 @@ class Kernel(ABC):
     name: ClassVar[str]
     version: ClassVar[int] = 2
     """Raised whenever a config would generate different code: records of other versions are not reused."""
-    tolerance: ClassVar[float] = 1e-5
-    """Largest accepted |result - reference| relative to the largest |reference|."""
+    tolerance: ClassVar[float] = EXACT_TOLERANCE
+    """Largest accepted |result - reference| relative to the largest |reference|, of configs not exact."""
 
     @abstractmethod
     def why_not(self, workload: Workload, target: Target) -> str | None:
@@ -65,6 +67,10 @@ class Kernel(ABC):
         Every workload that has a kernel has an exact config of some kernel.
         """
         return None
+
+    def tolerance_of(self, workload: Workload, config: Config) -> float:
+        """Largest accepted |result - reference| of ``config`` relative to the largest |reference|."""
+        return EXACT_TOLERANCE if self.why_inexact(workload, config) is None else self.tolerance
 
     @abstractmethod
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:

@@ -202,7 +202,7 @@ class _Bench:
             arguments = [self._data, self._wire.tensor(packed), *self._rest, self._out]
         except Exception as error:
             raise self._failure(error, ErrorKind.UPLOAD_ERROR) from None
-        return _Loaded(module, arguments, kernel.tolerance)
+        return _Loaded(module, arguments, kernel.tolerance_of(self._problem.workload, config))
 
     def check(self, loaded: _Loaded) -> dict[str, Any]:
         """Run once and compare with the reference; where that takes seconds, the timed run is the one."""
