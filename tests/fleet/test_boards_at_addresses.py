@@ -5,8 +5,7 @@ from __future__ import annotations
 import signal
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from subprocess import Popen
 
 import pytest
@@ -19,51 +18,49 @@ pytestmark = pytest.mark.xdist_group("addresses")
 
 @dataclass
 class Lab:
-    """What runs outside of the service."""
+    """What runs outside of the service, and the service."""
 
     world: World
     cutter: Cutter
-    tracker_port: int = field(default_factory=free_port)
-    agents: dict[str, Popen[bytes]] = field(default_factory=dict)
-    tracker: Popen[bytes] | None = None
-    service: Service | None = None
-
-    def start_tracker(self) -> None:
-        options = ("--host", "127.0.0.1", "--port", self.tracker_port, "--port-end", self.tracker_port + 1)
-        self.tracker = self.world.start_tvm("rpc_tracker", *options)
-
-    def board(self, id: str, kind: str, target: str, **more: object) -> dict[str, object]:
-        token = {"token_file": str(self.world.home / f"{id}.token")} if kind == "agent" else {}
-        return {"id": id, "kind": kind, "target": target, **token, **more}
-
-    def start(self) -> None:
-        ports = {name: free_port() for name in ("left", "right")}
-        for name, port in ports.items():
-            self.agents[name] = self.world.start_agent(name, port)
-        server, tracker = free_port(), f"127.0.0.1:{self.tracker_port}"
-        self.start_tracker()
-        options = ("--host", "127.0.0.1", "--port", server, "--port-end", server + 1)
-        self.world.start_tvm("rpc_server", *options, "--key", "stock", "--tracker", tracker)
-        boards = [self.board(name, "agent", "pair", address=f"127.0.0.1:{ports[name]}") for name in ports]
-        boards.append(self.board("cut", "agent", "cut", address=f"127.0.0.1:{self.cutter.port}"))
-        boards.append(self.board("stock", "rpc", "tracked", tracker=tracker))
-        fleet = write_fleet(self.world.home / "fleet.toml", boards)
-        book = f"sqlite:///{self.world.home / 'book.sqlite3'}"
-        self.service = Service(self.world, "--fleet", fleet, TILEFLEET_DATABASE_URL=book)
-        self.service.wait_good("left", "right", "cut", "stock")
+    tracker_port: int
+    tracker: Popen[bytes]
+    agents: dict[str, Popen[bytes]]
+    service: Service
 
 
 @pytest.fixture(scope="module")
 def lab(world: World) -> Iterator[Lab]:
     """Four boards at addresses and a service that has them."""
-    port = free_port()
-    world.start_agent("cut", port)
-    with ExitStack() as stack:
-        lab = Lab(world, stack.enter_context(cutter(port)))
-        lab.start()
-        yield lab
-        assert lab.service is not None
-        lab.service.stop()
+    tracker_port, server_port = free_port(), free_port()
+    ports = {board: free_port() for board in ("left", "right", "cut")}
+    tracker, address = start_tracker(world, tracker_port), f"127.0.0.1:{tracker_port}"
+    server = ("--host", "127.0.0.1", "--port", server_port, "--port-end", server_port + 1)
+    world.start_tvm("rpc_server", *server, "--key", "stock", "--tracker", address)
+    agents = {board: world.start_agent(board, port) for board, port in ports.items()}
+    with cutter(ports["cut"]) as proxy:
+        ports["cut"] = proxy.port
+        boards: list[dict[str, object]] = [
+            {
+                "id": board,
+                "kind": "agent",
+                "target": "cut" if board == "cut" else "pair",
+                "address": f"127.0.0.1:{port}",
+                "token_file": str(world.home / f"{board}.token"),
+            }
+            for board, port in ports.items()
+        ]
+        boards.append({"id": "stock", "kind": "rpc", "target": "tracked", "tracker": address})
+        fleet = write_fleet(world.home / "fleet.toml", boards)
+        book = f"sqlite:///{world.home / 'book.sqlite3'}"
+        service = Service(world, "--fleet", fleet, TILEFLEET_DATABASE_URL=book)
+        service.wait_good(*ports, "stock")
+        yield Lab(world, proxy, tracker_port, tracker, agents, service)
+        service.stop()
+
+
+def start_tracker(world: World, port: int) -> Popen[bytes]:
+    """TVM's tracker at this very port."""
+    return world.start_tvm("rpc_tracker", "--host", "127.0.0.1", "--port", port, "--port-end", port + 1)
 
 
 def test_a_cut_upload_is_sent_again(lab: Lab) -> None:
@@ -80,7 +77,7 @@ def test_a_tracker_that_dies_and_comes_back(lab: Lab) -> None:
     job.measured(3)
     lab.world.kill(lab.tracker)
     wait_for(lambda: lab.service.client.board("stock").activity == "offline")
-    lab.start_tracker()
+    lab.tracker = start_tracker(lab.world, lab.tracker_port)
     settled(job)
     probed(job, "stock", "fault", "came_back")
 

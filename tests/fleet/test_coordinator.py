@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 
 import pytest
@@ -23,7 +22,7 @@ def service(world: World) -> Iterator[Service]:
     lonely["token_file"] = str(world.home / "lonely.token")
     fleet = write_fleet(world.home / "fleet.toml", [{"id": "host", "kind": "host"}, lonely])
     book = f"sqlite:///{world.home / 'book.sqlite3'}"
-    service = Service(world, "--fleet", fleet, patience_s=3.0, TILEFLEET_DATABASE_URL=book)
+    service = Service(world, "--fleet", fleet, patience_s=3.0, lease_s=300.0, TILEFLEET_DATABASE_URL=book)
     service.wait_good("host", "lonely")
     yield service
     service.stop()
@@ -33,7 +32,6 @@ def test_a_killed_coordinator_goes_on_where_it_was(service: Service) -> None:
     job = Job(service, "host", layer(8), 20)
     job.measured(5)
     tree = service.tree()
-    killed_at = time.time()
     service.process.kill()
     service.process.wait()
     service.world.assert_gone(tree)
@@ -46,11 +44,10 @@ def test_a_killed_coordinator_goes_on_where_it_was(service: Service) -> None:
     assert {json.dumps(each["config"], sort_keys=True) for each in job.told} <= kept
     service.client.resume(job.id)
     wait_for(lambda: service.client.job(job.id).trials > left.trials)
-    assert time.time() - killed_at < 30, "a dead holder kept the board"
     settled(job, leases_lost=True)
     dead = [lease for lease in exclusive(service) if lease["state"] == "expired"]
     assert len(dead) == 1
-    assert dead[0]["ended"] < dead[0]["expires"], "nobody waited for it to expire"
+    assert dead[0]["ended"] < dead[0]["expires"], "a dead holder's lease is over at once"
 
 
 def test_without_its_only_board_a_job_fails_and_says_so(service: Service) -> None:

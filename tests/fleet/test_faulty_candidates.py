@@ -54,6 +54,8 @@ def test_each_gets_its_error_kind_and_the_board_is_probed(tmp_path: Path) -> Non
     before = set(psutil.Process().children(recursive=True))
     outcomes = asyncio.run(scenario())
     assert [outcome.error for outcome in outcomes] == [*EXPECTED.values(), None]
+    cost = {fault: outcome.cost_s for fault, outcome in zip(EXPECTED, outcomes, strict=False)}
+    assert cost["chatter"] > 20 * cost["none"], "it printed"
     assert all(book.accepts(outcome.lease) for outcome in outcomes)
     kinds = [kind for _, kind, _ in book.history]
     assert kinds == ["check", "good_check", "doubt", "check", "good_check"], (

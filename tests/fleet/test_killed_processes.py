@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import psutil
 import pytest
 from fleet_accounts import Job, layer, probed, settled
-from fleet_world import Service, World
+from fleet_world import Service, World, wait_for
 
 pytestmark = pytest.mark.xdist_group("killed")
 
@@ -23,13 +24,21 @@ def service(world: World) -> Iterator[Service]:
 
 @pytest.mark.parametrize("victim", ["agent", "session", "measuring_child"])
 def test_a_killed_process_costs_a_retry(service: Service, victim: str) -> None:
-    job = Job(service, "host", layer(len(victim)), 14)
-    job.measured(5)
-    killed: psutil.Process = getattr(service.world, victim)("host")
-    killed.kill()
+    job = Job(service, "host", layer(len(victim)), 20)
+    job.measured(4)
+    killed = wait_for(lambda: strike(service.world, victim))
     settled(job)
     probed(job, "host")
     service.world.assert_gone([killed])
+
+
+def strike(world: World, victim: str) -> psutil.Process:
+    """Kill a process of the board while it measures; psutil's error when it had ended before."""
+    session = world.session("host")
+    killed = {"agent": session.parent(), "session": session}.get(victim) or world.measuring_child("host")
+    assert session.is_running()
+    killed.kill()
+    return killed
 
 
 @pytest.mark.parametrize("victims", [["agent"], ["agent", "session"]], ids="+".join)
@@ -38,7 +47,8 @@ def test_a_frozen_board_is_mended(service: Service, victims: list[str]) -> None:
     job.measured(3)
     frozen = [getattr(service.world, victim)("host") for victim in victims]
     for process in frozen:
-        process.suspend()
+        with suppress(psutil.NoSuchProcess):  # a session that has just ended
+            process.suspend()
     settled(job, errors=["run_timeout"])
     probed(job, "host", "fault", "doubt")
     service.world.assert_gone(frozen)

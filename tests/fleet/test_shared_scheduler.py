@@ -6,6 +6,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
 from subprocess import Popen
@@ -14,7 +15,7 @@ import psutil
 import pytest
 from fleet_accounts import Job, database, exclusive, layer, probed, settled
 from fleet_files import free_port
-from fleet_world import Service, World, wait_for
+from fleet_world import START_S, Service, World, wait_for
 
 pytestmark = pytest.mark.xdist_group("shared")
 LEASE_S = 4.0
@@ -30,14 +31,16 @@ class Shared:
     here: Service
     there: Service
 
-    def start_worker(self, board: str, *options: object) -> None:
-        log = f"worker-{board}-{len(self.workers)}.log"
-        command = (sys.executable, "-m", "worker", "--scheduler", self.scheduler, "--board", board)
-        state = self.world.home / f"worker-{board}"
-        state.mkdir(exist_ok=True)
-        process = self.world.start(*command, "--state-dir", state, *options, log=log)
-        self.workers[board] = process
-        wait_for(lambda: "joined" in self.world.said(log), 240, lambda: self.world.said(log))
+
+def start_worker(world: World, scheduler: str, board: str) -> Popen[bytes]:
+    """A worker that offers a board and builds; returns when it has joined."""
+    state = world.home / f"worker-{board}"
+    state.mkdir(exist_ok=True)
+    log = f"{state.name}-{time.time_ns()}.log"
+    command = (sys.executable, "-m", "worker", "--scheduler", scheduler, "--board", board)
+    process = world.start(*command, "--state-dir", state, log=log)
+    wait_for(lambda: "joined" in world.said(log), START_S, lambda: world.said(log))
+    return process
 
 
 @pytest.fixture(scope="module")
@@ -47,15 +50,19 @@ def shared(world: World) -> Iterator[Shared]:
     dask = (sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port)
     world.start(*dask, "--no-dashboard", log="scheduler.log")
     wait_for(lambda: "Scheduler at" in world.said("scheduler.log"), why=lambda: world.said("scheduler.log"))
-    shared = Shared(world, f"tcp://127.0.0.1:{port}", {}, None, None)  # type: ignore[arg-type]  # follow
-    for board in ("one", "two"):
-        shared.start_worker(board, "--builds", 1)
+    scheduler = f"tcp://127.0.0.1:{port}"
     settings = {
         "TILEFLEET_DATABASE_URL": f"sqlite:///{world.home / 'book.sqlite3'}",
-        "TILEFLEET_SCHEDULER": shared.scheduler,
+        "TILEFLEET_SCHEDULER": scheduler,
     }
-    shared.here = Service(world, name="here", lease_s=LEASE_S, **settings)
-    shared.there = Service(world, name="there", lease_s=LEASE_S, **settings)
+    with ThreadPoolExecutor() as pool:  # importing is what takes so long
+        workers = {board: pool.submit(start_worker, world, scheduler, board) for board in ("one", "two")}
+        services = [
+            pool.submit(Service, world, name=name, lease_s=LEASE_S, **settings) for name in ("here", "there")
+        ]
+    here, there = [service.result() for service in services]
+    started = {board: worker.result() for board, worker in workers.items()}
+    shared = Shared(world, scheduler, started, here, there)
     for service in (shared.here, shared.there):
         service.wait_good("one", "two")
     yield shared
@@ -80,7 +87,7 @@ def test_a_killed_measure_worker_is_replaced(shared: Shared) -> None:
     victim.wait()
     shared.world.assert_gone(tree)
     wait_for(lambda: shared.here.client.board("one").activity == "offline")
-    shared.start_worker("one")
+    shared.workers["one"] = start_worker(shared.world, shared.scheduler, "one")
     settled(job)
     probed(job, "one")
 
