@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import signal
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -35,6 +36,8 @@ def main() -> None:
     parser.add_argument("--state-dir", type=Path, default=Path.home() / ".tilefleet")
     parser.add_argument("--preload", nargs="*", default=(), help="more modules for the children to import")
     arguments = parser.parse_args()
+    # Each time that it is asked for its board it would say so.
+    logging.getLogger("distributed").setLevel(logging.WARNING)
     try:
         asyncio.run(_serve(arguments, _fleet(arguments)))
     except (FleetError, EngineError, BoardError) as error:
