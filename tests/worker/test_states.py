@@ -44,7 +44,7 @@ def test_a_draining_board_keeps_its_health_until_its_lease_ends():
 
 @pytest.mark.parametrize("out", [GOOD.park("hot"), GOOD.retire("sold")])
 def test_what_an_operator_took_out_stays_out(out):
-    for after in (out.fault("x"), out.check_failed("x"), out.check_passed(), out.served(), out.came_back()):
+    for after in (out.fault("x"), out.check_failed("x"), out.check_passed(), out.served(), out.doubt("x")):
         assert after.health is out.health
         assert after.reason == out.reason
 
@@ -52,6 +52,7 @@ def test_what_an_operator_took_out_stays_out(out):
 def test_a_board_that_comes_back_is_checked():
     assert GOOD.came_back().health is Health.UNKNOWN
     assert GOOD.came_back().failures == 0
+    assert GOOD.doubt("slow") == Standing(Health.UNKNOWN, "slow")
 
 
 @pytest.mark.parametrize(
