@@ -164,6 +164,8 @@ class _Run:
             for work in self.flights:
                 work.cancel()
             await asyncio.gather(*self.flights, return_exceptions=True)
+            with suppress(_GivenUp):  # how the search ended is settled
+                await self._take_in()
 
     async def _launch(self, stop: asyncio.Event) -> bool:
         """Send off the most promising batch; False when there is none to send now."""

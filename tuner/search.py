@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,6 +17,9 @@ from tuner.problem import Problem
 from tuner.record import Record
 from tuner.scheduler import Curve
 from worker.outcome import Outcome
+
+MAX_VOIDED = 3
+"""How often a trial is offered again whose measurement did not count."""
 
 
 class TaskSearch:
@@ -33,6 +37,7 @@ class TaskSearch:
         self.records: dict[Config, Record] = {}
         self._asked: set[Config] = set()
         self._owed: list[Config] = []
+        self._voided: Counter[Config] = Counter()
         self._next = 1
         rng = random.Random(f"{job.seed} {task.workload.key} {len(resumed)}")
         self._strategy = strategies.make(job.strategy, problem, rng)
@@ -135,9 +140,10 @@ class TaskSearch:
         return self._trial(record, reused=False, lease=outcome.lease)
 
     def again(self, trial: Trial) -> None:
-        """Have a trial that did not count offered once more, under its number."""
+        """Have a trial that did not count offered once more, under its number; not without end."""
         config = trial.record.config
-        if config not in self._numbers:
+        self._voided[config] += 1
+        if self._voided[config] <= MAX_VOIDED:
             self._numbers[config] = trial.number
             self._owed.append(config)
             self.curve.exhausted = False

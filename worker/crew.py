@@ -145,8 +145,9 @@ class Crew:
             for task in (work, gone_too, *watches):
                 if not task.done():
                     task.cancel()
-            with contextlib.suppress(Exception):
-                await self._client.cancel([future], force=True)
+            if not future.done():
+                with contextlib.suppress(Exception):
+                    await self._client.cancel([future], force=True)
         if not work.done() or work.cancelled():
             raise WorkerGone(f"{name} or the scheduler was lost")
         return work.result()

@@ -81,7 +81,8 @@ class FakeEngine:
             self.flying -= 1
 
     async def _one(self, candidate, cancelled):
-        await asyncio.sleep(self.trial_s)
+        if not cancelled.is_set():
+            await asyncio.sleep(self.trial_s)
         if cancelled.is_set():
             return Outcome(error=ErrorKind.CANCELLED)
         self.evaluated.append(candidate)
@@ -460,6 +461,28 @@ def test_what_was_measured_under_a_lost_lease_does_not_count_and_is_measured_aga
     assert all(trial.lease not in store.lost_leases for trial in store.saved[1].values())
     numbers = Counter((trial.task_id, trial.number) for trial in store.trials(1))
     assert set(numbers.values()) == {1}
+
+
+def test_a_trial_is_offered_again_each_time_its_lease_is_lost_but_not_without_end():
+    class Doomed(FakeEngine):
+        """Whose first candidate loses its lease ``times``."""
+
+        def __init__(self, times):
+            super().__init__(self.leased)
+            self.times = times
+
+        def leased(self, candidate):
+            first = candidate == self.evaluated[0]
+            self.times -= first
+            return replace(ran(candidate), lease=9 if first and self.times >= 0 else 0)
+
+    for times, analysed in ((3, True), (99, False)):
+        engine, store = Doomed(times), MemoryStore()
+        store.lost_leases = {9}
+        assert run(job(tasks=TASKS[:1]), engine, store) is JobState.DONE
+        assert len(store.records) == 40
+        assert engine.evaluated.count(engine.evaluated[0]) == 4
+        assert any(trial.number == 0 for trial in store.trials(1)) is analysed
 
 
 def test_a_best_measured_again_under_a_lost_lease_stays_as_it_was():

@@ -247,7 +247,7 @@ def test_what_kills_two_workers_is_poison_and_after_the_last_one_nothing_hangs(f
             while not all(board.health == "good" for board in engine.boards()):
                 await asyncio.sleep(0.05)
             outcomes = await engine.evaluate(faulty(target, "none", "kills_worker", "none"), OPTIONS)
-            assert kinds(outcomes) == [None, "poison", None]
+            assert kinds(outcomes) == [None, "poison", None], outcomes
             assert "killed 2 workers" in outcomes[1].message
             last = outcomes[2].board
             assert outcomes[0].board != last
