@@ -81,6 +81,8 @@ def test_the_main_job(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:
     records = list(read_log(log.read_text().splitlines()))
     assert {record.workload.key for record in records} <= {_key(entry["workload"]) for entry in best}
     one = json.loads(shell("best", records[0].workload.key, "--json"))
+    nothing = shell.run("best", "--threads", 7)
+    assert (nothing.returncode, "threads 7" in nothing.stderr) == (1, True)
     assert one["config"] == records[0].config.to_json()
 
     checked = json.loads(shell("check", tiny_model, "--log", log, "--json"))

@@ -14,6 +14,7 @@ from kernels.numerics import Numerics
 from tilefleet import render
 from tilefleet.commands.common import Json, Url, connect, console, show
 from tilefleet.commands.options import NumericsOption, TargetName, Threads
+from tilefleet.errors import TilefleetError
 from tilefleet.resources import Record
 
 
@@ -28,13 +29,16 @@ def best(
     """Show the best config of a workload, or of every workload tuned for a target."""
     with connect(url) as client:
         if workload:
-            # Records of a simulated board are of its clock.
-            clock = next((board.clock for board in client.boards() if board.target == target), "wall")
+            # As for a job: real boards come first, else records are of a simulated board's clock.
+            clocks = [board.clock for board in client.boards() if board.target == target]
+            clock = clocks[0] if clocks and "wall" not in clocks else "wall"
             found = [client.best(workload, target, threads, clock, numerics)]
         else:
             lines = client.target_log(target, numerics=numerics)
             records = (Record.model_validate_json(line) for line in lines)
             found = [record for record in records if record.threads == threads]
+    if not found and not as_json:
+        raise TilefleetError(f"nothing was tuned for target {target!r} with threads {threads} yet")
     rows = [(workloads.from_json(record.workload), record) for record in found]
     show(found[0] if workload else found, as_json, render.records(rows))
 
