@@ -15,6 +15,7 @@ from kernels import workload as workloads
 from worker.build import Built
 from worker.nursery import ChildCancelled, ChildCrashed, ChildRaised, ChildTimeout, Flag, Nursery
 from worker.outcome import ErrorKind, Outcome
+from worker.session import lock_file, why_silent
 
 _LONGEST_S = 3600.0
 VERIFY_ROUNDS = 7
@@ -109,7 +110,7 @@ class _Batch:
         on_outcome: OnOutcome | None,
     ) -> None:
         self.nursery, self.board, self.batch, self.options = nursery, board, batch, options
-        self.lock, self.rounds, self.cancelled = lock_dir / f"board-{board.id}.lock", rounds, cancelled
+        self.lock, self.rounds, self.cancelled = lock_file(lock_dir, board.id), rounds, cancelled
         self.on_outcome = on_outcome
         self.outcomes: dict[int, Outcome] = {}
         self.running: int | None = None
@@ -202,6 +203,11 @@ class _Batch:
     def _timed_out(self) -> None:
         if self.running is None or self.running in self.outcomes:
             self._refused(f"no answer within {self.patience_s:.3g} s")
+            return
+        # A board that is well has ended the session by now and opens the next one at once.
+        silence = why_silent(self.nursery, self.board.address, self.lock)
+        if silence:
+            self._lost(silence, ErrorKind.RUN_TIMEOUT)
             return
         self._fail(self.running, ErrorKind.RUN_TIMEOUT, f"not done within {self.patience_s:.3g} s")
         self._restart()

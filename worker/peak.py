@@ -17,6 +17,7 @@ from worker.artifacts import ArtifactStore
 from worker.build import ENTRY
 from worker.measure import BoardHandle
 from worker.nursery import Nursery
+from worker.session import lock_file
 
 _STEPS = 200_000
 _REPEATS = 15
@@ -45,7 +46,7 @@ def peak_gflops(
             "store": str(store.folder),
             "scratch": scratch,
             "board": board.address,
-            "lock": str(lock_dir / f"board-{board.id}.lock"),
+            "lock": str(lock_file(lock_dir, board.id)),
         }
         payload["path"] = nursery.call("worker.peak:build_in_child", payload, timeout_s=_TIMEOUT_S)
         # Waiting for the board's lock is announced, so only silence counts.

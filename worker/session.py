@@ -7,10 +7,20 @@ import json
 import math
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from worker.nursery import ChildError, Nursery
+
+GREETING_S = 5.0
+"""How long a board may take to open a session. A healthy one takes milliseconds."""
 _LOCK_POLL_S = 0.01
 Send = Callable[[Any], None]
+
+
+def lock_file(folder: Path, board: str) -> Path:
+    """The file that whoever uses a board keeps locked."""
+    return folder / f"board-{board}.lock"
 
 
 def take(lock: Any, send: Send) -> None:
@@ -46,3 +56,26 @@ def stats_reader(session: Any) -> Callable[[], dict[str, Any]] | None:
     except Exception:
         return None
     return lambda: dict(json.loads(stats()))
+
+
+def why_silent(nursery: Nursery, board: dict[str, Any], lock: Path) -> str:
+    """Why a board (``BoardHandle.address``) opens no session now; empty when it does."""
+    try:
+        # Waiting for the board's lock is announced, so only silence counts.
+        nursery.call(
+            "worker.session:greet_in_child",
+            {"board": board, "lock": str(lock)},
+            timeout_s=3600.0,
+            silence_s=GREETING_S,
+            on_message=lambda _: None,
+        )
+    except ChildError as error:
+        return f"no session within {GREETING_S:g} s: {error}"
+    return ""
+
+
+def greet_in_child(payload: dict[str, Any], send: Send) -> None:
+    """Child: open a session; raises when there is none to be had."""
+    with Path(payload["lock"]).open("w") as lock:
+        take(lock, send)
+        connect(payload["board"], GREETING_S)

@@ -10,9 +10,10 @@ import pytest
 from kernels.space import Config
 from worker.fleet import health
 from worker.fleet.book import Check
-from worker.fleet.health import DRIFT_LIMIT, GREETING_S, check_board, judge
+from worker.fleet.health import DRIFT_LIMIT, check_board, judge
 from worker.fleet.native import NativeBoard
 from worker.fleet.rpc_board import RpcBoard
+from worker.session import GREETING_S
 from worker.shop import Shop
 
 

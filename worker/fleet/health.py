@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kernels.registry import recommendations
@@ -14,8 +12,7 @@ from worker.build import Built
 from worker.candidate import Candidate
 from worker.fleet.book import Check
 from worker.measure import BoardHandle, MeasureOptions, measure
-from worker.nursery import ChildError
-from worker.session import connect, take
+from worker.session import lock_file, why_silent
 
 if TYPE_CHECKING:
     from worker.shop import Shop
@@ -24,8 +21,6 @@ REFERENCE = Conv2d(1, 32, 28, 28, 32, 3, 3, pad=(1, 1, 1, 1))
 """Some 100 us on a large core; on an emulated one without vectors its check takes seconds."""
 DRIFT_LIMIT = 2.0
 """So many times its best known time may the reference kernel take on a wall-clock board."""
-GREETING_S = 5.0
-"""How soon a board must answer that is not frozen."""
 RUN_S, EMULATED_RUN_S, BUILD_S = 10.0, 60.0, 60.0
 
 
@@ -96,18 +91,9 @@ class _AsItIs:
 
 
 def _run(shop: Shop, board: BoardHandle, built: Built) -> Check:
-    payload = {"board": board.address, "lock": str(shop.state_dir / f"board-{board.id}.lock")}
-    try:
-        # Waiting for the board's lock is announced, so only silence counts.
-        shop.nursery.call(
-            "worker.fleet.health:greet_in_child",
-            payload,
-            timeout_s=3600.0,
-            silence_s=GREETING_S,
-            on_message=lambda _: None,
-        )
-    except ChildError as error:
-        return Check(None, f"no session within {GREETING_S:g} s: {error}")
+    silence = why_silent(shop.nursery, board.address, lock_file(shop.state_dir, board.id))
+    if silence:
+        return Check(None, silence)
     run_s = RUN_S if shop.clock == "wall" else EMULATED_RUN_S
     options = MeasureOptions(min_time_s=0.1, run_timeout_s=run_s)
     (outcome,) = measure(shop.nursery, _AsItIs(board), [built], options, lock_dir=shop.state_dir)
@@ -119,10 +105,3 @@ def _run(shop: Shop, board: BoardHandle, built: Built) -> Check:
         temperature_c=outcome.temperature_c,
         frequency_mhz=outcome.frequency_mhz,
     )
-
-
-def greet_in_child(payload: dict[str, Any], send: Callable[[Any], None]) -> None:
-    """Child: open a session; raises when there is none to be had."""
-    with Path(payload["lock"]).open("w") as lock:
-        take(lock, send)
-        connect(payload["board"], GREETING_S)
