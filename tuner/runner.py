@@ -153,8 +153,10 @@ class _Run:
                 overdue = stopped is not None and time.monotonic() - stopped > GRACE_S
                 if not self.flights or overdue:
                     break
+                # Not wait_for: before Python 3.12 it may swallow a cancellation.
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self.news.wait(), TICK_S)
+                    async with asyncio.timeout(TICK_S):
+                        await self.news.wait()
                 self.news.clear()
                 await self._take_in()
                 for finished in [work for work in self.flights if work.done()]:
@@ -358,7 +360,8 @@ class _Run:
         async def watch() -> None:
             while not self.cancelled.is_set() and (rest := left()) > 0:
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self.cancelled.wait(), min(TICK_S, rest))
+                    async with asyncio.timeout(min(TICK_S, rest)):
+                        await self.cancelled.wait()
             stop.set()
 
         if self.cancelled.is_set():

@@ -266,7 +266,8 @@ class Engine:
         """Refresh every now and then, and at once when a worker comes or goes."""
         while True:
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), REFRESH_S)
+                async with asyncio.timeout(REFRESH_S):
+                    await self._changed.wait()
             try:
                 await self.refresh()
             except Exception:

@@ -299,7 +299,8 @@ class Dispatcher:
             return
         try:
             try:
-                check = await asyncio.wait_for(self._run_check(seat.id, seat.entry), CHECK_LIMIT_S)
+                async with asyncio.timeout(CHECK_LIMIT_S):
+                    check = await self._run_check(seat.id, seat.entry)
             except Exception as error:
                 check = Check(None, f"the health check failed: {type(error).__name__}: {error}")
             if held.lost.is_set():
