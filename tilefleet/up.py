@@ -53,7 +53,10 @@ def up(
         url_file = home / "url"
 
         def started() -> None:
-            url_file.write_text(url + "\n")
+            # Whole or not at all: others wait for this file and read it at once.
+            fresh = home / "url.new"
+            fresh.write_text(url + "\n")
+            fresh.replace(url_file)
             on_started(url)
 
         config = uvicorn.Config(create_app(settings), log_level="warning", timeout_graceful_shutdown=5)
