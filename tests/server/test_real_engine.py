@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -17,7 +18,10 @@ from tuner.record import read_log
 def listening() -> set[str]:
     """Addresses that this process and its children listen on."""
     processes = [psutil.Process(), *psutil.Process().children(recursive=True)]
-    found = [each for process in processes for each in process.net_connections("inet")]
+    found = []
+    for process in processes:
+        with suppress(psutil.NoSuchProcess):  # a child of one measurement that has just ended
+            found += process.net_connections("inet")
     return {each.laddr.ip for each in found if each.status == psutil.CONN_LISTEN}
 
 
