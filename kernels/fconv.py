@@ -14,6 +14,7 @@ from kernels import code_shape, machine, tir
 from kernels.fconv_nest import FilterNest
 from kernels.fconv_plan import FilterPlan
 from kernels.kernel import Array, Kernel, conv_of, why_not_ungrouped
+from kernels.layout import PLAIN, Layouts
 from kernels.space import Config, Space
 from kernels.target import Target
 from kernels.workload import Conv2d, Workload
@@ -37,7 +38,7 @@ class FilterConv(Kernel):
         """Only ungrouped float32 convolutions."""
         return why_not_ungrouped(workload)
 
-    def space(self, workload: Workload, target: Target) -> Space:
+    def space(self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1) -> Space:
         """Register blocks, both orders, channel sets that suit L1, and whole or L2-sized window blocks."""
         conv = conv_of(workload)
         blocks = filter_blocks(target)
@@ -49,11 +50,16 @@ class FilterConv(Kernel):
         }
         return Space(self.name, knobs)
 
-    def recommend(self, workload: Workload, target: Target) -> Config:
+    def recommend(
+        self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
+    ) -> Config:
         """The config that is predicted fastest."""
-        return min(self.space(workload, target), key=lambda config: self.predict(workload, config, target))
+        return min(
+            self.space(workload, target, layouts, threads),
+            key=lambda config: self.predict(workload, config, target, threads),
+        )
 
-    def predict(self, workload: Workload, config: Config, target: Target) -> float:
+    def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
         """Micro-kernel steps, turning and padding, or the weights' traffic when that is more; and windows."""
         plan = FilterPlan.of(conv_of(workload), config, target)
         cold = machine.cold_cycles(target, plan.packed_length * 4.0)

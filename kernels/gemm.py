@@ -16,6 +16,7 @@ from tvm.script.ir_builder import tirx as T
 
 from kernels import machine, tir
 from kernels.kernel import Array, Kernel
+from kernels.layout import PLAIN, Layouts
 from kernels.space import Config, Knobs, Space
 from kernels.target import Target
 from kernels.vectors import load_part, split
@@ -38,7 +39,7 @@ class PackedGemm(Kernel):
             return "computes matrix products, not convolutions"
         return None if workload.dtype == "float32" else f"computes float32, not {workload.dtype}"
 
-    def space(self, workload: Workload, target: Target) -> Space:
+    def space(self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1) -> Space:
         """Register blocks that fit the registers, and up to three sizes of each cache block."""
         gemm = _gemm(workload)
         lanes, limit = target.lanes(), _accumulators(target)
@@ -73,11 +74,16 @@ class PackedGemm(Kernel):
             invalid,
         )
 
-    def recommend(self, workload: Workload, target: Target) -> Config:
+    def recommend(
+        self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
+    ) -> Config:
         """The config that the machine model predicts fastest."""
-        return min(self.space(workload, target), key=lambda config: self.predict(workload, config, target))
+        return min(
+            self.space(workload, target, layouts, threads),
+            key=lambda config: self.predict(workload, config, target, threads),
+        )
 
-    def predict(self, workload: Workload, config: Config, target: Target) -> float:
+    def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
         """Micro-kernel steps, plus each operand's traffic at the distance at which it is used again."""
         gemm = _gemm(workload)
         plan = _Plan.of(gemm, config, target)

@@ -14,6 +14,7 @@ import numpy as np
 from kernels import machine, tir
 from kernels.grouped_nest import Nest, Plan, even
 from kernels.kernel import Array, Kernel, conv_of
+from kernels.layout import PLAIN, Layouts
 from kernels.space import Config, Knobs, Space
 from kernels.target import Target
 from kernels.workload import Conv2d, Workload
@@ -40,7 +41,7 @@ class Grouped(Kernel):
             return f"computes float32, not {workload.dtype}"
         return None if workload.groups > 1 else "needs more than one group"
 
-    def space(self, workload: Workload, target: Target) -> Space:
+    def space(self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1) -> Space:
         """Register blocks that fit the registers, in rows or flat."""
         conv = conv_of(workload)
         limit, lanes = target.vector_registers - 4, target.lanes()
@@ -72,11 +73,16 @@ class Grouped(Kernel):
             invalid,
         )
 
-    def recommend(self, workload: Workload, target: Target) -> Config:
+    def recommend(
+        self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
+    ) -> Config:
         """The config that the machine model predicts fastest."""
-        return min(self.space(workload, target), key=lambda config: self.predict(workload, config, target))
+        return min(
+            self.space(workload, target, layouts, threads),
+            key=lambda config: self.predict(workload, config, target, threads),
+        )
 
-    def predict(self, workload: Workload, config: Config, target: Target) -> float:
+    def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
         """Multiply-adds, loads and stores of every register block, and the copies.
 
         The costs add up: blocks are so short that what one waits for is seldom hidden by another.

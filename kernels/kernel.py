@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from kernels.layout import PLAIN, Layouts
 from kernels.space import Config, Space
 from kernels.target import Target
 from kernels.workload import Conv2d, Workload
@@ -32,7 +33,8 @@ class Kernel(ABC):
 
     The function it generates takes, in this order: the activations (``workload.data_shape``), the packed
     weights (1-D, as ``pack`` makes them), the bias if the epilogue has one (``bias_length``), the residual
-    if it has one (``out_shape``), and the output (``out_shape``). All are dense, row-major float32.
+    if it has one (``out_shape``), and the output (``out_shape``). All are dense, row-major float32. The
+    activations of convolutions are stored as ``layouts_of(config)`` says, NCHW unless it says otherwise.
     """
 
     name: ClassVar[str]
@@ -45,17 +47,27 @@ class Kernel(ABC):
     def why_not(self, workload: Workload, target: Target) -> str | None:
         """Why this kernel cannot compute ``workload`` on ``target``, or None when it can."""
 
-    @abstractmethod
-    def space(self, workload: Workload, target: Target) -> Space:
-        """All configs. Only called when ``why_not`` is None; never empty."""
+    def layouts(self, workload: Workload, target: Target) -> tuple[Layouts, ...]:
+        """The layouts that it can read and write, NCHW to NCHW first; each pair has a space of its own."""
+        return (PLAIN,)
 
     @abstractmethod
-    def recommend(self, workload: Workload, target: Target) -> Config:
+    def space(self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1) -> Space:
+        """All configs of one pair of ``layouts(...)``. Only called when ``why_not`` is None; never empty.
+
+        With layouts other than ``PLAIN`` its knobs include ``layout_knobs(layouts)``. How work is split
+        over ``threads`` is a knob where there are several.
+        """
+
+    @abstractmethod
+    def recommend(
+        self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
+    ) -> Config:
         """The config that the analysis picks without measuring; a valid point of ``space``."""
 
     @abstractmethod
-    def predict(self, workload: Workload, config: Config, target: Target) -> float:
-        """Predicted seconds on one core. Only its order between configs and kernels matters."""
+    def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
+        """Predicted seconds on ``threads`` cores. Only its order between configs and kernels matters."""
 
     def residents(self, workload: Workload, config: Config, target: Target) -> list[Resident]:
         """What the analysis behind ``config`` sized for each cache; empty when the kernel has none such."""

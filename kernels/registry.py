@@ -8,6 +8,7 @@ from kernels.fconv import FilterConv
 from kernels.gemm import PackedGemm
 from kernels.grouped import Grouped
 from kernels.kernel import Kernel
+from kernels.layout import PLAIN, Layouts, layouts_of
 from kernels.numerics import Numerics
 from kernels.sconv import SConv
 from kernels.sconv_mma import MatrixSConv
@@ -52,27 +53,58 @@ def why_not_tunable(workload: Workload, target: Target) -> str | None:
     return "; ".join(reasons) or "there are no kernels"
 
 
-def search_space(workload: Workload, target: Target, numerics: Numerics = Numerics.RELAXED) -> SearchSpace:
-    """The spaces of all kernels that apply, as far as ``numerics`` allows."""
-    return SearchSpace(tuple(space for _, space in _spaces(workload, target, numerics)))
+def search_space(
+    workload: Workload,
+    target: Target,
+    numerics: Numerics = Numerics.RELAXED,
+    threads: int = 1,
+    any_layout: bool = False,
+) -> SearchSpace:
+    """The spaces of all kernels that apply, as far as ``numerics`` allows, in NCHW or in all layouts."""
+    found = _spaces(workload, target, numerics, threads, any_layout)
+    return SearchSpace(tuple(space for _, _, space in found))
 
 
 def recommendations(
-    workload: Workload, target: Target, numerics: Numerics = Numerics.RELAXED
+    workload: Workload,
+    target: Target,
+    numerics: Numerics = Numerics.RELAXED,
+    threads: int = 1,
+    any_layout: bool = False,
 ) -> list[Config]:
-    """Each applicable kernel's recommended config, the one predicted fastest first.
+    """Each applicable kernel's recommended config, in each pair of layouts that is asked for.
 
-    Where ``numerics`` excludes that, it is the kernel's config predicted fastest among those allowed. The
-    first is what a zero-search build uses, and always trial 0 of a search.
+    Where ``numerics`` excludes that, it is the kernel's config predicted fastest among those allowed. Those
+    in NCHW come first, and of these the one predicted fastest: that is what a zero-search build uses, and
+    always trial 0 of a search.
     """
-    picks: list[tuple[float, Config]] = []
-    for kernel, space in _spaces(workload, target, numerics):
-        config = kernel.recommend(workload, target)
+    picks: list[tuple[bool, float, Config]] = []
+    for kernel, layouts, space in _spaces(workload, target, numerics, threads, any_layout):
+
+        def predict(config: Config, kernel: Kernel = kernel) -> float:
+            return kernel.predict(workload, config, target, threads)
+
+        config = kernel.recommend(workload, target, layouts, threads)
         if space.why_not(config) is not None:
-            config = min(space, key=lambda each: kernel.predict(workload, each, target))
-        picks.append((kernel.predict(workload, config, target), config))
-    picks.sort(key=lambda pick: pick[0])
-    return [config for _, config in picks]
+            config = min(space, key=predict)
+        picks.append((layouts != PLAIN, predict(config), config))
+    picks.sort(key=lambda pick: pick[:2])
+    return [config for _, _, config in picks]
+
+
+def space_of(workload: Workload, config: Config, target: Target, threads: int = 1) -> Space | str:
+    """The space that ``config`` has to be a point of, or why there is none."""
+    try:
+        found = kernel(config.kernel)
+    except ValueError as error:
+        return str(error)
+    reason = found.why_not(workload, target)
+    if reason is not None:
+        return reason
+    layouts = layouts_of(config)
+    if layouts not in found.layouts(workload, target):
+        return f"{config.kernel} does not compute {layouts}"
+    return found.space(workload, target, layouts, threads)
 
 
 def numerics_of(workload: Workload, config: Config) -> Numerics:
@@ -85,13 +117,19 @@ def numerics_of(workload: Workload, config: Config) -> Numerics:
     return Numerics.EXACT if exact else Numerics.RELAXED
 
 
-def _spaces(workload: Workload, target: Target, numerics: Numerics) -> list[tuple[Kernel, Space]]:
-    """The kernels with something to offer, and that."""
-    spaces = [(kernel, kernel.space(workload, target)) for kernel in applicable(workload, target)]
+def _spaces(
+    workload: Workload, target: Target, numerics: Numerics, threads: int, any_layout: bool
+) -> list[tuple[Kernel, Layouts, Space]]:
+    """The kernels with something to offer, in which layouts, and that."""
+    spaces = [
+        (kernel, layouts, kernel.space(workload, target, layouts, threads))
+        for kernel in applicable(workload, target)
+        for layouts in (kernel.layouts(workload, target) if any_layout else (PLAIN,))
+    ]
     if numerics is Numerics.RELAXED:
         return spaces
-    exact = [(kernel, _exact(kernel, workload, space)) for kernel, space in spaces]
-    return [(kernel, space) for kernel, space in exact if next(iter(space), None) is not None]
+    exact = [(kernel, layouts, _exact(kernel, workload, space)) for kernel, layouts, space in spaces]
+    return [found for found in exact if next(iter(found[2]), None) is not None]
 
 
 def _exact(kernel: Kernel, workload: Workload, space: Space) -> Space:

@@ -8,6 +8,7 @@ import numpy as np
 
 from kernels import code_shape, csa, machine, mma, tir
 from kernels.kernel import Array, Kernel, Resident, conv_of, why_not_ungrouped
+from kernels.layout import PLAIN, Layouts
 from kernels.sconv_nest import Nest
 from kernels.sconv_plan import Plan
 from kernels.space import Config, Knobs, Space
@@ -42,7 +43,7 @@ class SConv(Kernel):
         """Only ungrouped float32 convolutions."""
         return why_not_ungrouped(workload)
 
-    def space(self, workload: Workload, target: Target) -> Space:
+    def space(self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1) -> Space:
         """The analysis's slicings for every block and order, and some that are halved less or more."""
         conv = conv_of(workload)
         slicings = self._slicings(conv, target)
@@ -61,7 +62,9 @@ class SConv(Kernel):
 
         return Space(self.name, knobs, invalid)
 
-    def recommend(self, workload: Workload, target: Target) -> Config:
+    def recommend(
+        self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
+    ) -> Config:
         """The analysis's slicing, with the block and the way of packing that are predicted fastest."""
         conv = conv_of(workload)
         picks = [
@@ -70,7 +73,7 @@ class SConv(Kernel):
             for pack in (1, 0)
         ]
         valid = [config for config in picks if Plan.of(conv, config, target).why_not() is None]
-        return min(valid, key=lambda config: self.predict(workload, config, target))
+        return min(valid, key=lambda config: self.predict(workload, config, target, threads))
 
     def blocks(self, target: Target) -> list[tuple[int, int]]:
         """(filters, vectors of windows) of the micro-kernels to choose from."""
@@ -96,7 +99,7 @@ class SConv(Kernel):
             pack=int(slicing.packed),
         )
 
-    def predict(self, workload: Workload, config: Config, target: Target) -> float:
+    def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
         """Micro-kernel steps, packing and padding, or the analysis's reloads when those are more.
 
         The analysis's cold loads are left out: they are the same for all its slicings of one block, and count

@@ -77,6 +77,12 @@ class Space:
     knobs: Mapping[str, Sequence[Value]]
     invalid: Callable[[Knobs], str | None] = _always
 
+    @property
+    def family(self) -> str:
+        """The kernel's name, and the layouts where they are not NCHW; ``family_of`` of its points."""
+        ends = [str(self.knobs[end][0]) for end in ("data", "out") if end in self.knobs]
+        return " ".join([self.kernel, *ends])
+
     def __iter__(self) -> Iterator[Config]:
         for values in itertools.product(*self.knobs.values()):
             point = dict(zip(self.knobs, values, strict=True))
@@ -125,6 +131,12 @@ class Space:
         return None
 
 
+def family_of(config: Config) -> str:
+    """``Space.family`` of the space that ``config`` is a point of."""
+    knobs = dict(config.knobs)
+    return " ".join([config.kernel, *(str(knobs[end]) for end in ("data", "out") if end in knobs)])
+
+
 @dataclass(frozen=True)
 class SearchSpace:
     """The spaces of every kernel that can compute one workload: the algorithm itself is a choice."""
@@ -134,13 +146,15 @@ class SearchSpace:
     def __iter__(self) -> Iterator[Config]:
         return itertools.chain.from_iterable(self.spaces)
 
-    def of(self, kernel: str) -> Space | None:
-        """The space of one kernel, or None when that kernel does not apply."""
-        return next((space for space in self.spaces if space.kernel == kernel), None)
+    def of(self, family: str) -> Space | None:
+        """The space of one family, or None when that does not apply."""
+        return next((space for space in self.spaces if space.family == family), None)
 
     def why_not(self, config: Config) -> str | None:
         """Why ``config`` is no point of any of the spaces, or None when it is one."""
-        space = self.of(config.kernel)
+        space = self.of(family_of(config))
         if space is None:
-            return f"kernel {config.kernel} does not apply; those that do: {[s.kernel for s in self.spaces]}"
+            return (
+                f"kernel {family_of(config)} does not apply; those that do: {[s.family for s in self.spaces]}"
+            )
         return space.why_not(config)

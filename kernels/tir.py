@@ -14,6 +14,7 @@ from tvm import tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
+from kernels.layout import PLAIN, Layouts, stored_shape
 from kernels.workload import Workload
 
 F32 = "float32"
@@ -131,8 +132,9 @@ class Function:
     Marked as scheduled, so that Relax's default schedules leave it alone.
     """
 
-    def __init__(self, workload: Workload, name: str, packed_length: int) -> None:
+    def __init__(self, workload: Workload, name: str, packed_length: int, layouts: Layouts = PLAIN) -> None:
         self._workload, self._name, self._packed_length = workload, name, packed_length
+        self._layouts = layouts
         self._builder = IRBuilder()
 
     @contextmanager
@@ -155,12 +157,15 @@ class Function:
 
     def _arguments(self) -> Arguments:
         workload = self._workload
-        shapes: dict[str, tuple[int, ...]] = {"data": workload.data_shape, "weights": (self._packed_length,)}
+        data, out = workload.data_shape, workload.out_shape
+        if self._layouts != PLAIN:
+            data, out = stored_shape(self._layouts.data, data), stored_shape(self._layouts.out, out)
+        shapes: dict[str, tuple[int, ...]] = {"data": data, "weights": (self._packed_length,)}
         if workload.epilogue.bias:
             shapes["bias"] = (workload.bias_length,)
         if workload.epilogue.residual:
-            shapes["residual"] = workload.out_shape
-        shapes["out"] = workload.out_shape
+            shapes["residual"] = out
+        shapes["out"] = out
         # TVM wants every argument before the first declaration.
         arguments = {name: T.arg(name, T.Buffer(shape, F32)) for name, shape in shapes.items()}
         flat = {name: _flat(buffer, shapes[name]) for name, buffer in arguments.items()}

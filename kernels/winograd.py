@@ -8,6 +8,7 @@ import numpy as np
 
 from kernels import machine, tir
 from kernels.kernel import Array, Kernel, conv_of
+from kernels.layout import PLAIN, Layouts
 from kernels.space import Config, Knobs, Space
 from kernels.target import Target
 from kernels.winograd_nest import Nest
@@ -57,7 +58,7 @@ class Winograd(Kernel):
             return f"saves nothing on {workload.kh}x{workload.kw} filters with stride {workload.stride[0]}"
         return None
 
-    def space(self, workload: Workload, target: Target) -> Space:
+    def space(self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1) -> Space:
         """Tile sizes, blocks of a handful to about a hundred tiles, two or three vectors of filters."""
         conv = conv_of(workload)
         sides = _sides(conv)
@@ -81,11 +82,16 @@ class Winograd(Kernel):
         sizes = sorted(set().union(*blocks.values()))
         return Space(self.name, {"m": sides, "tiles": sizes, "vectors": widths}, invalid)
 
-    def recommend(self, workload: Workload, target: Target) -> Config:
+    def recommend(
+        self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
+    ) -> Config:
         """The config that the machine model predicts fastest."""
-        return min(self.space(workload, target), key=lambda config: self.predict(workload, config, target))
+        return min(
+            self.space(workload, target, layouts, threads),
+            key=lambda config: self.predict(workload, config, target, threads),
+        )
 
-    def predict(self, workload: Workload, config: Config, target: Target) -> float:
+    def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
         """Both transforms, the matrix products, and the traffic of weights and transformed tiles."""
         conv = conv_of(workload)
         plan = Plan.of(conv, config, target)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from kernels.space import Config, Space, Value
+from kernels.space import Config, Space, Value, family_of
 from tuner.problem import Problem
 
 Matrix = npt.NDArray[np.float64]
@@ -30,7 +30,7 @@ class Featurizer:
 
     def __init__(self, problem: Problem) -> None:
         self._problem = problem
-        self._kernels = [space.kernel for space in problem.space.spaces]
+        self._kernels = [space.family for space in problem.space.spaces]
         self._rows: dict[Config, Columns] = {}
         self._places: dict[str, int] = {}
 
@@ -51,9 +51,9 @@ class Featurizer:
         return self._rows[config]
 
     def _columns(self, config: Config) -> Columns:
-        space = self._problem.space.of(config.kernel)
+        space = self._problem.space.of(family_of(config))
         columns: Columns = {
-            "kernel": self._kernels.index(config.kernel) if space else -1,
+            "kernel": self._kernels.index(space.family) if space else -1,
             "predicted": math.log(max(self._problem.predict(config), 1e-12)),
         }
         for knob, value in config.knobs:

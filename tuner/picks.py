@@ -129,8 +129,8 @@ def _why_not(record: Record, threads: int, clock: str, numerics: Numerics) -> st
         return f"there is no kernel {record.config.kernel}"
     if kernel.version != record.kernel_version:
         return f"{kernel.name} is version {kernel.version} by now, the record's is {record.kernel_version}"
-    reason = kernel.why_not(record.workload, record.target)
-    reason = reason or kernel.space(record.workload, record.target).why_not(record.config)
+    space = registry.space_of(record.workload, record.config, record.target, record.threads)
+    reason = space if isinstance(space, str) else space.why_not(record.config)
     if reason is None and numerics is Numerics.EXACT:
         reason = kernel.why_inexact(record.workload, record.config)
         reason = reason and f"it is not exact: {reason}"

@@ -116,13 +116,10 @@ def build_in_child(payload: dict[str, Any]) -> dict[str, str]:
     tempfile.tempdir = payload["scratch"]
     candidate = Candidate.from_json(payload["candidate"])
     workload, config, target = candidate.workload, candidate.config, candidate.target
-    try:
-        kernel = registry.kernel(config.kernel)
-    except ValueError as error:
-        return {"constraints": str(error)}
-    reason = kernel.why_not(workload, target) or kernel.space(workload, target).why_not(config)
+    space = registry.space_of(workload, config, target, candidate.threads)
+    reason = space if isinstance(space, str) else space.why_not(config)
     if reason is not None:
         return {"constraints": reason}
-    func = kernel.build(workload, config, target, candidate.threads, ENTRY)
+    func = registry.kernel(config.kernel).build(workload, config, target, candidate.threads, ENTRY)
     sha256, _ = ArtifactStore(Path(payload["store"])).put(link(compile_object(func, target)))
     return {"sha256": sha256}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import statistics
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from kernels import registry
 from kernels import target as targets
 from kernels import workload as workloads
+from kernels.layout import PLAIN, Array, Layouts, from_layout, layouts_of, stored_shape, to_layout
 from kernels.reference import max_error, random_inputs, reference
 from kernels.space import Config
 from worker.build import ENTRY, first_line
@@ -161,14 +163,35 @@ class _Problem:
         # Fresh inputs each time: no candidate can be right by accident.
         self.inputs = random_inputs(self.workload, np.random.default_rng())
         self.expected = reference(self.workload, self.inputs)
-        self.nothing = np.full(self.workload.out_shape, np.nan, np.float32)
+
+
+@dataclass(frozen=True)
+class _Shared:
+    """Tensors on the board for the candidates of some layouts; ``rest`` is [bias], [residual]."""
+
+    data: Any
+    rest: list[Any]
+    out: Any
+    out_layout: str
+    nothing: Array
+
+    @classmethod
+    def of(cls, problem: _Problem, layouts: Layouts, wire: Wire) -> _Shared:
+        data, _, *rest = problem.inputs
+        if layouts != PLAIN:
+            data = to_layout(data, layouts.data)
+            rest = [to_layout(array, layouts.out) if array.ndim == 4 else array for array in rest]
+        shape = problem.workload.out_shape
+        nothing = np.full(shape if layouts == PLAIN else stored_shape(layouts.out, shape), np.nan, np.float32)
+        tensors = [wire.tensor(array) for array in (data, *rest, nothing)]
+        return cls(tensors[0], tensors[1:-1], tensors[-1], layouts.out, nothing)
 
 
 class _Loaded:
     """A candidate on the board, with its arguments; ``timed_s`` is the wall time its timer ran."""
 
-    def __init__(self, module: Any, arguments: list[Any], tolerance: float) -> None:
-        self.module, self.arguments, self.tolerance = module, arguments, tolerance
+    def __init__(self, module: Any, arguments: list[Any], tolerance: float, shared: _Shared) -> None:
+        self.module, self.arguments, self.tolerance, self.shared = module, arguments, tolerance, shared
         self.number = 1
         self.first: list[float] = []
         self.timed_s, self.each_s = 0.0, math.inf
@@ -179,8 +202,7 @@ class _Bench:
 
     def __init__(self, problem: _Problem, wire: Wire) -> None:
         self._problem, self._wire, self._session = problem, wire, wire.session
-        self._data, *self._rest = map(wire.tensor, [problem.inputs[0], *problem.inputs[2:]])
-        self._out = wire.tensor(problem.nothing)
+        self._shared: dict[Layouts, _Shared] = {}
         self._stats = stats_reader(self._session)
         self.simulated = bool(self._stats and self._stats()["simulated"])
         evict = "tilefleet.cold_weights" if self._stats else "cache_flush_cpu_non_first_arg"
@@ -199,20 +221,28 @@ class _Bench:
             self._session.upload(item["path"], target=name)
             module = self._session.load_module(name)
             module[ENTRY]
-            arguments = [self._data, self._wire.tensor(packed), *self._rest, self._out]
+            shared = self._tensors(layouts_of(config))
+            arguments = [shared.data, self._wire.tensor(packed), *shared.rest, shared.out]
         except Exception as error:
             raise self._failure(error, ErrorKind.UPLOAD_ERROR) from None
-        return _Loaded(module, arguments, kernel.tolerance_of(self._problem.workload, config))
+        return _Loaded(module, arguments, kernel.tolerance_of(self._problem.workload, config), shared)
+
+    def _tensors(self, layouts: Layouts) -> _Shared:
+        """The tensors that all candidates of these layouts use; uploaded for the first of them."""
+        if layouts not in self._shared:
+            self._shared[layouts] = _Shared.of(self._problem, layouts, self._wire)
+        return self._shared[layouts]
 
     def check(self, loaded: _Loaded) -> dict[str, Any]:
         """Run once and compare with the reference; where that takes seconds, the timed run is the one."""
         try:
-            self._wire.put(self._problem.nothing, self._out)
+            self._wire.put(loaded.shared.nothing, loaded.shared.out)
             if self.simulated:
                 loaded.first = self._repeat(loaded, 1)
             else:
                 loaded.module[ENTRY](*loaded.arguments)
-            error = max_error(self._wire.get(self._out), self._problem.expected)
+            result = from_layout(self._wire.get(loaded.shared.out), loaded.shared.out_layout)
+            error = max_error(result, self._problem.expected)
         except _Failed:
             raise
         except Exception as failure:

@@ -13,6 +13,7 @@ from tvm import tirx
 from kernels import registry, tir
 from kernels.gemm import PackedGemm
 from kernels.kernel import Kernel
+from kernels.layout import PLAIN
 from kernels.space import Config, Space
 from kernels.workload import Gemm
 from worker.candidate import Candidate
@@ -52,13 +53,13 @@ class Faulty(Kernel):
     def why_not(self, workload, target):
         return None if workload == WORKLOAD else "is for tests alone"
 
-    def space(self, workload, target):
+    def space(self, workload, target, layouts=PLAIN, threads=1):
         return Space(self.name, {"fault": ("none", *BUILD_FAULTS, *RUN_FAULTS)})
 
-    def recommend(self, workload, target):
+    def recommend(self, workload, target, layouts=PLAIN, threads=1):
         return Config.of(self.name, fault="none")
 
-    def predict(self, workload, config, target):
+    def predict(self, workload, config, target, threads=1):
         return 1.0
 
     def pack(self, workload, config, target, weights):

@@ -6,7 +6,6 @@ import os
 import shutil
 import socket
 import threading
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import dialing
@@ -177,13 +176,11 @@ def test_the_agent_comes_back_to_a_gateway_that_was_away(
         wait_until(lambda: not agent.children())
         with pytest.raises(ChildRaised):
             client.result()
-        time.sleep(0.5)
+        wait_until(lambda: "cannot reach 127.0.0.1" in (tmp_path / "board.log").read_text())
         board.start()
         wait_until(board.alive)
         assert ask("stats")
-    said = (tmp_path / "board.log").read_text()
-    assert "cannot reach 127.0.0.1" in said
-    assert said.count("is connected to") == 2
+    assert (tmp_path / "board.log").read_text().count("is connected to") == 2
 
 
 def test_strangers_get_no_further_than_a_log_line(agent_dir, tmp_path, gateway, board, ask, caplog):

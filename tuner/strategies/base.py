@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from kernels.space import Config, Space
+from kernels.space import Config, Space, family_of
 from tuner.problem import Problem
 
 TRIES = 40
@@ -42,7 +42,7 @@ class Strategy(ABC):
         self.problem = problem
         self.rng = rng
         self.seeds: tuple[Config, ...] = problem.seeds
-        self.families = {space.kernel: Family(space) for space in problem.space.spaces}
+        self.families = {space.family: Family(space) for space in problem.space.spaces}
         self._seen: set[Config] = set()
         self._rest: dict[str, list[Config]] = {}
 
@@ -57,7 +57,7 @@ class Strategy(ABC):
         """Learn costs in seconds; None is a config that failed. Configs nobody asked for are welcome."""
         for config, cost in results:
             self._seen.add(config)
-            family = self.families.get(config.kernel)
+            family = self.families.get(family_of(config))
             if family is not None:
                 family.told += 1
                 if cost is not None:
@@ -73,14 +73,14 @@ class Strategy(ABC):
 
     def random_new(self, space: Space, taken: set[Config]) -> Config | None:
         """A random new point of ``space`` outside ``taken``, or None when there is none left."""
-        if space.kernel not in self._rest:
+        if space.family not in self._rest:
             for _ in range(TRIES):
                 config = space.sample(self.rng, tries=TRIES)
                 if config is not None and self.is_new(config) and config not in taken:
                     return config
-            self._rest[space.kernel] = list(space)
-            self.rng.shuffle(self._rest[space.kernel])
-        rest = self._rest[space.kernel]
+            self._rest[space.family] = list(space)
+            self.rng.shuffle(self._rest[space.family])
+        rest = self._rest[space.family]
         while rest and not self.is_new(rest[-1]):
             rest.pop()
         new = (config for config in reversed(rest) if config not in taken and self.is_new(config))

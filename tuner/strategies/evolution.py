@@ -43,9 +43,9 @@ class EvolutionStrategy(Strategy):
                 break
             config = self.child(family, taken) or self.random_new(family.space, taken)
             if config is None:
-                empty.add(family.space.kernel)
+                empty.add(family.space.family)
                 continue
-            self._asked[family.space.kernel] += 1
+            self._asked[family.space.family] += 1
             batch.append(config)
             taken.add(config)
         return batch

@@ -1,0 +1,58 @@
+"""Layouts: what is stored where, and that it comes back."""
+
+import numpy as np
+import pytest
+
+from kernels.layout import (
+    NCHW,
+    PLAIN,
+    Layouts,
+    block_of,
+    from_layout,
+    layout_knobs,
+    layouts_for,
+    layouts_of,
+    stored_shape,
+    to_layout,
+)
+from kernels.space import Config, Space, family_of
+from kernels.target import CATALOGUE
+
+
+@pytest.mark.parametrize("layout", ["nchw", "nhwc", "nchw4c", "nchw8c"])
+def test_an_array_comes_back_as_it_was(layout):
+    array = np.random.default_rng(3).standard_normal((2, 16, 5, 7), dtype=np.float32)
+    stored = to_layout(array, layout)
+    assert stored.shape == stored_shape(layout, array.shape)
+    assert stored.flags.c_contiguous
+    assert (from_layout(stored, layout) == array).all()
+
+
+def test_elements_lie_where_the_layout_says():
+    array = np.arange(2 * 16 * 3 * 5, dtype=np.float32).reshape(2, 16, 3, 5)
+    assert to_layout(array, "nhwc")[1, 2, 3, 10] == array[1, 10, 2, 3]
+    assert to_layout(array, "nchw8c")[1, 1, 2, 3, 2] == array[1, 10, 2, 3]
+
+
+def test_a_block_must_divide_the_channels():
+    with pytest.raises(ValueError, match=r"nchw8c needs channels in multiples of 8, got 12"):
+        stored_shape("nchw8c", (1, 12, 3, 3))
+    assert layouts_for(12, CATALOGUE["x86-avx2"]) == ("nchw", "nhwc")
+    assert layouts_for(12, CATALOGUE["rpi4"]) == ("nchw", "nhwc", "nchw4c")
+
+
+@pytest.mark.parametrize("layout", ["", "NCHW", "nchw0c", "nchwc", "nc"])
+def test_what_is_no_layout_is_refused(layout):
+    with pytest.raises(ValueError, match="unknown layout"):
+        block_of(layout)
+
+
+def test_a_config_says_its_layouts_and_its_family():
+    plain = Config.of("fconv", block="4x3")
+    other = Config.of("fconv", block="4x3", data="nchw8c", out="nhwc")
+    assert layouts_of(plain) == PLAIN == (NCHW, NCHW)
+    assert layouts_of(other) == Layouts("nchw8c", "nhwc")
+    for config in (plain, other):
+        space = Space("fconv", {"block": ["4x3"], **layout_knobs(layouts_of(config))})
+        assert space.family == family_of(config)
+        assert space.why_not(config) is None
