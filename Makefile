@@ -17,10 +17,11 @@ $(VENV)/installed: requirements.lock pyproject.toml
 demo: setup ## tune a real model on this machine in about three minutes (MODEL=path.onnx for your own)
 	@$(PYTHON) -m tilefleet.demo $(if $(MODEL),--model "$(MODEL)")
 
+# A test that kills processes under other tests' load may be unlucky once: the summary lists who needed a second run.
 test: setup ## all checks and all tests, in parallel on all cores (CORES=n for fewer)
 	@scripts/system-packages
 	@$(MAKE) --no-print-directory check
-	$(PYTHON) -m pytest -n $(CORES) --dist loadgroup
+	$(PYTHON) -m pytest -n $(CORES) --dist loadgroup --reruns 1 -rR
 
 check: setup ## formatting, lint and types
 	$(PYTHON) -m ruff format --check .
