@@ -7,6 +7,7 @@ import numpy as np
 import tvm
 
 from kernels.compile import compile_module
+from kernels.layout import PLAIN, from_layout, layouts_of, stored_shape, to_layout
 from kernels.reference import max_error, random_inputs, reference
 
 _PROTECT = ctypes.CDLL(None, use_errno=True).mprotect
@@ -28,13 +29,22 @@ def guarded(array: np.ndarray) -> np.ndarray:
 
 
 def error_of(kernel, workload, config, target, threads=1):
-    """Build, run between guard pages, and compare: the largest error relative to the largest value."""
+    """Build, run between guard pages, and compare: the largest error relative to the largest value.
+
+    Activations are stored as the config's layouts say, and the result is compared as NCHW.
+    """
     inputs = random_inputs(workload, np.random.default_rng())
     function = compile_module(kernel.build(workload, config, target, threads, "candidate"), target)[
         "candidate"
     ]
     packed = kernel.pack(workload, config, target, inputs[1])
-    buffers = [guarded(array) for array in (inputs[0], packed, *inputs[2:])]
-    out = guarded(np.full(workload.out_shape, np.nan, np.float32))
-    function(*(tvm.runtime.from_dlpack(buffer) for buffer in (*buffers, out)))
-    return max_error(out, reference(workload, inputs))
+    arrays, out_shape, layouts = [inputs[0], *inputs[2:]], workload.out_shape, layouts_of(config)
+    if layouts != PLAIN:
+        # The bias is the one that is no image.
+        rest = [to_layout(array, layouts.out) if array.ndim == 4 else array for array in inputs[2:]]
+        arrays, out_shape = [to_layout(inputs[0], layouts.data), *rest], stored_shape(layouts.out, out_shape)
+    data, *rest = (guarded(array) for array in arrays)
+    out = guarded(np.full(out_shape, np.nan, np.float32))
+    function(*(tvm.runtime.from_dlpack(buffer) for buffer in (data, guarded(packed), *rest, out)))
+    result = out if layouts == PLAIN else from_layout(out, layouts.out)
+    return max_error(result, reference(workload, inputs))
