@@ -14,6 +14,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from kernels.layout import NCHW, NHWC, block_of, layouts_of
 from kernels.space import Config, Space, Value, family_of
 from tuner.problem import Problem
 
@@ -56,12 +57,21 @@ class Featurizer:
             "kernel": self._kernels.index(space.family) if space else -1,
             "predicted": math.log(max(self._problem.predict(config), 1e-12)),
         }
+        layouts = layouts_of(config)
+        columns["data"], columns["out"] = _kind(layouts.data), _kind(layouts.out)
         for knob, value in config.knobs:
+            if knob in ("data", "out"):
+                continue
             name = f"{config.kernel}.{knob}"
             columns[name] = _place(space, knob, value)
             for part, number in enumerate(_numbers(value)):
                 columns[f"{name}.{part}"] = number
         return columns
+
+
+def _kind(layout: str) -> int:
+    """Columns of their own for the layouts let what is learned in one help in another."""
+    return 2 if block_of(layout) else (NCHW, NHWC).index(layout)
 
 
 def _place(space: Space | None, knob: str, value: Value) -> float:

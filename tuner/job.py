@@ -63,7 +63,8 @@ class JobSpec:
     """All the runner needs to know of a job.
 
     ``elapsed_s`` is the running time that earlier, interrupted runs of the job have used of its budget.
-    ``priority`` decides who goes first, higher before lower; a board must have all ``tags``.
+    ``priority`` decides who goes first, higher before lower; a board must have all ``tags``. With
+    ``any_layout`` configs of all layouts are tried, as a build of the whole model can use them.
     """
 
     id: int
@@ -78,6 +79,7 @@ class JobSpec:
     elapsed_s: float = 0.0
     priority: int = 0
     tags: frozenset[str] = frozenset()
+    any_layout: bool = False
 
 
 @dataclass(frozen=True)

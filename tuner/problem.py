@@ -16,8 +16,8 @@ from kernels.workload import Workload
 class Problem:
     """What is searched: a workload on a target, its space, and what is known without measuring.
 
-    ``seeds`` are the kernels' recommendations, the analysis's pick first; ``predict`` gives predicted
-    seconds, of which only the order matters.
+    ``seeds`` are the kernels' recommendations, one a family, the analysis's pick first; ``predict`` gives
+    predicted seconds, of which only the order matters.
     """
 
     workload: Workload
@@ -27,7 +27,14 @@ class Problem:
     predict: Callable[[Config], float]
 
     @classmethod
-    def of(cls, workload: Workload, target: Target, numerics: Numerics = Numerics.RELAXED) -> Problem:
+    def of(
+        cls,
+        workload: Workload,
+        target: Target,
+        numerics: Numerics = Numerics.RELAXED,
+        threads: int = 1,
+        any_layout: bool = False,
+    ) -> Problem:
         """The problem as the registered kernels see it; raises ValueError when none of them applies."""
         reason = registry.why_not_tunable(workload, target)
         if reason is not None:
@@ -35,9 +42,9 @@ class Problem:
         return cls(
             workload,
             target,
-            registry.search_space(workload, target, numerics),
-            tuple(registry.recommendations(workload, target, numerics)),
-            lambda config: registry.kernel(config.kernel).predict(workload, config, target),
+            registry.search_space(workload, target, numerics, threads, any_layout),
+            tuple(registry.recommendations(workload, target, numerics, threads, any_layout)),
+            lambda config: registry.kernel(config.kernel).predict(workload, config, target, threads),
         )
 
     @property

@@ -15,6 +15,7 @@ from typing import Any
 from kernels.space import Config
 from tuner import reports, scheduler
 from tuner.allowance import Allowance
+from tuner.calibration import Calibration
 from tuner.engine import Engine, outcomes_of
 from tuner.fairness import VirtualTime
 from tuner.job import JobSpec, JobState, TaskState, Trial
@@ -84,6 +85,7 @@ class _Run:
         self.top = TOP if job.clock == "wall" else 0
         self.allowance = Allowance(job.budget, job.elapsed_s, final=self.top * len(job.tasks))
         self.searches: list[TaskSearch] = []
+        self.calibration = Calibration() if job.any_layout else None
         self.flights: dict[asyncio.Task[list[Outcome]], _Flight] = {}
         self.arrived: list[tuple[_Flight, int, Outcome]] = []
         self.news = asyncio.Event()
@@ -122,7 +124,9 @@ class _Run:
         self._count(earlier)
         known: dict[int, list[Record]] = {}
         for task in job.tasks:
-            problem = await asyncio.to_thread(Problem.of, task.workload, job.target, job.numerics)
+            problem = await asyncio.to_thread(
+                Problem.of, task.workload, job.target, job.numerics, job.threads, job.any_layout
+            )
             mine = [trial for trial in earlier if trial.task_id == task.id]
             search = TaskSearch(task, job, problem, mine)
             found = await asyncio.to_thread(
@@ -182,7 +186,7 @@ class _Run:
                 size = self.allowance.batch(used, flying, self._in_flight)
             if size < 1:
                 return False
-            configs = await asyncio.to_thread(search.ask, size)
+            configs = await asyncio.to_thread(search.ask, size, self.calibration)
             if configs:
                 await self._task_state(search, TaskState.ACTIVE)
                 self._send(search, configs, stop)
@@ -261,6 +265,10 @@ class _Run:
         trials = kept
         before = search.best
         search.tell(trials)
+        if self.calibration is not None:
+            for record in (trial.record for trial in trials):
+                if record.ranking_s is not None:
+                    self.calibration.learn(search.problem, record.config, record.ranking_s)
         self._count(trials)
         for trial in trials:
             self.publish("trial", reports.trial_event(trial))

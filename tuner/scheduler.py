@@ -19,37 +19,46 @@ SHORTEST, LONGEST = 16, 96
 
 @dataclass
 class Curve:
-    """A task's trials as the scheduler sees them. ``space_size`` is the number of points of its space."""
+    """A task's trials as the scheduler sees them.
+
+    ``space_size`` is the number of points of its space, ``work`` its operations in the whole model: before
+    anything is measured, the most work goes first.
+    """
 
     weight: float
     space_size: int
+    work: float = 0.0
     best_s: float = math.inf
     trials: int = 0
     in_flight: int = 0
     exhausted: bool = False
     _steps: list[float] = field(default_factory=list)
     _flat: int = 0
-    _level_s: float = math.inf
+    _level: float = math.inf
+    _reached: float = math.inf
 
-    def add(self, costs: Sequence[float | None]) -> None:
-        """Take in finished trials in order; None is one that failed."""
-        for cost in costs:
+    def add(self, costs: Sequence[float | None], levels: Sequence[float] | None = None) -> None:
+        """Take in finished trials in order; a cost of None is one that failed.
+
+        ``levels`` is how far the task was after each trial, in seconds of which less is better: its best
+        cost, unless there is more to it than that.
+        """
+        for at, cost in enumerate(costs):
             self.trials += 1
             self._flat += 1
-            better = cost is not None and cost < self.best_s
-            step = 0.0
-            if better and cost is not None:
-                step = 1 - cost / self.best_s if math.isfinite(self.best_s) else 0.0
-                self.best_s = cost
-                if cost < self._level_s * (1 - IMPROVEMENT):
-                    self._level_s, self._flat = cost, 0
-            self._steps.append(step)
+            self.best_s = min(self.best_s, math.inf if cost is None else cost)
+            level = self.best_s if levels is None else levels[at]
+            self._steps.append(max(0.0, 1 - level / self._level) if math.isfinite(self._level) else 0.0)
+            self._level = min(self._level, level)
+            if self._level < self._reached * (1 - IMPROVEMENT):
+                self._reached, self._flat = self._level, 0
 
-    def know(self, costs: Sequence[float | None]) -> None:
+    def know(self, costs: Sequence[float | None], level: float | None = None) -> None:
         """Take in what was measured before: it counts and sets the level, but says nothing about progress."""
         self.trials += len(costs)
-        known = min((cost for cost in costs if cost is not None), default=math.inf)
-        self.best_s, self._level_s = min(self.best_s, known), min(self._level_s, known)
+        self.best_s = min([self.best_s, *(cost for cost in costs if cost is not None)])
+        self._level = min(self._level, self.best_s if level is None else level)
+        self._reached = min(self._reached, self._level)
 
     @property
     def patience(self) -> int:
@@ -92,7 +101,7 @@ class Curve:
 def choose(curves: Sequence[Curve]) -> int | None:
     """The position of the task to give the next batch to, or None when all are done."""
     ready = [at for at, curve in enumerate(curves) if curve.open]
-    return max(ready, key=lambda at: curves[at].gain, default=None)
+    return max(ready, key=lambda at: (curves[at].gain, curves[at].work), default=None)
 
 
 def total_s(curves: Sequence[Curve]) -> float | None:

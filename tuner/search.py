@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+import statistics
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from datetime import UTC, datetime
 from kernels import registry
 from kernels.space import Config
 from tuner import strategies
+from tuner.calibration import Calibration
 from tuner.job import JobSpec, TaskSpec, TaskState, Trial
 from tuner.problem import Problem
 from tuner.record import Record
@@ -33,7 +35,7 @@ class TaskSearch:
         self.job = job
         self.problem = problem
         self.state = TaskState.WAITING
-        self.curve = Curve(task.weight, problem.size)
+        self.curve = Curve(task.weight, problem.size, float(task.weight * task.workload.flops))
         self.records: dict[Config, Record] = {}
         self._asked: set[Config] = set()
         self._owed: list[Config] = []
@@ -66,8 +68,13 @@ class TaskSearch:
         """The ``k`` fastest records among those that were measured again."""
         return [record for record in self.top(len(self.records)) if record.verified_s is not None][:k]
 
-    def ask(self, n: int) -> list[Config]:
-        """Up to ``n`` configs to try next; fewer, or none, when the space is exhausted."""
+    def ask(self, n: int, calibration: Calibration | None = None) -> list[Config]:
+        """Up to ``n`` configs to try next; fewer, or none, when the space is exhausted.
+
+        ``calibration`` is what other tasks have shown; the first question may be shaped by it.
+        """
+        if calibration is not None and not self._asked:
+            self._strategy.begin_with(calibration.seeds(self.problem))
         batch, self._owed = self._owed[:n], self._owed[n:]
         if self.analysis not in self._asked and self.analysis not in self.records:
             batch.append(self.analysis)
@@ -150,12 +157,23 @@ class TaskSearch:
 
     def tell(self, trials: Sequence[Trial]) -> None:
         """Count trials that ended and were saved."""
-        for trial in trials:
-            self.records[trial.record.config] = trial.record
-        self._strategy.tell([(trial.record.config, trial.record.ranking_s) for trial in trials])
         # What was reused is no sign that looking further is in vain.
-        self.curve.know([trial.record.ranking_s for trial in trials if trial.reused])
-        self.curve.add([trial.record.ranking_s for trial in trials if not trial.reused])
+        known = [trial.record for trial in trials if trial.reused]
+        if known:
+            levels = self._told(known)
+            self.curve.know([record.ranking_s for record in known], levels[-1])
+        new = [trial.record for trial in trials if not trial.reused]
+        self.curve.add([record.ranking_s for record in new], self._told(new))
+
+    def _told(self, records: Sequence[Record]) -> list[float]:
+        """Tell the strategy; how far the search was after each: the mean over the pairs of layouts of what
+        each can be had for."""
+        levels = []
+        for record in records:
+            self.records[record.config] = record
+            self._strategy.tell([(record.config, record.ranking_s)])
+            levels.append(statistics.fmean(self._strategy.bounds().values()))
+        return levels
 
     def remeasured(self, record: Record, outcome: Outcome) -> Record:
         """What the interleaved re-measurement makes of ``record``.

@@ -212,4 +212,5 @@ def _spec(session: Session, row: JobRow) -> JobSpec:
         elapsed_s=row.elapsed_s,
         priority=row.priority,
         tags=frozenset(row.tags),
+        any_layout=row.model_hash is not None,
     )

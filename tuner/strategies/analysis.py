@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 
 from kernels.space import Config
 from tuner.problem import Problem
@@ -17,6 +18,10 @@ class AnalysisStrategy(Strategy):
     def __init__(self, problem: Problem, rng: random.Random) -> None:
         super().__init__(problem, rng)
         self.seeds = problem.seeds[:1]
+
+    def begin_with(self, seeds: Sequence[Config]) -> None:
+        """The first of them alone."""
+        super().begin_with(seeds[:1])
 
     def suggest(self, n: int) -> list[Config]:
         """Nothing more."""

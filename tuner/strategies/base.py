@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
+from kernels.layout import Layouts, layouts_of
 from kernels.space import Config, Space, family_of
+from tuner import layout_race
 from tuner.problem import Problem
 
 TRIES = 40
@@ -17,11 +20,19 @@ TRIES = 40
 
 @dataclass
 class Family:
-    """What is known of one kernel's configs: ``costs`` of those that ran, and how many were told."""
+    """What is known of one kernel's configs in one pair of layouts.
+
+    ``costs`` are of those that ran, ``told`` is how many were told.
+    """
 
     space: Space
     costs: dict[Config, float] = field(default_factory=dict)
     told: int = 0
+
+    @property
+    def layouts(self) -> Layouts:
+        """What its configs read and write."""
+        return layouts_of(Config.of("", **{name: values[0] for name, values in self.space.knobs.items()}))
 
     @property
     def best(self) -> float:
@@ -43,8 +54,23 @@ class Strategy(ABC):
         self.rng = rng
         self.seeds: tuple[Config, ...] = problem.seeds
         self.families = {space.family: Family(space) for space in problem.space.spaces}
+        self.hopeless: set[str] = set()
+        self._layouts = {name: family.layouts for name, family in self.families.items()}
         self._seen: set[Config] = set()
         self._rest: dict[str, list[Config]] = {}
+
+    def begin_with(self, seeds: Sequence[Config]) -> None:
+        """Ask these seeds first; families that have none among them come after all others."""
+        self.seeds = tuple(seeds)
+        self.hopeless = self.families.keys() - {family_of(seed) for seed in seeds}
+
+    def bounds(self) -> dict[Layouts, float]:
+        """The seconds that a config of each pair of layouts must beat to be of use; infinite at first."""
+        best = dict.fromkeys(self._layouts.values(), math.inf)
+        for name, family in self.families.items():
+            layouts = self._layouts[name]
+            best[layouts] = min(best[layouts], family.best)
+        return layout_race.bounds(self.problem.workload, best)
 
     def ask(self, n: int) -> list[Config]:
         """Up to ``n`` new configs; fewer, or none, when there are no more."""

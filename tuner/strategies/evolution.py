@@ -1,9 +1,10 @@
-"""Evolution: the configs that did well are crossed and changed a little, within each kernel."""
+"""Evolution: the configs that did well are crossed and changed a little, within each family."""
 
 from __future__ import annotations
 
 import math
 import random
+from collections.abc import Iterator
 
 from kernels.space import Config
 from tuner.problem import Problem
@@ -14,16 +15,19 @@ CROSSOVER = 0.3
 STRANGERS = 0.15
 """Share of children that are random, against early convergence."""
 FAMILY_TRIALS = 6
-"""Trials that every kernel gets before it is judged."""
+"""Trials that a family gets before it is judged; in several layouts it may be further behind until then."""
 LOSING = 1.3
-"""A judged kernel whose best is this much slower than the best of all gets no more trials."""
+"""A judged family whose best is this much slower than what it has to beat gets no more trials."""
+SIBLINGS = 0.5
+"""Largest part of a batch that is the best configs of some layouts tried in others."""
 
 
 class EvolutionStrategy(Strategy):
     """Steady-state evolution with tournament selection.
 
-    The kernel is a choice too: each gets ``FAMILY_TRIALS``, then shares of the trials by how near its best
-    is to the best of all, until it is clearly losing.
+    Kernel and layouts are a choice too: each family gets shares of the trials by how near its best is to what
+    it has to beat (the best of its layouts, or of others with conversions), until it is clearly losing.
+    What is good in some layouts is soon tried in the others.
     """
 
     name = "evolution"
@@ -33,9 +37,9 @@ class EvolutionStrategy(Strategy):
         self._asked: dict[str, int] = dict.fromkeys(self.families, 0)
 
     def suggest(self, n: int) -> list[Config]:
-        """Children of good configs, some strangers, from every kernel still in the race."""
-        batch: list[Config] = []
-        taken: set[Config] = set()
+        """Children of good configs, some strangers, from every family still in the race."""
+        batch = self.siblings(n)
+        taken: set[Config] = set(batch)
         empty: set[str] = set()
         while len(batch) < n:
             family = self._choose_family(empty)
@@ -51,16 +55,51 @@ class EvolutionStrategy(Strategy):
         return batch
 
     def shares(self) -> dict[str, float]:
-        """How much of the trials each kernel should get, relative to the others; 0 for a clear loser."""
-        best = min((family.best for family in self.families.values()), default=math.inf)
+        """How much of the trials each family should get, relative to the others; 0 for a clear loser."""
+        bounds = self.bounds()
+        # Where there are many families, none can have that many trials before it is judged.
+        several = len(set(self._layouts.values())) > 1
         shares = {}
-        for kernel, family in self.families.items():
-            if max(family.told, self._asked[kernel]) < FAMILY_TRIALS or math.isinf(best):
-                shares[kernel] = 1.0
+        for name, family in self.families.items():
+            tried, bound = max(family.told, self._asked[name]), bounds[self._layouts[name]]
+            if name in self.hopeless:
+                shares[name] = 0.0
+            elif not tried or (tried < FAMILY_TRIALS and not (several and family.costs)):
+                shares[name] = 1.0
             else:
-                behind = family.best / best - 1
-                shares[kernel] = 0.0 if behind > LOSING - 1 else math.exp(-10 * behind)
+                doubt = math.sqrt(max(1.0, FAMILY_TRIALS / tried))
+                behind = family.best / bound
+                lost = not behind <= LOSING**doubt
+                shares[name] = 0.0 if lost else math.exp(-10 * (behind - 1) / doubt)
         return shares
+
+    def siblings(self, n: int) -> list[Config]:
+        """The best config of each layouts as it would be in others, for up to a part of ``n`` trials."""
+        if len(set(self._layouts.values())) == 1:
+            return []
+        bounds, shares = self.bounds(), self.shares()
+        champions = [
+            (family.best / bounds[self._layouts[name]], min(family.costs, key=family.costs.__getitem__))
+            for name, family in self.families.items()
+            if family.costs
+        ]
+        found: dict[Config, None] = {}
+        for behind, champion in sorted(champions, key=lambda pair: (pair[0], pair[1].key)):
+            if behind <= 1.0:
+                found |= dict.fromkeys(self._translations(champion, shares))
+        return list(found)[: int(SIBLINGS * n)]
+
+    def _translations(self, config: Config, shares: dict[str, float]) -> Iterator[Config]:
+        """``config`` in the other layouts that its kernel knows, where they are in the race."""
+        knobs = {name: value for name, value in config.knobs if name not in ("data", "out")}
+        for name, family in self.families.items():
+            if family.space.kernel == config.kernel and shares[name]:
+                ends = {
+                    end: family.space.knobs[end][0] for end in ("data", "out") if end in family.space.knobs
+                }
+                other = Config.of(config.kernel, **knobs, **ends)
+                if self.is_new(other) and family.space.why_not(other) is None:
+                    yield other
 
     def child(self, family: Family, taken: set[Config]) -> Config | None:
         """A new config from one or two good parents, or None when luck or the neighbourhood ran out."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Sequence
 
 import numpy as np
 
-from kernels.space import Config
+from kernels.layout import layouts_of
+from kernels.space import Config, family_of
 from tuner.cost_model import CostModel
 from tuner.problem import Problem
 from tuner.strategies.base import Family
@@ -40,17 +42,18 @@ class ModelStrategy(EvolutionStrategy):
 
     def suggest(self, n: int) -> list[Config]:
         """The best of a pool by the model, and a few at random."""
-        pool = self._pool()
-        ranked = self._ranked(pool)
-        strangers = sum(self.rng.random() < EPSILON for _ in range(n))
-        batch = _spread(ranked, n - strangers)
+        siblings = self.siblings(n)
+        pool = [config for config in self._pool() if config not in siblings]
+        wanted = n - len(siblings)
+        strangers = sum(self.rng.random() < EPSILON for _ in range(wanted))
+        batch = _spread(self._ranked(pool), wanted - strangers)
         chosen = set(batch)
         rest = [config for config in pool if config not in chosen]
         self.rng.shuffle(rest)
-        return batch + rest[: n - len(batch)]
+        return siblings + batch + rest[: wanted - len(batch)]
 
     def _pool(self) -> list[Config]:
-        """New configs of every kernel in the race, by its share: half children of good ones, half random."""
+        """New configs of every family in the race, by its share: half children of good ones, half random."""
         shares = {kernel: share for kernel, share in self.shares().items() if share}
         # The losers come back when those in the race are exhausted.
         for weights in (shares, dict.fromkeys(self.families, 1.0)):
@@ -63,7 +66,7 @@ class ModelStrategy(EvolutionStrategy):
         return []
 
     def _brood(self, family: Family, quota: int) -> list[Config]:
-        """Up to ``quota`` new configs of one kernel."""
+        """Up to ``quota`` new configs of one family."""
         brood: set[Config] = set()
         barren = 0
         while len(brood) < quota // 2 and barren < BARREN:
@@ -76,14 +79,18 @@ class ModelStrategy(EvolutionStrategy):
         return sorted(brood, key=lambda config: config.key)
 
     def _ranked(self, pool: list[Config]) -> list[Config]:
-        """The pool, the config expected to be fastest first."""
+        """The pool, first the config that promises most against what it has to beat in its layouts."""
         if not pool:
             return []
+        bounds = self.bounds()
         if sum(cost is not None for cost in self._results.values()) < FEW:
-            return sorted(pool, key=self.problem.predict)
-        self._model.fit(list(self._results.items()))
-        order = np.argsort(self._model.predict(pool), kind="stable")
-        return [pool[at] for at in order]
+            expected = np.log([max(self.problem.predict(config), 1e-12) for config in pool])
+        else:
+            self._model.fit(list(self._results.items()))
+            expected = self._model.predict(pool)
+        if not any(map(math.isinf, bounds.values())):
+            expected = expected - np.log([bounds[layouts_of(config)] for config in pool])
+        return [pool[at] for at in np.argsort(expected, kind="stable")]
 
 
 def _spread(ranked: list[Config], n: int) -> list[Config]:
@@ -99,6 +106,6 @@ def _spread(ranked: list[Config], n: int) -> list[Config]:
 
 
 def _distance(one: Config, other: Config) -> int:
-    if one.kernel != other.kernel:
+    if family_of(one) != family_of(other):
         return len(one.knobs)
     return sum(first != second for first, second in zip(one.knobs, other.knobs, strict=True))
