@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
 import numpy.typing as npt
 
 from kernels.layout import PLAIN, Layouts
@@ -14,7 +14,7 @@ from kernels.space import Config, Space
 from kernels.target import Target
 from kernels.workload import Conv2d, Workload
 
-Array = npt.NDArray[np.float32]
+Array = npt.NDArray[Any]
 EXACT_TOLERANCE = 1e-5
 """The ``tolerance`` of exact configs of any kernel."""
 
@@ -35,6 +35,7 @@ class Kernel(ABC):
     weights (1-D, as ``pack`` makes them), the bias if the epilogue has one (``bias_length``), the residual
     if it has one (``out_shape``), and the output (``out_shape``). All are dense, row-major float32. The
     activations of convolutions are stored as ``layouts_of(config)`` says, NCHW unless it says otherwise.
+    What quantized workloads take instead is said in ``kernels/qkernel.py``.
     """
 
     name: ClassVar[str]
@@ -87,6 +88,15 @@ class Kernel(ABC):
     @abstractmethod
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """Weights of ``workload.weight_shape`` in the order the generated code reads them, 1-D."""
+
+    def constants(
+        self, workload: Workload, config: Config, target: Target, inputs: Sequence[Array]
+    ) -> list[Array]:
+        """What the function takes after the activations that depends on the config: the packed weights.
+
+        ``inputs`` are as ``reference.random_inputs`` orders them.
+        """
+        return [self.pack(workload, config, target, inputs[1])]
 
     @abstractmethod
     def build(self, workload: Workload, config: Config, target: Target, threads: int, name: str) -> Any:

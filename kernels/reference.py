@@ -1,16 +1,18 @@
-"""What every workload must compute, in plain numpy and float64: the yardstick for results."""
+"""What every workload must compute, in plain numpy and float64 (int64 of integers): the yardstick."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from kernels.workload import Conv2d, Epilogue, Gemm, Workload
+from kernels import qreference
+from kernels.workload import Conv2d, Epilogue, Gemm, QConv2d, Workload
 
-Array = npt.NDArray[np.float32]
+Array = npt.NDArray[Any]
 Precise = npt.NDArray[np.float64]
 
 
@@ -18,8 +20,10 @@ def random_inputs(workload: Workload, rng: np.random.Generator) -> list[Array]:
     """Data, unpacked weights, [bias], [residual], as ``reference`` takes them.
 
     All are normal; the weights are scaled so that sums have unit variance whatever their length, and clamps
-    keep part of the result.
+    keep part of the result. Those of quantized workloads are as ``qreference`` says.
     """
+    if isinstance(workload, QConv2d):
+        return qreference.random_inputs(workload, rng)
     shapes: list[tuple[int, ...]] = [workload.data_shape, workload.weight_shape]
     if workload.epilogue.bias:
         shapes.append((workload.bias_length,))
@@ -31,11 +35,15 @@ def random_inputs(workload: Workload, rng: np.random.Generator) -> list[Array]:
     return inputs
 
 
-def reference(workload: Workload, inputs: Sequence[Array]) -> Precise:
+def reference(workload: Workload, inputs: Sequence[Array]) -> Array:
     """The result, of ``workload.out_shape``, for inputs as ``random_inputs`` orders them, all in float64.
+
+    Of quantized workloads it is of their output's type.
 
     Raises ValueError when an input is missing or has the wrong shape.
     """
+    if isinstance(workload, QConv2d):
+        return qreference.reference(workload, inputs)
     expected = [workload.data_shape, workload.weight_shape]
     expected += [(workload.bias_length,)] * workload.epilogue.bias
     expected += [workload.out_shape] * workload.epilogue.residual
@@ -82,8 +90,13 @@ def _finish(epilogue: Epilogue, value: Precise, bias_shape: tuple[int, ...], res
     return value
 
 
-def max_error(result: Array | Precise, expected: Precise) -> float:
-    """Largest |result - expected| over the largest |expected|; infinite when a result is not finite."""
+def max_error(result: Array, expected: Array) -> float:
+    """Largest |result - expected| over the largest |expected|; infinite when a result is not finite.
+
+    Of integers it is the largest |result - expected|, in quanta.
+    """
+    if result.dtype.kind in "iu" and expected.dtype.kind in "iu":
+        return float(np.max(np.abs(result.astype(np.int64) - expected.astype(np.int64))))
     difference = float(np.max(np.abs(result - expected)))
     if not np.isfinite(difference):
         return float("inf")

@@ -2,40 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict
 
+from kernels.canonical import key_of, require_positive, to_json
 from kernels.checked import STRICT_FIELDS, read
+from kernels.epilogue import RELU, Epilogue
+from kernels.qworkload import QConv2d
 
-
-@dataclass(frozen=True)
-class Epilogue:
-    """What is fused after the product, always in this order: + bias, + residual, clamp.
-
-    ``bias`` is one value a channel (conv) or a column (gemm); ``residual`` has the output's shape.
-    ``clamp`` is ``(low, high)`` with ``None`` for an open end: relu is ``(0.0, None)``.
-    """
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
-
-    bias: bool = False
-    residual: bool = False
-    clamp: tuple[float | None, float | None] | None = None
-
-    def __post_init__(self) -> None:
-        if self.clamp is None:
-            return
-        low, high = (None if end is None else float(end) for end in self.clamp)
-        if low is not None and high is not None and low > high:
-            raise ValueError(f"epilogue clamp is empty: low {low} is above high {high}")
-        object.__setattr__(self, "clamp", None if low is None and high is None else (low, high))
-
-
-RELU = (0.0, None)
+__all__ = ["RELU", "Conv2d", "Epilogue", "Gemm", "QConv2d", "Workload", "from_json", "key_of", "to_json"]
 
 
 @dataclass(frozen=True)
@@ -59,7 +36,7 @@ class Conv2d:
     epilogue: Epilogue = field(default_factory=Epilogue)
 
     def __post_init__(self) -> None:
-        _require_positive(self, "n", "in_c", "in_h", "in_w", "out_c", "kh", "kw", "groups")
+        require_positive(self, "n", "in_c", "in_h", "in_w", "out_c", "kh", "kw", "groups")
         for name in ("stride", "dilation"):
             if min(getattr(self, name)) < 1:
                 raise ValueError(f"conv2d {name} must be at least 1, got {getattr(self, name)}")
@@ -136,7 +113,7 @@ class Gemm:
     epilogue: Epilogue = field(default_factory=Epilogue)
 
     def __post_init__(self) -> None:
-        _require_positive(self, "m", "n", "k")
+        require_positive(self, "m", "n", "k")
 
     @property
     def data_shape(self) -> tuple[int, ...]:
@@ -172,13 +149,10 @@ class Gemm:
         return f"gemm {self.m}x{self.k} by {self.k}x{self.n}" + _epilogue_suffix(self.epilogue)
 
 
-Workload = Conv2d | Gemm
-_KINDS: dict[str, type[Conv2d] | type[Gemm]] = {"conv2d": Conv2d, "gemm": Gemm}
-
-
-def to_json(workload: Workload) -> dict[str, Any]:
-    """The workload as plain JSON values; ``from_json`` reads it back."""
-    return {"kind": workload.kind, **json.loads(json.dumps(asdict(workload)))}
+Workload = Conv2d | Gemm | QConv2d
+_KINDS: dict[str, type[Conv2d] | type[Gemm] | type[QConv2d]] = {
+    kind.kind: kind for kind in (Conv2d, Gemm, QConv2d)
+}
 
 
 def from_json(value: dict[str, Any]) -> Workload:
@@ -188,19 +162,6 @@ def from_json(value: dict[str, Any]) -> Workload:
         raise ValueError(f"workload kind must be one of {sorted(_KINDS)}, got {kind!r}")
     fields = {name: item for name, item in value.items() if name != "kind"}
     return read(_KINDS[value["kind"]], fields, value["kind"])
-
-
-def key_of(workload: Workload) -> str:
-    """16 hex digits of the SHA-256 of the canonical JSON."""
-    text = json.dumps(to_json(workload), sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def _require_positive(workload: Any, *names: str) -> None:
-    for name in names:
-        value = getattr(workload, name)
-        if value < 1:
-            raise ValueError(f"{workload.kind} {name} must be a positive integer, got {value!r}")
 
 
 def _epilogue_suffix(epilogue: Epilogue) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from onnx import NodeProto, helper
 
-from kernels.workload import Conv2d, Epilogue, Gemm, Workload
+from kernels.workload import Conv2d, Epilogue, Gemm
 from tuner.epilogue import Chain, Wiring
 from tuner.onnx_check import ModelError, Shapes, node_name
 from tuner.onnx_graph import OnnxGraph, load_graph
@@ -45,7 +45,7 @@ OTHER_PRODUCTS = {
 class Product:
     """One workload of the model with its constants; ``data`` and ``residual`` are tensors of the graph."""
 
-    workload: Workload
+    workload: Conv2d | Gemm
     nodes: tuple[str, ...]
     data: str
     residual: str | None

@@ -167,7 +167,10 @@ class _Problem:
 
 @dataclass(frozen=True)
 class _Shared:
-    """Tensors on the board for the candidates of some layouts; ``rest`` is [bias], [residual]."""
+    """Tensors on the board for the candidates of some layouts; ``rest`` is [bias], [residual].
+
+    Of quantized workloads it is empty: there the bias depends on the config.
+    """
 
     data: Any
     rest: list[Any]
@@ -181,8 +184,12 @@ class _Shared:
         if layouts != PLAIN:
             data = to_layout(data, layouts.data)
             rest = [to_layout(array, layouts.out) if array.ndim == 4 else array for array in rest]
-        shape = problem.workload.out_shape
-        nothing = np.full(shape if layouts == PLAIN else stored_shape(layouts.out, shape), np.nan, np.float32)
+        if isinstance(problem.workload, workloads.QConv2d):
+            rest, nothing = [], ~problem.expected  # differs everywhere from what is to be written
+        else:
+            shape = problem.workload.out_shape
+            shape = shape if layouts == PLAIN else stored_shape(layouts.out, shape)
+            nothing = np.full(shape, np.nan, np.float32)
         tensors = [wire.tensor(array) for array in (data, *rest, nothing)]
         return cls(tensors[0], tensors[1:-1], tensors[-1], layouts.out, nothing)
 
@@ -213,7 +220,7 @@ class _Bench:
         config, target = Config.from_json(item["config"]), targets.from_json(item["target"])
         kernel = registry.kernel(config.kernel)
         try:
-            packed = kernel.pack(self._problem.workload, config, target, self._problem.inputs[1])
+            constants = kernel.constants(self._problem.workload, config, target, self._problem.inputs)
         except Exception as error:
             raise _Failed(ErrorKind.BUILD_ERROR, first_line(f"packing the weights: {error}")) from None
         try:
@@ -222,7 +229,8 @@ class _Bench:
             module = self._session.load_module(name)
             module[ENTRY]
             shared = self._tensors(layouts_of(config))
-            arguments = [shared.data, self._wire.tensor(packed), *shared.rest, shared.out]
+            tensors = [self._wire.tensor(array) for array in constants]
+            arguments = [shared.data, *tensors, *shared.rest, shared.out]
         except Exception as error:
             raise self._failure(error, ErrorKind.UPLOAD_ERROR) from None
         return _Loaded(module, arguments, kernel.tolerance_of(self._problem.workload, config), shared)
@@ -249,7 +257,8 @@ class _Bench:
             raise self._failure(failure, ErrorKind.CRASH) from None
         if error <= loaded.tolerance:
             return {"max_error": error}
-        message = f"largest error {error:.3g} of the largest value, {loaded.tolerance:g} allowed"
+        unit = "quanta" if self._problem.expected.dtype.kind in "iu" else "of the largest value"
+        message = f"largest error {error:.3g} {unit}, {loaded.tolerance:g} allowed"
         if not math.isfinite(error):
             message = "some of the output is not a number, infinite, or never written"
         return {"error": ErrorKind.WRONG_RESULT, "message": message}

@@ -19,9 +19,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-Array = npt.NDArray[np.float32]
+Array = npt.NDArray[Any]
 _RETURN, _EXCEPTION, _FROM_REMOTE, _TO_REMOTE, _COPY_ACK = 4, 5, 6, 7, 8
-_CPU, _FLOAT = 1, 2
+_CPU = 1
+_TYPE_CODES = {"i": 0, "u": 1, "f": 2}
+"""DLPack's codes by numpy's kinds."""
 
 
 class Wire:
@@ -38,23 +40,23 @@ class Wire:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def tensor(self, array: Array) -> Any:
-        """A float32 tensor on the board."""
+        """A tensor on the board with ``array``'s type and values."""
         from tvm.runtime import empty
 
-        tensor = empty(array.shape, "float32", self.device)
+        tensor = empty(array.shape, array.dtype.name, self.device)
         self.put(array, tensor)
         return tensor
 
     def put(self, array: Array, tensor: Any) -> None:
         """Overwrite a tensor on the board; raises RuntimeError with what the board said."""
-        array = np.ascontiguousarray(array, np.float32)
+        array = np.ascontiguousarray(array, str(tensor.dtype))
         self._socket.sendall(_header(_TO_REMOTE, tensor, array.nbytes, array.nbytes))
         self._socket.sendall(array.data.cast("B"))
         self._answer(_RETURN, None)
 
     def get(self, tensor: Any) -> Array:
         """What a tensor on the board holds; raises RuntimeError with what the board said."""
-        array = np.empty(tuple(tensor.shape), np.float32)
+        array = np.empty(tuple(tensor.shape), str(tensor.dtype))
         self._socket.sendall(_header(_FROM_REMOTE, tensor, array.nbytes, 0))
         self._answer(_COPY_ACK, array)
         return array
@@ -88,10 +90,22 @@ def _header(code: int, tensor: Any, nbytes: int, follow: int) -> bytes:
     """A copy's packet without the tensor's bytes: length, code, the remote DLTensor, bytes to copy."""
     # What TVM keeps as a remote tensor's data is a record that begins with the data's address on the board.
     address = ctypes.c_uint64.from_address(tensor.data_ptr()).value
-    shape = tuple(map(int, tensor.shape))
+    shape, dtype = tuple(map(int, tensor.shape)), np.dtype(str(tensor.dtype))
     body = struct.pack(
         f"<iQiiiBBH{len(shape)}qQQ",
-        *(code, address, _CPU, 0, len(shape), _FLOAT, 32, 1, *shape, 0, nbytes),
+        *(
+            code,
+            address,
+            _CPU,
+            0,
+            len(shape),
+            _TYPE_CODES[dtype.kind],
+            8 * dtype.itemsize,
+            1,
+            *shape,
+            0,
+            nbytes,
+        ),
     )
     return struct.pack("<Q", len(body) + follow) + body
 

@@ -1,0 +1,27 @@
+"""The canonical JSON of a workload, and its hash: the workload's name everywhere."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict
+from typing import Any
+
+
+def to_json(workload: Any) -> dict[str, Any]:
+    """A dataclass with a ``kind`` as plain JSON values; what None means is left to its reader."""
+    return {"kind": workload.kind, **json.loads(json.dumps(asdict(workload)))}
+
+
+def key_of(workload: Any) -> str:
+    """16 hex digits of the SHA-256 of the canonical JSON."""
+    text = json.dumps(to_json(workload), sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def require_positive(workload: Any, *names: str) -> None:
+    """Raises ValueError that names the first of the fields below one."""
+    for name in names:
+        value = getattr(workload, name)
+        if value < 1:
+            raise ValueError(f"{workload.kind} {name} must be a positive integer, got {value!r}")

@@ -1,0 +1,170 @@
+"""The quantized workload: a convolution of 8-bit integers, requantized; a matrix product is a 1x1 one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from pydantic import ConfigDict
+
+from kernels.canonical import key_of, require_positive
+from kernels.checked import STRICT_FIELDS
+from kernels.epilogue import Epilogue
+
+Byte = Literal["int8", "uint8"]
+LIMITS = {"int8": (-128, 127), "uint8": (0, 255), "int32": (-(1 << 31), (1 << 31) - 1)}
+"""The smallest and the largest value of each type."""
+Range = tuple[int, int]
+Scale = Literal["any", "small", "power"]
+"""What is known of all scales of a workload: nothing; below a quarter (shift >= 2); a power of two, at most
+a half (multiplier 2^30, shift >= 0)."""
+
+
+@dataclass(frozen=True)
+class QConv2d:
+    """Quantized 2-D convolution, NHWC; pads are (top, left, bottom, right) and hold ``data_zero``.
+
+    The result is ``clip(round(sum * multiplier * 2^(-31 - shift)) + out_zero)`` with ties rounded up, where
+    ``sum = bias + sum of (data - data_zero) * (weight - weight_zero)`` fits int32. Multiplier and shift are
+    constants beside the weights, one a channel or one in all (``per_channel``); both are int32, and a
+    negative shift goes left. With ``out_dtype`` int32 the result is the sum, without scale, zero or clamp.
+
+    ``clamp`` is in quanta, by default all that the type holds. ``weight_range`` and ``scale`` are what is
+    known of the constants when the code is made: code may rely on it, so ``pack`` and the check of constants
+    refuse others. ``qconstants.weight_range_of`` and ``scale_of`` tell what holds for given ones.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
+    kind: ClassVar[Literal["qconv2d"]] = "qconv2d"
+    epilogue: ClassVar[Epilogue] = Epilogue(bias=True)
+    """There always is a bias; the clamp is the workload's own, in quanta."""
+    n: int
+    in_h: int
+    in_w: int
+    in_c: int
+    out_c: int
+    kh: int
+    kw: int
+    stride: tuple[int, int] = (1, 1)
+    pad: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+    data_dtype: Byte = "uint8"
+    weight_dtype: Byte = "int8"
+    out_dtype: Literal["int8", "uint8", "int32"] = "uint8"
+    data_zero: int = 0
+    weight_zero: int = 0
+    out_zero: int = 0
+    per_channel: bool = True
+    clamp: Range | None = None
+    weight_range: Range | None = None
+    scale: Scale = "any"
+
+    def __post_init__(self) -> None:
+        require_positive(self, "n", "in_h", "in_w", "in_c", "out_c", "kh", "kw", "groups")
+        for name in ("stride", "dilation"):
+            if min(getattr(self, name)) < 1:
+                raise ValueError(f"qconv2d {name} must be at least 1, got {getattr(self, name)}")
+        if min(self.pad) < 0:
+            raise ValueError(f"qconv2d pad must not be negative, got {self.pad}")
+        if self.in_c % self.groups or self.out_c % self.groups:
+            raise ValueError(
+                f"qconv2d groups={self.groups} must divide in_c={self.in_c} and out_c={self.out_c}"
+            )
+        if self.out_h < 1 or self.out_w < 1:
+            raise ValueError(f"qconv2d output is empty: {self.out_h}x{self.out_w}")
+        for name in ("data", "weight", "out"):
+            low, high = LIMITS[getattr(self, f"{name}_dtype")]
+            zero = getattr(self, f"{name}_zero")
+            if not low <= zero <= high:
+                raise ValueError(f"qconv2d {name}_zero={zero} is outside {low} to {high}")
+        if self.out_dtype == "int32" and (self.clamp, self.out_zero, self.scale) != (None, 0, "any"):
+            raise ValueError("qconv2d with int32 output takes no clamp, out_zero or scale")
+        # What says nothing is spelled in one way only, for the sake of the key.
+        for name, dtype in (("clamp", self.out_dtype), ("weight_range", self.weight_dtype)):
+            object.__setattr__(self, name, _inside(name, getattr(self, name), LIMITS[dtype]))
+
+    @property
+    def dtype(self) -> str:
+        """The type of the activations."""
+        return self.data_dtype
+
+    @property
+    def out_h(self) -> int:
+        """Output rows."""
+        top, _, bottom, _ = self.pad
+        return (self.in_h + top + bottom - self.dilation[0] * (self.kh - 1) - 1) // self.stride[0] + 1
+
+    @property
+    def out_w(self) -> int:
+        """Output columns."""
+        _, left, _, right = self.pad
+        return (self.in_w + left + right - self.dilation[1] * (self.kw - 1) - 1) // self.stride[1] + 1
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """Shape of the activations: (n, in_h, in_w, in_c)."""
+        return (self.n, self.in_h, self.in_w, self.in_c)
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """Shape of the unpacked weights: (kh, kw, in_c / groups, out_c)."""
+        return (self.kh, self.kw, self.in_c // self.groups, self.out_c)
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of the result: (n, out_h, out_w, out_c)."""
+        return (self.n, self.out_h, self.out_w, self.out_c)
+
+    @property
+    def bias_length(self) -> int:
+        """How many bias values there are."""
+        return self.out_c
+
+    @property
+    def scale_length(self) -> int:
+        """How many multipliers and shifts there are; none for int32 output."""
+        if self.out_dtype == "int32":
+            return 0
+        return self.out_c if self.per_channel else 1
+
+    @property
+    def out_range(self) -> Range:
+        """The smallest and the largest result."""
+        return self.clamp or LIMITS[self.out_dtype]
+
+    @property
+    def centered_range(self) -> Range:
+        """The smallest and the largest ``weight - weight_zero``."""
+        low, high = self.weight_range or LIMITS[self.weight_dtype]
+        return low - self.weight_zero, high - self.weight_zero
+
+    @property
+    def flops(self) -> int:
+        """Integer operations of the product (two a multiply-add), the rest not counted."""
+        taps = self.in_c // self.groups * self.kh * self.kw
+        return 2 * self.n * self.out_c * self.out_h * self.out_w * taps
+
+    @property
+    def key(self) -> str:
+        """Content hash, the workload's name."""
+        return key_of(self)
+
+    def __str__(self) -> str:
+        text = f"qconv {self.in_h}x{self.in_w}x{self.in_c} -> {self.out_c}, {self.kh}x{self.kw}"
+        text += f"/{self.stride[0]}" if max(self.stride) > 1 else ""
+        text += f" d{self.dilation[0]}" if max(self.dilation) > 1 else ""
+        text += f" g{self.groups}" if self.groups > 1 else ""
+        types = (self.data_dtype, self.weight_dtype, self.out_dtype)
+        text += " " + "".join(dtype.replace("uint", "u").replace("int", "s") for dtype in types)
+        return (f"{self.n}x " if self.n > 1 else "") + text
+
+
+def _inside(name: str, value: Range | None, limits: Range) -> Range | None:
+    """``value``, None where it is no limit; ValueError when it is empty or leaves ``limits``."""
+    if value is None or tuple(value) == limits:
+        return None
+    low, high = value
+    if not limits[0] <= low <= high <= limits[1]:
+        raise ValueError(f"qconv2d {name} {low} to {high} is empty or outside {limits[0]} to {limits[1]}")
+    return (low, high)
