@@ -21,7 +21,7 @@ def copy_row(target: Any, at: Any, source: Any, start: Any, count: int, step: in
         return
 
     def vector(first: Any, width: int) -> None:
-        value = _load(source, start + first * step, width, step)
+        value = load_stepped(source, start + first * step, width, step)
         tir.store(target, value, tir.vector(at + first, width))
 
     whole = count // lanes
@@ -39,7 +39,8 @@ def copy_row(target: Any, at: Any, source: Any, start: Any, count: int, step: in
             vector(first, width)
 
 
-def _load(source: Any, start: Any, width: int, step: int) -> Any:
+def load_stepped(source: Any, start: Any, width: int, step: int) -> Any:
+    """``width`` elements from ``start``, every one or (``step`` 2) every other; reads none beyond the last."""
     if step == 1 or width == 1:
         return source[tir.vector(start, width)]
     # Two vectors that overlap by one element, so that the last element read is the last one wanted.
