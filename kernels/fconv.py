@@ -14,7 +14,7 @@ from kernels import code_shape, machine, tir
 from kernels.fconv_nest import FilterNest
 from kernels.fconv_plan import FilterPlan
 from kernels.kernel import Array, Kernel, conv_of, why_not_ungrouped
-from kernels.layout import PLAIN, Layouts
+from kernels.layout import PLAIN, Layouts, block_of, layout_knobs, layouts_for
 from kernels.space import Config, Space
 from kernels.target import Target
 from kernels.workload import Conv2d, Workload
@@ -38,6 +38,15 @@ class FilterConv(Kernel):
         """Only ungrouped float32 convolutions."""
         return why_not_ungrouped(workload)
 
+    def layouts(self, workload: Workload, target: Target) -> tuple[Layouts, ...]:
+        """Any to any."""
+        conv = conv_of(workload)
+        return tuple(
+            Layouts(data, out)
+            for data in layouts_for(conv.in_c, target)
+            for out in layouts_for(conv.out_c, target)
+        )
+
     def space(self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1) -> Space:
         """Register blocks, both orders, channel sets that suit L1, and whole or L2-sized window blocks."""
         conv = conv_of(workload)
@@ -45,8 +54,10 @@ class FilterConv(Kernel):
         knobs: dict[str, list[int | str]] = {
             "block": [f"{windows}x{vectors}" for windows, vectors in blocks],
             "order": ["ws", "is"],
-            "channels": list(_channel_sets(conv)),
+            "channels": list(_channel_sets(conv, block_of(layouts.data) or 1)),
             "windows": list(_window_blocks(conv)),
+            **({"split": ["filters", "windows"]} if threads > 1 else {}),
+            **layout_knobs(layouts),
         }
         return Space(self.name, knobs)
 
@@ -61,21 +72,25 @@ class FilterConv(Kernel):
 
     def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
         """Micro-kernel steps, turning and padding, or the weights' traffic when that is more; and windows."""
-        plan = FilterPlan.of(conv_of(workload), config, target)
+        plan = FilterPlan.of(conv_of(workload), config, target, threads)
         cold = machine.cold_cycles(target, plan.packed_length * 4.0)
         image = max(plan.compute_cycles(target), plan.weight_cycles(target)) + plan.window_cycles(target)
-        return machine.seconds(cold + plan.conv.n * image)
+        return machine.seconds(cold + plan.conv.n * image * plan.share(threads))
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
-        """Channel set, filter tile, channel, tap, filter; the last vector of filters is filled with zeros."""
+        """Channel set, filter tile, run of channels, tap, channel, filter; zeros fill the last vector."""
         conv = conv_of(workload)
         plan = FilterPlan.of(conv, config, target)
         filled = np.zeros((plan.vector_count * plan.lanes, conv.in_c, plan.taps), np.float32)
         filled[: conv.out_c] = weights.reshape(conv.out_c, conv.in_c, plan.taps)
+
+        def ordered(part: Array) -> Array:
+            filters, channels, taps = part.shape
+            run = min(plan.source.run, channels)
+            return part.reshape(filters, -1, run, taps).transpose(1, 3, 2, 0).reshape(-1)
+
         parts = [
-            filled[tile : tile + plan.filters, channel : channel + plan.channels]
-            .transpose(1, 2, 0)
-            .reshape(-1)
+            ordered(filled[tile : tile + plan.filters, channel : channel + plan.channels])
             for channel in range(0, conv.in_c, plan.channels)
             for tile in range(0, len(filled), plan.filters)
         ]
@@ -83,8 +98,8 @@ class FilterConv(Kernel):
 
     def build(self, workload: Workload, config: Config, target: Target, threads: int, name: str) -> Any:
         """The loop nest around the micro-kernel, and the turn to NCHW."""
-        plan = FilterPlan.of(conv_of(workload), config, target)
-        function = tir.Function(workload, name, plan.packed_length)
+        plan = FilterPlan.of(conv_of(workload), config, target, threads)
+        function = tir.Function(workload, name, plan.packed_length, plan.layouts)
         with function as args, code_shape.linked():
             FilterNest(plan, args, threads).emit()
         return function.result()
@@ -96,11 +111,12 @@ def filter_blocks(target: Target) -> list[tuple[int, int]]:
     return [((registers - 1 - vectors) // vectors, vectors) for vectors in (2, 3)]
 
 
-def _channel_sets(conv: Conv2d) -> list[int]:
-    """All channels, and even parts with about as many products as leave L1 to a tile's windows."""
+def _channel_sets(conv: Conv2d, run: int) -> list[int]:
+    """All channels, and even parts (of whole runs) with about as many products as leave L1 to windows."""
     taps = conv.kh * conv.kw
     parts = {-(-conv.in_c * taps // depth) for depth in DEPTHS}
-    return sorted({-(-conv.in_c // min(conv.in_c, count)) for count in parts} | {conv.in_c})
+    sets = {-(-conv.in_c // min(conv.in_c, count)) for count in parts}
+    return sorted({min(conv.in_c, -(-size // run) * run) for size in sets} | {conv.in_c})
 
 
 def _window_blocks(conv: Conv2d) -> list[int]:

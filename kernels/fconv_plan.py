@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from kernels import machine
-from kernels.padding import InputLayout
+from kernels.fconv_source import Source
+from kernels.layout import NCHW, NHWC, Layouts, layouts_of
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload import Conv2d
 
 TURN_CYCLES = 4
 """Turning one vector of sums from window-major to filter-major: load, shuffles, store."""
+UNROLLED = 8
+"""Most steps of a reduction that are unrolled."""
 
 
 def spread(count: int, most: int) -> list[tuple[int, int]]:
@@ -35,15 +39,23 @@ class FilterPlan:
     order: str
     channels: int
     block: int
+    layouts: Layouts
+    split: str
 
     @classmethod
-    def of(cls, conv: Conv2d, config: Config, target: Target) -> FilterPlan:
+    def of(cls, conv: Conv2d, config: Config, target: Target, threads: int = 1) -> FilterPlan:
         """Read a config of ``FilterConv``."""
         tile_windows, vectors = (int(part) for part in str(config["block"]).split("x"))
         lanes = target.lanes()
         windows = conv.out_h * conv.out_w
         step = math.lcm(tile_windows, lanes)
         block = -(-config.int("windows") // step) * step
+        split = str(config["split"]) if threads > 1 else ""
+        if split == "windows":
+            # As many blocks for each thread, as even as can be.
+            each = -(-windows // threads)
+            block = -(-each // -(-each // block))
+            block = -(-block // lanes) * lanes if block > 8 * lanes else block
         return cls(
             conv,
             lanes,
@@ -52,6 +64,8 @@ class FilterPlan:
             str(config["order"]),
             config.int("channels"),
             windows if block >= windows else block,
+            layouts_of(config),
+            split,
         )
 
     @property
@@ -90,9 +104,49 @@ class FilterPlan:
         return self.vector_count * self.lanes * self.conv.in_c * self.taps
 
     @property
-    def layout(self) -> InputLayout:
-        """The input as this config reads it: element by element, so nothing past the end."""
-        return InputLayout(self.conv, split=False)
+    def source(self) -> Source:
+        """Where windows are read."""
+        return Source(self.conv, self.layouts.data)
+
+    @property
+    def turned(self) -> bool:
+        """Whether sums are turned to NCHW; vectors of them are stored as they are in other layouts."""
+        return self.layouts.out == NCHW
+
+    @property
+    def one_run(self) -> bool:
+        """Whether all channels of a set lie side by side."""
+        return self.layouts.data == NHWC
+
+    @property
+    def rows_join(self) -> bool:
+        """Whether what a row of taps reads lies side by side: in blocks, or all channels of NHWC."""
+        whole = not self.one_run or self.channel_sets == 1
+        return self.conv.kw > 1 and self.conv.dilation[1] == 1 and whole
+
+    @property
+    def unrolled(self) -> int:
+        """Steps of the reduction that are unrolled where channels lie side by side."""
+        line = math.gcd(self.channels, self.conv.in_c) if self.one_run else self.source.run
+        line *= self.conv.kw if self.rows_join else 1
+        return max(count for count in range(1, UNROLLED + 1) if line % count == 0)
+
+    def real(self, tile: Any, j: int) -> int:
+        """How many filters of a tile's vector ``j`` there are: fewer than lanes in the very last."""
+        odd = self.conv.out_c % self.lanes
+        last = isinstance(tile, int) and tile * self.vectors + j == self.vector_count - 1
+        return odd if odd and last else self.lanes
+
+    def share(self, threads: int) -> float:
+        """The part of the work that the busiest thread has."""
+        if self.split == "filters":
+            full, odd = divmod(self.vector_count, self.vectors)
+            most = max(-(-full // threads) * self.vectors, full // threads * self.vectors + odd)
+            return most / self.vector_count
+        if self.split == "windows":
+            blocks = -(-self.windows // self.block)
+            return min(1.0, -(-blocks // threads) * self.block / self.windows)
+        return 1.0
 
     def compute_cycles(self, target: Target) -> float:
         """Cycles of the arithmetic for one image, of turning the sums, and of the padded copy."""
@@ -107,7 +161,7 @@ class FilterPlan:
                     sums = self.channel_sets * (machine.CALL_CYCLES + size * vectors)
                     total += times * tiles * filter_tiles * (steps * step + sums)
         squares = self.vector_count * -(-self.windows // self.lanes)
-        return total + squares * TURN_CYCLES * self.lanes + self.layout.copy_cycles
+        return total + squares * TURN_CYCLES * self.lanes + self.source.copy_cycles
 
     def window_cycles(self, target: Target) -> float:
         """Cycles of loading windows into L1 again for another filter tile.
@@ -115,7 +169,7 @@ class FilterPlan:
         A window's elements lie a plane apart, so a tile of windows takes at least a cache line for each.
         Lines are loaded again when they, and the weights that pass by, are more than L1 holds.
         """
-        pitch = 4.0 * self.layout.column_step
+        pitch = 4.0 * self.source.pixels.column_step
         whole_tile = 1 + (self.tile_windows - 1) * pitch / target.line_bytes
         depth = self.channels * self.conv.kh
         tile_bytes = whole_tile * depth * target.line_bytes
@@ -138,7 +192,7 @@ class FilterPlan:
         blocks = -(-self.windows // self.block)
         tiles = self.windows / self.tile_windows
         weights = 4.0 * self.packed_length
-        windows = 4.0 * self.conv.in_c * self.layout.channel_pitch
+        windows = 4.0 * self.conv.in_c * self.source.pixels.channel_pitch
         again = (blocks - 1) * machine.stream_cycles(target, weights, weights + windows / blocks)
         in_use = weights / (self.filter_tiles if self.order == "ws" else 1) / self.channel_sets
         return again + (tiles - blocks) * machine.stream_cycles(target, weights, in_use)

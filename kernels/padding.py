@@ -137,12 +137,12 @@ def emit_copy(layout: InputLayout, lanes: int, data: Any, copy: Any, image: Any,
     conv = layout.conv
     plane = conv.in_h * conv.in_w
     row_step = conv.stride[0] if layout._skips_rows else 1
-    first_row, last_row = _inside(conv.pad[0], row_step, layout.rows, conv.in_h)
+    first_row, last_row = inside(conv.pad[0], row_step, layout.rows, conv.in_h)
     with tir.loop(conv.in_c, threads) as c:
         source_channel = (image * conv.in_c + c) * plane
         for number, phase in enumerate(layout.phases):
             target = c * layout.channel_pitch + number * layout.rows * layout.columns
-            first, last = _inside(conv.pad[1] - phase, layout.stretch, layout.columns, conv.in_w)
+            first, last = inside(conv.pad[1] - phase, layout.stretch, layout.columns, conv.in_w)
             _zero(copy, target, first_row * layout.columns)
             with tir.loop(last_row - first_row) as h:
                 row = target + (h + first_row) * layout.columns
@@ -160,7 +160,7 @@ def _zero(buffer: Any, start: Any, count: int) -> None:
             tir.store(buffer, tir.number(0.0), start + i)
 
 
-def _inside(before: int, step: int, count: int, extent: int) -> tuple[int, int]:
+def inside(before: int, step: int, count: int, extent: int) -> tuple[int, int]:
     """The range of i in 0..count for which 0 <= i * step - before < extent."""
     first = min(count, max(0, -(-before // step)))
     last = max(first, min(count, (extent - 1 + before) // step + 1))

@@ -52,6 +52,13 @@ def least(one: Any, other: Any) -> Any:
     return tirx.Min(index(one), index(other))
 
 
+def most(one: Any, other: Any) -> Any:
+    """The larger of two indices, folded when both are known."""
+    if isinstance(one, int) and isinstance(other, int):
+        return max(one, other)
+    return tirx.Max(index(one), index(other))
+
+
 def store(buffer: Any, value: Any, at: Any) -> None:
     """``buffer[at] = value``."""
     T.buffer_store(buffer, value, [at])

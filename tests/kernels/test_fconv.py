@@ -13,8 +13,8 @@ from kernels.workload import Conv2d, Gemm
 KERNEL = FilterConv()
 
 
-def config(block="6x2", order="is", channels=3, windows=24) -> Config:
-    return Config.of("fconv", block=block, order=order, channels=channels, windows=windows)
+def config(block="6x2", order="is", channels=3, windows=24, **more) -> Config:
+    return Config.of("fconv", block=block, order=order, channels=channels, windows=windows, **more)
 
 
 @pytest.mark.parametrize("conv", ODD_SHAPES, ids=str)
@@ -28,12 +28,14 @@ def test_odd_shapes_are_right_and_stay_inside_their_buffers(conv):
 
 
 @pytest.mark.parametrize("order", ["is", "ws"])
-@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    ("threads", "more"), [(1, {}), (3, {"split": "filters"}), (3, {"split": "windows"})], ids=str
+)
 @pytest.mark.parametrize("out_c", [3, 16, 27, 53])
-def test_every_order_with_several_sets_of_everything(order, threads, out_c):
+def test_every_order_with_several_sets_of_everything(order, threads, more, out_c):
     """Channel sets of 3, 3 and 1, window blocks of 24 with an odd last one, filters no vector divides."""
     conv = Conv2d(2, 7, 9, 10, out_c, 3, 3, stride=(1, 2), pad=(1, 0, 1, 1), epilogue=EPILOGUES[4])
-    assert error_of(KERNEL, conv, config(order=order), AVX2, threads) < KERNEL.tolerance
+    assert error_of(KERNEL, conv, config(order=order, **more), AVX2, threads) < KERNEL.tolerance
 
 
 @pytest.mark.parametrize("target", [WIDE, NARROW], ids=lambda target: target.name)

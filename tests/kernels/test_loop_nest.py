@@ -30,7 +30,8 @@ CASES = [
 
 def generated(workload: Workload, name: str, threads: int) -> Nest:
     target, kernel = CATALOGUE["x86-avx2"], registry.kernel(name)
-    config = kernel.space(workload, target).sample(random.Random(5)) or kernel.recommend(workload, target)
+    space = kernel.space(workload, target, threads=threads)
+    config = space.sample(random.Random(5)) or kernel.recommend(workload, target, threads=threads)
     return read(kernel.build(workload, config, target, threads, "main"))
 
 

@@ -1,0 +1,103 @@
+"""Where the filter-vectorised convolution keeps sums between channel sets, and how it stores finished ones.
+
+Sums leave registers as vectors of filters, one for each window. The two classes below have the same methods;
+``slot`` numbers the filter tiles whose sums are kept at a time. TVM objects are Any.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm.script.ir_builder import tirx as T
+
+from kernels import tir
+from kernels.fconv_plan import FilterPlan
+from kernels.layout import NHWC
+from kernels.vectors import load_part, split, transpose
+
+
+class TurnedSums:
+    """For NCHW: a block's sums lie window by window in a scratch, and are turned in registers at its end."""
+
+    def __init__(self, plan: FilterPlan, args: tir.Arguments, threads: int) -> None:
+        self.plan, self.args = plan, args
+        self.slots = 1 if plan.order == "ws" else plan.filter_tiles
+        # Turning the last windows reads whole vectors of them.
+        self.slot_size = (plan.block + plan.lanes) * plan.filters
+        self.scratch = tir.scratch(threads * self.slots * self.slot_size)
+
+    def place(self, chunk: Any, image: Any, tile: Any, start: Any, at: Any) -> Any:
+        """Where the sums of a filter tile for windows from ``start + at`` are, for ``load`` and ``store``."""
+        return T.Bind(tir.index(self._slot(chunk, tile) + at * self.plan.filters))
+
+    def load(self, place: Any, i: int, j: int, tile: Any) -> Any:
+        """The unfinished sums of window ``i`` and vector ``j``."""
+        return self.scratch[self._home(place, i, j)]
+
+    def store(self, value: Any, place: Any, i: int, j: int, tile: Any, finished: Any) -> None:
+        """Keep the sums of window ``i`` and vector ``j``."""
+        tir.store(self.scratch, value, self._home(place, i, j))
+
+    def finish(self, chunk: Any, image: Any, tile: Any, vectors: int, start: Any, count: int) -> None:
+        """Turn a tile's sums for ``count`` windows from ``start``, and store them with their epilogue."""
+        plan, lanes = self.plan, self.plan.lanes
+        whole, rest = divmod(count, lanes)
+
+        def square(first: Any, width: int) -> None:
+            """``lanes`` filters by ``width`` windows from ``first`` of the block."""
+            for j in range(vectors):
+                at = self._slot(chunk, tile) + first * plan.filters + j * lanes
+                rows = [T.Bind(self.scratch[tir.vector(at + i * plan.filters, lanes)]) for i in range(lanes)]
+                for k, turned in enumerate(transpose(rows)[: plan.real(tile, j)]):
+                    channel = image * plan.conv.out_c + tile * plan.filters + j * lanes + k
+                    out = channel * plan.windows + start + first
+                    for offset, size, part in split(turned, width, lanes):
+                        self.args.store_out(part, out + offset, size)
+
+        if whole:
+            with tir.loop(whole) as w:
+                square(w * lanes, lanes)
+        if rest:
+            square(whole * lanes, rest)
+
+    def _home(self, place: Any, i: int, j: int) -> Any:
+        return tir.vector(place + i * self.plan.filters + j * self.plan.lanes, self.plan.lanes)
+
+    def _slot(self, chunk: Any, tile: Any) -> Any:
+        return (chunk * self.slots + (0 if self.slots == 1 else tile)) * self.slot_size
+
+
+class DirectSums:
+    """For NHWC and blocks: vectors of filters lie in the output as they are; sums wait there for more."""
+
+    def __init__(self, plan: FilterPlan, args: tir.Arguments) -> None:
+        self.plan, self.args = plan, args
+        conv, lanes = plan.conv, plan.lanes
+        nhwc = plan.layouts.out == NHWC
+        self.window_pitch = conv.out_c if nhwc else lanes
+        self.vector_pitch = lanes if nhwc else lanes * plan.windows
+
+    def place(self, chunk: Any, image: Any, tile: Any, start: Any, at: Any) -> Any:
+        """Where the sums of a filter tile for windows from ``start + at`` are, for ``load`` and ``store``."""
+        plan = self.plan
+        vector = image * (plan.conv.out_c * plan.windows) + tile * (plan.vectors * self.vector_pitch)
+        return T.Bind(tir.index(vector + (start + at) * self.window_pitch))
+
+    def load(self, place: Any, i: int, j: int, tile: Any) -> Any:
+        """The unfinished sums of window ``i`` and vector ``j``."""
+        return load_part(self.args.out, self._home(place, i, j), self.plan.real(tile, j), self.plan.lanes)
+
+    def store(self, value: Any, place: Any, i: int, j: int, tile: Any, finished: Any) -> None:
+        """Store the sums of window ``i`` and vector ``j``, with their epilogue when they are finished."""
+        home, plan = self._home(place, i, j), self.plan
+        for offset, size, part in split(value, plan.real(tile, j), plan.lanes):
+            if finished:
+                self.args.store_out(part, home + offset, size)
+            else:
+                tir.store(self.args.out, part, tir.vector(home + offset, size))
+
+    def finish(self, chunk: Any, image: Any, tile: Any, vectors: int, start: Any, count: int) -> None:
+        """Nothing: finished sums are where they belong."""
+
+    def _home(self, place: Any, i: int, j: int) -> Any:
+        return place + i * self.window_pitch + j * self.vector_pitch
