@@ -31,6 +31,7 @@ def main() -> None:
     parser.add_argument("--model", required=True, help="an ONNX file, or a name from bench/models.py")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--budget-s", type=float, default=180, help="seconds of tuning (default 180)")
+    parser.add_argument("--trials-a-layer", type=int, help="trials of tuning for each distinct layer")
     parser.add_argument("--strategy", default="model")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument(
@@ -59,9 +60,12 @@ def run(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
 
     with service() as client:
         target = from_json(client.target("host"))
+        model = client.upload(path)
         job = run_job(
             client,
-            model=client.upload(path).hash,
+            model=model.hash,
+            trials=arguments.trials_a_layer
+            and arguments.trials_a_layer * len(client.workloads(model.hash).workloads),
             threads=arguments.threads,
             strategy=arguments.strategy,
             seconds=arguments.budget_s,
@@ -113,13 +117,15 @@ def compare(
         errors[name] = _largest_error(runs[name](), expected)
         if not errors[name] <= TOLERANCE:
             raise SystemExit(f"bench.model: the {name} build is off by {errors[name]:.1e} from onnxruntime")
-    seconds = timing.in_turns(runs, arguments.rounds)
+    turns = timing.take_turns(runs, arguments.rounds)
+    seconds = {name: each.fair(arguments.threads) for name, each in turns.items()}
     ratio = timing.ratio(seconds["onnxruntime"], seconds["tuned"])
     return {
         **{f"{name}_ms": statistics.median(times) * 1e3 for name, times in seconds.items()},
         "speedup_vs_onnxruntime": ratio[0],
         "speedup_p10": ratio[1],
         "speedup_p90": ratio[2],
+        "speedup_wall": timing.ratio(turns["onnxruntime"].wall, turns["tuned"].wall)[0],
         "max_rel_err": errors["tuned"],
         "layers": [layer.to_json() for layer in manifest.layers],
     }

@@ -102,13 +102,22 @@ def im2col_openblas(layer: Conv2d, data: Array, weights: Array, threads: int) ->
 
 def torch_conv(layer: Conv2d, data: Array, weights: Array, threads: int) -> Peer:
     """torch (oneDNN) on NCHW tensors."""
+    return _torch(layer, data, weights, threads, channels_last=False)
+
+
+def torch_channels_last(layer: Conv2d, data: Array, weights: Array, threads: int) -> Peer:
+    """torch on tensors that lie as NHWC already, and whose result does, too."""
+    return _torch(layer, data, weights, threads, channels_last=True)
+
+
+def _torch(layer: Conv2d, data: Array, weights: Array, threads: int, channels_last: bool) -> Peer:
     import torch
 
     torch.set_num_threads(threads)
     torch.set_grad_enabled(False)
     top, left, bottom, right = layer.pad
-    tensor = torch.from_numpy(data)
-    filters = torch.from_numpy(weights)
+    memory = torch.channels_last if channels_last else torch.contiguous_format
+    tensor, filters = (torch.from_numpy(array).to(memory_format=memory) for array in (data, weights))
     symmetric = (top, left) == (bottom, right)
     out: list[object] = [None]
 
@@ -121,10 +130,10 @@ def torch_conv(layer: Conv2d, data: Array, weights: Array, threads: int) -> Peer
 
 
 def conv_peers() -> dict[str, MakePeer]:
-    """The peers that are installed here, by name."""
+    """The peers that are installed here, by name: torch is optional."""
     peers: dict[str, MakePeer] = {"onnxruntime": onnxruntime_conv, "im2col_openblas": im2col_openblas}
     if importlib.util.find_spec("torch"):
-        peers["torch"] = torch_conv
+        peers |= {"torch": torch_conv, "torch_channels_last": torch_channels_last}
     return peers
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import random
+from dataclasses import dataclass
 from pathlib import Path
 
 from kernels.workload import Conv2d
@@ -13,8 +14,17 @@ PADS = ("pad_top", "pad_left", "pad_bottom", "pad_right")
 COLUMNS = ("model", "layer", *SIZES, "stride_h", "stride_w", *PADS, "dil_h", "dil_w", "groups")
 
 
-def read_suite(path: Path) -> dict[str, Conv2d]:
-    """The distinct convolutions of a suite by the name ``model/layer`` of their first occurrence.
+@dataclass(frozen=True)
+class Layer:
+    """A distinct convolution, named ``model/layer`` after its first occurrence of ``count`` in the suite."""
+
+    name: str
+    conv: Conv2d
+    count: int
+
+
+def read_suite(path: Path) -> list[Layer]:
+    """The distinct convolutions of a suite in the order in which they first occur.
 
     Raises ValueError that names the missing column or the damaged line.
     """
@@ -23,11 +33,11 @@ def read_suite(path: Path) -> dict[str, Conv2d]:
         missing = [column for column in COLUMNS if column not in (rows.fieldnames or ())]
         if missing:
             raise ValueError(f"{path}: no column {', '.join(missing)}; a suite has {', '.join(COLUMNS)}")
-        layers: dict[Conv2d, str] = {}
+        names: dict[Conv2d, list[str]] = {}
         for line, row in enumerate(rows, start=2):
             try:
                 number = {name: int(row[name]) for name in COLUMNS[2:]}
-                layer = Conv2d(
+                conv = Conv2d(
                     n=number["n"],
                     in_c=number["in_c"],
                     in_h=number["in_h"],
@@ -42,12 +52,11 @@ def read_suite(path: Path) -> dict[str, Conv2d]:
                 )
             except (TypeError, ValueError) as error:
                 raise ValueError(f"{path}, line {line}: {error}") from None
-            layers.setdefault(layer, f"{row['model']}/{row['layer']}")
-    return {name: layer for layer, name in layers.items()}
+            names.setdefault(conv, []).append(f"{row['model']}/{row['layer']}")
+    return [Layer(found[0], conv, len(found)) for conv, found in names.items()]
 
 
-def sample(suite: dict[str, Conv2d], count: int, seed: int) -> dict[str, Conv2d]:
-    """``count`` layers drawn by ``seed``; all of them when there are no more than that."""
-    names = sorted(suite)
-    chosen = names if count >= len(names) else random.Random(seed).sample(names, count)
-    return {name: suite[name] for name in chosen}
+def sample(suite: list[Layer], count: int, seed: int) -> list[Layer]:
+    """``count`` layers drawn by ``seed``; all of them when there are no more than that, or for 0."""
+    layers = sorted(suite, key=lambda layer: layer.name)
+    return layers if not 0 < count < len(layers) else random.Random(seed).sample(layers, count)

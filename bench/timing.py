@@ -7,6 +7,7 @@ import os
 import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 
 def limit_threads(threads: int) -> None:
@@ -26,27 +27,53 @@ def pin(threads: int) -> None:
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
 
 
-def in_turns(
+@dataclass
+class Turns:
+    """Seconds a call of one function, one figure a round, by two clocks.
+
+    ``cpu`` is the processor time of the whole process. With one thread it says what ``wall`` would be on a
+    machine that nobody else uses, whichever thread a library computes in; with several it is their sum.
+    """
+
+    wall: list[float] = field(default_factory=list)
+    cpu: list[float] = field(default_factory=list)
+
+    def fair(self, threads: int) -> list[float]:
+        """The clock to compare libraries by."""
+        return self.cpu if threads == 1 else self.wall
+
+
+def take_turns(
     functions: Mapping[str, Callable[[], object]], rounds: int = 9, min_s: float = 0.02
-) -> dict[str, list[float]]:
-    """Seconds a call of each function, one figure a round; in every round each function has one turn.
+) -> dict[str, Turns]:
+    """Time all functions; in every round each has one turn.
 
     A turn repeats the call until ``min_s`` seconds are full, so that short calls are not timer noise.
     """
     calls: dict[str, int] = {}
     for name, function in functions.items():
         function()
-        start = time.perf_counter()
+        wall, cpu = time.perf_counter(), time.process_time()
         function()
-        calls[name] = max(1, math.ceil(min_s / max(time.perf_counter() - start, 1e-7)))
-    seconds: dict[str, list[float]] = {name: [] for name in functions}
+        # Whichever says less: one has other processes' time in it, the other all threads'.
+        seconds = min(time.perf_counter() - wall, time.process_time() - cpu)
+        calls[name] = max(1, math.ceil(min_s / max(seconds, 1e-7)))
+    turns = {name: Turns() for name in functions}
     for _ in range(rounds):
         for name, function in functions.items():
-            start = time.perf_counter()
+            wall, cpu = time.perf_counter(), time.process_time()
             for _ in range(calls[name]):
                 function()
-            seconds[name].append((time.perf_counter() - start) / calls[name])
-    return seconds
+            turns[name].cpu.append((time.process_time() - cpu) / calls[name])
+            turns[name].wall.append((time.perf_counter() - wall) / calls[name])
+    return turns
+
+
+def in_turns(
+    functions: Mapping[str, Callable[[], object]], rounds: int = 9, min_s: float = 0.02
+) -> dict[str, list[float]]:
+    """The wall seconds of ``take_turns``."""
+    return {name: turns.wall for name, turns in take_turns(functions, rounds, min_s).items()}
 
 
 def ratio(peer: Sequence[float], ours: Sequence[float]) -> tuple[float, float, float]:
@@ -56,7 +83,7 @@ def ratio(peer: Sequence[float], ours: Sequence[float]) -> tuple[float, float, f
     return statistics.median(peer) / statistics.median(ours), low, high
 
 
-def geomean(values: Iterable[float]) -> float | None:
-    """Geometric mean, or None of nothing."""
+def geomean(values: Iterable[float], weights: Sequence[float] | None = None) -> float | None:
+    """Geometric mean, or None of nothing; each value counts as often as its weight says."""
     logs = [math.log(value) for value in values]
-    return math.exp(statistics.fmean(logs)) if logs else None
+    return math.exp(statistics.fmean(logs, weights)) if logs else None

@@ -25,20 +25,41 @@ def _bench(name: str, tmp_path: Path, *arguments: str) -> dict[str, Any]:
     return value
 
 
+def _write_docs(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "bench.report", "report.json", "--docs", "docs"]
+    subprocess.run(command, check=True, timeout=60, cwd=tmp_path)
+
+
 def test_conv(tmp_path: Path) -> None:
+    """One layer; then two, of which the first is there already."""
     suite = tmp_path / "suite.csv"
-    suite.write_text(",".join(COLUMNS) + "\nm,a,1,3,9,9,8,3,3,1,1,1,1,1,1,1,1,1\n")
-    report = _bench("conv", tmp_path, "--suite", str(suite), "--budget-s", "5", "--rounds", "3")
-    (row,) = report["rows"]
-    assert report["n"] == 1
-    assert report["geomean"].keys() == {"onnxruntime", "im2col_openblas", "torch", "best_peer"}
-    assert report["geomean"]["onnxruntime"] == pytest.approx(row["ratios"]["onnxruntime"]["median"])
-    assert min(row["tuned_gflops"], row["analysis_gflops"], *row["peers"].values()) > 0
-    assert row["trials"] > 1
-    assert report["peak_gflops"] > row["analysis_gflops"]
+    header = ",".join(COLUMNS)
+    suite.write_text(f"{header}\nm,a,1,3,9,9,8,3,3,1,1,1,1,1,1,1,1,1\n")
+    arguments = ["--suite", str(suite), "--sample", "all", "--max-trials", "3", "--rounds", "3"]
+    first = _bench("conv", tmp_path, *arguments)
+    with suite.open("a") as file:
+        file.write("m,b,1,8,9,9,4,1,1,1,1,0,0,0,0,1,1,1\nm,c,1,8,9,9,4,1,1,1,1,0,0,0,0,1,1,1\n")
+    report = _bench("conv", tmp_path, *arguments)
+    one, two = report["rows"]
+    assert [one] == first["rows"]
+    assert report["tuned"]["m/a"] == first["tuned"]["m/a"]
+    summary = report["summary"]
+    assert (summary["n"], summary["occurrences"], summary["stride_1_3x3"]["n"]) == (2, 3, 1)
+    assert {"onnxruntime", "im2col_openblas", "best_peer"} <= summary["geomean"].keys()
+    assert summary["stride_1_3x3"]["onnxruntime"] == pytest.approx(one["ratios"]["onnxruntime"]["median"])
+    assert min(two["tuned_gflops"], two["analysis_gflops"], *two["peers"].values()) > 0
+    assert one["trials"] == two["trials"] == 3
+    assert summary["peak_gflops"] > one["analysis_gflops"]
+    _write_docs(tmp_path)
+    table = (tmp_path / "docs" / "report.md").read_text()
+    assert "8x9x9 -> 4, 1x1" in table
+    assert "report.svg" in table
+    assert (tmp_path / "docs" / "report.svg").read_text().count("<title>") == 2  # a bar a layer
 
 
-def test_model(tmp_path: Path) -> None:
+@pytest.fixture
+def tiny(tmp_path: Path) -> str:
+    """A model of two convolutions."""
     rng = np.random.default_rng()
     weights = {"w": (8, 3, 3, 3), "v": (4, 8, 1, 1)}
     graph = helper.make_graph(
@@ -54,11 +75,23 @@ def test_model(tmp_path: Path) -> None:
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     onnx.save(model, str(tmp_path / "tiny.onnx"))
-    arguments = ["--model", str(tmp_path / "tiny.onnx"), "--budget-s", "6", "--rounds", "3", "--default"]
-    report = _bench("model", tmp_path, *arguments)
+    return str(tmp_path / "tiny.onnx")
+
+
+def test_model(tmp_path: Path, tiny: str) -> None:
+    report = _bench("model", tmp_path, "--model", tiny, "--budget-s", "6", "--rounds", "3", "--default")
     assert report["max_rel_err"] < 1e-4
     assert [layer["source"] for layer in report["layers"]] == ["log", "log"]
     assert min(report[f"{build}_ms"] for build in ("tuned", "analysis", "default", "onnxruntime")) > 0
+
+
+def test_model_table(tmp_path: Path, tiny: str) -> None:
+    budget = ["--trials-a-layer", "3", "--rounds", "3", "--numerics", "exact"]
+    report = _bench("model_table", tmp_path, "--models", tiny, "--threads", "1,2", *budget)
+    assert [(row["threads"], row["trials"]) for row in report["rows"]] == [(1, 6), (2, 6)]
+    assert _bench("model_table", tmp_path, "--models", tiny, "--threads", "1", *budget) == report
+    _write_docs(tmp_path)
+    assert (tmp_path / "docs" / "report.md").read_text().count(tiny) == 3  # the command and two rows
 
 
 def test_throughput(tmp_path: Path) -> None:

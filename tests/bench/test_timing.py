@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
 from bench.suite import COLUMNS, read_suite, sample
-from bench.timing import geomean, in_turns, ratio
+from bench.timing import geomean, in_turns, ratio, take_turns
 
 
 def test_functions_take_turns() -> None:
@@ -17,6 +18,12 @@ def test_functions_take_turns() -> None:
     assert {name: len(times) for name, times in seconds.items()} == {"a": 3, "b": 3}
 
 
+def test_another_process_s_time_is_in_wall_but_not_in_processor_time() -> None:
+    turns = take_turns({"sleep": lambda: time.sleep(0.01)}, rounds=2)["sleep"]
+    assert min(turns.fair(2)) >= 0.01
+    assert max(turns.fair(1)) < 0.01
+
+
 def test_ratio_is_peer_over_ours() -> None:
     middle, low, high = ratio([4.0, 2.0, 2.0], [1.0, 1.0, 1.0])
     assert (middle, low, high) == (2.0, 2.0, 4.0)
@@ -24,6 +31,7 @@ def test_ratio_is_peer_over_ours() -> None:
 
 def test_geomean() -> None:
     assert geomean([2.0, 8.0]) == pytest.approx(4.0)
+    assert geomean([2.0, 16.0], [2, 1]) == pytest.approx(4.0)
     assert geomean([]) is None
 
 
@@ -36,10 +44,11 @@ def test_suite_keeps_distinct_layers(tmp_path: Path) -> None:
     row = "1,3,8,8,4,3,3,1,1,1,1,1,1,1,1,1"
     path = _write(tmp_path / "suite.csv", f"m,a,{row}", f"m,b,{row}", "m,c,1,3,8,8,5,3,3,1,1,1,1,1,1,1,1,1")
     suite = read_suite(path)
-    assert list(suite) == ["m/a", "m/c"]
-    assert suite["m/c"].out_shape == (1, 5, 8, 8)
+    assert [(layer.name, layer.count) for layer in suite] == [("m/a", 2), ("m/c", 1)]
+    assert suite[1].conv.out_shape == (1, 5, 8, 8)
+    assert len(sample(suite, 1, seed=1)) == 1
     assert sample(suite, 1, seed=1) == sample(suite, 1, seed=1)
-    assert sample(suite, 9, seed=1) == suite
+    assert sample(suite, 9, seed=1) == sample(suite, 0, seed=1) == suite
 
 
 def test_damaged_suite_names_the_line(tmp_path: Path) -> None:
