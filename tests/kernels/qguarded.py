@@ -1,0 +1,19 @@
+"""Runs a quantized kernel between pages that may not be touched and counts what differs."""
+
+import numpy as np
+import tvm
+from guarded import guarded
+
+from kernels.compile import compile_module
+from kernels.reference import max_error, random_inputs, reference
+
+
+def quanta_off(kernel, conv, config, target, threads=1, seed=None):
+    """Build, run between guard pages, and compare: the largest difference in quanta."""
+    inputs = random_inputs(conv, np.random.default_rng(seed))
+    expected = reference(conv, inputs)
+    function = compile_module(kernel.build(conv, config, target, threads, "candidate"), target)["candidate"]
+    buffers = [guarded(inputs[0]), *map(guarded, kernel.constants(conv, config, target, inputs))]
+    out = guarded(~expected)
+    function(*(tvm.runtime.from_dlpack(buffer) for buffer in (*buffers, out)))
+    return max_error(out, expected)
