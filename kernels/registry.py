@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from kernels.depthwise import Depthwise
 from kernels.fconv import FilterConv
 from kernels.gemm import PackedGemm
 from kernels.grouped import Grouped
@@ -27,6 +28,7 @@ def all_kernels() -> dict[str, Kernel]:
         FilterConv(),
         PackedGemm(),
         Winograd(),
+        Depthwise(),
         Grouped(),
     )
     return {kernel.name: kernel for kernel in kernels}
