@@ -10,7 +10,7 @@ from kernels import code_shape, csa, machine, mma, tir
 from kernels.kernel import Array, Kernel, Resident, conv_of, why_not_ungrouped
 from kernels.layout import PLAIN, Layouts
 from kernels.sconv_nest import Nest
-from kernels.sconv_plan import Plan
+from kernels.sconv_plan import SPLITS, Plan
 from kernels.space import Config, Knobs, Space
 from kernels.target import Target
 from kernels.workload import Conv2d, Workload
@@ -33,7 +33,8 @@ class SConv(Kernel):
 
     Knobs: ``block`` is the register block, n_f filters x n_win / lanes vectors of windows; ``order`` is
     ``is`` or ``ws``; ``channels`` is n_c; ``k2_halvings`` and ``k3_halvings`` are how often k2 and k3 are
-    halved from all tiles, as the analysis does; ``pack`` is 0 when windows are read where they are.
+    halved from all tiles, as the analysis does; ``pack`` is 0 when windows are read where they are; with
+    threads ``split`` says which tiles they share out, those of ``windows``, ``filters`` or ``both``.
     """
 
     name = "sconv"
@@ -55,24 +56,28 @@ class SConv(Kernel):
             "k2_halvings": sorted({s.k2_halvings for s in slicings} | {0, 2}),
             "k3_halvings": sorted({s.k3_halvings for s in slicings}),
             "pack": [1, 0],
+            **({"split": list(SPLITS)} if threads > 1 else {}),
         }
 
         def invalid(point: Knobs) -> str | None:
-            return Plan.of(conv, Config.of(self.name, **point), target).why_not()
+            return Plan.of(conv, Config.of(self.name, **point), target, threads).why_not()
 
         return Space(self.name, knobs, invalid)
 
     def recommend(
         self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
     ) -> Config:
-        """The analysis's slicing, with the block and the way of packing that are predicted fastest."""
+        """The analysis's slicing, with the block, the packing and the split that are predicted fastest."""
         conv = conv_of(workload)
         picks = [
-            self._config(csa.analyse(conv, filters, vectors * target.lanes(), target, pack == 1), vectors)
+            self._config(
+                csa.analyse(conv, filters, vectors * target.lanes(), target, pack == 1), vectors, split
+            )
             for filters, vectors in self.blocks(target)
             for pack in (1, 0)
+            for split in (SPLITS if threads > 1 else (None,))
         ]
-        valid = [config for config in picks if Plan.of(conv, config, target).why_not() is None]
+        valid = [config for config in picks if Plan.of(conv, config, target, threads).why_not() is None]
         return min(valid, key=lambda config: self.predict(workload, config, target, threads))
 
     def blocks(self, target: Target) -> list[tuple[int, int]]:
@@ -88,7 +93,7 @@ class SConv(Kernel):
             for packed in (True, False)
         ]
 
-    def _config(self, slicing: csa.Slicing, vectors: int) -> Config:
+    def _config(self, slicing: csa.Slicing, vectors: int, split: str | None) -> Config:
         return Config.of(
             self.name,
             block=f"{slicing.n_f}x{vectors}",
@@ -97,6 +102,7 @@ class SConv(Kernel):
             k2_halvings=slicing.k2_halvings,
             k3_halvings=slicing.k3_halvings,
             pack=int(slicing.packed),
+            **({} if split is None else {"split": split}),
         )
 
     def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
@@ -105,11 +111,11 @@ class SConv(Kernel):
         The analysis's cold loads are left out: they are the same for all its slicings of one block, and count
         a packed input as if it came from memory. The weights' are added, as for every kernel.
         """
-        plan = Plan.of(conv_of(workload), config, target)
+        plan = Plan.of(conv_of(workload), config, target, threads)
         slicing = _slicing(plan, target)
         weights = machine.cold_cycles(target, plan.packed_length * 4.0)
         overflow = target.l2_cycles * slicing.l1_overflow_lines
-        reloads = (slicing.reload_cycles + overflow) / target.misses_in_flight
+        reloads = (slicing.reload_cycles + overflow) / target.misses_in_flight / threads
         return machine.seconds(weights + plan.conv.n * max(plan.compute_cycles(target), reloads))
 
     def residents(self, workload: Workload, config: Config, target: Target) -> list[Resident]:
@@ -139,10 +145,10 @@ class SConv(Kernel):
 
     def build(self, workload: Workload, config: Config, target: Target, threads: int, name: str) -> Any:
         """The macro-kernel of section 4.2 around the micro-kernel of section 5."""
-        plan = Plan.of(conv_of(workload), config, target)
+        plan = Plan.of(conv_of(workload), config, target, threads)
         function = tir.Function(workload, name, plan.packed_length)
         with function as args, mma.linked() if plan.matrix else code_shape.linked():
-            Nest(plan, args, threads).emit()
+            Nest(plan, args).emit()
         return function.result()
 
 

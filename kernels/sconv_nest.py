@@ -16,17 +16,15 @@ from tvm.script.ir_builder import tirx as T
 from kernels import code_shape, csa, mma, tir
 from kernels.padding import emit_copy
 from kernels.sconv_plan import LONGEST_UNROLL, Plan, ceil_div
+from kernels.shares import Share, share
 
 
 class Nest:
     """Emits the body of one SConv function."""
 
-    def __init__(self, plan: Plan, args: tir.Arguments, threads: int) -> None:
-        self.plan, self.args, self.threads = plan, args, threads
+    def __init__(self, plan: Plan, args: tir.Arguments) -> None:
+        self.plan, self.args, self.threads = plan, args, plan.threads
         self.layout = plan.layout
-        self.full_filters, self.odd_filters = divmod(plan.conv.out_c, plan.filters)
-        # Threads share out the window tiles when those go round evenly enough, else the filter tiles.
-        self.by_windows = plan.full_tiles >= 4 * threads or plan.full_tiles >= self.full_filters
         self.image: Any = 0
 
     def emit(self) -> None:
@@ -37,7 +35,7 @@ class Nest:
         else:
             self.source = self.args.data
         if plan.packed:
-            self.pack_chunk = plan.slots(self._filter_share) * plan.depth * plan.width + plan.pack_slack
+            self.pack_chunk = plan.slots * plan.depth * plan.width + plan.pack_slack
             self.packed = tir.scratch(self.threads * self.pack_chunk)
         if plan.tail and (plan.channel_sets > 1 or plan.tail_overhangs):
             self.partial = tir.scratch(conv.out_c * plan.tail_vectors * plan.lanes)
@@ -58,31 +56,24 @@ class Nest:
         if self.plan.tail and self.plan.tail_overhangs:
             self._finish_overhang()
 
-    @property
-    def _filter_share(self) -> int:
-        """The most full filter tiles that one thread computes."""
-        return self.full_filters if self.by_windows else ceil_div(self.full_filters, self.threads)
-
     def _chunk(self, chunk: Any) -> None:
         """One thread's share of the image."""
         plan = self.plan
         self.chunk = chunk
-        tiles, filters = (0, plan.full_tiles), (0, self.full_filters)
-        self.is_last = None if self.threads == 1 else chunk == self.threads - 1
-        if self.threads > 1 and self.by_windows:
-            tiles = self._share(plan.full_tiles)
-        elif self.threads > 1:
-            filters = self._share(self.full_filters)
+        by_windows, by_filters = plan.parts
+        row, column = (chunk, 0) if by_filters == 1 else (chunk // by_filters, chunk % by_filters)
+        tiles = share(plan.full_tiles, plan.tail > 0, row, by_windows)
+        self.filters = share(plan.full_filters, plan.odd_filters > 0, column, by_filters)
 
         def channel_set(number: Any) -> None:
             if plan.full_tiles:
                 order = (
                     self._input_stationary if plan.order == csa.INPUT_STATIONARY else self._weight_stationary
                 )
-                order(number, tiles, filters)
+                order(number, tiles)
             if plan.tail:
-                with tir.when(self.is_last if self.by_windows else None):
-                    self._tail(number, filters)
+                with tir.when(tiles.last):
+                    self._tail(number)
 
         if plan.channel_sets == 1:
             channel_set(0)
@@ -90,18 +81,14 @@ class Nest:
             with tir.loop(plan.channel_sets) as number:
                 channel_set(number)
 
-    def _share(self, count: int) -> tuple[Any, Any]:
-        first = T.Bind(tir.index(count) * self.chunk // self.threads)
-        return first, T.Bind(tir.index(count) * (self.chunk + 1) // self.threads - first)
-
-    def _input_stationary(self, channel_set: Any, tiles: tuple[Any, Any], filters: tuple[Any, Any]) -> None:
+    def _input_stationary(self, channel_set: Any, tiles: Share) -> None:
         """Sets of k3 IN tiles, sets of k2 FS tiles, IN tiles (packed for the first FS set), FS tiles."""
-        plan = self.plan
+        plan, filters = self.plan, self.filters
         k2, k3 = plan.k2, plan.k3
-        tile_sets, filter_sets = _sets(tiles[1], k3), max(1, ceil_div(self._filter_share, k2))
+        tile_sets, filter_sets = _sets(tiles, k3), max(1, ceil_div(plan.filter_share, k2))
 
         def input_tile(tile_set: Any, filter_set: Any, t: Any) -> None:
-            start = T.Bind((tiles[0] + tile_set * k3 + t) * plan.width)
+            start = T.Bind((tiles.first + tile_set * k3 + t) * plan.width)
             slot = t if filter_sets > 1 else 0
             if plan.packed:
                 first = filter_set == 0 if filter_sets > 1 else None
@@ -111,27 +98,27 @@ class Nest:
             def filter_tile(tile: Any, size: int) -> None:
                 self._micro(channel_set, slot, start, plan.vectors, tile, size)
 
-            with tir.loop(tir.least(k2, filters[1] - filter_set * k2)) as k:
-                filter_tile(filters[0] + filter_set * k2 + k, plan.filters)
+            with tir.loop(_in_set(filters, filter_set, k2)) as k:
+                filter_tile(filters.first + filter_set * k2 + k, plan.filters)
             self._odd(filter_set == filter_sets - 1, filter_tile)
 
         with (
             tir.loop(tile_sets) as tile_set,
             tir.loop(filter_sets) as filter_set,
-            tir.loop(tir.least(k3, tiles[1] - tile_set * k3)) as t,
+            tir.loop(_in_set(tiles, tile_set, k3)) as t,
         ):
             input_tile(tile_set, filter_set, t)
 
-    def _weight_stationary(self, channel_set: Any, tiles: tuple[Any, Any], filters: tuple[Any, Any]) -> None:
+    def _weight_stationary(self, channel_set: Any, tiles: Share) -> None:
         """Sets of k3 FS tiles, sets of k2 IN tiles (packed together), FS tiles, IN tiles."""
-        plan = self.plan
+        plan, filters = self.plan, self.filters
         k2, k3 = plan.k2, plan.k3
-        tile_sets, filter_sets = _sets(tiles[1], k2), max(1, ceil_div(self._filter_share, k3))
+        tile_sets, filter_sets = _sets(tiles, k2), max(1, ceil_div(plan.filter_share, k3))
         with tir.loop(filter_sets) as filter_set, tir.loop(tile_sets) as tile_set:
-            count = T.Bind(tir.index(tir.least(k2, tiles[1] - tile_set * k2)))
+            count = T.Bind(tir.index(_in_set(tiles, tile_set, k2)))
 
             def start_of(slot: Any) -> Any:
-                return T.Bind((tiles[0] + tile_set * k2 + slot) * plan.width)
+                return T.Bind((tiles.first + tile_set * k2 + slot) * plan.width)
 
             def filter_tile(tile: Any, size: int) -> None:
                 with tir.loop(count) as slot:
@@ -140,31 +127,32 @@ class Nest:
             if plan.packed:
                 with tir.loop(count) as slot:
                     self._pack(channel_set, slot, start_of(slot), plan.vectors)
-            with tir.loop(tir.least(k3, filters[1] - filter_set * k3)) as k:
-                filter_tile(filters[0] + filter_set * k3 + k, plan.filters)
+            with tir.loop(_in_set(filters, filter_set, k3)) as k:
+                filter_tile(filters.first + filter_set * k3 + k, plan.filters)
             self._odd(filter_set == filter_sets - 1, filter_tile)
 
-    def _tail(self, channel_set: Any, filters: tuple[Any, Any]) -> None:
+    def _tail(self, channel_set: Any) -> None:
         """The last, narrower window tile with all of a thread's filters."""
-        plan = self.plan
+        plan, filters = self.plan, self.filters
         if plan.packed:
             self._pack(channel_set, 0, plan.tail_start, plan.tail_vectors)
 
         def filter_tile(tile: Any, size: int) -> None:
             self._micro(channel_set, 0, plan.tail_start, plan.tail_vectors, tile, size, tail=True)
 
-        with tir.loop(filters[1]) as k:
-            filter_tile(filters[0] + k, plan.filters)
+        with tir.loop(_in_set(filters, 0, plan.filter_tiles)) as k:
+            filter_tile(filters.first + k, plan.filters)
         self._odd(tirx.const(True), filter_tile)
 
     def _odd(self, in_last_set: Any, filter_tile: Callable[[Any, int], None]) -> None:
-        """The last, smaller filter tile: once, after the last set, by the last thread."""
-        if not self.odd_filters:
+        """The last, smaller filter tile: once, after the last set, by the thread that has it."""
+        plan = self.plan
+        if not plan.odd_filters:
             return
-        if self.is_last is not None and not self.by_windows:
-            in_last_set = tirx.all(in_last_set, self.is_last)
+        if self.filters.last is not None:
+            in_last_set = tirx.all(in_last_set, self.filters.last)
         with tir.when(in_last_set):
-            filter_tile(self.full_filters, self.odd_filters)
+            filter_tile(plan.full_filters, plan.odd_filters)
 
     # ---- Packing (section 6.1)
 
@@ -345,6 +333,12 @@ class Nest:
             self.args.store_out(value, (self.image * conv.out_c + k) * plan.windows + w, 1)
 
 
-def _sets(count: Any, size: int) -> Any:
-    """How many sets of ``size`` hold ``count`` tiles."""
+def _sets(tiles: Share, size: int) -> Any:
+    """How many sets of ``size`` hold the tiles of a share."""
+    count = tiles.stop - tiles.first
     return ceil_div(count, size) if isinstance(count, int) else (count + (size - 1)) // size
+
+
+def _in_set(tiles: Share, number: Any, size: int) -> Any:
+    """How many tiles of a share its set ``number`` has."""
+    return tir.least(size, tiles.stop - tiles.first - number * size)

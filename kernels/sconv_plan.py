@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from kernels import machine, mma, tir
+from kernels import machine, mma, shares, tir
 from kernels.csa import INPUT_STATIONARY, WEIGHT_STATIONARY
 from kernels.padding import InputLayout
 from kernels.space import Config
@@ -21,6 +21,9 @@ x86's 16 and Power's 64 it does not, and there loops cost more than they save.""
 MATRIX_SCONV = "sconv_mma"
 """The family whose micro-kernel is the matrix unit's."""
 
+SPLITS = ("windows", "filters", "both")
+"""What threads can share out: tiles of windows, tiles of filters, or a grid of both."""
+
 
 def ceil_div(value: int, divisor: int) -> int:
     """``value / divisor`` rounded up."""
@@ -31,7 +34,8 @@ def ceil_div(value: int, divisor: int) -> int:
 class Plan:
     """One config's sizes: ``width`` windows make an IN tile, the last ``tail`` windows a narrower one.
 
-    With ``matrix`` the micro-kernel's sums are in the matrix unit, and ``lanes`` is ``mma.SIDE``.
+    With ``matrix`` the micro-kernel's sums are in the matrix unit, and ``lanes`` is ``mma.SIDE``. ``parts``
+    says into how many shares threads divide the window tiles and the filter tiles.
     """
 
     conv: Conv2d
@@ -44,11 +48,13 @@ class Plan:
     k3_halvings: int
     packed: bool
     matrix: bool
+    parts: tuple[int, int] = (1, 1)
 
     @classmethod
-    def of(cls, conv: Conv2d, config: Config, target: Target) -> Plan:
+    def of(cls, conv: Conv2d, config: Config, target: Target, threads: int = 1) -> Plan:
         """Read a config of ``SConv``."""
         filters, vectors = (int(part) for part in str(config["block"]).split("x"))
+        parts = {"windows": (threads, 1), "filters": (1, threads), "both": shares.grid(threads)}
         return cls(
             conv,
             target.lanes(),
@@ -60,6 +66,7 @@ class Plan:
             config.int("k3_halvings"),
             bool(config.int("pack")),
             config.kernel == MATRIX_SCONV,
+            (1, 1) if threads == 1 else parts[str(config["split"])],
         )
 
     def why_not(self) -> str | None:
@@ -68,7 +75,14 @@ class Plan:
             return "windows that are read in place must not cross rows within a vector"
         if not self.k2 or not self.k3:
             return "there are too few tiles to halve them that often"
+        if self.parts[1] > 1 and (self.parts[0] > self.window_tiles or self.parts[1] > self.filter_tiles):
+            return "there are too few tiles for every thread to get one"
         return None
+
+    @property
+    def threads(self) -> int:
+        """How many threads share the work."""
+        return self.parts[0] * self.parts[1]
 
     @property
     def k2(self) -> int:
@@ -82,7 +96,12 @@ class Plan:
 
     def _tiles(self, still: bool) -> int:
         windows_still = self.order == INPUT_STATIONARY
-        return ceil_div(self.windows, self.width) if still == windows_still else self.filter_tiles
+        return self.window_tiles if still == windows_still else self.filter_tiles
+
+    @property
+    def window_tiles(self) -> int:
+        """IN tiles, with the narrower last one."""
+        return ceil_div(self.windows, self.width)
 
     @property
     def taps(self) -> int:
@@ -130,6 +149,25 @@ class Plan:
         return ceil_div(self.conv.out_c, self.filters)
 
     @property
+    def full_filters(self) -> int:
+        """FS tiles of full size."""
+        return self.conv.out_c // self.filters
+
+    @property
+    def odd_filters(self) -> int:
+        """Filters of the smaller last tile."""
+        return self.conv.out_c % self.filters
+
+    @property
+    def filter_share(self) -> int:
+        """The most full FS tiles that one thread computes."""
+        return max(full for full, _ in self._filter_shares)
+
+    @property
+    def _filter_shares(self) -> list[tuple[int, int]]:
+        return shares.sizes(self.full_filters, self.odd_filters > 0, self.parts[1])
+
+    @property
     def channel_sets(self) -> int:
         """Sets of ``channels`` channels, with the smaller last one."""
         return ceil_div(self.conv.in_c, self.channels)
@@ -151,12 +189,13 @@ class Plan:
             return self.channels
         return tir.least(self.channels, self.conv.in_c - channel_set * self.channels)
 
-    def slots(self, filter_share: int) -> int:
-        """How many packed IN tiles are kept, when a thread has ``filter_share`` full filter tiles."""
+    @property
+    def slots(self) -> int:
+        """How many packed IN tiles a thread keeps."""
         tiles = max(1, self.full_tiles)
         if self.order == WEIGHT_STATIONARY:
             return min(self.k2, tiles)
-        return min(self.k3, tiles) if filter_share > self.k2 else 1
+        return min(self.k3, tiles) if self.filter_share > self.k2 else 1
 
     @property
     def pack_slack(self) -> int:
@@ -188,24 +227,35 @@ class Plan:
         return (1 + ceil_div(self.width - 1, width)) * ceil_div(min(width, self.width), self.lanes)
 
     def compute_cycles(self, target: Target) -> float:
-        """Cycles of the arithmetic for one image, of packing its windows, and of the copy they come from."""
-        conv = self.conv
-        depth = conv.in_c * self.taps
-        full, odd = divmod(conv.out_c, self.filters)
-        results = conv.out_c * self.windows
+        """Cycles for one image of the thread with most to do, and of its part of the copy that all read.
+
+        They are those of the arithmetic and of packing windows: each thread packs those that it needs.
+        """
+        tile_shares = shares.sizes(self.full_tiles, self.tail > 0, self.parts[0])
+        most = max(
+            self._share_cycles(target, tiles, filters)
+            for tiles in tile_shares
+            for filters in self._filter_shares
+        )
+        return most + self.layout.copy_cycles / self.threads
+
+    def _share_cycles(self, target: Target, tiles: tuple[int, int], filters: tuple[int, int]) -> float:
+        """Cycles of so many (full, narrower) window tiles with so many (full, smaller) filter tiles."""
+        depth = self.conv.in_c * self.taps
+        results = self.conv.out_c * self.windows
         total = 0.0
-        for vectors, tiles in ((self.vectors, self.full_tiles), (self.tail_vectors, 1 if self.tail else 0)):
-            for filters, filter_tiles in ((self.filters, full), (odd, 1 if odd else 0)):
-                step = self._step_cycles(target, filters, vectors)
-                sums: float = machine.CALL_CYCLES + filters * vectors
+        for vectors, count in zip((self.vectors, self.tail_vectors), tiles, strict=True):
+            for size, filter_tiles in zip((self.filters, self.odd_filters), filters, strict=True):
+                step = self._step_cycles(target, size, vectors)
+                sums: float = machine.CALL_CYCLES + size * vectors
                 # A tile that does not fill its lines of the output has some that its neighbours load again.
                 lines = ceil_div(vectors * self.lanes * 4, target.line_bytes)
-                sums += machine.stream_cycles(target, filters * lines * target.line_bytes, 4.0 * results)
-                total += tiles * filter_tiles * (depth * step + self.channel_sets * sums)
+                sums += machine.stream_cycles(target, size * lines * target.line_bytes, 4.0 * results)
+                total += count * filter_tiles * (depth * step + self.channel_sets * sums)
             if self.packed:
                 moves = self.packing_moves * vectors / self.vectors * self.packing_passes
-                total += tiles * depth * moves * machine.MOVE_CYCLES
-        return total + self.layout.copy_cycles
+                total += count * depth * moves * machine.MOVE_CYCLES
+        return total
 
     def _step_cycles(self, target: Target, filters: int, vectors: int) -> float:
         if self.matrix:

@@ -52,10 +52,9 @@ EPILOGUES = [
 ]
 
 
-def config(block="4x3", order="is", channels=3, k2=1, k3=1, pack=1) -> Config:
-    return Config.of(
-        "sconv", block=block, order=order, channels=channels, k2_halvings=k2, k3_halvings=k3, pack=pack
-    )
+def config(block="4x3", order="is", channels=3, k2=1, k3=1, pack=1, **split) -> Config:
+    sizes = {"channels": channels, "k2_halvings": k2, "k3_halvings": k3}
+    return Config.of("sconv", block=block, order=order, **sizes, pack=pack, **split)
 
 
 @pytest.mark.parametrize("conv", ODD_SHAPES, ids=str)
@@ -71,13 +70,47 @@ def test_odd_shapes_are_right_and_stay_inside_their_buffers(conv):
 
 @pytest.mark.parametrize("order", ["is", "ws"])
 @pytest.mark.parametrize("pack", [0, 1])
-@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize(("k2", "k3"), [(0, 0), (1, 2), (2, 1)])
-def test_every_loop_order_with_several_sets_of_everything(order, pack, threads, k2, k3):
+def test_every_loop_order_with_several_sets_of_everything(order, pack, k2, k3):
     """Channel sets of 3, 3 and 1; sets of tiles that do not divide; an odd last tile of both kinds."""
     conv = Conv2d(2, 7, 18, 18, 27, 3, 3, epilogue=EPILOGUES[4])
-    point = config(order=order, pack=pack, k2=k2, k3=k3)
+    assert error_of(KERNEL, conv, config(order=order, pack=pack, k2=k2, k3=k3), AVX2) < KERNEL.tolerance
+
+
+@pytest.mark.parametrize("order", ["is", "ws"])
+@pytest.mark.parametrize("split", ["windows", "filters", "both"])
+@pytest.mark.parametrize(("threads", "pack", "k2"), [(2, 1, 1), (3, 0, 0), (3, 1, 2), (4, 0, 1), (4, 1, 0)])
+def test_every_split_with_tiles_that_do_not_go_round(order, split, threads, pack, k2):
+    """10 + 1 tiles of windows, the last one narrower, and 6 + 1 of filters, with three sets of channels."""
+    conv = Conv2d(2, 7, 18, 18, 27, 3, 3, epilogue=EPILOGUES[4])
+    point = config(order=order, pack=pack, k2=k2, split=split)
     assert error_of(KERNEL, conv, point, AVX2, threads) < KERNEL.tolerance
+
+
+@pytest.mark.parametrize("conv", [ODD_SHAPES[0], ODD_SHAPES[1], ODD_SHAPES[2], ODD_SHAPES[4]], ids=str)
+@pytest.mark.parametrize("threads", [2, 3, 4])
+def test_fewer_tiles_than_threads(conv, threads):
+    space = KERNEL.space(conv, AVX2, threads=threads)
+    picks = [KERNEL.recommend(conv, AVX2, threads=threads), space.sample(random.Random(conv.key))]
+    for point in picks:
+        assert space.why_not(point) is None
+        assert error_of(KERNEL, conv, point, AVX2, threads) < KERNEL.tolerance, point
+
+
+def test_threads_share_out_what_goes_round_evenly():
+    """Many windows, many filters, and 3 tiles of windows by 128 of filters; nobody waits for edge tiles."""
+
+    def split(conv):
+        return KERNEL.recommend(conv, AVX2, threads=4)["split"]
+
+    assert split(Conv2d(1, 64, 56, 56, 64, 3, 3, pad=(1, 1, 1, 1))) == "windows"
+    assert split(Conv2d(1, 512, 7, 7, 512, 3, 3, pad=(1, 1, 1, 1))) == "filters"
+    one, four = (
+        KERNEL.predict(conv, KERNEL.recommend(conv, AVX2, threads=threads), AVX2, threads)
+        for conv in [Conv2d(1, 256, 13, 13, 256, 3, 3, pad=(1, 1, 1, 1))]
+        for threads in (1, 4)
+    )
+    assert one / four > 3
 
 
 @pytest.mark.parametrize("epilogue", EPILOGUES, ids=str)
