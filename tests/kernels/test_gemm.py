@@ -17,7 +17,7 @@ WIDTHS = [replace(AVX2, vector_bits=bits, vector_registers=32) for bits in (128,
 ALL = Epilogue(bias=True, residual=True, clamp=RELU)
 
 
-def config(**knobs: int) -> Config:
+def config(**knobs: int | str) -> Config:
     return Config.of("gemm", **{"chains": 1, "kc": 9999, "mc": 9999, "nc": 9999, **knobs})
 
 
@@ -41,9 +41,26 @@ def error_of(workload: Gemm, config: Config, threads: int = 1, target: Target = 
     ],
     ids=str,
 )
-@pytest.mark.parametrize("threads", [1, 3])
-def test_computes_the_product_on_shapes_no_block_divides(workload, knobs, threads):
-    assert error_of(workload, config(**knobs), threads) < KERNEL.tolerance
+@pytest.mark.parametrize(
+    ("threads", "split"),
+    [(1, {})] + [(n, {"split": split}) for n in (2, 3, 4) for split in ("panels", "rows", "both")],
+)
+def test_computes_the_product_on_shapes_no_block_divides(workload, knobs, threads, split):
+    assert error_of(workload, config(**knobs, **split), threads) < KERNEL.tolerance
+
+
+@pytest.mark.parametrize(
+    ("workload", "split"), [(Gemm(1, 4096, 256), "panels"), (Gemm(4096, 16, 256), "rows")], ids=str
+)
+def test_threads_share_out_what_there_is_more_of(workload, split):
+    for threads in (2, 3, 4):
+        space, pick = (
+            KERNEL.space(workload, AVX2, threads=threads),
+            KERNEL.recommend(workload, AVX2, threads=threads),
+        )
+        assert space.why_not(pick) is None
+        assert pick["split"] == split
+        assert KERNEL.predict(workload, pick, AVX2, threads) < KERNEL.predict(workload, pick, AVX2)
 
 
 @pytest.mark.parametrize("shape", [(1, 1000, 300), (3, 40, 70), (23, 77, 130), (130, 33, 600), (2, 3, 5)])
