@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from kernels import machine, tir
+from kernels import code_shape, machine, tir
 from kernels.kernel import Array, Kernel, conv_of
-from kernels.layout import PLAIN, Layouts
-from kernels.space import Config, Knobs, Space
+from kernels.layout import NCHW, NHWC, PLAIN, Layouts, layout_knobs, layouts_for
+from kernels.space import Config, Knobs, Space, Value
 from kernels.target import Target
-from kernels.winograd_nest import Nest
-from kernels.winograd_plan import Plan, block_shape, ceil_div, tile_grid
+from kernels.winograd_nest import emit
+from kernels.winograd_plan import POINTS, TILES, Plan, block_shape, ceil_div, tile_grid
 from kernels.winograd_transform import Transform
 from kernels.workload import Conv2d, Workload
 
@@ -22,7 +23,8 @@ FORWARD_CYCLES, BACKWARD_CYCLES = 2.5, 1.8
 """Cycles for each element of a transformed tile of vectors: mostly its stores, loads and spills."""
 TURN_CYCLES = 2.5
 """Cycles for each vector that a layout change turns from rows to channels or back."""
-
+MEETING_CYCLES = 15000
+"""Threads that start together and wait for the last."""
 
 EXACT_POINTS = 3
 """As many finite points as F(2x2, 3x3) has: with more, rounding errors are no longer those of summing."""
@@ -41,7 +43,7 @@ class Winograd(Kernel):
     """
 
     name = "winograd"
-    version = 3
+    version = 4
     tolerance = 1e-4
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
@@ -57,6 +59,17 @@ class Winograd(Kernel):
         if workload.kh == 1 or workload.stride[0] > 2 or not _sides(workload):
             return f"saves nothing on {workload.kh}x{workload.kw} filters with stride {workload.stride[0]}"
         return None
+
+    def layouts(self, workload: Workload, target: Target) -> tuple[Layouts, ...]:
+        """NCHW and blocked channels in all combinations, and NHWC; channels in whole vectors but in NCHW."""
+        conv, lanes = conv_of(workload), target.lanes()
+        ends = [
+            [layout for layout in layouts_for(channels, target) if layout == NCHW or channels % lanes == 0]
+            for channels in (conv.in_c, conv.out_c)
+        ]
+        return tuple(
+            Layouts(data, out) for data in ends[0] for out in ends[1] if (data == NHWC) == (out == NHWC)
+        )
 
     def space(self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1) -> Space:
         """Tile sizes, blocks of a handful to about a hundred tiles, two or three vectors of filters."""
@@ -80,7 +93,15 @@ class Winograd(Kernel):
             return None
 
         sizes = sorted(set().union(*blocks.values()))
-        return Space(self.name, {"m": sides, "tiles": sizes, "vectors": widths}, invalid)
+        knobs: dict[str, Sequence[Value]] = {
+            "m": sides,
+            "tiles": sizes,
+            "vectors": widths,
+            **layout_knobs(layouts),
+        }
+        if threads > 1:
+            knobs["split"] = [TILES, POINTS]
+        return Space(self.name, knobs, invalid)
 
     def recommend(
         self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
@@ -117,7 +138,10 @@ class Winograd(Kernel):
         # What comes from L3 again is prefetched in time; what comes from memory again is not.
         in_l3 = weights + transformed <= target.l3_bytes
         later = max(block, reload) if in_l3 else machine.overlapped(block, reload)
-        return machine.seconds(first + (plan.blocks - 1) * later)
+        if threads > 1 and plan.split == TILES:
+            return machine.seconds(first + (ceil_div(plan.blocks, threads) - 1) * later)
+        whole = first + (plan.blocks - 1) * later
+        return machine.seconds(whole / threads + (threads > 1) * plan.blocks * 3 * MEETING_CYCLES)
 
     def why_inexact(self, workload: Workload, config: Config) -> str | None:
         """The points 0, 1 and -1 only add and subtract elements of tiles; others multiply, and cancel."""
@@ -139,9 +163,9 @@ class Winograd(Kernel):
     def build(self, workload: Workload, config: Config, target: Target, threads: int, name: str) -> Any:
         """Blocks of tiles: input transform, one matrix product a point, output transform with epilogue."""
         plan = Plan.of(conv_of(workload), config, target)
-        function = tir.Function(workload, name, plan.packed_length)
-        with function as args:
-            Nest(plan, args, threads).run()
+        function = tir.Function(workload, name, plan.packed_length, plan.layouts)
+        with function as args, code_shape.linked():
+            emit(plan, args, threads)
         return function.result()
 
 

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
+from tvm.script.ir_builder import tirx as T
+
+from kernels import tir
+from kernels.layout import Layouts, layouts_of
 from kernels.space import Config
 from kernels.target import Target
 from kernels.winograd_transform import Transform
 from kernels.workload import Conv2d
+
+TILES, POINTS = "tiles", "points"
+"""What threads share: blocks of tiles; or the channels, points and filters of one block after another."""
 
 
 @dataclass(frozen=True)
@@ -24,6 +32,9 @@ class Plan:
     vectors: int
     block_rows: int
     block_columns: int
+    l1_bytes: int
+    layouts: Layouts
+    split: str
 
     @classmethod
     def of(cls, conv: Conv2d, config: Config, target: Target) -> Plan:
@@ -33,7 +44,19 @@ class Plan:
         tallest = (target.vector_registers - max(4, vectors + 1)) // vectors
         groups = ceil_div(block_rows * block_columns, tallest)
         rows = ceil_div(block_rows * block_columns, groups)
-        return cls(conv, target.lanes(), m, rows, vectors, block_rows, block_columns)
+        split = str(dict(config.knobs).get("split", TILES))
+        return cls(
+            conv,
+            target.lanes(),
+            m,
+            rows,
+            vectors,
+            block_rows,
+            block_columns,
+            target.l1_bytes,
+            layouts_of(config),
+            split,
+        )
 
     @property
     def transform(self) -> Transform:
@@ -102,24 +125,30 @@ class Plan:
         return self.points * self.panels * self.conv.in_c * self.width
 
     @property
-    def in_row(self) -> int:
-        """Elements from one transformed tile to the next: all channels, and no two tiles in one cache set."""
-        return odd_lines(self.in_vectors * self.lanes)
+    def out_vectors(self) -> int:
+        """Vectors of filters that have results."""
+        return ceil_div(self.conv.out_c, self.lanes)
 
     @property
-    def out_row(self) -> int:
-        """Elements from one tile's products to the next: all filters of all panels, and some."""
-        return odd_lines(self.panels * self.width)
+    def chunk(self) -> int:
+        """Channels of a panel's weights that fill at most half of L1."""
+        most = max(1, self.l1_bytes // 2 // (4 * self.width * self.lanes))
+        vectors = ceil_div(self.in_vectors, ceil_div(self.in_vectors, most))
+        return min(self.conv.in_c, vectors * self.lanes)
 
     @property
     def in_pitch(self) -> int:
-        """Elements from one point to the next in the transformed input."""
-        return odd_lines(self.tiles * self.in_row)
+        """Elements from one point to the next in the transformed input: [vector of channels][tile][lane]."""
+        return odd_lines(self.at(self.in_vectors, 0))
 
     @property
     def out_pitch(self) -> int:
-        """Elements from one point to the next in the products."""
-        return odd_lines(self.tiles * self.out_row)
+        """Elements from one point to the next in the products: [vector of filters][tile][lane]."""
+        return odd_lines(self.at(self.panels * self.vectors, 0))
+
+    def at(self, vector: Any, tile: Any) -> Any:
+        """Where a point's vector of channels or filters of one tile is."""
+        return (vector * self.tiles + tile) * self.lanes
 
 
 def ceil_div(value: int, divisor: int) -> int:
@@ -144,3 +173,10 @@ def block_shape(conv: Conv2d, m: int, tiles: int) -> tuple[int, int]:
         bands = ceil_div(down, tiles // across)
         return ceil_div(down, bands), across
     return 1, ceil_div(across, ceil_div(across, tiles))
+
+
+def share(total: int, thread: Any, threads: int) -> Any:
+    """A loop over one thread's share of ``range(total)``."""
+    if threads == 1:
+        return tir.loop(total)
+    return T.serial(thread * total // threads, (thread + 1) * total // threads)

@@ -6,6 +6,7 @@ import guarded
 import pytest
 
 from kernels.compile import compile_module
+from kernels.layout import PLAIN, Layouts
 from kernels.space import Config
 from kernels.target import CATALOGUE, Target
 from kernels.winograd import Winograd
@@ -23,8 +24,8 @@ def conv(n, in_c, h, w, out_c, pad=(0, 0, 0, 0), epilogue=None, taps=3, stride=1
     return Conv2d(n, in_c, h, w, out_c, taps, taps, (stride, stride), pad, epilogue=epilogue or Epilogue())
 
 
-def config(m: int, tiles: int, vectors: int) -> Config:
-    return Config.of("winograd", m=m, tiles=tiles, vectors=vectors)
+def config(m: int, tiles: int, vectors: int, **more: str) -> Config:
+    return Config.of("winograd", m=m, tiles=tiles, vectors=vectors, **more)
 
 
 def error_of(workload: Conv2d, config: Config, threads: int = 1, target: Target = AVX2) -> float:
@@ -32,20 +33,66 @@ def error_of(workload: Conv2d, config: Config, threads: int = 1, target: Target 
 
 
 @pytest.mark.parametrize(
-    ("workload", "tiles", "vectors", "threads"),
+    ("workload", "tiles", "vectors", "threads", "split"),
     [
-        (conv(1, 1, 3, 3, 1), 8, 1, 1),
-        (conv(1, 3, 30, 37, 5, (1, 0, 2, 1), ALL), 28, 1, 1),
-        (conv(2, 9, 7, 7, 17, (1, 1, 1, 1), ALL), 8, 2, 3),
-        (conv(1, 16, 13, 14, 40, (1, 1, 1, 1), Epilogue(bias=True)), 16, 3, 2),
-        (conv(2, 8, 3, 131, 8, (0, 3, 0, 5), Epilogue(clamp=(-1.0, 1.0))), 16, 1, 3),
-        (conv(1, 2, 1, 1, 2, (9, 1, 1, 9), Epilogue(residual=True)), 8, 1, 1),
+        (conv(1, 1, 3, 3, 1), 8, 1, 1, None),
+        (conv(1, 3, 30, 37, 5, (1, 0, 2, 1), ALL), 28, 1, 1, None),
+        (conv(2, 9, 7, 7, 17, (1, 1, 1, 1), ALL), 8, 2, 3, "points"),
+        (conv(1, 16, 13, 14, 40, (1, 1, 1, 1), Epilogue(bias=True)), 16, 3, 2, "tiles"),
+        (conv(2, 8, 3, 131, 8, (0, 3, 0, 5), Epilogue(clamp=(-1.0, 1.0))), 16, 1, 3, "tiles"),
+        (conv(1, 2, 1, 1, 2, (9, 1, 1, 9), Epilogue(residual=True)), 8, 1, 1, None),
     ],
     ids=lambda value: str(value) if isinstance(value, Conv2d) else None,
 )
 @pytest.mark.parametrize("m", [2, 3, 4, 5, 6])
-def test_computes_the_convolution_on_shapes_no_tile_divides(workload, tiles, vectors, threads, m):
-    assert error_of(workload, config(m, tiles, vectors), threads) < KERNEL.tolerance
+def test_computes_the_convolution_on_shapes_no_tile_divides(workload, tiles, vectors, threads, split, m):
+    more = {"split": split} if split else {}
+    assert error_of(workload, config(m, tiles, vectors, **more), threads) < KERNEL.tolerance
+
+
+LAYOUTS = ["nchw", "nchw>nchw8c", "nchw8c>nchw", "nchw8c", "nhwc"]
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        conv(2, 16, 17, 9, 24, (1, 0, 0, 1), ALL),
+        conv(1, 8, 5, 75, 16, (0, 3, 0, 5), Epilogue(clamp=(-1.0, 1.0))),
+        conv(1, 24, 1, 2, 8, (9, 1, 1, 9), Epilogue(residual=True)),
+        conv(2, 16, 15, 14, 16, (1, 2, 0, 2), Epilogue(bias=True), taps=5, stride=2),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("layouts", LAYOUTS)
+def test_any_layouts_compute_the_same(workload, layouts):
+    data, _, out = layouts.partition(">")
+    pair = Layouts(data, out or data)
+    points = list(KERNEL.space(workload, AVX2, pair, 2))
+    assert KERNEL.recommend(workload, AVX2, pair, 2) in points
+    for m in {point["m"] for point in points}:
+        point = random.Random(m).choice([point for point in points if point["m"] == m])
+        limit = 1e-5 if KERNEL.why_inexact(workload, point) is None else KERNEL.tolerance
+        assert error_of(workload, point, 2) < limit, point
+
+
+def test_layouts_but_nchw_are_there_for_whole_vectors_of_channels_only():
+    both = [str(pair) for pair in KERNEL.layouts(conv(1, 16, 9, 9, 8), AVX2)]
+    assert sorted(both) == sorted(LAYOUTS)
+    assert both[0] == str(PLAIN)
+    assert set(map(str, KERNEL.layouts(conv(1, 3, 9, 9, 8), AVX2))) == {"nchw", "nchw>nchw8c"}
+    assert set(map(str, KERNEL.layouts(conv(1, 8, 9, 9, 20), AVX2))) == {"nchw", "nchw8c>nchw"}
+
+
+@pytest.mark.parametrize("shape", [(1, 64, 56, 56, 64), (1, 512, 7, 7, 512)])
+def test_blocked_channels_need_no_shuffles(shape):
+    workload = conv(*shape, pad=(1, 1, 1, 1))
+    blocked = Layouts("nchw8c", "nchw8c")
+    shuffled = {}
+    for layouts in (PLAIN, blocked):
+        point = KERNEL.recommend(workload, AVX2, layouts)
+        text = compile_module(KERNEL.build(workload, point, AVX2, 1, "candidate"), AVX2).inspect_source("asm")
+        shuffled[layouts] = sum(text.count(f"\t{word}") for word in ("vunpck", "vperm", "vshuf", "vinsert"))
+    assert shuffled[blocked] == 0 < shuffled[PLAIN]
 
 
 EVERY_TRANSFORM = [
@@ -78,8 +125,8 @@ def test_every_transform_is_exactly_the_convolution(transform):
 def test_other_filters_and_a_stride_of_two_on_shapes_no_tile_divides(taps, stride):
     workload = conv(2, 9, 17, 22, 21, (1, taps // 2, 0, 2), ALL, taps, stride)
     for m in sorted({point["m"] for point in KERNEL.space(workload, AVX2)}):
-        for tiles, threads in ((8, 1), (28, 2)):
-            assert error_of(workload, config(m, tiles, 2), threads) < KERNEL.tolerance
+        assert error_of(workload, config(m, 8, 2)) < KERNEL.tolerance
+        assert error_of(workload, config(m, 28, 2, split="tiles"), 2) < KERNEL.tolerance
 
 
 @pytest.mark.parametrize(
