@@ -1,0 +1,96 @@
+"""From a block of int32 sums to stored results on Arm, eight at a time in the narrowest type that holds them.
+
+TVM objects are Any.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import tirx as T
+
+from kernels import qtir, tir
+from kernels.qblocks import QUAD
+from kernels.qworkload import LIMITS
+from kernels.requantize import Multiply, fixed_point_multiply
+from kernels.vectors import pieces
+
+_HALF = (-(1 << 15), (1 << 15) - 1)
+
+
+class Finish:
+    """Requantizes sums by fours and stores them; ``how`` is how they are scaled (``kernels/requantize.py``).
+
+    Reads scales in fours, so these are filled up to a multiple of four after any filter.
+    """
+
+    def __init__(self, args: qtir.QArguments, how: str) -> None:
+        self.args, self.conv, self.how = args, args.conv, how
+
+    def block(self, sums: list[list[Any]], first: Any, columns: int, out: Any, pitch: int) -> None:
+        """Store ``sums`` (rows of groups of four, for filters from ``first`` on) from element ``out`` on.
+
+        ``pitch`` is the distance between rows in the output. The last group may have lanes too many.
+        """
+        quads = len(sums[0])
+        rows = range(len(sums))
+        scales = [self._scale(first + quad * QUAD) for quad in range(quads)]
+        for quad in range(0, quads - 1, 2):
+            for row in rows:
+                pair = [scales[q](sums[row][q]) for q in (quad, quad + 1)]
+                count = min(2 * QUAD, columns - quad * QUAD)
+                self._store(self._narrow(pair), 0, out + row * pitch + quad * QUAD, count)
+        if quads % 2:
+            quad, count = quads - 1, columns - (quads - 1) * QUAD
+            for row in range(0, len(sums), 2):
+                both = [scales[quad](sums[r][quad]) for r in rows[row : row + 2]]
+                narrow = self._narrow(both)
+                for at in range(len(both)):
+                    where = out + (row + at) * pitch + quad * QUAD
+                    self._store(narrow, at * QUAD, where, count)
+
+    def _scale(self, first: Any) -> Multiply:
+        """The multiply by the scales of four filters."""
+        args = self.args
+        if args.multiplier is None:
+            return lambda value: value
+        if self.conv.per_channel:
+            scale = [b[tir.vector(first, QUAD)] for b in (args.multiplier, args.shift)]
+        else:
+            scale = [tir.splat(b[0], QUAD) for b in (args.multiplier, args.shift)]
+        return fixed_point_multiply(scale[0], scale[1], self.how, QUAD)
+
+    def _narrow(self, quads: list[Any]) -> Any:
+        """One or two groups of four as one vector of the output's type, with its zero point and clamp."""
+        conv, lanes = self.conv, 2 * QUAD
+        both = _joined(quads)
+        if conv.out_dtype == "int32":
+            return both
+        low, high = LIMITS[conv.out_dtype]
+        value = qtir.convert(_clamp(both, _HALF, "int32", lanes), "int16", lanes)
+        if conv.out_zero:
+            zero = qtir.const(conv.out_zero, "int16", lanes)
+            value = tirx.call_llvm_pure_intrin("int16x8", "llvm.sadd.sat.v8i16", value, zero)
+        value = qtir.convert(_clamp(value, (low, high), "int16", lanes), conv.out_dtype, lanes)
+        return value if conv.clamp is None else _clamp(value, conv.clamp, conv.out_dtype, lanes)
+
+    def _store(self, values: Any, start: int, at: Any, count: int) -> None:
+        """``count`` of the ``values`` from lane ``start`` on."""
+        values = T.Bind(values)
+        if count == 2 * QUAD:
+            tir.store(self.args.out, values, tir.vector(at, count))
+            return
+        for first, width in pieces(count):
+            lanes = [tir.index(start + first + lane) for lane in range(width)]
+            tir.store(self.args.out, tirx.Shuffle([values], lanes), tir.vector(at + first, width))
+
+
+def _joined(quads: list[Any]) -> Any:
+    """Two groups of four as one vector; one alone fills both halves."""
+    return T.Bind(tirx.Shuffle([quads[0], quads[-1]], [tir.index(lane) for lane in range(2 * QUAD)]))
+
+
+def _clamp(value: Any, limits: tuple[int, int], dtype: str, lanes: int) -> Any:
+    low, high = (qtir.const(limit, dtype, lanes) for limit in limits)
+    return tirx.Max(tirx.Min(value, high), low)
