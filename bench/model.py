@@ -19,7 +19,6 @@ from kernels.numerics import Numerics
 
 if TYPE_CHECKING:
     from kernels.target import Target
-    from tuner.record import Record
 
 TOLERANCE = 1e-4
 """Largest accepted difference from onnxruntime relative to the output's largest value."""
@@ -56,7 +55,6 @@ def run(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     """Tune the model with all the machine; then pin this process, build, check and time."""
     from bench.service import run_job, service
     from kernels.target import from_json
-    from tuner.record import read_log
 
     with service() as client:
         target = from_json(client.target("host"))
@@ -72,7 +70,7 @@ def run(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
             seed=arguments.seed,
             numerics=arguments.numerics,
         )
-        records = list(read_log(client.job_log(job.id, "best")))
+        log = list(client.job_log(job.id, "best"))
     report = {
         "model": arguments.model,
         "threads": arguments.threads,
@@ -82,12 +80,10 @@ def run(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
         "tuning_s": job.elapsed_s,
     }
     timing.pin(arguments.threads)
-    return report | compare(path, records, target, arguments)
+    return report | compare(path, log, target, arguments)
 
 
-def compare(
-    path: Path, records: list[Record], target: Target, arguments: argparse.Namespace
-) -> dict[str, Any]:
+def compare(path: Path, log: list[str], target: Target, arguments: argparse.Namespace) -> dict[str, Any]:
     """Build by the log, by the analysis alone, and by onnxruntime; check; time in turns."""
     import numpy as np
     import tvm
@@ -95,6 +91,8 @@ def compare(
 
     from bench.peers import onnx_session
     from tuner.apply import build_default, build_model
+    from tuner.record import read_log
+    from tuner.relayouts import read_relayouts
 
     session: Any = onnx_session(str(path), arguments.threads)
     rng = np.random.default_rng(arguments.seed)
@@ -102,9 +100,7 @@ def compare(
     build = functools.partial(
         build_model, path, target=target, threads=arguments.threads, numerics=arguments.numerics
     )
-    measured = {record.workload.key: record for record in records}
-    picks = {key: record.config for key, record in measured.items()}
-    tuned, manifest = build(picks=picks, measured=measured)
+    tuned, manifest = build(picks={}, records=list(read_log(log)), relayouts=list(read_relayouts(log)))
     builds = {"tuned": tuned, "analysis": build(picks={})[0]}
     if arguments.default:
         builds["default"] = build_default(path, target)

@@ -40,10 +40,12 @@ class Procedure:
             # TVM wants every argument before the first declaration.
             arguments = [T.arg(name, T.Buffer(shape, tir.F32)) for name, shape in self._shapes.items()]
             sizes = [prod(shape) for shape in self._shapes.values()]
-            yield tuple(
-                T.decl_buffer((size,), tir.F32, data=argument.data)
-                for size, argument in zip(sizes, arguments, strict=True)
-            )
+            # A block: Relax takes every function of one argument for a reshape, until it sees the body of one.
+            with T.sblock("root"):
+                yield tuple(
+                    T.decl_buffer((size,), tir.F32, data=argument.data)
+                    for size, argument in zip(sizes, arguments, strict=True)
+                )
 
     def __enter__(self) -> tuple[Any, ...]:
         self._context = self._emit()

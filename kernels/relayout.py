@@ -33,10 +33,10 @@ class _Matrices:
 def is_free(shape: tuple[int, ...], source: str, to: str) -> bool:
     """Whether a tensor of NCHW ``shape`` lies the same in both layouts, so that a reshape will do."""
     _, c, h, w = shape
-    return source == to or h * w == 1 or _channels_inside(source, c) == _channels_inside(to, c)
+    return source == to or h * w == 1 or channels_inside(source, c) == channels_inside(to, c)
 
 
-def _channels_inside(layout: str, channels: int) -> int:
+def channels_inside(layout: str, channels: int) -> int:
     """How many channels of a pixel lie side by side; it is what tells layouts apart."""
     block = block_of(layout)
     return block or (channels if layout == NHWC else 1)
@@ -75,7 +75,7 @@ def build_relayout(
 def _matrices(shape: tuple[int, ...], source: str, to: str) -> _Matrices:
     """Channels by pixels, as often as there are blocks of channels; those of NHWC are one block."""
     n, c, h, w = shape
-    inside = _channels_inside(to if source == NCHW else source, c)
+    inside = channels_inside(to if source == NCHW else source, c)
     count, pixels = n * (c // inside), h * w
     return _Matrices(count, inside, pixels) if source == NCHW else _Matrices(count, pixels, inside)
 
@@ -110,7 +110,7 @@ def _regroup(
 ) -> None:
     """Between NHWC and blocks: the runs of a block's channels trade places."""
     n, c, h, w = shape
-    pixels, block = h * w, _channels_inside(to if source == NHWC else source, c)
+    pixels, block = h * w, channels_inside(to if source == NHWC else source, c)
     lanes, turn = math.gcd(block, target.lanes()), min(PIXELS_A_TURN, pixels)
     turns = -(-pixels // turn)
     with tir.loop(n * turns, threads) as outer, T.serial(0, c // block) as group:

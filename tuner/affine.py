@@ -46,6 +46,7 @@ def _nodes(graph: OnnxGraph, first: NodeProto, chain: Chain) -> list[NodeProto]:
         return f"{output}/{suffix}"
 
     scale, shift = constant("scale", chain.scale, 1.0), constant("shift", chain.shift, 0.0)
+    graph.tensors[f"{output}/scaled"] = graph.tensors[data]
     return [
         helper.make_node("Mul", [data, scale], [f"{output}/scaled"], name=name),
         helper.make_node("Add", [f"{output}/scaled", shift], [output], name=name),

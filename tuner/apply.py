@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +13,26 @@ import tvm
 from tvm import relax
 
 from kernels import registry
-from kernels.compile import KERNEL_ATTRIBUTE, MODEL_PIPELINE
+from kernels.compile import MODEL_PIPELINE
+from kernels.layout import NCHW, layouts_of, stored_shape
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload import Conv2d
 from tuner.affine import merge_affine
-from tuner.graph import Product, load_partition
+from tuner.graph import Partition, Product, load_partition
 from tuner.importer import import_partition, import_whole
-from tuner.manifest import Layer, Manifest, Source
+from tuner.manifest import Manifest, describe
 from tuner.onnx_check import Shapes, read_model
+from tuner.picks import best_by_layouts, clock_of
+from tuner.plan import Options, Plan, forced, options_of
+from tuner.plan import plan as choose
 from tuner.record import Record
+from tuner.relayouts import Prices, Relayouts, fitting
 from tuner.rest import optimise
+from tuner.stored import Functions
 
 LINK_TIMEOUT_S = 120
-OPAQUE = 8
-"""TVM's operator pattern for functions that nothing may be fused into."""
 
 
 def build_model(
@@ -37,25 +41,58 @@ def build_model(
     target: Target,
     threads: int = 1,
     shapes: Shapes | None = None,
-    measured: Mapping[str, Record] | None = None,
+    records: Iterable[Record] = (),
     numerics: Numerics = Numerics.RELAXED,
+    plan: Mapping[int, Config] | None = None,
+    relayouts: Iterable[Relayouts] = (),
 ) -> tuple[Any, Manifest]:
-    """Build the ONNX model at ``path`` for ``target`` with the config ``picks`` has for each workload key.
+    """Build the ONNX model at ``path`` for ``target`` with the configs and layouts that are cheapest for it.
 
-    A workload without one gets the analysis's; what no kernel computes is left to TVM. ``measured`` has
-    the records of picks by workload key, for the manifest. Returns a Relax executable whose ``main`` takes
-    the model's inputs, and the manifest. Raises ModelError for a model that cannot be used, ValueError for
-    a config that is no point of the workload's space, or that ``numerics`` excludes.
+    A product gets the config that ``plan`` has for its index, else the one that ``picks`` has for its
+    workload's key; where neither says, ``records`` are what there is to choose from, the best usable one of
+    each workload and pair of layouts, and the analysis's configs for a workload without any. What no kernel
+    computes is left to TVM. ``relayouts`` are measured times of layout changes; where none fit the target,
+    the threads and the records' clock they are predicted.
+
+    Returns a Relax executable whose ``main`` takes the model's inputs, and the manifest. Raises ModelError
+    for a model that cannot be used, OtherTargetError for records of other targets alone, ValueError for a
+    config that is no point of the workload's space, or that ``numerics`` excludes.
     """
     partition = load_partition(path, shapes)
-    merge_affine(partition.graph)
-    emitter = _Emitter(picks, target, threads, measured or {}, numerics)
-    module = import_partition(partition, emitter)
-    for entry in partition.not_tunable:
-        emitter.layers.append(Layer((entry.node,), "default", reason=f"{entry.op}: {entry.reason}"))
+    found = plan_of(partition, picks, target, threads, records, numerics, plan, relayouts)
+    emitter = _Emitter(partition, found, target, threads)
+    module = import_partition(partition, found, target, threads, emitter)
     module = optimise(module, target, threads)
     executable = relax.build(module, tvm.target.Target(target.tvm), tir_pipeline=MODEL_PIPELINE)
-    return executable, Manifest(target, threads, tuple(emitter.layers))
+    return executable, describe(partition, found, target, threads)
+
+
+def plan_of(
+    partition: Partition,
+    picks: Mapping[str, Config],
+    target: Target,
+    threads: int = 1,
+    records: Iterable[Record] = (),
+    numerics: Numerics = Numerics.RELAXED,
+    plan: Mapping[int, Config] | None = None,
+    relayouts: Iterable[Relayouts] = (),
+) -> Plan:
+    """The plan by which ``build_model`` builds. Batch norms of the partition are merged in place."""
+    merge_affine(partition.graph)
+    records = list(records)
+    known = best_by_layouts(records, target, threads, numerics)
+    measured = {(r.workload.key, r.config): r for r in records if r.ranking_s is not None}
+    options: list[Options | None] = []
+    for index, product in enumerate(partition.products):
+        workload = product.workload
+        config = (plan or {}).get(index) or picks.get(workload.key)
+        if config is None:
+            options.append(options_of(workload, target, threads, numerics, known.get(workload.key, {})))
+        else:
+            record = measured.get((workload.key, config))
+            options.append(forced(workload, config, target, threads, numerics, record))
+    times = fitting(relayouts, target, threads, clock_of(records, target))
+    return choose(partition, options, target, threads, Prices(target, threads, times))
 
 
 def build_default(path: str | Path, target: Target, shapes: Shapes | None = None) -> Any:
@@ -81,40 +118,18 @@ def _link(output: str, objects: list[str], options: Any = None, **_: Any) -> Non
 
 
 class _Emitter:
-    """Emits each product as a call of its kernel and keeps what the manifest needs."""
+    """Emits each product as a call of its kernel."""
 
-    def __init__(
-        self,
-        picks: Mapping[str, Config],
-        target: Target,
-        threads: int,
-        measured: Mapping[str, Record],
-        numerics: Numerics,
-    ) -> None:
-        self._picks, self._target, self._threads = picks, target, threads
-        self._measured, self._numerics = measured, numerics
-        self._functions: dict[tuple[str, Config], Any] = {}
-        self.layers: list[Layer] = []
+    def __init__(self, partition: Partition, plan: Plan, target: Target, threads: int) -> None:
+        self._products, self._plan = partition.products, plan
+        self._target, self._threads = target, threads
+        self._functions = Functions()
 
-    def __call__(self, builder: Any, product: Product, data: Any, residual: Any) -> Any:
-        workload = product.workload
-        reason = registry.why_not_tunable(workload, self._target)
-        if reason is not None:
-            self.layers.append(Layer(product.nodes, "default", workload, reason=reason))
+    def __call__(self, builder: Any, index: int, data: Any, residual: Any) -> Any:
+        product, option = self._products[index], self._plan.options[index]
+        if option is None:
             return _default_product(product, data, residual)
-        config = self._picks.get(workload.key)
-        source: Source = "analysis" if config is None else "log"
-        if config is None:
-            config = registry.recommendations(workload, self._target, self._numerics)[0]
-        else:
-            space = registry.search_space(workload, self._target, self._numerics)
-            why_not = space.why_not(config)
-            if why_not is not None:
-                raise ValueError(f"the config for {workload} cannot be used: {why_not}")
-        record = self._measured.get(workload.key) if source == "log" else None
-        figures = (record.ranking_s, record.max_error) if record else (None, None)
-        computes = registry.numerics_of(workload, config)
-        self.layers.append(Layer(product.nodes, source, workload, config, computes, *figures))
+        workload, config = product.workload, option.config
         kernel = registry.kernel(config.kernel)
         packed = kernel.pack(workload, config, self._target, product.weights())
         arguments = [data, relax.const(np.ascontiguousarray(packed, np.float32))]
@@ -122,19 +137,16 @@ class _Emitter:
             arguments.append(relax.const(product.bias))
         if residual is not None:
             arguments.append(residual)
-        function = self._function(builder, product, config)
-        return relax.call_tir(function, arguments, relax.TensorType(workload.out_shape, "float32"))
 
-    def _function(self, builder: Any, product: Product, config: Config) -> Any:
-        """The kernel's function, one for all products that share workload and config."""
-        workload = product.workload
-        if (workload.key, config) not in self._functions:
-            name = f"tilefleet_{config.kernel}_{workload.key}"
-            kernel = registry.kernel(config.kernel)
-            function = kernel.build(workload, config, self._target, self._threads, name)
-            function = function.with_attr({"op_pattern": OPAQUE, KERNEL_ATTRIBUTE: True})
-            self._functions[workload.key, config] = builder.add_func(function, name)
-        return self._functions[workload.key, config]
+        def make(name: str) -> Any:
+            return kernel.build(workload, config, self._target, self._threads, name)
+
+        # One function for all products that share workload and config.
+        name = f"tilefleet_{config.kernel}_{workload.key}_{config.key}"
+        function = self._functions.get(builder, name, make)
+        shape, layout = workload.out_shape, layouts_of(config).out
+        stored = shape if layout == NCHW else stored_shape(layout, shape)
+        return relax.call_tir(function, arguments, relax.TensorType(stored, "float32"))
 
 
 def _default_product(product: Product, data: Any, residual: Any) -> Any:

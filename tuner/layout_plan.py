@@ -191,7 +191,8 @@ def _restrict(table: _Table, name: str, state: int) -> _Table:
     if name not in table.names:
         return table
     axis = table.names.index(name)
-    return _Table(table.names[:axis] + table.names[axis + 1 :], table.costs.take(state, axis))
+    costs = np.take(table.costs, np.array([state]), axis).squeeze(axis)
+    return _Table(table.names[:axis] + table.names[axis + 1 :], costs)
 
 
 def _join(name: str, tables: list[_Table], states: Mapping[str, list[State]]) -> _Table:

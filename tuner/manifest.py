@@ -5,12 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from kernels import registry
 from kernels import target as targets
 from kernels import workload as workloads
+from kernels.layout import PLAIN, Layouts, layouts_of
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload import Workload
+from tuner.graph import Partition
+from tuner.plan import Conversion, Plan
 
 Source = Literal["log", "analysis", "default"]
 
@@ -33,6 +37,11 @@ class Layer:
     max_error: float | None = None
     reason: str = ""
 
+    @property
+    def layouts(self) -> Layouts:
+        """What it reads and writes."""
+        return PLAIN if self.config is None else layouts_of(self.config)
+
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
         return {
@@ -43,6 +52,7 @@ class Layer:
             "name": "" if self.workload is None else str(self.workload),
             "config": None if self.config is None else self.config.to_json(),
             "numerics": self.numerics.value,
+            "layouts": str(self.layouts),
             "expected_s": self.expected_s,
             "max_error": self.max_error,
             "reason": self.reason,
@@ -51,11 +61,16 @@ class Layer:
 
 @dataclass(frozen=True)
 class Manifest:
-    """All products of a built model, in the order they run."""
+    """All products of a built model, in the order they run, and the layout changes between them.
+
+    ``estimate_s`` is what the plan expects of products, layout changes, pooling and concatenation.
+    """
 
     target: Target
     threads: int
     layers: tuple[Layer, ...]
+    conversions: tuple[Conversion, ...] = ()
+    estimate_s: float = 0.0
 
     @property
     def numerics(self) -> Numerics:
@@ -74,4 +89,24 @@ class Manifest:
             "threads": self.threads,
             "numerics": self.numerics.value,
             "layers": [layer.to_json() for layer in self.layers],
+            "conversions": [conversion.to_json() for conversion in self.conversions],
+            "estimate_s": self.estimate_s,
         }
+
+
+def describe(partition: Partition, plan: Plan, target: Target, threads: int) -> Manifest:
+    """The manifest of ``partition`` built by ``plan``."""
+    layers = []
+    for product, option in zip(partition.products, plan.options, strict=True):
+        workload = product.workload
+        if option is None:
+            reason = registry.why_not_tunable(workload, target) or ""
+            layers.append(Layer(product.nodes, "default", workload, reason=reason))
+            continue
+        record = option.record
+        figures = (record.ranking_s, record.max_error) if record else (None, None)
+        computes = registry.numerics_of(workload, option.config)
+        layers.append(Layer(product.nodes, option.source, workload, option.config, computes, *figures))
+    for entry in partition.not_tunable:
+        layers.append(Layer((entry.node,), "default", reason=f"{entry.op}: {entry.reason}"))
+    return Manifest(target, threads, tuple(layers), plan.conversions, plan.seconds)

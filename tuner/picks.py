@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels import registry
+from kernels.layout import PLAIN, Layouts, layouts_of
 from kernels.numerics import Numerics
 from kernels.target import Target
 from kernels.workload import Workload
@@ -54,13 +55,25 @@ def best_records(
     clock: str = "wall",
     numerics: Numerics = Numerics.RELAXED,
 ) -> dict[str, Record]:
-    """The fastest usable record of each workload, by workload key.
+    """The fastest usable record of each workload from NCHW to NCHW, by workload key.
 
     Usable are records without an error, of this target, thread count and clock, made with a kernel that
     still generates the same code, of a config that ``numerics`` allows. Raises OtherTargetError when all
     records are for other targets.
     """
-    return _choose(records, target, threads, clock, numerics)[0]
+    found = _choose(records, target, threads, clock, numerics)[0]
+    return {key: by_layouts[PLAIN] for key, by_layouts in found.items() if PLAIN in by_layouts}
+
+
+def best_by_layouts(
+    records: Iterable[Record], target: Target, threads: int = 1, numerics: Numerics = Numerics.RELAXED
+) -> dict[str, dict[Layouts, Record]]:
+    """The fastest usable record of each workload and pair of layouts, by workload key, of one clock.
+
+    Raises OtherTargetError when all records are for other targets.
+    """
+    records = list(records)
+    return _choose(records, target, threads, clock_of(records, target), numerics)[0]
 
 
 def check(
@@ -73,10 +86,13 @@ def check(
 ) -> list[Match]:
     """For each distinct workload of the model at ``path``, what a build with these records would use.
 
-    Raises ModelError for the model and OtherTargetError for the log.
+    Where there are several layouts to choose from, it is the record from NCHW to NCHW, or else the fastest:
+    a build chooses for each layer. Raises ModelError for the model and OtherTargetError for the log.
     """
     records = list(records)
-    best, refused = _choose(records, target, threads, _clock(records, target), numerics)
+    found, refused = _choose(records, target, threads, clock_of(records, target), numerics)
+    # In the order in which they were found: the fastest is the first.
+    best = {key: each.get(PLAIN) or next(iter(each.values())) for key, each in found.items()}
     return [
         Match(operator.workload, operator.count, best.get(key), "" if key in best else refused.get(key, ""))
         for operator in extract(path, shapes).operators
@@ -84,7 +100,7 @@ def check(
     ]
 
 
-def _clock(records: list[Record], target: Target) -> str:
+def clock_of(records: list[Record], target: Target) -> str:
     """The one clock whose records count: the wall clock where there is one, else the newest record's."""
     ours = [record for record in records if record.target.key == target.key]
     if not ours or any(record.clock == "wall" for record in ours):
@@ -94,23 +110,25 @@ def _clock(records: list[Record], target: Target) -> str:
 
 def _choose(
     records: Iterable[Record], target: Target, threads: int, clock: str, numerics: Numerics
-) -> tuple[dict[str, Record], dict[str, str]]:
-    """``best_records``, and by workload key why the fastest of the records that are not usable is not."""
+) -> tuple[dict[str, dict[Layouts, Record]], dict[str, str]]:
+    """The fastest usable record by workload key and layouts, and by workload key why the fastest of those
+    that are not usable is not.
+    """
     records = list(records)
     ours = [record for record in records if record.target.key == target.key]
     if records and not ours:
         names = ", ".join(sorted({record.target.name for record in records}))
         raise OtherTargetError(f"the log has no record for target {target.name} ({target.key}), only {names}")
-    best: dict[str, Record] = {}
+    best: dict[str, dict[Layouts, Record]] = {}
     refused: dict[str, str] = {}
     # The fastest first: whether a config is valid then need not be found out for all the others.
     for record in sorted(ours, key=lambda record: record.ranking_s or float("inf")):
-        key = record.workload.key
-        if key in best:
+        key, layouts = record.workload.key, layouts_of(record.config)
+        if layouts in best.get(key, ()):
             continue
         reason = _why_not(record, threads, clock, numerics)
         if reason is None:
-            best[key] = record
+            best.setdefault(key, {})[layouts] = record
         else:
             refused.setdefault(key, reason)
     return best, refused

@@ -147,7 +147,7 @@ def test_picks_are_used_and_named(onnxruntime, tmp_path):
     other = next(config for config in registry.search_space(first, TARGET) if config != recommended)
     picks = {first.key: other}
     record = Record(first, TARGET, other, 1, cost_s=1e-5, max_error=2e-7)
-    manifest = build_and_compare(onnxruntime, path, picks, measured={first.key: record})
+    manifest = build_and_compare(onnxruntime, path, picks, records=[record])
     assert [(layer.source, layer.expected_s, layer.max_error) for layer in manifest.layers] == [
         ("log", 1e-5, 2e-7),
         ("analysis", None, None),

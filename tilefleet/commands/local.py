@@ -22,10 +22,12 @@ from tilefleet.commands.options import (
 from tilefleet.errors import TilefleetError
 from tilefleet.render import config, mark, milliseconds, table
 from tuner.onnx_check import ModelError
-from tuner.record import LogError, Record, read_log
+from tuner.record import Record, read_log
+from tuner.relayouts import Relayouts, read_relayouts
 from worker.fleet.fleet_file import FleetError, read_targets
 
 if TYPE_CHECKING:
+    from tuner.manifest import Manifest
     from tuner.picks import Match
 
 TargetFile = Annotated[
@@ -65,20 +67,17 @@ def build(
 ) -> None:
     """Build a module that stock TVM loads, and beside it OUT.json: what config each layer got."""
     chosen, shapes = resolve_target(target, targets), read_shapes(shape)
-    matches = _matches(model, log, chosen, threads, shapes, numerics)
-    found = {match.workload.key: match.record for match in matches if match.record is not None}
+    # Here, because they bring TVM along, which no other command should wait for.
     from tuner.apply import build_model, export
+    from tuner.picks import OtherTargetError
 
+    records, relayouts = _read(log)
     try:
         executable, manifest = build_model(
-            model,
-            {key: record.config for key, record in found.items()},
-            chosen,
-            threads,
-            shapes or None,
-            found,
-            numerics,
+            model, {}, chosen, threads, shapes or None, records, numerics, relayouts=relayouts
         )
+    except OtherTargetError as error:
+        raise TilefleetError(f"{log}: {error}; choose with --target") from None
     except ValueError as error:
         raise TilefleetError(f"{model}: {error}") from None
     export(executable, output)
@@ -87,10 +86,27 @@ def build(
     count = {source: manifest.count(source) for source in ("log", "analysis", "default")}
     text = (
         f"{output}: {count['log']} layers from the log, {count['analysis']} by the analysis for want of a "
-        f"record, {count['default']} by TVM's default lowering; {manifest.numerics} numerics; each is listed "
-        f"in {description}"
+        f"record, {count['default']} by TVM's default lowering; {manifest.numerics} numerics; "
+        f"{_conversions(manifest)}; each is listed in {description}"
     )
-    show({"module": str(output), "manifest": str(description), "layers": count}, as_json, text)
+    shown = {
+        "module": str(output),
+        "manifest": str(description),
+        "layers": count,
+        "conversions": len(manifest.conversions),
+    }
+    show(shown, as_json, text)
+
+
+def _conversions(manifest: Manifest) -> str:
+    """How many layout changes a build has and what they cost."""
+    count = len(manifest.conversions)
+    if not count:
+        return "no layout changes"
+    seconds = sum(conversion.seconds for conversion in manifest.conversions)
+    measured = all(conversion.measured for conversion in manifest.conversions)
+    kind = "measured" if measured else "predicted"
+    return f"{count} layout change{'s' if count > 1 else ''} of {milliseconds(seconds)} ms in all ({kind})"
 
 
 def resolve_target(name: str, file: Path | None = None) -> Target:
@@ -120,7 +136,7 @@ def _matches(
     # Here, because it brings TVM along, which no other command should wait for.
     from tuner import picks
 
-    records = _read(log)
+    records, _ = _read(log)
     try:
         return picks.check(model, records, target, shapes or None, threads, numerics)
     except ModelError as error:
@@ -129,11 +145,13 @@ def _matches(
         raise TilefleetError(f"{log}: {error}; choose with --target") from None
 
 
-def _read(log: Path) -> list[Record]:
+def _read(log: Path) -> tuple[list[Record], list[Relayouts]]:
+    """A log's records, and what it says of layout changes."""
     try:
         with log.open() as lines:
-            return list(read_log(lines))
-    except (LogError, UnicodeDecodeError) as error:
+            text = list(lines)
+        return list(read_log(text)), list(read_relayouts(text))
+    except ValueError as error:
         raise TilefleetError(f"{log}: {error}") from None
 
 

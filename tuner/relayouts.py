@@ -1,0 +1,96 @@
+"""What copying activations between layouts costs: as measured on a board, or else as predicted."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from math import prod
+from typing import ClassVar
+
+from pydantic import ConfigDict
+
+from kernels import target as targets
+from kernels.checked import STRICT_FIELDS, read
+from kernels.relayout import is_free, predict_relayout
+from kernels.target import Target
+
+FORMAT = 1
+FIELD = "relayouts"
+"""The field by which a line of a log is known to hold these times and no record."""
+
+
+@dataclass(frozen=True)
+class Relayouts:
+    """Measured on boards of ``target`` with ``threads``: (elements, seconds) pairs by ``from>to``."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
+    target: Target
+    threads: int
+    clock: str
+    relayouts: dict[str, list[tuple[int, float]]]
+
+    def seconds(self, shape: tuple[int, ...], source: str, to: str) -> float | None:
+        """Of a tensor of NCHW ``shape``, linear between the sizes measured; None where nothing was."""
+        points = sorted(self.relayouts.get(f"{source}>{to}", ()))
+        if not points:
+            return None
+        elements = prod(shape)
+        at = min(max(bisect_left(points, (elements, 0.0)), 1), len(points) - 1)
+        (x0, y0), (x1, y1) = points[at - 1] if at else (0, 0.0), points[at]
+        if elements >= x1:
+            return y1 * elements / x1  # beyond the largest
+        if elements <= x0:
+            return y0  # below the smallest: mostly the call
+        return y0 + (y1 - y0) * (elements - x0) / (x1 - x0)
+
+    def line(self) -> str:
+        """The line of a log that holds these times, with its end."""
+        value = {
+            "format": FORMAT,
+            FIELD: self.relayouts,
+            "target": targets.to_json(self.target),
+            "threads": self.threads,
+            "clock": self.clock,
+        }
+        return json.dumps(value, separators=(",", ":")) + "\n"
+
+
+def read_relayouts(lines: Iterable[str]) -> Iterator[Relayouts]:
+    """The times in a log, among its records; raises ValueError for a damaged line of them."""
+    for line in lines:
+        value = json.loads(line) if f'"{FIELD}"' in line else None
+        if not isinstance(value, dict) or FIELD not in value:
+            continue
+        if value.pop("format", None) != FORMAT:
+            raise ValueError(f"the format of a log's times of layout changes is not {FORMAT}")
+        value["target"] = targets.from_json(value.get("target", {}))
+        yield read(Relayouts, value, "times of layout changes")
+
+
+def fitting(found: Iterable[Relayouts], target: Target, threads: int, clock: str) -> Relayouts | None:
+    """The last that were measured for ``target``, ``threads`` and ``clock``."""
+    chosen = None
+    for each in found:
+        if (each.target.key, each.threads, each.clock) == (target.key, threads, clock):
+            chosen = each
+    return chosen
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What each conversion of a build costs."""
+
+    target: Target
+    threads: int
+    measured: Relayouts | None = None
+
+    def of(self, shape: tuple[int, ...], source: str, to: str) -> tuple[float, bool]:
+        """(seconds, whether that is from a measurement)."""
+        if is_free(shape, source, to):
+            return 0.0, False
+        seconds = self.measured.seconds(shape, source, to) if self.measured else None
+        if seconds is not None:
+            return seconds, True
+        return predict_relayout(shape, source, to, self.target, self.threads), False
