@@ -39,5 +39,5 @@ def test_a_log_carries_them_beside_its_records():
     "damage", [{"format": 2}, {"threads": "two"}, {"relayouts": {"nchw>nhwc": 3}}, {"target": {}}, {"x": 1}]
 )
 def test_damaged_times_are_refused(damage):
-    with pytest.raises(ValueError, match="layout changes|target"):
+    with pytest.raises(ValueError, match=r"layout changes|target"):
         list(read_relayouts([json.dumps({**json.loads(TIMES.line()), **damage})]))
