@@ -11,6 +11,8 @@ from kernels.grouped import Grouped
 from kernels.kernel import Kernel
 from kernels.layout import PLAIN, Layouts, layouts_of
 from kernels.numerics import Numerics
+from kernels.qdepthwise import QuantizedDepthwise
+from kernels.qgemm import QuantizedGemm
 from kernels.sconv import SConv
 from kernels.sconv_mma import MatrixSConv
 from kernels.space import Config, Knobs, SearchSpace, Space
@@ -30,6 +32,8 @@ def all_kernels() -> dict[str, Kernel]:
         Winograd(),
         Depthwise(),
         Grouped(),
+        QuantizedGemm(),
+        QuantizedDepthwise(),
     )
     return {kernel.name: kernel for kernel in kernels}
 
