@@ -5,88 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, numpy_helper
 
+from bench.graph import CLASSES, Graph
+from bench.inception import inception_v3
 from tuner.weights import randomize
 
-OPSET = 17
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
-INPUT = (1, 3, 224, 224)
-CLASSES = 1000
-
-
-class _Graph:
-    """Nodes and zero weights of a network in the making; tensors go by their names."""
-
-    def __init__(self) -> None:
-        self.nodes: list[NodeProto] = []
-        self.weights: list[TensorProto] = []
-        self._channels = {"input": INPUT[1]}
-
-    def node(self, op: str, inputs: list[str], channels: int | None = None, **attributes: Any) -> str:
-        """Append a node; its result has as many channels as its first input unless told otherwise."""
-        output = f"{op.lower()}_{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op, inputs, [output], name=output, **attributes))
-        self._channels[output] = self._channels[inputs[0]] if channels is None else channels
-        return output
-
-    def weight(self, *shape: int) -> str:
-        """A weight that ``randomize`` fills."""
-        name = f"weight_{len(self.weights)}"
-        self.weights.append(numpy_helper.from_array(np.zeros(shape, np.float32), name))
-        return name
-
-    def conv(self, data: str, filters: int, kernel: int, stride: int = 1, groups: int = 1) -> str:
-        """Convolution with bias, padded so that stride 1 keeps the size."""
-        weights = self.weight(filters, self._channels[data] // groups, kernel, kernel)
-        return self.node(
-            "Conv",
-            [data, weights, self.weight(filters)],
-            channels=filters,
-            kernel_shape=[kernel, kernel],
-            strides=[stride, stride],
-            pads=[kernel // 2] * 4,
-            group=groups,
-        )
-
-    def channels(self, data: str) -> int:
-        """How many channels ``data`` has."""
-        return self._channels[data]
-
-    def max_pool(self, data: str, kernel: int, stride: int, pad: int = 0) -> str:
-        """Max pooling."""
-        return self.node("MaxPool", [data], kernel_shape=[kernel] * 2, strides=[stride] * 2, pads=[pad] * 4)
-
-    def dense(self, data: str, features: int, outputs: int) -> str:
-        """Fully connected layer."""
-        return self.node("Gemm", [data, self.weight(outputs, features), self.weight(outputs)], transB=1)
-
-    def classifier(self, data: str) -> str:
-        """Global average, flatten, one fully connected layer."""
-        pooled = self.node("GlobalAveragePool", [data])
-        return self.dense(self.node("Flatten", [pooled]), self._channels[data], CLASSES)
-
-    def model(self, output: str, name: str, seed: int) -> ModelProto:
-        """The finished model with random weights."""
-        graph = helper.make_graph(
-            self.nodes,
-            name,
-            [helper.make_tensor_value_info("input", TensorProto.FLOAT, INPUT)],
-            [helper.make_tensor_value_info(output, TensorProto.FLOAT, [1, CLASSES])],
-            self.weights,
-        )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
-        return randomize(model, seed)
 
 
 def resnet18(seed: int = 0) -> ModelProto:
     """ResNet-18: basic blocks of two 3x3 convolutions."""
 
-    def block(graph: _Graph, data: str, width: int, stride: int) -> str:
+    def block(graph: Graph, data: str, width: int, stride: int) -> str:
         hidden = graph.node("Relu", [graph.conv(data, width, 3, stride)])
         return graph.conv(hidden, width, 3)
 
@@ -103,7 +37,7 @@ def resnet152(seed: int = 0) -> ModelProto:
     return _resnet("resnet152", (3, 8, 36, 3), _bottleneck, 4, seed)
 
 
-def _bottleneck(graph: _Graph, data: str, width: int, stride: int) -> str:
+def _bottleneck(graph: Graph, data: str, width: int, stride: int) -> str:
     hidden = graph.node("Relu", [graph.conv(data, width, 1)])
     hidden = graph.node("Relu", [graph.conv(hidden, width, 3, stride)])
     return graph.conv(hidden, 4 * width, 1)
@@ -112,11 +46,11 @@ def _bottleneck(graph: _Graph, data: str, width: int, stride: int) -> str:
 def _resnet(
     name: str,
     depths: tuple[int, ...],
-    block: Callable[[_Graph, str, int, int], str],
+    block: Callable[[Graph, str, int, int], str],
     expansion: int,
     seed: int,
 ) -> ModelProto:
-    graph = _Graph()
+    graph = Graph()
     data = graph.node("Relu", [graph.conv("input", 64, 7, 2)])
     data = graph.max_pool(data, 3, 2, 1)
     for stage, depth in enumerate(depths):
@@ -133,7 +67,7 @@ def _resnet(
 
 def vgg16(seed: int = 0) -> ModelProto:
     """VGG-16."""
-    graph = _Graph()
+    graph = Graph()
     data = "input"
     for width, depth in ((64, 2), (128, 2), (256, 3), (512, 3), (512, 3)):
         for _ in range(depth):
@@ -145,9 +79,22 @@ def vgg16(seed: int = 0) -> ModelProto:
     return graph.model(graph.dense(data, 4096, CLASSES), "vgg16", seed)
 
 
+def mobilenet_v1(seed: int = 0) -> ModelProto:
+    """MobileNet v1: depthwise 3x3 and pointwise convolutions in turns."""
+    graph = Graph()
+    data = graph.node("Relu", [graph.conv("input", 32, 3, 2)])
+    settings = ((64, 1, 1), (128, 2, 2), (256, 2, 2), (512, 6, 2), (1024, 2, 2))
+    for filters, repeats, first_stride in settings:
+        for position in range(repeats):
+            channels, stride = graph.channels(data), 1 if position else first_stride
+            data = graph.node("Relu", [graph.conv(data, channels, 3, stride, groups=channels)])
+            data = graph.node("Relu", [graph.conv(data, filters, 1)])
+    return graph.model(graph.classifier(data), "mobilenet_v1", seed)
+
+
 def mobilenet_v2(seed: int = 0) -> ModelProto:
     """MobileNet v2: inverted residuals with depthwise convolutions, clipped at 6."""
-    graph = _Graph()
+    graph = Graph()
     limits = [
         numpy_helper.from_array(np.array(value, np.float32), name)
         for name, value in (("zero", 0), ("six", 6))
@@ -191,6 +138,8 @@ MAKERS: dict[str, Callable[[int], ModelProto]] = {
     "resnet50": resnet50,
     "resnet152": resnet152,
     "vgg16": vgg16,
+    "mobilenet_v1": mobilenet_v1,
     "mobilenet_v2": mobilenet_v2,
+    "inception_v3": inception_v3,
     **{name: partial(light, name) for name in ("squeezenet", "inception_v1", "inception_v2", "densenet121")},
 }

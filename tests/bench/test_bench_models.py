@@ -8,7 +8,9 @@ from tuner.extract import extract
 EXPECTED = {
     "resnet18": (20, 1, 1.8),
     "resnet50": (53, 1, 4.1),
+    "mobilenet_v1": (27, 1, 0.57),
     "mobilenet_v2": (52, 1, 0.3),
+    "inception_v3": (94, 1, 5.71),
 }
 
 

@@ -1,0 +1,60 @@
+"""The libraries that quantized kernels are measured against, each as a callable over the same data."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from bench.peers import Peer, onnx_session
+from kernels.kernel import Array
+from kernels.workload import QConv2d
+
+
+def onnxruntime_qconv(layer: QConv2d, inputs: list[Array], threads: int) -> Peer:
+    """onnxruntime on one QLinearConv node that reads and writes NHWC, as inside its own quantized models.
+
+    It takes float scales; those given here are nearest to the layer's fixed-point ones, so results may differ
+    by one. Where its AVX2 code adds two products in int16 it saturates, and then they may differ by more.
+    """
+    import onnxruntime
+    from onnx import TensorProto, helper, numpy_helper
+
+    data, weights, bias, multiplier, shift = inputs
+    scales = multiplier.astype(np.float64) * 2.0 ** (-31.0 - shift)
+    constants = {
+        "one": np.float32(1),
+        "x_zero": np.array(layer.data_zero, layer.data_dtype),
+        "w": np.ascontiguousarray(weights.transpose(3, 2, 0, 1)),
+        "w_scale": scales.astype(np.float32) if layer.per_channel else np.float32(scales[0]),
+        "w_zero": np.full(layer.out_c if layer.per_channel else (), layer.weight_zero, layer.weight_dtype),
+        "y_zero": np.array(layer.out_zero, layer.out_dtype),
+        "bias": bias,
+    }
+    node = helper.make_node(
+        "QLinearConv",
+        ["x", "one", "x_zero", "w", "w_scale", "w_zero", "one", "y_zero", "bias"],
+        ["y"],
+        domain="com.microsoft",
+        channels_last=1,
+        kernel_shape=[layer.kh, layer.kw],
+        strides=list(layer.stride),
+        pads=list(layer.pad),
+        dilations=list(layer.dilation),
+        group=layer.groups,
+    )
+    types = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
+    graph = helper.make_graph(
+        [node],
+        "layer",
+        [helper.make_tensor_value_info("x", types[layer.data_dtype], layer.data_shape)],
+        [helper.make_tensor_value_info("y", types[layer.out_dtype], layer.out_shape)],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    session = onnx_session(
+        helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString(), threads
+    )
+    output = onnxruntime.OrtValue.ortvalue_from_numpy(np.empty(layer.out_shape, layer.out_dtype))
+    binding = session.io_binding()  # type: ignore[attr-defined]  # onnxruntime ships no types
+    binding.bind_ortvalue_input("x", onnxruntime.OrtValue.ortvalue_from_numpy(data))
+    binding.bind_ortvalue_output("y", output)
+    return Peer(lambda: session.run_with_iobinding(binding), output.numpy)  # type: ignore[attr-defined]
