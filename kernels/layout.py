@@ -30,6 +30,15 @@ class Layouts(NamedTuple):
     def __str__(self) -> str:
         return self.data if self.data == self.out else f"{self.data}>{self.out}"
 
+    @classmethod
+    def read(cls, text: str) -> Layouts:
+        """The inverse of ``str``; ValueError for no layouts."""
+        data, _, out = text.partition(">")
+        layouts = cls(data, out or data)
+        for layout in layouts:
+            block_of(layout)
+        return layouts
+
 
 PLAIN = Layouts()
 """What a kernel has that knows no layouts."""

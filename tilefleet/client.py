@@ -92,6 +92,8 @@ class Client:
     ) -> Job:
         """Create a job for a model (its hash) or one workload; it ends when either budget is spent.
 
+        Without a budget it gets 60 trials for each distinct workload.
+
         ``numerics`` is ``exact`` or ``relaxed``. ``priority`` is from -100 to 100, higher first; only boards
         with all ``tags`` measure for it.
         """
@@ -99,7 +101,7 @@ class Client:
             "target": target,
             "model": model,
             "workload": workload,
-            "budget": {"trials": trials, "seconds": seconds},
+            "budget": {"trials": trials, "seconds": seconds} if trials or seconds else None,
             "strategy": strategy,
             "threads": threads,
             "shapes": shapes,
@@ -167,9 +169,10 @@ class Client:
     def job_log(
         self, job_id: int, select: str = "best", k: int | None = None, numerics: str = "relaxed"
     ) -> Iterator[str]:
-        """A job's tuning log as JSON lines: ``best``, ``top`` (the ``k`` best a workload) or ``all``.
+        """A job's tuning log as JSON lines: ``best``, ``top`` (the ``k`` best) or ``all``.
 
-        With ``exact`` numerics as if there were no others.
+        The best are those of each workload and pair of layouts. With ``exact`` numerics as if there were no
+        others.
         """
         return self._lines(f"/api/v1/jobs/{job_id}/log", select, k, numerics)
 
@@ -205,10 +208,14 @@ class Client:
         threads: int = 1,
         clock: str = "wall",
         numerics: str = "relaxed",
+        layouts: str = "nchw",
     ) -> Record:
-        """The best record of a workload (its key) on a target; ``NotFound`` when there is none."""
+        """The best record of a workload (its key) on a target; ``NotFound`` when there is none.
+
+        ``layouts`` is what its config reads and writes, such as ``nchw8c>nchw``, or ``any``.
+        """
         params = {"workload": workload, "target": target, "threads": threads, "clock": clock}
-        return self._get("/api/v1/configs/best", Record, {**params, "numerics": numerics})
+        return self._get("/api/v1/configs/best", Record, {**params, "numerics": numerics, "layouts": layouts})
 
     def boards(self) -> list[Board]:
         """The boards there are."""

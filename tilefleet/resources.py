@@ -132,6 +132,7 @@ class Task(_Resource):
     gflops: float | None = None
     share_of_peak: float | None = None
     best_config: dict[str, Any] | None = None
+    best_layouts: str | None = None
     curve: list[tuple[int, float]] = []
     errors: dict[str, int] = {}
     messages: dict[str, str] = {}
@@ -198,6 +199,9 @@ class Record(_Resource):
     clock: str = "wall"
     cost_s: float | None = None
     verified_s: float | None = None
+    in_place_s: float | None = None
+    placed_s: float | None = None
+    layouts: str = "nchw"
     gflops: float | None = None
     max_error: float | None = None
     error: str | None = None

@@ -10,6 +10,9 @@ from kernels.target import Target
 from kernels.workload import Workload
 from tuner.record import Record
 
+TASK_TRIALS = 60
+"""Trials for each distinct workload where nobody says how many: more find little more."""
+
 
 class JobState(StrEnum):
     """What a job is doing."""

@@ -13,10 +13,12 @@ from kernels import registry
 from kernels import target as targets
 from kernels import workload as workloads
 from kernels.checked import STRICT_FIELDS, read
+from kernels.layout import Layouts, layouts_of
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload import Workload
+from tuner.relayouts import FIELD as RELAYOUTS
 from worker.outcome import ErrorKind
 
 FORMAT = 1
@@ -33,9 +35,12 @@ class Record:
     """One trial with its circumstances.
 
     ``cost_s`` is the median in seconds (None after an error); ``verified_s`` the median of the interleaved
-    re-measurements that the best few get, of which there were ``remeasured``. ``ranking_s`` orders records
-    of one (workload, target, clock, threads); costs of different clocks are never compared. ``max_error``,
-    ``counters``, ``temperature_c`` and ``frequency_mhz`` are as in an Outcome.
+    re-measurements that the best few get, of which there were ``remeasured``. ``in_place_s`` is the median
+    of its calls inside a built model. Such times compare only within one run, so what the run of a few
+    records leaves is their order: each gets as ``placed_s`` that one of their isolated costs that has its
+    place. ``ranking_s`` orders records of one (workload, target, clock, threads); costs of different clocks
+    are never compared. ``max_error``, ``counters``, ``temperature_c`` and ``frequency_mhz`` are as in an
+    Outcome.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
@@ -48,6 +53,8 @@ class Record:
     cost_s: float | None = None
     verified_s: float | None = None
     remeasured: int = 0
+    in_place_s: float | None = None
+    placed_s: float | None = None
     repeats_s: tuple[float, ...] = ()
     spread: float | None = None
     max_error: float | None = None
@@ -63,13 +70,23 @@ class Record:
 
     @property
     def ranking_s(self) -> float | None:
-        """The cost that counts: the verified one where there is one."""
-        return self.verified_s if self.verified_s is not None else self.cost_s
+        """The cost that counts: its place among those measured in place, else the verified one if any."""
+        return self.isolated_s if self.placed_s is None else self.placed_s
+
+    @property
+    def isolated_s(self) -> float | None:
+        """The cost measured by itself: the verified one where there is one."""
+        return self.cost_s if self.verified_s is None else self.verified_s
+
+    @property
+    def layouts(self) -> Layouts:
+        """What its config reads and writes."""
+        return layouts_of(self.config)
 
     @property
     def gflops(self) -> float | None:
         """Billions of floating-point operations a second."""
-        return self.workload.flops / self.ranking_s / 1e9 if self.ranking_s else None
+        return self.workload.flops / self.isolated_s / 1e9 if self.isolated_s else None
 
     @property
     def numerics(self) -> Numerics:
@@ -101,6 +118,8 @@ class Record:
             "cost_s": self.cost_s,
             "verified_s": self.verified_s,
             "remeasured": self.remeasured,
+            "in_place_s": self.in_place_s,
+            "placed_s": self.placed_s,
             "repeats_s": list(self.repeats_s),
             "spread": self.spread,
             "max_error": self.max_error,
@@ -132,11 +151,12 @@ class Record:
         record = read(cls, fields, "record")
         if (record.cost_s is None) == (record.error is None):
             raise ValueError("a record has either cost_s or error")
-        for name, seconds in (("cost_s", record.cost_s), ("verified_s", record.verified_s)):
+        for name in ("cost_s", "verified_s", "in_place_s", "placed_s"):
+            seconds = getattr(record, name)
             if seconds is not None and not 0 < seconds < float("inf"):
                 raise ValueError(f"{name} must be a positive number of seconds, got {seconds!r}")
-        if record.error is not None and record.verified_s is not None:
-            raise ValueError("a record with an error has no verified_s")
+        if record.error is not None and (record.verified_s is not None or record.placed_s is not None):
+            raise ValueError("a record with an error has no verified_s and no placed_s")
         return record
 
 
@@ -147,11 +167,16 @@ def write_log(records: Iterable[Record]) -> Iterator[str]:
 
 
 def read_log(lines: Iterable[str]) -> Iterator[Record]:
-    """Records of a JSON-lines log; raises LogError that names the first damaged line."""
+    """Records of a JSON-lines log; raises LogError that names the first damaged line.
+
+    Lines with times of layout changes (``tuner/relayouts.py``) are passed over.
+    """
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
         try:
-            yield Record.from_json(json.loads(line))
+            value = json.loads(line)
+            if not (isinstance(value, dict) and RELAYOUTS in value):
+                yield Record.from_json(value)
         except ValueError as error:
             raise LogError(f"line {number} of the log is damaged: {error}") from None

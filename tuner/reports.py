@@ -45,5 +45,6 @@ def best_event(search: TaskSearch, searches: Iterable[TaskSearch]) -> dict[str, 
         "cost_s": best.ranking_s,
         "gflops": best.gflops,
         "config": best.config.to_json(),
+        "layouts": str(best.layouts),
         "estimated_ms": estimated_ms(searches),
     }

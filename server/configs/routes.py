@@ -6,9 +6,10 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
+from kernels.layout import Layouts
 from kernels.numerics import Numerics
 from server.pages import Threads
-from server.problems import Problem, responses
+from server.problems import Problem, invalid, responses
 from server.records import repository
 from server.records.logs import Allowed
 from server.records.schemas import Record
@@ -25,18 +26,30 @@ def get_best_config(
     threads: Threads = 1,
     clock: Annotated[str, Query(description="`wall` or `simulated:...`.")] = "wall",
     numerics: Allowed = Numerics.RELAXED,
+    layouts: Annotated[
+        str,
+        Query(description="What the config reads and writes: `nchw`, `nchw8c>nchw` and so on, or `any`."),
+    ] = "nchw",
 ) -> Record:
-    """The fastest correct record of this workload on this target; outdated kernels are left out."""
+    """The fastest correct record of this workload on this target; outdated kernels are left out.
+
+    In `nchw` unless told otherwise: a config that can be used by itself.
+    """
+    try:
+        pair = None if layouts == "any" else Layouts.read(layouts)
+    except ValueError as error:
+        raise invalid(str(error), "query", "layouts") from None
     with ctx.db.read() as session:
         found = [
             record
             for key in ctx.targets.keys(session, target)
-            if (record := repository.best(session, workload, key, clock, threads, numerics)) is not None
+            if (record := repository.best(session, workload, key, clock, threads, numerics, pair)) is not None
         ]
     if not found:
         kind = "record of an exact config" if numerics is Numerics.EXACT else "record"
         raise Problem(
             404,
-            f"no {kind} of workload {workload} on target {target} with threads={threads} and clock={clock}",
+            f"no {kind} of workload {workload} on target {target} with threads={threads}, "
+            f"clock={clock} and layouts {layouts}",
         )
     return Record.of(*min(found, key=lambda each: each[1].ranking_s or 0))

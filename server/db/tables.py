@@ -102,6 +102,17 @@ class PeakRow(Base):
     gflops: Mapped[float] = mapped_column(Float(53))
 
 
+class RelayoutRow(Base):
+    """Measured conversions between layouts on a target with so many threads, by one clock."""
+
+    __tablename__ = "relayouts"
+    target_key: Mapped[str] = mapped_column(ForeignKey("targets.key"), primary_key=True)
+    threads: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    clock: Mapped[str] = mapped_column(String(100), primary_key=True)
+    document: Mapped[dict[str, list[list[float]]]] = mapped_column(JSON)
+    """By pair of layouts, ``nchw>nhwc``: [elements, seconds] each."""
+
+
 class JobRow(Base):
     """A job. ``owner`` is the process that runs it and ``beat`` its last sign of life."""
 
@@ -156,7 +167,8 @@ class TaskRow(Base):
 class RecordRow(Base):
     """One measurement. ``document`` is the record's JSON without workload and target.
 
-    ``exact`` says whether its config is (``kernels.numerics``).
+    ``exact`` says whether its config is (``kernels.numerics``), ``layouts`` what it reads and writes, as
+    ``kernels.layout.Layouts`` writes itself.
     """
 
     __tablename__ = "records"
@@ -177,6 +189,7 @@ class RecordRow(Base):
             "target_key",
             "clock",
             "threads",
+            "layouts",
             "ranking_s",
             sqlite_where=text("ranking_s IS NOT NULL"),
             postgresql_where=text("ranking_s IS NOT NULL"),
@@ -194,6 +207,7 @@ class RecordRow(Base):
     ranking_s: Mapped[float | None] = mapped_column(Float(53))
     error: Mapped[str | None] = mapped_column(String(32))
     exact: Mapped[bool] = mapped_column(server_default=false())
+    layouts: Mapped[str] = mapped_column(String(64), server_default="nchw")
     document: Mapped[dict[str, Any]] = mapped_column(JSON)
 
 

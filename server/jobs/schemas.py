@@ -10,7 +10,7 @@ from pydantic.config import JsonDict
 
 from kernels.numerics import Numerics
 from server.pages import Items, Page
-from tuner.job import JobState, TaskState
+from tuner.job import TASK_TRIALS, JobState, TaskState
 
 Tag = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w.:-]+$")]
 Dimension = Annotated[int, Field(ge=1, lt=2**31)]
@@ -66,7 +66,9 @@ class JobRequest(BaseModel):
     strategy: str = Field(
         default="model", description="How configs are chosen: `analysis`, `random`, `evolution` or `model`."
     )
-    budget: Budget
+    budget: Budget | None = Field(
+        default=None, description=f"Without, {TASK_TRIALS} trials for each distinct workload."
+    )
     shapes: dict[str, list[Dimension]] | None = Field(
         default=None, description="Input shapes other than those of the upload, by input."
     )
@@ -168,6 +170,7 @@ _TASK: JsonDict = {
     "gflops": 18.3,
     "share_of_peak": 0.199,
     "best_config": {"kernel": "grouped", "filters": 1, "flat": 0, "rows": 2, "vectors": 3},
+    "best_layouts": "nchw",
     "curve": [[0, 0.000328], [1, 0.000296], [8, 0.000296]],
     "errors": {"wrong_result": 1},
     "messages": {"wrong_result": "relative error 0.31 is above 0.0001"},
@@ -233,6 +236,9 @@ class Task(BaseModel):
     gflops: float | None = Field(description="Billions of operations a second at the best cost.")
     share_of_peak: float | None = Field(description="`gflops` over the job's `peak_gflops`.")
     best_config: dict[str, int | str] | None
+    best_layouts: str | None = Field(
+        description="What the best config reads and writes: `nchw`, `nchw8c>nchw` and so on."
+    )
     curve: list[tuple[int, float]] = Field(
         description="Best cost so far as [trial, seconds], thinned to at most 200 points.",
         examples=[[[0, 0.0011], [7, 0.0009]]],

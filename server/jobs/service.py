@@ -26,7 +26,7 @@ from server.models.service import Models
 from server.problems import Problem, invalid
 from server.records import repository
 from server.targets.service import Targets
-from tuner.job import Budget, JobSpec, JobState, TaskSpec, TaskState
+from tuner.job import TASK_TRIALS, Budget, JobSpec, JobState, TaskSpec, TaskState
 from tuner.onnx_check import check_size
 from tuner.strategies import STRATEGIES
 from worker.fleet.states import Health
@@ -49,6 +49,7 @@ class Jobs:
             raise invalid(f"unknown strategy {request.strategy!r}; there are: {known}", "body", "strategy")
         model_hash, found = self._subject(request)
         tunable = _tunable(found, target)
+        budget = request.budget or Budget(trials=TASK_TRIALS * len(tunable))
         with self._db.write() as session:
             repository.add_targets(session, [target])
             repository.add_workloads(session, (workload for workload, _ in tunable))
@@ -63,8 +64,8 @@ class Jobs:
                 numerics=request.numerics.value,
                 priority=request.priority,
                 tags=sorted(request.tags),
-                budget_trials=request.budget.trials,
-                budget_seconds=request.budget.seconds,
+                budget_trials=budget.trials,
+                budget_seconds=budget.seconds,
                 shapes=request.shapes,
                 state=JobState.QUEUED.value,
                 owner=ownership.me(),

@@ -131,6 +131,7 @@ def show_tasks(session: Session, row: JobRow) -> list[Task]:
                 gflops=gflops,
                 share_of_peak=gflops / peak if gflops and peak else None,
                 best_config=record.document["config"] if record else None,
+                best_layouts=record.layouts if record else None,
                 curve=curves.get(task.id, []),
                 errors=task.errors,
                 messages=task.messages,

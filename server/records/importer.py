@@ -64,12 +64,13 @@ def _unstorable(record: Record) -> str | None:
         return "threads or kernel_version is out of range"
     if record.workload.flops >= _INT64:
         return "the workload is impossibly large"
-    if len(record.clock) > 100 or len(record.config.kernel) > 64 or len(record.target.name) > 200:
-        return "clock, kernel or target has an impossibly long name"
+    names = {record.clock: 100, record.config.kernel: 64, record.target.name: 200, str(record.layouts): 64}
+    if any(len(name) > most for name, most in names.items()):
+        return "clock, kernel, target or layouts have an impossibly long name"
     try:
         json.dumps(record.to_json(), ensure_ascii=False, allow_nan=False).encode()
     except ValueError as error:  # half a surrogate pair, or a number that JSON does not have
         return str(error)
-    if "\0" in record.clock + record.config.kernel + record.target.name:
-        return "clock, kernel or target has a NUL in its name"
+    if any("\0" in name for name in names):
+        return "clock, kernel, target or layouts have a NUL in their name"
     return None

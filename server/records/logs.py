@@ -16,8 +16,8 @@ MEDIA_TYPE = "application/x-ndjson"
 Select = Annotated[
     Selection,
     Query(
-        description="`best`: the fastest of each workload, clock and thread count; `top`: the `k` fastest; "
-        "`all`: every record, failures too."
+        description="`best`: the fastest of each workload, pair of layouts, clock and thread count; "
+        "`top`: the `k` fastest; `all`: every record, failures too."
     ),
 ]
 Allowed = Annotated[Numerics, Query(description="`exact`: only records of exact configs.")]

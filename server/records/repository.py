@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from kernels import registry
 from kernels import target as targets
 from kernels import workload as workloads
+from kernels.layout import PLAIN, Layouts
 from kernels.numerics import Numerics
 from kernels.target import Target
 from kernels.workload import Workload
@@ -111,8 +112,9 @@ def best(
     clock: str,
     threads: int,
     numerics: Numerics = Numerics.RELAXED,
+    layouts: Layouts | None = PLAIN,
 ) -> Found | None:
-    """The fastest correct record that ``numerics`` allows, by index."""
+    """The fastest correct record that ``numerics`` allows, by index; of any layouts where None is given."""
     query = _records().where(
         RecordRow.workload_key == workload,
         RecordRow.target_key == target,
@@ -121,6 +123,7 @@ def best(
         RecordRow.ranking_s.is_not(None),
         not_outdated(),
         _allowed(numerics),
+        true() if layouts is None else RecordRow.layouts == str(layouts),
     )
     return next(iter(_found(session, query.order_by(RecordRow.ranking_s).limit(1))), None)
 
@@ -152,7 +155,7 @@ def log(
     job: int | None = None,
     numerics: Numerics = Numerics.RELAXED,
 ) -> Iterator[Record]:
-    """The log of a target or a job: all records, or the fastest of each (workload, clock, threads).
+    """The log of a target or a job: all records, or the fastest of each (workload, clock, threads, layouts).
 
     Only of configs that ``numerics`` allows.
 
@@ -171,17 +174,24 @@ def log(
                 return
             after = found[-1][0]
     place = func.row_number().over(
-        partition_by=(RecordRow.workload_key, RecordRow.target_key, RecordRow.clock, RecordRow.threads),
+        partition_by=(
+            RecordRow.workload_key,
+            RecordRow.target_key,
+            RecordRow.clock,
+            RecordRow.threads,
+            RecordRow.layouts,
+        ),
         order_by=(RecordRow.ranking_s, RecordRow.id),
     )
     ranked = (
-        select(RecordRow.id, RecordRow.workload_key, place.label("place"))
+        select(RecordRow.id, RecordRow.workload_key, RecordRow.layouts, place.label("place"))
         .where(among, RecordRow.ranking_s.is_not(None), not_outdated())
         .subquery()
     )
     chosen = select(ranked.c.id).where(ranked.c.place <= (1 if select_ == "best" else k))
+    order = (ranked.c.workload_key, ranked.c.layouts, ranked.c.place)
     with db.read() as session:
-        ids = list(session.execute(chosen.order_by(ranked.c.workload_key, ranked.c.place)).scalars())
+        ids = list(session.execute(chosen.order_by(*order)).scalars())
     for start in range(0, len(ids), _BATCH):
         wanted = ids[start : start + _BATCH]
         with db.read() as session:
@@ -238,6 +248,7 @@ def columns(record: Record) -> dict[str, Any]:
         "ranking_s": record.ranking_s,
         "error": record.error and record.error.value,
         "exact": record.numerics is Numerics.EXACT,
+        "layouts": str(record.layouts),
         "document": document,
     }
 

@@ -30,6 +30,8 @@ _EXAMPLE: JsonDict = {
     "clock": "wall",
     "cost_s": 0.00071,
     "verified_s": 0.00072,
+    "in_place_s": None,
+    "placed_s": None,
     "repeats_s": [0.0007, 0.00071, 0.00074],
     "spread": 0.03,
     "max_error": 3e-7,
@@ -44,6 +46,7 @@ _EXAMPLE: JsonDict = {
     "created": "2026-11-21T05:00:00+00:00",
     "gflops": 91.0,
     "numerics": "exact",
+    "layouts": "nchw",
 }
 
 
@@ -62,6 +65,10 @@ class Record(BaseModel):
     clock: str = Field(description="How the time was obtained: `wall` or `simulated:...`.")
     cost_s: float | None = Field(description="Median seconds of a call; null after an error.")
     verified_s: float | None = Field(description="Median of the interleaved re-measurement of the best few.")
+    in_place_s: float | None = Field(description="Median of its calls inside a built model, where timed.")
+    placed_s: float | None = Field(
+        description="Of the costs of those timed in one model, that of its place in their order there."
+    )
     repeats_s: list[float] = Field(description="The single measurements.")
     spread: float | None = Field(description="Interquartile range over the median.")
     max_error: float | None = Field(
@@ -80,11 +87,12 @@ class Record(BaseModel):
     created: str = Field(description="When, ISO 8601.")
     gflops: float | None = Field(description="Billions of floating-point operations a second.")
     numerics: Numerics = Field(description="What the config computes with.")
+    layouts: str = Field(description="What the config reads and writes: `nchw`, `nhwc>nchw` and so on.")
 
     @classmethod
     def of(cls, id_: int, record: TuningRecord) -> Self:
         """The stored record as the API shows it."""
-        derived = {"gflops": record.gflops, "numerics": record.numerics}
+        derived = {"gflops": record.gflops, "numerics": record.numerics, "layouts": str(record.layouts)}
         return cls.model_validate({**record.to_json(), "id": id_, **derived})
 
 

@@ -42,7 +42,7 @@ def test_several_processes_may_upgrade_at_once(database_url: str) -> None:
     assert [process.returncode for process in processes] == [0, 0, 0], errors
     database = Database(database_url)
     with database.read() as session:
-        assert session.execute(text("select version_num from alembic_version")).scalars().all() == ["0003"]
+        assert session.execute(text("select version_num from alembic_version")).scalars().all() == ["0004"]
     database.close()
 
 
@@ -96,6 +96,23 @@ def test_old_records_are_told_exact_from_relaxed(db: Database) -> None:
     db.upgrade()
     with db.read() as session:
         assert session.execute(exact).all() == stored
+
+
+def test_old_records_get_their_layouts(db: Database) -> None:
+    conv = Conv2d(1, 8, 28, 28, 8, 3, 3)
+    knobs = [{}, {"data": "nchw8c", "out": "nchw8c"}, {"data": "nchw8c", "out": "nchw"}, {"data": "nhwc"}]
+    records = [
+        Record(conv, CATALOGUE["x86-avx2"], Config.of("fconv", **each), 1, cost_s=1.0) for each in knobs
+    ]
+    layouts = select(RecordRow.layouts).order_by(RecordRow.id)
+    with db.write() as session:
+        repository.add(session, records)
+    with db.engine.begin() as connection:
+        command.downgrade(alembic_config(connection), "0003")
+    db.upgrade()
+    with db.read() as session:
+        found = session.execute(layouts).scalars().all()
+    assert found == ["nchw", "nchw8c", "nchw8c>nchw", "nhwc>nchw"] == [str(each.layouts) for each in records]
 
 
 def test_foreign_keys_hold(db: Database) -> None:

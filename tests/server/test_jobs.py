@@ -95,11 +95,16 @@ def test_a_model_is_tuned(client: TestClient, engine: FakeEngine) -> None:
     assert job["estimated_ms"] == pytest.approx(sum(1e3 * t["weight"] * t["best_s"] for t in tasks))
 
     log = list(read_log(client.get(f"{URL}/{job['id']}/log").text.splitlines()))
-    assert [each.workload.key for each in log] == sorted(task["workload_key"] for task in tasks)
+    assert len({(each.workload.key, each.layouts) for each in log}) == len(log) >= 2
+    for task in tasks:
+        fastest = min((e for e in log if e.workload.key == task["workload_key"]), key=lambda e: e.ranking_s)
+        assert fastest.config.to_json() == task["best_config"]
+        assert task["best_layouts"] == str(fastest.layouts)
     everything = client.get(f"{URL}/{job['id']}/log", params={"select": "all"}).text
     assert len(everything.splitlines()) == job["trials"]
     best = client.get(
-        "/api/v1/configs/best", params={"workload": tasks[0]["workload_key"], "target": "host"}
+        "/api/v1/configs/best",
+        params={"workload": tasks[0]["workload_key"], "target": "host", "layouts": "any"},
     ).json()
     assert (best["config"], best["verified_s"]) == (tasks[0]["best_config"], tasks[0]["best_s"])
     records = client.get("/api/v1/records", params={"job": job["id"], "limit": 500}).json()["items"]

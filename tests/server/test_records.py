@@ -9,6 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 from server_samples import OTHER, TARGET, record
 
+from kernels.space import Config
 from kernels.workload import Gemm
 from tuner.record import Record, read_log, write_log
 from worker.outcome import ErrorKind
@@ -163,6 +164,42 @@ def test_logs_best_and_top(client: TestClient) -> None:
     assert points(select="top", k=2) == {8: [2, 3], 9: [7]}
     assert points(select="all") == {8: [4, 2, 3], 9: [7, 8]}
     assert client.get("/api/v1/targets/x86-avx2/log", params={"select": "worst"}).status_code == 422
+
+
+def test_best_and_logs_know_layouts(client: TestClient) -> None:
+    def laid(number: int, **ends: str) -> Record:
+        return replace(record(number), config=Config.of("test", point=number, **ends))
+
+    blocked, back = {"data": "nchw8c", "out": "nchw8c"}, {"data": "nchw8c", "out": "nchw"}
+    import_(client, record(7), record(6), laid(2, **blocked), laid(3, **blocked), laid(4, **back))
+    found = best(client).json()
+    assert (found["config"]["point"], found["layouts"]) == (6, "nchw")
+    for layouts, point in (("nchw", 6), ("any", 2), ("nchw8c", 2), ("nchw8c>nchw", 4)):
+        assert best(client, layouts=layouts).json()["config"]["point"] == point, layouts
+    assert "nhwc" in best(client, layouts="nhwc").json()["detail"]
+    assert best(client, layouts="nhwc").status_code == 404
+    refused = best(client, layouts="nchwc8")
+    assert (refused.status_code, "nchwc8" in refused.json()["detail"]) == (422, True)
+
+    def points(**params: object) -> list[object]:
+        text = client.get("/api/v1/targets/x86-avx2/log", params=params).text
+        return [each.config["point"] for each in read_log(text.splitlines())]
+
+    assert points() == [6, 2, 4]
+    assert points(select="top", k=2) == [6, 7, 2, 3, 4]
+    hostile = replace(record(1), config=Config.of("test", data="x" * 100, out="y"))
+    assert "layouts" in import_(client, hostile).json()["detail"]
+
+
+def test_what_was_measured_in_place_ranks_by_its_place(client: TestClient) -> None:
+    placed = (
+        replace(record(5), in_place_s=4e-6, placed_s=2e-6),
+        replace(record(2), in_place_s=6e-6, placed_s=5e-6),
+    )
+    import_(client, *placed, record(3))
+    found = best(client).json()
+    assert (found["config"]["point"], found["placed_s"], found["in_place_s"]) == (5, 2e-6, 4e-6)
+    assert found["gflops"] == pytest.approx(1024 / 5e-6 / 1e9)
 
 
 def test_targets(client: TestClient) -> None:

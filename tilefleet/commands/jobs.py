@@ -44,10 +44,8 @@ def submit(
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Tune a model: upload it and start a job. Without a budget, ten minutes."""
+    """Tune a model: upload it and start a job. Without a budget, 60 trials a distinct layer."""
     shapes = read_shapes(shape)
-    if trials is None and seconds is None:
-        seconds = 600.0
     with connect(url) as client:
         job = client.submit(
             model=client.upload(model, shapes=shapes).hash,

@@ -10,7 +10,9 @@ from typing import Annotated
 import typer
 
 from kernels import workload as workloads
+from kernels.layout import layouts_of
 from kernels.numerics import Numerics
+from kernels.space import Config
 from tilefleet import render
 from tilefleet.commands.common import Json, Url, connect, console, show
 from tilefleet.commands.options import NumericsOption, TargetName, Threads
@@ -23,20 +25,27 @@ def best(
     target: TargetName = "host",
     threads: Threads = 1,
     numerics: NumericsOption = Numerics.RELAXED,
+    layouts: Annotated[
+        str, typer.Option(help="What it reads and writes, such as nhwc or nchw8c>nchw; or any.")
+    ] = "nchw",
     as_json: Json = False,
     url: Url = None,
 ) -> None:
     """Show the best config of a workload, or of every workload tuned for a target."""
+
+    def fits(record: Record) -> bool:
+        return layouts in ("any", str(layouts_of(Config.from_json(record.config))))
+
     with connect(url) as client:
         if workload:
             # As for a job: real boards come first, else records are of a simulated board's clock.
             clocks = [board.clock for board in client.boards() if board.target == target]
             clock = clocks[0] if clocks and "wall" not in clocks else "wall"
-            found = [client.best(workload, target, threads, clock, numerics)]
+            found = [client.best(workload, target, threads, clock, numerics, layouts)]
         else:
             lines = client.target_log(target, numerics=numerics)
             records = (Record.model_validate_json(line) for line in lines)
-            found = [record for record in records if record.threads == threads]
+            found = [record for record in records if record.threads == threads and fits(record)]
     if not found and not as_json:
         raise TilefleetError(f"nothing was tuned for target {target!r} with threads {threads} yet")
     rows = [(workloads.from_json(record.workload), record) for record in found]
@@ -46,8 +55,10 @@ def best(
 def log(
     job: Annotated[int | None, typer.Argument(metavar="[JOB]", help="Number of the job.")] = None,
     target: Annotated[str | None, typer.Option(help="All of a target's records instead of a job's.")] = None,
-    best: Annotated[bool, typer.Option("--best", help="The best record of each workload (default).")] = False,
-    top: Annotated[int | None, typer.Option(min=1, help="The so many best of each workload.")] = None,
+    best: Annotated[
+        bool, typer.Option("--best", help="The best of each workload and layouts (default).")
+    ] = False,
+    top: Annotated[int | None, typer.Option(min=1, help="The so many best of each.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All records, failed trials too.")] = False,
     numerics: NumericsOption = Numerics.RELAXED,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
