@@ -30,7 +30,9 @@ from worker.outcome import ErrorKind, Outcome
 AHEAD = 2
 """Batches beyond those that are measured: they are built meanwhile."""
 TOP, ROUNDS = 3, 5
-"""How many of each task are measured again at the end, and how often at most."""
+"""How many of each task and layouts are measured again at the end, and how often at most."""
+PAIRS = 3
+"""About how many pairs of layouts of a task are of use to a model."""
 HOPELESS = 12
 """Equal failures in a row after which a job is given up: it is not the candidates that are at fault."""
 BLAMELESS = (ErrorKind.BUILD_ERROR, ErrorKind.BUILD_TIMEOUT, ErrorKind.UPLOAD_ERROR, ErrorKind.BOARD_LOST)
@@ -83,7 +85,8 @@ class _Run:
         self.publish, self.cancelled, self.fair = publish, cancelled, fair
         # Only a real clock has luck in its times: a simulated one would tell the same again.
         self.top = TOP if job.clock == "wall" else 0
-        self.allowance = Allowance(job.budget, job.elapsed_s, final=self.top * len(job.tasks))
+        final = self.top * len(job.tasks) * (PAIRS if job.any_layout else 1)
+        self.allowance = Allowance(job.budget, job.elapsed_s, final=final)
         self.searches: list[TaskSearch] = []
         self.calibration = Calibration() if job.any_layout else None
         self.flights: dict[asyncio.Task[list[Outcome]], _Flight] = {}
@@ -289,14 +292,12 @@ class _Run:
         await asyncio.gather(*map(one, order))
 
     async def _verify_task(self, search: TaskSearch, stop: asyncio.Event) -> None:
-        """Until the fastest is one that was measured again: its lead may have been luck."""
+        """Until the fastest of all useful layouts was measured again: its lead may have been luck."""
         refused: set[Config] = set()
         for _ in range(ROUNDS):
-            top = [record for record in search.top(self.top + len(refused)) if record.config not in refused]
-            if stop.is_set() or not top or top[0].verified_s is not None:
+            top = search.unsure(self.top, refused)
+            if stop.is_set() or not top:
                 return
-            # Beside the best of the rounds before: all may have been slow in a noisy one.
-            top += [record for record in search.verified(1) if record not in top]
             configs = [record.config for record in top]
             start = self.fair.begin(self.job.id, len(configs), self.kind)
             task = asyncio.ensure_future(

@@ -6,13 +6,14 @@ import math
 import random
 import statistics
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 
 from kernels import registry
+from kernels.layout import Layouts
 from kernels.space import Config
-from tuner import strategies
+from tuner import layout_race, strategies
 from tuner.calibration import Calibration
 from tuner.job import JobSpec, TaskSpec, TaskState, Trial
 from tuner.problem import Problem
@@ -20,6 +21,8 @@ from tuner.record import Record
 from tuner.scheduler import Curve
 from worker.outcome import Outcome
 
+NEAR = 1.05
+"""What is this much slower may still turn out to be the faster when both are measured again."""
 MAX_VOIDED = 3
 """How often a trial is offered again whose measurement did not count."""
 
@@ -64,9 +67,37 @@ class TaskSearch:
         ran.sort(key=lambda pair: pair[0] or 0.0)
         return [record for _, record in ran[:k]]
 
-    def verified(self, k: int) -> list[Record]:
-        """The ``k`` fastest records among those that were measured again."""
-        return [record for record in self.top(len(self.records)) if record.verified_s is not None][:k]
+    def useful(self) -> dict[Layouts, list[Record]]:
+        """The records that ran, the fastest first, by layouts; only of those that are not clearly beaten.
+
+        The layouts of the fastest come first.
+        """
+        found: dict[Layouts, list[Record]] = {}
+        for record in self.top(len(self.records)):
+            found.setdefault(record.layouts, []).append(record)
+        best_s = {layouts: records[0].ranking_s or math.inf for layouts, records in found.items()}
+        bounds = layout_race.bounds(self.task.workload, best_s)
+        return {each: records for each, records in found.items() if best_s[each] <= NEAR * bounds[each]}
+
+    def unsure(self, k: int, refused: Collection[Config] = ()) -> list[Record]:
+        """What to measure again, together: nothing when the fastest of all useful layouts was.
+
+        Of layouts whose fastest was not, up to ``k`` that are near it; ``refused`` cannot be measured again.
+        """
+        wanted: list[Record] = []
+        for records in self.useful().values():
+            records = [record for record in records if record.config not in refused]
+            if not records or records[0].verified_s is not None:
+                continue
+            near_s = NEAR * (records[0].ranking_s or 0.0)
+            wanted += [each for each in records[:k] if not wanted or (each.ranking_s or 0.0) <= near_s]
+            # Beside the best of the rounds before: all may have been slow in a noisy one.
+            before = [record for record in records if record.verified_s is not None]
+            wanted += [record for record in before[:1] if record not in wanted]
+        first = self.records.get(self.analysis)
+        if wanted and first and first.error is None and first.verified_s is None and first not in wanted:
+            wanted.append(first)  # so that what the search has gained is told fairly
+        return [record for record in wanted if record.config not in refused]
 
     def ask(self, n: int, calibration: Calibration | None = None) -> list[Config]:
         """Up to ``n`` configs to try next; fewer, or none, when the space is exhausted.
