@@ -1,7 +1,7 @@
-"""What keeps LLVM from undoing the shape that a micro-kernel was given: loops that stay, loads that wait.
+"""What a micro-kernel asks of LLVM that TVM has no words for: loops that stay, loads that wait, prefetches.
 
-TVM has no words for either, so two functions in LLVM's language are linked into the kernel, where they are
-inlined; no instruction comes of them but the loop's bound. TVM objects are Any.
+Functions in LLVM's language are linked into the kernel, where they are inlined; no instruction comes of them
+but a loop's bound and the prefetches themselves. TVM objects are Any.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kernels import tir
 SMALLEST_LOOP = 24
 """Multiply-adds from which on a body is not unrolled: a loop costs little beside so many, while LLVM's
 scheduler starts the loads of unrolled bodies so early that the sums no longer fit in the registers."""
-EXTENT, ORDER = "tilefleet_extent", "tilefleet_order"
+EXTENT, ORDER, PREFETCH = "tilefleet_extent", "tilefleet_order", "tilefleet_prefetch"
 """The functions' names."""
 
 _LLVM = f"""
@@ -28,6 +28,11 @@ define linkonce_odr i32 @{EXTENT}(i32 %extent) {{
 }}
 define linkonce_odr void @{ORDER}() {{
   fence syncscope("singlethread") seq_cst
+  ret void
+}}
+declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
+define linkonce_odr void @{PREFETCH}(ptr %at) {{
+  call void @llvm.prefetch.p0(ptr %at, i32 0, i32 3, i32 1)
   ret void
 }}
 """
@@ -51,3 +56,9 @@ def kept_loop(extent: int) -> Any:
 def order() -> None:
     """Let no load cross this point, and no value loaded before it serve for one loaded behind it."""
     T.evaluate(tirx.call_extern("void", ORDER))
+
+
+def prefetch(buffer: Any, at: Any) -> None:
+    """Let the cache line of element ``at`` come to L1; the element need not exist."""
+    element = tirx.address_of(tirx.BufferLoad(buffer, [tir.index(at)]))
+    T.evaluate(tirx.call_extern("void", PREFETCH, element))

@@ -14,13 +14,18 @@ from kernels import code_shape, machine, tir
 from kernels.fconv_nest import FilterNest
 from kernels.fconv_plan import FilterPlan
 from kernels.kernel import Array, Kernel, conv_of, why_not_ungrouped
-from kernels.layout import PLAIN, Layouts, block_of, layout_knobs, layouts_for
+from kernels.layout import NCHW, PLAIN, Layouts, layout_knobs, layouts_for
 from kernels.space import Config, Space
 from kernels.target import Target
 from kernels.workload import Conv2d, Workload
 
 DEPTHS = (64, 96, 128, 256)
-"""Products that a sum gets at a time. The windows' elements lie a plane apart, so each takes a cache line."""
+"""Products that a sum gets at a time where its windows' elements lie a plane apart, each in a cache line."""
+RUN_DEPTHS = (128, 256, 512)
+"""The same where channels lie side by side."""
+BLOCKS = (192, 768)
+"""Windows a block; where channels lie side by side, also few enough for L1."""
+SMALL_BLOCK = 48
 
 
 class FilterConv(Kernel):
@@ -32,7 +37,7 @@ class FilterConv(Kernel):
     """
 
     name = "fconv"
-    version = 3
+    version = 4
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
         """Only ungrouped float32 convolutions."""
@@ -50,12 +55,11 @@ class FilterConv(Kernel):
     def space(self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1) -> Space:
         """Register blocks, both orders, channel sets that suit L1, and whole or L2-sized window blocks."""
         conv = conv_of(workload)
-        blocks = filter_blocks(target)
         knobs: dict[str, list[int | str]] = {
-            "block": [f"{windows}x{vectors}" for windows, vectors in blocks],
+            "block": [f"{windows}x{vectors}" for windows, vectors in filter_blocks(target, conv.out_c)],
             "order": ["ws", "is"],
-            "channels": list(_channel_sets(conv, block_of(layouts.data) or 1)),
-            "windows": list(_window_blocks(conv)),
+            "channels": list(_channel_sets(conv, layouts.data, target)),
+            "windows": list(_window_blocks(conv, layouts.data)),
             **({"split": ["filters", "windows"]} if threads > 1 else {}),
             **layout_knobs(layouts),
         }
@@ -105,22 +109,25 @@ class FilterConv(Kernel):
         return function.result()
 
 
-def filter_blocks(target: Target) -> list[tuple[int, int]]:
+def filter_blocks(target: Target, filters: int) -> list[tuple[int, int]]:
     """(windows, vectors of filters) whose accumulators fit the registers beside their operands."""
-    registers = target.vector_registers
-    return [((registers - 1 - vectors) // vectors, vectors) for vectors in (2, 3)]
+    registers, most = target.vector_registers, -(-filters // target.lanes())
+    widths = [width for width in ((2, 3, 4) if registers >= 32 else (2, 3)) if width <= most] or [1]
+    return [((registers - 1 - vectors) // vectors, vectors) for vectors in widths]
 
 
-def _channel_sets(conv: Conv2d, run: int) -> list[int]:
-    """All channels, and even parts (of whole runs) with about as many products as leave L1 to windows."""
+def _channel_sets(conv: Conv2d, layout: str, target: Target) -> list[int]:
+    """All channels, and even parts that leave L1 to a tile's windows."""
+    depths, unit = (DEPTHS, 1) if layout == NCHW else (RUN_DEPTHS, target.lanes())
     taps = conv.kh * conv.kw
-    parts = {-(-conv.in_c * taps // depth) for depth in DEPTHS}
+    parts = {-(-conv.in_c * taps // depth) for depth in depths}
     sets = {-(-conv.in_c // min(conv.in_c, count)) for count in parts}
-    return sorted({min(conv.in_c, -(-size // run) * run) for size in sets} | {conv.in_c})
+    return sorted({min(conv.in_c, -(-size // unit) * unit) for size in sets} | {conv.in_c})
 
 
-def _window_blocks(conv: Conv2d) -> list[int]:
+def _window_blocks(conv: Conv2d, layout: str) -> list[int]:
     """The whole plane when it is small, and blocks well below it."""
     windows = conv.out_h * conv.out_w
-    blocks = [size for size in (192, 768) if 2 * windows > 3 * size]
+    sizes = BLOCKS if layout == NCHW else (SMALL_BLOCK, *BLOCKS)
+    blocks = [size for size in sizes if 2 * windows > 3 * size]
     return [*blocks, windows] if windows <= 1024 else blocks

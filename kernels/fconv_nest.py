@@ -151,10 +151,17 @@ class FilterNest:
                     tir.store(sums, sums[register(i, j)] + value * filters, register(i, j))
 
         first = source.channel(channel_set * plan.channels)
+        pixel = source.run * source.pixels.column_step
+
+        def prefetch(step: Any) -> None:
+            """The lines of the next windows' elements ``step`` behind their starts."""
+            for offset in offsets[:: max(1, plan.line // pixel)] if plan.line else ():
+                code_shape.prefetch(self.data, step + offset + size * pixel)
+
         if source.run == 1:
-            self._planes(first, channels, weights, size, vectors, multiply)
+            self._planes(first, channels, weights, size, vectors, multiply, prefetch)
         else:
-            self._runs(first, channels, weights, vectors, multiply)
+            self._runs(first, channels, weights, vectors, multiply, prefetch)
         if plan.turned:
             store_sums(False)
         else:
@@ -162,13 +169,22 @@ class FilterNest:
             tir.choose(last, lambda: store_sums(True), lambda: store_sums(False))
 
     def _planes(
-        self, first: Any, channels: Any, weights: Any, size: int, vectors: int, multiply: Any
+        self,
+        first: Any,
+        channels: Any,
+        weights: Any,
+        size: int,
+        vectors: int,
+        multiply: Any,
+        prefetch: Any,
     ) -> None:
         """Channel by channel, and in each the taps."""
         plan, conv, source = self.plan, self.plan.conv, self.source
         with tir.loop(channels) as c, tir.loop(conv.kh) as r:
             plane = first + c * source.plane + r * source.tap_row
             row = weights + (c * conv.kh + r) * (conv.kw * vectors * plan.lanes)
+
+            prefetch(plane)
 
             def tap(s: Any) -> None:
                 multiply(plane + s * source.tap, row + s * (vectors * plan.lanes))
@@ -183,7 +199,9 @@ class FilterNest:
                         code_shape.order()
                     tap(s)
 
-    def _runs(self, first: Any, channels: Any, weights: Any, vectors: int, multiply: Any) -> None:
+    def _runs(
+        self, first: Any, channels: Any, weights: Any, vectors: int, multiply: Any, prefetch: Any
+    ) -> None:
         """Tap by tap, and in each the channels that lie side by side; whole rows of taps where these do."""
         plan, conv, source = self.plan, self.plan.conv, self.source
         blocks, run = (1, channels) if plan.one_run else (channels // source.run, source.run)
@@ -193,6 +211,7 @@ class FilterNest:
             start = first + b * source.plane + r * source.tap_row + s * source.tap
             row = weights + ((b * conv.kh + r) * taps + s) * (line * pitch)
             with tir.loop(line // unrolled) as turn:
+                prefetch(start + turn * unrolled)
                 for u in range(unrolled):
                     multiply(start + turn * unrolled + u, row + (turn * unrolled + u) * pitch)
 

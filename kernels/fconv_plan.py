@@ -28,9 +28,18 @@ def spread(count: int, most: int) -> list[tuple[int, int]]:
     return [(size + 1, larger), (size, tiles - larger)] if larger else [(size, tiles)]
 
 
+def _prefetches(conv: Conv2d, target: Target) -> bool:
+    """Whether windows come from beyond L2, and are used by no neighbour's taps, which would fetch them."""
+    return conv.kh * conv.kw == 1 and 4 * conv.in_c * conv.in_h * conv.in_w > target.l2_bytes
+
+
 @dataclass(frozen=True)
 class FilterPlan:
-    """One config's sizes: ``tile_windows`` x ``vectors`` is the register block."""
+    """One config's sizes: ``tile_windows`` x ``vectors`` is the register block.
+
+    ``split`` is empty for one thread. ``line`` is the elements of a cache line where windows are prefetched,
+    0 where they are not.
+    """
 
     conv: Conv2d
     lanes: int
@@ -41,6 +50,7 @@ class FilterPlan:
     block: int
     layouts: Layouts
     split: str
+    line: int
 
     @classmethod
     def of(cls, conv: Conv2d, config: Config, target: Target, threads: int = 1) -> FilterPlan:
@@ -66,6 +76,7 @@ class FilterPlan:
             windows if block >= windows else block,
             layouts_of(config),
             split,
+            target.line_bytes // 4 if _prefetches(conv, target) else 0,
         )
 
     @property

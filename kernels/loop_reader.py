@@ -182,6 +182,8 @@ class _Reader:
 
     def _call(self, call: Any, into: Straight) -> set[str]:
         function = _called(call)
+        if function == code_shape.PREFETCH:
+            return set()
         if function == _OUTER_PRODUCT:
             into.multiply_adds[mma.SIDE * mma.SIDE] += 1
             for load in (argument.args[0] for argument in call.args[1:]):
