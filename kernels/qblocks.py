@@ -21,6 +21,7 @@ from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from kernels import tir
+from kernels.target import Target
 
 QUAD = 4
 """Sums of 32 bits in one vector register."""
@@ -290,6 +291,11 @@ class _Matrix(Block):
 
 
 BLOCKS: dict[str, type[Block]] = {kind.name: kind for kind in (_Pairwise, _Lane, _Dot, _Matrix)}
+
+
+def is_arm32(target: Target) -> bool:
+    """Whether it is an Arm of 32 bits."""
+    return target.triple.startswith("arm")
 
 
 def _quad(at: int) -> Any:

@@ -9,7 +9,8 @@ import numpy as np
 from kernels import machine, qtir, requantize
 from kernels.kernel import Array
 from kernels.layout import PLAIN, Layouts
-from kernels.qdepthwise_nest import PAIRS, WIDE, Nest, Plan
+from kernels.qblocks import is_arm32
+from kernels.qdepthwise_nest import ORDERS, PAIRS, WIDE, Nest, Plan
 from kernels.qfinish import Finish
 from kernels.qgemm_plan import signedness, why_not_chained
 from kernels.qkernel import QuantizedKernel, qconv_of
@@ -29,7 +30,8 @@ class QuantizedDepthwise(QuantizedKernel):
     two products of bytes added in 16 bits first where the weights' range proves that they fit. ``stage`` is
     where the input is padded and widened: not at all (``none``), or for ``band`` rows of output right before
     these, which trades copying rows twice for locality. ``tile`` windows are in registers at a time;
-    ``order`` is which loop is outside within a band: ``channels`` or ``rows``.
+    ``order`` is where the loop over groups of channels stands within a band: outside (``channels``), within
+    ``rows`` or within ``windows``.
     """
 
     name = "qdepthwise"
@@ -73,7 +75,7 @@ class QuantizedDepthwise(QuantizedKernel):
                 "stage": ["none", "band"] if plain else ["band"],
                 "band": [*bands, conv.out_h],
                 "tile": [tile for tile in TILES if tile <= conv.out_w],
-                "order": ["channels", "rows"],
+                "order": list(ORDERS),
                 "requant": requantize.choices(conv, target),
             },
             invalid,
@@ -113,7 +115,7 @@ class QuantizedDepthwise(QuantizedKernel):
         filters = self.padded_filters(conv, config, target)
         function = qtir.QFunction(conv, name, packed, plan.dtype, filters)
         with function as args:
-            Nest(plan, args, Finish(args, str(config["requant"]))).run(threads)
+            Nest(plan, args, Finish(args, str(config["requant"]), is_arm32(target))).run(threads)
         return function.result()
 
 
@@ -125,5 +127,5 @@ def plan_of(conv: QConv2d, config: Config) -> Plan:
         config["stage"] == "band",
         config.int("band"),
         config.int("tile"),
-        config["order"] == "channels",
+        str(config["order"]),
     )

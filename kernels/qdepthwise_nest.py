@@ -18,6 +18,13 @@ from kernels.qfinish import Finish
 from kernels.qworkload import QConv2d
 
 WIDE, PAIRS = "wide", "pairs"
+_NESTS = {
+    "channels": ["channels", "rows", "windows"],
+    "rows": ["rows", "channels", "windows"],
+    "windows": ["rows", "windows", "channels"],
+}
+ORDERS = tuple(_NESTS)
+"""What the loop over groups of channels stands within, or that it is outside."""
 COPIED = 16
 """Elements that a copy moves at once."""
 
@@ -34,7 +41,7 @@ class Plan:
     staged: bool
     band: int
     tile: int
-    channels_outside: bool
+    order: str
 
     @property
     def dtype(self) -> str:
@@ -146,38 +153,25 @@ class Nest:
     def _band(self, source: Any, at: Any, count: Any, window: Any) -> None:
         """``count`` rows of output whose first window is number ``window`` of all."""
         plan, conv = self.plan, self.conv
-        whole, rest = divmod(conv.out_w, plan.tile)
+        step = conv.stride[1] * conv.in_c
+        pitch = conv.stride[0] * plan.columns * conv.in_c
+        axes = {
+            "rows": [(count, 0, 1, 1)],
+            "windows": _cut(conv.out_w, plan.tile),
+            "channels": _cut(conv.in_c, plan.lanes, overlap=True),
+        }
 
-        def tiles(row: Any, channel: Any, filters: int) -> None:
-            start = T.Bind(at + row * (conv.stride[0] * plan.columns * conv.in_c) + channel)
-            first = T.Bind(window + row * conv.out_w)
-            step = conv.stride[1] * conv.in_c
-            with tir.loop(whole) as t:
-                self._tile(
-                    source, start + t * (plan.tile * step), first + t * plan.tile, plan.tile, channel, filters
-                )
-            if rest:
-                done = whole * plan.tile
-                self._tile(source, start + done * step, first + done, rest, channel, filters)
+        def emit(names: list[str], chosen: dict[str, tuple[Any, int]]) -> None:
+            if names:
+                for extent, first, each, size in axes[names[0]]:
+                    with tir.loop(extent) as turn:
+                        emit(names[1:], chosen | {names[0]: (first + turn * each, size)})
+                return
+            (row, _), (column, windows), (channel, filters) = (chosen[name] for name in axes)
+            start = at + row * pitch + column * step + channel
+            self._tile(source, start, window + row * conv.out_w + column, windows, channel, filters)
 
-        if plan.channels_outside:
-            for groups, channel, filters in self._groups():
-                with tir.loop(groups) as g, tir.loop(count) as row:
-                    tiles(row, channel + g * plan.lanes, filters)
-        else:
-            with tir.loop(count) as row:
-                for groups, channel, filters in self._groups():
-                    with tir.loop(groups) as g:
-                        tiles(row, channel + g * plan.lanes, filters)
-
-    def _groups(self) -> list[tuple[int, int, int]]:
-        """(groups, first channel, channels of each) of whole groups and of a last one that overlaps them."""
-        channels, lanes = self.conv.in_c, self.plan.lanes
-        whole, rest = divmod(channels, lanes)
-        found = [(whole, 0, lanes)] if whole else []
-        if rest:
-            found.append((1, max(0, channels - lanes), min(channels, lanes)))
-        return found
+        emit(_NESTS[plan.order], {})
 
     def _tile(self, source: Any, at: Any, window: Any, windows: int, channel: Any, filters: int) -> None:
         """``windows`` windows of one group of channels: all taps unrolled, sums in registers."""
@@ -219,6 +213,20 @@ class Nest:
             for w in range(windows)
         ]
         self.finish.block(rows, channel, filters, T.Bind(window * conv.in_c + channel), conv.in_c)
+
+
+def _cut(extent: int, size: int, overlap: bool = False) -> list[tuple[Any, int, int, int]]:
+    """(parts, first, step, size of each) of whole parts and of what is left.
+
+    With ``overlap`` the latter begins so early that it is whole, if there are as many elements.
+    """
+    whole, rest = divmod(extent, size)
+    found: list[tuple[Any, int, int, int]] = [(whole, 0, size, size)] if whole else []
+    if rest and overlap:
+        found.append((1, max(0, extent - size), 0, min(extent, size)))
+    elif rest:
+        found.append((1, whole * size, 0, rest))
+    return found
 
 
 def _pieces(count: int, emit: Callable[[Any, int], None]) -> None:

@@ -17,16 +17,20 @@ from kernels.requantize import Multiply, fixed_point_multiply
 from kernels.vectors import pieces
 
 _HALF = (-(1 << 15), (1 << 15) - 1)
+_HIGH = ("llvm.aarch64.neon.sqdmulh.v4i32", "llvm.aarch64.neon.srshl.v4i32")
+_HIGH_ARM32 = ("llvm.arm.neon.vqdmulh.v4i32", "llvm.arm.neon.vrshifts.v4i32")
 
 
 class Finish:
-    """Requantizes sums by fours and stores them; ``how`` is how they are scaled (``kernels/requantize.py``).
+    """Requantizes sums by fours and stores them.
+
+    ``how`` is how they are scaled (``kernels/requantize.py``); ``arm32`` stands for a target of 32 bits.
 
     Reads scales in fours, so these are filled up to a multiple of four after any filter.
     """
 
-    def __init__(self, args: qtir.QArguments, how: str) -> None:
-        self.args, self.conv, self.how = args, args.conv, how
+    def __init__(self, args: qtir.QArguments, how: str, arm32: bool) -> None:
+        self.args, self.conv, self.how, self.arm32 = args, args.conv, how, arm32
 
     def block(self, sums: list[list[Any]], first: Any, columns: int, out: Any, pitch: int) -> None:
         """Store ``sums`` (rows of groups of four, for filters from ``first`` on) from element ``out`` on.
@@ -59,7 +63,25 @@ class Finish:
             scale = [b[tir.vector(first, QUAD)] for b in (args.multiplier, args.shift)]
         else:
             scale = [tir.splat(b[0], QUAD) for b in (args.multiplier, args.shift)]
+        if self.how == "high":
+            return self._high(T.Bind(scale[0]), T.Bind(scale[1]))
         return fixed_point_multiply(scale[0], scale[1], self.how, QUAD)
+
+    def _high(self, multiplier: Any, shift: Any) -> Multiply:
+        """The way "high" in two instructions.
+
+        The upper half of the doubled product, sqdmulh's, drops less than one of its units. Half of what
+        srshl shifts out is whole units from a shift of one on, so the result is rounded once, ties up.
+        """
+        right = T.Bind(qtir.const(0, lanes=QUAD) - shift)
+        names = _HIGH_ARM32 if self.arm32 else _HIGH
+
+        def multiply(value: Any) -> Any:
+            for name, other in zip(names, (multiplier, right), strict=True):
+                value = tirx.call_llvm_pure_intrin("int32x4", name, value, other)
+            return value
+
+        return multiply
 
     def _narrow(self, quads: list[Any]) -> Any:
         """One or two groups of four as one vector of the output's type, with its zero point and clamp."""

@@ -7,7 +7,7 @@ from typing import Any
 from kernels import code_shape, qtir, requantize
 from kernels.kernel import Array
 from kernels.layout import PLAIN, Layouts
-from kernels.qblocks import BLOCKS, Block
+from kernels.qblocks import BLOCKS, Block, is_arm32
 from kernels.qfinish import Finish
 from kernels.qgemm_nest import Nest
 from kernels.qgemm_plan import Plan, signedness, why_not_chained, why_not_in_place, windows_of
@@ -122,7 +122,7 @@ class QuantizedGemm(QuantizedKernel):
         filters = self.padded_filters(conv, config, target)
         function = qtir.QFunction(conv, name, plan.packed, plan.block.dtype, filters)
         with function as args, code_shape.linked():
-            Nest(plan, args, Finish(args, str(config["requant"]))).run(threads)
+            Nest(plan, args, Finish(args, str(config["requant"]), is_arm32(target))).run(threads)
         return function.result()
 
 

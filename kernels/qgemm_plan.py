@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kernels.kernel import Array
-from kernels.qblocks import BLOCKS, Block
+from kernels.qblocks import BLOCKS, Block, is_arm32
 from kernels.qworkload import QConv2d
 from kernels.space import Config
 from kernels.target import Target
@@ -57,7 +57,7 @@ class Plan:
             min(config.int("columns"), conv.out_c),
             signed=signedness(conv) is not False,
             chain=config.int("chain"),
-            arm32=target.triple.startswith("arm"),
+            arm32=is_arm32(target),
         )
         return cls(
             conv,
