@@ -49,24 +49,12 @@ class EngineError(RuntimeError):
 class Cluster:
     """Scheduler, build workers and boards, nothing listening beyond the loopback; a context manager.
 
-    Builds run in ``nursery`` on ``build_cpus``. Of ``fleet`` the host is this machine itself, on
-    ``board_cpus``. ``preload`` and ``env`` are what the children of the host board's nursery get.
+    ``builders`` workers build in ``nursery``; it starts and closes ``benches``, too.
     """
 
-    def __init__(
-        self,
-        state_dir: Path,
-        nursery: Nursery,
-        fleet: Fleet,
-        build_cpus: Sequence[int],
-        board_cpus: Sequence[int],
-        *,
-        preload: Sequence[str] = (),
-        env: dict[str, str] | None = None,
-    ) -> None:
+    def __init__(self, state_dir: Path, nursery: Nursery, benches: Benches, builders: int) -> None:
         self.address = ""
-        self._benches = Benches(state_dir, nursery, fleet, build_cpus, board_cpus, preload=preload, env=env)
-        self._state_dir, self._nursery, self._builders = state_dir, nursery, len(build_cpus)
+        self._state_dir, self._nursery, self._benches, self._builders = state_dir, nursery, benches, builders
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -111,7 +99,9 @@ class Benches:
     """The boards of a fleet, each with the shop of its worker; a context manager.
 
     The boards that run here must start, or starting fails. The others need not be there: they are offline
-    until they are, and those that could not be set up are tried again every RETRY_S.
+    until they are, and those that could not be set up are tried again every RETRY_S. Of ``fleet`` the host is
+    this machine itself, on ``board_cpus``, with a nursery of its own, whose children get ``preload`` and
+    ``env``.
     """
 
     def __init__(

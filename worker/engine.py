@@ -7,7 +7,7 @@ import contextlib
 import logging
 import math
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +19,7 @@ from distributed import Client
 from kernels.target import Target
 from worker.batch import Batch, Order, next_request
 from worker.candidate import Candidate
-from worker.cluster import HOST_BOARD, Cluster, EngineError, make_nursery, split_cpus
+from worker.cluster import HOST_BOARD, Benches, Cluster, EngineError, make_nursery, split_cpus
 from worker.crew import Crew, WorkerGone
 from worker.fleet.book import Book, Check, Entry
 from worker.fleet.dispatcher import Dispatcher, NoBoard
@@ -31,7 +31,7 @@ from worker.fleet.status import BoardStatus
 from worker.measure import VERIFY_ROUNDS, BoardHandle, MeasureOptions
 from worker.nursery import Nursery
 from worker.outcome import ErrorKind, Outcome
-from worker.shop import check_task, peak_task
+from worker.shop import check_task, peak_task, relayout_task
 from worker.stream import OnOutcome
 
 log = logging.getLogger(__name__)
@@ -74,7 +74,7 @@ class Engine:
         self.dispatcher = Dispatcher(book or MemoryBook(), self._check, holder or uuid.uuid4().hex)
         self._watcher: asyncio.Task[None] | None = None
         self._best: dict[tuple[str, str, int, bool, str], float] = {}
-        self._peaks: dict[tuple[str, int, str], asyncio.Task[float]] = {}
+        self._facts: dict[tuple[str, str, int, str], asyncio.Task[Any]] = {}
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -95,7 +95,7 @@ class Engine:
             self._stack.callback(self._nursery.close)
             address = self._address
             if address is None:
-                cluster = Cluster(
+                benches = Benches(
                     self._state_dir,
                     self._nursery,
                     self._fleet,
@@ -104,6 +104,7 @@ class Engine:
                     preload=self._preload,
                     env=self._env,
                 )
+                cluster = Cluster(self._state_dir, self._nursery, benches, len(build_cpus))
                 address = (await self._stack.enter_async_context(cluster)).address
             await asyncio.to_thread(self._nursery.start)
             make_client: Any = Client  # untyped in distributed
@@ -188,10 +189,19 @@ class Engine:
 
         Raises EngineError.
         """
-        key = (target.key, threads, clock)
-        if key not in self._peaks or (self._peaks[key].done() and self._peaks[key].exception()):
-            self._peaks[key] = asyncio.create_task(self._measure_peak(target, threads, clock))
-        return await asyncio.shield(self._peaks[key])
+        peak: float = await self._fact("peak", peak_task, target, threads, clock)
+        return peak
+
+    async def relayout_seconds(
+        self, target: Target, threads: int = 1, clock: str = "wall"
+    ) -> dict[str, list[list[float]]]:
+        """What conversions between layouts take, as ``worker.relayout_time`` says; measured once.
+
+        Raises EngineError.
+        """
+        name = "layout conversions"
+        found: dict[str, list[list[float]]] = await self._fact(name, relayout_task, target, threads, clock)
+        return found
 
     async def nursery_call(self, function: str, payload: Any, **options: Any) -> Any:
         """``Nursery.call`` in a child on this machine, for work such as reading models."""
@@ -240,21 +250,28 @@ class Engine:
         timed = f" and clock {clock}" if clock else ""
         return f"no board for target {target.name} with {threads} threads{tagged}{timed}; there are: {known}"
 
-    async def _measure_peak(self, target: Target, threads: int, clock: str) -> float:
+    async def _fact(
+        self, what: str, task: Callable[..., Any], target: Target, threads: int, clock: str
+    ) -> Any:
+        """What ``task`` measures of a board of ``target``; once, unless it fails."""
+        key = (what, target.key, threads, clock)
+        if key not in self._facts or (self._facts[key].done() and self._facts[key].exception()):
+            self._facts[key] = asyncio.create_task(self._measure_fact(what, task, target, threads, clock))
+        return await asyncio.shield(self._facts[key])
+
+    async def _measure_fact(
+        self, what: str, task: Callable[..., Any], target: Target, threads: int, clock: str
+    ) -> Any:
         problem = await self._why_no_board(target, threads, clock=clock)
         if problem:
             raise EngineError(problem)
         token = uuid.uuid4().hex
-        request = Request(
-            next_request(), target.key, threads, priority=PEAK_PRIORITY, what="peak", clock=clock
-        )
+        request = Request(next_request(), target.key, threads, priority=PEAK_PRIORITY, what=what, clock=clock)
         try:
             async with self.dispatcher.lease(request) as held:
-                board = held.lease.board
-                peak: float = await self._workers.run_on(board, peak_task, target, threads, token=token)
-                return peak
+                return await self._workers.run_on(held.lease.board, task, target, threads, token=token)
         except (NoBoard, WorkerGone) as error:
-            raise EngineError(f"the peak of {target.name} cannot be measured: {error}") from None
+            raise EngineError(f"the {what} of {target.name} cannot be measured: {error}") from None
 
     async def _check(self, board: str, entry: Entry) -> Check:
         """Run the reference kernel on a board and judge it by the board's page in the book."""
