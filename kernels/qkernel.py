@@ -34,8 +34,12 @@ class QuantizedKernel(Kernel):
         return 0
 
     def padded_filters(self, workload: QConv2d, config: Config, target: Target) -> int:
-        """The length of the bias (and of scales, one a channel) that the code reads; the rest is zeros."""
+        """The length of the bias (and of scales, one a channel) that the code reads."""
         return workload.out_c
+
+    def fill(self, conv: QConv2d, config: Config, target: Target, values: Array) -> Array:
+        """Bias, multipliers or shifts, one a filter (int32), as the code reads them: zeros at the end."""
+        return np.pad(values, (0, self.padded_filters(conv, config, target) - values.size))
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """The weights less their zero point, packed; ValueError for weights the workload excludes."""
@@ -61,9 +65,9 @@ class QuantizedKernel(Kernel):
         if scale:
             check_scale(conv, *scale)
             arrays += scale
-        length = self.padded_filters(conv, config, target)
         shared = () if conv.per_channel else (1, 2)
-        return [packed, *(a if at in shared else _filled(a, length) for at, a in enumerate(arrays))]
+        filled = (a if at in shared else self.fill(conv, config, target, a) for at, a in enumerate(arrays))
+        return [packed, *filled]
 
 
 def qconv_of(workload: Workload) -> QConv2d:
@@ -71,7 +75,3 @@ def qconv_of(workload: Workload) -> QConv2d:
     if not isinstance(workload, QConv2d):
         raise ValueError(f"{workload} is not a quantized convolution")
     return workload
-
-
-def _filled(array: Array, length: int) -> Array:
-    return np.pad(array, (0, length - array.size))

@@ -17,6 +17,7 @@ from tvm.script.ir_builder import tirx as T
 
 from kernels import tir
 from kernels.qworkload import QConv2d
+from kernels.vectors import split
 
 
 def const(value: int, dtype: str = "int32", lanes: int = 1) -> Any:
@@ -48,6 +49,26 @@ def registers(elements: int, dtype: str = "int32") -> Any:
     """A flat buffer that lives in registers as long as every index into it is constant."""
     on_stack = {"disable_lower_builtin": True}  # see tir.registers
     return T.alloc_buffer((elements,), dtype, scope="local", annotations=on_stack)
+
+
+def store_filters(out: Any, result: Any, at: Any, first: Any, count: int, padded: int, lanes: int) -> None:
+    """Store results of filters from ``first`` on to ``out`` from ``at``, as far as they are below ``count``.
+
+    Only the last vector of all, which ends at ``padded``, may go beyond.
+    """
+    rest = count - (padded - lanes)
+
+    def whole() -> None:
+        tir.store(out, result, tir.vector(at, lanes))
+
+    def part() -> None:
+        for offset, width, piece in split(result, rest, lanes):
+            tir.store(out, piece, tir.vector(at + offset, width))
+
+    if rest == lanes:
+        whole()
+    else:
+        tir.choose(tir.index(first) + lanes <= count, whole, part)
 
 
 @dataclass(frozen=True)

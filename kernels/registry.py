@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from kernels.depthwise import Depthwise
+from kernels.depthwise_rows import DepthwiseRows
 from kernels.fconv import FilterConv
 from kernels.gemm import PackedGemm
 from kernels.grouped import Grouped
@@ -13,6 +14,8 @@ from kernels.layout import PLAIN, Layouts, layouts_of
 from kernels.numerics import Numerics
 from kernels.qdepthwise import QuantizedDepthwise
 from kernels.qgemm import QuantizedGemm
+from kernels.qdirect import QuantizedDirect
+from kernels.qwinograd import QuantizedWinograd
 from kernels.sconv import SConv
 from kernels.sconv_mma import MatrixSConv
 from kernels.space import Config, Knobs, SearchSpace, Space
@@ -31,9 +34,12 @@ def all_kernels() -> dict[str, Kernel]:
         PackedGemm(),
         Winograd(),
         Depthwise(),
+        DepthwiseRows(),
         Grouped(),
         QuantizedGemm(),
         QuantizedDepthwise(),
+        QuantizedDirect(),
+        QuantizedWinograd(),
     )
     return {kernel.name: kernel for kernel in kernels}
 

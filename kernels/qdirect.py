@@ -1,0 +1,162 @@
+"""Direct quantized convolution on x86: windows are broadcast in units of channels, filters are vectors.
+
+The sums stay in registers from the bias to the requantized result. Where the input is not of the type that
+is multiplied, or needs padding, a band of its rows is copied right before it is used.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernels import machine, requantize
+from kernels.kernel import Array
+from kernels.layout import PLAIN, Layouts
+from kernels.qdirect_nest import Nest, Plan
+from kernels.qkernel import QuantizedKernel, qconv_of
+from kernels.qtir import QFunction
+from kernels.qworkload import QConv2d
+from kernels.qx86 import WAYS, ways, why_not_x86
+from kernels.space import Config, Space
+from kernels.target import Target
+from kernels.workload import Workload
+
+FINISH_CYCLES = 6.0
+"""Requantizing and storing one vector of sums."""
+COPY_CYCLES = 1.5
+"""Copying one vector of the input."""
+
+
+class QuantizedDirect(QuantizedKernel):
+    """Direct convolution by vpmaddwd, vpmaddubsw or VNNI.
+
+    Knobs: ``multiply`` is the way (``kernels/qx86.py``); ``block`` is windows x vectors of filters in
+    registers; ``rows`` the rows of output worked on at a time; ``order`` is ``ws`` (a filter tile stays while
+    windows pass) or ``is``; ``prefetch`` asks for the next tile of filters while one is used; ``requant`` is
+    how sums are scaled (``kernels/requantize.py``).
+    """
+
+    name = "qdirect"
+    version = 1
+
+    def why_not(self, workload: Workload, target: Target) -> str | None:
+        """Quantized convolutions on x86 whose groups have at least a vector of filters."""
+        if not isinstance(workload, QConv2d):
+            return "computes quantized convolutions"
+        if workload.groups > 1 and workload.out_c // workload.groups < target.vector_bits // 32:
+            return "groups have fewer filters than a vector"
+        return why_not_x86(target)
+
+    def space(self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1) -> Space:
+        """All ways, blocks that fit the registers, whole planes and bands for L1 and L2, both orders."""
+        conv = qconv_of(workload)
+        knobs: dict[str, list[int | str]] = {
+            "multiply": [way.name for way in ways(conv, target)],
+            "block": [f"{windows}x{vectors}" for windows, vectors in _blocks(conv, target)],
+            "rows": list(_bands(conv, threads)),
+            "order": ["ws", "is"],
+            "prefetch": [0, 1],
+            "requant": requantize.choices(conv, target),
+        }
+        return Space(self.name, knobs)
+
+    def recommend(
+        self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
+    ) -> Config:
+        """The exact config that is predicted fastest."""
+        return min(
+            self.space(workload, target, layouts, threads),
+            key=lambda config: (
+                self.why_inexact(workload, config) is not None,
+                self.predict(workload, config, target, threads),
+            ),
+        )
+
+    def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
+        """Multiplications, requantization and copy, or the traffic of weights and windows."""
+        plan = Plan.of(qconv_of(workload), config, target)
+        conv, band = plan.conv, plan.band
+        bands = conv.n * -(-conv.out_h // plan.rows)
+        windows = plan.rows * conv.out_w
+        blocks = -(-windows // plan.windows)
+        vectors = conv.groups * plan.filters // plan.lanes
+        tiles = conv.groups * -(-plan.filters // plan.lanes // plan.vectors)
+        # Two multiplications and four other vector instructions a cycle.
+        arithmetic = plan.way.cost * windows * vectors * plan.depth / 4
+        loads = blocks * tiles * plan.depth * (plan.windows + plan.vectors) / target.loads_per_cycle
+        compute = max(arithmetic, loads) + blocks * tiles * (machine.CALL_CYCLES + 4 * plan.windows)
+        compute += windows * vectors * FINISH_CYCLES
+        size = 2 if plan.way.data == "int16" else 1
+        weights = plan.packed_length * (2 if plan.way.packed == "int16" else 1)
+        held = band.elements * size
+        if band.copied:
+            compute += band.elements * size * 8 / plan.bits * COPY_CYCLES
+        inner, outer, repeats = (held, weights, tiles) if plan.order == "ws" else (weights, held, blocks)
+        stream = machine.stream_cycles(target, inner * repeats, inner + outer / repeats)
+        cold = machine.cold_cycles(target, weights)
+        again = (bands - 1) * machine.stream_cycles(target, weights, weights + held)
+        return machine.seconds(cold + again + bands * max(compute, stream) / min(threads, bands))
+
+    def why_inexact(self, workload: Workload, config: Config) -> str | None:
+        """Sums are exact in every way; some ways to scale them are not."""
+        return requantize.why_inexact(str(config["requant"]))
+
+    def offset(self, workload: QConv2d, config: Config) -> int:
+        """128 where int8 data are multiplied as uint8."""
+        return WAYS[str(config["multiply"])].offset(workload)
+
+    def fill(self, conv: QConv2d, config: Config, target: Target, values: Array) -> Array:
+        """Each group's values, then zeros up to whole vectors."""
+        plan = Plan.of(conv, config, target)
+        groups = values.reshape(conv.groups, -1)
+        return np.pad(groups, ((0, 0), (0, plan.filters - groups.shape[1]))).reshape(-1)
+
+    def pack_centered(self, conv: QConv2d, config: Config, target: Target, weights: Array) -> Array:
+        """[group][tile][run][step][filter of the tile][channel of the unit], filled with zeros."""
+        plan = Plan.of(conv, config, target)
+        band, lanes, unit = plan.band, plan.lanes, plan.way.unit
+        down, across = band.runs
+        depth, of_group = conv.in_c // conv.groups, conv.out_c // conv.groups
+        # (kh, kw, channel, group, filter) to (group, filter, run, element of the run)
+        ordered = weights.reshape(conv.kh, conv.kw, depth, conv.groups, of_group).transpose(3, 4, 0, 1, 2)
+        ordered = ordered.reshape(conv.groups, of_group, down * across, band.run)
+        filled = np.zeros((conv.groups, plan.filters, down * across, band.steps * unit), plan.way.packed)
+        filled[:, :of_group, :, : band.run] = ordered
+        filled = filled.reshape(conv.groups, plan.filters, down * across, band.steps, unit)
+        parts = []
+        for group in range(conv.groups):
+            for first, vectors, count in plan.tiles():
+                size = vectors * lanes
+                tile = filled[group, first * lanes : first * lanes + count * size]
+                tile = tile.reshape(count, size, -1, band.steps, unit).transpose(0, 2, 3, 1, 4)
+                parts.append(tile.reshape(-1))
+        return np.ascontiguousarray(np.concatenate(parts))
+
+    def build(self, workload: Workload, config: Config, target: Target, threads: int, name: str) -> Any:
+        """Bands, groups, tiles of filters and blocks of windows around the micro-kernel."""
+        plan = Plan.of(qconv_of(workload), config, target)
+        filters = plan.conv.groups * plan.filters
+        function = QFunction(plan.conv, name, plan.packed_length, plan.way.packed, filters)
+        with function as args:
+            Nest(plan, args, threads).emit()
+        return function.result()
+
+
+def _blocks(conv: QConv2d, target: Target) -> list[tuple[int, int]]:
+    """(windows, vectors) whose sums fit the registers beside weights, a window and a product."""
+    most = max(1, -(-conv.out_c // conv.groups // (target.vector_bits // 32)))
+    found = []
+    for vectors in (1, 2, 3, 4):
+        if vectors > most:
+            continue
+        windows = (target.vector_registers - 2 - vectors) // vectors
+        found += [(w, vectors) for w in range(max(1, windows - 2), windows + 1) if w > 1]
+    return found
+
+
+def _bands(conv: QConv2d, threads: int) -> list[int]:
+    """The whole plane, or fewer rows: enough for two blocks of windows at least, and for all threads."""
+    sizes = {-(-conv.out_h // count) for count in (1, 2, 4, 7, 14) if threads == 1 or count >= threads}
+    least = -(-12 // conv.out_w)
+    return sorted({min(conv.out_h, max(size, least)) for size in sizes or {1}})

@@ -1,0 +1,206 @@
+"""The loop nest of the direct quantized convolution. TVM objects are Any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from tvm.script.ir_builder import tirx as T
+
+from kernels import tir
+from kernels.qband import Band, emit_band
+from kernels.qtir import QArguments, registers, scratch, store_filters
+from kernels.qworkload import QConv2d
+from kernels.qx86 import WAYS, Multiply, prefetch
+from kernels.requantize import Requantizer
+from kernels.space import Config
+from kernels.target import Target
+from kernels.vectors import shuffle
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A config as numbers: ``windows`` x ``vectors`` of filters in registers, ``rows`` of output a band."""
+
+    conv: QConv2d
+    way: Multiply
+    windows: int
+    vectors: int
+    rows: int
+    order: str
+    prefetch: bool
+    requant: str
+    bits: int
+
+    @classmethod
+    def of(cls, conv: QConv2d, config: Config, target: Target) -> Plan:
+        """Read a config."""
+        windows, vectors = map(int, str(config["block"]).split("x"))
+        return cls(
+            conv=conv,
+            way=WAYS[str(config["multiply"])],
+            windows=windows,
+            vectors=vectors,
+            rows=config.int("rows"),
+            order=str(config["order"]),
+            prefetch=config.int("prefetch") > 0,
+            requant=str(config["requant"]),
+            bits=target.vector_bits,
+        )
+
+    @property
+    def lanes(self) -> int:
+        """Filters in a vector."""
+        return self.bits // 32
+
+    @property
+    def band(self) -> Band:
+        """Where the windows lie."""
+        return Band(self.conv, self.rows, self.way.data, self.way.offset(self.conv), self.way.unit)
+
+    @property
+    def filters(self) -> int:
+        """Filters of a group, filled up to whole vectors."""
+        return -(-self.conv.out_c // self.conv.groups // self.lanes) * self.lanes
+
+    @property
+    def depth(self) -> int:
+        """Units in a filter."""
+        down, across = self.band.runs
+        return down * across * self.band.steps
+
+    @property
+    def packed_length(self) -> int:
+        """Elements of the packed weights."""
+        return self.conv.groups * self.filters * self.depth * self.way.unit
+
+    def tiles(self) -> list[tuple[int, int, int]]:
+        """(first vector, vectors of a tile, count) of a group: whole tiles, then what is left."""
+        whole, rest = divmod(self.filters // self.lanes, self.vectors)
+        return [(0, self.vectors, whole)] * (whole > 0) + [(whole * self.vectors, rest, 1)] * (rest > 0)
+
+
+class Nest:
+    """Emits one function's loops."""
+
+    def __init__(self, plan: Plan, args: QArguments, threads: int) -> None:
+        self.plan, self.conv, self.args, self.threads = plan, plan.conv, args, threads
+        self.band = plan.band
+
+    def emit(self) -> None:
+        """Bands of rows of every image; each with all filters."""
+        bands = -(-self.conv.out_h // self.plan.rows)
+        with tir.loop(self.conv.n * bands, self.threads) as number:
+            image, first = T.Bind(number // bands), T.Bind(number % bands * self.plan.rows)
+            if bands * self.plan.rows != self.conv.out_h:
+                # The last band ends with the last row and computes some rows again.
+                first = T.Bind(tir.least(first, self.conv.out_h - self.plan.rows))
+            source, start = self.args.data, (image * self.conv.in_h + first * self.conv.stride[0])
+            start = T.Bind(start * self.band.pitch)
+            if self.band.copied:
+                source, start = scratch(self.band.elements, self.plan.way.data), tir.index(0)
+                lanes = self.plan.bits // (16 if self.plan.way.data == "int16" else 8)
+                emit_band(self.band, self.args.data, source, image, first, lanes)
+            out = T.Bind((image * self.conv.out_h + first) * (self.conv.out_w * self.conv.out_c))
+            with tir.loop(self.conv.groups) as group:
+                self._group(source, T.Bind(start + group * (self.conv.in_c // self.conv.groups)), out, group)
+
+    def _group(self, source: Any, start: Any, out: Any, group: Any) -> None:
+        def block(windows: int, first: Any) -> None:
+            self._tiles(
+                lambda tile, width: self._micro(source, start, out, group, windows, first, tile, width)
+            )
+
+        if self.plan.order == "is":
+            self._windows(block)
+            return
+        self._tiles(
+            lambda tile, width: self._windows(
+                lambda windows, first: self._micro(source, start, out, group, windows, first, tile, width)
+            )
+        )
+
+    def _windows(self, block: Callable[[int, Any], None]) -> None:
+        """``block(windows, first)`` over the windows of a band, in blocks as even as can be."""
+        total = self.plan.rows * self.conv.out_w
+        blocks = -(-total // self.plan.windows)
+        small, larger = divmod(total, blocks)
+        for size, count, base in ((small + 1, larger, 0), (small, blocks - larger, larger * (small + 1))):
+            if count:
+                with tir.loop(count) as number:
+                    block(size, T.Bind(base + number * size))
+
+    def _tiles(self, tile: Callable[[Any, int], None]) -> None:
+        """``tile(first vector, vectors)`` over the filters of a group."""
+        for first, vectors, count in self.plan.tiles():
+            with tir.loop(count) as number:
+                tile(T.Bind(first + number * vectors), vectors)
+
+    def _micro(
+        self, source: Any, start: Any, out: Any, group: Any, windows: int, first: Any, tile: Any, vectors: int
+    ) -> None:
+        """``windows`` x ``vectors`` results: sums in registers over all runs, then requantized."""
+        plan, lanes, unit, band = self.plan, self.plan.lanes, self.plan.way.unit, self.band
+        width = self.conv.out_w
+        slots = [
+            [tir.vector((i * vectors + j) * lanes, lanes) for j in range(vectors)] for i in range(windows)
+        ]
+        sums = registers(windows * vectors * lanes)
+        filters = T.Bind(group * plan.filters + tile * lanes)
+        for j in range(vectors):
+            bias = T.Bind(self.args.bias[tir.vector(filters + j * lanes, lanes)])
+            for i in range(windows):
+                tir.store(sums, bias, slots[i][j])
+        numbers = [first + i for i in range(windows)]
+        at = [T.Bind(start + band.window(w // width, w % width)) for w in numbers]
+        down, across = band.runs
+        packed = T.Bind((group * plan.filters + tile * lanes) * (plan.depth * unit))
+        with tir.loop(down) as row, tir.loop(across) as column:
+            run = T.Bind(band.tap(row, column))
+            weights = T.Bind(packed + (row * across + column) * (band.steps * vectors * lanes * unit))
+            starts = [T.Bind(each + run) for each in at]
+            with tir.loop(band.steps) as step:
+                base = weights + step * (vectors * lanes * unit)
+                if plan.prefetch:
+                    size = vectors * lanes * unit
+                    prefetch(self.args.weights, base + plan.depth * size, size)
+                panel = [
+                    T.Bind(self.args.weights[tir.vector(base + j * lanes * unit, lanes * unit)])
+                    for j in range(vectors)
+                ]
+                for i in range(windows):
+                    data = T.Bind(plan.way.unit_at(source, starts[i] + step * unit, lanes))
+                    for j in range(vectors):
+                        total = plan.way.add(sums[slots[i][j]], data, panel[j], plan.bits)
+                        tir.store(sums, total, slots[i][j])
+        self._finish(sums, slots, out, group, numbers, filters, tile, vectors)
+
+    def _finish(
+        self,
+        sums: Any,
+        slots: list[list[Any]],
+        out: Any,
+        group: Any,
+        numbers: list[Any],
+        filters: Any,
+        tile: Any,
+        vectors: int,
+    ) -> None:
+        """Requantize and store, two vectors of filters at a time where there are two."""
+        plan, conv = self.plan, self.conv
+        of_group = conv.out_c // conv.groups
+        j = 0
+        while j < vectors:
+            together = 2 if j + 1 < vectors and conv.scale_length else 1
+            lanes = together * plan.lanes
+            requantize = Requantizer(self.args, filters + j * plan.lanes, lanes, plan.requant)
+            for i, number in enumerate(numbers):
+                value = sums[slots[i][j]]
+                if together == 2:
+                    value = shuffle([value, sums[slots[i][j + 1]]], range(lanes))
+                result = T.Bind(requantize(value))
+                at = T.Bind(out + number * conv.out_c + group * of_group + (tile + j) * plan.lanes)
+                first = (tile + j) * plan.lanes
+                store_filters(self.args.out, result, at, first, of_group, plan.filters, lanes)
+            j += together

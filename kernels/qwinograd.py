@@ -1,0 +1,155 @@
+"""Exact Winograd convolution F(2x2, 3x3) of 8-bit integers, in int16 and int32.
+
+The filters are transformed by twice G, so that nothing is rounded, and results by an exact division by four.
+The transforms only add: data need 11 bits and filters 13, products are added in pairs into int32 (vpmaddwd),
+and what wraps there wraps back, as long as four times the sum fits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kernels import machine, requantize
+from kernels.kernel import Array
+from kernels.layout import PLAIN, Layouts
+from kernels.qkernel import QuantizedKernel, qconv_of
+from kernels.qtir import QFunction
+from kernels.qwinograd_nest import Nest, Plan
+from kernels.qworkload import LIMITS, QConv2d
+from kernels.qx86 import why_not_x86
+from kernels.space import Config, Knobs, Space
+from kernels.target import Target
+from kernels.workload import Workload
+
+TRANSFORM_CYCLES = 3.0
+"""Transforming one vector of one point, either way."""
+FILTERS = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
+"""Twice the matrix G of F(2, 3)."""
+
+
+class QuantizedWinograd(QuantizedKernel):
+    """F(2x2, 3x3) with stride 1: 16 multiplications for 36.
+
+    Knobs: ``rows`` x ``columns`` tiles are transformed at a time; ``block`` is tiles x vectors of filters in
+    registers; ``prefetch`` asks for the next tile of filters while one is used; ``requant`` is how sums are
+    scaled.
+    """
+
+    name = "qwinograd"
+    version = 1
+
+    def why_not(self, workload: Workload, target: Target) -> str | None:
+        """3x3 filters with stride, dilation and groups of one, whose sums leave two bits of int32 free."""
+        if not isinstance(workload, QConv2d):
+            return "computes quantized convolutions"
+        if (workload.kh, workload.kw, *workload.stride, *workload.dilation) != (3, 3, 1, 1, 1, 1):
+            return "needs 3x3 filters, and stride and dilation of 1"
+        if workload.groups > 1:
+            return "grouped"
+        # The bias comes after the division.
+        most = max(map(abs, LIMITS[workload.data_dtype])) * max(map(abs, workload.centered_range))
+        if 4 * 9 * workload.in_c * most >= 1 << 31:
+            return f"four times the sum over {workload.in_c} channels may not fit int32"
+        return why_not_x86(target)
+
+    def space(self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1) -> Space:
+        """Blocks of about 12 to 64 tiles; register blocks of two and three vectors of filters."""
+        conv = qconv_of(workload)
+        down, across = tiles_of(conv)
+        lanes = target.vector_bits // 32
+        vectors = sorted({min(v, -(-conv.out_c // lanes)) for v in (2, 3)})
+        room = target.vector_registers - 2
+        blocks = [(tiles, v) for v in vectors for tiles in range((room - v) // v - 2, (room - v) // v + 1)]
+        rows = sorted({-(-down // parts) for parts in range(1, down + 1)})
+        columns = sorted({-(-across // parts) for parts in (1, 2, 4) if across // parts >= 7 or parts == 1})
+
+        def invalid(point: Knobs) -> str | None:
+            tiles = int(point["rows"]) * int(point["columns"])
+            if tiles > 64 and tiles > columns[0]:
+                return f"{tiles} tiles at a time are more than the caches take"
+            if tiles < min(12, down * across) and int(point["rows"]) < down:
+                return f"{tiles} tiles at a time are too few for the weights they load"
+            if threads > 1 and -(-down // int(point["rows"])) * conv.n < min(threads, down * conv.n):
+                return "fewer bands than threads"
+            return None
+
+        knobs: dict[str, list[int | str]] = {
+            "rows": list(rows),
+            "columns": list(columns),
+            "block": [f"{tiles}x{v}" for tiles, v in blocks if tiles > 1],
+            "prefetch": [0, 1],
+            "requant": requantize.choices(conv, target),
+        }
+        return Space(self.name, knobs, invalid)
+
+    def recommend(
+        self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
+    ) -> Config:
+        """The exact config that is predicted fastest."""
+        return min(
+            self.space(workload, target, layouts, threads),
+            key=lambda config: (
+                self.why_inexact(workload, config) is not None,
+                self.predict(workload, config, target, threads),
+            ),
+        )
+
+    def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
+        """Matrix products, both transforms, and the traffic of weights and of what is transformed."""
+        conv = qconv_of(workload)
+        plan = Plan.of(conv, config, target)
+        down, across = tiles_of(conv)
+        bands, parts = conv.n * -(-down // plan.rows), -(-across // plan.columns)
+        tiles, vectors = plan.tiles, plan.filters // plan.lanes
+        groups, panels = -(-tiles // plan.block), -(-vectors // plan.vectors)
+        steps = 16 * plan.units
+        arithmetic = 2 * steps * tiles * vectors / 4
+        loads = groups * panels * steps * (plan.block + plan.vectors) / target.loads_per_cycle
+        compute = max(arithmetic, loads) + 16 * groups * panels * machine.CALL_CYCLES
+        compute += tiles * 16 * TRANSFORM_CYCLES * (-(-conv.in_c // (2 * plan.lanes)) + vectors)
+        weights, sums = 2 * plan.packed_length, 4 * plan.sums
+        held = 2 * plan.transformed + sums
+        moved = 2 * (2 * plan.transformed + sums)
+        stream = machine.stream_cycles(target, weights, weights + held)
+        stream += machine.stream_cycles(target, moved, held)
+        cold = machine.cold_cycles(target, weights)
+        total = bands * parts * machine.overlapped(compute, stream)
+        return machine.seconds(cold + total / min(threads, bands))
+
+    def why_inexact(self, workload: Workload, config: Config) -> str | None:
+        """Sums are exact; some ways to scale them are not."""
+        return requantize.why_inexact(str(config["requant"]))
+
+    def padded_filters(self, workload: QConv2d, config: Config, target: Target) -> int:
+        """Whole vectors."""
+        return Plan.of(workload, config, target).filters
+
+    def pack_centered(self, conv: QConv2d, config: Config, target: Target, weights: Array) -> Array:
+        """[point][tile of filters][pair of channels][filter of the tile][channel of the pair]."""
+        plan = Plan.of(conv, config, target)
+        points = np.einsum("ir,js,rsck->ijck", FILTERS, FILTERS, weights.astype(np.int64))
+        filled = np.zeros((16, 2 * plan.units, plan.filters), np.int16)
+        filled[:, : conv.in_c, : conv.out_c] = points.reshape(16, conv.in_c, conv.out_c)
+        pairs = filled.reshape(16, plan.units, 2, plan.filters).transpose(0, 3, 1, 2)
+        parts = []
+        for point in pairs:
+            for first, vectors, count in plan.panels():
+                size = vectors * plan.lanes
+                panel = point[first * plan.lanes :][: count * size].reshape(count, size, plan.units, 2)
+                parts.append(panel.transpose(0, 2, 1, 3).reshape(-1))
+        return np.ascontiguousarray(np.concatenate(parts))
+
+    def build(self, workload: Workload, config: Config, target: Target, threads: int, name: str) -> Any:
+        """Blocks of tiles: transform, one matrix product a point, transform back and requantize."""
+        plan = Plan.of(qconv_of(workload), config, target)
+        function = QFunction(plan.conv, name, plan.packed_length, "int16", plan.filters)
+        with function as args:
+            Nest(plan, args, threads).emit()
+        return function.result()
+
+
+def tiles_of(conv: QConv2d) -> tuple[int, int]:
+    """Tiles of 2x2 results, down and across."""
+    return -(-conv.out_h // 2), -(-conv.out_w // 2)

@@ -1,0 +1,117 @@
+"""How x86 multiplies and adds 8-bit numbers: int16 pairs, byte pairs where they fit, VNNI.
+
+TVM objects are Any.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import tvm
+from tvm import tirx
+from tvm.script.ir_builder import tirx as T
+
+from kernels import tir
+from kernels.qtir import const, of_type, reinterpret
+from kernels.qworkload import QConv2d
+from kernels.target import Target
+
+LINE_BYTES = 64
+INT16 = (-(1 << 15), (1 << 15) - 1)
+
+
+@dataclass(frozen=True)
+class Multiply:
+    """One way: ``unit`` neighbouring channels are multiplied and added into one 32-bit lane.
+
+    ``data`` and ``packed`` are the types that data and weights must have; ``cost`` is vector instructions
+    for one vector of weights.
+    """
+
+    name: str
+    unit: int
+    data: str
+    packed: str
+    cost: int
+
+    def offset(self, conv: QConv2d) -> int:
+        """What is added to the data so that it fits ``data``."""
+        return 128 if self.data == "uint8" and conv.data_dtype == "int8" else 0
+
+    def why_not(self, conv: QConv2d, target: Target) -> str | None:
+        """Why this is no way to compute ``conv`` exactly on ``target``, or None when it is."""
+        low, high = conv.centered_range
+        if self.name == "bytes" and not INT16[0] <= 2 * 255 * low <= 2 * 255 * high <= INT16[1]:
+            return f"two products of bytes by weights from {low} to {high} may not fit int16"
+        if self.name == "vnni":
+            if not -128 <= low <= high <= 127:
+                return f"weights from {low} to {high} do not fit int8"
+            feature = "avx512vnni" if target.vector_bits == 512 else "avxvnni"
+            if not has(target, feature):
+                return f"{target.name} has no {feature}"
+        return None
+
+    def add(self, total: Any, data: Any, weights: Any, bits: int) -> Any:
+        """``total`` (int32 lanes) plus the products of one unit of data (in every lane) and of weights."""
+        lanes = bits // 32
+        if self.name == "words":
+            return total + _pairs(reinterpret(data, "int16", 2 * lanes), weights, bits)
+        data = reinterpret(data, "uint8", 4 * lanes)
+        if self.name == "vnni":
+            name = f"llvm.x86.avx512.vpdpbusd.{bits}"
+            return tirx.call_llvm_pure_intrin(of_type("int32", lanes), name, total, data, weights)
+        name = "llvm.x86.avx512.pmaddubs.w.512" if bits == 512 else "llvm.x86.avx2.pmadd.ub.sw"
+        halves = tirx.call_llvm_pure_intrin(of_type("int16", 2 * lanes), name, data, weights)
+        return total + _pairs(halves, const(1, "int16", 2 * lanes), bits)
+
+    def unit_at(self, buffer: Any, at: Any, lanes: int) -> Any:
+        """One unit of data from element ``at`` on, in each of ``lanes`` int32 lanes."""
+        return tir.splat(reinterpret(buffer[tir.vector(at, self.unit)], "int32", 1), lanes)
+
+
+WAYS = {
+    way.name: way
+    for way in (
+        Multiply("words", 2, "int16", "int16", 2),
+        Multiply("bytes", 4, "uint8", "int8", 3),
+        Multiply("vnni", 4, "uint8", "int8", 1),
+    )
+}
+
+
+def why_not_x86(target: Target) -> str | None:
+    """Why none of this works on ``target``, or None when int16 pairs do."""
+    if not target.triple.startswith("x86_64"):
+        return "for x86-64"
+    needed = {256: "avx2", 512: "avx512bw"}.get(target.vector_bits)
+    return None if needed and has(target, needed) else f"{target.name} has neither AVX2 nor AVX-512BW"
+
+
+def ways(conv: QConv2d, target: Target) -> list[Multiply]:
+    """The ways to compute ``conv`` exactly on ``target``; where there is VNNI, nothing beats it."""
+    found = [way for way in WAYS.values() if way.why_not(conv, target) is None]
+    return [way for way in found if way.name == "vnni"] or found
+
+
+def prefetch(buffer: Any, at: Any, elements: int) -> None:
+    """Ask for the lines of ``elements`` from ``at`` on to come to L2; they need not be in the buffer."""
+    per_line = LINE_BYTES * 8 // int(buffer.dtype.bits)
+    hints = [tirx.const(hint, "int32") for hint in (0, 2, 1)]  # a read, to L2, of data
+    for first in range(0, elements, per_line):
+        address = tirx.address_of(buffer[tir.index(at) + first])
+        T.evaluate(tirx.call_llvm_intrin("void", "llvm.prefetch", address, *hints))
+
+
+@cache
+def has(target: Target, feature: str) -> bool:
+    """Whether LLVM may use an instruction set on ``target``, by its cpu or its features."""
+    found = tvm.get_global_func("target.target_has_feature")(feature, tvm.target.Target(target.tvm))
+    return bool(found)
+
+
+def _pairs(one: Any, other: Any, bits: int) -> Any:
+    """Products of int16 lanes, neighbours added into int32 lanes."""
+    name = "llvm.x86.avx512.pmaddw.d.512" if bits == 512 else "llvm.x86.avx2.pmadd.wd"
+    return tirx.call_llvm_pure_intrin(of_type("int32", bits // 32), name, one, other)
