@@ -54,6 +54,11 @@ class Engine(engine.Engine, Protocol):
     async def peak_gflops(self, target: Target, threads: int, clock: str) -> float:
         """The measured peak of a board of ``target`` by its ``clock``; several may ask at once."""
 
+    async def relayout_seconds(
+        self, target: Target, threads: int, clock: str
+    ) -> dict[str, list[list[float]]]:
+        """Measured conversions between layouts, [elements, seconds] by ``from>to``; as ``peak_gflops``."""
+
 
 @asynccontextmanager
 async def open_engine(settings: Settings, book: Book) -> AsyncIterator[Engine]:

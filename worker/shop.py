@@ -22,6 +22,7 @@ from worker.measure import BoardHandle, MeasureOptions, measure
 from worker.nursery import Nursery
 from worker.outcome import Outcome
 from worker.peak import peak_gflops
+from worker.relayout_time import relayout_seconds
 from worker.stream import write
 
 PRELOAD = ("tvm", "tvm.rpc", "kernels.registry", "worker.build", "worker.measure_child", "worker.warm")
@@ -136,6 +137,15 @@ def peak_task(target: Target, threads: int) -> float:
     shop = _my_shop()
     assert shop.board is not None  # by the task's resource
     return peak_gflops(shop.nursery, shop.board, target, threads, store=shop.store, lock_dir=shop.state_dir)
+
+
+def relayout_task(target: Target, threads: int) -> dict[str, list[list[float]]]:
+    """What conversions between layouts take on this worker's board."""
+    shop = _my_shop()
+    assert shop.board is not None  # by the task's resource
+    return relayout_seconds(
+        shop.nursery, shop.board, target, threads, store=shop.store, lock_dir=shop.state_dir
+    )
 
 
 def stop(token: str, dask_worker: Any) -> None:

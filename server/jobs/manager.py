@@ -12,10 +12,10 @@ from typing import Any
 from starlette.concurrency import run_in_threadpool
 
 from server.db.database import Database
-from server.db.tables import PeakRow
 from server.engine import Engine
 from server.events import END, Events
 from server.jobs import ownership
+from server.jobs.facts import Facts
 from server.jobs.schemas import Waiting
 from server.jobs.store import SqlStore
 from server.jobs.views import Live
@@ -24,8 +24,7 @@ from tuner.job import JobSpec, JobState
 from tuner.runner import run_job
 
 MAX_RUNNING = 16
-PEAK_S = 60.0
-"""How long measuring a target's peak may take."""
+
 log = logging.getLogger(__name__)
 
 
@@ -44,6 +43,7 @@ class JobManager:
 
     def __init__(self, db: Database, store: SqlStore, engine: Engine, events: Events) -> None:
         self._db, self._store, self._engine, self._events = db, store, engine, events
+        self._facts = Facts(db, engine)
         self._fair = VirtualTime()
         self._queued: dict[int, _Entry] = {}
         self._running: dict[int, tuple[_Entry, asyncio.Task[None]]] = {}
@@ -115,7 +115,7 @@ class JobManager:
         spec = entry.spec
         try:
             try:
-                await self._measure_peak(spec, entry.cancelled)
+                await self._facts.learn(spec, entry.cancelled)
             except asyncio.CancelledError:
                 await self._end(spec.id, JobState.INTERRUPTED)
                 raise
@@ -136,33 +136,6 @@ class JobManager:
             self._events.publish(entry.spec.id, name, data)
 
         return publish
-
-    async def _measure_peak(self, spec: JobSpec, cancelled: asyncio.Event) -> None:
-        """Know the target's peak; it is measured once, and a job goes on without."""
-        if await run_in_threadpool(self._has_peak, spec):
-            return
-        peak = asyncio.ensure_future(self._engine.peak_gflops(spec.target, spec.threads, spec.clock))
-        watch = asyncio.ensure_future(cancelled.wait())
-        try:
-            await asyncio.wait([peak, watch], timeout=PEAK_S, return_when=asyncio.FIRST_COMPLETED)
-            if peak.done():
-                await run_in_threadpool(self._save_peak, spec, peak.result())
-            elif not cancelled.is_set():
-                log.warning("the peak of target %s was not measured in %g s", spec.target.name, PEAK_S)
-        except Exception as error:  # whatever it was, tuning does not depend on it
-            log.warning("the peak of target %s could not be measured: %s", spec.target.name, error)
-        finally:
-            peak.cancel()
-            watch.cancel()
-
-    def _has_peak(self, spec: JobSpec) -> bool:
-        with self._db.read() as session:
-            return session.get(PeakRow, (spec.target.key, spec.threads, spec.clock)) is not None
-
-    def _save_peak(self, spec: JobSpec, gflops: float) -> None:
-        row = PeakRow(target_key=spec.target.key, threads=spec.threads, clock=spec.clock, gflops=gflops)
-        with self._db.write() as session:
-            session.merge(row)
 
     async def _end(self, job_id: int, state: JobState, message: str = "") -> None:
         await run_in_threadpool(self._store.job_state, job_id, state, message)

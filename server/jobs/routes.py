@@ -11,6 +11,7 @@ from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
 from kernels.numerics import Numerics
+from server.db.tables import RelayoutRow
 from server.events import END, Event
 from server.jobs import views
 from server.jobs.schemas import Job, JobPage, JobRequest, TaskList
@@ -96,8 +97,15 @@ def get_job_log(
 ) -> StreamingResponse:
     """The records of the job's trials, reused ones included."""
     with ctx.db.read() as session:
-        views.get_row(session, job_id)
-    return log_response(repository.log(ctx.db, select, k, job=job_id, numerics=numerics), f"job-{job_id}")
+        row = views.get_row(session, job_id)
+        relayouts = repository.relayouts(
+            session,
+            RelayoutRow.target_key == row.target_key,
+            RelayoutRow.threads == row.threads,
+            RelayoutRow.clock == row.clock,
+        )
+    records = repository.log(ctx.db, select, k, job=job_id, numerics=numerics)
+    return log_response(records, relayouts if row.model_hash else [], f"job-{job_id}")
 
 
 _EVENT_STREAM: dict[int | str, dict[str, Any]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from fastapi.responses import StreamingResponse
 from kernels.numerics import Numerics
 from server.records.repository import Selection
 from tuner.record import Record, write_log
+from tuner.relayouts import Relayouts
 
 MEDIA_TYPE = "application/x-ndjson"
 Select = Annotated[
@@ -25,15 +27,15 @@ K = Annotated[int, Query(ge=1, le=1000, description="How many of each, for `top`
 
 LOG_RESPONSE: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "JSON lines, one record each.",
+        "description": "JSON lines, one record each; those with `relayouts` have times of conversions "
+        "between layouts instead.",
         "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
     }
 }
 
 
-def log_response(records: Iterator[Record], name: str) -> StreamingResponse:
-    """Stream records as a JSON-lines file called ``name``."""
+def log_response(records: Iterator[Record], relayouts: list[Relayouts], name: str) -> StreamingResponse:
+    """Stream times of layout conversions, then records, as a JSON-lines file called ``name``."""
+    lines = itertools.chain((each.line() for each in relayouts), write_log(records))
     disposition = f'attachment; filename="{name}.jsonl"'
-    return StreamingResponse(
-        write_log(records), media_type=MEDIA_TYPE, headers={"Content-Disposition": disposition}
-    )
+    return StreamingResponse(lines, media_type=MEDIA_TYPE, headers={"Content-Disposition": disposition})

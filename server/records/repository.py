@@ -17,8 +17,9 @@ from kernels.target import Target
 from kernels.workload import Workload
 from server.db.database import Database
 from server.db.insert import insert
-from server.db.tables import RecordRow, TargetRow, TrialRow, WorkloadRow
+from server.db.tables import RecordRow, RelayoutRow, TargetRow, TrialRow, WorkloadRow
 from tuner.record import Identity, Record
+from tuner.relayouts import Relayouts
 from worker.outcome import ErrorKind
 
 Selection = Literal["best", "top", "all"]
@@ -197,6 +198,20 @@ def log(
         with db.read() as session:
             by_id = dict(_found(session, _records().where(RecordRow.id.in_(wanted))))
         yield from (by_id[each] for each in wanted)
+
+
+def relayouts(session: Session, *where: ColumnElement[bool]) -> list[Relayouts]:
+    """The measured conversions between layouts of some targets."""
+    query = select(RelayoutRow, TargetRow.document).join(TargetRow, TargetRow.key == RelayoutRow.target_key)
+    return [
+        Relayouts(
+            targets.from_json(target),
+            row.threads,
+            row.clock,
+            {pair: [(int(size), seconds) for size, seconds in times] for pair, times in row.document.items()},
+        )
+        for row, target in session.execute(query.where(*where))
+    ]
 
 
 def not_outdated() -> ColumnElement[bool]:

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path
 from fastapi.responses import StreamingResponse
 
 from kernels.numerics import Numerics
+from server.db.tables import RelayoutRow
 from server.problems import responses
 from server.records import repository
 from server.records.logs import LOG_RESPONSE, Allowed, K, Select, log_response
@@ -46,4 +47,6 @@ def get_target_log(
     """The records of all jobs and imports for this target."""
     with ctx.db.read() as session:
         keys = ctx.targets.keys(session, name)
-    return log_response(repository.log(ctx.db, select, k, target_keys=keys, numerics=numerics), "target")
+        relayouts = repository.relayouts(session, RelayoutRow.target_key.in_(keys))
+    records = repository.log(ctx.db, select, k, target_keys=keys, numerics=numerics)
+    return log_response(records, relayouts, "target")

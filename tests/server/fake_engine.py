@@ -57,6 +57,11 @@ class FakeEngine:
         self.peaks += 1
         return (100.0 if clock == "wall" else 10.0) * threads
 
+    async def relayout_seconds(
+        self, target: Target, threads: int, clock: str
+    ) -> dict[str, list[list[float]]]:
+        return {"nchw>nhwc": [[3136, 1e-6], [802816, 2e-4]]}
+
     async def evaluate(
         self,
         candidates: Sequence[Candidate],

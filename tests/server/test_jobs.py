@@ -20,6 +20,7 @@ from server.jobs import ownership
 from server.jobs.views import thin
 from server.settings import Settings
 from tuner.record import read_log
+from tuner.relayouts import read_relayouts
 from worker.candidate import Candidate
 from worker.nursery import Nursery
 from worker.outcome import ErrorKind
@@ -94,14 +95,17 @@ def test_a_model_is_tuned(client: TestClient, engine: FakeEngine) -> None:
         assert task["best_config"]["kernel"]
     assert job["estimated_ms"] == pytest.approx(sum(1e3 * t["weight"] * t["best_s"] for t in tasks))
 
-    log = list(read_log(client.get(f"{URL}/{job['id']}/log").text.splitlines()))
+    lines = client.get(f"{URL}/{job['id']}/log").text.splitlines()
+    (relayouts,) = read_relayouts(lines)
+    assert (relayouts.threads, relayouts.relayouts["nchw>nhwc"][0]) == (1, (3136, 1e-6))
+    log = list(read_log(lines))
     assert len({(each.workload.key, each.layouts) for each in log}) == len(log) >= 2
     for task in tasks:
         fastest = min((e for e in log if e.workload.key == task["workload_key"]), key=lambda e: e.ranking_s)
         assert fastest.config.to_json() == task["best_config"]
         assert task["best_layouts"] == str(fastest.layouts)
     everything = client.get(f"{URL}/{job['id']}/log", params={"select": "all"}).text
-    assert len(everything.splitlines()) == job["trials"]
+    assert len(list(read_log(everything.splitlines()))) == job["trials"]
     best = client.get(
         "/api/v1/configs/best",
         params={"workload": tasks[0]["workload_key"], "target": "host", "layouts": "any"},
