@@ -23,7 +23,7 @@ TOLERANCE = 1e-4
 def compare(
     layer: Layer, tuned: dict[str, Any], target: Target, arguments: argparse.Namespace
 ) -> dict[str, Any]:
-    """The figures of one layer; raises SystemExit when a result is off.
+    """The figures of one layer; raises SystemExit when a result is off or the config unknown.
 
     Rates and ratios are by ``Turns.fair``'s clock, ``wall`` holds the ratios by wall time.
     """
@@ -33,6 +33,10 @@ def compare(
         "tuned": Config.from_json(tuned["config"]),
         "analysis": registry.recommendations(conv, target, arguments.numerics, threads)[0],
     }
+    space = registry.space_of(conv, configs["tuned"], target, threads)
+    reason = space if isinstance(space, str) else space.why_not(configs["tuned"])
+    if reason is not None:
+        raise SystemExit(f"bench.conv: {layer.name} was tuned by other code ({reason}); give another --json")
     runs = {
         kind: ours.kernel(conv, config, target, data, weights, threads) for kind, config in configs.items()
     }
