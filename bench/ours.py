@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from bench.peers import Array, Peer
+from bench.peers import Peer
 from kernels import registry
 from kernels.compile import compile_module
+from kernels.kernel import Array
 from kernels.space import Config
 from kernels.target import Target
-from kernels.workload import Workload
+from kernels.workload import QConv2d, Workload
 
 
 def kernel(
@@ -27,4 +28,16 @@ def kernel(
         tvm.runtime.tensor(family.pack(workload, config, target, weights)),
         output,
     ]
+    return Peer(lambda: function(*arguments), output.numpy)
+
+
+def quantized(conv: QConv2d, config: Config, target: Target, inputs: list[Array], threads: int) -> Peer:
+    """``conv`` by ``config``, with constants made beforehand; inputs as ``random_inputs`` orders them."""
+    import tvm
+
+    family = registry.kernel(config.kernel)
+    function = compile_module(family.build(conv, config, target, threads, "main"), target)["main"]
+    output = tvm.runtime.tensor(np.zeros(conv.out_shape, conv.out_dtype))
+    given = [inputs[0], *family.constants(conv, config, target, inputs)]
+    arguments = [*map(tvm.runtime.tensor, given), output]
     return Peer(lambda: function(*arguments), output.numpy)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+
 import numpy as np
 
 from bench.peers import Peer, onnx_session
@@ -58,3 +61,19 @@ def onnxruntime_qconv(layer: QConv2d, inputs: list[Array], threads: int) -> Peer
     binding.bind_ortvalue_input("x", onnxruntime.OrtValue.ortvalue_from_numpy(data))
     binding.bind_ortvalue_output("y", output)
     return Peer(lambda: session.run_with_iobinding(binding), output.numpy)  # type: ignore[attr-defined]
+
+
+def onnxruntime_u8u8(layer: QConv2d, inputs: list[Array], threads: int) -> Peer:
+    """The same with weights of uint8, which its AVX2 code multiplies exactly."""
+    data, weights, *rest = inputs
+    moved = replace(layer, weight_dtype="uint8", weight_zero=layer.weight_zero + 128, weight_range=None)
+    unsigned = (weights.astype(np.int16) + 128).astype(np.uint8)
+    return onnxruntime_qconv(moved, [data, unsigned, *rest], threads)
+
+
+MakeQPeer = Callable[[QConv2d, list[Array], int], Peer]
+
+
+def qconv_peers() -> dict[str, MakeQPeer]:
+    """The peers of layers with uint8 data and int8 weights, by name."""
+    return {"onnxruntime": onnxruntime_qconv, "onnxruntime_u8u8": onnxruntime_u8u8}
