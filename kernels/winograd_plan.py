@@ -33,6 +33,7 @@ class Plan:
     block_rows: int
     block_columns: int
     l1_bytes: int
+    line_bytes: int
     layouts: Layouts
     split: str
 
@@ -54,6 +55,7 @@ class Plan:
             block_rows,
             block_columns,
             target.l1_bytes,
+            target.line_bytes,
             layouts_of(config),
             split,
         )
@@ -131,10 +133,15 @@ class Plan:
 
     @property
     def chunk(self) -> int:
-        """Channels of a panel's weights that fill at most half of L1."""
-        most = max(1, self.l1_bytes // 2 // (4 * self.width * self.lanes))
+        """Channels of a panel's weights that fill at most a quarter of L1: there are two, and tiles."""
+        most = max(1, self.l1_bytes // 4 // (4 * self.width * self.lanes))
         vectors = ceil_div(self.in_vectors, ceil_div(self.in_vectors, most))
         return min(self.conv.in_c, vectors * self.lanes)
+
+    @property
+    def groups(self) -> int:
+        """Groups of ``rows`` tiles, each multiplied at once."""
+        return ceil_div(self.tiles, self.rows)
 
     @property
     def in_pitch(self) -> int:

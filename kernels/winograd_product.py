@@ -7,14 +7,15 @@ from typing import Any
 from tvm.script.ir_builder import tirx as T
 
 from kernels import code_shape, tir
-from kernels.winograd_plan import Plan, share
+from kernels.winograd_plan import Plan, ceil_div, share
 
 
 class Products:
     """Emits the products of one block.
 
     A panel of filters is multiplied with all tiles, a chunk of its channels at a time: the chunk of weights
-    stays in L1 meanwhile, and the next one is fetched into L2.
+    stays in L1 meanwhile, and the next one is fetched, a part with every group of tiles. So weights arrive
+    all the time, not only while the first group meets them.
     """
 
     def __init__(
@@ -51,6 +52,15 @@ class Products:
         if rest:
             self._micro(rest, tir.index(whole * plan.rows), weights, source, target, depth, fresh)
 
+    def _fetch(self, ahead: Any, first: Any) -> None:
+        """One group of tiles' share of the lines of weights for a vector of channels."""
+        plan = self.plan
+        lines = ceil_div(4 * self.lanes * plan.width, plan.line_bytes)
+        each = ceil_div(lines, plan.groups)
+        for line in range(each):
+            at = ahead + (first // plan.rows * each + line) * (plan.line_bytes // 4)
+            code_shape.prefetch(self.args.weights, at)
+
     def _micro(
         self, rows: int, first: Any, weights: Any, source: Any, target: Any, depth: int, fresh: bool
     ) -> None:
@@ -77,6 +87,8 @@ class Products:
         with tir.loop(depth // lanes) as at:
             tiles = T.Bind(source + plan.at(at, first))
             filters = T.Bind(weights + at * (lanes * plan.width))
+            if plan.groups > 1:
+                self._fetch(T.Bind(filters + depth * plan.width), first)
             if len(slots) >= code_shape.SMALLEST_LOOP:
                 with code_shape.kept_loop(lanes) as lane:
                     step(tiles, filters + lane * plan.width, lane)
