@@ -6,6 +6,7 @@ at a time are turned into that form and back, in cache.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,15 @@ from kernels.target import Target
 from kernels.workload import Conv2d, Workload
 
 GROUPS, ROWS = "groups", "rows"
+MOST_COLUMNS = 20
+"""Windows of a block that keep the multiply-adds of every target busy; more only make longer code."""
+STRIPS = (1, 2, 8, 20)
+STORE_CYCLES = 1.5
+BLOCK_CYCLES = 6.0
+LOOP_CYCLES = 6.0
+TURN_CYCLES = 2.5
+"""A vector's epilogue and store; a block's addresses and loop control; a turn of a loop over few taps; a
+vector turned from rows to channels or back."""
 
 
 class Depthwise(Kernel):
@@ -35,13 +45,7 @@ class Depthwise(Kernel):
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
         """Only float32 convolutions with as many groups as channels in and out."""
-        if not isinstance(workload, Conv2d):
-            return "computes convolutions"
-        if workload.dtype != "float32":
-            return f"computes float32, not {workload.dtype}"
-        if not 1 < workload.groups == workload.in_c == workload.out_c:
-            return "needs as many groups as channels in and out"
-        return None
+        return why_not_depthwise(workload)
 
     def layouts(self, workload: Workload, target: Target) -> tuple[Layouts, ...]:
         """Every layout, the output in that of the input."""
@@ -50,12 +54,13 @@ class Depthwise(Kernel):
     def space(self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1) -> Space:
         """Register blocks that fit the registers beside a row of taps and a value."""
         conv = conv_of(workload)
-        most = max(1, target.vector_registers - min(conv.kw, 8) - 1)
         knobs = layout_knobs(layouts)
-        knobs["columns"] = sorted({min(columns, most, conv.out_w) for columns in (2, 4, 7, 8, 10, 14, 20)})
+        most = max(1, min(MOST_COLUMNS, target.vector_registers - min(conv.kw, 8) - 1))
+        fewest = -(-conv.out_w // most)
+        knobs["columns"] = sorted({-(-conv.out_w // parts) for parts in (fewest, fewest + 1, 2 * fewest)})
         if layouts.data == NHWC:
             vectors = conv.n * -(-conv.in_c // _lanes(conv, target))
-            knobs["strip"] = sorted({min(strip, vectors) for strip in (1, 2, 4, 8, 16, vectors)})
+            knobs["strip"] = sorted({-(-vectors // -(-vectors // strip)) for strip in STRIPS})
         if threads > 1:
             knobs["split"] = [GROUPS] if layouts == PLAIN else [GROUPS, ROWS]
         return Space(self.name, knobs)
@@ -70,17 +75,28 @@ class Depthwise(Kernel):
         )
 
     def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
-        """Multiply-adds and loads of every register block, and the stream of inputs and outputs."""
-        plan = _plan(conv_of(workload), config, target)
-        conv = plan.conv
+        """Arithmetic and loads of every register block, and the stream of inputs and outputs."""
+        conv = conv_of(workload)
+        plan, layouts = _plan(conv, config, target), layouts_of(config)
         cycles = 0.0
         for block in plan.blocks:
-            loads = plan.taps + conv.kh * (block.windows * min(conv.kw, conv.stride[1]) + conv.kw)
-            work = block.windows * plan.taps / target.fmas_per_cycle
-            cycles += block.count * (max(work, loads / target.loads_per_cycle) + 2 * block.windows + 3)
-        cycles *= conv.out_h * plan.vectors * conv.n
-        moved = 4.0 * (np.prod(conv.data_shape) + 2 * np.prod(conv.out_shape))
-        return machine.seconds(machine.overlapped(cycles, machine.stream_cycles(target, moved, moved)))
+            reach = min(conv.kw, conv.stride[1]) * (block.windows - 1) + conv.kw
+            loads = conv.kh * (reach + conv.kw) / target.loads_per_cycle
+            work = max(block.windows * plan.taps / target.fmas_per_cycle, loads)
+            cycles += block.count * (work + block.windows * STORE_CYCLES + BLOCK_CYCLES)
+        cycles *= conv.out_h
+        if layouts == PLAIN:
+            cycles += TURN_CYCLES * (conv.in_h * conv.in_w + conv.out_h * conv.out_w)
+        cycles *= conv.n * plan.vectors
+        # Rows of the input that leave the first cache are loaded again for each row of the filter.
+        vector = 4 * plan.lanes * plan.strip
+        again = 4.0 * math.prod(conv.data_shape) * max(1, conv.kh / conv.stride[0])
+        cycles += machine.stream_cycles(target, again, conv.kh * conv.in_w * vector)
+        if layouts.data == NHWC and vector < target.line_bytes:
+            # The other vectors of a line come in another pass over the image.
+            pixels = conv.in_h * conv.in_w + conv.out_h * conv.out_w
+            cycles += machine.stream_cycles(target, _moved(conv), pixels * target.line_bytes)
+        return streamed_seconds(conv, cycles, target, threads)
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """[vector of channels][tap][channel of the vector]; a last vector that overlaps repeats channels."""
@@ -145,6 +161,28 @@ class Depthwise(Kernel):
                 lanes,
                 lambda value, at, width: args.store_out(value, place + at, width),
             )
+
+
+def streamed_seconds(conv: Conv2d, cycles: float, target: Target, threads: int) -> float:
+    """Predicted seconds of ``cycles`` of work beside the stream of the input and the output."""
+    stream = machine.stream_cycles(target, _moved(conv), _moved(conv))
+    return machine.seconds(machine.overlapped(cycles, stream)) / threads
+
+
+def _moved(conv: Conv2d) -> float:
+    """Bytes of the input, and of the output twice: its lines are loaded before they are written."""
+    return 4.0 * (math.prod(conv.data_shape) + 2 * math.prod(conv.out_shape))
+
+
+def why_not_depthwise(workload: Workload) -> str | None:
+    """Why ``workload`` is no float32 convolution of one filter a channel, or None when it is one."""
+    if not isinstance(workload, Conv2d):
+        return "computes convolutions"
+    if workload.dtype != "float32":
+        return f"computes float32, not {workload.dtype}"
+    if not 1 < workload.groups == workload.in_c == workload.out_c:
+        return "needs as many groups as channels in and out"
+    return None
 
 
 def _lanes(conv: Conv2d, target: Target) -> int:

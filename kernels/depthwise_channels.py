@@ -14,7 +14,7 @@ from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from kernels import tir
-from kernels.depthwise_plan import Block, ChannelPlan, Place
+from kernels.depthwise_plan import Block, ChannelPlan, Place, inner_rows
 
 LARGEST_UNROLL = 9
 """Taps of a filter that are unrolled whole; of larger filters only the rows are."""
@@ -57,7 +57,7 @@ class Nest:
 
     def _row(self, row: Any, start: Any, end: Any) -> None:
         """One row of output of a strip of members."""
-        conv, inner = self.conv, self.plan.inner_rows
+        conv, inner = self.conv, inner_rows(self.conv)
         top = T.Bind(row * conv.stride[0] - conv.pad[0])
         share = conv.kw * self.plan.lanes
 

@@ -10,6 +10,12 @@ from kernels.padding import inside
 from kernels.workload import Conv2d
 
 
+def inner_rows(conv: Conv2d) -> range:
+    """The rows of output where all rows of the filter meet the image, none its padding."""
+    reach = (conv.kh - 1) * conv.dilation[0]
+    return range(*inside(conv.pad[0], conv.stride[0], conv.out_h, max(0, conv.in_h - reach)))
+
+
 @dataclass(frozen=True)
 class Place:
     """How far apart neighbours of a tensor lie, in elements, and of a vector its first channel."""
@@ -69,13 +75,6 @@ class ChannelPlan:
         """The columns of the filter that meet the image, not its padding, at the window in a column."""
         conv = self.conv
         return range(*inside(conv.pad[1] - window * conv.stride[1], conv.dilation[1], conv.kw, conv.in_w))
-
-    @property
-    def inner_rows(self) -> range:
-        """The rows of output where all rows of the filter meet the image."""
-        conv = self.conv
-        reach = (conv.kh - 1) * conv.dilation[0]
-        return range(*inside(conv.pad[0], conv.stride[0], conv.out_h, max(0, conv.in_h - reach)))
 
     @property
     def blocks(self) -> list[Block]:

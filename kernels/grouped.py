@@ -34,12 +34,14 @@ class Grouped(Kernel):
     name = "grouped"
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
-        """Only float32 convolutions of more than one group."""
+        """Only float32 convolutions of more than one group, of more than one filter or channel each."""
         if not isinstance(workload, Conv2d):
             return "computes convolutions"
         if workload.dtype != "float32":
             return f"computes float32, not {workload.dtype}"
-        return None if workload.groups > 1 else "needs more than one group"
+        if workload.groups == 1:
+            return "needs more than one group"
+        return "is depthwise" if workload.groups == workload.in_c == workload.out_c else None
 
     def space(self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1) -> Space:
         """Register blocks that fit the registers, in rows or flat."""

@@ -5,11 +5,12 @@ import guarded
 import pytest
 
 from kernels.depthwise import Depthwise
+from kernels.depthwise_rows import DepthwiseRows
 from kernels.layout import PLAIN, Layouts
 from kernels.target import CATALOGUE
 from kernels.workload import RELU, Conv2d, Epilogue, Gemm
 
-KERNEL = Depthwise()
+CHANNELS, ROWS = Depthwise(), DepthwiseRows()
 AVX2 = CATALOGUE["x86-avx2"]
 # Vectors of other lengths than the machine's: the compiler splits or pads them, the kernel's logic runs.
 WIDTHS = [replace(AVX2, vector_bits=bits, vector_registers=32) for bits in (128, 512)]
@@ -29,26 +30,53 @@ SHAPES = [
     Conv2d(1, 3, 12, 12, 3, 9, 9, pad=(4, 4, 4, 4), groups=3, epilogue=Epilogue(residual=True)),
     Conv2d(1, 11, 6, 6, 11, 1, 1, (2, 2), (3, 3, 0, 0), groups=11),  # windows wholly in the padding
     Conv2d(1, 2, 1, 1, 2, 1, 1, groups=2),
+    Conv2d(1, 3, 9, 33, 3, 3, 3, (2, 2), SAME, groups=3, epilogue=ALL),
+    Conv2d(2, 3, 19, 35, 3, 5, 5, (2, 2), (2, 2, 2, 2), groups=3, epilogue=ALL),
+    Conv2d(1, 3, 19, 36, 3, 5, 5, (1, 2), (1, 3, 2, 0), (2, 3), groups=3),  # taps of both phases
+    Conv2d(1, 3, 9, 80, 3, 3, 3, (2, 2), groups=3, epilogue=BIAS),
 ]
 
 
 @pytest.mark.parametrize("workload", SHAPES, ids=str)
 def test_random_points_in_every_layout_are_correct(workload):
-    for target in (AVX2, *WIDTHS):
-        for layouts in KERNEL.layouts(workload, target):
-            for threads in (1, 3):
-                points = list(KERNEL.space(workload, target, layouts, threads))
-                point = random.Random(f"{workload}{layouts}{threads}").choice(points)
-                error = guarded.error_of(KERNEL, workload, point, target, threads)
-                assert error < KERNEL.tolerance, (point, target.vector_bits)
+    rng = random.Random(str(workload))
+    cases = [(AVX2, CHANNELS, layouts) for layouts in CHANNELS.layouts(workload, AVX2)]
+    cases += [(target, CHANNELS, CHANNELS.layouts(workload, target)[-1]) for target in WIDTHS]
+    cases += [(target, ROWS, PLAIN) for target in (AVX2, *WIDTHS) if ROWS.why_not(workload, target) is None]
+    for target, kernel, layouts in cases:
+        threads = rng.choice((1, 3))
+        point = rng.choice(list(kernel.space(workload, target, layouts, threads)))
+        error = guarded.error_of(kernel, workload, point, target, threads)
+        assert error < kernel.tolerance, (str(point), target.vector_bits, threads)
 
 
-def test_reads_and_writes_every_layout_that_the_channels_allow():
-    assert KERNEL.layouts(SHAPES[0], AVX2) == (PLAIN, Layouts("nhwc", "nhwc"), Layouts("nchw8c", "nchw8c"))
-    assert KERNEL.layouts(SHAPES[1], AVX2) == (PLAIN, Layouts("nhwc", "nhwc"))
+@pytest.mark.parametrize("target", CATALOGUE.values(), ids=str)
+def test_every_space_is_small_and_holds_the_recommendation(target):
+    for workload in SHAPES:
+        for kernel in (CHANNELS, ROWS):
+            if kernel.why_not(workload, target) is not None:
+                continue
+            for layouts in kernel.layouts(workload, target):
+                for threads in (1, 4):
+                    space = kernel.space(workload, target, layouts, threads)
+                    pick = kernel.recommend(workload, target, layouts, threads)
+                    assert space.why_not(pick) is None
+                    assert kernel.predict(workload, pick, target, threads) > 0
+                    assert len(list(space)) <= 40
+
+
+def test_channels_are_read_in_every_layout_that_they_allow():
+    assert CHANNELS.layouts(SHAPES[0], AVX2) == (PLAIN, Layouts("nhwc", "nhwc"), Layouts("nchw8c", "nchw8c"))
+    assert CHANNELS.layouts(SHAPES[1], AVX2) == (PLAIN, Layouts("nhwc", "nhwc"))
 
 
 def test_refuses_all_but_one_filter_a_channel():
-    assert "groups" in str(KERNEL.why_not(Conv2d(1, 4, 8, 8, 4, 3, 3, groups=2), AVX2))
-    assert "groups" in str(KERNEL.why_not(Conv2d(1, 4, 8, 8, 8, 3, 3, groups=4), AVX2))
-    assert "convolutions" in str(KERNEL.why_not(Gemm(2, 2, 2), AVX2))
+    for kernel in (CHANNELS, ROWS):
+        assert "groups" in str(kernel.why_not(Conv2d(1, 4, 8, 8, 4, 3, 3, groups=2), AVX2))
+        assert "groups" in str(kernel.why_not(Conv2d(1, 4, 8, 8, 8, 3, 3, groups=4), AVX2))
+        assert "convolutions" in str(kernel.why_not(Gemm(2, 2, 2), AVX2))
+
+
+def test_rows_shorter_than_a_vector_are_left_to_vectors_of_channels():
+    assert "shorter" in str(ROWS.why_not(Conv2d(1, 8, 9, 7, 8, 3, 3, pad=SAME, groups=8), AVX2))
+    assert "stride" in str(ROWS.why_not(Conv2d(1, 8, 9, 70, 8, 3, 3, (1, 3), groups=8), AVX2))

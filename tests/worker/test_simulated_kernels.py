@@ -66,7 +66,7 @@ def test_every_family_is_right(simulated_boards, nursery, builder, tmp_path, mod
             if outcome.error is not None or outcome.max_error > registry.kernel(config.kernel).tolerance:
                 wrong.append((str(workload), str(config), outcome.error, outcome.message))
     assert not wrong
-    expected = {"sconv", "fconv", "winograd", "depthwise", "grouped", "gemm"}
+    expected = {"sconv", "fconv", "winograd", "depthwise", "depthwise_rows", "grouped", "gemm"}
     assert families == (expected | {"sconv_mma"} if target.matrix else expected)
 
 
