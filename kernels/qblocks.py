@@ -21,7 +21,6 @@ from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from kernels import tir
-from kernels.target import Target
 
 QUAD = 4
 """Sums of 32 bits in one vector register."""
@@ -58,6 +57,16 @@ class Block(ABC):
     @abstractmethod
     def accumulators(self) -> int:
         """Vector registers that the sums take."""
+
+    @property
+    @abstractmethod
+    def operands(self) -> int:
+        """Vector registers that operands and products take beside the sums."""
+
+    @property
+    @abstractmethod
+    def cycles(self) -> float:
+        """Vector instructions of a step, in whole vectors: what a unit of 128 bits takes."""
 
     @property
     def dtype(self) -> str:
@@ -118,17 +127,46 @@ class _Pairwise(Block):
     def accumulators(self) -> int:
         return self.rows * self.columns
 
+    @property
+    def operands(self) -> int:
+        # The shorter side stays, an element of the other and its products pass. On 32-bit Arm half a
+        # vector is half a register.
+        halves = 2 * min(self.rows, self.columns) + 2
+        return (-(-halves // 2) if self.arm32 else halves) + 2
+
+    @property
+    def cycles(self) -> float:
+        return self.accumulators * (3.0 if self.chain == 1 else 2.0)
+
     def step(self, sums: Any, rows: Rows, weights: Any, at: Any, first: bool) -> None:
-        columns = [self._halves(weights, at + 16 * column) for column in range(self.columns)]
-        for row in range(self.rows):
-            data = self._halves(rows.buffer, rows.at + row * rows.pitch)
+        def data(row: int) -> list[Any]:
+            return self._halves(rows.buffer, rows.at + row * rows.pitch)
+
+        def filters(column: int) -> list[Any]:
+            return self._halves(weights, at + 16 * column)
+
+        if self.columns <= self.rows:
+            stay = [filters(column) for column in range(self.columns)]
+            for row in range(self.rows):
+                passing = data(row)
+                for column, there in enumerate(stay):
+                    self._add_products(sums, row, column, passing, there, first)
+        else:
+            stay = [data(row) for row in range(self.rows)]
             for column in range(self.columns):
-                low, high = (self._product(a, b) for a, b in zip(data, columns[column], strict=True))
-                slot = _quad(row * self.columns + column)
-                total = None if first else sums[slot]
-                for part in [low + high] if self.chain == 2 else [low, high]:
-                    total = self._add(total, part)
-                tir.store(sums, total, slot)
+                passing = filters(column)
+                for row, there in enumerate(stay):
+                    self._add_products(sums, row, column, there, passing, first)
+
+    def _add_products(
+        self, sums: Any, row: int, column: int, data: list[Any], weights: list[Any], first: bool
+    ) -> None:
+        low, high = (self._product(a, b) for a, b in zip(data, weights, strict=True))
+        slot = _quad(row * self.columns + column)
+        total = None if first else sums[slot]
+        for part in [low + high] if self.chain == 2 else [low, high]:
+            total = self._add(total, part)
+        tir.store(sums, total, slot)
 
     def end(self, sums: Any, bias: list[Any]) -> list[list[Any]]:
         rows = []
@@ -193,6 +231,14 @@ class _Lane(_Quads):
     depth = 8
 
     @property
+    def operands(self) -> int:
+        return self.rows + self._quads
+
+    @property
+    def cycles(self) -> float:
+        return self.accumulators * self.depth / 2
+
+    @property
     def dtype(self) -> str:
         return "int16"
 
@@ -219,6 +265,14 @@ class _Dot(_Quads):
 
     name = "dot"
     depth = 4
+
+    @property
+    def operands(self) -> int:
+        return -(-self.rows // QUAD) + self._quads
+
+    @property
+    def cycles(self) -> float:
+        return float(self.accumulators)
 
     def step(self, sums: Any, rows: Rows, weights: Any, at: Any, first: bool) -> None:
         columns = [T.Bind(weights[tir.vector(at + quad * 16, 16)]) for quad in range(self._quads)]
@@ -248,6 +302,14 @@ class _Matrix(Block):
     @property
     def accumulators(self) -> int:
         return -(-self.rows // 2) * (self.panel // 2)
+
+    @property
+    def operands(self) -> int:
+        return 1 + self.panel // 2
+
+    @property
+    def cycles(self) -> float:
+        return float(self.accumulators)
 
     @property
     def panel(self) -> int:
@@ -291,11 +353,6 @@ class _Matrix(Block):
 
 
 BLOCKS: dict[str, type[Block]] = {kind.name: kind for kind in (_Pairwise, _Lane, _Dot, _Matrix)}
-
-
-def is_arm32(target: Target) -> bool:
-    """Whether it is an Arm of 32 bits."""
-    return target.triple.startswith("arm")
 
 
 def _quad(at: int) -> Any:

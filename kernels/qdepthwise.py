@@ -6,32 +6,32 @@ from typing import Any
 
 import numpy as np
 
-from kernels import machine, qtir, requantize
+from kernels import machine, qtir
 from kernels.kernel import Array
 from kernels.layout import PLAIN, Layouts
-from kernels.qblocks import is_arm32
-from kernels.qdepthwise_nest import ORDERS, PAIRS, WIDE, Nest, Plan
-from kernels.qfinish import Finish
+from kernels.qdepthwise_nest import PAIRS, WIDE, Nest, Plan
+from kernels.qfinish import Finish, finish_cycles
 from kernels.qgemm_plan import signedness, why_not_chained
-from kernels.qkernel import QuantizedKernel, qconv_of
+from kernels.qkernel import qconv_of
+from kernels.qneon import NeonKernel, is_arm32, ways, why_not_neon
 from kernels.qworkload import QConv2d
 from kernels.space import Config, Knobs, Space
 from kernels.target import Target
 from kernels.workload import Workload
 
-TILES = (1, 2, 3, 4, 6)
-BANDS = (1, 2, 4, 8)
+TILES = (1, 2, 3, 4)
+BANDS = (1, 2, 4, 8, 14)
+CHUNKS = (16, 32, 48, 64, 96, 128, 192)
 
 
-class QuantizedDepthwise(QuantizedKernel):
+class QuantizedDepthwise(NeonKernel):
     """Depthwise convolution; nothing is packed but the weights, when the model is built.
 
     Knobs: ``multiply`` is ``wide``, products of 16-bit numbers added to 32 bits (``smlal``), or ``pairs``,
-    two products of bytes added in 16 bits first where the weights' range proves that they fit. ``stage`` is
-    where the input is padded and widened: not at all (``none``), or for ``band`` rows of output right before
-    these, which trades copying rows twice for locality. ``tile`` windows are in registers at a time;
-    ``order`` is where the loop over groups of channels stands within a band: outside (``channels``), within
-    ``rows`` or within ``windows``.
+    two products of bytes added in 16 bits first where the weights' range proves that they fit. The input is
+    padded and widened in a copy (``stage``: ``band``; ``none`` where it can be read as it is), made for
+    ``band`` rows of output and ``chunk`` channels right before these: the smaller, the nearer is what is
+    copied to its use, and the more is copied twice. ``tile`` windows are in registers at a time.
     """
 
     name = "qdepthwise"
@@ -41,25 +41,19 @@ class QuantizedDepthwise(QuantizedKernel):
         """Only depthwise convolutions with one filter a channel, on Arm with NEON."""
         if not isinstance(workload, QConv2d):
             return "not a quantized convolution"
-        if not target.triple.startswith(("aarch64", "arm")):
-            return f"written for Arm, not for {target.triple}"
         depthwise = workload.groups == workload.in_c == workload.out_c
-        return None if depthwise else "not one filter to each channel"
+        return why_not_neon(target) or (None if depthwise else "not one filter to each channel")
 
     def offset(self, workload: QConv2d, config: Config) -> int:
         """128 less where bytes are multiplied and the data are unsigned."""
         return -128 if config["multiply"] == PAIRS and workload.data_dtype == "uint8" else 0
 
-    def padded_filters(self, workload: QConv2d, config: Config, target: Target) -> int:
-        """A group of four channels may reach beyond the last."""
-        return workload.out_c + 3
-
     def space(self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1) -> Space:
         """Both ways to multiply, copies of bands of the input or none, tiles and orders."""
         conv = qconv_of(workload)
-        ways = [WIDE]
+        multiply: list[int | str] = [WIDE]
         if signedness(conv) is True and why_not_chained(conv) is None:
-            ways.append(PAIRS)
+            multiply.append(PAIRS)
         plain = max(conv.pad) == 0 and conv.in_c >= 4
         bands = [band for band in BANDS if band < conv.out_h]
 
@@ -71,12 +65,12 @@ class QuantizedDepthwise(QuantizedKernel):
         return Space(
             self.name,
             {
-                "multiply": ways,
+                "multiply": multiply,
                 "stage": ["none", "band"] if plain else ["band"],
                 "band": [*bands, conv.out_h],
                 "tile": [tile for tile in TILES if tile <= conv.out_w],
-                "order": list(ORDERS),
-                "requant": requantize.choices(conv, target),
+                "chunk": _chunks(conv),
+                "requant": ways(conv, target),
             },
             invalid,
         )
@@ -84,22 +78,39 @@ class QuantizedDepthwise(QuantizedKernel):
     def recommend(
         self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
     ) -> Config:
-        """The exact config that is predicted fastest."""
+        """The config that is predicted fastest."""
         return min(
             self.space(workload, target, layouts, threads),
-            key=lambda config: (
-                self.why_inexact(workload, config) is not None,
-                self.predict(workload, config, target, threads),
-            ),
+            key=lambda config: self.predict(workload, config, target, threads),
         )
 
     def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
-        """Multiplications, loads of data and weights, and the copy."""
-        return machine.seconds(1.0)
-
-    def why_inexact(self, workload: Workload, config: Config) -> str | None:
-        """The way in which sums are scaled may round twice."""
-        return requantize.why_inexact(str(config["requant"]))
+        """Instructions of tiles and copies, and what leaves L1 between copy and use."""
+        conv = qconv_of(workload)
+        plan = plan_of(conv, config)
+        taps, size = conv.kh * conv.kw, 2 if plan.dtype == "int16" else 1
+        # Of eight channels; pairs are added to 32 bits together.
+        products = 1.5 * taps if plan.multiply == WIDE else taps / 2 + 1.5 * -(-taps // 2)
+        columns = (plan.tile - 1) * conv.stride[1] + (conv.kw - 1) * conv.dilation[1] + 1
+        loads = (taps + conv.kh * min(columns, plan.tile * conv.kw)) / plan.tile
+        vectors = (products + 2 * finish_cycles("high", target)) / target.fmas_per_cycle
+        each = max(vectors, loads / target.loads_per_cycle) + machine.CALL_CYCLES / 2 / plan.tile
+        windows = conv.n * conv.out_h * conv.out_w
+        results = float(windows * conv.in_c)
+        cycles = results / plan.lanes * each
+        copied = conv.n * plan.bands * plan.rows * plan.columns * conv.in_c * size if plan.staged else 0
+        cycles += copied / 16 * 1.5 * machine.MOVE_CYCLES
+        # The rows of a chunk are used again by the windows of the next row.
+        near = (conv.kh * plan.columns + conv.out_w) * plan.chunk * size
+        cycles += machine.stream_cycles(target, results * conv.kh * size, 2.0 * near)
+        touched = 2.0 * results
+        footprint = plan.rows * plan.columns * plan.chunk * size
+        between = 2.0 * footprint if footprint <= target.l1_bytes / 2 else footprint + touched
+        cycles += machine.stream_cycles(target, 2.0 * copied, between)
+        # Lines at the edges of chunks are fetched for both.
+        split = -(-plan.chunk // target.line_bytes) * target.line_bytes / plan.chunk
+        cycles += split * machine.stream_cycles(target, touched, target.l1_bytes + touched)
+        return machine.seconds(cycles)
 
     def pack_centered(self, conv: QConv2d, config: Config, target: Target, weights: Array) -> Array:
         """Taps of all channels, of the type that is multiplied."""
@@ -119,6 +130,12 @@ class QuantizedDepthwise(QuantizedKernel):
         return function.result()
 
 
+def _chunks(conv: QConv2d) -> list[int | str]:
+    """All channels, and parts of whole cache lines or of what comes near."""
+    parts = [part for part in CHUNKS if part < conv.in_c and conv.in_c % part == 0]
+    return [*parts, conv.in_c]
+
+
 def plan_of(conv: QConv2d, config: Config) -> Plan:
     """What a valid config means."""
     return Plan(
@@ -127,5 +144,5 @@ def plan_of(conv: QConv2d, config: Config) -> Plan:
         config["stage"] == "band",
         config.int("band"),
         config.int("tile"),
-        str(config["order"]),
+        config.int("chunk"),
     )

@@ -18,20 +18,13 @@ from kernels.qfinish import Finish
 from kernels.qworkload import QConv2d
 
 WIDE, PAIRS = "wide", "pairs"
-_NESTS = {
-    "channels": ["channels", "rows", "windows"],
-    "rows": ["rows", "channels", "windows"],
-    "windows": ["rows", "windows", "channels"],
-}
-ORDERS = tuple(_NESTS)
-"""What the loop over groups of channels stands within, or that it is outside."""
 COPIED = 16
 """Elements that a copy moves at once."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One config: ``band`` rows of output at a time, ``tile`` windows in registers.
+    """One config: ``band`` rows of output and ``chunk`` channels at a time, ``tile`` windows in registers.
 
     ``staged`` says whether the input of a band is copied: padded, and as the products want it.
     """
@@ -41,7 +34,7 @@ class Plan:
     staged: bool
     band: int
     tile: int
-    order: str
+    chunk: int
 
     @property
     def dtype(self) -> str:
@@ -62,6 +55,11 @@ class Plan:
     def slack(self) -> int:
         """Channels that a group reads beyond the last one."""
         return max(0, self.lanes - self.conv.in_c)
+
+    @property
+    def pitch(self) -> int:
+        """Elements between neighbouring columns of what is read."""
+        return self.chunk if self.staged else self.conv.in_c
 
     @property
     def bands(self) -> int:
@@ -90,39 +88,46 @@ class Nest:
         self.plan, self.conv, self.args, self.finish = plan, plan.conv, args, finish
 
     def run(self, threads: int) -> None:
-        """All bands of all images, shared out over the threads."""
+        """All chunks of all bands of all images, shared out over the threads."""
         plan, conv = self.plan, self.conv
-        with tir.loop(conv.n * plan.bands, threads) as turn:
-            image, first = T.Bind(turn // plan.bands), T.Bind(turn % plan.bands * plan.band)
+        chunks = conv.in_c // plan.chunk
+        with tir.loop(conv.n * chunks * plan.bands, threads) as turn:
+            image = T.Bind(turn // (chunks * plan.bands))
+            channel = T.Bind(turn // plan.bands % chunks * plan.chunk)
+            first = T.Bind(turn % plan.bands * plan.band)
             count = plan.band
             if conv.out_h % plan.band:
                 count = T.Bind(tir.least(plan.band, conv.out_h - first))
-            top = first * conv.stride[0] - conv.pad[0]
+            top = T.Bind(first * conv.stride[0] - conv.pad[0])
             if plan.staged:
-                source = qtir.scratch(plan.rows * plan.columns * conv.in_c + plan.slack, plan.dtype)
-                self._stage(source, image, T.Bind(top))
+                source = qtir.scratch(plan.rows * plan.columns * plan.chunk + plan.slack, plan.dtype)
+                self._stage(source, image, top, channel)
                 at: Any = tir.index(0)
             else:
                 source = self.args.data
-                at = T.Bind((image * conv.in_h + top) * (conv.in_w * conv.in_c))
-            self._band(source, at, count, T.Bind((image * conv.out_h + first) * conv.out_w))
+                at = T.Bind((image * conv.in_h + top) * (conv.in_w * conv.in_c) + channel)
+            self._band(source, at, count, T.Bind((image * conv.out_h + first) * conv.out_w), channel)
 
-    def _stage(self, stage: Any, image: Any, top: Any) -> None:
-        """Copy the rows from ``top`` on, with padding around them."""
-        plan, conv = self.plan, self.conv
-        pitch = plan.columns * conv.in_c
+    def _stage(self, stage: Any, image: Any, top: Any, channel: Any) -> None:
+        """Copy a chunk of the rows from ``top`` on, with padding around them."""
+        plan, conv, chunk = self.plan, self.conv, self.plan.chunk
+        pitch = plan.columns * chunk
         left = min(conv.pad[1], plan.columns)
         inside = min(conv.in_w, plan.columns - left)
+        right = plan.columns - left - inside
         with tir.loop(plan.rows) as row:
             y, at = T.Bind(top + row), T.Bind(row * pitch)
-
             with T.If(tirx.all(y >= 0, y < conv.in_h)):
                 with T.Then():
-                    source = T.Bind((image * conv.in_h + y) * (conv.in_w * conv.in_c))
-                    self._fill(stage, at, left * conv.in_c)
-                    self._copy(stage, at + left * conv.in_c, source, inside * conv.in_c)
-                    done = left + inside
-                    self._fill(stage, at + done * conv.in_c, (plan.columns - done) * conv.in_c)
+                    source = T.Bind((image * conv.in_h + y) * (conv.in_w * conv.in_c) + channel)
+                    begin = T.Bind(at + left * chunk)
+                    self._fill(stage, at, left * chunk)
+                    if chunk == conv.in_c:
+                        self._copy(stage, begin, source, inside * chunk)
+                    else:
+                        with tir.loop(inside) as column:
+                            self._copy(stage, begin + column * chunk, source + column * conv.in_c, chunk)
+                    self._fill(stage, begin + inside * chunk, right * chunk)
                 with T.Else():
                     self._fill(stage, at, pitch)
 
@@ -150,28 +155,34 @@ class Nest:
             return value
         return qtir.reinterpret(value ^ qtir.const(128, "uint8", lanes), "int8", lanes)
 
-    def _band(self, source: Any, at: Any, count: Any, window: Any) -> None:
-        """``count`` rows of output whose first window is number ``window`` of all."""
+    def _band(self, source: Any, at: Any, count: Any, window: Any, channel: Any) -> None:
+        """``count`` rows of output whose first window is number ``window`` of all, from ``channel`` on."""
         plan, conv = self.plan, self.conv
-        step = conv.stride[1] * conv.in_c
-        pitch = conv.stride[0] * plan.columns * conv.in_c
-        axes = {
-            "rows": [(count, 0, 1, 1)],
-            "windows": _cut(conv.out_w, plan.tile),
-            "channels": _cut(conv.in_c, plan.lanes, overlap=True),
-        }
-
-        def emit(names: list[str], chosen: dict[str, tuple[Any, int]]) -> None:
-            if names:
-                for extent, first, each, size in axes[names[0]]:
-                    with tir.loop(extent) as turn:
-                        emit(names[1:], chosen | {names[0]: (first + turn * each, size)})
-                return
-            (row, _), (column, windows), (channel, filters) = (chosen[name] for name in axes)
-            start = at + row * pitch + column * step + channel
-            self._tile(source, start, window + row * conv.out_w + column, windows, channel, filters)
-
-        emit(_NESTS[plan.order], {})
+        step = conv.stride[1] * plan.pitch
+        lanes, whole = plan.lanes, conv.out_w // plan.tile
+        runs = [(whole, 0, plan.tile), (1, whole * plan.tile, conv.out_w % plan.tile)]
+        groups = [(plan.chunk // lanes, 0, lanes)]
+        if plan.chunk % lanes:  # they overlap those before, if there are as many
+            groups.append((1, max(0, plan.chunk - lanes), min(plan.chunk, lanes)))
+        with tir.loop(count) as row:
+            start = T.Bind(at + row * (conv.stride[0] * plan.columns * plan.pitch))
+            first = T.Bind(window + row * conv.out_w)
+            for tiles, column, windows in runs:
+                if not windows:
+                    continue
+                with tir.loop(tiles) as t:
+                    x = T.Bind(column + t * plan.tile)
+                    for number, offset, filters in groups:
+                        with tir.loop(number) as g:
+                            here = T.Bind(offset + g * lanes)
+                            self._tile(
+                                source,
+                                start + x * step + here,
+                                first + x,
+                                windows,
+                                channel + here,
+                                filters,
+                            )
 
     def _tile(self, source: Any, at: Any, window: Any, windows: int, channel: Any, filters: int) -> None:
         """``windows`` windows of one group of channels: all taps unrolled, sums in registers."""
@@ -186,7 +197,7 @@ class Nest:
 
         def data(i: int, column: int) -> Any:
             if (i, column) not in loaded:
-                offset = (i * conv.dilation[0] * plan.columns + column) * conv.in_c
+                offset = (i * conv.dilation[0] * plan.columns + column) * plan.pitch
                 value = source[tir.vector(at + offset, lanes)]
                 loaded[i, column] = T.Bind(value if plan.staged else self._converted(value, lanes))
             return loaded[i, column]
@@ -213,20 +224,6 @@ class Nest:
             for w in range(windows)
         ]
         self.finish.block(rows, channel, filters, T.Bind(window * conv.in_c + channel), conv.in_c)
-
-
-def _cut(extent: int, size: int, overlap: bool = False) -> list[tuple[Any, int, int, int]]:
-    """(parts, first, step, size of each) of whole parts and of what is left.
-
-    With ``overlap`` the latter begins so early that it is whole, if there are as many elements.
-    """
-    whole, rest = divmod(extent, size)
-    found: list[tuple[Any, int, int, int]] = [(whole, 0, size, size)] if whole else []
-    if rest and overlap:
-        found.append((1, max(0, extent - size), 0, min(extent, size)))
-    elif rest:
-        found.append((1, whole * size, 0, rest))
-    return found
 
 
 def _pieces(count: int, emit: Callable[[Any, int], None]) -> None:

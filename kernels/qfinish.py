@@ -14,19 +14,21 @@ from kernels import qtir, tir
 from kernels.qblocks import QUAD
 from kernels.qworkload import LIMITS
 from kernels.requantize import Multiply, fixed_point_multiply
+from kernels.target import Target
 from kernels.vectors import pieces
 
 _HALF = (-(1 << 15), (1 << 15) - 1)
-_HIGH = ("llvm.aarch64.neon.sqdmulh.v4i32", "llvm.aarch64.neon.srshl.v4i32")
-_HIGH_ARM32 = ("llvm.arm.neon.vqdmulh.v4i32", "llvm.arm.neon.vrshifts.v4i32")
+_NARROWING = 2.0
+"""Vector instructions from four scaled sums to stored bytes."""
+_ARM32 = {"sqdmulh": "vqdmulh", "sqrdmulh": "vqrdmulh", "srshl": "vrshifts", "sqshl": "vqshifts"}
+"""What LLVM calls these instructions on 32-bit Arm."""
 
 
 class Finish:
     """Requantizes sums by fours and stores them.
 
-    ``how`` is how they are scaled (``kernels/requantize.py``); ``arm32`` stands for a target of 32 bits.
-
-    Reads scales in fours, so these are filled up to a multiple of four after any filter.
+    ``how`` is how they are scaled (``qneon.ways``); ``arm32`` stands for a target of 32 bits. Reads scales in
+    fours, so these are filled up to a multiple of four after any filter.
     """
 
     def __init__(self, args: qtir.QArguments, how: str, arm32: bool) -> None:
@@ -63,25 +65,33 @@ class Finish:
             scale = [b[tir.vector(first, QUAD)] for b in (args.multiplier, args.shift)]
         else:
             scale = [tir.splat(b[0], QUAD) for b in (args.multiplier, args.shift)]
-        if self.how == "high":
-            return self._high(T.Bind(scale[0]), T.Bind(scale[1]))
-        return fixed_point_multiply(scale[0], scale[1], self.how, QUAD)
+        if self.how == "shift":
+            return fixed_point_multiply(scale[0], scale[1], self.how, QUAD)
+        return self._multiply(T.Bind(scale[0]), T.Bind(scale[1]))
 
-    def _high(self, multiplier: Any, shift: Any) -> Multiply:
-        """The way "high" in two instructions.
+    def _multiply(self, multiplier: Any, shift: Any) -> Multiply:
+        """The exact multiply in two to five instructions, for normal scales (``qneon.normal``).
 
-        The upper half of the doubled product, sqdmulh's, drops less than one of its units. Half of what
-        srshl shifts out is whole units from a shift of one on, so the result is rounded once, ties up.
+        The upper half of the doubled product, sqdmulh's, drops less than one of its units. What srshl adds
+        before it shifts is whole units from a shift of one on, so the result is rounded once, ties up.
+        Without a shift to the right sqrdmulh rounds. Shifts to the left come first, and may saturate.
         """
-        right = T.Bind(qtir.const(0, lanes=QUAD) - shift)
-        names = _HIGH_ARM32 if self.arm32 else _HIGH
+        zero = qtir.const(0, lanes=QUAD)
+        right = T.Bind(tirx.Min(zero - shift, zero))
+        if self.how == "high":
+            return lambda value: self._neon("srshl", self._neon("sqdmulh", value, multiplier), right)
+        left = T.Bind(tirx.Max(zero - shift, zero))
 
         def multiply(value: Any) -> Any:
-            for name, other in zip(names, (multiplier, right), strict=True):
-                value = tirx.call_llvm_pure_intrin("int32x4", name, value, other)
-            return value
+            shifted = T.Bind(self._neon("sqshl", value, left))
+            low, rounded = (self._neon(name, shifted, multiplier) for name in ("sqdmulh", "sqrdmulh"))
+            return self._neon("srshl", tirx.Select(right < zero, low, rounded), right)
 
         return multiply
+
+    def _neon(self, name: str, one: Any, other: Any) -> Any:
+        name = f"arm.neon.{_ARM32[name]}" if self.arm32 else f"aarch64.neon.{name}"
+        return tirx.call_llvm_pure_intrin("int32x4", f"llvm.{name}.v4i32", one, other)
 
     def _narrow(self, quads: list[Any]) -> Any:
         """One or two groups of four as one vector of the output's type, with its zero point and clamp."""
@@ -106,6 +116,12 @@ class Finish:
         for first, width in pieces(count):
             lanes = [tir.index(start + first + lane) for lane in range(width)]
             tir.store(self.args.out, tirx.Shuffle([values], lanes), tir.vector(at + first, width))
+
+
+def finish_cycles(how: str, target: Target) -> float:
+    """What four sums take from registers to the results."""
+    scaling = {"none": 0, "high": 2, "shift": 3}.get(how, 5)
+    return (scaling + _NARROWING) / target.fmas_per_cycle
 
 
 def _joined(quads: list[Any]) -> Any:

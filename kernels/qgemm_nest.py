@@ -14,7 +14,7 @@ from kernels.qgemm_rows import RowTransform
 
 
 class Nest:
-    """Emits one function's loops: slabs of windows, in these tiles and panels, either outside."""
+    """Emits one function's loops: slabs of windows, in these panels of filters, in these tiles."""
 
     def __init__(self, plan: Plan, args: qtir.QArguments, finish: Finish) -> None:
         self.plan, self.args, self.finish = plan, args, finish
@@ -51,31 +51,11 @@ class Nest:
                 return Rows(buffer, T.Bind((first + t * block.rows) * plan.depth), pitch)
             return Rows(buffer, T.Bind(t * tile), pitch)
 
-        def sums(t: Any, panel: Block, at: Any, filter_: Any) -> None:
-            self._sums(panel, rows(t), at, first + t * block.rows, filter_)
-
-        if plan.filters_outside:
-            for panels, start, step, panel in self._panels(block):
-                with tir.loop(panels) as p, tir.loop(count) as t:
-                    sums(t, panel, start[0] + p * step[0], start[1] + p * step[1])
-        else:
-            with tir.loop(count) as t:
-                for panels, start, step, panel in self._panels(block):
-                    with tir.loop(panels) as p:
-                        sums(t, panel, start[0] + p * step[0], start[1] + p * step[1])
-
-    def _panels(self, block: Block) -> list[tuple[int, tuple[int, int], tuple[int, int], Block]]:
-        """Whole panels and the narrower one: how many, and where weights and filters start and go on."""
-        plan = self.plan
-        return [
-            (
-                count,
-                (plan.panel_at(first), first),
-                (panel.panel * plan.padded_depth, panel.columns),
-                panel.of_rows(block.rows),
-            )
-            for first, count, panel in plan.panels
-        ]
+        for filter_, panels, panel in plan.panels:
+            with tir.loop(panels) as p, tir.loop(count) as t:
+                at = T.Bind(p * (panel.panel * plan.padded_depth) + plan.panel_at(filter_))
+                number = T.Bind(p * panel.columns + filter_)
+                self._sums(panel.of_rows(block.rows), rows(t), at, first + t * block.rows, number)
 
     def _sums(self, block: Block, rows: Rows, at: Any, window: Any, filter_: Any) -> None:
         """One block: its sums over the whole depth, and from registers to the results."""

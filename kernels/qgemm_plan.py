@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from kernels.kernel import Array
-from kernels.qblocks import BLOCKS, Block, is_arm32
+from kernels.qblocks import BLOCKS, Block
+from kernels.qneon import is_arm32
 from kernels.qworkload import QConv2d
 from kernels.space import Config
 from kernels.target import Target
@@ -39,14 +40,13 @@ class Plan:
     """One image after another, ``windows`` x ``depth`` times ``depth`` x ``filters``, in tiles of ``block``.
 
     ``depth`` is filled up to ``steps`` steps of the block. ``slab`` tiles of windows are transformed before
-    they are used; ``in_place`` are the windows that need no transform. ``filters_outside`` tells which of
-    the two loops is outside within a slab.
+    they are used, and meet a panel of filters while it is near; ``in_place`` are windows that need no
+    transform.
     """
 
     conv: QConv2d
     block: Block
     slab: int
-    filters_outside: bool
     in_place: bool
 
     @classmethod
@@ -63,7 +63,6 @@ class Plan:
             conv,
             block,
             config.int("slab"),
-            config["order"] == "filters",
             config["rows_from"] == "data",
         )
 
@@ -122,11 +121,6 @@ class Plan:
     def packed(self) -> int:
         """Elements of the packed weights."""
         return sum(count * block.panel * self.padded_depth for _, count, block in self.panels)
-
-    @property
-    def padded_filters(self) -> int:
-        """Filters that a group of four which begins with any of them may read."""
-        return self.conv.out_c + 3
 
     def pack(self, weights: Array) -> Array:
         """Flattened to (depth, filters), cut into panels, and each step's block transposed as wanted."""
