@@ -129,6 +129,8 @@ class FilterNest:
             for i, j in block:
                 self.sums.store(sums[register(i, j)], place, i, j, tile, finished)
 
+        if plan.fetches_out:
+            self.sums.prefetch(place, size, vectors)
         tir.choose(channel_set == 0 if sets > 1 else None, start_sums, load_sums)
         channels = plan.channels
         if conv.in_c % channels:
@@ -155,7 +157,7 @@ class FilterNest:
 
         def prefetch(step: Any) -> None:
             """The lines of the next windows' elements ``step`` behind their starts."""
-            for offset in offsets[:: max(1, plan.line // pixel)] if plan.line else ():
+            for offset in offsets[:: max(1, plan.line // pixel)] if plan.fetches_windows else ():
                 code_shape.prefetch(self.data, step + offset + size * pixel)
 
         if source.run == 1:

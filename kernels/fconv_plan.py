@@ -28,17 +28,11 @@ def spread(count: int, most: int) -> list[tuple[int, int]]:
     return [(size + 1, larger), (size, tiles - larger)] if larger else [(size, tiles)]
 
 
-def _prefetches(conv: Conv2d, target: Target) -> bool:
-    """Whether windows come from beyond L2, and are used by no neighbour's taps, which would fetch them."""
-    return conv.kh * conv.kw == 1 and 4 * conv.in_c * conv.in_h * conv.in_w > target.l2_bytes
-
-
 @dataclass(frozen=True)
 class FilterPlan:
     """One config's sizes: ``tile_windows`` x ``vectors`` is the register block.
 
-    ``split`` is empty for one thread. ``line`` is the elements of a cache line where windows are prefetched,
-    0 where they are not.
+    ``split`` is empty for one thread. ``line`` and ``l2`` are the elements of a cache line and of L2.
     """
 
     conv: Conv2d
@@ -51,6 +45,7 @@ class FilterPlan:
     layouts: Layouts
     split: str
     line: int
+    l2: int
 
     @classmethod
     def of(cls, conv: Conv2d, config: Config, target: Target, threads: int = 1) -> FilterPlan:
@@ -76,7 +71,8 @@ class FilterPlan:
             windows if block >= windows else block,
             layouts_of(config),
             split,
-            target.line_bytes // 4 if _prefetches(conv, target) else 0,
+            target.line_bytes // 4,
+            target.l2_bytes // 4,
         )
 
     @property
@@ -118,6 +114,16 @@ class FilterPlan:
     def source(self) -> Source:
         """Where windows are read."""
         return Source(self.conv, self.layouts.data)
+
+    @property
+    def fetches_windows(self) -> bool:
+        """Whether windows come from beyond L2, and no neighbour's taps fetch them."""
+        return self.taps == 1 and self.conv.in_c * self.conv.in_h * self.conv.in_w > self.l2
+
+    @property
+    def fetches_out(self) -> bool:
+        """Whether the output, and a residual, come from beyond L2."""
+        return self.conv.out_c * self.windows > self.l2
 
     @property
     def turned(self) -> bool:

@@ -6,11 +6,12 @@ Sums leave registers as vectors of filters, one for each window. The two classes
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from tvm.script.ir_builder import tirx as T
 
-from kernels import tir
+from kernels import code_shape, tir
 from kernels.fconv_plan import FilterPlan
 from kernels.layout import NHWC
 from kernels.vectors import load_part, split, transpose
@@ -29,6 +30,9 @@ class TurnedSums:
     def place(self, chunk: Any, image: Any, tile: Any, start: Any, at: Any) -> Any:
         """Where the sums of a filter tile for windows from ``start + at`` are, for ``load`` and ``store``."""
         return T.Bind(tir.index(self._slot(chunk, tile) + at * self.plan.filters))
+
+    def prefetch(self, place: Any, size: int, vectors: int) -> None:
+        """Nothing: the scratch is in the caches."""
 
     def load(self, place: Any, i: int, j: int, tile: Any) -> Any:
         """The unfinished sums of window ``i`` and vector ``j``."""
@@ -73,15 +77,25 @@ class DirectSums:
     def __init__(self, plan: FilterPlan, args: tir.Arguments) -> None:
         self.plan, self.args = plan, args
         conv, lanes = plan.conv, plan.lanes
-        nhwc = plan.layouts.out == NHWC
-        self.window_pitch = conv.out_c if nhwc else lanes
-        self.vector_pitch = lanes if nhwc else lanes * plan.windows
+        self.nhwc = plan.layouts.out == NHWC
+        self.window_pitch = conv.out_c if self.nhwc else lanes
+        self.vector_pitch = lanes if self.nhwc else lanes * plan.windows
 
     def place(self, chunk: Any, image: Any, tile: Any, start: Any, at: Any) -> Any:
         """Where the sums of a filter tile for windows from ``start + at`` are, for ``load`` and ``store``."""
         plan = self.plan
         vector = image * (plan.conv.out_c * plan.windows) + tile * (plan.vectors * self.vector_pitch)
         return T.Bind(tir.index(vector + (start + at) * self.window_pitch))
+
+    def prefetch(self, place: Any, size: int, vectors: int) -> None:
+        """Let the lines of a micro-kernel's output, and of its residual, come before they are needed."""
+        step = max(1, self.plan.line // self.plan.lanes)
+        along_windows, along_vectors = (1, step) if self.nhwc else (step, 1)
+        for i, j in product(range(0, size, along_windows), range(0, vectors, along_vectors)):
+            at = self._home(place, i, j)
+            for buffer in (self.args.out, self.args.residual):
+                if buffer is not None:
+                    code_shape.prefetch(buffer, at)
 
     def load(self, place: Any, i: int, j: int, tile: Any) -> Any:
         """The unfinished sums of window ``i`` and vector ``j``."""
