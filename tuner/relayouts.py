@@ -23,17 +23,20 @@ FIELD = "relayouts"
 
 @dataclass(frozen=True)
 class Relayouts:
-    """Measured on boards of ``target`` with ``threads``: (elements, seconds) pairs by ``from>to``."""
+    """Measured on boards of ``target`` with ``threads``: (elements, seconds) pairs by ``from>to``.
+
+    ``relayouts`` is what ``worker.relayout_time`` gives, or that read from JSON.
+    """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
     target: Target
     threads: int
     clock: str
-    relayouts: dict[str, list[tuple[int, float]]]
+    relayouts: dict[str, list[tuple[float, float]]]
 
     def seconds(self, shape: tuple[int, ...], source: str, to: str) -> float | None:
         """Of a tensor of NCHW ``shape``, linear between the sizes measured; None where nothing was."""
-        points = sorted(self.relayouts.get(f"{source}>{to}", ()))
+        points = sorted((size, time) for size, time in self.relayouts.get(f"{source}>{to}", ()))
         if not points:
             return None
         elements = prod(shape)

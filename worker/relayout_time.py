@@ -31,8 +31,8 @@ def relayout_seconds(
     *,
     store: ArtifactStore,
     lock_dir: Path,
-) -> dict[str, list[list[float]]]:
-    """[elements, median seconds] of a few sizes by ``from>to``, for every pair of layouts; plain JSON.
+) -> dict[str, list[tuple[float, float]]]:
+    """(elements, median seconds) of a few sizes by ``from>to``, for every pair of layouts.
 
     The tensors are as warm as they were left by the run before, as after the layer that wrote them. Raises
     what ``Nursery.call`` raises when it cannot be measured.
@@ -55,9 +55,9 @@ def relayout_seconds(
             silence_s=_TIMEOUT_S,
             on_message=lambda _: None,
         )
-    found: dict[str, list[list[float]]] = {}
+    found: dict[str, list[tuple[float, float]]] = {}
     for (shape, source, to), seconds in zip(_conversions(target), times, strict=True):
-        found.setdefault(f"{source}>{to}", []).append([shape[1] * shape[2] * shape[3], seconds])
+        found.setdefault(f"{source}>{to}", []).append((shape[1] * shape[2] * shape[3], seconds))
     return found
 
 
