@@ -11,6 +11,7 @@ COPY server server
 COPY migrations migrations
 COPY tilefleet tilefleet
 COPY bench bench
+COPY dashboard dashboard
 RUN make setup
 RUN useradd --create-home tilefleet && install -d -o tilefleet /data
 USER tilefleet

@@ -3,16 +3,23 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 CORES ?= $(shell getconf _NPROCESSORS_ONLN)
 
+# What the dashboard is made from: its sources, and the API whose types it uses.
+DASHBOARD := $(wildcard dashboard/*.* dashboard/public/* dashboard/src/*.* dashboard/src/*/*.* server/*/schemas.py)
+
 .PHONY: help setup demo test check lock
 help:
 	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 8
 
-setup: $(VENV)/installed ## make the virtual environment .venv from requirements.lock
+setup: $(VENV)/installed server/dashboard/index.html ## make the virtual environment .venv from requirements.lock
 
 # The stamp is newer than both files exactly as long as the environment is up to date.
 $(VENV)/installed: requirements.lock pyproject.toml
 	@scripts/setup $(VENV)
 	@touch $@
+
+server/dashboard/index.html: $(VENV)/installed $(filter-out dashboard/openapi.json,$(DASHBOARD))
+	@echo "setup: building the dashboard"
+	@$(PYTHON) dashboard/build.py
 
 demo: setup ## tune a real model on this machine in about three minutes (MODEL=path.onnx for your own)
 	@$(PYTHON) -m tilefleet.demo $(if $(MODEL),--model "$(MODEL)")
@@ -27,6 +34,7 @@ check: setup ## formatting, lint and types
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
+	cd dashboard && PATH="$(abspath $(VENV))/bin:$$PATH" npm run --silent check
 
 # Keeps the versions that are there; raise one with: make lock LOCK="--upgrade-package name". No index
 # address gets in, so that the lock installs from any index that has the same files.

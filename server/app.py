@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
-from server import docs_page, problems, status
+from server import dashboard_page, docs_page, problems, status
 from server.boards import routes as board_routes
 from server.boards.book import SqlBook
 from server.boards.changes import tell_of_boards
@@ -20,6 +20,7 @@ from server.configs import routes as config_routes
 from server.db.database import Database
 from server.engine import Engine, open_engine
 from server.events import Events, LocalEvents
+from server.jobs import progress
 from server.jobs import routes as job_routes
 from server.jobs.manager import JobManager
 from server.jobs.service import Jobs
@@ -36,6 +37,7 @@ from server.services import Services
 from server.settings import Settings
 from server.targets import routes as target_routes
 from server.targets.service import Targets
+from server.workloads import routes as workload_routes
 from worker.cluster import split_cpus
 from worker.fleet.book import Book
 from worker.nursery import Nursery
@@ -43,6 +45,16 @@ from worker.nursery import Nursery
 OpenEngine = Callable[[Settings, Book], AbstractAsyncContextManager[Engine]]
 _DESCRIPTION = """Upload a model, tune its convolutions and matrix products for a kind of board, and get the
 best configs back. Times are seconds, timestamps ISO 8601 UTC. Errors are problem bodies (RFC 9457)."""
+_ROUTES = (
+    model_routes,
+    job_routes,
+    progress,
+    target_routes,
+    record_routes,
+    config_routes,
+    workload_routes,
+    board_routes,
+)
 _TAGS = [
     {"name": "models", "description": "Uploaded models and what there is to tune in them."},
     {"name": "jobs", "description": "Tuning one model or workload for one target within a budget."},
@@ -112,9 +124,10 @@ def create_app(
     )
     docs_page.install(app)
     problems.install(app)
-    for module in (model_routes, job_routes, target_routes, record_routes, config_routes, board_routes):
+    for module in _ROUTES:
         app.include_router(module.router, prefix="/api/v1", responses=responses(422))
     app.include_router(status.router)
+    dashboard_page.install(app)
     limits = {
         "/api/v1/models": (settings.max_model_mb << 20, "TILEFLEET_MAX_MODEL_MB"),
         "/api/v1/records": (settings.max_log_mb << 20, "TILEFLEET_MAX_LOG_MB"),

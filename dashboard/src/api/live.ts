@@ -1,0 +1,57 @@
+/** Server-Sent Events as React state. The browser reconnects by itself and sends Last-Event-ID. */
+import { useQueryClient } from "@tanstack/react-query";
+import { useEffect, useState } from "react";
+
+import type { Job } from "./client";
+
+export type Link = "connecting" | "live" | "lost" | "over";
+
+/** Called with the name and the data of each event. */
+type OnEvent = (name: string, data: Record<string, unknown>) => void;
+
+const JOB_EVENTS = ["state", "trial", "best", "progress", "end"];
+
+/** Follow `url` while mounted; `null` follows nothing. */
+export function useEvents(url: string | null, names: readonly string[], onEvent: OnEvent): Link {
+  const [link, setLink] = useState<Link>("connecting");
+  useEffect(() => {
+    if (url === null) return;
+    const source = new EventSource(url);
+    source.onopen = () => setLink("live");
+    source.onerror = () => setLink(source.readyState === EventSource.CLOSED ? "over" : "lost");
+    for (const name of names) {
+      source.addEventListener(name, (event) => {
+        onEvent(name, JSON.parse((event as MessageEvent<string>).data));
+        if (name !== "end") return;
+        setLink("over");
+        source.close();
+      });
+    }
+    return () => source.close();
+    // The handler is made anew with every rendering; the stream must not be.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [url]);
+  return link;
+}
+
+/** Keep the queries of a job fresh while it runs: at once at a new best, at most twice a second at trials. */
+export function useJobEvents(job: Job | undefined): Link {
+  const client = useQueryClient();
+  const running = job !== undefined && !isOver(job);
+  const [pending] = useState({ timer: 0 });
+  const refresh = (delay: number) => {
+    if (pending.timer) return;
+    pending.timer = window.setTimeout(() => {
+      pending.timer = 0;
+      void client.invalidateQueries({ queryKey: ["job", job?.id] });
+    }, delay);
+  };
+  return useEvents(running ? `/api/v1/jobs/${job.id}/events` : null, JOB_EVENTS, (name) =>
+    refresh(name === "trial" || name === "progress" ? 500 : 50),
+  );
+}
+
+/** Whether nothing will happen to the job unless somebody resumes it. */
+export function isOver(job: Job): boolean {
+  return ["done", "cancelled", "failed", "interrupted"].includes(job.state);
+}

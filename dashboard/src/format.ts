@@ -1,0 +1,51 @@
+/** Figures for people. Times come in seconds. */
+
+/** Three digits that count: 1.23 µs, 45.6 ms, 7.89 s. */
+export function seconds(value: number | null | undefined): string {
+  if (value === null || value === undefined) return "–";
+  if (value < 1e-3) return `${digits(value * 1e6)} µs`;
+  if (value < 1) return `${digits(value * 1e3)} ms`;
+  return value < 90 ? `${digits(value)} s` : duration(value);
+}
+
+/** Milliseconds as `seconds`. */
+export function milliseconds(value: number | null | undefined): string {
+  return value === null || value === undefined ? "–" : seconds(value / 1e3);
+}
+
+/** 95 s as 1 min 35 s. */
+export function duration(value: number | null | undefined): string {
+  if (value === null || value === undefined) return "–";
+  const whole = Math.round(value);
+  if (whole < 90) return `${whole} s`;
+  const minutes = Math.floor(whole / 60);
+  return minutes < 90
+    ? `${minutes} min ${whole % 60} s`
+    : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
+}
+
+export function digits(value: number): string {
+  return value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
+}
+
+export function percent(value: number | null | undefined): string {
+  return value === null || value === undefined ? "–" : `${Math.round(value * 100)} %`;
+}
+
+/** How long ago an ISO 8601 time was. */
+export function ago(time: string | null | undefined): string {
+  return time ? `${duration((Date.now() - Date.parse(time)) / 1e3)} ago` : "never";
+}
+
+export function isSimulated(clock: string): boolean {
+  return clock !== "wall";
+}
+
+/** Knobs as `name=value`, the kernel first. */
+export function config(value: Record<string, unknown> | null): string {
+  if (value === null) return "–";
+  const { kernel, ...knobs } = value;
+  return `${kernel} ${Object.entries(knobs)
+    .map(([name, knob]) => `${name}=${knob}`)
+    .join(" ")}`;
+}

@@ -1,0 +1,58 @@
+import "@mantine/core/styles.css";
+
+import type { CSSVariablesResolver } from "@mantine/core";
+import { MantineProvider, createTheme } from "@mantine/core";
+import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { StrictMode } from "react";
+import { createRoot } from "react-dom/client";
+
+import { ApiError } from "./api/client";
+import { Shell } from "./shell";
+
+const theme = createTheme({
+  primaryColor: "cyan",
+  primaryShade: 9,
+  autoContrast: true,
+  components: { Alert: { defaultProps: { variant: "default" } } },
+});
+// Mantine's own dimmed and orange are too faint on its backgrounds to be read by everyone.
+const readable: CSSVariablesResolver = (of) => ({
+  variables: {},
+  light: {
+    "--mantine-color-dimmed": of.colors.gray[7],
+    "--mantine-color-placeholder": of.colors.gray[7],
+    "--warning": of.colors.orange[9],
+  },
+  dark: {
+    "--mantine-color-dimmed": of.colors.dark[1],
+    "--mantine-color-placeholder": of.colors.dark[1],
+    "--warning": of.colors.orange[4],
+  },
+});
+// The coordinator may be on this machine, so the browser's being offline says nothing (networkMode).
+// A refusal stays one; a coordinator that does not answer may be back soon.
+const retry = (count: number, error: Error) => error instanceof ApiError && error.status === 0 && count < 1;
+const queries = new QueryClient({
+  defaultOptions: {
+    queries: { retry, staleTime: 1000, networkMode: "always" },
+    mutations: { networkMode: "always" },
+  },
+});
+
+// The page's policy allows only styles that carry the nonce it came with.
+const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? "";
+
+createRoot(document.getElementById("root")!).render(
+  <StrictMode>
+    <MantineProvider
+      theme={theme}
+      defaultColorScheme="auto"
+      getStyleNonce={() => nonce}
+      cssVariablesResolver={readable}
+    >
+      <QueryClientProvider client={queries}>
+        <Shell />
+      </QueryClientProvider>
+    </MantineProvider>
+  </StrictMode>,
+);

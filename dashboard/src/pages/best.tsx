@@ -1,0 +1,114 @@
+/** The best configs of a model on a target, and the command that builds from them. */
+import { Anchor, Button, CopyButton, Group, Select, Stack, Table, Text, Title } from "@mantine/core";
+import { useState } from "react";
+import { Link } from "wouter";
+
+import type { Job } from "../api/client";
+import { useJobs, useTasks } from "../api/queries";
+import { config, milliseconds, percent, seconds } from "../format";
+import { ClockMark } from "../parts/clock";
+import { Empty, Loaded } from "../parts/states";
+
+export default function Best() {
+  const jobs = useJobs();
+  return (
+    <Stack>
+      <Title order={2} size="h3">
+        Best configs
+      </Title>
+      <Loaded query={jobs}>{({ items }) => <Choice jobs={items.filter((job) => job.trials > 0)} />}</Loaded>
+    </Stack>
+  );
+}
+
+function Choice({ jobs }: { jobs: Job[] }) {
+  const [chosen, choose] = useState<string | null>(null);
+  if (jobs.length === 0)
+    return <Empty title="Nothing was tuned yet">The best configs of each job appear here.</Empty>;
+  const job = jobs.find((each) => String(each.id) === chosen) ?? jobs[0]!;
+  return (
+    <>
+      <Select
+        label="Model, target and job"
+        maw={480}
+        allowDeselect={false}
+        searchable
+        data={jobs.map((each) => ({
+          value: String(each.id),
+          label: `${each.model_name ?? "one workload"}, ${each.target}, job ${each.id}`,
+        }))}
+        value={String(job.id)}
+        onChange={choose}
+      />
+      <Configs job={job} />
+    </>
+  );
+}
+
+function Configs({ job }: { job: Job }) {
+  const tasks = useTasks(job.id);
+  const log = `job-${job.id}.jsonl`;
+  const model = job.model_name ?? "model.onnx";
+  const command =
+    `tilefleet log ${job.id} > ${log} && ` +
+    `tilefleet build ${model} --log ${log} --target ${job.target} -o ${model.replace(/\.onnx$/, "")}.so`;
+  return (
+    <>
+      <Group>
+        <Text>
+          {milliseconds(job.estimated_ms)} estimated, {milliseconds(job.recommended_ms)} before tuning
+        </Text>
+        <ClockMark clock={job.clock} />
+        {job.model && (
+          <CopyButton value={command}>
+            {({ copied, copy }) => (
+              <Button size="compact-sm" variant="light" onClick={copy}>
+                {copied ? "Copied" : "Copy the build command"}
+              </Button>
+            )}
+          </CopyButton>
+        )}
+      </Group>
+      <Loaded query={tasks}>
+        {({ items }) => (
+          <Table.ScrollContainer
+            minWidth={720}
+            scrollAreaProps={{ tabIndex: 0, "aria-label": "Best configs" }}
+          >
+            <Table verticalSpacing="xs">
+              <Table.Thead>
+                <Table.Tr>
+                  {["Workload", "Times", "Best", "Of peak", "Config"].map((head) => (
+                    <Table.Th key={head}>{head}</Table.Th>
+                  ))}
+                </Table.Tr>
+              </Table.Thead>
+              <Table.Tbody>
+                {items.map((task) => (
+                  <Table.Tr key={task.id}>
+                    <Table.Td>
+                      <Anchor
+                        component={Link}
+                        href={`/workloads/${task.workload_key}?target=${job.target}&threads=${job.threads}`}
+                      >
+                        {task.text}
+                      </Anchor>
+                    </Table.Td>
+                    <Table.Td>{task.weight}</Table.Td>
+                    <Table.Td>{seconds(task.best_s)}</Table.Td>
+                    <Table.Td>{percent(task.share_of_peak)}</Table.Td>
+                    <Table.Td>
+                      <Text size="sm" ff="monospace">
+                        {config(task.best_config)}
+                      </Text>
+                    </Table.Td>
+                  </Table.Tr>
+                ))}
+              </Table.Tbody>
+            </Table>
+          </Table.ScrollContainer>
+        )}
+      </Loaded>
+    </>
+  );
+}

@@ -1,0 +1,146 @@
+/** From a model file to a running job. */
+import { Button, FileInput, Group, NumberInput, Select, Stack, Table, Text, Title } from "@mantine/core";
+import { useMutation } from "@tanstack/react-query";
+import { useState } from "react";
+import { useLocation } from "wouter";
+
+import type { Model, Workloads } from "../api/client";
+import { ApiError, api, data } from "../api/client";
+import { useTargets } from "../api/queries";
+import { Failure } from "../parts/states";
+
+type Uploaded = { model: Model; workloads: Workloads };
+
+export default function Submit() {
+  const upload = useMutation({ mutationFn: uploaded });
+  return (
+    <Stack maw={760}>
+      <Title order={2} size="h3">
+        Submit a model
+      </Title>
+      <FileInput
+        label="Model"
+        description="An ONNX file; drop it here or choose it. It is read in a process of its own."
+        placeholder="model.onnx"
+        accept=".onnx"
+        clearable
+        disabled={upload.isPending}
+        onChange={(file) => (file ? upload.mutate(file) : upload.reset())}
+      />
+      {upload.isPending && <Text role="status">Reading the model</Text>}
+      {upload.error && <Failure error={upload.error} />}
+      {upload.data && <Start {...upload.data} />}
+    </Stack>
+  );
+}
+
+async function uploaded(file: File): Promise<Uploaded> {
+  // The body is the file itself, which the generated client has no type for.
+  const answer = await fetch(`/api/v1/models?name=${encodeURIComponent(file.name)}`, {
+    method: "POST",
+    body: file,
+    headers: { "content-type": "application/octet-stream" },
+  }).catch(() => {
+    throw new ApiError("the coordinator does not answer", 0);
+  });
+  const body = (await answer.json()) as Model & { detail?: string };
+  if (!answer.ok) throw new ApiError(body.detail ?? `HTTP ${answer.status}`, answer.status);
+  const workloads = await data(
+    api.GET("/api/v1/models/{model_hash}/workloads", { params: { path: { model_hash: body.hash } } }),
+  );
+  return { model: body, workloads };
+}
+
+function Start({ model, workloads }: Uploaded) {
+  const targets = useTargets();
+  const [, go] = useLocation();
+  const [target, setTarget] = useState("host");
+  const [threads, setThreads] = useState(1);
+  const [minutes, setMinutes] = useState<number | string>(3);
+  const [numerics, setNumerics] = useState<"relaxed" | "exact">("relaxed");
+  const start = useMutation({
+    mutationFn: () =>
+      data(
+        api.POST("/api/v1/jobs", {
+          body: {
+            model: model.hash,
+            target,
+            threads,
+            numerics,
+            budget: { seconds: Number(minutes) * 60 },
+            strategy: "model",
+            seed: 0,
+            priority: 0,
+          },
+        }),
+      ),
+    onSuccess: (job) => go(`/jobs/${job.id}`),
+  });
+  return (
+    <>
+      <Text>
+        {model.name}: {model.tunable} of {model.operators} convolutions and matrix products can be tuned,{" "}
+        {workloads.workloads.length} of them distinct, {((model.flops ?? 0) / 1e9).toFixed(2)} GFLOP an
+        inference.
+      </Text>
+      <Group align="end">
+        <Select
+          label="Target"
+          data={[...new Set(["host", ...(targets.data?.items.map((each) => each.name) ?? [])])]}
+          value={target}
+          allowDeselect={false}
+          searchable
+          onChange={(value) => setTarget(value ?? "host")}
+        />
+        <NumberInput
+          label="Threads"
+          min={1}
+          w={100}
+          value={threads}
+          onChange={(value) => setThreads(Number(value))}
+        />
+        <NumberInput label="Minutes" min={0.1} step={1} w={100} value={minutes} onChange={setMinutes} />
+        <Select
+          label="Numerics"
+          data={["relaxed", "exact"]}
+          value={numerics}
+          allowDeselect={false}
+          onChange={(value) => setNumerics(value === "exact" ? "exact" : "relaxed")}
+        />
+        <Button onClick={() => start.mutate()} loading={start.isPending} disabled={model.tunable === 0}>
+          Start tuning
+        </Button>
+      </Group>
+      {start.error && <Failure error={start.error} />}
+      <Table.ScrollContainer minWidth={480} scrollAreaProps={{ tabIndex: 0, "aria-label": "Workloads" }}>
+        <Table verticalSpacing="xs">
+          <Table.Thead>
+            <Table.Tr>
+              <Table.Th>Workload</Table.Th>
+              <Table.Th>Times</Table.Th>
+              <Table.Th>MFLOP</Table.Th>
+            </Table.Tr>
+          </Table.Thead>
+          <Table.Tbody>
+            {workloads.workloads.map((each) => (
+              <Table.Tr key={each.key}>
+                <Table.Td>{each.text}</Table.Td>
+                <Table.Td>{each.count}</Table.Td>
+                <Table.Td>{(each.flops / 1e6).toFixed(0)}</Table.Td>
+              </Table.Tr>
+            ))}
+            {workloads.not_tunable.map((each) => (
+              <Table.Tr key={each.node}>
+                <Table.Td colSpan={3}>
+                  <Text size="sm" c="dimmed">
+                    left to TVM: {each.op} {each.node}, {each.reason}
+                  </Text>
+                </Table.Td>
+              </Table.Tr>
+            ))}
+          </Table.Tbody>
+        </Table>
+      </Table.ScrollContainer>
+    </>
+  );
+}

@@ -1,0 +1,1 @@
+"""One workload and all that was measured of it."""

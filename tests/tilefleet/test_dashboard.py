@@ -1,0 +1,163 @@
+"""The dashboard in a real browser, against a real coordinator with a real job on the native board."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from server.dashboard_page import BUILT
+from tilefleet import Client
+
+pytestmark = pytest.mark.xdist_group("service")
+ROOT = Path(__file__).parents[2]
+AXE = ROOT / "dashboard/node_modules/axe-core/axe.min.js"
+SCREENSHOTS = Path(os.environ.get("TILEFLEET_SCREENSHOTS", ROOT / "build/screenshots"))
+PAGES = ("/", "/submit", "/boards", "/records", "/best")
+# Without these, Chromium asks its makers' servers for things at every start.
+QUIET = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+FIRST_PAGE_BYTES = 300_000
+PATIENCE_MS = 120_000
+expect.set_options(timeout=PATIENCE_MS)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium: Playwright's own download is no package of a registry."""
+    found = shutil.which("chromium")
+    missing = [
+        what for what, there in (("chromium", found), ("the built dashboard", BUILT.exists())) if not there
+    ]
+    if missing:
+        reason = f"{' and '.join(missing)} missing: make test installs them"
+        if os.environ.get("CI") == "true":
+            pytest.fail(reason)
+        pytest.skip(reason)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=found, args=QUIET)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def url(service: Path) -> str:
+    """Where the coordinator listens."""
+    return (service / "url").read_text().strip()
+
+
+@pytest.fixture
+def page(chromium: Browser, url: str) -> Iterator[Page]:
+    """A page of 1280 pixels; a complaint of the browser, of its policy above all, fails the test."""
+    context = chromium.new_context(
+        base_url=url, viewport={"width": 1280, "height": 900}, accept_downloads=True
+    )
+    page = context.new_page()
+    page.set_default_timeout(PATIENCE_MS)
+    complaints: list[str] = []
+    page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    yield page
+    context.close()
+    assert not complaints
+
+
+def test_from_a_model_to_the_log_of_its_job(page: Page, tiny_model: Path, client: Client) -> None:
+    page.goto("/")
+    page.get_by_role("link", name="Submit a model").first.click()
+    page.locator("input[type=file]").set_input_files(tiny_model)
+    expect(page.get_by_text(re.compile(r"of them distinct"))).to_be_visible()
+    page.get_by_label("Minutes").fill("0.5")
+    page.get_by_role("button", name="Start tuning").click()
+
+    page.wait_for_url(re.compile(r"/jobs/\d+$"))
+    job = int(page.url.rsplit("/", 1)[1])
+    # A best arrives without anybody asking: the whole model has a time.
+    expect(page.get_by_text(re.compile(r"^[\d.]+ [µm]s$")).first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_role("img", name=re.compile("Best time so far of"))).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_role("button", name="Resume")).to_be_visible(timeout=PATIENCE_MS)
+    assert client.job(job).state == "cancelled"
+    before = client.job(job).trials
+    page.get_by_role("button", name="Resume").click()
+    expect(page.get_by_role("button", name="Cancel")).to_be_visible()
+    expect(page.get_by_role("button", name="Resume")).to_be_visible(timeout=PATIENCE_MS)
+    assert client.job(job).trials >= before
+
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Best configs").last.click()
+    lines = Path(download.value.path()).read_text().splitlines()
+    assert any("config" in json.loads(line) for line in lines)
+
+    page.locator("a[href^='/workloads/']").first.click()
+    expect(page.get_by_role("heading", name="The fastest")).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile("in the order they were measured"))).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_can_be_read_by_everyone(chromium: Browser, url: str, client: Client, scheme: str) -> None:
+    paths = [*PAGES, *(f"/jobs/{job.id}" for job in islice(client.jobs(), 1))]
+    for width in (1280, 390):
+        # The checker is put into the page, which its policy would refuse.
+        context = chromium.new_context(
+            base_url=url, viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
+        )
+        page = context.new_page()
+        for path in paths:
+            page.goto(path)
+            expect(page.get_by_role("heading", level=2).first).to_be_visible()
+            expect(page.get_by_label("Loading")).to_have_count(0)
+            name = path.strip("/").replace("/", "-") or "overview"
+            SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+            page.screenshot(path=SCREENSHOTS / f"{name}-{scheme}-{width}.png", full_page=True)
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{path} is too wide"
+            found = page.evaluate(f"{AXE.read_text()}; axe.run()")
+            faults = {
+                fault["id"]: fault["nodes"][0]["html"]
+                for fault in found["violations"]
+                if fault["impact"] in ("serious", "critical")
+            }
+            assert not faults, path
+        context.close()
+
+
+def test_the_first_page_is_small_and_asks_nobody_else(chromium: Browser, url: str) -> None:
+    context = chromium.new_context(base_url=url)
+    page = context.new_page()
+    sizes: list[int] = []
+    hosts: set[str] = set()
+
+    def seen(response) -> None:
+        hosts.add(response.url.split("/api")[0].split("/assets")[0].rstrip("/"))
+        sizes.append(response.request.sizes()["responseBodySize"])
+
+    page.on("requestfinished", lambda request: seen(request.response()))
+    page.goto("/", wait_until="networkidle")
+    assert 10_000 < sum(sizes) < FIRST_PAGE_BYTES
+    assert all(host.startswith(url) for host in hosts)
+    context.close()
+
+
+def test_a_coordinator_that_is_away_is_said_so(chromium: Browser, url: str) -> None:
+    context = chromium.new_context(base_url=url)
+    page = context.new_page()
+    page.goto("/")
+    expect(page.get_by_role("heading", name="Fleet", exact=True)).to_be_visible()
+    context.set_offline(True)
+    expect(page.get_by_role("alert")).to_contain_text("does not answer")
+    context.set_offline(False)
+    expect(page.get_by_role("alert")).to_have_count(0)
+    context.close()
+
+
+def test_pages_that_are_none_say_so(chromium: Browser, url: str) -> None:
+    page = chromium.new_page(base_url=url)
+    page.goto("/workloads/0000000000000000")
+    expect(page.get_by_role("alert")).to_contain_text("there is no workload")
+    page.close()
