@@ -25,13 +25,15 @@ from kernels.workload import Conv2d, Workload
 GROUPS, ROWS = "groups", "rows"
 MOST_COLUMNS = 20
 """Windows of a block that keep the multiply-adds of every target busy; more only make longer code."""
-STRIPS = (1, 2, 8, 20)
+STRIPS = (1, 8, 20)
+"""Vectors of channels that take turns, at most."""
 STORE_CYCLES = 1.5
 BLOCK_CYCLES = 6.0
 LOOP_CYCLES = 6.0
-TURN_CYCLES = 2.5
-"""A vector's epilogue and store; a block's addresses and loop control; a turn of a loop over few taps; a
-vector turned from rows to channels or back."""
+"""A vector's epilogue and store; a block's addresses and loop control; a turn of a loop over few taps."""
+L1_WAYS = 8
+SCATTERED_MISSES = 8
+"""What most first caches have, and how many lines that lie apart a core loads at once."""
 
 
 class Depthwise(Kernel):
@@ -86,17 +88,12 @@ class Depthwise(Kernel):
             cycles += block.count * (work + block.windows * STORE_CYCLES + BLOCK_CYCLES)
         cycles *= conv.out_h
         if layouts == PLAIN:
-            cycles += TURN_CYCLES * (conv.in_h * conv.in_w + conv.out_h * conv.out_w)
+            cycles += machine.MOVE_CYCLES * (conv.in_h * conv.in_w + conv.out_h * conv.out_w)
         cycles *= conv.n * plan.vectors
-        # Rows of the input that leave the first cache are loaded again for each row of the filter.
-        vector = 4 * plan.lanes * plan.strip
-        again = 4.0 * math.prod(conv.data_shape) * max(1, conv.kh / conv.stride[0])
-        cycles += machine.stream_cycles(target, again, conv.kh * conv.in_w * vector)
-        if layouts.data == NHWC and vector < target.line_bytes:
-            # The other vectors of a line come in another pass over the image.
-            pixels = conv.in_h * conv.in_w + conv.out_h * conv.out_w
-            cycles += machine.stream_cycles(target, _moved(conv), pixels * target.line_bytes)
-        return streamed_seconds(conv, cycles, target, threads)
+        if layouts.data == NHWC:
+            cycles += _scattered_cycles(plan, target)
+        shared = conv.out_h if plan.split == ROWS else conv.n * plan.vectors
+        return streamed_seconds(conv, cycles, target, shared, threads)
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """[vector of channels][tap][channel of the vector]; a last vector that overlaps repeats channels."""
@@ -163,10 +160,28 @@ class Depthwise(Kernel):
             )
 
 
-def streamed_seconds(conv: Conv2d, cycles: float, target: Target, threads: int) -> float:
-    """Predicted seconds of ``cycles`` of work beside the stream of the input and the output."""
+def _scattered_cycles(plan: ChannelPlan, target: Target) -> float:
+    """What the windows of a strip cost in NHWC, where their pixels lie apart.
+
+    Their lines share few sets of the first cache if the pixels' distance is a multiple of a power of two;
+    those that do not stay are loaded again for each row of the filter.
+    """
+    conv, line = plan.conv, target.line_bytes
+    run = max(4 * plan.lanes * plan.strip, line)
+    shared = math.gcd(4 * conv.in_c, target.l1_bytes // L1_WAYS)
+    reach = conv.kh * conv.in_w * run * max(1.0, shared / run)
+    times = max(1, conv.kh / conv.stride[0]) if reach > target.l1_bytes else 1.0
+    lines = math.prod(conv.data_shape) / (plan.lanes * plan.strip) * run / line * times
+    return lines * target.l2_cycles / SCATTERED_MISSES
+
+
+def streamed_seconds(conv: Conv2d, cycles: float, target: Target, shared: int, threads: int) -> float:
+    """Predicted seconds of ``cycles`` of work beside the stream of the input and the output.
+
+    ``threads`` share out ``shared`` equal parts of both.
+    """
     stream = machine.stream_cycles(target, _moved(conv), _moved(conv))
-    return machine.seconds(machine.overlapped(cycles, stream)) / threads
+    return machine.seconds(machine.overlapped(cycles, stream)) * -(-shared // threads) / shared
 
 
 def _moved(conv: Conv2d) -> float:

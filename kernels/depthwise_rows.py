@@ -86,7 +86,9 @@ class DepthwiseRows(Kernel):
             whole = _block_cycles(plan, plan.rows, len(starts), target)
             one = _block_cycles(plan, 1, len(starts), target) + conv.kh * LOOP_CYCLES
             cycles += count * (blocks * whole + (rest + conv.out_h - inner) * one)
-        return streamed_seconds(conv, conv.n * conv.out_c * cycles, target, threads)
+        members = conv.n * conv.out_c
+        shared = conv.out_h if plan.split == ROWS else members
+        return streamed_seconds(conv, members * cycles, target, shared, threads)
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """As they are: [channel][tap]."""
@@ -111,8 +113,8 @@ def _block_cycles(plan: RowPlan, rows: int, vectors: int, target: Target) -> flo
     """One register block of ``rows`` x ``vectors`` accumulators."""
     conv = plan.conv
     lines = {i * conv.stride[0] + r * conv.dilation[0] for i in range(rows) for r in range(conv.kh)}
-    # With a stride of 2, two vectors hold two taps; half of all loads cross a line.
-    loads = 1.5 * len(lines) * vectors * -(-conv.kw // conv.stride[1]) * conv.stride[1]
+    # With a stride of 2, two vectors hold two taps.
+    loads = len(lines) * vectors * -(-conv.kw // conv.stride[1]) * conv.stride[1]
     # Few accumulators leave room for all taps, which then stay from block to block.
     if rows * vectors + plan.taps + 2 > target.vector_registers:
         loads += rows * plan.taps

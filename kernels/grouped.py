@@ -1,8 +1,7 @@
-"""Direct grouped and depthwise convolution, vectorised over output columns.
+"""Direct grouped convolution, vectorised over output columns.
 
-Depthwise layers are too shallow for the matrix-product kernels: here each group's planes are used where they
-lie (seed 001, "Depthwise Convolution Optimization": compute directly, without packing), copied only where
-padding or stride force it, one group at a time so that the copy stays in cache.
+Each group's planes are used where they lie, copied only where padding or stride force it, one group at a time
+so that the copy stays in cache.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from kernels import machine, tir
-from kernels.grouped_nest import Nest, Plan, even
+from kernels.grouped_nest import FILTERS, GROUPS, Nest, Plan, even
 from kernels.kernel import Array, Kernel, conv_of
 from kernels.layout import PLAIN, Layouts
 from kernels.space import Config, Knobs, Space
@@ -28,7 +27,8 @@ class Grouped(Kernel):
     """Convolution of several groups of channels.
 
     Knobs: ``filters`` x ``rows`` x ``vectors`` of the output are one register block; ``flat`` treats a whole
-    plane as one long row, which wastes fewer lanes on narrow planes and costs a copy of the output.
+    plane as one long row, which wastes fewer lanes on narrow planes and costs a copy of the output. With
+    threads ``split`` says whether they share out groups or filters.
     """
 
     name = "grouped"
@@ -64,16 +64,15 @@ class Grouped(Kernel):
                 return f"a row has {across} vectors"
             return None
 
-        return Space(
-            self.name,
-            {
-                "filters": sorted({min(filters, depth) for filters in (1, 2, 4, 6)}),
-                "rows": [rows for rows in (1, 2, 3, 4, 6) if rows <= conv.out_h],
-                "vectors": [1, 2, 3, 4],
-                "flat": [0, 1] if can_flatten else [0],
-            },
-            invalid,
-        )
+        knobs: dict[str, list[int | str]] = {
+            "filters": sorted({min(filters, depth) for filters in (1, 2, 4, 6)}),
+            "rows": [rows for rows in (1, 2, 3, 4, 6) if rows <= conv.out_h],
+            "vectors": [1, 2, 3, 4],
+            "flat": [0, 1] if can_flatten else [0],
+        }
+        if threads > 1:
+            knobs["split"] = [GROUPS, FILTERS]
+        return Space(self.name, knobs, invalid)
 
     def recommend(
         self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
@@ -103,7 +102,12 @@ class Grouped(Kernel):
             cycles += group.out_c * group.out_h * (3 * -(-group.out_w // plan.lanes) + 3)
         total = conv.n * conv.groups * cycles
         weights = machine.cold_cycles(target, 4.0 * conv.out_c * group.in_c * plan.taps)
-        return machine.seconds(machine.overlapped(total, weights))
+        shared, again = conv.n * conv.groups, 0.0
+        if plan.split == FILTERS:
+            # Every thread copies the whole input for itself.
+            shared, again = plan.filter_blocks, shared * layout.copy_cycles
+        share = -(-shared // threads) / shared
+        return machine.seconds(machine.overlapped(total, weights) * share + again * (1 - share))
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """[group][block of filters][channel][tap][filter of the block]."""

@@ -16,6 +16,8 @@ from kernels.target import Target
 from kernels.vectors import split
 from kernels.workload import Conv2d
 
+GROUPS, FILTERS = "groups", "filters"
+"""What threads share out: the groups of all images, or the filters of each group."""
 LONGEST_UNROLL = 50
 """Taps of a filter that are unrolled whole; of larger filters only the rows are."""
 
@@ -31,13 +33,15 @@ class Plan:
     rows: int
     vectors: int
     flat: bool
+    split: str
 
     @classmethod
     def of(cls, conv: Conv2d, config: Config, target: Target) -> Plan:
         """Fit a config's register block to the convolution."""
         group = replace(conv, n=1, in_c=conv.in_c // conv.groups, out_c=conv.out_c // conv.groups, groups=1)
         knobs = [config.int(name) for name in ("filters", "rows", "vectors", "flat")]
-        return cls(conv, group, target.lanes(), knobs[0], knobs[1], knobs[2], bool(knobs[3]))
+        split = str(dict(config.knobs).get("split", GROUPS))
+        return cls(conv, group, target.lanes(), knobs[0], knobs[1], knobs[2], bool(knobs[3]), split)
 
     @property
     def layout(self) -> InputLayout:
@@ -63,6 +67,11 @@ class Plan:
         return even(-(-self.columns // self.lanes), self.vectors)
 
     @property
+    def filter_blocks(self) -> int:
+        """Blocks of filters of a group."""
+        return -(-self.group.out_c // self.filters)
+
+    @property
     def taps(self) -> int:
         """Products an output element gets from each input channel."""
         return self.conv.kh * self.conv.kw
@@ -84,24 +93,28 @@ class Nest:
         self.pitch = -(-plan.columns // plan.lanes) * plan.lanes
 
     def run(self) -> None:
-        """All groups of all images, shared out over the threads."""
-        plan = self.plan
-        total, threads = plan.conv.n * plan.conv.groups, self.threads
+        """All groups of all images, or of each a part of the filters, for every thread."""
+        plan, threads = self.plan, self.threads
+        share = {GROUPS: plan.conv.n * plan.conv.groups, FILTERS: plan.filter_blocks}
         with tir.loop(threads, threads) as thread:
             self.source = tir.scratch(self.layout.elements) if self.layout.copied else self.args.data
             self.flat_out: Any = tir.scratch(plan.filters * self.pitch) if plan.flat else None
-            with T.serial(thread * total // threads, (thread + 1) * total // threads) as member:
+            part = [T.Bind((thread + more) * share[plan.split] // threads) for more in (0, 1)]
+            members = part if plan.split == GROUPS else [0, share[GROUPS]]
+            with T.serial(*members) as member:
                 if self.layout.copied:
                     emit_copy(self.layout, plan.lanes, self.args.data, self.source, member)
-                self._member(member)
+                self._member(member, part if plan.split == FILTERS else [0, plan.filter_blocks])
 
-    def _member(self, member: Any) -> None:
-        """One group of one image."""
-        first = 0
+    def _member(self, member: Any, part: list[Any]) -> None:
+        """The blocks of filters ``part[0]`` up to ``part[1]`` of one group of one image."""
+        first = passed = 0
         for filters, blocks in even(self.group.out_c, self.plan.filters):
-            with tir.loop(blocks) as block:
+            bounds = [tir.least(tir.most(end - passed, 0), blocks) for end in part]
+            with T.serial(*bounds) as block:
                 self._filters(filters, member, T.Bind(first + block * filters))
             first += filters * blocks
+            passed += blocks
 
     def _filters(self, filters: int, member: Any, first: Any) -> None:
         top = 0
