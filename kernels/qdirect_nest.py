@@ -16,7 +16,6 @@ from kernels.qx86 import WAYS, Multiply, prefetch
 from kernels.requantize import Requantizer
 from kernels.space import Config
 from kernels.target import Target
-from kernels.vectors import shuffle
 
 
 @dataclass(frozen=True)
@@ -192,14 +191,11 @@ class Nest:
         of_group = conv.out_c // conv.groups
         j = 0
         while j < vectors:
-            together = 2 if j + 1 < vectors and conv.scale_length else 1
+            together = 2 if j + 1 < vectors else 1
             lanes = together * plan.lanes
-            requantize = Requantizer(self.args, filters + j * plan.lanes, lanes, plan.requant)
+            requantize = Requantizer(self.args, filters + j * plan.lanes, plan.lanes, plan.requant, together)
             for i, number in enumerate(numbers):
-                value = sums[slots[i][j]]
-                if together == 2:
-                    value = shuffle([value, sums[slots[i][j + 1]]], range(lanes))
-                result = T.Bind(requantize(value))
+                result = T.Bind(requantize(*(sums[slot] for slot in slots[i][j : j + together])))
                 at = T.Bind(out + number * conv.out_c + group * of_group + (tile + j) * plan.lanes)
                 first = (tile + j) * plan.lanes
                 store_filters(self.args.out, result, at, first, of_group, plan.filters, lanes)

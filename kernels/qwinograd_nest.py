@@ -17,7 +17,6 @@ from kernels.qx86 import WAYS, prefetch
 from kernels.requantize import Requantizer
 from kernels.space import Config
 from kernels.target import Target
-from kernels.vectors import shuffle
 
 WORDS = WAYS["words"]
 FORWARD = ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1))
@@ -205,8 +204,8 @@ class Nest:
     def _backward(self, image: Any, row: Any, column: Any) -> None:
         """Every tile's 16 sums to 2x2 results, by two vectors of filters where there are two."""
         plan, lanes = self.plan, self.plan.lanes
-        whole, rest = divmod(plan.filters // lanes, 2 if self.conv.scale_length else 1)
-        wide = lanes * (2 if self.conv.scale_length else 1)
+        whole, rest = divmod(plan.filters // lanes, 2)
+        wide = 2 * lanes
         with tir.loop(whole) as number:
             self._results(image, row, column, T.Bind(number * wide), wide)
         if rest:
@@ -214,12 +213,13 @@ class Nest:
 
     def _results(self, image: Any, row: Any, column: Any, filters: Any, wide: int) -> None:
         plan, conv, lanes = self.plan, self.conv, self.plan.lanes
-        requantize = Requantizer(self.args, filters, wide, plan.requant)
-        bias = T.Bind(self.args.bias[tir.vector(filters, wide)])
+        halves = range(0, wide, lanes)
+        requantize = Requantizer(self.args, filters, lanes, plan.requant, len(halves))
+        biases = [T.Bind(self.args.bias[tir.vector(filters + half, lanes)]) for half in halves]
 
         def tile(number: Any, y: Any, x: Any) -> None:
-            halves = []
-            for half in range(0, wide, lanes):
+            results = []
+            for half in halves:
                 start = T.Bind(number * plan.filters + filters + half)
 
                 def load(point: int, start: Any = start) -> Any:
@@ -227,16 +227,18 @@ class Nest:
                     return T.Bind(self.sums[tir.vector(at, lanes)])
 
                 lines = [[load(4 * i + j) for j in range(4)] for i in range(4)]
-                halves.append([T.Bind(value) for value in _transform(BACKWARD, lines)])
+                results.append([T.Bind(value) for value in _transform(BACKWARD, lines)])
             top, left = T.Bind((row + y) * 2), T.Bind((column + x) * 2)
-            for place, parts in enumerate(zip(*halves, strict=True)):
+            for place, parts in enumerate(zip(*results, strict=True)):
                 i, j = divmod(place, 2)
-                total = parts[0] if wide == lanes else shuffle(parts, range(wide))
-                total = tirx.shift_right(total, const(2, lanes=wide)) + bias
+                quarter = const(2, lanes=lanes)
+                totals = [
+                    tirx.shift_right(part, quarter) + bias for part, bias in zip(parts, biases, strict=True)
+                ]
                 inside = [top + 1 < conv.out_h] * (i == 1 and conv.out_h % 2)
                 inside += [left + 1 < conv.out_w] * (j == 1 and conv.out_w % 2)
                 with tir.when(tirx.all(*inside) if inside else None):
-                    result = T.Bind(requantize(total))
+                    result = T.Bind(requantize(*totals))
                     pixel = (image * conv.out_h + top + i) * conv.out_w + left + j
                     at = T.Bind(pixel * conv.out_c + filters)
                     store_filters(self.args.out, result, at, filters, conv.out_c, plan.filters, wide)

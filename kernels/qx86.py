@@ -57,14 +57,14 @@ class Multiply:
         """``total`` (int32 lanes) plus the products of one unit of data (in every lane) and of weights."""
         lanes = bits // 32
         if self.name == "words":
-            return total + _pairs(reinterpret(data, "int16", 2 * lanes), weights, bits)
+            return total + add_pairs(reinterpret(data, "int16", 2 * lanes), weights, bits)
         data = reinterpret(data, "uint8", 4 * lanes)
         if self.name == "vnni":
             name = f"llvm.x86.avx512.vpdpbusd.{bits}"
             return tirx.call_llvm_pure_intrin(of_type("int32", lanes), name, total, data, weights)
         name = "llvm.x86.avx512.pmaddubs.w.512" if bits == 512 else "llvm.x86.avx2.pmadd.ub.sw"
         halves = tirx.call_llvm_pure_intrin(of_type("int16", 2 * lanes), name, data, weights)
-        return total + _pairs(halves, const(1, "int16", 2 * lanes), bits)
+        return total + add_pairs(halves, const(1, "int16", 2 * lanes), bits)
 
     def unit_at(self, buffer: Any, at: Any, lanes: int) -> Any:
         """One unit of data from element ``at`` on, in each of ``lanes`` int32 lanes."""
@@ -111,7 +111,7 @@ def has(target: Target, feature: str) -> bool:
     return bool(found)
 
 
-def _pairs(one: Any, other: Any, bits: int) -> Any:
+def add_pairs(one: Any, other: Any, bits: int) -> Any:
     """Products of int16 lanes, neighbours added into int32 lanes."""
     name = "llvm.x86.avx512.pmaddw.d.512" if bits == 512 else "llvm.x86.avx2.pmadd.wd"
     return tirx.call_llvm_pure_intrin(of_type("int32", bits // 32), name, one, other)

@@ -13,8 +13,9 @@ from kernels.kernel import Kernel
 from kernels.layout import PLAIN, Layouts, layouts_of
 from kernels.numerics import Numerics
 from kernels.qdepthwise import QuantizedDepthwise
-from kernels.qgemm import QuantizedGemm
+from kernels.qdepthwise_x86 import QuantizedDepthwiseX86
 from kernels.qdirect import QuantizedDirect
+from kernels.qgemm import QuantizedGemm
 from kernels.qwinograd import QuantizedWinograd
 from kernels.sconv import SConv
 from kernels.sconv_mma import MatrixSConv
@@ -39,6 +40,7 @@ def all_kernels() -> dict[str, Kernel]:
         QuantizedGemm(),
         QuantizedDepthwise(),
         QuantizedDirect(),
+        QuantizedDepthwiseX86(),
         QuantizedWinograd(),
     )
     return {kernel.name: kernel for kernel in kernels}

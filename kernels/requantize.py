@@ -23,6 +23,7 @@ from kernels import tir
 from kernels.qtir import QArguments, const, convert, of_type
 from kernels.qworkload import QConv2d
 from kernels.target import Target
+from kernels.vectors import shuffle
 
 KEPT_BITS = 6
 """How many bits below a quantum ``int32`` keeps of a value: its error stays below 2^-6 quanta."""
@@ -139,24 +140,31 @@ _WAYS = {"exact": _exact, "high": _high, "shift": _power, "arm": _arm, "int32": 
 
 
 class Requantizer:
-    """Turns sums of ``lanes`` filters from number ``first`` on into results, all epilogue included."""
+    """Turns sums of ``vectors`` x ``lanes`` filters from number ``first`` on into results, epilogue included.
 
-    def __init__(self, args: QArguments, first: Any, lanes: int, how: str) -> None:
-        self._conv, self._lanes = args.conv, lanes
-        self._multiply: Multiply | None = None
-        if args.multiplier is not None:
+    Several vectors are multiplied one by one, as wider ones would not be recognised as the product's upper
+    half, and clipped and stored together, which halves the instructions for that.
+    """
+
+    def __init__(self, args: QArguments, first: Any, lanes: int, how: str, vectors: int = 1) -> None:
+        self._conv, self._lanes = args.conv, vectors * lanes
+        self._multiply: list[Multiply] = []
+        for vector in range(vectors if args.multiplier is not None else 0):
             if args.conv.per_channel:
-                multiplier, shift = (b[tir.vector(first, lanes)] for b in (args.multiplier, args.shift))
+                at = tir.vector(first + vector * lanes, lanes)
+                multiplier, shift = args.multiplier[at], args.shift[at]
             else:
                 multiplier, shift = (tir.splat(b[0], lanes) for b in (args.multiplier, args.shift))
-            self._multiply = fixed_point_multiply(multiplier, shift, how, lanes)
+            self._multiply.append(fixed_point_multiply(multiplier, shift, how, lanes))
 
-    def __call__(self, sums: Any) -> Any:
-        """A vector of int32 sums, bias included, as one of the output's type."""
-        if self._multiply is None:
-            return sums
+    def __call__(self, *sums: Any) -> Any:
+        """Vectors of int32 sums, bias included, as one vector of the output's type."""
         conv, lanes = self._conv, self._lanes
-        value = self._multiply(sums)
+        if self._multiply:
+            sums = tuple(multiply(value) for multiply, value in zip(self._multiply, sums, strict=True))
+        value = sums[0] if len(sums) == 1 else shuffle(sums, range(lanes))
+        if not self._multiply:
+            return value
         if conv.out_zero:
             value = value + const(conv.out_zero, lanes=lanes)
         low, high = conv.out_range

@@ -54,7 +54,7 @@ def test_what_is_not_exact_is_at_most_one_off():
     point = next(c for c in KERNEL.space(conv, AVX2) if c["requant"] == "int32")
     assert "round" in KERNEL.why_inexact(conv, point)
     assert KERNEL.tolerance_of(conv, point) == 1
-    assert quanta_off(KERNEL, conv, point, AVX2) == 1
+    assert max(quanta_off(KERNEL, conv, point, AVX2, seed=seed) for seed in range(6)) == 1
 
 
 @pytest.mark.parametrize("data", ["int8", "uint8"])
