@@ -56,7 +56,7 @@ class Engine(engine.Engine, Protocol):
 
     async def relayout_seconds(
         self, target: Target, threads: int, clock: str
-    ) -> dict[str, list[list[float]]]:
+    ) -> dict[str, list[tuple[float, float]]]:
         """Measured conversions between layouts, [elements, seconds] by ``from>to``; as ``peak_gflops``."""
 
 

@@ -13,15 +13,22 @@ BATCH_S = 10.0
 """Slow candidates come in smaller batches: what a batch teaches should not come too late."""
 REMEASURE_SHARE = 0.2
 """Largest part of the seconds that is kept for measuring the best few again."""
+PLACE_SHARE, PLACE_S = 0.2, 60.0
+"""What of the seconds is kept for comparing configs inside the model: such a share, but no more than that."""
 
 
 class Allowance:
-    """A budget being used up. ``elapsed_s`` was used before; ``final`` trials will be measured again."""
+    """A budget being used up.
 
-    def __init__(self, budget: Budget, elapsed_s: float, final: int) -> None:
+    ``elapsed_s`` was used before; ``final`` trials will be measured again, and with ``place`` configs are
+    compared inside the model after that.
+    """
+
+    def __init__(self, budget: Budget, elapsed_s: float, final: int, place: bool = False) -> None:
         self._trials = math.inf if budget.trials is None else budget.trials
         self._seconds = math.inf if budget.seconds is None else budget.seconds
         self._before, self._started, self._final = elapsed_s, time.monotonic(), final
+        self._aside = min(PLACE_S, PLACE_SHARE * self._seconds) if place else 0.0
         self._measured = 0
         self._trial_s: float | None = None
 
@@ -34,13 +41,17 @@ class Allowance:
         """Seconds until the budget is spent."""
         return self._seconds - self.elapsed
 
+    def verify_left(self) -> float:
+        """Seconds until measuring again must end, so that configs can be compared inside the model."""
+        return self.left() - self._aside
+
     def search_left(self) -> float:
         """Seconds until the search must end so that the best can be measured again."""
         if math.isinf(self._seconds):
             return math.inf
         most = REMEASURE_SHARE * self._seconds if self._final else 0.0
         rate = self.rate
-        return self.left() - (min(most, self._final / rate) if rate else most / 2)
+        return self.verify_left() - (min(most, self._final / rate) if rate else most / 2)
 
     def observe(self, trials: int, board_s: float) -> None:
         """Learn from a batch of ``trials`` that took so many seconds of a board."""

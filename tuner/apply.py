@@ -18,7 +18,7 @@ from kernels.layout import NCHW, layouts_of, stored_shape
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import Target
-from kernels.workload import Conv2d
+from kernels.workload import Conv2d, Workload
 from tuner.affine import merge_affine
 from tuner.graph import Partition, Product, load_partition
 from tuner.importer import import_partition, import_whole
@@ -117,6 +117,11 @@ def _link(output: str, objects: list[str], options: Any = None, **_: Any) -> Non
         raise RuntimeError(f"linking {output} failed: {done.stderr.strip()[-500:]}")
 
 
+def function_name(workload: Workload, config: Config) -> str:
+    """What the function of a product is called in a built module."""
+    return f"tilefleet_{config.kernel}_{workload.key}_{config.key}"
+
+
 class _Emitter:
     """Emits each product as a call of its kernel."""
 
@@ -142,8 +147,7 @@ class _Emitter:
             return kernel.build(workload, config, self._target, self._threads, name)
 
         # One function for all products that share workload and config.
-        name = f"tilefleet_{config.kernel}_{workload.key}_{config.key}"
-        function = self._functions.get(builder, name, make)
+        function = self._functions.get(builder, function_name(workload, config), make)
         shape, layout = workload.out_shape, layouts_of(config).out
         stored = shape if layout == NCHW else stored_shape(layout, shape)
         return relax.call_tir(function, arguments, relax.TensorType(stored, "float32"))

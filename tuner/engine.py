@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from kernels.target import Target
 from worker.candidate import Candidate
-from worker.outcome import ErrorKind, Outcome
+from worker.outcome import Answer, ErrorKind, Outcome
 
 
 class Engine(Protocol):
@@ -48,6 +48,27 @@ class Engine(Protocol):
         level: int,
     ) -> list[Outcome]:
         """Measure candidates again, interleaved and with more repeats."""
+
+    async def beside(
+        self,
+        function: str,
+        payload: dict[str, Any],
+        target: Target,
+        *,
+        threads: int,
+        tags: frozenset[str],
+        clock: str,
+        level: int,
+        job: int,
+        cancelled: asyncio.Event,
+        timeout_s: float,
+        memory_bytes: int,
+    ) -> Answer | None:
+        """Call ``module:function`` in a child on the cores of a leased board that is the machine it runs on.
+
+        The payload gets ``lock``, the file that is locked while the board is used. None when the board is no
+        such machine.
+        """
 
 
 def outcomes_of(finished: asyncio.Task[list[Outcome]], expected: int) -> list[Outcome]:

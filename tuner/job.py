@@ -67,7 +67,8 @@ class JobSpec:
 
     ``elapsed_s`` is the running time that earlier, interrupted runs of the job have used of its budget.
     ``priority`` decides who goes first, higher before lower; a board must have all ``tags``. With
-    ``any_layout`` configs of all layouts are tried, as a build of the whole model can use them.
+    ``any_layout`` configs of all layouts are tried, as a build of the whole model can use them. ``model`` is
+    the file, with the ``shapes`` of its inputs, in which the best configs are compared at the end.
     """
 
     id: int
@@ -83,6 +84,8 @@ class JobSpec:
     priority: int = 0
     tags: frozenset[str] = frozenset()
     any_layout: bool = False
+    model: str | None = None
+    shapes: dict[str, list[int]] | None = None
 
 
 @dataclass(frozen=True)

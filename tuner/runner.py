@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kernels.space import Config
-from tuner import reports, scheduler
+from tuner import placing, reports, scheduler
 from tuner.allowance import Allowance
 from tuner.calibration import Calibration
 from tuner.engine import Engine, outcomes_of
@@ -86,7 +86,7 @@ class _Run:
         # Only a real clock has luck in its times: a simulated one would tell the same again.
         self.top = TOP if job.clock == "wall" else 0
         final = self.top * len(job.tasks) * (PAIRS if job.any_layout else 1)
-        self.allowance = Allowance(job.budget, job.elapsed_s, final=final)
+        self.allowance = Allowance(job.budget, job.elapsed_s, final=final, place=job.model is not None)
         self.searches: list[TaskSearch] = []
         self.calibration = Calibration() if job.any_layout else None
         self.flights: dict[asyncio.Task[list[Outcome]], _Flight] = {}
@@ -105,11 +105,13 @@ class _Run:
             async with self._until(self.allowance.search_left) as stop, self._heartbeat():
                 await self._search(stop)
             if self.top:
-                async with self._until(self.allowance.left) as stop:
+                async with self._until(self.allowance.verify_left) as stop:
                     await self._verify(stop)
+            note = await self._place()
             if self.cancelled.is_set():
                 return await self._end(JobState.CANCELLED)
-            return await self._end(*self._verdict())
+            state, message = self._verdict()
+            return await self._end(state, "; ".join(filter(None, (message, note))))
         except asyncio.CancelledError:
             await self._end(JobState.INTERRUPTED, "stopped with the service; resume to go on")
             raise
@@ -327,6 +329,18 @@ class _Run:
                     refused.add(record.config)
             if search.best is not None:
                 self.publish("best", reports.best_event(search, self.searches))
+
+    async def _place(self) -> str:
+        """Compare the best configs inside the built model; what went wrong, if anything."""
+        if self.cancelled.is_set() or any(search.best is None for search in self.searches):
+            return ""
+        left_s = self.allowance.left()
+        changed, note = await placing.place(
+            self.job, self.searches, self.engine, self.store, self.cancelled, left_s
+        )
+        for search in changed:
+            self.publish("best", reports.best_event(search, self.searches))
+        return note
 
     def _candidates(self, search: TaskSearch, configs: Sequence[Config]) -> list[Candidate]:
         job = self.job

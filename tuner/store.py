@@ -40,6 +40,9 @@ class Store(Protocol):
         False, and nothing is changed, when it was measured under a ``lease`` that has been lost since.
         """
 
+    def relayouts(self, target: Target, threads: int, clock: str) -> list[str]:
+        """Measured conversions between layouts, as lines of a log; empty when there are none."""
+
     def task_state(self, task_id: int, state: TaskState) -> None:
         """Keep what a task is doing."""
 

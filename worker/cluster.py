@@ -170,6 +170,7 @@ class Benches:
                 driver.threads,
                 spec.tags,
                 absence(spec),
+                native=spec.kind == HOST,
             )
             self.shops.append(shop)
             if spec.kind == HOST:

@@ -30,12 +30,14 @@ from worker.fleet.memory_book import MemoryBook
 from worker.fleet.status import BoardStatus
 from worker.measure import VERIFY_ROUNDS, BoardHandle, MeasureOptions
 from worker.nursery import Nursery
-from worker.outcome import ErrorKind, Outcome
-from worker.shop import check_task, peak_task, relayout_task
+from worker.outcome import Answer, ErrorKind, Outcome
+from worker.shop import beside_task, check_task, peak_task, relayout_task
 from worker.stream import OnOutcome
 
 log = logging.getLogger(__name__)
 REFRESH_S = 2.0
+LATE_S = 20.0
+"""How much later than its deadline something beside a board may end, the wait for the board included."""
 PEAK_PRIORITY = 1 << 30
 """A peak is measured before any trials: jobs wait for it."""
 
@@ -194,14 +196,63 @@ class Engine:
 
     async def relayout_seconds(
         self, target: Target, threads: int = 1, clock: str = "wall"
-    ) -> dict[str, list[list[float]]]:
+    ) -> dict[str, list[tuple[float, float]]]:
         """What conversions between layouts take, as ``worker.relayout_time`` says; measured once.
 
         Raises EngineError.
         """
         name = "layout conversions"
-        found: dict[str, list[list[float]]] = await self._fact(name, relayout_task, target, threads, clock)
+        found: dict[str, list[tuple[float, float]]] = await self._fact(
+            name, relayout_task, target, threads, clock
+        )
         return found
+
+    async def beside(
+        self,
+        function: str,
+        payload: dict[str, Any],
+        target: Target,
+        *,
+        threads: int = 1,
+        tags: frozenset[str] = frozenset(),
+        clock: str = "wall",
+        level: int = 0,
+        job: int | None = None,
+        cancelled: asyncio.Event | None = None,
+        timeout_s: float,
+        memory_bytes: int,
+    ) -> Answer | None:
+        """Call ``module:function`` in a child on the cores of a leased board that is the machine it runs on.
+
+        The payload gets ``lock``, the file that is locked while the board is used. None when the board is no
+        such machine.
+        """
+        cancelled = cancelled or asyncio.Event()
+        problem = await self._why_no_board(target, threads, tags, clock)
+        if problem:
+            return Answer(problem=problem)
+        request = Request(
+            next_request(), target.key, threads, tags, level, job=job, what="whole model", clock=clock
+        )
+        token = uuid.uuid4().hex
+        try:
+            async with asyncio.timeout(timeout_s + LATE_S), self.dispatcher.lease(request) as held:
+                answer = await self._workers.run_on(
+                    held.lease.board,
+                    beside_task,
+                    function,
+                    payload,
+                    timeout_s,
+                    memory_bytes,
+                    token,
+                    token=token,
+                    stops=[cancelled, held.lost],
+                )
+        except (NoBoard, WorkerGone) as error:
+            return Answer(problem=str(error))
+        except TimeoutError:
+            return Answer(problem=f"no board was free for it within {timeout_s:.0f} s")
+        return None if answer is None else Answer(**answer, lease=held.lease.token)
 
     async def nursery_call(self, function: str, payload: Any, **options: Any) -> Any:
         """``Nursery.call`` in a child on this machine, for work such as reading models."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
 
 
 class ErrorKind(StrEnum):
@@ -64,3 +65,12 @@ class Outcome:
     def ok(self) -> bool:
         """Whether there is a cost."""
         return self.error is None
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a call on the cores of a leased board returned, under which lease; or what went wrong."""
+
+    result: Any = None
+    lease: int = 0
+    problem: str = ""

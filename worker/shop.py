@@ -19,10 +19,11 @@ from worker.candidate import Candidate
 from worker.fleet.book import Check, Listing
 from worker.fleet.health import check_board
 from worker.measure import BoardHandle, MeasureOptions, measure
-from worker.nursery import Nursery
+from worker.nursery import ChildError, Nursery
 from worker.outcome import Outcome
 from worker.peak import peak_gflops
 from worker.relayout_time import relayout_seconds
+from worker.session import lock_file
 from worker.stream import write
 
 PRELOAD = ("tvm", "tvm.rpc", "kernels.registry", "worker.build", "worker.measure_child", "worker.warm")
@@ -35,7 +36,10 @@ EMULATED_TIMES = 30
 
 @dataclass
 class Shop:
-    """Nurseries, artifacts and at most one board; ``absence`` says why that is not there while it is not."""
+    """Nurseries, artifacts and at most one board; ``absence`` says why that is not there while it is not.
+
+    A ``native`` board is this machine, and the nursery's children use its cores.
+    """
 
     nursery: Nursery
     state_dir: Path
@@ -45,6 +49,7 @@ class Shop:
     threads: int = 1
     tags: tuple[str, ...] = ()
     absence: str = ""
+    native: bool = False
     stopped: dict[str, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -139,13 +144,38 @@ def peak_task(target: Target, threads: int) -> float:
     return peak_gflops(shop.nursery, shop.board, target, threads, store=shop.store, lock_dir=shop.state_dir)
 
 
-def relayout_task(target: Target, threads: int) -> dict[str, list[list[float]]]:
+def relayout_task(target: Target, threads: int) -> dict[str, list[tuple[float, float]]]:
     """What conversions between layouts take on this worker's board."""
     shop = _my_shop()
     assert shop.board is not None  # by the task's resource
     return relayout_seconds(
         shop.nursery, shop.board, target, threads, store=shop.store, lock_dir=shop.state_dir
     )
+
+
+def beside_task(
+    function: str, payload: dict[str, Any], timeout_s: float, memory_bytes: int, token: str
+) -> dict[str, Any] | None:
+    """``{"result"}`` of a call in a child on the board's own cores, or ``{"problem"}``.
+
+    None where the board is not the machine that this worker runs on.
+    """
+    shop = _my_shop()
+    assert shop.board is not None  # by the task's resource
+    if not shop.native:
+        return None
+    try:
+        result = shop.nursery.call(
+            function,
+            {**payload, "lock": str(lock_file(shop.state_dir, shop.board.id))},
+            timeout_s=timeout_s,
+            memory_bytes=memory_bytes,
+            on_message=lambda _: None,
+            cancelled=_Stopped(shop, token),
+        )
+    except ChildError as error:
+        return {"problem": str(error) or type(error).__name__}
+    return {"result": result}
 
 
 def stop(token: str, dask_worker: Any) -> None:

@@ -16,7 +16,7 @@ from kernels.numerics import Numerics
 from kernels.target import Target
 from kernels.workload import Workload
 from server.db.database import Database
-from server.db.tables import JobRow, TargetRow, TaskRow, WorkloadRow, now
+from server.db.tables import JobRow, ModelRow, TargetRow, TaskRow, WorkloadRow, now
 from server.engine import Engine
 from server.jobs import ownership
 from server.jobs.schemas import JobRequest
@@ -76,7 +76,7 @@ class Jobs:
             for workload, weight in tunable:
                 session.add(TaskRow(job_id=row.id, workload_key=workload.key, weight=weight))
                 session.flush()  # one by one: ids keep the model's order
-            return _spec(session, row)
+            return self._spec(session, row)
 
     def begin_cancel(self, job_id: int) -> None:
         """Mark a job ``cancelling``; 409 when it has ended or runs elsewhere."""
@@ -103,7 +103,37 @@ class Jobs:
             row.owner, row.beat = ownership.me(), now()
             waiting = update(TaskRow).where(TaskRow.job_id == job_id).values(state=TaskState.WAITING.value)
             session.execute(waiting)
-            return _spec(session, row)
+            return self._spec(session, row)
+
+    def _spec(self, session: Session, row: JobRow) -> JobSpec:
+        """What the runner needs to know of the job."""
+        query = (
+            select(TaskRow, WorkloadRow.document)
+            .join(WorkloadRow, WorkloadRow.key == TaskRow.workload_key)
+            .where(TaskRow.job_id == row.id)
+            .order_by(TaskRow.id)
+        )
+        documents: list[tuple[TaskRow, dict[str, Any]]] = [
+            (task, doc) for task, doc in session.execute(query)
+        ]
+        model = session.get(ModelRow, row.model_hash) if row.model_hash else None
+        return JobSpec(
+            id=row.id,
+            tasks=tuple(TaskSpec(task.id, workloads.from_json(doc), task.weight) for task, doc in documents),
+            target=targets.from_json(session.get_one(TargetRow, row.target_key).document),
+            budget=Budget(row.budget_trials, row.budget_seconds),
+            threads=row.threads,
+            clock=row.clock,
+            strategy=row.strategy,
+            seed=row.seed,
+            numerics=Numerics(row.numerics),
+            elapsed_s=row.elapsed_s,
+            priority=row.priority,
+            tags=frozenset(row.tags),
+            any_layout=model is not None,
+            model=str(self._models.path(model.hash)) if model else None,
+            shapes=row.shapes or (model.shapes if model else None),
+        )
 
     def _subject(self, request: JobRequest) -> tuple[str | None, Weighted]:
         """The model's hash, if any, and the distinct workloads with how often they occur."""
@@ -189,29 +219,3 @@ def _tunable(found: Iterable[tuple[Workload, int]], target: Target) -> Weighted:
     if not tunable:
         raise invalid(f"nothing can be tuned for {target.name}: {'; '.join(reasons[:5])}", "body")
     return tunable
-
-
-def _spec(session: Session, row: JobRow) -> JobSpec:
-    """What the runner needs to know of the job."""
-    query = (
-        select(TaskRow, WorkloadRow.document)
-        .join(WorkloadRow, WorkloadRow.key == TaskRow.workload_key)
-        .where(TaskRow.job_id == row.id)
-        .order_by(TaskRow.id)
-    )
-    documents: list[tuple[TaskRow, dict[str, Any]]] = [(task, doc) for task, doc in session.execute(query)]
-    return JobSpec(
-        id=row.id,
-        tasks=tuple(TaskSpec(task.id, workloads.from_json(doc), task.weight) for task, doc in documents),
-        target=targets.from_json(session.get_one(TargetRow, row.target_key).document),
-        budget=Budget(row.budget_trials, row.budget_seconds),
-        threads=row.threads,
-        clock=row.clock,
-        strategy=row.strategy,
-        seed=row.seed,
-        numerics=Numerics(row.numerics),
-        elapsed_s=row.elapsed_s,
-        priority=row.priority,
-        tags=frozenset(row.tags),
-        any_layout=row.model_hash is not None,
-    )

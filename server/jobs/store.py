@@ -13,7 +13,7 @@ from kernels.workload import Workload
 from server.boards.leases import recordable
 from server.db.database import Database
 from server.db.insert import insert
-from server.db.tables import JobRow, RecordRow, TaskRow, TrialRow, now
+from server.db.tables import JobRow, RecordRow, RelayoutRow, TaskRow, TrialRow, now
 from server.metrics import Metrics
 from server.records import repository
 from tuner.job import JobState, TaskState, Trial
@@ -87,6 +87,17 @@ class SqlStore:
                     _count_failure(session.get_one(TaskRow, task_id, with_for_update=True), record)
                 _choose_best(session, task_id)
         return True
+
+    def relayouts(self, target: Target, threads: int, clock: str) -> list[str]:
+        """See ``Store.relayouts``."""
+        with self._db.read() as session:
+            found = repository.relayouts(
+                session,
+                RelayoutRow.target_key == target.key,
+                RelayoutRow.threads == threads,
+                RelayoutRow.clock == clock,
+            )
+        return [each.line() for each in found]
 
     def task_state(self, task_id: int, state: TaskState) -> None:
         """See ``Store.task_state``."""

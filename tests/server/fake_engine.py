@@ -137,6 +137,9 @@ class FakeEngine:
         board = self.listings[0]
         return [Outcome(cost(each) * 1.01, board=board.id, clock=board.clock) for each in candidates]
 
+    async def beside(self, function: str, payload: dict[str, Any], target: Target, **_: Any) -> None:
+        return None
+
     @asynccontextmanager
     async def open(self, settings: Settings, book: Book) -> AsyncIterator[FakeEngine]:
         async def check(board: str, entry: Entry) -> Check:

@@ -43,6 +43,9 @@ class MemoryStore:
         self.records[record.identity] = record
         return True
 
+    def relayouts(self, target, threads, clock) -> list[str]:
+        return []
+
     def task_state(self, task_id: int, state: TaskState) -> None:
         self.tasks[task_id] = state
 

@@ -17,9 +17,10 @@ from kernels.target import CATALOGUE
 from kernels.workload import Conv2d, Gemm
 from tuner.job import Budget, JobSpec, JobState, TaskSpec, TaskState
 from tuner.problem import Problem
+from tuner.record import Record
 from tuner.runner import AHEAD, HOPELESS, run_job
 from worker.candidate import Candidate
-from worker.outcome import ErrorKind, Outcome
+from worker.outcome import Answer, ErrorKind, Outcome
 
 AVX2 = CATALOGUE["x86-avx2"]
 CONV = Conv2d(1, 64, 56, 56, 64, 3, 3, pad=(1, 1, 1, 1))
@@ -57,6 +58,8 @@ class FakeEngine:
         self.priorities: list[float] = []
         self.flying = self.most_flying = 0
         self.board = asyncio.Lock()
+        self.in_place: Callable[[dict], tuple] | None = None
+        self.beside_calls: list[tuple[str, dict]] = []
 
     def capacity(self, target, *, threads, tags, clock):
         return self.boards
@@ -91,6 +94,10 @@ class FakeEngine:
         self.verified.append([candidate.config for candidate in candidates])
         await asyncio.sleep(self.trial_s)
         return [self._again(candidate) for candidate in candidates]
+
+    async def beside(self, function, payload, target, **wanted):
+        self.beside_calls.append((function, payload))
+        return self.in_place(payload) if self.in_place else None
 
     def _again(self, candidate: Candidate) -> Outcome:
         if self.first_is_wrong and candidate.config == self.verified[0][0]:
@@ -406,3 +413,55 @@ def test_a_store_that_fails_fails_the_job():
     store = Full()
     assert run(job(), FakeEngine(), store) is JobState.FAILED
     assert "disk full" in store.jobs[-1][1]
+
+
+def test_the_final_pick_is_made_inside_the_model():
+    """Of three configs those slowest by themselves are the fastest in place: they change places."""
+
+    def in_place(payload: dict) -> Answer:
+        keys = {
+            record["workload"]["in_c"]: Record.from_json(record).workload.key for record in payload["records"]
+        }
+        found = []
+        for key in keys.values():
+            mine = [r for r in map(Record.from_json, payload["records"]) if r.workload.key == key]
+            mine.sort(key=lambda record: record.ranking_s)
+            found += [
+                {"key": key, "config": record.config.to_json(), "seconds": 1e-3 / (1 + place)}
+                for place, record in enumerate(mine[:3])
+            ]
+        return Answer(found, lease=0)
+
+    engine, store, log = FakeEngine(), MemoryStore(), Log()
+    engine.in_place = in_place
+    spec = job(model="/models/one.onnx", shapes={"x": [1, 3, 8, 8]})
+    assert run(spec, engine, store, log) is JobState.DONE
+    ((function, payload),) = engine.beside_calls
+    assert (function, payload["model"], payload["shapes"]) == (
+        "tuner.in_place:time_in_child",
+        "/models/one.onnx",
+        {"x": [1, 3, 8, 8]},
+    )
+    for task in TASKS:
+        known = store.known(task.workload, AVX2, "wall", 1)
+        best = min((r for r in known if not r.error), key=lambda record: record.ranking_s)
+        placed = [r for r in known if r.placed_s is not None]
+        assert best.in_place_s == min(r.in_place_s for r in placed) == 1e-3 / 3
+        assert best.isolated_s == max(r.isolated_s for r in placed)
+        assert sorted(r.placed_s for r in placed) == sorted(r.isolated_s for r in placed)
+        assert [b for b in log.of("best") if b["task"] == task.id][-1]["config"] == best.config.to_json()
+
+
+def test_what_fails_in_place_is_told_and_the_picks_stand():
+    engine, store, log = FakeEngine(), MemoryStore(), Log()
+    engine.in_place = lambda _: Answer(problem="the child ran out of memory")
+    assert run(job(model="/models/one.onnx"), engine, store, log) is JobState.DONE
+    state, message = store.jobs[-1]
+    assert (state, "ran out of memory" in message) == (JobState.DONE, True)
+    assert all(record.placed_s is None for record in store.records.values())
+    simulated, nowhere = FakeEngine(), FakeEngine()
+    run(job(model="/models/one.onnx", clock="simulated:a"), simulated, MemoryStore())
+    assert simulated.beside_calls == []
+    store = MemoryStore()
+    run(job(model="/models/one.onnx"), nowhere, store)
+    assert store.jobs[-1] == (JobState.DONE, "")
