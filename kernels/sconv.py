@@ -38,7 +38,7 @@ class SConv(Kernel):
     """
 
     name = "sconv"
-    version = 3
+    version = 4
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
         """Only ungrouped float32 convolutions."""

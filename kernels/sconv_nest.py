@@ -306,6 +306,9 @@ class Nest:
 
         def taps(c: Any, r: Any) -> None:
             plane = (channel_set * plan.channels + c) * layout.channel_pitch + r * layout.tap_pitch
+            for ahead in range(plan.width, 2 * plan.width, plan.line) if plan.line else ():
+                # The channels lie a plane apart, so no hardware prefetcher finds the next tile's.
+                code_shape.prefetch(self.source, plane + offsets[0] + ahead)
             for s in range(conv.kw):
                 step(
                     weights + (c * plan.taps + r * conv.kw + s) * plan.filters,

@@ -30,12 +30,18 @@ def ceil_div(value: int, divisor: int) -> int:
     return -(-value // divisor)
 
 
+def _prefetches(conv: Conv2d, target: Target) -> bool:
+    """Whether windows come from beyond L1, and are used by no neighbour's taps, which would fetch them."""
+    return conv.kh * conv.kw == 1 and 4 * conv.in_c * conv.in_h * conv.in_w > target.l1_bytes
+
+
 @dataclass(frozen=True)
 class Plan:
     """One config's sizes: ``width`` windows make an IN tile, the last ``tail`` windows a narrower one.
 
     With ``matrix`` the micro-kernel's sums are in the matrix unit, and ``lanes`` is ``mma.SIDE``. ``parts``
-    says into how many shares threads divide the window tiles and the filter tiles.
+    says into how many shares threads divide the window tiles and the filter tiles. ``line`` is the elements
+    of a cache line where the next tile's windows are prefetched, 0 where they are not.
     """
 
     conv: Conv2d
@@ -48,12 +54,14 @@ class Plan:
     k3_halvings: int
     packed: bool
     matrix: bool
-    parts: tuple[int, int] = (1, 1)
+    parts: tuple[int, int]
+    line: int
 
     @classmethod
     def of(cls, conv: Conv2d, config: Config, target: Target, threads: int = 1) -> Plan:
         """Read a config of ``SConv``."""
         filters, vectors = (int(part) for part in str(config["block"]).split("x"))
+        packed, matrix = bool(config.int("pack")), config.kernel == MATRIX_SCONV
         parts = {"windows": (threads, 1), "filters": (1, threads), "both": shares.grid(threads)}
         return cls(
             conv,
@@ -64,9 +72,10 @@ class Plan:
             config.int("channels"),
             config.int("k2_halvings"),
             config.int("k3_halvings"),
-            bool(config.int("pack")),
-            config.kernel == MATRIX_SCONV,
+            packed,
+            matrix,
             (1, 1) if threads == 1 else parts[str(config["split"])],
+            0 if packed or matrix or not _prefetches(conv, target) else target.line_bytes // 4,
         )
 
     def why_not(self) -> str | None:
