@@ -12,6 +12,7 @@ from kernels.kernel import Array, Kernel, conv_of
 from kernels.layout import NCHW, NHWC, PLAIN, Layouts, layout_knobs, layouts_for
 from kernels.space import Config, Knobs, Space, Value
 from kernels.target import Target
+from kernels.winograd_cost import cycles
 from kernels.winograd_nest import emit
 from kernels.winograd_plan import POINTS, TILES, Plan, block_shape, ceil_div, tile_grid
 from kernels.winograd_transform import Transform
@@ -19,13 +20,6 @@ from kernels.workload import Conv2d, Workload
 
 BLOCK_SIZES = (8, 16, 28, 48, 72, 96)
 """About how many tiles make a block: each loaded weight is used for all of them."""
-FORWARD_CYCLES, BACKWARD_CYCLES = 2.5, 1.8
-"""Cycles for each element of a transformed tile of vectors: mostly its stores, loads and spills."""
-TURN_CYCLES = 2.5
-"""Cycles for each vector that a layout change turns from rows to channels or back."""
-MEETING_CYCLES = 15000
-"""Threads that start together and wait for the last."""
-
 EXACT_POINTS = 3
 """As many finite points as F(2x2, 3x3) has: with more, rounding errors are no longer those of summing."""
 
@@ -114,34 +108,8 @@ class Winograd(Kernel):
 
     def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
         """Both transforms, the matrix products, and the traffic of weights and transformed tiles."""
-        conv = conv_of(workload)
-        plan = Plan.of(conv, config, target)
-        panel = 4.0 * conv.in_c * (plan.width + plan.rows)
-        # Every group of tiles but the first finds the panel of weights in L1, or else in L2.
-        again = machine.stream_cycles(target, 4.0 * conv.in_c * plan.width, panel)
-        compute = plan.points * plan.panels * (ceil_div(plan.tiles, plan.rows) - 1) * again
-        for rows, groups in ((plan.rows, plan.tiles // plan.rows), (plan.tiles % plan.rows, 1)):
-            if rows:
-                call = machine.CALL_CYCLES + 2 * rows * plan.vectors
-                depth = conv.in_c * machine.step_cycles(target, rows, plan.vectors)
-                compute += plan.points * plan.panels * groups * (depth + call)
-        forward, backward = plan.in_vectors, ceil_div(conv.out_c, plan.lanes)
-        columns = ceil_div(plan.in_columns, plan.lanes)
-        turns = plan.in_rows * columns * TURN_CYCLES * plan.lanes
-        compute += forward * (turns + plan.tiles * plan.points * FORWARD_CYCLES)
-        compute += backward * (turns + plan.tiles * plan.points * BACKWARD_CYCLES)
-        transformed = 4.0 * plan.points * (plan.in_pitch + plan.out_pitch)
-        weights = 4.0 * plan.packed_length
-        reload = machine.stream_cycles(target, weights, weights + transformed)
-        block = compute + machine.stream_cycles(target, 2 * transformed, transformed)
-        first = machine.overlapped(block, machine.cold_cycles(target, weights))
-        # What comes from L3 again is prefetched in time; what comes from memory again is not.
-        in_l3 = weights + transformed <= target.l3_bytes
-        later = max(block, reload) if in_l3 else machine.overlapped(block, reload)
-        if threads > 1 and plan.split == TILES:
-            return machine.seconds(first + (ceil_div(plan.blocks, threads) - 1) * later)
-        whole = first + (plan.blocks - 1) * later
-        return machine.seconds(whole / threads + (threads > 1) * plan.blocks * 3 * MEETING_CYCLES)
+        plan = Plan.of(conv_of(workload), config, target)
+        return machine.seconds(cycles(plan, target, threads))
 
     def why_inexact(self, workload: Workload, config: Config) -> str | None:
         """The points 0, 1 and -1 only add and subtract elements of tiles; others multiply, and cancel."""
