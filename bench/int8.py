@@ -133,7 +133,7 @@ def _compare(
         "analysis": registry.recommendations(conv, target, Numerics.EXACT)[0],
     }
     runs = {kind: ours.quantized(conv, config, target, inputs, 1) for kind, config in configs.items()}
-    peers = {name: make(conv, inputs, 1) for name, make in qconv_peers().items()}
+    peers = {name: make(conv, inputs, 1) for name, make in qconv_peers(conv).items()}
     off: dict[str, dict[str, float]] = {}
     for kind, done in (runs | peers).items():
         done.run()
@@ -176,6 +176,7 @@ def _summarise(rows: list[dict[str, Any]]) -> dict[str, dict[str, float]]:
         f"{name} ({len(some)})": {
             peer: timing.geomean([row["ratios"][peer]["median"] for row in some]) or 0.0
             for peer in some[0]["ratios"]
+            if all(peer in row["ratios"] for row in some)
         }
         for name, some in classes.items()
         if some

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from bench import litert_peer
 from bench.peers import Peer, onnx_session
 from kernels.kernel import Array
 from kernels.workload import QConv2d
@@ -74,6 +75,9 @@ def onnxruntime_u8u8(layer: QConv2d, inputs: list[Array], threads: int) -> Peer:
 MakeQPeer = Callable[[QConv2d, list[Array], int], Peer]
 
 
-def qconv_peers() -> dict[str, MakeQPeer]:
-    """The peers of layers with uint8 data and int8 weights, by name."""
-    return {"onnxruntime": onnxruntime_qconv, "onnxruntime_u8u8": onnxruntime_u8u8}
+def qconv_peers(layer: QConv2d) -> dict[str, MakeQPeer]:
+    """The peers of a layer with uint8 data and int8 weights, by name; LiteRT where it is installed."""
+    peers: dict[str, MakeQPeer] = {"onnxruntime": onnxruntime_qconv, "onnxruntime_u8u8": onnxruntime_u8u8}
+    if litert_peer.why_not(layer) is None:
+        peers["litert"] = litert_peer.litert_qconv
+    return peers
