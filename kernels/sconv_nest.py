@@ -265,6 +265,11 @@ class Nest:
                     at = register(i, j)
                     tir.store(sums, sums[at] + weight * values[j], at)
 
+        if "results" in plan.ahead and not tail:
+            ahead = plan.filters * windows if plan.order == csa.INPUT_STATIONARY else plan.width
+            for i in range(filters):
+                for line in range(0, plan.width, plan.line):
+                    code_shape.prefetch(args.out, out + ahead + i * windows + line)
         tir.choose(channel_set == 0 if sets > 1 else None, start_sums, load_sums)
         if products is not None:
             for i in range(filters, rows):
@@ -306,9 +311,9 @@ class Nest:
 
         def taps(c: Any, r: Any) -> None:
             plane = (channel_set * plan.channels + c) * layout.channel_pitch + r * layout.tap_pitch
-            for ahead in range(plan.width, 2 * plan.width, plan.line) if plan.line else ():
-                # The channels lie a plane apart, so no hardware prefetcher finds the next tile's.
-                code_shape.prefetch(self.source, plane + offsets[0] + ahead)
+            if "windows" in plan.ahead:
+                for ahead in range(plan.width, 2 * plan.width, plan.line):
+                    code_shape.prefetch(self.source, plane + offsets[0] + ahead)
             for s in range(conv.kw):
                 step(
                     weights + (c * plan.taps + r * conv.kw + s) * plan.filters,

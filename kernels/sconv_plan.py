@@ -30,9 +30,15 @@ def ceil_div(value: int, divisor: int) -> int:
     return -(-value // divisor)
 
 
-def _prefetches(conv: Conv2d, target: Target) -> bool:
-    """Whether windows come from beyond L1, and are used by no neighbour's taps, which would fetch them."""
-    return conv.kh * conv.kw == 1 and 4 * conv.in_c * conv.in_h * conv.in_w > target.l1_bytes
+def _prefetched(conv: Conv2d, packed: bool, target: Target) -> frozenset[str]:
+    """What lies in rows a plane apart, which no hardware prefetcher finds, and not in a near cache.
+
+    Windows that are read in place when they come from beyond L1, unless other taps have used them just now;
+    results when they have left L2.
+    """
+    data, out = 4 * conv.in_c * conv.in_h * conv.in_w, 4 * conv.out_c * conv.out_h * conv.out_w
+    windows = not packed and conv.kh * conv.kw == 1 and data > target.l1_bytes
+    return frozenset(["windows"] * windows + ["results"] * (out > target.l2_bytes))
 
 
 @dataclass(frozen=True)
@@ -41,7 +47,7 @@ class Plan:
 
     With ``matrix`` the micro-kernel's sums are in the matrix unit, and ``lanes`` is ``mma.SIDE``. ``parts``
     says into how many shares threads divide the window tiles and the filter tiles. ``line`` is the elements
-    of a cache line where the next tile's windows are prefetched, 0 where they are not.
+    of a cache line; ``ahead`` says what is prefetched for the next micro-kernel: ``windows``, ``results``.
     """
 
     conv: Conv2d
@@ -56,6 +62,7 @@ class Plan:
     matrix: bool
     parts: tuple[int, int]
     line: int
+    ahead: frozenset[str]
 
     @classmethod
     def of(cls, conv: Conv2d, config: Config, target: Target, threads: int = 1) -> Plan:
@@ -75,7 +82,8 @@ class Plan:
             packed,
             matrix,
             (1, 1) if threads == 1 else parts[str(config["split"])],
-            0 if packed or matrix or not _prefetches(conv, target) else target.line_bytes // 4,
+            target.line_bytes // 4,
+            frozenset() if matrix else _prefetched(conv, packed, target),
         )
 
     def why_not(self) -> str | None:

@@ -167,9 +167,10 @@ def test_accumulators_stay_in_registers():
     assert not [line for body in full for line in body if re.search(r"vmov\w+\s+%ymm\d+, .*\(", line)]
 
 
-def test_pointwise_windows_that_do_not_fit_in_l1_are_prefetched():
-    def prefetches(conv):
-        point = config(channels=32, k2=0, k3=0, pack=0)
+@pytest.mark.parametrize("order", ["is", "ws"])
+def test_what_hardware_does_not_is_prefetched_where_it_is_not_near(order):
+    def prefetches(conv, pack=0):
+        point = config(order=order, channels=32, k2=0, k3=0, pack=pack)
         assert error_of(KERNEL, conv, point, AVX2) < KERNEL.tolerance
         text = compile_module(KERNEL.build(conv, point, AVX2, 1, "candidate"), AVX2).inspect_source("asm")
         return "prefetcht0" in text
@@ -177,6 +178,7 @@ def test_pointwise_windows_that_do_not_fit_in_l1_are_prefetched():
     assert prefetches(Conv2d(1, 32, 20, 20, 9, 1, 1))  # 51 KB
     assert not prefetches(Conv2d(1, 32, 8, 8, 9, 1, 1))
     assert not prefetches(Conv2d(1, 32, 18, 26, 9, 3, 3))
+    assert prefetches(Conv2d(1, 32, 33, 33, 140, 3, 3), pack=1)  # results of 538 KB
 
 
 @pytest.mark.parametrize("target", [AVX2, AVX512, NEON, VSX], ids=lambda target: target.name)
