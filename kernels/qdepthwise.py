@@ -19,19 +19,26 @@ from kernels.space import Config, Knobs, Space
 from kernels.target import Target
 from kernels.workload import Workload
 
+ASKED = 2.0
+"""Cycles to find out whether a tap lies in the padding."""
+UNFETCHED = 3.0
+"""How much longer lines from memory take that no prefetcher sees coming."""
+SCATTERED = 0.4
+"""How much longer lines take for each window more that is walked along with the first."""
 TILES = (1, 2, 3, 4)
 BANDS = (1, 2, 4, 8, 14)
-CHUNKS = (16, 32, 48, 64, 96, 128, 192)
+CHUNKS = (32, 48, 64, 72, 96, 128, 192, 384)
 
 
 class QuantizedDepthwise(NeonKernel):
     """Depthwise convolution; nothing is packed but the weights, when the model is built.
 
     Knobs: ``multiply`` is ``wide``, products of 16-bit numbers added to 32 bits (``smlal``), or ``pairs``,
-    two products of bytes added in 16 bits first where the weights' range proves that they fit. The input is
-    padded and widened in a copy (``stage``: ``band``; ``none`` where it can be read as it is), made for
-    ``band`` rows of output and ``chunk`` channels right before these: the smaller, the nearer is what is
-    copied to its use, and the more is copied twice. ``tile`` windows are in registers at a time.
+    two products of bytes added in 16 bits first where the weights' range proves that they fit. With ``stage``
+    ``band`` the input is padded and widened in a copy, made for ``band`` rows of output and ``chunk``
+    channels right before these: the smaller, the nearer is what is copied to its use, and the more is copied
+    twice. With ``none`` it is read as it lies, and windows at the edges ask at each tap. ``tile`` windows
+    are in registers at a time.
     """
 
     name = "qdepthwise"
@@ -54,7 +61,6 @@ class QuantizedDepthwise(NeonKernel):
         multiply: list[int | str] = [WIDE]
         if signedness(conv) is True and why_not_chained(conv) is None:
             multiply.append(PAIRS)
-        plain = max(conv.pad) == 0 and conv.in_c >= 4
         bands = [band for band in BANDS if band < conv.out_h]
 
         def invalid(point: Knobs) -> str | None:
@@ -66,7 +72,7 @@ class QuantizedDepthwise(NeonKernel):
             self.name,
             {
                 "multiply": multiply,
-                "stage": ["none", "band"] if plain else ["band"],
+                "stage": ["none", "band"] if conv.in_c >= 4 else ["band"],
                 "band": [*bands, conv.out_h],
                 "tile": [tile for tile in TILES if tile <= conv.out_w],
                 "chunk": _chunks(conv),
@@ -98,18 +104,26 @@ class QuantizedDepthwise(NeonKernel):
         windows = conv.n * conv.out_h * conv.out_w
         results = float(windows * conv.in_c)
         cycles = results / plan.lanes * each
+        cycles += windows / plan.tile * conv.in_c / plan.chunk * 2 * machine.CALL_CYCLES
+        if not plan.staged:
+            at_edges = min(windows, 2 * conv.n * (conv.out_h + conv.out_w)) if max(conv.pad) else 0
+            cycles += at_edges * conv.in_c / plan.lanes * ASKED * taps
+            cycles += results / plan.lanes * loads / 2 if plan.dtype != conv.data_dtype else 0
         copied = conv.n * plan.bands * plan.rows * plan.columns * conv.in_c * size if plan.staged else 0
         cycles += copied / 16 * 1.5 * machine.MOVE_CYCLES
         # The rows of a chunk are used again by the windows of the next row.
         near = (conv.kh * plan.columns + conv.out_w) * plan.chunk * size
         cycles += machine.stream_cycles(target, results * conv.kh * size, 2.0 * near)
-        touched = 2.0 * results
+        touched = results + conv.n * conv.in_h * conv.in_w * conv.in_c
         footprint = plan.rows * plan.columns * plan.chunk * size
-        between = 2.0 * footprint if footprint <= target.l1_bytes / 2 else footprint + touched
+        between = footprint * (2.0 if footprint <= target.l1_bytes / 2 else 5.0)
         cycles += machine.stream_cycles(target, 2.0 * copied, between)
         # Lines at the edges of chunks are fetched for both.
         split = -(-plan.chunk // target.line_bytes) * target.line_bytes / plan.chunk
-        cycles += split * machine.stream_cycles(target, touched, target.l1_bytes + touched)
+        # A copy goes row by row, as prefetchers like it; windows walk through several rows at once.
+        walk = UNFETCHED if not plan.staged and touched > target.l2_bytes else 1.0
+        walk *= 1 + SCATTERED * (plan.tile - 1)
+        cycles += split * walk * machine.stream_cycles(target, touched, target.l1_bytes + touched)
         return machine.seconds(cycles)
 
     def pack_centered(self, conv: QConv2d, config: Config, target: Target, weights: Array) -> Array:

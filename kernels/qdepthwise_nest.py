@@ -105,7 +105,7 @@ class Nest:
                 at: Any = tir.index(0)
             else:
                 source = self.args.data
-                at = T.Bind((image * conv.in_h + top) * (conv.in_w * conv.in_c) + channel)
+                at = T.Bind(((image * conv.in_h + top) * conv.in_w - conv.pad[1]) * conv.in_c + channel)
             self._band(source, at, count, T.Bind((image * conv.out_h + first) * conv.out_w), channel)
 
     def _stage(self, stage: Any, image: Any, top: Any, channel: Any) -> None:
@@ -158,34 +158,84 @@ class Nest:
     def _band(self, source: Any, at: Any, count: Any, window: Any, channel: Any) -> None:
         """``count`` rows of output whose first window is number ``window`` of all, from ``channel`` on."""
         plan, conv = self.plan, self.conv
-        step = conv.stride[1] * plan.pitch
-        lanes, whole = plan.lanes, conv.out_w // plan.tile
-        runs = [(whole, 0, plan.tile), (1, whole * plan.tile, conv.out_w % plan.tile)]
+        if plan.staged:
+            self._part((0, count), (0, conv.out_w), True, source, at, window, channel)
+            return
+        top, bottom = _inside(
+            conv.pad[0], conv.stride[0], (conv.kh - 1) * conv.dilation[0], conv.in_h, conv.out_h
+        )
+        left, right = _inside(
+            conv.pad[1], conv.stride[1], (conv.kw - 1) * conv.dilation[1], conv.in_w, conv.out_w
+        )
+        for rows, columns, inside in (
+            ((0, top), (0, conv.out_w), False),
+            ((top, bottom), (0, left), False),
+            ((top, bottom), (left, right), True),
+            ((top, bottom), (right, conv.out_w), False),
+            ((bottom, conv.out_h), (0, conv.out_w), False),
+        ):
+            self._part(rows, columns, inside, source, at, window, channel)
+
+    def _part(
+        self,
+        rows: tuple[int, Any],
+        columns: tuple[int, int],
+        inside: bool,
+        source: Any,
+        at: Any,
+        window: Any,
+        channel: Any,
+    ) -> None:
+        """Windows of a range of rows and columns; those not ``inside`` reach into the padding."""
+        plan, conv = self.plan, self.conv
+        width, tile = columns[1] - columns[0], plan.tile if inside else 1
+        if not width or rows[0] == rows[1]:
+            return
+        lanes = plan.lanes
+        runs = [(width // tile, columns[0], tile), (1, columns[1] - width % tile, width % tile)]
         groups = [(plan.chunk // lanes, 0, lanes)]
         if plan.chunk % lanes:  # they overlap those before, if there are as many
             groups.append((1, max(0, plan.chunk - lanes), min(plan.chunk, lanes)))
-        with tir.loop(count) as row:
+        with T.serial(rows[0], rows[1]) as row:
             start = T.Bind(at + row * (conv.stride[0] * plan.columns * plan.pitch))
-            first = T.Bind(window + row * conv.out_w)
             for tiles, column, windows in runs:
                 if not windows:
                     continue
                 with tir.loop(tiles) as t:
-                    x = T.Bind(column + t * plan.tile)
+                    x = T.Bind(column + t * tile)
+                    corner = None
+                    if not inside:
+                        corner = (
+                            T.Bind(row * conv.stride[0] - conv.pad[0]),
+                            T.Bind(x * conv.stride[1] - conv.pad[1]),
+                        )
                     for number, offset, filters in groups:
                         with tir.loop(number) as g:
                             here = T.Bind(offset + g * lanes)
                             self._tile(
                                 source,
-                                start + x * step + here,
-                                first + x,
+                                start + x * (conv.stride[1] * plan.pitch) + here,
+                                window + row * conv.out_w + x,
                                 windows,
                                 channel + here,
                                 filters,
+                                corner,
                             )
 
-    def _tile(self, source: Any, at: Any, window: Any, windows: int, channel: Any, filters: int) -> None:
-        """``windows`` windows of one group of channels: all taps unrolled, sums in registers."""
+    def _tile(
+        self,
+        source: Any,
+        at: Any,
+        window: Any,
+        windows: int,
+        channel: Any,
+        filters: int,
+        corner: tuple[Any, Any] | None,
+    ) -> None:
+        """``windows`` windows of one group of channels: all taps unrolled, sums in registers.
+
+        ``corner`` is the row and column of the data where a window begins that reaches into the padding.
+        """
         plan, conv, lanes, args = self.plan, self.conv, self.plan.lanes, self.args
         at, window, channel = T.Bind(at), T.Bind(window), T.Bind(tir.index(channel))
         sums = qtir.registers(windows * lanes)
@@ -199,6 +249,11 @@ class Nest:
             if (i, column) not in loaded:
                 offset = (i * conv.dilation[0] * plan.columns + column) * plan.pitch
                 value = source[tir.vector(at + offset, lanes)]
+                if corner is not None:
+                    y, x = corner[0] + i * conv.dilation[0], corner[1] + column
+                    here = tirx.all(y >= 0, y < conv.in_h, x >= 0, x < conv.in_w)
+                    padding = qtir.const(conv.data_zero, conv.data_dtype, lanes)
+                    value = tirx.if_then_else(here, value, padding)
                 loaded[i, column] = T.Bind(value if plan.staged else self._converted(value, lanes))
             return loaded[i, column]
 
@@ -224,6 +279,12 @@ class Nest:
             for w in range(windows)
         ]
         self.finish.block(rows, channel, filters, T.Bind(window * conv.in_c + channel), conv.in_c)
+
+
+def _inside(before: int, stride: int, reach: int, extent: int, count: int) -> tuple[int, int]:
+    """The range of windows i of ``count`` with all of i * stride - before + (0 to reach) in ``extent``."""
+    first = min(count, -(-before // stride))
+    return first, max(first, min(count, (extent - 1 + before - reach) // stride + 1))
 
 
 def _pieces(count: int, emit: Callable[[Any, int], None]) -> None:

@@ -1,0 +1,112 @@
+"""Quantized kernels on a simulated board: exact with every block, on shapes that no tile divides."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from kernels import registry
+from kernels.space import Config
+from kernels.target import CATALOGUE
+from kernels.workload import QConv2d
+from worker.candidate import Candidate
+from worker.fleet.sim_models import SIM_MODELS
+from worker.fleet.simulated import SimulatedBoard
+from worker.measure import MeasureOptions, measure
+
+pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(1200)]
+
+SYMMETRIC = {
+    "data_dtype": "int8",
+    "out_dtype": "int8",
+    "weight_range": (-127, 127),
+    "data_zero": 4,
+    "out_zero": -3,
+}
+SHAPES = [
+    QConv2d(1, 7, 9, 5, 13, 3, 3, (2, 1), (1, 0, 2, 1), (1, 2), weight_range=(-127, 127), clamp=(20, 200)),
+    QConv2d(2, 5, 5, 32, 19, 1, 1, scale="small", **SYMMETRIC),  # windows in place, two images
+    QConv2d(1, 6, 6, 16, 9, 3, 3, pad=(0, 2, 1, 0), weight_dtype="uint8", data_zero=128, out_zero=7),
+    QConv2d(1, 6, 6, 1, 1, 3, 2, pad=(1, 1, 1, 1), weight_dtype="uint8", weight_zero=77),  # one channel
+    QConv2d(1, 4, 6, 24, 10, 3, 3, pad=(1, 1, 1, 1), per_channel=False, scale="power", **SYMMETRIC),
+    QConv2d(1, 5, 4, 8, 7, 3, 1, out_dtype="int32", data_dtype="uint8"),
+]
+DEPTHWISE = [
+    QConv2d(1, 9, 7, 19, 19, 3, 3, (2, 2), (0, 1, 1, 0), groups=19, weight_range=(-127, 127), data_zero=9),
+    QConv2d(1, 7, 9, 24, 24, 3, 3, pad=(1, 1, 1, 1), groups=24, scale="small", **SYMMETRIC),
+    QConv2d(1, 9, 9, 11, 11, 3, 3, (1, 1), (2, 0, 0, 3), (2, 1), groups=11, **SYMMETRIC),
+    QConv2d(2, 6, 5, 3, 3, 3, 3, pad=(1, 1, 1, 1), groups=3, weight_dtype="uint8", weight_zero=99),
+    QConv2d(1, 5, 5, 1, 1, 3, 3, groups=1, **SYMMETRIC),
+    QConv2d(1, 8, 8, 32, 32, 5, 5, pad=(2, 2, 2, 2), groups=32, out_dtype="int32"),
+    QConv2d(1, 11, 6, 16, 16, 3, 3, (1, 2), groups=16, data_dtype="int8"),  # no padding
+]
+OPTIONS = MeasureOptions(cold=False, min_time_s=0.001, run_timeout_s=60.0)
+EVERY_SIZE = [(rows, columns) for rows in range(1, 9) for columns in range(1, 9)]
+
+
+@pytest.fixture(scope="module")
+def newest(simulated_dir):
+    """A board with every instruction set that the emulator knows; its times mean nothing."""
+    SIM_MODELS["newest-sim"] = replace(SIM_MODELS["rpi4-sim"], emulated_cpu="max", target="graviton3")
+    try:
+        with SimulatedBoard("newest-sim", state_dir=simulated_dir) as board:
+            yield board
+    finally:
+        del SIM_MODELS["newest-sim"]
+
+
+@pytest.fixture
+def wrong(nursery, builder, tmp_path):
+    """Which configs, measured on a board, fail or are off by anything."""
+
+    def run(board, workload, configs):
+        batch = [builder.build(Candidate(workload, config, CATALOGUE[board.target])) for config in configs]
+        outcomes = measure(nursery, board, batch, OPTIONS, lock_dir=tmp_path)
+        assert len(outcomes) == len(configs)
+        found = zip(configs, outcomes, strict=True)
+        return [(str(c), o.message, o.max_error) for c, o in found if o.error is not None or o.max_error != 0]
+
+    return run
+
+
+@pytest.mark.parametrize("workload", [*SHAPES, *DEPTHWISE], ids=str)
+def test_quantized_kernels_are_exact(simulated_boards, wrong, workload):
+    board, rng = simulated_boards["rpi4-sim"], random.Random(7)
+    for kernel in registry.applicable(workload, CATALOGUE["rpi4"]):
+        space = kernel.space(workload, CATALOGUE["rpi4"])
+        configs = {kernel.recommend(workload, CATALOGUE["rpi4"]), *(space.sample(rng) for _ in range(5))}
+        assert wrong(board, workload, sorted(configs, key=str)) == []
+
+
+@pytest.mark.parametrize(("block", "chain"), [("pairwise", 2), ("lane", 1)])
+def test_blocks_of_every_size_are_exact(simulated_boards, wrong, block, chain):
+    """Seed 001's 64 micro-kernels, with edges in windows and in filters. Some need too many registers."""
+    workload = QConv2d(1, 3, 5, 10, 15, 2, 2, pad=(1, 1, 0, 0), scale="small", **SYMMETRIC)
+    space = registry.kernel("qgemm").space(workload, CATALOGUE["rpi4"])
+    configs = [
+        Config.of(
+            "qgemm", block=block, chain=chain, rows=m, columns=n, rows_from="tiles", slab=2, requant="high"
+        )
+        for m, n in EVERY_SIZE
+    ]
+    fitting = [config for config in configs if space.why_not(config) is None]
+    assert len(fitting) == (64 if block == "lane" else 49)
+    assert wrong(simulated_boards["rpi4-sim"], workload, fitting) == []
+
+
+@pytest.mark.parametrize("block", ["dot", "matrix", "pairwise", "lane"])
+@pytest.mark.parametrize(
+    "workload",
+    [
+        QConv2d(1, 5, 5, 12, 27, 2, 3, pad=(1, 0, 0, 1), weight_range=(-127, 127), data_zero=9, out_zero=4),
+        QConv2d(1, 4, 7, 16, 14, 1, 1, data_dtype="uint8", weight_dtype="uint8", data_zero=3),
+    ],
+    ids=str,
+)
+def test_newer_instructions_are_exact(newest, wrong, workload, block):
+    space = registry.kernel("qgemm").space(workload, CATALOGUE["graviton3"])
+    points = [config for config in space if config["block"] == block]
+    sizes = [(8, 12), (12, 4), (3, 5), (7, 8), (2, 1), (5, 2)]
+    chosen = [c for c in points if (c.int("rows"), c.int("columns")) in sizes and c["slab"] == 3]
+    assert len(chosen) >= 4
+    assert wrong(newest, workload, chosen) == []
