@@ -4,7 +4,8 @@ python -m bench.int8 --target host --suite resnet50 --sample 12 --seed 1 --json 
 
 FILE is written after every layer; called again with the same settings the bench goes on where it stopped.
 Data and weights are random with extremes. Our result is compared with the integer reference to the last bit,
-the peers' with it as well: how many results differ, and by how much, is in FILE.
+the peers' with it as well: how many results differ, and by how much, is in FILE. ``unfused`` is our own tuned
+config with the sums stored as int32 and scaled afterwards.
 """
 
 from __future__ import annotations
@@ -118,7 +119,7 @@ def _compare(
     """The figures of one layer, by processor time; raises SystemExit when our result is not exact."""
     import numpy as np
 
-    from bench import ours
+    from bench import ours, unfused
     from bench.qpeers import qconv_peers
     from kernels import registry
     from kernels.numerics import Numerics
@@ -133,6 +134,8 @@ def _compare(
         "analysis": registry.recommendations(conv, target, Numerics.EXACT)[0],
     }
     runs = {kind: ours.quantized(conv, config, target, inputs, 1) for kind, config in configs.items()}
+    if conv.out_c % (2 * target.lanes("int32")) == 0:
+        runs["unfused"] = unfused.unfused(conv, configs["tuned"], target, inputs)
     peers = {name: make(conv, inputs, 1) for name, make in qconv_peers(conv).items()}
     off: dict[str, dict[str, float]] = {}
     for kind, done in (runs | peers).items():
@@ -143,7 +146,8 @@ def _compare(
             raise SystemExit(f"bench.int8: {kind} is not exact on {layer.name} ({conv})")
     turns = timing.take_turns({kind: done.run for kind, done in (runs | peers).items()}, arguments.rounds)
     seconds = {kind: each.fair(1) for kind, each in turns.items()}
-    ratios = {peer: timing.ratio(seconds[peer], seconds["tuned"]) for peer in peers}
+    others = [name for name in seconds if name not in configs]
+    ratios = {name: timing.ratio(seconds[name], seconds["tuned"]) for name in others}
     return {
         "layer": layer.name,
         "text": str(conv),

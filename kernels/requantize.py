@@ -31,13 +31,16 @@ _INEXACT = {"arm": "sqrdmulh and srshl round twice", "int32": "int32 products ro
 
 
 def choices(conv: QConv2d, target: Target) -> list[int | str]:
-    """The values of the knob ``requant``, exact ones first; those that another beats everywhere left out."""
+    """The values of the knob ``requant``, exact ones first; those that another beats everywhere left out.
+
+    Where scales are small, ``high`` takes fewer instructions than ``int32`` on every target.
+    """
     if not conv.scale_length:
         return ["none"]
     if conv.scale == "power":
         return ["shift"]
-    exact = "high" if conv.scale == "small" else "exact"
-    return [exact, *(["arm"] if target.triple.startswith("aarch64") else []), "int32"]
+    arm: list[int | str] = ["arm"] if target.triple.startswith("aarch64") else []
+    return ["high", *arm] if conv.scale == "small" else ["exact", *arm, "int32"]
 
 
 def why_inexact(how: str) -> str | None:

@@ -10,7 +10,11 @@ from kernels import target as targets
 from kernels import workload as workloads
 from kernels.reference import max_error, random_inputs, reference
 
-for _workload in (workloads.Gemm(1, 1, 1), workloads.Conv2d(1, 1, 1, 1, 1, 1, 1)):
+for _workload in (
+    workloads.Gemm(1, 1, 1),
+    workloads.Conv2d(1, 1, 1, 1, 1, 1, 1),
+    workloads.QConv2d(1, 1, 1, 1, 1, 1, 1),
+):
     _read = workloads.from_json(workloads.to_json(_workload))
     _result = reference(_read, random_inputs(_read, np.random.default_rng()))
     max_error(_result, _result)
