@@ -83,7 +83,7 @@ def _head(
         f"{needed / 1e6:,.1f} million multiply-adds asked for"
         + ("" if done == 1 else f", {explained['products'] / 1e6:,.1f} done ({done:.2f} of them)"),
     )
-    head.add_row("predicted", f"{rate(explained['predicted_s'])} by the machine model, on one core")
+    head.add_row("predicted", f"{rate(explained['predicted_s'])} by the machine model")
     if record is None or record.ranking_s is None:
         head.add_row("measured", "not with this config, as far as known here")
     else:

@@ -35,13 +35,14 @@ def explain_in_child(payload: dict[str, Any]) -> dict[str, Any]:
 
     Without a config it is the analysis's. ``nest`` holds the lines of the loop nest, ``working_sets`` what
     each loop around the hot code touches in one run, the innermost first, ``residents`` what the kernel's
-    analysis meant to keep in each cache, ``hot_loop`` the machine code, None
-    when all of it is straight. ``products`` are the multiply-adds done, ``predicted_s`` seconds on one core.
+    analysis meant to keep in each cache, ``hot_loop`` the machine code, None when all of it is straight.
+    ``products`` are the multiply-adds done, ``predicted_s`` seconds on ``threads`` cores.
     """
     workload, target = from_json(payload["workload"]), target_from_json(payload["target"])
-    config = _config(workload, target, payload["config"])
+    threads = payload["threads"]
+    config = _config(workload, target, threads, payload["config"])
     kernel = registry.kernel(config.kernel)
-    function = kernel.build(workload, config, target, payload["threads"], "main")
+    function = kernel.build(workload, config, target, threads, "main")
     nest = read(function)
     work = count(nest)
     hot = hot_path(nest, work)
@@ -51,7 +52,7 @@ def explain_in_child(payload: dict[str, Any]) -> dict[str, Any]:
     return {
         "config": config.to_json(),
         "kernel_version": kernel.version,
-        "predicted_s": kernel.predict(workload, config, target),
+        "predicted_s": kernel.predict(workload, config, target, threads),
         "products": sum(work.products(node) for node in nest.body),
         "nest": [asdict(line) for line in nest_lines(nest, work, piece)],
         "scratch": {
@@ -71,15 +72,16 @@ def explain_in_child(payload: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _config(workload: Workload, target: Target, given: dict[str, Any] | None) -> Config:
+def _config(workload: Workload, target: Target, threads: int, given: dict[str, Any] | None) -> Config:
     """The given config, or else the analysis's; raises ConstraintError when no kernel can do it."""
     reason = registry.why_not_tunable(workload, target)
     if reason is not None:
         raise ConstraintError(f"no kernel computes {workload}: {reason}")
     if given is None:
-        return registry.recommendations(workload, target)[0]
+        return registry.recommendations(workload, target, threads=threads)[0]
     config = Config.from_json(given)
-    reason = registry.search_space(workload, target).why_not(config)
+    spaces = registry.search_space(workload, target, threads=threads, any_layout=True)
+    reason = spaces.why_not(config)
     if reason is not None:
         raise ConstraintError(reason)
     return config
