@@ -18,15 +18,15 @@ from kernels.depthwise_plan import ChannelPlan, Place
 from kernels.depthwise_turned import turn
 from kernels.kernel import Array, Kernel, conv_of
 from kernels.layout import NHWC, PLAIN, Layouts, layout_knobs, layouts_for, layouts_of
-from kernels.space import Config, Space
+from kernels.space import Config, Knobs, Space
 from kernels.target import Target
 from kernels.workload import Conv2d, Workload
 
 GROUPS, ROWS = "groups", "rows"
 MOST_COLUMNS = 20
 """Windows of a block that keep the multiply-adds of every target busy; more only make longer code."""
-STRIPS = (1, 8, 20)
-"""Vectors of channels that take turns, at most."""
+STRIPS = (1, 8)
+"""Groups of channels that take turns in NHWC."""
 STORE_CYCLES = 1.5
 BLOCK_CYCLES = 6.0
 LOOP_CYCLES = 6.0
@@ -39,8 +39,9 @@ SCATTERED_MISSES = 8
 class Depthwise(Kernel):
     """Convolution of every channel by a filter of its own.
 
-    Knobs: ``columns`` windows of a row are one register block; in NHWC ``strip`` vectors of channels take
-    turns in each block; with threads ``split`` says whether they share out channels or rows.
+    Knobs: ``columns`` windows of a row are one register block. In NHWC that has one or two ``vectors`` of
+    channels, and ``strip`` such groups take turns in each block. With threads ``split`` says whether they
+    share out channels or rows.
     """
 
     name = "depthwise"
@@ -59,13 +60,21 @@ class Depthwise(Kernel):
         knobs = layout_knobs(layouts)
         most = max(1, min(MOST_COLUMNS, target.vector_registers - min(conv.kw, 8) - 1))
         fewest = -(-conv.out_w // most)
-        knobs["columns"] = sorted({-(-conv.out_w // parts) for parts in (fewest, fewest + 1, 2 * fewest)})
+        knobs["columns"] = sorted({-(-conv.out_w // parts) for parts in (fewest, 2 * fewest, 3 * fewest)})
         if layouts.data == NHWC:
-            vectors = conv.n * -(-conv.in_c // _lanes(conv, target))
-            knobs["strip"] = sorted({-(-vectors // -(-vectors // strip)) for strip in STRIPS})
+            lanes = _lanes(conv, target)
+            knobs["vectors"] = [1, 2] if conv.in_c >= 2 * lanes else [1]
+            knobs["strip"] = sorted({min(strip, conv.n * -(-conv.in_c // lanes)) for strip in STRIPS})
         if threads > 1:
             knobs["split"] = [GROUPS] if layouts == PLAIN else [GROUPS, ROWS]
-        return Space(self.name, knobs)
+
+        def invalid(point: Knobs) -> str | None:
+            columns, vectors = int(point["columns"]), int(point.get("vectors", 1))
+            if vectors == 1 or columns * vectors <= most:
+                return None
+            return f"{columns}x{vectors} accumulators spill: {target.name} holds {most}"
+
+        return Space(self.name, knobs, invalid)
 
     def recommend(
         self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
@@ -89,18 +98,18 @@ class Depthwise(Kernel):
         cycles *= conv.out_h
         if layouts == PLAIN:
             cycles += machine.MOVE_CYCLES * (conv.in_h * conv.in_w + conv.out_h * conv.out_w)
-        cycles *= conv.n * plan.vectors
+        cycles *= conv.n * plan.groups * plan.vectors
         if layouts.data == NHWC:
             cycles += _scattered_cycles(plan, target)
-        shared = conv.out_h if plan.split == ROWS else conv.n * plan.vectors
+        shared = conv.out_h if plan.split == ROWS else conv.n * plan.groups
         return streamed_seconds(conv, cycles, target, shared, threads)
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
-        """[vector of channels][tap][channel of the vector]; a last vector that overlaps repeats channels."""
+        """[group of channels][tap][channel of the group]; a last group that overlaps repeats channels."""
         plan = _plan(conv_of(workload), config, target)
         taps = weights.reshape(-1, plan.taps)
-        starts = [min(vector * plan.lanes, len(taps) - plan.lanes) for vector in range(plan.vectors)]
-        packed = np.stack([taps[start : start + plan.lanes].T for start in starts])
+        starts = [min(group * plan.width, len(taps) - plan.width) for group in range(plan.groups)]
+        packed = np.stack([taps[start : start + plan.width].T for start in starts])
         return np.ascontiguousarray(packed).reshape(-1)
 
     def build(self, workload: Workload, config: Config, target: Target, threads: int, name: str) -> Any:
@@ -108,7 +117,7 @@ class Depthwise(Kernel):
         conv = conv_of(workload)
         plan, layouts = _plan(conv, config, target), layouts_of(config)
         function = tir.Function(workload, name, plan.packed, layouts)
-        members = conv.n * plan.vectors
+        members = conv.n * plan.groups
         with function as args, tir.loop(threads, threads) as part:
             share = {GROUPS: (0, members), ROWS: (0, conv.out_h)}
             share[plan.split] = tuple(
@@ -161,18 +170,21 @@ class Depthwise(Kernel):
 
 
 def _scattered_cycles(plan: ChannelPlan, target: Target) -> float:
-    """What the windows of a strip cost in NHWC, where their pixels lie apart.
+    """What loading the input costs in NHWC beyond a stream, as pixels lie apart.
 
-    Their lines share few sets of the first cache if the pixels' distance is a multiple of a power of two;
-    those that do not stay are loaded again for each row of the filter.
+    If they do so by a multiple of a power of two, the pixels of a block share few sets of the first cache,
+    and what else their lines hold is used only after they have left.
     """
     conv, line = plan.conv, target.line_bytes
-    run = max(4 * plan.lanes * plan.strip, line)
-    shared = math.gcd(4 * conv.in_c, target.l1_bytes // L1_WAYS)
-    reach = conv.kh * conv.in_w * run * max(1.0, shared / run)
-    times = max(1, conv.kh / conv.stride[0]) if reach > target.l1_bytes else 1.0
-    lines = math.prod(conv.data_shape) / (plan.lanes * plan.strip) * run / line * times
-    return lines * target.l2_cycles / SCATTERED_MISSES
+    apart = math.gcd(4 * conv.in_c, target.l1_bytes // L1_WAYS)
+    pixels = conv.kh * ((plan.columns - 1) * conv.stride[1] + conv.kw)
+    passes = 1.0
+    if plan.strip == 1 or pixels * max(line, apart) > target.l1_bytes / 2:
+        passes *= max(1.0, line / (4 * plan.width))
+    if plan.strip == 1:
+        passes += 1  # no line follows the one before
+    lines = 4 * math.prod(conv.data_shape) / line
+    return passes * lines * target.l2_cycles / SCATTERED_MISSES
 
 
 def streamed_seconds(conv: Conv2d, cycles: float, target: Target, shared: int, threads: int) -> float:
@@ -206,10 +218,5 @@ def _lanes(conv: Conv2d, target: Target) -> int:
 
 def _plan(conv: Conv2d, config: Config, target: Target) -> ChannelPlan:
     knobs = dict(config.knobs)
-    return ChannelPlan(
-        conv,
-        _lanes(conv, target),
-        config.int("columns"),
-        int(knobs.get("strip", 1)),
-        str(knobs.get("split", GROUPS)),
-    )
+    columns, vectors, strip = (int(knobs.get(name, 1)) for name in ("columns", "vectors", "strip"))
+    return ChannelPlan(conv, _lanes(conv, target), columns, vectors, strip, str(knobs.get("split", GROUPS)))

@@ -24,20 +24,20 @@ TapRow = Callable[[Any, Any], None]
 
 
 def whereabouts(plan: ChannelPlan, member: Any) -> tuple[Any, Any, Any]:
-    """The image, the vector of channels in it and the first of these, of a member."""
-    channels, lanes = plan.conv.in_c, plan.lanes
+    """The image, the group of channels in it and the first of these, of a member."""
+    channels, width = plan.conv.in_c, plan.width
     one = plan.conv.n == 1
-    image, vector = (0, member) if one else (T.Bind(member // plan.vectors), T.Bind(member % plan.vectors))
-    # The last vector overlaps the one before it where they do not divide the channels.
-    channel = tir.least(vector * lanes, channels - lanes) if channels % lanes else vector * lanes
-    return image, vector, T.Bind(channel)
+    image, group = (0, member) if one else (T.Bind(member // plan.groups), T.Bind(member % plan.groups))
+    # The last group overlaps the one before it where they do not divide the channels.
+    channel = tir.least(group * width, channels - width) if channels % width else group * width
+    return image, group, T.Bind(channel)
 
 
 class Nest:
-    """Emits the loops of some vectors of channels over some rows.
+    """Emits the loops of some groups of channels over some rows.
 
     ``source`` is what is read; ``store`` takes a vector of results, without the epilogue but with the bias,
-    and its place. Members are vectors of channels, those of all images counted through.
+    and its place. Members are groups of channels, those of all images counted through.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Nest:
         """One row of output of a strip of members."""
         conv, inner = self.conv, inner_rows(self.conv)
         top = T.Bind(row * conv.stride[0] - conv.pad[0])
-        share = conv.kw * self.plan.lanes
+        share = conv.kw * self.plan.width
 
         def whole(products: TapRow) -> None:
             for tap_row in range(conv.kh):
@@ -93,37 +93,49 @@ class Nest:
     def _block(
         self, block: Block, shift: Any, row: Any, member: Any, tap_rows: Callable[[TapRow], None]
     ) -> None:
-        """``block.windows`` windows of one vector of channels, from column ``block.left + shift``."""
+        """``block.windows`` windows of one group of channels, from column ``block.left + shift``."""
         plan, conv, args, lanes = self.plan, self.conv, self.args, self.plan.lanes
-        image, vector, channel = whereabouts(plan, member)
+        image, group, channel = whereabouts(plan, member)
         origin = T.Bind(
             image * self.data.image
             + channel * self.data.channel
             + shift * (conv.stride[1] * self.data.column)
         )
-        weights = T.Bind(vector * (plan.taps * lanes))
+        weights = T.Bind(group * (plan.taps * plan.width))
         users: dict[int, list[tuple[int, int]]] = defaultdict(list)
         for window in range(block.windows):
             for tap in plan.tap_columns(block.left + window):
                 column = (block.left + window) * conv.stride[1] - conv.pad[1] + tap * conv.dilation[1]
                 users[column].append((window, tap))
-        slots = [tir.vector(window * lanes, lanes) for window in range(block.windows)]
-        registers = tir.registers(block.windows * lanes)
-        bias = tir.zeros(lanes) if args.bias is None else T.Bind(args.bias[tir.vector(channel, lanes)])
-        for slot in slots:
-            tir.store(registers, bias, slot)
+        vectors = range(plan.vectors)
+        slots = {
+            (vector, window): tir.vector((vector * block.windows + window) * lanes, lanes)
+            for vector in vectors
+            for window in range(block.windows)
+        }
+        registers = tir.registers(len(slots) * lanes)
+        for (vector, _), slot in slots.items():
+            start = tir.vector(channel + vector * lanes, lanes)
+            tir.store(registers, tir.zeros(lanes) if args.bias is None else args.bias[start], slot)
 
         def products(line: Any, first_tap: Any) -> None:
             at, taps_at = T.Bind(origin + line), T.Bind(weights + first_tap)
-            taps = [T.Bind(args.weights[tir.vector(taps_at + tap * lanes, lanes)]) for tap in range(conv.kw)]
-            for column, pairs in sorted(users.items()):
-                value = T.Bind(self.source[tir.vector(at + column * self.data.column, lanes)])
-                for window, tap in pairs:
-                    tir.store(registers, registers[slots[window]] + value * taps[tap], slots[window])
+            for vector in vectors:
+                taps = [
+                    T.Bind(args.weights[tir.vector(taps_at + tap * plan.width + vector * lanes, lanes)])
+                    for tap in range(conv.kw)
+                ]
+                for column, pairs in sorted(users.items()):
+                    place = at + (column * self.data.column + vector * lanes)
+                    value = T.Bind(self.source[tir.vector(place, lanes)])
+                    for window, tap in pairs:
+                        slot = slots[vector, window]
+                        tir.store(registers, registers[slot] + value * taps[tap], slot)
 
         tap_rows(products)
         place = T.Bind(
             image * self.out.image + channel * self.out.channel + row * self.out.row + shift * self.out.column
         )
-        for window, slot in enumerate(slots):
-            self.store(registers[slot], place + (block.left + window) * self.out.column)
+        for (vector, window), slot in slots.items():
+            column = (block.left + window) * self.out.column
+            self.store(registers[slot], place + (column + vector * lanes))

@@ -45,21 +45,27 @@ class Block:
 
 @dataclass(frozen=True)
 class ChannelPlan:
-    """``lanes`` channels are a vector, at most ``columns`` windows of a row a register block.
+    """A register block is at most ``columns`` windows of a row by ``vectors`` of ``lanes`` channels each.
 
-    ``strip`` vectors take turns in every block; ``split`` says what the threads share out.
+    ``strip`` groups of so many vectors take turns in every block; ``split`` says what the threads share out.
     """
 
     conv: Conv2d
     lanes: int
     columns: int
+    vectors: int
     strip: int
     split: str
 
     @property
-    def vectors(self) -> int:
-        """Vectors of channels. When they do not divide the channels, the last overlaps the one before."""
-        return -(-self.conv.in_c // self.lanes)
+    def width(self) -> int:
+        """Channels of a group."""
+        return self.lanes * self.vectors
+
+    @property
+    def groups(self) -> int:
+        """Groups of channels. When they do not divide the channels, the last overlaps the one before it."""
+        return -(-self.conv.in_c // self.width)
 
     @property
     def taps(self) -> int:
@@ -69,7 +75,7 @@ class ChannelPlan:
     @property
     def packed(self) -> int:
         """Elements of the packed weights."""
-        return self.vectors * self.taps * self.lanes
+        return self.groups * self.taps * self.width
 
     def tap_columns(self, window: int) -> range:
         """The columns of the filter that meet the image, not its padding, at the window in a column."""

@@ -24,6 +24,9 @@ from kernels.space import Config, Knobs, Space
 from kernels.target import Target
 from kernels.workload import Conv2d, Workload
 
+SHORT_LOADS = 8
+"""What each register too few costs a block, in loads: taps loaded again, or sums put aside."""
+
 
 class DepthwiseRows(Kernel):
     """Convolution of every channel by a filter of its own, along rows at least as long as a vector.
@@ -115,9 +118,7 @@ def _block_cycles(plan: RowPlan, rows: int, vectors: int, target: Target) -> flo
     lines = {i * conv.stride[0] + r * conv.dilation[0] for i in range(rows) for r in range(conv.kh)}
     # With a stride of 2, two vectors hold two taps.
     loads = len(lines) * vectors * -(-conv.kw // conv.stride[1]) * conv.stride[1]
-    # Few accumulators leave room for all taps, which then stay from block to block.
-    if rows * vectors + plan.taps + 2 > target.vector_registers:
-        loads += rows * plan.taps
+    loads += SHORT_LOADS * max(0, rows * vectors + plan.taps + 2 - target.vector_registers)
     products = rows * vectors * plan.taps
     if conv.stride[1] > 1:
         products += len(lines) * vectors * conv.kw
