@@ -18,7 +18,7 @@ from kernels.winograd_plan import POINTS, TILES, Plan, block_shape, ceil_div, ti
 from kernels.winograd_transform import Transform
 from kernels.workload import Conv2d, Workload
 
-BLOCK_SIZES = (8, 16, 28, 48, 72, 96)
+BLOCK_SIZES = (8, 16, 28, 48, 72, 100)
 """About how many tiles make a block: each loaded weight is used for all of them."""
 EXACT_POINTS = 3
 """As many finite points as F(2x2, 3x3) has: with more, rounding errors are no longer those of summing."""

@@ -83,6 +83,8 @@ class Products:
                 value = tir.splat(self.transformed[tiles + row * lanes + lane], lanes)
                 product = value * self.args.weights[tir.vector(filters + vector * lanes, lanes)]
                 tir.store(registers, registers[slot] + product, slot)
+            # Else LLVM loads for later channels early, and the sums no longer fit in the registers.
+            code_shape.order()
 
         with tir.loop(depth // lanes) as at:
             tiles = T.Bind(source + plan.at(at, first))
@@ -95,7 +97,6 @@ class Products:
             else:
                 for lane in range(lanes):
                     step(tiles, filters + lane * plan.width, lane)
-                    code_shape.order()
         if depth % lanes:
             at = depth // lanes
             for lane in range(depth % lanes):
