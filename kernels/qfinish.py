@@ -12,15 +12,20 @@ from tvm.script.ir_builder import tirx as T
 
 from kernels import qtir, tir
 from kernels.qblocks import QUAD
-from kernels.qworkload import LIMITS
 from kernels.requantize import Multiply, fixed_point_multiply
 from kernels.target import Target
 from kernels.vectors import pieces
 
-_HALF = (-(1 << 15), (1 << 15) - 1)
 _NARROWING = 2.0
 """Vector instructions from four scaled sums to stored bytes."""
-_ARM32 = {"sqdmulh": "vqdmulh", "sqrdmulh": "vqrdmulh", "srshl": "vrshifts", "sqshl": "vqshifts"}
+_ARM32 = {
+    "sqdmulh": "vqdmulh",
+    "sqrdmulh": "vqrdmulh",
+    "srshl": "vrshifts",
+    "sqshl": "vqshifts",
+    "sqxtn": "vqmovns",
+    "sqxtun": "vqmovnsu",
+}
 """What LLVM calls these instructions on 32-bit Arm."""
 
 
@@ -96,16 +101,24 @@ class Finish:
     def _narrow(self, quads: list[Any]) -> Any:
         """One or two groups of four as one vector of the output's type, with its zero point and clamp."""
         conv, lanes = self.conv, 2 * QUAD
-        both = _joined(quads)
         if conv.out_dtype == "int32":
-            return both
-        low, high = LIMITS[conv.out_dtype]
-        value = qtir.convert(_clamp(both, _HALF, "int32", lanes), "int16", lanes)
+            return _joined(quads)
+        value = _joined([self._saturated("int16x4", "sqxtn", "v4i16", quad) for quad in quads])
         if conv.out_zero:
             zero = qtir.const(conv.out_zero, "int16", lanes)
             value = tirx.call_llvm_pure_intrin("int16x8", "llvm.sadd.sat.v8i16", value, zero)
-        value = qtir.convert(_clamp(value, (low, high), "int16", lanes), conv.out_dtype, lanes)
-        return value if conv.clamp is None else _clamp(value, conv.clamp, conv.out_dtype, lanes)
+        # As clamps LLVM would take this apart where only half of it is stored.
+        narrow = "sqxtn" if conv.out_dtype == "int8" else "sqxtun"
+        value = self._saturated(f"{conv.out_dtype}x8", narrow, "v8i8", value)
+        if conv.clamp is None:
+            return value
+        low, high = (qtir.const(limit, conv.out_dtype, lanes) for limit in conv.clamp)
+        return tirx.Max(tirx.Min(value, high), low)
+
+    def _saturated(self, dtype: str, name: str, suffix: str, value: Any) -> Any:
+        """``value`` in half as many bits."""
+        name = f"arm.neon.{_ARM32[name]}" if self.arm32 else f"aarch64.neon.{name}"
+        return tirx.call_llvm_pure_intrin(dtype, f"llvm.{name}.{suffix}", value)
 
     def _store(self, values: Any, start: int, at: Any, count: int) -> None:
         """``count`` of the ``values`` from lane ``start`` on."""
@@ -127,8 +140,3 @@ def finish_cycles(how: str, target: Target) -> float:
 def _joined(quads: list[Any]) -> Any:
     """Two groups of four as one vector; one alone fills both halves."""
     return T.Bind(tirx.Shuffle([quads[0], quads[-1]], [tir.index(lane) for lane in range(2 * QUAD)]))
-
-
-def _clamp(value: Any, limits: tuple[int, int], dtype: str, lanes: int) -> Any:
-    low, high = (qtir.const(limit, dtype, lanes) for limit in limits)
-    return tirx.Max(tirx.Min(value, high), low)

@@ -103,6 +103,8 @@ class QuantizedGemm(NeonKernel):
         block, size = plan.block, 2 if plan.block.dtype == "int16" else 1
         loads = (block.rows * block.depth + block.panel * block.depth) * size / 16
         step = max(block.cycles / target.fmas_per_cycle, loads / target.loads_per_cycle)
+        if block.name == "lane" and plan.in_place:
+            step += block.rows / 2 / target.fmas_per_cycle  # bytes are widened there
         if block.accumulators + block.operands > target.vector_registers:
             step *= SPILLED
         each = plan.steps * step + machine.CALL_CYCLES
