@@ -36,12 +36,12 @@ def litert_qconv(layer: QConv2d, inputs: list[Array], threads: int) -> Peer:
     data, weights, bias, multiplier, shift = inputs
     data = (data.astype(np.int16) - 128).astype(np.int8)
     top, left, bottom, right = layer.pad
-    same = layer.pad == _same(layer)
+    same = layer.pad == same_padding(layer)
     if not same:
         pads = ((0, 0), (top, bottom), (left, right), (0, 0))
         data = np.pad(data, pads, constant_values=layer.data_zero - 128)
     scales = (multiplier.astype(np.float64) * 2.0 ** (-31.0 - shift)).astype(np.float32)
-    model = _model(layer, data.shape, weights, bias, np.broadcast_to(scales, (layer.out_c,)), same)
+    model = one_layer(layer, data.shape, weights, bias, np.broadcast_to(scales, (layer.out_c,)), same)
     interpreter = Interpreter(model_content=model, num_threads=threads)
     interpreter.allocate_tensors()
     interpreter.set_tensor(interpreter.get_input_details()[0]["index"], data)
@@ -54,7 +54,7 @@ def litert_qconv(layer: QConv2d, inputs: list[Array], threads: int) -> Peer:
     return Peer(interpreter.invoke, result)
 
 
-def _same(layer: QConv2d) -> tuple[int, int, int, int]:
+def same_padding(layer: QConv2d) -> tuple[int, int, int, int]:
     """TensorFlow's "same" padding: what is odd goes to the bottom and the right."""
     before, after = [], []
     for size, out, kernel, stride, dilation in (
@@ -69,7 +69,7 @@ def _same(layer: QConv2d) -> tuple[int, int, int, int]:
     return (before[0], before[1], after[0], after[1])
 
 
-def _model(
+def one_layer(
     layer: QConv2d, shape: tuple[int, ...], weights: Array, bias: Array, scales: Array, same: bool
 ) -> bytes:
     """The FlatBuffer of a model of one operator; the data's scale and the result's are one."""

@@ -1,0 +1,234 @@
+"""Quantized layers on the simulated Raspberry Pi 4, ours and LiteRT's, by the same simulated clock.
+
+scripts/litert-arm64 FOLDER
+python -m bench.int8_sim --litert FOLDER --suite mobilenet_v2 --sample 12 --seed 1 --json FILE
+
+LiteRT (XNNPACK, one thread) runs whole under QEMU with the clock as plugin; a call of its interpreter is
+timed, which is about 15 000 cycles for a layer that does next to nothing. Of ours, the configs predicted best
+are measured. Both have their weights in the caches if these are large enough. Both results are compared with
+the integer reference: ours must be exact, of LiteRT's is told how many are off, and by how much.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import types
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from bench import journal, timing
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from kernels.kernel import Array
+    from kernels.space import Config
+    from kernels.target import Target
+    from kernels.workload import QConv2d
+
+BOARD, TARGET = "rpi4-sim", "rpi4"
+SETTINGS = ("suite", "seed", "candidates")
+GUEST_TIMEOUT_S = 1800
+OF_A_SHAPE = 3
+"""How many configs are measured that have the same block or tile."""
+
+
+def main() -> None:
+    """Run the bench and print its table."""
+    from bench.int8 import SUITES
+    from bench.int8_suite import layers_of
+
+    parser = argparse.ArgumentParser(prog="python -m bench.int8_sim", description=__doc__.splitlines()[0])
+    parser.add_argument("--litert", type=Path, required=True, help="made by scripts/litert-arm64")
+    parser.add_argument("--suite", choices=SUITES, required=True)
+    parser.add_argument("--sample", type=int, default=12, help="how many layers to draw (default 12)")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--candidates", type=int, default=12, help="configs measured a layer (default 12)")
+    parser.add_argument("--json", type=Path, help="write all figures here, and continue what is there")
+    arguments = parser.parse_args()
+    if not (arguments.litert / "site" / "ai_edge_litert").is_dir():
+        parser.error(f"{arguments.litert} holds no LiteRT; run scripts/litert-arm64 {arguments.litert}")
+    try:
+        report = journal.opened(
+            arguments.json, "int8_sim", {name: getattr(arguments, name) for name in SETTINGS}
+        )
+    except (OSError, ValueError) as error:
+        parser.error(str(error))
+    layers = sorted(layers_of(arguments.suite, 8), key=lambda layer: layer.name)
+    random.Random(arguments.seed).shuffle(layers)
+    rows = report.setdefault("rows", [])
+    done = {row["layer"] for row in rows}
+    for row in _rows([x for x in layers[: arguments.sample] if x.name not in done], arguments):
+        rows.append(row)
+        journal.save(arguments.json, report)
+        print(_line(row), flush=True)
+    for kind in ("tuned", "analysis"):
+        ratios = [row["litert"]["cycles"] / row[kind]["cycles"] for row in rows]
+        least, wins = min(ratios), sum(ratio >= 1 for ratio in ratios)
+        print(f"LiteRT / {kind}: {timing.geomean(ratios):.2f}, at least {least:.2f}, {wins} of {len(rows)}")
+
+
+def _rows(layers: list[Any], arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    from kernels.target import CATALOGUE
+    from worker.artifacts import ArtifactStore
+    from worker.build import Builder
+    from worker.fleet.simulated import SimulatedBoard
+    from worker.nursery import Nursery
+    from worker.shop import PRELOAD
+
+    with (
+        tempfile.TemporaryDirectory(prefix="tilefleet-int8-sim-") as name,
+        Nursery(preload=PRELOAD) as nursery,
+    ):
+        folder = Path(name)
+        builder = Builder(nursery, ArtifactStore(folder / "artifacts"))
+        with SimulatedBoard(BOARD, state_dir=folder) as board:
+            for layer in layers:
+                conv = signed(layer.conv)
+                found = _ours(conv, CATALOGUE[TARGET], builder, board, folder, arguments.candidates)
+                peer = litert(layer.conv, arguments.litert, folder)
+                yield (
+                    {"layer": layer.name, "text": str(conv), "count": layer.count} | found | {"litert": peer}
+                )
+
+
+def signed(layer: QConv2d) -> QConv2d:
+    """The same layer with data and results of int8, 128 less, which is what LiteRT gets as well."""
+    data_zero, out_zero = layer.data_zero - 128, layer.out_zero - 128
+    return replace(layer, data_dtype="int8", out_dtype="int8", data_zero=data_zero, out_zero=out_zero)
+
+
+def _ours(
+    conv: QConv2d, target: Target, builder: Any, board: Any, folder: Path, count: int
+) -> dict[str, dict[str, Any]]:
+    """The recommended config and the best of ``count``; raises SystemExit when one is not exact."""
+    from kernels import registry
+    from worker.candidate import Candidate
+    from worker.measure import MeasureOptions, measure
+
+    options = MeasureOptions(cold=False, min_time_s=0.001, run_timeout_s=120.0)
+    configs = _candidates(conv, target, count)
+    batch = [builder.build(Candidate(conv, config, target)) for config in configs]
+    outcomes = measure(builder.nursery, board, batch, options, lock_dir=folder)
+    rows: list[dict[str, Any]] = []
+    for config, outcome in zip(configs, outcomes, strict=True):
+        if outcome.error is not None or outcome.max_error:
+            raise SystemExit(f"bench.int8_sim: {config} on {conv}: {outcome.message or 'not exact'}")
+        rows.append({**(outcome.counters or {}), "config": config.to_json()})
+    analysis = registry.recommendations(conv, target)[0].to_json()
+    best = min(rows, key=lambda row: int(row["cycles"]))
+    return {"tuned": best, "analysis": next(row for row in rows if row["config"] == analysis)}
+
+
+def _candidates(conv: QConv2d, target: Target, count: int) -> list[Config]:
+    """The recommended one, and those predicted fastest: a few of each block or tile."""
+    from kernels import registry
+
+    ranked = sorted(
+        (
+            (kernel.predict(conv, config, target), str(config), config)
+            for kernel in registry.applicable(conv, target)
+            for config in kernel.space(conv, target)
+        ),
+        key=lambda entry: entry[:2],
+    )
+    chosen = [registry.recommendations(conv, target)[0]]
+    seen: dict[tuple[Any, ...], int] = {}
+    for _, _, config in ranked:
+        knobs = dict(config.knobs)
+        shape = tuple(knobs.get(name) for name in ("block", "rows", "columns", "tile"))
+        seen[shape] = seen.get(shape, 0) + 1
+        if seen[shape] <= OF_A_SHAPE and config not in chosen and len(chosen) < count:
+            chosen.append(config)
+    return chosen
+
+
+def litert(layer: QConv2d, root: Path, folder: Path) -> dict[str, Any]:
+    """What the clock counts for LiteRT on ``layer``, and how its result differs from the reference."""
+    from bench.litert_peer import one_layer, same_padding
+    from kernels.qreference import random_inputs, reference
+
+    _find_schema(root / "site")
+    data, weights, bias, multiplier, shift = random_inputs(layer, np.random.default_rng(0))
+    expected = reference(layer, [data, weights, bias, multiplier, shift]).astype(np.int64) - 128
+    shifted = (data.astype(np.int16) - 128).astype(np.int8)
+    same = layer.pad == same_padding(layer)
+    if not same:
+        top, left, bottom, right = layer.pad
+        pads = ((0, 0), (top, bottom), (left, right), (0, 0))
+        shifted = np.pad(shifted, pads, constant_values=layer.data_zero - 128)
+    scales = np.broadcast_to(multiplier.astype(np.float64) * 2.0 ** (-31.0 - shift), (layer.out_c,))
+    content = one_layer(layer, shifted.shape, weights, bias, scales.astype(np.float32), same)
+    path = folder / "layer.tflite"
+    path.write_bytes(content)
+    np.save(f"{path}.npy", shifted)
+    counted = _emulate(root.resolve(), folder, path)
+    result: Array = np.load(f"{path}.out.npy")
+    off = np.abs(result.astype(np.int64) - expected)
+    return counted | {"off": {"share": float(np.mean(off > 0)), "largest": int(off.max())}}
+
+
+def _find_schema(site: Path) -> None:
+    """Let ``ai_edge_litert`` be found for its schema, without the libraries that it loads when imported."""
+    if "ai_edge_litert" not in sys.modules:
+        package = types.ModuleType("ai_edge_litert")
+        package.__path__ = [str(site / "ai_edge_litert")]
+        sys.modules["ai_edge_litert"] = package
+
+
+def _emulate(root: Path, folder: Path, model: Path) -> dict[str, int]:
+    """Run the guest on one model; raises SystemExit with what it said when it fails."""
+    from worker.fleet.agent_build import build_plugin
+    from worker.fleet.sim_models import SIM_MODELS
+
+    figures = SIM_MODELS[BOARD]
+    page = folder / "litert.clock"
+    page.write_bytes(bytes(4096))
+    options = {**figures.options(), "page": page, "clock": BOARD}
+    plugin = ",".join([str(build_plugin(folder)), *(f"{name}={value}" for name, value in options.items())])
+    inside = {
+        "LD_LIBRARY_PATH": f"{root}/usr/lib/aarch64-linux-gnu:{root}/lib/aarch64-linux-gnu",
+        "PYTHONHOME": f"{root}/usr",
+        "PYTHONPATH": f"{root}/site",
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }
+    emulator = shutil.which(figures.emulator) or figures.emulator
+    command = [emulator, "-cpu", figures.emulated_cpu, "-plugin", plugin, "-L", str(root)]
+    for name, value in inside.items():
+        command += ["-E", f"{name}={value}"]
+    guest = Path(__file__).with_name("litert_guest.py")
+    done = subprocess.run(
+        [*command, f"{root}/usr/bin/python3.11", str(guest), str(page), str(model)],
+        capture_output=True,
+        text=True,
+        timeout=GUEST_TIMEOUT_S,
+        check=False,
+        env={"PATH": os.environ.get("PATH", "")},
+    )
+    if done.returncode:
+        raise SystemExit(f"bench.int8_sim: LiteRT failed under {emulator}: {done.stderr.strip()[-500:]}")
+    counted: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
+    return counted
+
+
+def _line(row: dict[str, Any]) -> str:
+    mega = {kind: row[kind]["cycles"] / 1e6 for kind in ("tuned", "analysis", "litert")}
+    text = " ".join(f"{kind} {cycles:7.3f}" for kind, cycles in mega.items())
+    off = row["litert"]["off"]
+    return (
+        f"{row['text']:48s} M cycles: {text} ({mega['litert'] / mega['tuned']:.2f}, {off['share']:.1%} off)"
+    )
+
+
+if __name__ == "__main__":
+    main()
