@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 END = "end"
@@ -25,6 +27,11 @@ class Event:
     id: str
     name: str
     data: dict[str, Any]
+
+    @cached_property
+    def text(self) -> str:
+        """``data`` as JSON, made once for all subscribers."""
+        return json.dumps(self.data, separators=(",", ":"))
 
 
 class Events(Protocol):
@@ -97,7 +104,13 @@ class LocalEvents:
 
     def _behind(self, channel: _Channel, after: str | None) -> list[Event]:
         number = int(after.split("-")[0]) if after is not None and is_id(after) else 0
-        return [event for event in channel.events if int(event.id) > number]
+        found: list[Event] = []
+        # From the newest: every subscriber comes here for every event.
+        for event in reversed(channel.events):
+            if int(event.id) <= number:
+                break
+            found.append(event)
+        return found[::-1]
 
     def _channel(self, job_id: int) -> _Channel:
         channel = self._channels.setdefault(job_id, _Channel())

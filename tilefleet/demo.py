@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 from threading import Timer
@@ -19,6 +20,7 @@ from rich.console import Console
 
 from bench.service import service
 from tilefleet import render
+from tilefleet.client import Client
 from tilefleet.commands.common import console as make_console
 from tilefleet.commands.options import ShapeOption, read_shapes
 from tilefleet.demo_report import layer_of, print_results
@@ -44,9 +46,15 @@ def demo(
     console = make_console()
     FOLDER.mkdir(parents=True, exist_ok=True)
     try:
-        report = run(_prepare(model, console), read_shapes(shape), seconds, console)
-        REPORT.write_text(json.dumps(report, indent=2) + "\n")
-        console.print(f"All of this is in {REPORT}")
+        path, shapes = _prepare(model, console), read_shapes(shape)
+        console.print("Starting Tilefleet: SQLite file, embedded Dask cluster, this machine as the one board")
+        with service() as client:
+            console.print(f"Dashboard: {client.url}")
+            report = run(client, path, shapes, seconds, console)
+            REPORT.write_text(json.dumps(report, indent=2) + "\n")
+            console.print(f"All of this is in {REPORT}")
+            if console.is_terminal:
+                _stay(client.url, console)
         if not report["max_rel_err"] <= MAX_REL_ERR:
             raise TilefleetError(
                 f"the tuned model is wrong: largest relative error {report['max_rel_err']:.2g} "
@@ -57,22 +65,29 @@ def demo(
         raise typer.Exit(1) from None
 
 
-def run(path: Path, shapes: dict[str, list[int]], seconds: float, console: Console) -> dict[str, Any]:
+def _stay(url: str, console: Console) -> None:
+    """Keep the coordinator up for whoever wants to look, until Ctrl-C."""
+    console.print(f"The dashboard stays at {url} until Ctrl-C")
+    with suppress(KeyboardInterrupt):
+        signal.pause()
+
+
+def run(
+    client: Client, path: Path, shapes: dict[str, list[int]], seconds: float, console: Console
+) -> dict[str, Any]:
     """Tune, build and compare; the report. Raises TilefleetError when any of it fails."""
     log, built = path.with_suffix(".jsonl"), path.with_suffix(".so")
-    console.print("Starting Tilefleet: SQLite file, embedded Dask cluster, this machine as the one board")
-    with service() as client:
-        model = client.upload(path, shapes=shapes)
-        console.print(
-            f"{model.name}: {model.tunable} of {model.operators} convolutions and matrix products can be "
-            f"tuned, {(model.flops or 0) / 1e9:.2f} GFLOP an inference"
-        )
-        job = client.submit(model=model.hash, target="host", seconds=seconds, shapes=shapes or None)
-        job = watch(client, job.id, console)
-        if job.state != "done":
-            raise TilefleetError(f"the job ended {job.state}: {job.message or 'no message'}")
-        tasks, target = client.tasks(job.id), client.target("host")
-        log.write_text("".join(client.job_log(job.id)))
+    model = client.upload(path, shapes=shapes)
+    console.print(
+        f"{model.name}: {model.tunable} of {model.operators} convolutions and matrix products can be "
+        f"tuned, {(model.flops or 0) / 1e9:.2f} GFLOP an inference"
+    )
+    job = client.submit(model=model.hash, target="host", seconds=seconds, shapes=shapes or None)
+    job = watch(client, job.id, console)
+    if job.state != "done":
+        raise TilefleetError(f"the job ended {job.state}: {job.message or 'no message'}")
+    tasks, target = client.tasks(job.id), client.target("host")
+    log.write_text("".join(client.job_log(job.id)))
     console.print(f"Tuned {len(tasks)} distinct layers: {render.summary(job)}")
     command = _build(path, log, built, shapes, console)
     console.print("Comparing, one thread each, in turns in one process pinned to one core")

@@ -50,7 +50,7 @@ async def follow_boards(
     An idle stream carries a comment every 15 seconds.
     """
     async for event in ctx.events.follow(BOARDS, last_event_id):
-        yield ServerSentEvent(event=event.name, data=event.data, id=event.id)
+        yield ServerSentEvent(event=event.name, raw_data=event.text, id=event.id)
 
 
 @router.get("/{board_id}", summary="Read a board", responses=responses(404))

@@ -157,4 +157,4 @@ async def follow_job(
 
 
 def _sent(event: Event) -> ServerSentEvent:
-    return ServerSentEvent(event=event.name, data=event.data, id=event.id)
+    return ServerSentEvent(event=event.name, raw_data=event.text, id=event.id)

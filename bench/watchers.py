@@ -1,0 +1,30 @@
+"""Many event streams at once: ``python -m bench.watchers URL COUNT``; prints how many saw the job's end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from contextlib import suppress
+
+import httpx
+
+
+async def _watch(client: httpx.AsyncClient, url: str) -> bool:
+    with suppress(httpx.HTTPError):
+        async with client.stream("GET", url) as answer:
+            async for line in answer.aiter_lines():
+                if line == "event: end":
+                    return True
+    return False
+
+
+async def _crowd(url: str, count: int) -> int:
+    limits = httpx.Limits(max_connections=None)
+    async with httpx.AsyncClient(timeout=None, limits=limits, trust_env=False) as client:
+        return sum(await asyncio.gather(*(_watch(client, url) for _ in range(count))))
+
+
+if __name__ == "__main__":
+    os.nice(19)  # people watch from elsewhere: what they cost there is not the question
+    print(asyncio.run(_crowd(sys.argv[1], int(sys.argv[2]))))

@@ -1,0 +1,21 @@
+"""The dashboard's bench, small."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from bench import dashboard
+from server.dashboard_page import BUILT
+
+
+def test_pages_are_opened_and_timed() -> None:
+    if shutil.which("chromium") is None or not BUILT.exists():
+        if os.environ.get("CI") == "true":
+            pytest.fail("chromium or the built dashboard is missing")
+        pytest.skip("chromium or the built dashboard is missing: make test installs them")
+    found = dashboard.pages(trials=200, loads=1)
+    assert set(found) == {"first page", "job of 200 trials"}
+    assert all(each["median_s"] > 0 for each in found.values())
