@@ -13,12 +13,12 @@ import numpy as np
 from kernels import machine, requantize
 from kernels.kernel import Array
 from kernels.layout import PLAIN, Layouts
-from kernels.qdirect_nest import Nest, Plan
+from kernels.qdirect_nest import BANDS, FILTERS, Nest, Plan
 from kernels.qkernel import QuantizedKernel, qconv_of
 from kernels.qtir import QFunction
 from kernels.qworkload import QConv2d
 from kernels.qx86 import WAYS, ways, why_not_x86
-from kernels.space import Config, Space
+from kernels.space import Config, Knobs, Space
 from kernels.target import Target
 from kernels.workload import Workload
 
@@ -34,7 +34,7 @@ class QuantizedDirect(QuantizedKernel):
     Knobs: ``multiply`` is the way (``kernels/qx86.py``); ``block`` is windows x vectors of filters in
     registers; ``rows`` the rows of output worked on at a time; ``order`` is ``ws`` (a filter tile stays while
     windows pass) or ``is``; ``prefetch`` asks for the next tile of filters while one is used; ``requant`` is
-    how sums are scaled (``kernels/requantize.py``).
+    how sums are scaled (``kernels/requantize.py``), and ``split`` is what threads share out.
     """
 
     name = "qdirect"
@@ -54,12 +54,24 @@ class QuantizedDirect(QuantizedKernel):
         knobs: dict[str, list[int | str]] = {
             "multiply": [way.name for way in ways(conv, target)],
             "block": [f"{windows}x{vectors}" for windows, vectors in _blocks(conv, target)],
-            "rows": list(_bands(conv, threads)),
+            "rows": list(_bands(conv)),
             "order": ["ws", "is"],
             "prefetch": [0, 1],
             "requant": requantize.choices(conv, target),
         }
-        return Space(self.name, knobs)
+        if threads > 1:
+            knobs["split"] = [BANDS, FILTERS]
+
+        def invalid(point: Knobs) -> str | None:
+            if threads > 1 and point["split"] == FILTERS and point["order"] == "is":
+                return "threads would meet after every block of windows"
+            if threads > 1 and point["split"] == BANDS:
+                bands = conv.n * -(-conv.out_h // int(point["rows"]))
+                most = conv.n * conv.out_h
+                return "fewer bands than threads" if bands < min(threads, most) else None
+            return None
+
+        return Space(self.name, knobs, invalid)
 
     def recommend(
         self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
@@ -96,7 +108,8 @@ class QuantizedDirect(QuantizedKernel):
         stream = machine.stream_cycles(target, inner * repeats, inner + outer / repeats)
         cold = machine.cold_cycles(target, weights)
         again = (bands - 1) * machine.stream_cycles(target, weights, weights + held)
-        return machine.seconds(cold + again + bands * max(compute, stream) / min(threads, bands))
+        shares = bands if plan.split == BANDS else tiles
+        return machine.seconds(cold + again + bands * max(compute, stream) / min(threads, shares))
 
     def why_inexact(self, workload: Workload, config: Config) -> str | None:
         """Sums are exact in every way; some ways to scale them are not."""
@@ -155,8 +168,7 @@ def _blocks(conv: QConv2d, target: Target) -> list[tuple[int, int]]:
     return found
 
 
-def _bands(conv: QConv2d, threads: int) -> list[int]:
-    """The whole plane, or fewer rows: enough for two blocks of windows at least, and for all threads."""
-    sizes = {-(-conv.out_h // count) for count in (1, 2, 4, 7, 14) if threads == 1 or count >= threads}
+def _bands(conv: QConv2d) -> list[int]:
+    """The whole plane, or fewer rows: enough for two blocks of windows at least."""
     least = -(-12 // conv.out_w)
-    return sorted({min(conv.out_h, max(size, least)) for size in sizes or {1}})
+    return sorted({min(conv.out_h, max(-(-conv.out_h // count), least)) for count in (1, 2, 4, 7, 14)})

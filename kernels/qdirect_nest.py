@@ -17,6 +17,9 @@ from kernels.requantize import Requantizer
 from kernels.space import Config
 from kernels.target import Target
 
+BANDS, FILTERS = "bands", "filters"
+"""What threads share out: bands of rows, or the tiles of filters of each band."""
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -29,6 +32,7 @@ class Plan:
     rows: int
     order: str
     prefetch: bool
+    split: str
     requant: str
     bits: int
 
@@ -44,6 +48,7 @@ class Plan:
             rows=config.int("rows"),
             order=str(config["order"]),
             prefetch=config.int("prefetch") > 0,
+            split=str(dict(config.knobs).get("split", BANDS)),
             requant=str(config["requant"]),
             bits=target.vector_bits,
         )
@@ -84,13 +89,14 @@ class Nest:
     """Emits one function's loops."""
 
     def __init__(self, plan: Plan, args: QArguments, threads: int) -> None:
-        self.plan, self.conv, self.args, self.threads = plan, plan.conv, args, threads
+        self.plan, self.conv, self.args = plan, plan.conv, args
         self.band = plan.band
+        self.outer, self.inner = (1, threads) if plan.split == FILTERS else (threads, 1)
 
     def emit(self) -> None:
         """Bands of rows of every image; each with all filters."""
         bands = -(-self.conv.out_h // self.plan.rows)
-        with tir.loop(self.conv.n * bands, self.threads) as number:
+        with tir.loop(self.conv.n * bands, self.outer) as number:
             image, first = T.Bind(number // bands), T.Bind(number % bands * self.plan.rows)
             if bands * self.plan.rows != self.conv.out_h:
                 # The last band ends with the last row and computes some rows again.
@@ -133,7 +139,7 @@ class Nest:
     def _tiles(self, tile: Callable[[Any, int], None]) -> None:
         """``tile(first vector, vectors)`` over the filters of a group."""
         for first, vectors, count in self.plan.tiles():
-            with tir.loop(count) as number:
+            with tir.loop(count, self.inner if count > 1 else 1) as number:
                 tile(T.Bind(first + number * vectors), vectors)
 
     def _micro(

@@ -16,7 +16,7 @@ from kernels.kernel import Array
 from kernels.layout import PLAIN, Layouts
 from kernels.qkernel import QuantizedKernel, qconv_of
 from kernels.qtir import QFunction
-from kernels.qwinograd_nest import Nest, Plan
+from kernels.qwinograd_nest import BANDS, BLOCKS, Nest, Plan
 from kernels.qworkload import LIMITS, QConv2d
 from kernels.qx86 import why_not_x86
 from kernels.space import Config, Knobs, Space
@@ -34,7 +34,7 @@ class QuantizedWinograd(QuantizedKernel):
 
     Knobs: ``rows`` x ``columns`` tiles are transformed at a time; ``block`` is tiles x vectors of filters in
     registers; ``prefetch`` asks for the next tile of filters while one is used; ``requant`` is how sums are
-    scaled.
+    scaled, and ``split`` is what threads share out.
     """
 
     name = "qwinograd"
@@ -69,10 +69,11 @@ class QuantizedWinograd(QuantizedKernel):
             tiles = int(point["rows"]) * int(point["columns"])
             if tiles > 64 and tiles > columns[0]:
                 return f"{tiles} tiles at a time are more than the caches take"
+            if threads > 1 and point["split"] == BANDS:
+                bands = conv.n * -(-down // int(point["rows"]))
+                return "fewer bands than threads" if bands < min(threads, conv.n * down) else None
             if tiles < min(12, down * across) and int(point["rows"]) < down:
                 return f"{tiles} tiles at a time are too few for the weights they load"
-            if threads > 1 and -(-down // int(point["rows"])) * conv.n < min(threads, down * conv.n):
-                return "fewer bands than threads"
             return None
 
         knobs: dict[str, list[int | str]] = {
@@ -82,6 +83,8 @@ class QuantizedWinograd(QuantizedKernel):
             "prefetch": [0, 1],
             "requant": requantize.choices(conv, target),
         }
+        if threads > 1:
+            knobs["split"] = [BANDS, BLOCKS]
         return Space(self.name, knobs, invalid)
 
     def recommend(
@@ -116,7 +119,8 @@ class QuantizedWinograd(QuantizedKernel):
         stream += machine.stream_cycles(target, moved, held)
         cold = machine.cold_cycles(target, weights)
         total = bands * parts * machine.overlapped(compute, stream)
-        return machine.seconds(cold + total / min(threads, bands))
+        shares = bands if plan.split == BANDS else 16
+        return machine.seconds(cold + total / min(threads, shares))
 
     def why_inexact(self, workload: Workload, config: Config) -> str | None:
         """Sums are exact; some ways to scale them are not."""

@@ -19,6 +19,8 @@ from kernels.space import Config
 from kernels.target import Target
 
 WORDS = WAYS["words"]
+BANDS, BLOCKS = "bands", "blocks"
+"""What threads share out: bands of tiles, or each block's rows, points and filters in turn."""
 FORWARD = ((1, 0, -1, 0), (0, 1, 1, 0), (0, -1, 1, 0), (0, 1, 0, -1))
 BACKWARD = ((1, 1, 1, 0), (0, 1, -1, -1))
 
@@ -33,6 +35,7 @@ class Plan:
     block: int
     vectors: int
     prefetch: bool
+    split: str
     requant: str
     bits: int
 
@@ -48,6 +51,7 @@ class Plan:
             block=block,
             vectors=vectors,
             prefetch=config.int("prefetch") > 0,
+            split=str(dict(config.knobs).get("split", BANDS)),
             requant=str(config["requant"]),
             bits=target.vector_bits,
         )
@@ -105,14 +109,15 @@ class Nest:
     """Emits one function's loops."""
 
     def __init__(self, plan: Plan, args: QArguments, threads: int) -> None:
-        self.plan, self.conv, self.args, self.threads = plan, plan.conv, args, threads
+        self.plan, self.conv, self.args = plan, plan.conv, args
+        self.outer, self.inner = (1, threads) if plan.split == BLOCKS else (threads, 1)
         self.down, self.across = -(-self.conv.out_h // 2), -(-self.conv.out_w // 2)
 
     def emit(self) -> None:
         """Bands of tiles of every image, in blocks."""
         plan = self.plan
         bands, parts = -(-self.down // plan.rows), -(-self.across // plan.columns)
-        with tir.loop(self.conv.n * bands, self.threads) as number:
+        with tir.loop(self.conv.n * bands, self.outer) as number:
             image, row = T.Bind(number // bands), T.Bind(number % bands * plan.rows)
             if bands * plan.rows != self.down:
                 row = T.Bind(tir.least(row, self.down - plan.rows))  # the last band ends with the plane
@@ -128,10 +133,10 @@ class Nest:
                 self._multiply()
                 self._backward(image, row, column)
 
-    def _tiles(self, one: Callable[[Any, Any, Any], None]) -> None:
+    def _tiles(self, one: Callable[[Any, Any, Any], None], threads: int = 1) -> None:
         """``one(number, row, column)`` of each tile of a block."""
         columns = self.plan.columns
-        with tir.loop(self.plan.rows) as row, tir.loop(columns) as column:
+        with tir.loop(self.plan.rows, threads) as row, tir.loop(columns) as column:
             one(T.Bind(row * columns + column), row, column)
 
     def _forward(self, column: Any) -> None:
@@ -156,7 +161,7 @@ class Nest:
 
             by_vectors(in_c, plan.bits // 16, channels)
 
-        self._tiles(tile)
+        self._tiles(tile, self.inner)
 
     def _multiply(self) -> None:
         """For each point: tiles x channels by channels x filters."""
@@ -164,7 +169,7 @@ class Nest:
         blocks = -(-plan.tiles // plan.block)
         small, larger = divmod(plan.tiles, blocks)
         sizes = ((small + 1, larger, 0), (small, blocks - larger, larger * (small + 1)))
-        with tir.loop(16) as point:
+        with tir.loop(16, self.inner) as point:
             for first, vectors, count in plan.panels():
                 with tir.loop(count) as panel:
                     vector = T.Bind(first + panel * vectors)
@@ -206,7 +211,7 @@ class Nest:
         plan, lanes = self.plan, self.plan.lanes
         whole, rest = divmod(plan.filters // lanes, 2)
         wide = 2 * lanes
-        with tir.loop(whole) as number:
+        with tir.loop(whole, self.inner) as number:
             self._results(image, row, column, T.Bind(number * wide), wide)
         if rest:
             self._results(image, row, column, tir.index(whole * wide), lanes)
