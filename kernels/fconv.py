@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from kernels import code_shape, machine, tir
+from kernels import code_shape, fconv_model, machine, tir
 from kernels.fconv_nest import FilterNest
 from kernels.fconv_plan import FilterPlan
 from kernels.kernel import Array, Kernel, conv_of, why_not_ungrouped
@@ -75,11 +75,9 @@ class FilterConv(Kernel):
         )
 
     def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
-        """Micro-kernel steps, turning and padding, or the weights' traffic when that is more; and windows."""
+        """As ``fconv_model.py`` counts the cycles."""
         plan = FilterPlan.of(conv_of(workload), config, target, threads)
-        cold = machine.cold_cycles(target, plan.packed_length * 4.0)
-        image = max(plan.compute_cycles(target), plan.weight_cycles(target)) + plan.window_cycles(target)
-        return machine.seconds(cold + plan.conv.n * image * plan.share(threads))
+        return machine.seconds(fconv_model.cycles(plan, target, threads))
 
     def pack(self, workload: Workload, config: Config, target: Target, weights: Array) -> Array:
         """Channel set, filter tile, run of channels, tap, channel, filter; zeros fill the last vector."""

@@ -163,7 +163,7 @@ class FilterNest:
         if source.run == 1:
             self._planes(first, channels, weights, size, vectors, multiply, prefetch)
         else:
-            self._runs(first, channels, weights, vectors, multiply, prefetch)
+            self._runs(first, channels, weights, size, vectors, multiply, prefetch)
         if plan.turned:
             store_sums(False)
         else:
@@ -202,20 +202,32 @@ class FilterNest:
                     tap(s)
 
     def _runs(
-        self, first: Any, channels: Any, weights: Any, vectors: int, multiply: Any, prefetch: Any
+        self,
+        first: Any,
+        channels: Any,
+        weights: Any,
+        size: int,
+        vectors: int,
+        multiply: Any,
+        prefetch: Any,
     ) -> None:
         """Tap by tap, and in each the channels that lie side by side; whole rows of taps where these do."""
         plan, conv, source = self.plan, self.plan.conv, self.source
         blocks, run = (1, channels) if plan.one_run else (channels // source.run, source.run)
         taps, line = (1, run * conv.kw) if plan.rows_join else (conv.kw, run)
-        pitch, unrolled = vectors * plan.lanes, plan.unrolled
+        pitch, kept = vectors * plan.lanes, size * vectors >= code_shape.SMALLEST_LOOP
+        turn = line if kept and not plan.fetches_windows else plan.turn
         with tir.loop(blocks) as b, tir.loop(conv.kh) as r, tir.loop(taps) as s:
             start = first + b * source.plane + r * source.tap_row + s * source.tap
             row = weights + ((b * conv.kh + r) * taps + s) * (line * pitch)
-            with tir.loop(line // unrolled) as turn:
-                prefetch(start + turn * unrolled)
-                for u in range(unrolled):
-                    multiply(start + turn * unrolled + u, row + (turn * unrolled + u) * pitch)
+            with tir.loop(1 if turn is line else line // turn) as t:
+                prefetch(start + t * turn)
+                if kept:
+                    with code_shape.kept_loop(turn) as u:
+                        multiply(start + t * turn + u, row + (t * turn + u) * pitch)
+                else:
+                    for u in range(turn):
+                        multiply(start + t * turn + u, row + (t * turn + u) * pitch)
 
     def _bias(self, tile: Any, j: int) -> Any:
         """The start value of a vector of filters: its bias, or zero."""

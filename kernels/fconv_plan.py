@@ -6,17 +6,16 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from kernels import machine
 from kernels.fconv_source import Source
 from kernels.layout import NCHW, NHWC, Layouts, layouts_of
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload import Conv2d
 
-TURN_CYCLES = 4
-"""Turning one vector of sums from window-major to filter-major: load, shuffles, store."""
-UNROLLED = 8
-"""Most steps of a reduction that are unrolled."""
+L1_WAYS = 8
+"""Lines that a set of L1 holds, on most processors."""
+LONGEST_TURN = 8
+"""Most steps of a reduction that are unrolled, or between two prefetches."""
 
 
 def spread(count: int, most: int) -> list[tuple[int, int]]:
@@ -32,7 +31,7 @@ def spread(count: int, most: int) -> list[tuple[int, int]]:
 class FilterPlan:
     """One config's sizes: ``tile_windows`` x ``vectors`` is the register block.
 
-    ``split`` is empty for one thread. ``line`` and ``l2`` are the elements of a cache line and of L2.
+    ``split`` is empty for one thread. ``line``, ``l1`` and ``l2`` are elements of a cache line and of caches.
     """
 
     conv: Conv2d
@@ -45,6 +44,7 @@ class FilterPlan:
     layouts: Layouts
     split: str
     line: int
+    l1: int
     l2: int
 
     @classmethod
@@ -72,6 +72,7 @@ class FilterPlan:
             layouts_of(config),
             split,
             target.line_bytes // 4,
+            target.l1_bytes // 4,
             target.l2_bytes // 4,
         )
 
@@ -117,8 +118,15 @@ class FilterPlan:
 
     @property
     def fetches_windows(self) -> bool:
-        """Whether windows come from beyond L2, and no neighbour's taps fetch them."""
-        return self.taps == 1 and self.conv.in_c * self.conv.in_h * self.conv.in_w > self.l2
+        """Whether windows come from beyond L2, no neighbour's taps fetch them, and L1 has room for them.
+
+        Pixels of many channels fall into a few sets of L1, which hold a tile's but not the next one's too.
+        """
+        if self.taps > 1 or self.conv.in_c * self.conv.in_h * self.conv.in_w <= self.l2:
+            return False
+        pixel = self.source.run * self.source.pixels.column_step
+        one_way = self.l1 // L1_WAYS
+        return 2 * self.tile_windows * math.gcd(pixel, one_way) < self.l1
 
     @property
     def fetches_out(self) -> bool:
@@ -142,74 +150,14 @@ class FilterPlan:
         return self.conv.kw > 1 and self.conv.dilation[1] == 1 and whole
 
     @property
-    def unrolled(self) -> int:
-        """Steps of the reduction that are unrolled where channels lie side by side."""
+    def turn(self) -> int:
+        """Steps of the reduction a turn of the innermost loop where channels lie side by side."""
         line = math.gcd(self.channels, self.conv.in_c) if self.one_run else self.source.run
         line *= self.conv.kw if self.rows_join else 1
-        return max(count for count in range(1, UNROLLED + 1) if line % count == 0)
+        return max(count for count in range(1, LONGEST_TURN + 1) if line % count == 0)
 
     def real(self, tile: Any, j: int) -> int:
         """How many filters of a tile's vector ``j`` there are: fewer than lanes in the very last."""
         odd = self.conv.out_c % self.lanes
         last = isinstance(tile, int) and tile * self.vectors + j == self.vector_count - 1
         return odd if odd and last else self.lanes
-
-    def share(self, threads: int) -> float:
-        """The part of the work that the busiest thread has."""
-        if self.split == "filters":
-            full, odd = divmod(self.vector_count, self.vectors)
-            most = max(-(-full // threads) * self.vectors, full // threads * self.vectors + odd)
-            return most / self.vector_count
-        if self.split == "windows":
-            blocks = -(-self.windows // self.block)
-            return min(1.0, -(-blocks // threads) * self.block / self.windows)
-        return 1.0
-
-    def compute_cycles(self, target: Target) -> float:
-        """Cycles of the arithmetic for one image, of turning the sums, and of the padded copy."""
-        steps = self.conv.in_c * self.taps
-        total = 0.0
-        full, odd = divmod(self.vector_count, self.vectors)
-        blocks = [(self.block, self.windows // self.block), (self.windows % self.block, 1)]
-        for count, times in blocks:
-            for size, tiles in spread(count, self.tile_windows):
-                for vectors, filter_tiles in ((self.vectors, full), (odd, 1 if odd else 0)):
-                    step = machine.step_cycles(target, size, vectors)
-                    sums = self.channel_sets * (machine.CALL_CYCLES + size * vectors)
-                    total += times * tiles * filter_tiles * (steps * step + sums)
-        squares = self.vector_count * -(-self.windows // self.lanes)
-        return total + squares * TURN_CYCLES * self.lanes + self.source.copy_cycles
-
-    def window_cycles(self, target: Target) -> float:
-        """Cycles of loading windows into L1 again for another filter tile.
-
-        A window's elements lie a plane apart, so a tile of windows takes at least a cache line for each.
-        Lines are loaded again when they, and the weights that pass by, are more than L1 holds.
-        """
-        pitch = 4.0 * self.source.pixels.column_step
-        whole_tile = 1 + (self.tile_windows - 1) * pitch / target.line_bytes
-        depth = self.channels * self.conv.kh
-        tile_bytes = whole_tile * depth * target.line_bytes
-        weights = 4.0 * self.channels * self.taps * self.filters
-        total = 0.0
-        for count, times in ((self.block, self.windows // self.block), (self.windows % self.block, 1)):
-            tiles = times * -(-count // self.tile_windows)
-            if self.order == "ws":
-                footprint = count * self.channels * pitch + weights
-                shared = tile_bytes + weights <= target.l1_bytes
-                lines = min(1.0, self.tile_windows * pitch / target.line_bytes) if shared else whole_tile
-            else:
-                footprint, lines = tile_bytes + 2 * weights, whole_tile
-            size = tiles * lines * depth * target.line_bytes
-            total += machine.stream_cycles(target, size, footprint)
-        return total * (self.filter_tiles - 1) * self.channel_sets
-
-    def weight_cycles(self, target: Target) -> float:
-        """Cycles of loading weights again, at the distance at which each is used again."""
-        blocks = -(-self.windows // self.block)
-        tiles = self.windows / self.tile_windows
-        weights = 4.0 * self.packed_length
-        windows = 4.0 * self.conv.in_c * self.source.pixels.channel_pitch
-        again = (blocks - 1) * machine.stream_cycles(target, weights, weights + windows / blocks)
-        in_use = weights / (self.filter_tiles if self.order == "ws" else 1) / self.channel_sets
-        return again + (tiles - blocks) * machine.stream_cycles(target, weights, in_use)
