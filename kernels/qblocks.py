@@ -272,7 +272,7 @@ class _Dot(_Quads):
 
     @property
     def cycles(self) -> float:
-        return float(self.accumulators)
+        return float(self.accumulators + self.rows % QUAD)  # rows beyond fours are spread one by one
 
     def step(self, sums: Any, rows: Rows, weights: Any, at: Any, first: bool) -> None:
         columns = [T.Bind(weights[tir.vector(at + quad * 16, 16)]) for quad in range(self._quads)]

@@ -25,6 +25,8 @@ UNFETCHED = 3.0
 """How much longer lines from memory take that no prefetcher sees coming."""
 SCATTERED = 0.4
 """How much longer lines take for each window more that is walked along with the first."""
+FIRST_LINE = 1.5
+"""How much longer the first line of a run takes than the others."""
 TILES = (1, 2, 3, 4)
 BANDS = (1, 2, 4, 8, 14)
 CHUNKS = (32, 48, 64, 72, 96, 128, 192, 384)
@@ -123,6 +125,10 @@ class QuantizedDepthwise(NeonKernel):
         # A copy goes row by row, as prefetchers like it; windows walk through several rows at once.
         walk = UNFETCHED if not plan.staged and touched > target.l2_bytes else 1.0
         walk *= 1 + SCATTERED * (plan.tile - 1)
+        if (
+            plan.chunk < conv.in_c
+        ):  # runs of a chunk are short, and a prefetcher sees none of their first lines
+            walk += FIRST_LINE * target.line_bytes / plan.chunk
         cycles += split * walk * machine.stream_cycles(target, touched, target.l1_bytes + touched)
         return machine.seconds(cycles)
 
