@@ -24,8 +24,9 @@ from kernels.space import Config, Knobs, Space
 from kernels.target import Target
 from kernels.workload import Conv2d, Workload
 
-SHORT_LOADS = 8
-"""What each register too few costs a block, in loads: taps loaded again, or sums put aside."""
+VALUES, SHORT_LOADS = 6, 4
+"""Registers for values on their way, and what each register too few costs a block in loads: of taps again, or
+of sums put aside."""
 
 
 class DepthwiseRows(Kernel):
@@ -51,9 +52,9 @@ class DepthwiseRows(Kernel):
         return None
 
     def space(self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1) -> Space:
-        """Register blocks that leave room for the values and some taps."""
+        """Register blocks that leave half of the registers to values and taps; larger ones spill."""
         conv = conv_of(workload)
-        limit, vectors = target.vector_registers - 4, -(-conv.out_w // target.lanes())
+        limit, vectors = target.vector_registers // 2, -(-conv.out_w // target.lanes())
 
         def invalid(point: Knobs) -> str | None:
             rows, wide = int(point["rows"]), int(point["vectors"])
@@ -118,7 +119,7 @@ def _block_cycles(plan: RowPlan, rows: int, vectors: int, target: Target) -> flo
     lines = {i * conv.stride[0] + r * conv.dilation[0] for i in range(rows) for r in range(conv.kh)}
     # With a stride of 2, two vectors hold two taps.
     loads = len(lines) * vectors * -(-conv.kw // conv.stride[1]) * conv.stride[1]
-    loads += SHORT_LOADS * max(0, rows * vectors + plan.taps + 2 - target.vector_registers)
+    loads += SHORT_LOADS * max(0, rows * vectors + plan.taps + VALUES - target.vector_registers)
     products = rows * vectors * plan.taps
     if conv.stride[1] > 1:
         products += len(lines) * vectors * conv.kw
