@@ -33,7 +33,8 @@ class Winograd(Kernel):
     F(6x6, 3x3) the largest.
 
     Knobs: ``m`` is the side of an output tile, ``tiles`` how many tiles are transformed at a time, and
-    ``vectors`` the width of the matrix products' register block, whose height follows.
+    ``vectors`` the width of the matrix products' register block, whose height follows. With several threads,
+    ``split`` says whether they share the blocks of tiles or the parts of each.
     """
 
     name = "winograd"

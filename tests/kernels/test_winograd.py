@@ -195,6 +195,20 @@ def test_any_vector_length_computes_the_same(workload, target):
         assert error_of(workload, point, target=target) < KERNEL.tolerance, point
 
 
+@pytest.mark.parametrize("target", WIDTHS, ids=lambda target: f"{target.vector_bits} bits")
+def test_any_vector_length_has_its_blocked_layout(target):
+    workload, blocked = conv(1, 32, 9, 40, 48, (1, 1, 1, 1), ALL), f"nchw{target.lanes()}c"
+    for pair in (Layouts(blocked, blocked), Layouts("nchw", blocked)):
+        assert pair in KERNEL.layouts(workload, target)
+        for point in random.Random(5).sample(list(KERNEL.space(workload, target, pair)), 2):
+            assert error_of(workload, point, target=target) < KERNEL.tolerance, point
+
+
+def test_threads_share_points_where_there_is_but_one_block():
+    assert KERNEL.recommend(conv(1, 512, 7, 7, 512, (1, 1, 1, 1)), AVX2, threads=4)["split"] == "points"
+    assert "split" not in KERNEL.space(conv(1, 512, 7, 7, 512, (1, 1, 1, 1)), AVX2).knobs
+
+
 @pytest.mark.parametrize(
     ("taps", "stride", "exact"), [(3, 1, {2}), (2, 1, {2, 3}), (3, 2, {2, 3}), (5, 1, set())]
 )
