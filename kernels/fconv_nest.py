@@ -163,7 +163,7 @@ class FilterNest:
         if source.run == 1:
             self._planes(first, channels, weights, size, vectors, multiply, prefetch)
         else:
-            self._runs(first, channels, weights, size, vectors, multiply, prefetch)
+            self._runs(first, channels, weights, vectors, multiply, prefetch)
         if plan.turned:
             store_sums(False)
         else:
@@ -206,7 +206,6 @@ class FilterNest:
         first: Any,
         channels: Any,
         weights: Any,
-        size: int,
         vectors: int,
         multiply: Any,
         prefetch: Any,
@@ -215,7 +214,7 @@ class FilterNest:
         plan, conv, source = self.plan, self.plan.conv, self.source
         blocks, run = (1, channels) if plan.one_run else (channels // source.run, source.run)
         taps, line = (1, run * conv.kw) if plan.rows_join else (conv.kw, run)
-        pitch, kept = vectors * plan.lanes, size * vectors >= code_shape.SMALLEST_LOOP
+        pitch, kept = vectors * plan.lanes, plan.tile_windows * plan.vectors >= code_shape.SMALLEST_LOOP
         turn = line if kept and not plan.fetches_windows else plan.turn
         with tir.loop(blocks) as b, tir.loop(conv.kh) as r, tir.loop(taps) as s:
             start = first + b * source.plane + r * source.tap_row + s * source.tap

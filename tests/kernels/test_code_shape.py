@@ -24,6 +24,13 @@ BLOCK = {"order": "ws", "channels": 64, "windows": 192}
         ("power10", "fconv", "30x2", BLOCK),
         ("x86-avx2", "sconv", "4x3", IN_PLACE),
         ("x86-avx2", "fconv", "4x3", BLOCK),
+        ("rpi4", "fconv", "14x2", BLOCK | {"data": "nhwc", "out": "nhwc"}),
+        ("rpi4", "fconv", "6x4", BLOCK | {"data": "nchw4c", "out": "nchw4c"}),
+        ("power10", "fconv", "14x4", BLOCK | {"data": "nhwc", "out": "nhwc"}),
+        ("power10", "fconv", "30x2", BLOCK | {"data": "nchw4c", "out": "nchw4c"}),
+        ("x86-avx2", "fconv", "6x2", BLOCK | {"data": "nhwc", "out": "nhwc"}),
+        ("x86-avx2", "fconv", "4x3", BLOCK | {"data": "nchw8c", "out": "nchw8c"}),
+        ("x86-avx512", "fconv", "9x3", BLOCK | {"data": "nhwc", "out": "nchw16c"}),
     ],
 )
 def test_no_vector_is_spilt(target, kernel, block, knobs):

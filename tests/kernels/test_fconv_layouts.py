@@ -7,6 +7,7 @@ import pytest
 from guarded import error_of
 from test_sconv import AVX2, EPILOGUES, NARROW, ODD_SHAPES, WIDE
 
+from kernels.compile import compile_module
 from kernels.fconv import FilterConv
 from kernels.layout import PLAIN, Layouts
 from kernels.space import Config
@@ -59,6 +60,17 @@ def test_sums_wait_for_more_channels_in_the_output(order, layouts):
     conv = Conv2d(2, 40, 9, 7, 24, 3, 3, stride=(1, 2), pad=(1, 0, 1, 1), epilogue=ALL)
     config = point(layouts, order=order)
     assert error_of(KERNEL, conv, config, AVX2) < KERNEL.tolerance
+
+
+@pytest.mark.parametrize("layouts", EVERY_PAIR, ids=str)
+@pytest.mark.parametrize("conv", BLOCKABLE[1:3], ids=str)
+def test_what_is_prefetched_may_lie_beyond_the_buffers(conv, layouts):
+    """With an L2 that holds nothing: windows, output and residual are all prefetched, past their ends too."""
+    tiny = dataclasses.replace(AVX2, l2_bytes=4096)
+    config = KERNEL.recommend(conv, tiny, layouts)
+    text = compile_module(KERNEL.build(conv, config, tiny, 1, "main"), tiny).inspect_source("asm")
+    assert "prefetch" in text
+    assert error_of(KERNEL, conv, config, tiny) < KERNEL.tolerance
 
 
 @pytest.mark.parametrize("out_c", [3, 19, 53])
