@@ -79,7 +79,7 @@ def tiny(tmp_path: Path) -> str:
 
 
 def test_model(tmp_path: Path, tiny: str) -> None:
-    report = _bench("model", tmp_path, "--model", tiny, "--budget-s", "6", "--rounds", "3", "--default")
+    report = _bench("model", tmp_path, "--model", tiny, "--trials-a-layer", "4", "--rounds", "3", "--default")
     assert report["max_rel_err"] < 1e-4
     assert [layer["source"] for layer in report["layers"]] == ["log", "log"]
     assert min(report[f"{build}_ms"] for build in ("tuned", "analysis", "default", "onnxruntime")) > 0
