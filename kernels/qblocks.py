@@ -132,7 +132,7 @@ class _Pairwise(Block):
         # The shorter side stays, an element of the other and its products pass. On 32-bit Arm half a
         # vector is half a register.
         halves = 2 * min(self.rows, self.columns) + 2
-        return (-(-halves // 2) if self.arm32 else halves) + 3
+        return (-(-halves // 2) if self.arm32 else halves) + 4
 
     @property
     def cycles(self) -> float:

@@ -119,7 +119,7 @@ class QuantizedDepthwise(NeonKernel):
         touched = results + conv.n * conv.in_h * conv.in_w * conv.in_c
         footprint = plan.rows * plan.columns * plan.chunk * size
         between = footprint * (2.0 if footprint <= target.l1_bytes / 2 else 5.0)
-        cycles += machine.stream_cycles(target, 2.0 * copied, between)
+        cycles += (1 + UNFETCHED) * machine.stream_cycles(target, copied, between)  # written, then walked
         # Lines at the edges of chunks are fetched for both.
         split = -(-plan.chunk // target.line_bytes) * target.line_bytes / plan.chunk
         # A copy goes row by row, as prefetchers like it; windows walk through several rows at once.
