@@ -33,12 +33,13 @@ class QuantizedWinograd(QuantizedKernel):
     """F(2x2, 3x3) with stride 1: 16 multiplications for 36.
 
     Knobs: ``rows`` x ``columns`` tiles are transformed at a time; ``block`` is tiles x vectors of filters in
-    registers; ``prefetch`` asks for the next tile of filters while one is used; ``requant`` is how sums are
-    scaled, and ``split`` is what threads share out.
+    registers; ``order`` is what is outside: ``points``, whose tiles then stay in L1, or tiles of ``filters``,
+    whose sums do; ``prefetch`` asks for the next tile of filters while one is used; ``requant`` is how sums
+    are scaled, and ``split`` is what threads share out.
     """
 
     name = "qwinograd"
-    version = 1
+    version = 2
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
         """3x3 filters with stride, dilation and groups of one, whose sums leave two bits of int32 free."""
@@ -69,6 +70,8 @@ class QuantizedWinograd(QuantizedKernel):
             tiles = int(point["rows"]) * int(point["columns"])
             if tiles > 64 and tiles > columns[0]:
                 return f"{tiles} tiles at a time are more than the caches take"
+            if threads > 1 and point["split"] == BLOCKS and point["order"] == "filters":
+                return "threads would share the sums of one tile of filters"
             if threads > 1 and point["split"] == BANDS:
                 bands = conv.n * -(-down // int(point["rows"]))
                 return "fewer bands than threads" if bands < min(threads, conv.n * down) else None
@@ -80,6 +83,7 @@ class QuantizedWinograd(QuantizedKernel):
             "rows": list(rows),
             "columns": list(columns),
             "block": [f"{tiles}x{v}" for tiles, v in blocks if tiles > 1],
+            "order": ["points", "filters"],
             "prefetch": [0, 1],
             "requant": requantize.choices(conv, target),
         }
@@ -112,11 +116,14 @@ class QuantizedWinograd(QuantizedKernel):
         loads = groups * panels * steps * (plan.block + plan.vectors) / target.loads_per_cycle
         compute = max(arithmetic, loads) + 16 * groups * panels * machine.CALL_CYCLES
         compute += tiles * 16 * TRANSFORM_CYCLES * (-(-conv.in_c // (2 * plan.lanes)) + vectors)
-        weights, sums = 2 * plan.packed_length, 4 * plan.sums
-        held = 2 * plan.transformed + sums
-        moved = 2 * (2 * plan.transformed + sums)
-        stream = machine.stream_cycles(target, weights, weights + held)
-        stream += machine.stream_cycles(target, moved, held)
+        weights, data, sums = 2 * plan.packed_length, 2 * plan.transformed, 4 * plan.sums
+        held = data + sums
+        if plan.filters_outside:
+            stream = machine.stream_cycles(target, panels * data, held)
+        else:
+            stream = machine.stream_cycles(target, 2 * (data + sums), held)
+        ahead = machine.stream_cycles(target, weights, weights + held)
+        stream += ahead / 2 if plan.prefetch else ahead
         cold = machine.cold_cycles(target, weights)
         total = bands * parts * machine.overlapped(compute, stream)
         shares = bands if plan.split == BANDS else 16

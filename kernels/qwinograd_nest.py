@@ -36,6 +36,7 @@ class Plan:
     vectors: int
     prefetch: bool
     split: str
+    filters_outside: bool
     requant: str
     bits: int
 
@@ -52,6 +53,7 @@ class Plan:
             vectors=vectors,
             prefetch=config.int("prefetch") > 0,
             split=str(dict(config.knobs).get("split", BANDS)),
+            filters_outside=config["order"] == "filters",
             requant=str(config["requant"]),
             bits=target.vector_bits,
         )
@@ -89,7 +91,8 @@ class Plan:
     @property
     def sums(self) -> int:
         """Elements of a block's sums."""
-        return 16 * self.tiles * self.filters
+        filters = min(self.filters, self.vectors * self.lanes) if self.filters_outside else self.filters
+        return 16 * self.tiles * filters
 
     @property
     def band(self) -> Band:
@@ -130,8 +133,11 @@ class Nest:
                 if parts * plan.columns != self.across:
                     column = T.Bind(tir.least(column, self.across - plan.columns))
                 self._forward(column)
-                self._multiply()
-                self._backward(image, row, column)
+                if plan.filters_outside:
+                    self._filters_outside(image, row, column)
+                else:
+                    self._points_outside()
+                    self._backward(image, row, column)
 
     def _tiles(self, one: Callable[[Any, Any, Any], None], threads: int = 1) -> None:
         """``one(number, row, column)`` of each tile of a block."""
@@ -163,22 +169,43 @@ class Nest:
 
         self._tiles(tile, self.inner)
 
-    def _multiply(self) -> None:
-        """For each point: tiles x channels by channels x filters."""
+    def _filters_outside(self, image: Any, row: Any, column: Any) -> None:
+        """Tile of filters after tile, through all points and back: its sums are few and stay in L1."""
+        plan, lanes = self.plan, self.plan.lanes
+        for first, vectors, count in plan.panels():
+            pitch = vectors * lanes
+            with tir.loop(count) as panel:
+                vector = T.Bind(first + panel * vectors)
+                with tir.loop(16) as point:
+                    self._point(point, vector, vectors, pitch, 0)
+                for j in range(0, vectors, 2):
+                    filters, wide = T.Bind((vector + j) * lanes), min(2, vectors - j) * lanes
+                    self._results(image, row, column, filters, wide, pitch, j * lanes)
+
+    def _points_outside(self) -> None:
+        """Point after point, for all filters: the tiles of a point stay in L1."""
         plan = self.plan
-        blocks = -(-plan.tiles // plan.block)
-        small, larger = divmod(plan.tiles, blocks)
-        sizes = ((small + 1, larger, 0), (small, blocks - larger, larger * (small + 1)))
         with tir.loop(16, self.inner) as point:
             for first, vectors, count in plan.panels():
                 with tir.loop(count) as panel:
                     vector = T.Bind(first + panel * vectors)
-                    for size, times, base in sizes:
-                        if times:
-                            with tir.loop(times) as number:
-                                self._micro(point, vector, vectors, size, T.Bind(base + number * size))
+                    self._point(point, vector, vectors, plan.filters, vector * plan.lanes)
 
-    def _micro(self, point: Any, vector: Any, vectors: int, tiles: int, first: Any) -> None:
+    def _point(self, point: Any, vector: Any, vectors: int, pitch: int, place: Any) -> None:
+        """All tiles of one point by one tile of filters, to ``place`` in rows of ``pitch`` sums."""
+        plan = self.plan
+        blocks = -(-plan.tiles // plan.block)
+        small, larger = divmod(plan.tiles, blocks)
+        for size, times, base in ((small + 1, larger, 0), (small, blocks - larger, larger * (small + 1))):
+            if times:
+                with tir.loop(times) as number:
+                    first = T.Bind(base + number * size)
+                    target = T.Bind((point * plan.tiles + first) * pitch + place)
+                    self._micro(point, vector, vectors, size, first, target, pitch)
+
+    def _micro(
+        self, point: Any, vector: Any, vectors: int, tiles: int, first: Any, target: Any, pitch: int
+    ) -> None:
         plan, lanes = self.plan, self.plan.lanes
         slots = [[tir.vector((i * vectors + j) * lanes, lanes) for j in range(vectors)] for i in range(tiles)]
         sums = registers(tiles * vectors * lanes)
@@ -194,16 +221,16 @@ class Nest:
             ]
             if plan.prefetch:
                 size = 2 * vectors * lanes
-                prefetch(self.args.weights, base + plan.units * size, size)
+                ahead = 2 * plan.units * plan.filters if plan.filters_outside else plan.units * size
+                prefetch(self.args.weights, base + ahead, size)
             for i in range(tiles):
                 at = data + (i * plan.units + step) * 2
                 value = T.Bind(WORDS.unit_at(self.transformed, at, lanes))
                 for j in range(vectors):
                     tir.store(sums, WORDS.add(sums[slots[i][j]], value, panel[j], plan.bits), slots[i][j])
-        target = T.Bind((point * plan.tiles + first) * plan.filters + vector * lanes)
         for i in range(tiles):
             for j in range(vectors):
-                at = target + i * plan.filters + j * lanes
+                at = target + i * pitch + j * lanes
                 tir.store(self.sums, sums[slots[i][j]], tir.vector(at, lanes))
 
     def _backward(self, image: Any, row: Any, column: Any) -> None:
@@ -212,11 +239,16 @@ class Nest:
         whole, rest = divmod(plan.filters // lanes, 2)
         wide = 2 * lanes
         with tir.loop(whole, self.inner) as number:
-            self._results(image, row, column, T.Bind(number * wide), wide)
+            filters = T.Bind(number * wide)
+            self._results(image, row, column, filters, wide, plan.filters, filters)
         if rest:
-            self._results(image, row, column, tir.index(whole * wide), lanes)
+            filters = tir.index(whole * wide)
+            self._results(image, row, column, filters, lanes, plan.filters, filters)
 
-    def _results(self, image: Any, row: Any, column: Any, filters: Any, wide: int) -> None:
+    def _results(
+        self, image: Any, row: Any, column: Any, filters: Any, wide: int, pitch: int, place: Any
+    ) -> None:
+        """Results of ``wide`` filters, whose sums are at ``place`` in rows of ``pitch``."""
         plan, conv, lanes = self.plan, self.conv, self.plan.lanes
         halves = range(0, wide, lanes)
         requantize = Requantizer(self.args, filters, lanes, plan.requant, len(halves))
@@ -225,17 +257,17 @@ class Nest:
         def tile(number: Any, y: Any, x: Any) -> None:
             results = []
             for half in halves:
-                start = T.Bind(number * plan.filters + filters + half)
+                start = T.Bind(number * pitch + place + half)
 
                 def load(point: int, start: Any = start) -> Any:
-                    at = start + point * (plan.tiles * plan.filters)
+                    at = start + point * (plan.tiles * pitch)
                     return T.Bind(self.sums[tir.vector(at, lanes)])
 
                 lines = [[load(4 * i + j) for j in range(4)] for i in range(4)]
                 results.append([T.Bind(value) for value in _transform(BACKWARD, lines)])
             top, left = T.Bind((row + y) * 2), T.Bind((column + x) * 2)
-            for place, parts in enumerate(zip(*results, strict=True)):
-                i, j = divmod(place, 2)
+            for cell, parts in enumerate(zip(*results, strict=True)):
+                i, j = divmod(cell, 2)
                 quarter = const(2, lanes=lanes)
                 totals = [
                     tirx.shift_right(part, quarter) + bias for part, bias in zip(parts, biases, strict=True)
