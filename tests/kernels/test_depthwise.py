@@ -1,9 +1,12 @@
 import random
+import re
 from dataclasses import replace
 
 import guarded
 import pytest
 
+from kernels.assembly import hot_loop
+from kernels.compile import compile_module
 from kernels.depthwise import Depthwise
 from kernels.depthwise_rows import DepthwiseRows
 from kernels.layout import PLAIN, Layouts
@@ -80,3 +83,19 @@ def test_refuses_all_but_one_filter_a_channel():
 def test_rows_shorter_than_a_vector_are_left_to_vectors_of_channels():
     assert "shorter" in str(ROWS.why_not(Conv2d(1, 8, 9, 7, 8, 3, 3, pad=SAME, groups=8), AVX2))
     assert "stride" in str(ROWS.why_not(Conv2d(1, 8, 9, 70, 8, 3, 3, (1, 3), groups=8), AVX2))
+
+
+@pytest.mark.parametrize(
+    ("target", "pattern"),
+    [("x86-avx2", r"vfmadd.*%ymm"), ("x86-avx512", r"vfmadd.*%zmm"), ("rpi4", r"fmla\s+v\d+\.4s")],
+)
+def test_multiplies_in_whole_registers_without_spills(target, pattern):
+    target, workload = CATALOGUE[target], Conv2d(1, 64, 56, 56, 64, 5, 5, pad=(2, 2, 2, 2), groups=64)
+    for layouts in CHANNELS.layouts(workload, target)[1:]:
+        config = CHANNELS.recommend(workload, target, layouts)
+        function = CHANNELS.build(workload, config, target, 1, "candidate")
+        text = compile_module(function, target).inspect_source("asm")
+        assert len(re.findall(pattern, text)) >= 5 * config.int("columns")
+        hot = hot_loop(text, target.triple, 5 * config.int("columns") * target.lanes())
+        assert hot is not None
+        assert hot.vector_spills == 0, str(config)
