@@ -7,6 +7,8 @@ in a line first. TVM objects are Any.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from tvm import tirx
@@ -46,11 +48,11 @@ class RowTransform:
             left = T.Bind(window % conv.out_w * conv.stride[1] - conv.pad[1])
             start = T.Bind(at + row * block.depth)
             if line is None:
-                self._taps(image, top, left, self._spread(block, target, start))
+                self._taps(image, top, left, _Spread(self, block, target, start))
                 return
-            self._taps(image, top, left, self._gather(line))
+            self._taps(image, top, left, _Gather(self, line))
             with T.serial(0, self.plan.steps) as step:
-                value = self._converted(line[tir.vector(step * block.depth, block.depth)], block)
+                value = self.converted(line[tir.vector(step * block.depth, block.depth)], block)
                 tir.store(target, value, tir.vector(start + step * block.rows * block.depth, block.depth))
 
     def _taps(self, image: Any, top: Any, left: Any, copy: _Copy) -> None:
@@ -64,13 +66,7 @@ class RowTransform:
             inside = tirx.all(y >= 0, y < conv.in_h, x >= 0, x < conv.in_w) if padded else None
             tir.choose(inside, lambda: copy.pixel(tap, source), lambda: copy.padding(tap))
 
-    def _spread(self, block: Block, target: Any, start: Any) -> _Copy:
-        return _Spread(self, block, target, start)
-
-    def _gather(self, line: Any) -> _Copy:
-        return _Gather(self, line)
-
-    def _converted(self, value: Any, block: Block) -> Any:
+    def converted(self, value: Any, block: Block) -> Any:
         """Elements of the data as the block multiplies them."""
         if block.dtype == "int16":
             return qtir.convert(value, "int16", block.depth)
@@ -80,17 +76,19 @@ class RowTransform:
         return qtir.reinterpret(flipped, block.dtype, block.depth)
 
 
-class _Copy:
+class _Copy(ABC):
     """What happens to the channels of one tap."""
 
     def __init__(self, transform: RowTransform) -> None:
         self.transform, self.conv = transform, transform.conv
 
+    @abstractmethod
     def pixel(self, tap: Any, source: Any) -> None:
-        raise NotImplementedError
+        """Copy those of tap number ``tap`` from element ``source`` of the data on."""
 
+    @abstractmethod
     def padding(self, tap: Any) -> None:
-        raise NotImplementedError
+        """Fill in what padding holds."""
 
 
 class _Spread(_Copy):
@@ -105,7 +103,7 @@ class _Spread(_Copy):
         depth = self.block.depth
         self._each(
             tap,
-            lambda step: self.transform._converted(
+            lambda step: self.transform.converted(
                 self.transform.data[tir.vector(source + step * depth, depth)], self.block
             ),
         )
@@ -114,7 +112,7 @@ class _Spread(_Copy):
         value = self.conv.data_zero + self.transform.plan.offset
         self._each(tap, lambda _: qtir.const(value, self.block.dtype, self.block.depth))
 
-    def _each(self, tap: Any, value: Any) -> None:
+    def _each(self, tap: Any, value: Callable[[Any], Any]) -> None:
         pitch = self.block.rows * self.block.depth
         at = T.Bind(self.start + tap * (self.steps * pitch))
         with tir.loop(self.steps) as step:
@@ -137,8 +135,9 @@ class _Gather(_Copy):
         zero = self.conv.data_zero
         self._each(lambda first, width: (qtir.const(zero, self.conv.data_dtype, width), at + first))
 
-    def _each(self, piece: Any) -> None:
-        whole, first = divmod(self.conv.in_c, 16)[0], self.conv.in_c // 16 * 16
+    def _each(self, piece: Callable[[Any, int], tuple[Any, Any]]) -> None:
+        whole = self.conv.in_c // 16
+        first = whole * 16
         if whole:
             with tir.loop(whole) as turn:
                 value, at = piece(turn * 16, 16)
