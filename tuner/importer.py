@@ -15,7 +15,7 @@ from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter, _get_convert_map
 
-from kernels.layout import NCHW, NHWC, PLAIN, layouts_of, stored_shape
+from kernels.layout import NCHW, PLAIN, layouts_of, stored_shape
 from kernels.target import Target
 from tuner.graph import PRODUCT, Partition
 from tuner.onnx_check import ModelError, node_name
@@ -134,8 +134,8 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
         if pool is not None:
             result = self._stored.pool(pool, self._at(node.input[0], layout), layout)
         elif node.op_type == "Concat":
-            axis = {NCHW: 1, NHWC: 3}.get(layout, 1)
-            result = self.bb.emit(relax.op.concat([self._at(name, layout) for name in node.input], axis))
+            shapes = tuple(self._graph.tensors[name].shape for name in node.input)
+            result = self._stored.concat(shapes, [self._at(name, layout) for name in node.input], layout)
         else:
             # TVM's converters of elementwise operators take any shape.
             before = dict(self._nodes)

@@ -9,10 +9,8 @@ from typing import Any
 
 from onnx import NodeProto, helper
 
-from kernels import machine
-from kernels.layout import NHWC
+from kernels.concat import predict_concat
 from kernels.pool import Pool, predict_pool
-from kernels.procedure import threads_for
 from kernels.target import Target
 from tuner.onnx_graph import OnnxGraph
 
@@ -27,8 +25,6 @@ POOLS = {
     "GlobalMaxPool": "max",
     "MaxPool": "max",
 }
-ROW_CYCLES = 4
-"""Starting the copy of one pixel's channels."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +53,8 @@ def rule_of(graph: OnnxGraph, node: NodeProto, target: Target, threads: int) -> 
         seconds = partial(predict_pool, pool, target=target, threads=threads)
         return _if_images(graph, node.input[:1], seconds)
     if node.op_type == "Concat" and _attributes(node).get("axis") in (1, -3):
-        seconds = partial(_concat_seconds, graph, node, target, threads)
+        shapes = tuple(graph.tensors[name].shape for name in node.input)
+        seconds = partial(predict_concat, shapes, target=target, threads=threads)
         return _if_images(graph, node.input, seconds)
     return None
 
@@ -112,19 +109,6 @@ def _fits(graph: OnnxGraph, node: NodeProto, name: str) -> bool:
     if name not in graph.constants:
         return len(shape) == 4 and shape[1] == channels
     return len(shape) <= 4 and (len(shape) < 3 or shape[-3] in (1, channels))
-
-
-def _concat_seconds(graph: OnnxGraph, node: NodeProto, target: Target, threads: int, layout: str) -> float:
-    """A copy of all its inputs; in NHWC one of a few vectors for every pixel of each."""
-    n, c, h, w = graph.tensors[node.output[0]].shape
-    lanes, elements = target.lanes(), n * c * h * w
-    if layout == NHWC:
-        vectors = sum(-(-graph.tensors[name].shape[1] // lanes) for name in node.input)
-        work = 1.0 * n * h * w * (vectors * machine.MOVE_CYCLES + len(node.input) * ROW_CYCLES)
-    else:
-        work = elements * machine.MOVE_CYCLES / lanes
-    cycles = machine.overlapped(work, machine.stream_cycles(target, 8 * elements, 8 * elements))
-    return machine.seconds(cycles / threads_for(elements, threads))
 
 
 def _attributes(node: NodeProto) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import numpy as np
 from tvm import relax
 
 from kernels.compile import KERNEL_ATTRIBUTE
+from kernels.concat import build_concat, out_shape
 from kernels.layout import block_of, stored_shape, to_layout
 from kernels.pool import Pool, build_pool
 from kernels.relayout import build_relayout, is_free
@@ -64,27 +65,41 @@ class StoredTensors:
 
     def pool(self, pool: Pool, value: Any, layout: str) -> Any:
         """``value``, stored in ``layout``, pooled."""
-
-        def make(name: str) -> Any:
-            return build_pool(pool, layout, self._target, self._threads, name)
-
         numbers = (*pool.shape, *pool.out, *pool.window, *pool.stride, *pool.pad, int(pool.counted))
-        name = "_".join(["tilefleet", pool.kind, "pool", layout, *map(str, numbers)])
-        function = self._functions.get(self._builder, name, make)
-        result = relax.TensorType(stored_shape(layout, pool.out_shape), "float32")
-        return self._builder.emit(relax.call_tir(function, [value], result))
+        return self._call(
+            ["tilefleet", pool.kind, "pool", layout, *numbers],
+            lambda name: build_pool(pool, layout, self._target, self._threads, name),
+            [value],
+            stored_shape(layout, pool.out_shape),
+        )
+
+    def concat(self, shapes: tuple[tuple[int, ...], ...], values: list[Any], layout: str) -> Any:
+        """``values`` of NCHW ``shapes``, all stored in ``layout``, concatenated along the channels."""
+        whole, channels = out_shape(shapes), [shape[1] for shape in shapes]
+        return self._call(
+            ["tilefleet", "concat", layout, *whole, "of", *channels],
+            lambda name: build_concat(shapes, layout, self._target, self._threads, name),
+            values,
+            stored_shape(layout, whole),
+        )
 
     def _converted(self, value: Any, shape: tuple[int, ...], source: str, to: str) -> Any:
         stored = stored_shape(to, shape)
         if is_free(shape, source, to):
             return self._builder.emit(relax.op.reshape(value, stored))
+        return self._call(
+            ["tilefleet", source, "to", to, *shape],
+            lambda name: build_relayout(shape, source, to, self._target, self._threads, name),
+            [value],
+            stored,
+        )
 
-        def make(name: str) -> Any:
-            return build_relayout(shape, source, to, self._target, self._threads, name)
-
-        name = "_".join(["tilefleet", source, "to", to, *map(str, shape)])
-        function = self._functions.get(self._builder, name, make)
-        return self._builder.emit(relax.call_tir(function, [value], relax.TensorType(stored, "float32")))
+    def _call(
+        self, words: list[Any], make: Callable[[str], Any], values: list[Any], shape: tuple[int, ...]
+    ) -> Any:
+        """The result of a function of ours, named by ``words``."""
+        function = self._functions.get(self._builder, "_".join(map(str, words)), make)
+        return self._builder.emit(relax.call_tir(function, values, relax.TensorType(shape, "float32")))
 
 
 def constant_operand(value: Array, layout: str) -> Any:
