@@ -40,7 +40,7 @@ class Procedure:
             # TVM wants every argument before the first declaration.
             arguments = [T.arg(name, T.Buffer(shape, tir.F32)) for name, shape in self._shapes.items()]
             sizes = [prod(shape) for shape in self._shapes.values()]
-            # A block: Relax takes every function of one argument for a reshape, until it sees the body of one.
+            # A block: Relax takes any function of one argument for a reshape until it sees the body of one.
             with T.sblock("root"):
                 yield tuple(
                     T.decl_buffer((size,), tir.F32, data=argument.data)
