@@ -118,9 +118,19 @@ def _channel_sets(conv: Conv2d, layout: str, target: Target) -> list[int]:
     """All channels, and even parts that leave L1 to a tile's windows."""
     depths, unit = (DEPTHS, 1) if layout == NCHW else (RUN_DEPTHS, target.lanes())
     taps = conv.kh * conv.kw
-    parts = {-(-conv.in_c * taps // depth) for depth in depths}
-    sets = {-(-conv.in_c // min(conv.in_c, count)) for count in parts}
-    return sorted({min(conv.in_c, -(-size // unit) * unit) for size in sets} | {conv.in_c})
+    return sorted({_part(conv.in_c, -(-conv.in_c * taps // depth), unit) for depth in depths} | {conv.in_c})
+
+
+def _part(channels: int, parts: int, unit: int) -> int:
+    """The size of ``parts`` or more equal parts in multiples of ``unit``, or of even ones and a smaller last.
+
+    Equal ones where there are not many more: the loop over a set then has a constant extent.
+    """
+    for count in range(parts, 2 * parts):
+        if channels % (count * unit) == 0:
+            return channels // count
+    size = -(-channels // min(channels, parts))
+    return min(channels, -(-size // unit) * unit)
 
 
 def _window_blocks(conv: Conv2d, layout: str) -> list[int]:
