@@ -40,7 +40,7 @@ def copy_row(target: Any, at: Any, source: Any, start: Any, count: int, step: in
 
 
 def load_stepped(source: Any, start: Any, width: int, step: int) -> Any:
-    """``width`` elements from ``start``, every or (``step`` 2) every other one; reads none beyond the last."""
+    """``width`` elements from ``start``, each or (``step`` 2) every other one; reads none beyond the last."""
     if step == 1 or width == 1:
         return source[tir.vector(start, width)]
     # Two vectors that overlap by one element, so that the last element read is the last one wanted.
