@@ -12,8 +12,8 @@ TILE_CYCLES = 4
 """Between two micro-kernels whose sums are stored as they are; the rest overlaps with their products."""
 RUN_CYCLES = 8
 """Going to another tap where a row of taps does not lie side by side."""
-EXPOSED = 0.6
-"""The part of loads from caches beyond L1 that costs time where channels lie side by side."""
+EXPOSED = 0.3
+"""The part of loading weights from caches beyond L1 that costs time: they come in one stream."""
 COLD = {"ws": 2.0, "is": 0.45}
 """How much weights from memory cost beside a plain stream: a filter tile at a time (``ws``) the stream stops
 and starts again, while a tile of windows (``is``) takes all weights in one stream beside its products."""
@@ -27,7 +27,7 @@ def cycles(plan: FilterPlan, target: Target, threads: int) -> float:
         image = max(compute, weights) + windows
     else:
         cold *= COLD[plan.order]
-        image = compute + EXPOSED * (weights + windows)
+        image = compute + EXPOSED * weights + windows
     return cold + plan.conv.n * image * _share(plan, threads)
 
 
