@@ -82,7 +82,8 @@ class TaskSearch:
     def unsure(self, k: int, refused: Collection[Config] = ()) -> list[Record]:
         """What to measure again, together: nothing when the fastest of all useful layouts was.
 
-        Of layouts whose fastest was not, up to ``k`` that are near it; ``refused`` cannot be measured again.
+        Else ``k`` of the fastest layouts, and of others one less that are near their fastest. Those in
+        ``refused`` cannot be measured again.
         """
         wanted: list[Record] = []
         for records in self.useful().values():
@@ -90,7 +91,8 @@ class TaskSearch:
             if not records or records[0].verified_s is not None:
                 continue
             near_s = NEAR * (records[0].ranking_s or 0.0)
-            wanted += [each for each in records[:k] if not wanted or (each.ranking_s or 0.0) <= near_s]
+            few = records[: k - 1 if wanted else k]
+            wanted += [each for each in few if not wanted or (each.ranking_s or 0.0) <= near_s]
             # Beside the best of the rounds before: all may have been slow in a noisy one.
             before = [record for record in records if record.verified_s is not None]
             wanted += [record for record in before[:1] if record not in wanted]

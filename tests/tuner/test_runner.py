@@ -176,7 +176,10 @@ def test_the_best_few_of_each_task_are_measured_again():
         known = store.known(task.workload, AVX2, "wall", 1)
         by_cost = sorted(known, key=lambda record: record.cost_s)
         assert [r.verified_s for r in by_cost[:3]] == pytest.approx([0.9 * r.cost_s for r in by_cost[:3]])
-        assert all(record.verified_s is None for record in by_cost[3:])
+        # Beside them trial 0, so that what the search has gained is told fairly.
+        again = [record.config for record in by_cost if record.verified_s is not None]
+        first = Problem.of(task.workload, AVX2).seeds[0]
+        assert set(again) == {*(record.config for record in by_cost[:3]), first}
 
 
 def test_nothing_is_measured_again_by_a_clock_without_luck():
