@@ -18,6 +18,8 @@ from tuner.store import Store
 
 FEW = 4
 """How many of each workload and layouts the build may choose from."""
+MARGIN = 0.03
+"""By so much a config must be faster in place to change the order: less is noise."""
 MEMORY_BYTES = 8 << 30
 LONGEST_S, LEAST_S = 300.0, 5.0
 
@@ -72,7 +74,8 @@ async def place(
 def placed(records: Iterable[Record], seconds: dict[Config, float]) -> list[Record]:
     """The records of one workload that were timed in place, with their places among those of their layouts.
 
-    The one fastest in place gets the least of their costs as its ``placed_s``, and so on.
+    The one fastest in place gets the least of their costs as its ``placed_s``, and so on; where that is
+    hardly faster than the one fastest by itself, each keeps its own cost.
     """
     groups: dict[Layouts, list[Record]] = {}
     for record in records:
@@ -80,8 +83,11 @@ def placed(records: Iterable[Record], seconds: dict[Config, float]) -> list[Reco
             groups.setdefault(record.layouts, []).append(record)
     result = []
     for group in groups.values():
-        costs = sorted(record.isolated_s or 0.0 for record in group)
-        group.sort(key=lambda record: seconds[record.config])
+        group.sort(key=lambda record: record.isolated_s or 0.0)
+        costs = [record.isolated_s or 0.0 for record in group]
+        fastest_s = min(seconds[record.config] for record in group)
+        if fastest_s < (1 - MARGIN) * seconds[group[0].config]:
+            group.sort(key=lambda record: seconds[record.config])
         result += [
             replace(record, in_place_s=seconds[record.config], placed_s=cost)
             for record, cost in zip(group, costs, strict=True)
