@@ -13,8 +13,8 @@ TURN_IN_CYCLES, TURN_OUT_CYCLES = 2.5, 1.5
 """Cycles for each vector that is turned from rows to channels or back, where a layout is NCHW."""
 COLD_FACTOR = 2.0
 """What weights from memory take over what ``machine.cold_cycles`` says."""
-MEETING_CYCLES = 15000
-"""Threads that start together and wait for the last."""
+MEETING_CYCLES = 30000
+"""Threads that start together and wait for the last: an estimate, from one run on a busy machine."""
 
 
 def cycles(plan: Plan, target: Target, threads: int) -> float:
