@@ -14,7 +14,7 @@ PRIOR_TRIALS = 6
 """How many trials of evidence the expectation counts for."""
 IMPROVEMENT = 0.01
 """Smaller relative improvements do not put off a plateau."""
-SHORTEST, LONGEST = 16, 96
+SHORTEST, LONGEST = 16, 48
 
 
 @dataclass
