@@ -101,7 +101,7 @@ class Client:
             "target": target,
             "model": model,
             "workload": workload,
-            "budget": {"trials": trials, "seconds": seconds} if trials or seconds else None,
+            "budget": None if trials is None and seconds is None else {"trials": trials, "seconds": seconds},
             "strategy": strategy,
             "threads": threads,
             "shapes": shapes,

@@ -12,7 +12,13 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from kernels.space import Config
+from kernels.target import CATALOGUE
+from kernels.workload import Conv2d
+from tilefleet import Client
 from tilefleet.cli import app
+from tuner.record import Record, write_log
+from tuner.relayouts import Relayouts
 
 
 def run(*arguments: str, **environment: str) -> tuple[int, str, str]:
@@ -46,6 +52,7 @@ def test_no_server(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
         (["bench", "nosuch"], "'nosuch' is no benchmark; there are conv, model"),
         (["cancel", "first"], "Invalid value for 'JOB'"),
         (["boards", "park", "host"], "Missing option '--reason'"),
+        (["best", "--layouts", "chwn"], "unknown layout 'chwn'"),
     ],
 )
 def test_wrong_arguments(command: list[str], message: str) -> None:
@@ -110,3 +117,36 @@ def test_doctor_says_how_to_mend_what_is_wrong(tmp_path: Path) -> None:
     assert code == 1
     for name in ("TILEFLEET_REDIS_URL", "TILEFLEET_SCHEDULER", "TILEFLEET_DATABASE_URL"):
         assert f"mend: check {name}" in out
+
+
+def test_times_of_layout_changes_in_a_log_are_no_records(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    target, times = CATALOGUE["x86-avx2"], {"nchw>nhwc": [(1000, 1e-6)]}
+    knobs = ({}, {"data": "nhwc", "out": "nhwc"})
+    records = [
+        Record(Conv2d(1, 8, 8, 8, 8, 3, 3), target, Config.of("fconv", **each), 1, cost_s=1e-3)
+        for each in knobs
+    ]
+    lines = [Relayouts(target, 1, "wall", times).line(), *write_log(records)]
+    monkeypatch.setattr(Client, "target_log", lambda *_, **__: iter(lines))
+    for layouts, expected in (("nchw", 1), ("nhwc", 1), ("nhwc>nchw", 0), ("any", 2)):
+        code, out, _ = run("best", "--layouts", layouts, "--json")
+        assert (code, len(json.loads(out))) == (0, expected)
+    output = tmp_path / "log.jsonl"
+    assert run("log", "--target", "x", "-o", str(output))[1].startswith("2 records in")
+    assert output.read_text() == "".join(lines)
+
+
+def test_a_budget_of_no_trials_is_no_missing_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[dict[str, object]] = []
+
+    def send(*_: object, json: dict[str, object]) -> None:
+        sent.append(json)
+        raise ConnectionError
+
+    monkeypatch.setattr(Client, "_send", send)
+    for budget in ({"trials": 0}, {}):
+        with pytest.raises(ConnectionError):
+            Client("http://127.0.0.1:1").submit(target="host", model="0" * 64, **budget)
+    assert [body.get("budget") for body in sent] == [{"trials": 0, "seconds": None}, None]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Annotated
 import typer
 
 from kernels import workload as workloads
-from kernels.layout import layouts_of
+from kernels.layout import Layouts, layouts_of
 from kernels.numerics import Numerics
 from kernels.space import Config
 from tilefleet import render
@@ -32,9 +33,13 @@ def best(
     url: Url = None,
 ) -> None:
     """Show the best config of a workload, or of every workload tuned for a target."""
+    try:
+        pair = None if layouts == "any" else Layouts.read(layouts)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--layouts") from None
 
     def fits(record: Record) -> bool:
-        return layouts in ("any", str(layouts_of(Config.from_json(record.config))))
+        return record.threads == threads and pair in (None, layouts_of(Config.from_json(record.config)))
 
     with connect(url) as client:
         if workload:
@@ -44,10 +49,12 @@ def best(
             found = [client.best(workload, target, threads, clock, numerics, layouts)]
         else:
             lines = client.target_log(target, numerics=numerics)
-            records = (Record.model_validate_json(line) for line in lines)
-            found = [record for record in records if record.threads == threads and fits(record)]
+            records = (Record.model_validate_json(line) for line in lines if _is_record(line))
+            found = [record for record in records if fits(record)]
     if not found and not as_json:
-        raise TilefleetError(f"nothing was tuned for target {target!r} with threads {threads} yet")
+        raise TilefleetError(
+            f"nothing was tuned for target {target!r} with threads {threads} and layouts {layouts} yet"
+        )
     rows = [(workloads.from_json(record.workload), record) for record in found]
     show(found[0] if workload else found, as_json, render.records(rows))
 
@@ -93,14 +100,19 @@ def load(
 
 
 def _write(lines: Iterator[str], output: Path | None) -> int:
-    """Write the lines, a file only when all have come; how many there were."""
+    """Write the lines, a file only when all have come; how many records there were."""
     if output is None:
-        return sum(1 for line in lines if sys.stdout.write(line))
+        return sum(_is_record(line) for line in lines if sys.stdout.write(line))
     part = output.with_name(output.name + ".part")
     try:
         with part.open("w") as file:
-            count = sum(1 for line in lines if file.write(line))
+            count = sum(_is_record(line) for line in lines if file.write(line))
         part.replace(output)
     finally:
         part.unlink(missing_ok=True)
     return count
+
+
+def _is_record(line: str) -> bool:
+    """Whether a line of a log is a record, and not the times of layout changes."""
+    return '"relayouts"' not in line or "relayouts" not in json.loads(line)
