@@ -6,7 +6,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from math import prod
+from math import inf, prod
 from typing import ClassVar
 
 from pydantic import ConfigDict
@@ -69,7 +69,11 @@ def read_relayouts(lines: Iterable[str]) -> Iterator[Relayouts]:
         if value.pop("format", None) != FORMAT:
             raise ValueError(f"the format of a log's times of layout changes is not {FORMAT}")
         value["target"] = targets.from_json(value.get("target", {}))
-        yield read(Relayouts, value, "times of layout changes")
+        found = read(Relayouts, value, "times of layout changes")
+        numbers = (number for times in found.relayouts.values() for pair in times for number in pair)
+        if not all(0 < number < inf for number in numbers):
+            raise ValueError("times of layout changes must be positive numbers of elements and seconds")
+        yield found
 
 
 def fitting(found: Iterable[Relayouts], target: Target, threads: int, clock: str) -> Relayouts | None:

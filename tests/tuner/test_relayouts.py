@@ -36,7 +36,17 @@ def test_a_log_carries_them_beside_its_records():
 
 
 @pytest.mark.parametrize(
-    "damage", [{"format": 2}, {"threads": "two"}, {"relayouts": {"nchw>nhwc": 3}}, {"target": {}}, {"x": 1}]
+    "damage",
+    [
+        {"format": 2},
+        {"threads": "two"},
+        {"relayouts": {"nchw>nhwc": 3}},
+        {"relayouts": {"nchw>nhwc": [[0, 1e-6]]}},
+        {"relayouts": {"nchw>nhwc": [[1000, -1e-6]]}},
+        {"relayouts": {"nchw>nhwc": [[1000, float("nan")]]}},
+        {"target": {}},
+        {"x": 1},
+    ],
 )
 def test_damaged_times_are_refused(damage):
     with pytest.raises(ValueError, match=r"layout changes|target"):
