@@ -41,6 +41,11 @@ export function isSimulated(clock: string): boolean {
   return clock !== "wall";
 }
 
+/** A word as a shell reads it back: names of models and inputs are anybody's. */
+export function quoted(word: string): string {
+  return /^[\w.,:=/-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
 /** Knobs as `name=value`, the kernel first. */
 export function config(value: Record<string, unknown> | null): string {
   if (value === null) return "–";

@@ -13,8 +13,12 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from kernels.space import Config
+from kernels.target import CATALOGUE
+from kernels.workload import Gemm
 from server.dashboard_page import BUILT
 from tilefleet import Client
+from tuner.record import Record, write_log
 
 pytestmark = pytest.mark.xdist_group("service")
 ROOT = Path(__file__).parents[2]
@@ -98,6 +102,13 @@ def test_from_a_model_to_the_log_of_its_job(page: Page, tiny_model: Path, client
     page.locator("a[href^='/workloads/']").first.click()
     expect(page.get_by_role("heading", name="The fastest")).to_be_visible()
     expect(page.get_by_role("img", name=re.compile("in the order they were measured"))).to_be_visible()
+
+
+def test_a_workload_of_one_trial_has_its_page(page: Page, client: Client) -> None:
+    workload, config = Gemm(3, 5, 7), Config.of("gemm", rows=1)
+    client.import_log(write_log([Record(workload, CATALOGUE["x86-avx2"], config, 1, cost_s=1e-6)]))
+    page.goto(f"/workloads/{workload.key}")
+    expect(page.get_by_role("heading", name="The fastest")).to_be_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -5,7 +5,7 @@ import { Link } from "wouter";
 
 import type { Job } from "../api/client";
 import { useJobs, useTasks } from "../api/queries";
-import { config, milliseconds, percent, seconds } from "../format";
+import { config, milliseconds, percent, quoted, seconds } from "../format";
 import { ClockMark } from "../parts/clock";
 import { Empty, Loaded } from "../parts/states";
 
@@ -49,9 +49,13 @@ function Configs({ job }: { job: Job }) {
   const tasks = useTasks(job.id);
   const log = `job-${job.id}.jsonl`;
   const model = job.model_name ?? "model.onnx";
-  const command =
-    `tilefleet log ${job.id} > ${log} && ` +
-    `tilefleet build ${model} --log ${log} --target ${job.target} -o ${model.replace(/\.onnx$/, "")}.so`;
+  const options = [
+    ...["--log", log, "--target", job.target, "--threads", `${job.threads}`, "--numerics", job.numerics],
+    ...Object.entries(job.shapes ?? {}).flatMap(([name, shape]) => ["--shape", `${name}=${shape.join(",")}`]),
+    ...["-o", `${model.replace(/\.onnx$/, "")}.so`],
+  ];
+  const build = ["tilefleet", "build", ...options, "--", model].map(quoted).join(" ");
+  const command = `tilefleet log ${job.id} -o ${log} && ${build}`;
   return (
     <>
       <Group>

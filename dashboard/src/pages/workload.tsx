@@ -172,10 +172,8 @@ function knobsOf(trials: Trial[]): string[] {
   }
   const names = [...values.keys()].sort((one, other) => values.get(other)!.size - values.get(one)!.size);
   const varied = names.filter((knob) => values.get(knob)!.size > 1);
-  return ["kernel", ...varied.filter((knob) => knob !== "kernel"), ...(varied.length ? [] : names)].slice(
-    0,
-    20,
-  );
+  const others = (varied.length ? varied : names).filter((knob) => knob !== "kernel");
+  return ["kernel", ...others].slice(0, 20);
 }
 
 function OverTime({ trials }: { trials: Trial[] }) {
