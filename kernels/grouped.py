@@ -32,6 +32,7 @@ class Grouped(Kernel):
     """
 
     name = "grouped"
+    version = 3
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
         """Only float32 convolutions of more than one group, of more than one filter or channel each."""
