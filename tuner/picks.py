@@ -48,29 +48,14 @@ class Match:
         }
 
 
-def best_records(
-    records: Iterable[Record],
-    target: Target,
-    threads: int = 1,
-    clock: str = "wall",
-    numerics: Numerics = Numerics.RELAXED,
-) -> dict[str, Record]:
-    """The fastest usable record of each workload from NCHW to NCHW, by workload key.
-
-    Usable are records without an error, of this target, thread count and clock, made with a kernel that
-    still generates the same code, of a config that ``numerics`` allows. Raises OtherTargetError when all
-    records are for other targets.
-    """
-    found = _choose(records, target, threads, clock, numerics)[0]
-    return {key: by_layouts[PLAIN] for key, by_layouts in found.items() if PLAIN in by_layouts}
-
-
 def best_by_layouts(
     records: Iterable[Record], target: Target, threads: int = 1, numerics: Numerics = Numerics.RELAXED
 ) -> dict[str, dict[Layouts, Record]]:
     """The fastest usable record of each workload and pair of layouts, by workload key, of one clock.
 
-    Raises OtherTargetError when all records are for other targets.
+    Usable are records without an error, of this target and thread count, made with a kernel that still
+    generates the same code, of a config that ``numerics`` allows. Raises OtherTargetError when all records
+    are for other targets.
     """
     records = list(records)
     return _choose(records, target, threads, clock_of(records, target), numerics)[0]

@@ -4,11 +4,12 @@ import pytest
 from tiny_models import model, node, save
 
 from kernels import registry
+from kernels.layout import PLAIN
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import CATALOGUE
 from tuner.extract import extract
-from tuner.picks import OtherTargetError, best_records, check
+from tuner.picks import OtherTargetError, best_by_layouts, check
 from tuner.record import Record
 from worker.outcome import ErrorKind
 
@@ -53,7 +54,7 @@ def test_each_workload_is_found_or_missing(path, record):
 def test_slower_and_unusable_records_are_passed_over(record, workload, changes):
     worse = dataclasses.replace(record, **changes)
     for records in ([record, worse], [worse, record]):
-        assert best_records(records, TARGET) == {workload.key: record}
+        assert best_by_layouts(records, TARGET) == {workload.key: {PLAIN: record}}
 
 
 def test_an_exact_build_passes_over_relaxed_records(tmp_path):
@@ -67,7 +68,7 @@ def test_an_exact_build_passes_over_relaxed_records(tmp_path):
     )
     records = [relaxed, exact]
     assert check(path, records, TARGET)[0].record == relaxed
-    assert best_records(records, TARGET, numerics=Numerics.EXACT) == {workload.key: exact}
+    assert best_by_layouts(records, TARGET, numerics=Numerics.EXACT) == {workload.key: {PLAIN: exact}}
     shown = check(path, records, TARGET, numerics=Numerics.EXACT)[0].to_json()
     assert (shown["numerics"], shown["max_error"], shown["expected_s"]) == ("exact", 3e-7, 2e-5)
     (match,) = check(path, [relaxed], TARGET, numerics=Numerics.EXACT)
@@ -77,11 +78,11 @@ def test_an_exact_build_passes_over_relaxed_records(tmp_path):
 
 def test_a_log_of_another_target_is_named(record):
     with pytest.raises(OtherTargetError, match="x86-avx512"):
-        best_records([dataclasses.replace(record, target=OTHER)], TARGET)
+        best_by_layouts([dataclasses.replace(record, target=OTHER)], TARGET)
 
 
 def test_an_empty_log_has_nothing_but_is_no_error():
-    assert best_records([], TARGET) == {}
+    assert best_by_layouts([], TARGET) == {}
 
 
 def test_says_why_the_records_of_a_workload_will_not_do(path, record):

@@ -22,12 +22,6 @@ export const useBoards = () =>
 export const useTargets = () =>
   useQuery({ queryKey: ["targets"], queryFn: () => data(api.GET("/api/v1/targets")) });
 
-export const useModels = () =>
-  useQuery({
-    queryKey: ["models"],
-    queryFn: () => data(api.GET("/api/v1/models", { params: { query: {} } })),
-  });
-
 export const useJob = (id: number) =>
   useQuery({
     queryKey: ["job", id],
