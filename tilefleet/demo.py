@@ -53,13 +53,13 @@ def demo(
             report = run(client, path, shapes, seconds, console)
             REPORT.write_text(json.dumps(report, indent=2) + "\n")
             console.print(f"All of this is in {REPORT}")
+            if not report["max_rel_err"] <= MAX_REL_ERR:
+                raise TilefleetError(
+                    f"the tuned model is wrong: largest relative error {report['max_rel_err']:.2g} "
+                    f"against onnxruntime, more than {MAX_REL_ERR:g}"
+                )
             if console.is_terminal:
                 _stay(client.url, console)
-        if not report["max_rel_err"] <= MAX_REL_ERR:
-            raise TilefleetError(
-                f"the tuned model is wrong: largest relative error {report['max_rel_err']:.2g} "
-                f"against onnxruntime, more than {MAX_REL_ERR:g}"
-            )
     except (TilefleetError, OSError) as error:
         typer.echo(f"demo: {error}", err=True)
         raise typer.Exit(1) from None
