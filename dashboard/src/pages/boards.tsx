@@ -12,7 +12,7 @@ import { StateBadge } from "../parts/badges";
 import { ClockMark } from "../parts/clock";
 import { Empty, Failure, Loaded } from "../parts/states";
 
-type Action = "drain" | "park" | "return" | "retire";
+type Action = "drain" | "park" | "return";
 
 export default function Boards() {
   const boards = useBoards();
@@ -121,7 +121,6 @@ const WORDS: Record<Action, string> = {
   drain: "It finishes what it measures and then gets nothing more.",
   park: "It is taken out of service at once.",
   return: "It is checked, and gets trials again when the check passes.",
-  retire: "It leaves the fleet.",
 };
 
 function Ask({ board, action, onClose }: { board: Board; action: Action; onClose: () => void }) {

@@ -31,7 +31,12 @@ function Measured({ view }: { view: WorkloadView }) {
     ),
   );
   const here = view.measured[at];
-  const where: Where | undefined = here && { target: here.target, clock: here.clock, threads: here.threads };
+  // By key: a name may stand for a target that has changed since.
+  const where: Where | undefined = here && {
+    target: here.target_key,
+    clock: here.clock,
+    threads: here.threads,
+  };
   const trials = useTrials(view.key, where);
   return (
     <Stack>
