@@ -134,7 +134,7 @@ class Contest:
 
     def _seat(self, weights: Any) -> int:
         """Which of the products makes the call, by the weights that the build packed for it."""
-        place = weights.__dlpack_device__() and np.from_dlpack(weights).ctypes.data
+        place = np.from_dlpack(weights).ctypes.data
         if place not in self._seats:
             array = weights.numpy()
             packed = self._packed[0]

@@ -1,0 +1,65 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tiny_models import model, node, save
+
+from kernels import registry
+from kernels import target as targets
+from kernels.space import Config
+from kernels.target import CATALOGUE
+from tuner import in_place
+from tuner.extract import extract
+from tuner.record import Record
+
+TARGET = CATALOGUE["x86-avx2"]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_near_configs_take_turns_in_the_model_and_compute_the_same(tmp_path, monkeypatch, threads):
+    if "avx2" not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("needs AVX2 to run what it builds")
+    pads = [1, 1, 1, 1]
+    nodes = [node("Conv", ["x", "w"], "a", pads=pads), node("Conv", ["a", "v"], "y", pads=pads)]
+    weights = {"w": (16, 16, 3, 3), "v": (16, 16, 3, 3)}
+    path = save(tmp_path, model(nodes, {"x": (1, 16, 14, 14)}, ["y"], weights))
+    (operator,) = extract(path).operators
+    configs = registry.recommendations(operator.workload, TARGET, threads=threads)[:3]
+    records = [
+        Record(
+            operator.workload, TARGET, config, registry.kernel(config.kernel).version, threads, cost_s=cost
+        )
+        for config, cost in zip(configs, (1e-5, 1.1e-5, 1.2e-5), strict=True)
+    ]
+    calls, timed = [], in_place.Contest.call
+
+    def call(self, turn, arguments):
+        timed(self, turn, arguments)
+        calls.append(arguments[-1].numpy())
+
+    monkeypatch.setattr(in_place.Contest, "call", call)
+    monkeypatch.setattr(in_place, "ROUNDS", 3)
+    monkeypatch.setenv("TVM_NUM_THREADS", str(threads))
+    payload = {
+        "model": str(path),
+        "shapes": None,
+        "target": targets.to_json(TARGET),
+        "threads": threads,
+        "numerics": "relaxed",
+        "records": [record.to_json() for record in records],
+        "relayouts": [],
+        "lock": str(tmp_path / "lock"),
+    }
+    stages = []
+    found = in_place.time_in_child(payload, lambda message: stages.append(message["stage"]))
+    # The third is too slow by itself to be worth a place.
+    assert [Config.from_json(each["config"]) for each in found] == configs[:2]
+    assert {each["key"] for each in found} == {operator.workload.key}
+    assert all(each["seconds"] > 0 for each in found)
+    assert stages[-6:] == ["run"] * 6
+    # To warm up, then three runs with each config; both layers have weights of their own.
+    assert len(calls) == 2 * 7
+    for layer in (0, 1):
+        for result in calls[layer::2]:
+            np.testing.assert_allclose(result, calls[layer], atol=1e-4 * np.abs(calls[layer]).max())
+    assert np.abs(calls[0] - calls[1]).max() > 0.1
