@@ -10,6 +10,7 @@ import psutil
 from fastapi.testclient import TestClient
 from server_samples import conv_model
 
+from kernels.space import Config
 from server.app import create_app
 from server.settings import Settings
 from tuner.record import read_log
@@ -46,10 +47,9 @@ def test_a_small_model_is_tuned_on_this_machine(tmp_path: Path) -> None:
         assert job["peak_gflops"] > 0
         assert job["estimated_ms"] > 0
         log = client.get(f"/api/v1/jobs/{job['id']}/log").text
-        found = {each.workload.key: each for each in read_log(log.splitlines())}
+        found = {(each.workload.key, each.config): each for each in read_log(log.splitlines())}
         for task in client.get(f"/api/v1/jobs/{job['id']}/tasks").json()["items"]:
-            record = found[task["workload_key"]]
-            assert record.config.to_json() == task["best_config"]
+            record = found[task["workload_key"], Config.from_json(task["best_config"])]
             assert record.max_error is not None
             assert record.verified_s == task["best_s"]
         (board,) = client.get("/api/v1/boards").json()["items"]

@@ -32,7 +32,8 @@ PATIENCE_MS = 120_000
 expect.set_options(timeout=PATIENCE_MS)
 
 
-@pytest.fixture(scope="session")
+# Of this file alone: while Playwright is there, an event loop runs in this thread.
+@pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
     """Debian's Chromium: Playwright's own download is no package of a registry."""
     found = shutil.which("chromium")
