@@ -56,7 +56,8 @@ def run(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
     from bench.service import run_job, service
     from kernels.target import from_json
 
-    with service() as client:
+    # VGG-16 has 553 MB.
+    with service(TILEFLEET_MAX_MODEL_MB="2048") as client:
         target = from_json(client.target("host"))
         model = client.upload(path)
         job = run_job(

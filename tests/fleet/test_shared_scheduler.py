@@ -78,7 +78,8 @@ def test_no_board_is_anybodys_twice(shared: Shared) -> None:
 
 
 def test_a_killed_measure_worker_is_replaced(shared: Shared) -> None:
-    job = Job(shared.here, "host", layer(16), 24)
+    # Enough that some are left when the board is seen at work, however seldom this process gets to look.
+    job = Job(shared.here, "host", layer(16), 36)
     job.measured(4)
     wait_for(lambda: shared.here.client.board("one").activity == "measuring")
     victim = shared.workers["one"]

@@ -23,7 +23,7 @@ def demo(folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
 
 def test_the_report_has_everything(tiny_model: Path, tmp_path: Path) -> None:
     # Long enough for the first trial of each layer, however busy the machine is.
-    done = demo(tmp_path, "--model", tiny_model, "--seconds", 25)
+    done = demo(tmp_path, "--model", tiny_model, "--seconds", 40)
     assert done.returncode == 0, done.stderr
     report = json.loads((tmp_path / "demo-report.json").read_text())
     wanted = {"model", "threads", "layers", "default_ms", "tuned_ms", "onnxruntime_ms", "max_rel_err"}
