@@ -78,10 +78,9 @@ def test_no_board_is_anybodys_twice(shared: Shared) -> None:
 
 
 def test_a_killed_measure_worker_is_replaced(shared: Shared) -> None:
-    # Enough that some are left when the board is seen at work, however seldom this process gets to look.
-    job = Job(shared.here, "host", layer(16), 36)
-    job.measured(4)
-    wait_for(lambda: shared.here.client.board("one").activity == "measuring")
+    # Looking begins at once: a short job may be over before a busy machine gets to look.
+    job = Job(shared.here, "host", layer(16), 24)
+    wait_for(lambda: _measures(shared, "one", job))
     victim = shared.workers["one"]
     tree = psutil.Process(victim.pid).children(recursive=True)
     victim.kill()
@@ -136,3 +135,9 @@ def _locked(shared: Shared) -> bool:
     except sqlite3.OperationalError:
         return True
     return False
+
+
+def _measures(shared: Shared, name: str, job: Job) -> bool:
+    """Whether a board is at work on a job's trials, and not on a check of its health."""
+    board = shared.here.client.board(name)
+    return board.activity == "measuring" and board.lease is not None and board.lease.job == job.id
