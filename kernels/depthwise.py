@@ -76,15 +76,6 @@ class Depthwise(Kernel):
 
         return Space(self.name, knobs, invalid)
 
-    def recommend(
-        self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
-    ) -> Config:
-        """The config that the machine model predicts fastest."""
-        return min(
-            self.space(workload, target, layouts, threads),
-            key=lambda config: self.predict(workload, config, target, threads),
-        )
-
     def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
         """Arithmetic and loads of every register block, and the stream of inputs and outputs."""
         conv = conv_of(workload)

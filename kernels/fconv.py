@@ -65,15 +65,6 @@ class FilterConv(Kernel):
         }
         return Space(self.name, knobs)
 
-    def recommend(
-        self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
-    ) -> Config:
-        """The config that is predicted fastest."""
-        return min(
-            self.space(workload, target, layouts, threads),
-            key=lambda config: self.predict(workload, config, target, threads),
-        )
-
     def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
         """As ``fconv_model.py`` counts the cycles."""
         plan = FilterPlan.of(conv_of(workload), config, target, threads)

@@ -74,15 +74,6 @@ class PackedGemm(Kernel):
             invalid,
         )
 
-    def recommend(
-        self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
-    ) -> Config:
-        """The config that the machine model predicts fastest."""
-        return min(
-            self.space(workload, target, layouts, threads),
-            key=lambda config: self.predict(workload, config, target, threads),
-        )
-
     def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
         """Micro-kernel steps of the thread with most, plus each operand's traffic at the distance at which it
         is used again."""

@@ -75,15 +75,6 @@ class Grouped(Kernel):
             knobs["split"] = [GROUPS, FILTERS]
         return Space(self.name, knobs, invalid)
 
-    def recommend(
-        self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
-    ) -> Config:
-        """The config that the machine model predicts fastest."""
-        return min(
-            self.space(workload, target, layouts, threads),
-            key=lambda config: self.predict(workload, config, target, threads),
-        )
-
     def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
         """Multiply-adds, loads and stores of every register block, and the copies.
 

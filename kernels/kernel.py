@@ -60,11 +60,17 @@ class Kernel(ABC):
         over ``threads`` is a knob where there are several.
         """
 
-    @abstractmethod
     def recommend(
         self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
     ) -> Config:
-        """The config that the analysis picks without measuring; a valid point of ``space``."""
+        """The config that the analysis picks without measuring; a valid point of ``space``.
+
+        The one predicted fastest, unless a family knows better.
+        """
+        return min(
+            self.space(workload, target, layouts, threads),
+            key=lambda config: self.predict(workload, config, target, threads),
+        )
 
     @abstractmethod
     def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:

@@ -83,15 +83,6 @@ class QuantizedDepthwise(NeonKernel):
             invalid,
         )
 
-    def recommend(
-        self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
-    ) -> Config:
-        """The config that is predicted fastest."""
-        return min(
-            self.space(workload, target, layouts, threads),
-            key=lambda config: self.predict(workload, config, target, threads),
-        )
-
     def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
         """Instructions of tiles and copies, and what leaves L1 between copy and use."""
         conv = qconv_of(workload)

@@ -87,15 +87,6 @@ class QuantizedGemm(NeonKernel):
             invalid,
         )
 
-    def recommend(
-        self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
-    ) -> Config:
-        """The config that the machine model predicts fastest."""
-        return min(
-            self.space(workload, target, layouts, threads),
-            key=lambda config: self.predict(workload, config, target, threads),
-        )
-
     def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
         """Instructions of blocks and transform, and how far weights and windows are when they are used."""
         conv = qconv_of(workload)

@@ -98,15 +98,6 @@ class Winograd(Kernel):
             knobs["split"] = [TILES, POINTS]
         return Space(self.name, knobs, invalid)
 
-    def recommend(
-        self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
-    ) -> Config:
-        """The config that the machine model predicts fastest."""
-        return min(
-            self.space(workload, target, layouts, threads),
-            key=lambda config: self.predict(workload, config, target, threads),
-        )
-
     def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
         """Both transforms, the matrix products, and the traffic of weights and transformed tiles."""
         plan = Plan.of(conv_of(workload), config, target)
