@@ -64,18 +64,6 @@ class QuantizedDepthwiseX86(QuantizedKernel):
         }
         return Space(self.name, knobs)
 
-    def recommend(
-        self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
-    ) -> Config:
-        """The exact config that is predicted fastest."""
-        return min(
-            self.space(workload, target, layouts, threads),
-            key=lambda config: (
-                self.why_inexact(workload, config) is not None,
-                self.predict(workload, config, target, threads),
-            ),
-        )
-
     def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
         """Taps, requantization and copy; bands that leave L1 come from L2 once or once a tap's row."""
         plan = Plan.of(qconv_of(workload), config, target)

@@ -73,18 +73,6 @@ class QuantizedDirect(QuantizedKernel):
 
         return Space(self.name, knobs, invalid)
 
-    def recommend(
-        self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
-    ) -> Config:
-        """The exact config that is predicted fastest."""
-        return min(
-            self.space(workload, target, layouts, threads),
-            key=lambda config: (
-                self.why_inexact(workload, config) is not None,
-                self.predict(workload, config, target, threads),
-            ),
-        )
-
     def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
         """Multiplications, requantization and copy, or the traffic of weights and windows."""
         plan = Plan.of(qconv_of(workload), config, target)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from kernels.kernel import Array, Kernel
+from kernels.layout import PLAIN, Layouts
 from kernels.qconstants import check_scale, check_weights, folded_bias
 from kernels.qworkload import QConv2d
 from kernels.space import Config
@@ -28,6 +29,18 @@ class QuantizedKernel(Kernel):
     def tolerance_of(self, workload: Workload, config: Config) -> float:
         """In quanta: none for exact configs."""
         return 0.0 if self.why_inexact(workload, config) is None else self.tolerance
+
+    def recommend(
+        self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1
+    ) -> Config:
+        """The exact config that is predicted fastest."""
+        return min(
+            self.space(workload, target, layouts, threads),
+            key=lambda config: (
+                self.why_inexact(workload, config) is not None,
+                self.predict(workload, config, target, threads),
+            ),
+        )
 
     def offset(self, workload: QConv2d, config: Config) -> int:
         """What the code adds to each element of the data (and to the padding) before it multiplies."""
