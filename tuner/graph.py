@@ -15,10 +15,12 @@ import numpy as np
 import numpy.typing as npt
 from onnx import NodeProto, helper
 
+from kernels.qworkload import QConv2d
 from kernels.workload import Conv2d, Epilogue, Gemm
 from tuner.epilogue import Chain, Wiring
 from tuner.onnx_check import ModelError, Shapes, node_name
 from tuner.onnx_graph import OnnxGraph, load_graph
+from tuner.quantized import Operator
 from tuner.rewrite import rewrite
 
 Array = npt.NDArray[Any]
@@ -43,9 +45,14 @@ OTHER_PRODUCTS = {
 
 @dataclass
 class Product:
-    """One workload of the model with its constants; ``data`` and ``residual`` are tensors of the graph."""
+    """One workload of the model with its constants; ``data`` and ``residual`` are tensors of the graph.
 
-    workload: Conv2d | Gemm
+    ``constants`` are a quantized product's, as its kernels take them after the data: weights, bias and,
+    unless the result is int32, multiplier and shift. Those of floats have ``raw_weights``, ``scale`` and
+    ``bias`` instead.
+    """
+
+    workload: Conv2d | Gemm | QConv2d
     nodes: tuple[str, ...]
     data: str
     residual: str | None
@@ -53,6 +60,7 @@ class Product:
     raw_weights: Array
     scale: Array | None
     bias: Array | None
+    constants: tuple[Array, ...] = ()
 
     def weights(self) -> npt.NDArray[np.float32]:
         """Weights of ``workload.weight_shape`` with all scaling folded in."""
@@ -73,11 +81,15 @@ class NotTunable:
 
 @dataclass
 class Partition:
-    """The graph with every product as one node, the products in order, and what could not be one."""
+    """The graph with every product as one node, the products in order, and what could not be one.
+
+    ``operators`` are the other integer functions, each also one node of the graph.
+    """
 
     graph: OnnxGraph
     products: list[Product] = field(default_factory=list)
     not_tunable: list[NotTunable] = field(default_factory=list)
+    operators: list[Operator] = field(default_factory=list)
 
 
 def load_partition(path: str | Path, shapes: Shapes | None = None) -> Partition:
@@ -137,6 +149,7 @@ def _replace(graph: OnnxGraph, taken: set[str], replacement: dict[str, NodeProto
 
 
 def _finish(product: Product, chain: Chain) -> Product:
+    assert not isinstance(product.workload, QConv2d)  # those bring their own clamp
     epilogue = Epilogue(chain.shift is not None, chain.residual is not None, chain.clamp)
     return Product(
         workload=replace(product.workload, epilogue=epilogue),

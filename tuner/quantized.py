@@ -1,0 +1,26 @@
+"""Integer operators of a model that are no products."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernels.qadd import QAdd
+from kernels.qconcat import QConcat
+from kernels.qlookup import QLookup
+from kernels.qpool import QPool
+
+OPERATOR = "TilefleetOperator"
+"""Operator of the one node that stands for an ``Operator``; its attribute ``index`` points to it."""
+
+
+@dataclass(frozen=True)
+class Operator:
+    """What one integer function computes between the tensors ``inputs`` and ``output`` of the graph.
+
+    ``name`` is the node's that it is of.
+    """
+
+    name: str
+    what: QAdd | QLookup | QPool | QConcat
+    inputs: tuple[str, ...]
+    output: str
