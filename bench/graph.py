@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -83,13 +84,15 @@ class Graph:
         pooled = self.node("GlobalAveragePool", [data])
         return self.dense(self.node("Flatten", [pooled]), self._channels[data], CLASSES)
 
-    def model(self, output: str, name: str, seed: int) -> ModelProto:
-        """The finished model with random weights."""
+    def model(
+        self, output: str, name: str, seed: int, shape: Sequence[int] | None = (1, CLASSES)
+    ) -> ModelProto:
+        """The finished model with random weights; ``shape`` is the result's, None leaves it to inference."""
         graph = helper.make_graph(
             self.nodes,
             name,
             [helper.make_tensor_value_info("input", TensorProto.FLOAT, self._input)],
-            [helper.make_tensor_value_info(output, TensorProto.FLOAT, [1, CLASSES])],
+            [helper.make_tensor_value_info(output, TensorProto.FLOAT, shape)],
             self.weights,
         )
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
