@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -17,6 +18,25 @@ def estimated_ms(searches: Iterable[TaskSearch]) -> float | None:
     """Milliseconds of the whole model by the best of each task, or None while a task has none."""
     total = scheduler.total_s([search.curve for search in searches])
     return None if total is None else total * 1e3
+
+
+def share_of(search: TaskSearch) -> dict[str, Any]:
+    """What the scheduler goes by when it gives out the budget, for one task.
+
+    ``gain_ms`` is what the whole model is expected to gain by one more trial, None while nothing of the task
+    has run: such a task comes first. After ``patience`` trials without gain, ``flat`` so far, it gets no more.
+    """
+    curve = search.curve
+    known = math.isfinite(curve.best_s)
+    return {
+        "task": search.task.id,
+        "in_flight": curve.in_flight,
+        "open": curve.open,
+        "gain_ms": curve.gain * 1e3 if known else None,
+        "step": curve.expected_step if known else None,
+        "flat": curve.flat,
+        "patience": curve.patience,
+    }
 
 
 def trial_event(trial: Trial) -> dict[str, Any]:

@@ -415,6 +415,7 @@ class _Run:
                 "eta_s": self.allowance.eta(self.trials),
                 "estimated_ms": reports.estimated_ms(self.searches),
                 "elapsed_s": self.allowance.elapsed,
+                "shares": [reports.share_of(search) for search in self.searches],
             },
         )
 

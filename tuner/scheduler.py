@@ -66,6 +66,11 @@ class Curve:
         return round(min(max(SHORTEST, 2 * math.sqrt(self.space_size)), LONGEST))
 
     @property
+    def flat(self) -> int:
+        """Trials since the last improvement worth it."""
+        return self._flat
+
+    @property
     def plateau(self) -> bool:
         """Whether the last ``patience`` trials improved nothing worth it."""
         return self._flat >= self.patience
