@@ -15,6 +15,7 @@ from pathlib import Path
 import dask
 
 from worker.cluster import DASK, Benches, EngineError, make_nursery, make_worker, split_cpus
+from worker.cores import Cores
 from worker.fleet.agent_board import BoardError
 from worker.fleet.fleet_file import HOST, BoardSpec, Fleet, FleetError, fleet_of, read_fleet, split_names
 from worker.shop import Shop
@@ -57,16 +58,15 @@ async def _serve(arguments: argparse.Namespace, fleet: Fleet) -> None:
     stopped = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stopped.set)
-    build_cpus, board_cpus = split_cpus(fleet.host.threads if fleet.host else 0)
+    cores = Cores(*split_cpus(fleet.host.threads if fleet.host else 0))
     async with AsyncExitStack() as stack:
         stack.enter_context(dask.config.set(DASK))
-        nursery = stack.enter_context(make_nursery(arguments.preload, build_cpus))
+        nursery = stack.enter_context(make_nursery(arguments.preload, cores.builds))
         await asyncio.to_thread(nursery.start)
-        benches = Benches(
-            arguments.state_dir, nursery, fleet, build_cpus, board_cpus, preload=arguments.preload
-        )
+        benches = Benches(arguments.state_dir, nursery, fleet, cores, preload=arguments.preload)
         await stack.enter_async_context(benches)
-        shops = [(f"build-{index}", Shop(nursery, arguments.state_dir)) for index in range(arguments.builds)]
+        builder = Shop(nursery, arguments.state_dir, cores=cores)
+        shops = [(f"build-{index}", builder) for index in range(arguments.builds)]
         shops += [(spec.id, shop) for spec, shop in zip(fleet.boards, benches.shops, strict=True)]
         for name, shop in shops:
             worker = make_worker(

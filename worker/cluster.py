@@ -17,6 +17,7 @@ import dask
 from distributed import Scheduler
 
 from kernels import target as targets
+from worker.cores import Cores
 from worker.fleet.agent_board import BoardError
 from worker.fleet.drivers import LOCAL, Driver, absence, make_driver
 from worker.fleet.fleet_file import HOST, Fleet, split_address
@@ -49,12 +50,13 @@ class EngineError(RuntimeError):
 class Cluster:
     """Scheduler, build workers and boards, nothing listening beyond the loopback; a context manager.
 
-    ``builders`` workers build in ``nursery``; it starts and closes ``benches``, too.
+    Builds run in ``nursery``, as many at once as ``cores`` has for them; it starts and closes ``benches``,
+    too.
     """
 
-    def __init__(self, state_dir: Path, nursery: Nursery, benches: Benches, builders: int) -> None:
+    def __init__(self, state_dir: Path, nursery: Nursery, benches: Benches, cores: Cores) -> None:
         self.address = ""
-        self._state_dir, self._nursery, self._benches, self._builders = state_dir, nursery, benches, builders
+        self._state_dir, self._nursery, self._benches, self._cores = state_dir, nursery, benches, cores
         self._stack = AsyncExitStack()
 
     async def __aenter__(self) -> Self:
@@ -72,7 +74,7 @@ class Cluster:
         await self._stack.aclose()
 
     async def _start(self) -> None:
-        shop = Shop(self._nursery, self._state_dir)
+        shop = Shop(self._nursery, self._state_dir, cores=self._cores)
         # Importing takes seconds: everything slow at once.
         await asyncio.gather(
             asyncio.to_thread(lambda: shop.builder.toolchain),
@@ -85,7 +87,7 @@ class Cluster:
         )
         workers = [
             make_worker(scheduler.address, f"build-{number}", shop, build=True)
-            for number in range(self._builders)
+            for number in range(len(self._cores.builds))
         ]
         workers += [
             make_worker(scheduler.address, "board", bench, build=False) for bench in self._benches.shops
@@ -100,8 +102,8 @@ class Benches:
 
     The boards that run here must start, or starting fails. The others need not be there: they are offline
     until they are, and those that could not be set up are tried again every RETRY_S. Of ``fleet`` the host is
-    this machine itself, on ``board_cpus``, with a nursery of its own, whose children get ``preload`` and
-    ``env``.
+    this machine itself, on the board's part of ``cores``, with a nursery of its own, whose children get
+    ``preload`` and ``env``.
     """
 
     def __init__(
@@ -109,16 +111,14 @@ class Benches:
         state_dir: Path,
         nursery: Nursery,
         fleet: Fleet,
-        build_cpus: Sequence[int],
-        board_cpus: Sequence[int],
+        cores: Cores,
         *,
         preload: Sequence[str] = (),
         env: dict[str, str] | None = None,
     ) -> None:
         self.shops: list[Shop] = []
         self._state_dir, self._nursery, self._fleet = state_dir, nursery, fleet
-        self._build_cpus, self._board_cpus = build_cpus, board_cpus
-        self._preload, self._env = preload, env
+        self._cores, self._preload, self._env = cores, preload, env
         self._stack = AsyncExitStack()
         self._retries: list[asyncio.Task[None]] = []
 
@@ -151,14 +151,14 @@ class Benches:
             driver = make_driver(
                 spec,
                 self._state_dir,
-                host_cpus=self._board_cpus,
-                other_cpus=self._build_cpus,
+                host_cpus=self._cores.board,
+                other_cpus=self._cores.builds,
                 gateway=gateway,
             )
             self._stack.callback(driver.stop)
             nursery = self._nursery
             if spec.kind == HOST:  # what is measured on the board's own cores starts there
-                nursery = make_nursery(self._preload, self._board_cpus, self._env)
+                nursery = make_nursery(self._preload, self._cores.board, self._env)
                 self._stack.callback(nursery.close)
             target = self._fleet.known_targets.get(driver.target)
             shop = Shop(
@@ -170,10 +170,10 @@ class Benches:
                 driver.threads,
                 spec.tags,
                 absence(spec),
-                native=spec.kind == HOST,
             )
             self.shops.append(shop)
             if spec.kind == HOST:
+                shop.cores = self._cores
                 starts += [nursery.start, partial(_find_target, shop, self._nursery)]
             if spec.kind in LOCAL:
                 starts.append(driver.start)
@@ -198,11 +198,9 @@ async def _keep_starting(driver: Driver, shop: Shop) -> None:
             return
 
 
-def make_nursery(
-    preload: Sequence[str], cpus: Sequence[int], env: dict[str, str] | None = None, *, idle: bool = False
-) -> Nursery:
+def make_nursery(preload: Sequence[str], cpus: Sequence[int], env: dict[str, str] | None = None) -> Nursery:
     """A nursery, not started, whose children have what builds and measurements import, and ``preload``."""
-    return Nursery((*PRELOAD, *preload), cpus, env, idle=idle)
+    return Nursery((*PRELOAD, *preload), cpus, env)
 
 
 def make_worker(address: str, name: str, shop: Shop, *, build: bool, host: str | None = None) -> Any:
@@ -226,12 +224,15 @@ def make_worker(address: str, name: str, shop: Shop, *, build: bool, host: str |
 
 
 def split_cpus(threads: int) -> tuple[list[int], list[int]]:
-    """(cores for builds, cores for a board with ``threads`` threads) of those this process may use."""
+    """(cores for builds, cores for a board with ``threads`` threads) of those this process may use.
+
+    Where the board has all of them, builds have all, too.
+    """
     cpus = sorted(os.sched_getaffinity(0))
     if threads > len(cpus):
         raise EngineError(f"a board with {threads} threads needs as many cores; there are {len(cpus)}")
     board = cpus[len(cpus) - threads :]
-    return [cpu for cpu in cpus if cpu not in board] or cpus[:1], board
+    return [cpu for cpu in cpus if cpu not in board] or cpus, board
 
 
 def _find_target(shop: Shop, nursery: Nursery) -> None:

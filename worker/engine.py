@@ -20,6 +20,7 @@ from kernels.target import Target
 from worker.batch import Batch, Order, next_request
 from worker.candidate import Candidate
 from worker.cluster import HOST_BOARD, Benches, Cluster, EngineError, make_nursery, split_cpus
+from worker.cores import Cores
 from worker.crew import Crew, WorkerGone
 from worker.fleet.book import Book, Check, Entry
 from worker.fleet.dispatcher import Dispatcher, NoBoard
@@ -47,10 +48,10 @@ class Engine:
 
     Embedded by default: scheduler, build workers and ``boards``, nothing listening beyond the loopback.
     ``boards`` are a fleet, or names for ``fleet_of``, which get ``threads``. ``host`` is this machine itself,
-    on its last cores; builds get the others (all share the only one on a machine with one core), and so do
-    simulated boards. ``scheduler`` (``tcp://...``) joins a shared one instead, whose workers were started by
-    ``python -m worker``. Boards are leased through ``book`` (by default one in memory, so shared with nobody)
-    in the name of ``holder``.
+    on its last cores; builds get the others, and so do simulated boards. Where there are no others, builds
+    use the board's while it rests. ``scheduler`` (``tcp://...``) joins a shared one instead, whose workers
+    were started by ``python -m worker``. Boards are leased through ``book`` (by default one in memory, so
+    shared with nobody) in the name of ``holder``.
     """
 
     def __init__(
@@ -90,10 +91,8 @@ class Engine:
     async def start(self) -> None:
         """Start everything and wait until it is ready; raises EngineError, BoardError or NurseryError."""
         try:
-            build_cpus, board_cpus = split_cpus(self._fleet.host.threads if self._fleet.host else 0)
-            # On the board's own cores a build may run only while nothing is measured.
-            idle = not set(build_cpus).isdisjoint(board_cpus)
-            self._nursery = make_nursery(self._preload, build_cpus, self._env, idle=idle)
+            cores = Cores(*split_cpus(self._fleet.host.threads if self._fleet.host else 0))
+            self._nursery = make_nursery(self._preload, cores.builds, self._env)
             self._stack.callback(self._nursery.close)
             address = self._address
             if address is None:
@@ -101,12 +100,11 @@ class Engine:
                     self._state_dir,
                     self._nursery,
                     self._fleet,
-                    build_cpus,
-                    board_cpus,
+                    cores,
                     preload=self._preload,
                     env=self._env,
                 )
-                cluster = Cluster(self._state_dir, self._nursery, benches, len(build_cpus))
+                cluster = Cluster(self._state_dir, self._nursery, benches, cores)
                 address = (await self._stack.enter_async_context(cluster)).address
             await asyncio.to_thread(self._nursery.start)
             make_client: Any = Client  # untyped in distributed

@@ -76,9 +76,8 @@ class Nursery:
     """Runs functions in disposable children; any number of threads may call at once.
 
     ``preload`` names the modules to import before forking, ``cpus`` the cores that the children may use
-    (all by default), ``env`` additions to their environment. With ``idle`` they run only when nobody else
-    wants their cores. A nursery that died is started anew by the
-    next call. Usable as a context manager.
+    (all by default), ``env`` additions to their environment. A nursery that died is started anew by the next
+    call. Usable as a context manager.
     """
 
     def __init__(
@@ -86,11 +85,9 @@ class Nursery:
         preload: Sequence[str] = ("tvm", "kernels.registry"),
         cpus: Sequence[int] | None = None,
         env: Mapping[str, str] | None = None,
-        *,
-        idle: bool = False,
     ) -> None:
         self._preload, self._env = tuple(preload), dict(env or {})
-        self._scheduling = {"cpus": list(cpus or ()), "idle": idle}
+        self._cpus = list(cpus or ())
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -176,7 +173,7 @@ class Nursery:
         self._drop()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         command = [sys.executable, "-m", "worker.nursery_child", str(theirs.fileno())]
-        command += [json.dumps(self._scheduling), *self._preload]
+        command += [json.dumps(self._cpus), *self._preload]
         # The child finds the modules that the caller finds, wherever either was started.
         environment = {**os.environ, **_ONE_THREAD, "PYTHONPATH": os.pathsep.join(p or "." for p in sys.path)}
         with theirs, tempfile.TemporaryFile() as errors:

@@ -1,6 +1,6 @@
 """The nursery's process: imports, then forks a child a request. Started by ``worker.nursery`` alone.
 
-Arguments: the control socket's descriptor, how to be scheduled (JSON), and the modules to import.
+Arguments: the control socket's descriptor, the cores to use (JSON, none for all), and the modules to import.
 Single-threaded on purpose: only then is a fork safe.
 """
 
@@ -39,11 +39,8 @@ def main(arguments: list[str]) -> None:
     """Serve until the control socket is closed."""
     control = socket.socket(fileno=int(arguments[0]))
     control.set_inheritable(False)
-    scheduling = json.loads(arguments[1])
-    if scheduling["cpus"]:
-        os.sched_setaffinity(0, scheduling["cpus"])
-    if scheduling["idle"]:
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    if cpus := json.loads(arguments[1]):
+        os.sched_setaffinity(0, cpus)
     for module in arguments[2:]:
         importlib.import_module(module)
     # What is there now stays for ever: keep the collector from touching, and so copying, its pages.

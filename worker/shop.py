@@ -16,6 +16,7 @@ from kernels.target import Target
 from worker.artifacts import ArtifactStore
 from worker.build import Builder, Built
 from worker.candidate import Candidate
+from worker.cores import Cores
 from worker.fleet.book import Check, Listing
 from worker.fleet.health import check_board
 from worker.measure import BoardHandle, MeasureOptions, measure
@@ -38,7 +39,8 @@ EMULATED_TIMES = 30
 class Shop:
     """Nurseries, artifacts and at most one board; ``absence`` says why that is not there while it is not.
 
-    A ``native`` board is this machine, and the nursery's children use its cores.
+    ``cores`` are this machine's, for a shop that builds and for one whose board is this machine itself; the
+    children of its nursery use the board's.
     """
 
     nursery: Nursery
@@ -49,12 +51,17 @@ class Shop:
     threads: int = 1
     tags: tuple[str, ...] = ()
     absence: str = ""
-    native: bool = False
+    cores: Cores = field(default_factory=lambda: Cores([], []))
     stopped: dict[str, None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.store = ArtifactStore(self.state_dir / "artifacts")
         self.builder = Builder(self.nursery, self.store)
+
+    @property
+    def native(self) -> bool:
+        """Whether the board is this machine."""
+        return self.board is not None and bool(self.cores.board)
 
     def describe(self) -> Listing | None:
         """The board of this worker, or None."""
@@ -99,7 +106,9 @@ def _my_shop() -> Shop:
 def build_task(candidate: Candidate, timeout_s: float, token: str) -> Shipped | Outcome:
     """Build on this worker."""
     shop = _my_shop()
-    built = shop.builder.build(candidate, timeout_s, _Stopped(shop, token))
+    stopped = _Stopped(shop, token)
+    with shop.cores.building(stopped):
+        built = shop.builder.build(candidate, timeout_s, stopped)
     return built if isinstance(built, Outcome) else Shipped(built, built.path.read_bytes())
 
 
@@ -119,38 +128,46 @@ def measure_task(
     def report(index: int, outcome: Outcome) -> None:
         worker.log_event(topic, write(token, index, replace(outcome, clock=shop.clock)))
 
-    outcomes = measure(
-        shop.nursery,
-        shop.board,
-        batch,
-        options,
-        lock_dir=shop.state_dir,
-        rounds=rounds,
-        cancelled=_Stopped(shop, token),
-        on_outcome=report,
-    )
+    stopped = _Stopped(shop, token)
+    with shop.cores.measuring(stopped):
+        outcomes = measure(
+            shop.nursery,
+            shop.board,
+            batch,
+            options,
+            lock_dir=shop.state_dir,
+            rounds=rounds,
+            cancelled=stopped,
+            on_outcome=report,
+        )
     return [replace(outcome, clock=shop.clock) for outcome in outcomes]
 
 
 def check_task() -> Check:
     """Run the reference kernel on this worker's board."""
-    return check_board(_my_shop())
+    shop = _my_shop()
+    with shop.cores.measuring():
+        return check_board(shop)
 
 
 def peak_task(target: Target, threads: int) -> float:
     """The peak of this worker's board."""
     shop = _my_shop()
     assert shop.board is not None  # by the task's resource
-    return peak_gflops(shop.nursery, shop.board, target, threads, store=shop.store, lock_dir=shop.state_dir)
+    with shop.cores.measuring():
+        return peak_gflops(
+            shop.nursery, shop.board, target, threads, store=shop.store, lock_dir=shop.state_dir
+        )
 
 
 def relayout_task(target: Target, threads: int) -> dict[str, list[tuple[float, float]]]:
     """What conversions between layouts take on this worker's board."""
     shop = _my_shop()
     assert shop.board is not None  # by the task's resource
-    return relayout_seconds(
-        shop.nursery, shop.board, target, threads, store=shop.store, lock_dir=shop.state_dir
-    )
+    with shop.cores.measuring():
+        return relayout_seconds(
+            shop.nursery, shop.board, target, threads, store=shop.store, lock_dir=shop.state_dir
+        )
 
 
 def beside_task(
@@ -164,15 +181,17 @@ def beside_task(
     assert shop.board is not None  # by the task's resource
     if not shop.native:
         return None
+    stopped = _Stopped(shop, token)
     try:
-        result = shop.nursery.call(
-            function,
-            {**payload, "lock": str(lock_file(shop.state_dir, shop.board.id))},
-            timeout_s=timeout_s,
-            memory_bytes=memory_bytes,
-            on_message=lambda _: None,
-            cancelled=_Stopped(shop, token),
-        )
+        with shop.cores.measuring(stopped):
+            result = shop.nursery.call(
+                function,
+                {**payload, "lock": str(lock_file(shop.state_dir, shop.board.id))},
+                timeout_s=timeout_s,
+                memory_bytes=memory_bytes,
+                on_message=lambda _: None,
+                cancelled=stopped,
+            )
     except ChildError as error:
         return {"problem": str(error) or type(error).__name__}
     return {"result": result}

@@ -3,6 +3,8 @@ import os
 import random
 import subprocess
 import sys
+import threading
+import time
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -11,10 +13,13 @@ import psutil
 import pytest
 from distributed import Scheduler
 
+import worker.shop
 from kernels.gemm import PackedGemm
 from kernels.workload import Gemm
+from worker.build import Builder
 from worker.candidate import Candidate
 from worker.cluster import split_cpus
+from worker.cores import Cores
 from worker.engine import Engine, EngineError
 from worker.measure import MeasureOptions
 from worker.outcome import ErrorKind
@@ -270,6 +275,56 @@ def test_what_kills_two_workers_is_poison_and_after_the_last_one_nothing_hangs(f
     asyncio.run(asyncio.wait_for(scenario(), 150))
 
 
+def test_no_build_runs_while_a_board_with_all_cores_is_used(folder, monkeypatch):
+    spans = {"build": [], "use": []}
+
+    def timed(kind, function):
+        def run(*arguments, **options):
+            began = time.monotonic()
+            try:
+                return function(*arguments, **options)
+            finally:
+                # The board's check builds for itself.
+                if kind == "use" or arguments[1].workload == WORKLOAD:
+                    spans[kind].append((began, time.monotonic()))
+
+        return run
+
+    monkeypatch.setattr(Builder, "build", timed("build", Builder.build))
+    for name in ("measure", "check_board", "relayout_seconds"):
+        monkeypatch.setattr(f"worker.shop.{name}", timed("use", getattr(worker.shop, name)))
+
+    async def scenario():
+        async with embedded(folder, threads=2) as engine:
+            target = engine.boards()[0].target
+            space = list(PackedGemm().space(WORKLOAD, target, threads=2))
+            candidates = [Candidate(WORKLOAD, config, target, 2) for config in space[:12]]
+            batches = [engine.evaluate(candidates[at : at + 4], OPTIONS) for at in range(0, 12, 4)]
+            *found, _ = await asyncio.gather(*batches, engine.relayout_seconds(target, 2))
+            assert [kinds(outcomes) for outcomes in found] == [[None] * 4] * 3
+
+    mine = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(mine)[-2:])
+    try:
+        asyncio.run(asyncio.wait_for(scenario(), 120))
+    finally:
+        os.sched_setaffinity(0, mine)
+    assert len(spans["build"]) == 12
+    assert len(spans["use"]) >= 5  # the batches, the board's check, the conversions
+    for began, ended in spans["build"]:
+        assert not any(start < ended and began < end for start, end in spans["use"])
+
+
+def test_who_gave_up_does_not_wait_for_cores():
+    cores, given_up = Cores([0], [0]), threading.Event()
+    given_up.set()
+    with cores.measuring(), cores.building(given_up), cores.measuring(given_up):
+        pass
+    apart = Cores([0], [1])
+    with apart.measuring(), apart.building():
+        pass
+
+
 def test_cores_are_shared_out(monkeypatch):
     def cores(*numbers):
         monkeypatch.setattr("os.sched_getaffinity", lambda _: set(numbers))
@@ -280,5 +335,8 @@ def test_cores_are_shared_out(monkeypatch):
     assert split_cpus(0) == ([0, 1, 2, 3], [])
     cores(5)
     assert split_cpus(1) == ([5], [5])
+    cores(4, 6)
+    assert split_cpus(2) == ([4, 6], [4, 6])
+    cores(5)
     with pytest.raises(EngineError, match="2 threads"):
         split_cpus(2)
