@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
 
@@ -22,6 +23,28 @@ def test_another_process_s_time_is_in_wall_but_not_in_processor_time() -> None:
     turns = take_turns({"sleep": lambda: time.sleep(0.01)}, rounds=2)["sleep"]
     assert min(turns.fair(2)) >= 0.01
     assert max(turns.fair(1)) < 0.01
+
+
+def test_a_turn_begins_when_the_threads_of_the_one_before_are_at_rest() -> None:
+    spinning, seen, threads = threading.Event(), [], []
+
+    def spin() -> None:
+        until = time.process_time() + 0.05
+        while time.process_time() < until:
+            pass
+        spinning.clear()
+
+    def leaves_a_thread_spinning() -> None:
+        spinning.set()
+        threads.append(threading.Thread(target=spin))
+        threads[-1].start()
+
+    functions = {"a": leaves_a_thread_spinning, "b": lambda: seen.append(spinning.is_set())}
+    take_turns(functions, rounds=3, min_s=0)
+    for thread in threads:
+        thread.join()
+    assert seen
+    assert not any(seen)
 
 
 def test_ratio_is_peer_over_ours() -> None:
