@@ -23,7 +23,8 @@ from tuner.affine import merge_affine
 from tuner.graph import Partition, Product, load_partition
 from tuner.importer import import_partition, import_whole
 from tuner.manifest import Manifest, describe
-from tuner.onnx_check import Shapes, read_model
+from tuner.model_file import read_model
+from tuner.onnx_check import Shapes
 from tuner.picks import best_by_layouts, clock_of
 from tuner.plan import Options, Plan, forced, options_of
 from tuner.plan import plan as choose

@@ -1,4 +1,4 @@
-"""Reading an ONNX file that may be damaged or hostile: everything cheap is checked before anything heavy.
+"""Checks of an ONNX model that may be damaged or hostile: everything cheap is checked before anything heavy.
 
 Memory and time as such are limited by the child this runs in.
 """
@@ -7,14 +7,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
 from onnx import ModelProto, NodeProto, TensorProto
 
-MAX_FILE_BYTES = 2**31 - 1
-"""What protobuf can hold."""
 MAX_TENSOR_BYTES = 2 * 1024**3
 """No tensor, weight or activation, may be larger."""
 MAX_NODES = 50_000
@@ -26,40 +22,9 @@ class ModelError(ValueError):
     """A model that cannot be used; the message names what is wrong and, where there is one, the way out."""
 
 
-def read_model(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
-    """The model at ``path`` with every input's shape fixed, from the file or from ``shapes``.
-
-    Raises ModelError for whatever is no usable model. Nothing outside the file is read.
-    """
-    model = _parse(Path(path))
-    check_structure(model)
-    fix_input_shapes(model, shapes or {})
-    return model
-
-
 def node_name(node: NodeProto) -> str:
     """The node's name, or its first output's where it has none."""
     return str(node.name or next(iter(node.output), node.op_type))
-
-
-def _parse(path: Path) -> ModelProto:
-    try:
-        size = path.stat().st_size
-        if size > MAX_FILE_BYTES:
-            raise ModelError(f"{path.name} is {size} bytes; an ONNX file holds at most {MAX_FILE_BYTES}")
-        data = path.read_bytes()
-    except OSError as error:
-        raise ModelError(f"{path.name} cannot be read: {error.strerror}") from None
-    if not data:
-        raise ModelError(f"{path.name} is empty")
-    model = ModelProto()
-    try:
-        model.ParseFromString(data)
-    except DecodeError:
-        raise ModelError(f"{path.name} is not an ONNX model, or is truncated") from None
-    if not model.ir_version or not model.opset_import or not model.graph.node:
-        raise ModelError(f"{path.name} is not an ONNX model: it has no version, operator set or nodes")
-    return model
 
 
 def check_structure(model: ModelProto) -> None:

@@ -13,7 +13,8 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from tuner.onnx_check import MAX_TENSOR_BYTES, ModelError, Shapes, check_size, node_name, read_model
+from tuner.model_file import read_model
+from tuner.onnx_check import MAX_TENSOR_BYTES, ModelError, Shapes, check_size, node_name
 
 Array = npt.NDArray[Any]
 
