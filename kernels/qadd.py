@@ -4,22 +4,28 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
+from tvm import tirx
 
+from kernels import tir
+from kernels.procedure import Procedure, each_vector
+from kernels.qoperator import Array, QOperator, stored
+from kernels.qtir import const, convert
 from kernels.quantization import Quantization
 from kernels.qworkload import LIMITS, Byte, Range
+from kernels.saturate import saturated
+from kernels.target import Target
 
-Array = npt.NDArray[Any]
 MULTIPLIER_BITS = 21
 """Of the larger multiplier: two products of 9 bits by 21 and what rounds them fit int32."""
 MOST_SHIFT = 30
 
 
 @dataclass(frozen=True)
-class QAdd:
+class QAdd(QOperator):
     """``clip((((a - za) * ma + (b - zb) * mb + 2^(shift - 1)) >> shift) + zo)``, ties up, all in int32.
 
     ``dtypes`` and ``zeros`` are of a, b and the result, which all have ``shape``; ``clamp`` is in quanta.
@@ -64,12 +70,53 @@ class QAdd:
             clamp or LIMITS[out.dtype],
         )
 
-    def reference(self, a: Array, b: Array) -> Array:
-        """The result for arrays of ``shape``."""
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of the result."""
+        return self.shape
+
+    @property
+    def result_dtype(self) -> str:
+        """Type of the result."""
+        return self.dtypes[2]
+
+    def reference(self, *inputs: Array) -> Array:
+        """The result for two arrays of ``shape``."""
         first, second = (
             (array.astype(np.int64) - zero) * multiplier
-            for array, zero, multiplier in zip((a, b), self.zeros[:2], self.multipliers, strict=True)
+            for array, zero, multiplier in zip(inputs, self.zeros[:2], self.multipliers, strict=True)
         )
         scaled = (first + second + (1 << (self.shift - 1))) >> self.shift
         result: Array = (scaled + self.zeros[2]).clip(*self.clamp).astype(self.dtypes[2])
         return result
+
+    def build(self, target: Target, threads: int, name: str) -> Any:
+        """As of any operator: two tensors and the result."""
+        shape = stored(self.shape)
+        words = dict(zip(("a", "b", "out"), self.dtypes, strict=True))
+        function = Procedure(name, dict.fromkeys(words, shape), words)
+        # All that does not depend on the data in one constant; what wraps in it is wrapped back by the sum.
+        before = (1 << (self.shift - 1)) - sum(
+            zero * multiplier for zero, multiplier in zip(self.zeros[:2], self.multipliers, strict=True)
+        )
+        after = self.zeros[2]
+        if sum(self.multipliers) * 255 + (1 << self.shift) + (abs(after) << self.shift) < 1 << 31:
+            before, after = before + (after << self.shift), 0
+        with function as (a, b, out):
+
+            def emit(first: Any, width: int) -> None:
+                at = tir.vector(first, width)
+                value = const(_wrapped(before), lanes=width)
+                for buffer, multiplier in zip((a, b), self.multipliers, strict=True):
+                    value = value + convert(buffer[at], "int32", width) * const(multiplier, lanes=width)
+                value = tirx.shift_right(value, const(self.shift, lanes=width))
+                if after:
+                    value = value + const(after, lanes=width)
+                tir.store(out, saturated(value, self.dtypes[2], self.clamp, width), at)
+
+            each_vector(prod(shape), target.lanes("uint8"), threads, emit)
+        return function.result()
+
+
+def _wrapped(value: int) -> int:
+    return (value + (1 << 31)) % (1 << 32) - (1 << 31)

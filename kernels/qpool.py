@@ -6,18 +6,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from kernels.pool import Pool
+from kernels.procedure import Procedure
+from kernels.qoperator import Array, QOperator, stored
+from kernels.qpool_nest import Mean, count_of, counts, emit_pool, inside
 from kernels.qreference import fixed_point, multiply
 from kernels.quantization import Quantization
 from kernels.qworkload import LIMITS, Byte
-
-Array = npt.NDArray[Any]
+from kernels.target import Target
 
 
 @dataclass(frozen=True)
-class QPool:
+class QPool(QOperator):
     """Pooling as ``pool`` says (NCHW shapes), of bytes.
 
     ``max``: of the bytes themselves, so both types and zeros are the same, and there are no ``scales``.
@@ -41,6 +42,8 @@ class QPool:
             raise ValueError("max pooling keeps the quantization of its data")
         if self.pool.kind == "average" and [scale[0] for scale in self.scales] != counts(self.pool):
             raise ValueError(f"average pooling needs scales for {counts(self.pool)} elements")
+        if 255 * counts(self.pool)[0] >= 1 << 31:
+            raise ValueError("the sum over a window does not fit int32")
 
     @classmethod
     def of(cls, pool: Pool, data: Quantization, out: Quantization) -> QPool:
@@ -54,8 +57,29 @@ class QPool:
         scales = zip(numbers, *(factor.tolist() for factor in factors), strict=True)
         return cls(pool, data.dtype, out.dtype, (data.zero, out.zero), tuple(scales))
 
-    def reference(self, data: Array) -> Array:
-        """The result, of ``pool.out_shape``, for an array of ``pool.shape``."""
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """(n, c, rows, columns) of the result."""
+        return self.pool.out_shape
+
+    @property
+    def result_dtype(self) -> str:
+        """Type of the result."""
+        return self.out_dtype
+
+    def build(self, target: Target, threads: int, name: str) -> Any:
+        """As of any operator: a tensor and the result."""
+        shapes = {"data": stored(self.pool.shape), "out": stored(self.pool.out_shape)}
+        function = Procedure(name, shapes, {"data": self.dtype, "out": self.out_dtype})
+        with function as (data, out):
+            factors = {count: (multiplier, shift) for count, multiplier, shift in self.scales}
+            mean = Mean(self.zeros, factors, self.out_dtype) if self.scales else None
+            emit_pool(self.pool, data, out, mean, target, threads)
+        return function.result()
+
+    def reference(self, *inputs: Array) -> Array:
+        """The result, of ``pool.out_shape``, for one array of ``pool.shape``."""
+        (data,) = inputs
         n, c = self.pool.shape[:2]
         result = np.empty((n, c, *self.pool.out), self.out_dtype)
         factors = {count: np.array(factor, np.int32) for count, *factor in self.scales}
@@ -67,29 +91,8 @@ class QPool:
                 if self.pool.kind == "max":
                     result[:, :, row, column] = window.max((2, 3))
                     continue
-                count = _count(self.pool, bottom - top, right - left)
+                count = count_of(self.pool, bottom - top, right - left)
                 sums = (window - self.zeros[0]).sum((2, 3))
                 scaled = multiply(sums, factors[count][:1], factors[count][1:]) + self.zeros[1]
                 result[:, :, row, column] = scaled.clip(*LIMITS[self.out_dtype])
         return result
-
-
-def inside(pool: Pool, axis: int, at: int) -> tuple[int, int]:
-    """(first, end) of the rows (axis 0) or columns (1) of the input that window ``at`` has."""
-    start = at * pool.stride[axis] - pool.pad[axis]
-    return max(0, start), min(pool.shape[2 + axis], start + pool.window[axis])
-
-
-def counts(pool: Pool) -> list[int]:
-    """How many elements a mean may be of, the largest first."""
-    extents = [
-        {end - first for first, end in (inside(pool, axis, at) for at in range(pool.out[axis]))}
-        for axis in (0, 1)
-    ]
-    return sorted(
-        {_count(pool, rows, columns) for rows in extents[0] for columns in extents[1]}, reverse=True
-    )
-
-
-def _count(pool: Pool, rows: int, columns: int) -> int:
-    return pool.window[0] * pool.window[1] if pool.counted else rows * columns
