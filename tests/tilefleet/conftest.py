@@ -13,6 +13,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from shell import Shell
 
 from tilefleet import Client
 
@@ -40,6 +41,12 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             server.terminate()
             assert server.wait(60) == 0, (home / "up.log").read_text()
             assert not (home / "url").exists()
+
+
+@pytest.fixture
+def shell(service: Path) -> Shell:
+    """The command line as a user of that service has it."""
+    return Shell(service)
 
 
 @pytest.fixture
