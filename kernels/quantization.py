@@ -34,7 +34,8 @@ class Quantization:
     def quanta(self, real: Array) -> Array:
         """Nearest quanta, ties to even, saturated: ONNX's QuantizeLinear, whose quotient is float32."""
         low, high = LIMITS[self.dtype]
-        quotient = np.asarray(real, np.float32) / np.float32(self.scale)
+        with np.errstate(over="ignore"):  # infinity saturates as well
+            quotient = np.asarray(real, np.float32) / np.float32(self.scale)
         # Limits before the zero: they are whole, and nothing is too large to convert.
         limited = np.rint(quotient).clip(low - self.zero, high - self.zero)
         result: Array = (limited.astype(np.int32) + self.zero).astype(self.dtype)

@@ -1,0 +1,64 @@
+"""Between floats and bytes that lie in the same order: ONNX's QuantizeLinear and DequantizeLinear.
+
+TVM objects are Any.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from tvm import tirx
+
+from kernels import tir
+from kernels.procedure import Procedure, each_vector
+from kernels.qtir import const, convert, of_type
+from kernels.quantization import Quantization
+from kernels.qworkload import LIMITS
+from kernels.saturate import saturated
+from kernels.target import Target
+
+
+def build_quantize(
+    shape: tuple[int, ...], code: Quantization, target: Target, threads: int, name: str
+) -> Any:
+    """The PrimFunc ``name``: its arguments are floats and bytes, both of ``shape``.
+
+    Quotients are rounded to the nearest, ties to even; what is no number becomes the largest byte.
+    """
+    low, high = LIMITS[code.dtype]
+    function = Procedure(name, {"data": shape, "out": shape}, {"out": code.dtype})
+    with function as (data, out):
+
+        def emit(first: Any, width: int) -> None:
+            def constant(value: float) -> Any:
+                return tir.splat(tir.number(value), width)
+
+            at = tir.vector(first, width)
+            # Limited before the zero is added: the limits are whole, so that rounding later is the same.
+            value = tirx.Min(data[at] / constant(code.scale), constant(high - code.zero))
+            value = tirx.Max(value, constant(low - code.zero))
+            dtype = of_type(tir.F32, width)
+            value = tirx.call_llvm_pure_intrin(dtype, "llvm.nearbyint", value)
+            value = convert(value, "int32", width) + const(code.zero, lanes=width)
+            tir.store(out, saturated(value, code.dtype, (low, high), width), at)
+
+        each_vector(prod(shape), target.lanes("uint8"), threads, emit)
+    return function.result()
+
+
+def build_dequantize(
+    shape: tuple[int, ...], code: Quantization, target: Target, threads: int, name: str
+) -> Any:
+    """The PrimFunc ``name``: its arguments are bytes and floats, both of ``shape``."""
+    function = Procedure(name, {"data": shape, "out": shape}, {"data": code.dtype})
+    with function as (data, out):
+
+        def emit(first: Any, width: int) -> None:
+            at = tir.vector(first, width)
+            value = convert(data[at], "int32", width) - const(code.zero, lanes=width)
+            value = convert(value, tir.F32, width) * tir.splat(tir.number(code.scale), width)
+            tir.store(out, value, at)
+
+        each_vector(prod(shape), target.lanes("uint8"), threads, emit)
+    return function.result()

@@ -1,0 +1,55 @@
+import numpy as np
+import pytest
+import tvm
+from guarded import guarded
+from operators_guarded import HOST, random_bytes
+
+from kernels.compile import compile_module
+from kernels.qborder import build_dequantize, build_quantize
+from kernels.qrelayout import build_qrelayout
+from kernels.quantization import Quantization
+
+CODES = [Quantization("uint8", 0.0173, 3), Quantization("int8", 0.5, -128), Quantization("int8", 0.25, 127)]
+
+
+def run(function, data, out):
+    out = guarded(out)
+    arguments = (tvm.runtime.from_dlpack(buffer) for buffer in (guarded(data), out))
+    compile_module(function, HOST)["main"](*arguments)
+    return out
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("shape", [(5,), (3, 37), (2, 64, 33, 17)])
+def test_quantizing_rounds_ties_to_even_and_saturates(code, shape):
+    rng = np.random.default_rng()
+    real = rng.normal(0, 100 * code.scale, shape).astype(np.float32)
+    ties = (rng.integers(-300, 300, shape) + 0.5).astype(np.float32) * np.float32(code.scale)
+    real = np.where(rng.random(shape) < 0.3, ties, real)
+    real.flat[:4] = np.inf, -np.inf, 3e38, -3e38
+    for threads in (1, 3):
+        got = run(build_quantize(shape, code, HOST, threads, "main"), real, np.zeros(shape, code.dtype))
+        assert np.array_equal(got, code.quanta(real))
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("shape", [(5,), (3, 37), (2, 64, 33, 17)])
+def test_dequantizing(code, shape):
+    data = random_bytes(shape, code.dtype, np.random.default_rng())
+    for threads in (1, 3):
+        function = build_dequantize(shape, code, HOST, threads, "main")
+        got = run(function, data, np.zeros(shape, np.float32))
+        assert np.array_equal(got, code.real(data))
+
+
+@pytest.mark.parametrize("channels", [2, 3, 5, 9, 16, 70])
+@pytest.mark.parametrize("plane", [(1, 3), (4, 4), (3, 11), (67, 41)])
+def test_bytes_change_layout(channels, plane):
+    shape = (2, channels, *plane)
+    nchw = random_bytes(shape, "int8", np.random.default_rng())
+    nhwc = np.ascontiguousarray(nchw.transpose(0, 2, 3, 1))
+    for threads in (1, 3):
+        there = build_qrelayout(shape, True, "int8", HOST, threads, "main")
+        assert np.array_equal(run(there, nchw, ~nhwc), nhwc)
+        back = build_qrelayout(shape, False, "int8", HOST, threads, "main")
+        assert np.array_equal(run(back, nhwc, ~nchw), nchw)
