@@ -21,6 +21,7 @@ from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantTy
 from bench.models import MAKERS
 from bench.quantized_small import SMALL
 
+__all__ = ["NAMES", "SMALL", "Style", "quantize", "quantized", "random_feeds"]
 NAMES = ("mobilenet_v1", "mobilenet_v2", "resnet18", "resnet50", "inception_v3")
 """The networks that are quantized for benches."""
 CALIBRATION_SAMPLES = 4
