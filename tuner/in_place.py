@@ -46,6 +46,8 @@ ROUNDS, LEAST, LONGEST_S = 21, 5, 30.0
 """Runs that each config gets; when they have taken so long, fewer, but so many at least."""
 SKIP_RUN = 1
 """Tells the virtual machine that a call was made already (its ``VMInstrumentReturnKind``)."""
+_NO_DATA = np.zeros(0)
+"""Constants do not depend on it."""
 Send = Callable[[Any], None]
 
 
@@ -89,7 +91,7 @@ class Contest:
     def __init__(self, workload: Workload, configs: Sequence[Config], products: Sequence[Product]) -> None:
         self.workload, self.configs, self.products = workload, configs, products
         self._functions: list[Any] = []
-        self._packed: list[list[Any]] = []
+        self._constants: list[list[list[Any]]] = []
         self._seats: dict[int, int] = {}
         self._seconds: list[dict[int, list[float]]] = [{} for _ in configs]
 
@@ -99,23 +101,23 @@ class Contest:
         return function_name(self.workload, self.configs[0])
 
     def build(self, target: Target, threads: int, folder: Path) -> None:
-        """Compile every config, and pack the weights of every product for it."""
+        """Compile every config, and make the constants of every product for it."""
         for config in self.configs:
             kernel = registry.kernel(config.kernel)
             file = folder / f"{function_name(self.workload, config)}.so"
             function = kernel.build(self.workload, config, target, threads, ENTRY)
             file.write_bytes(link(compile_object(function, target)))
             self._functions.append(tvm.runtime.load_module(str(file))[ENTRY])
-            packed = [kernel.pack(self.workload, config, target, each.weights()) for each in self.products]
-            self._packed.append([tvm.runtime.tensor(array) for array in packed])
+            inputs = [[_NO_DATA, *(each.constants or [each.weights()])] for each in self.products]
+            constants = [kernel.constants(self.workload, config, target, each) for each in inputs]
+            self._constants.append([[*map(tvm.runtime.tensor, each)] for each in constants])
 
     def call(self, turn: int, arguments: Sequence[Any]) -> None:
         """Make a call with the config whose turn it is, and note what it took."""
-        data, weights, *rest = arguments
-        number, seat = turn % len(self.configs), self._seat(weights)
-        function, packed = self._functions[number], self._packed[number][seat]
+        number, seat = turn % len(self.configs), self._seat(arguments[1])
+        function, constants = self._functions[number], self._constants[number][seat]
         start = time.perf_counter()
-        function(data, packed, *rest)
+        function(arguments[0], *constants, *arguments[1 + len(constants) :])
         spent = time.perf_counter() - start
         if turn >= 0:
             self._seconds[number].setdefault(seat, []).append(spent)
@@ -137,9 +139,10 @@ class Contest:
         place = np.from_dlpack(weights).ctypes.data
         if place not in self._seats:
             array = weights.numpy()
-            packed = self._packed[0]
             self._seats[place] = next(
-                seat for seat, each in enumerate(packed) if np.array_equal(each.numpy(), array)
+                seat
+                for seat, (packed, *_) in enumerate(self._constants[0])
+                if np.array_equal(packed.numpy(), array)
             )
         return self._seats[place]
 
