@@ -18,15 +18,16 @@ from onnx import NodeProto, helper
 from kernels.qworkload import QConv2d
 from kernels.workload import Conv2d, Epilogue, Gemm
 from tuner.epilogue import Chain, Wiring
+from tuner.geometry import conv_of
 from tuner.onnx_check import ModelError, Shapes, node_name
-from tuner.onnx_graph import OnnxGraph, load_graph
+from tuner.onnx_graph import OnnxGraph, fold_quantized, load_graph
+from tuner.quantized import PRODUCT as PRODUCT
 from tuner.quantized import Operator
+from tuner.quantized_graph import replace_quantized
+from tuner.quantized_rewrite import QuantizedProduct
 from tuner.rewrite import rewrite
 
 Array = npt.NDArray[Any]
-
-PRODUCT = "TilefleetProduct"
-"""Operator of the one node that stands for a product; its attribute ``index`` points into the products."""
 
 OTHER_PRODUCTS = {
     "ConvTranspose": "transposed convolution",
@@ -106,9 +107,17 @@ def load_partition(path: str | Path, shapes: Shapes | None = None) -> Partition:
 
 
 def partition(graph: OnnxGraph) -> Partition:
-    """Replace every product by one node, at the place of the last node it takes in."""
+    """Replace every product by one node, at the place of the last node it takes in.
+
+    Quantized products and operators come first; what they leave is floats.
+    """
     rewrite(graph)
-    result = Partition(graph)
+    quantized = replace_quantized(graph)
+    integer = {product.output: product for product in quantized.products} if quantized else {}
+    reasons = quantized.reasons if quantized else {}
+    fold_quantized(graph)
+    rewrite(graph)
+    result = Partition(graph, operators=quantized.operators if quantized else [])
     wiring = Wiring.of(graph)
     taken: set[str] = set()
     replacement: dict[str, NodeProto] = {}
@@ -116,7 +125,11 @@ def partition(graph: OnnxGraph) -> Partition:
         first_output = node.output[0]
         if first_output in taken:
             continue
-        found = _product(graph, node)
+        if first_output in integer:
+            node.attribute.append(helper.make_attribute("index", len(result.products)))
+            result.products.append(_quantized(integer[first_output]))
+            continue
+        found = reasons.get(first_output) or _product(graph, node)
         if found is None:
             continue
         if isinstance(found, str):
@@ -146,6 +159,20 @@ def _replace(graph: OnnxGraph, taken: set[str], replacement: dict[str, NodeProto
     graph.nodes = nodes
     used = {name for node in nodes for name in node.input} | set(graph.outputs)
     graph.constants = {name: value for name, value in graph.constants.items() if name in used}
+
+
+def _quantized(product: QuantizedProduct) -> Product:
+    return Product(
+        workload=product.workload,
+        nodes=product.nodes,
+        data=product.data,
+        residual=None,
+        output=product.output,
+        raw_weights=product.constants[0],
+        scale=None,
+        bias=None,
+        constants=product.constants,
+    )
 
 
 def _finish(product: Product, chain: Chain) -> Product:
@@ -198,59 +225,18 @@ def _matmul_reason(graph: OnnxGraph, node: NodeProto) -> str:
 
 
 def _conv(graph: OnnxGraph, node: NodeProto, data: str, weights: Array) -> Product | str:
-    shape = graph.tensors[data].shape
-    if len(shape) != 4:
-        return f"{len(shape) - 2}-dimensional convolution; kernels compute 2-dimensional ones"
     bias = graph.constants.get(node.input[2]) if len(node.input) > 2 and node.input[2] else None
     if len(node.input) > 2 and node.input[2] and bias is None:
         return "its bias is computed, not constant"
-    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
-    kernel = weights.shape[2:]
-    stride = tuple(attributes.get("strides", (1, 1)))
-    dilation = tuple(attributes.get("dilations", (1, 1)))
-    auto_pad = attributes.get("auto_pad", b"NOTSET").decode()
-    pad = tuple(attributes.get("pads", (0, 0, 0, 0)))
-    if auto_pad != "NOTSET":
-        pad = _auto_pad(auto_pad, shape[2:], kernel, stride, dilation)
-    groups = attributes.get("group", 1)
-    if weights.shape[1] * groups != shape[1] or (bias is not None and bias.shape != weights.shape[:1]):
+    workload = conv_of(graph, node, weights.shape)
+    if isinstance(workload, str):
+        return workload
+    if bias is not None and bias.shape != weights.shape[:1]:
         raise ModelError(
             f"shapes do not fit together: Conv {node_name(node)!r} has weights of {list(weights.shape)} "
-            f"in {groups} groups for activations of {list(shape)}"
+            f"and a bias of {list(bias.shape)}"
         )
-    workload = Conv2d(
-        n=shape[0],
-        in_c=shape[1],
-        in_h=shape[2],
-        in_w=shape[3],
-        out_c=weights.shape[0],
-        kh=kernel[0],
-        kw=kernel[1],
-        stride=(stride[0], stride[1]),
-        pad=(pad[0], pad[1], pad[2], pad[3]),
-        dilation=(dilation[0], dilation[1]),
-        groups=groups,
-    )
     return Product(workload, (), data, None, node.output[0], weights, None, bias)
-
-
-def _auto_pad(
-    mode: str,
-    size: tuple[int, ...],
-    kernel: tuple[int, ...],
-    stride: tuple[int, ...],
-    dilation: tuple[int, ...],
-) -> tuple[int, ...]:
-    """(top, left, bottom, right) of ``SAME_UPPER``, ``SAME_LOWER`` or ``VALID``."""
-    before, after = [], []
-    for extent, taps, step, spread in zip(size, kernel, stride, dilation, strict=True):
-        total = max(0, (-(-extent // step) - 1) * step + spread * (taps - 1) + 1 - extent)
-        small, large = total // 2, total - total // 2
-        if mode == "VALID":
-            small = large = 0
-        before.append(large if mode == "SAME_LOWER" else small)
-        after.append(small if mode == "SAME_LOWER" else large)
-    return (*before, *after)
 
 
 def _matmul(graph: OnnxGraph, node: NodeProto, data: str, weights: Array) -> Product | str:

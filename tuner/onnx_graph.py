@@ -22,6 +22,8 @@ PROPAGATED_ELEMENTS = 1024
 """Constants up to this size go through shape inference with their values: shapes are computed from them."""
 FOLDED_BYTES = MAX_TENSOR_BYTES
 """All constants that are computed while reading may take as much as one tensor may."""
+QUANTA = ("int8", "uint8", "int32")
+"""Types of quantized constants."""
 NEVER_FOLDED = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli"}
 
 
@@ -40,7 +42,10 @@ class TensorInfo:
 
 @dataclass
 class OnnxGraph:
-    """Nodes in topological order; ``constants`` holds initializers and everything computed from them."""
+    """Nodes in topological order; ``constants`` holds initializers and everything computed from them.
+
+    Until ``fold_quantized`` quantized constants stay what they are: DequantizeLinear of them is not computed.
+    """
 
     inputs: dict[str, TensorInfo]
     outputs: list[str]
@@ -95,6 +100,15 @@ def graph_of(model: ModelProto) -> OnnxGraph:
     )
 
 
+def fold_quantized(graph: OnnxGraph) -> None:
+    """Compute what is left of quantized constants, as floats, and all that follows from them."""
+    budget, progress = FOLDED_BYTES, True
+    while progress:
+        graph.nodes, budget, progress = _fold(
+            graph.nodes, graph.constants, graph.tensors, graph.opset, budget, keep_quantized=False
+        )
+
+
 def _infer(model: ModelProto, nodes: list[NodeProto], constants: dict[str, Array]) -> dict[str, TensorInfo]:
     """Shapes of all tensors that can be inferred. Large constants take part with their shapes alone.
 
@@ -135,11 +149,13 @@ def _fold(
     tensors: dict[str, TensorInfo],
     opset: int,
     budget: int,
+    keep_quantized: bool = True,
 ) -> tuple[list[NodeProto], int, bool]:
     """Move nodes with constant results to ``constants``; (nodes left, bytes left, whether any was moved)."""
     left: list[NodeProto] = []
     for node in nodes:
-        value = _constant_result(node, constants, tensors, opset)
+        kept = keep_quantized and is_quantized_constant(node, constants)
+        value = None if kept else _constant_result(node, constants, tensors, opset)
         if value is None:
             left.append(node)
             continue
@@ -150,6 +166,13 @@ def _fold(
         constants[node.output[0]] = value
         tensors[node.output[0]] = TensorInfo(value.shape, helper.np_dtype_to_tensor_dtype(value.dtype))
     return left, budget, len(left) < len(nodes)
+
+
+def is_quantized_constant(node: NodeProto, constants: dict[str, Array]) -> bool:
+    """Whether ``node`` makes floats of a quantized constant."""
+    if node.op_type != "DequantizeLinear" or not all(name in constants for name in node.input if name):
+        return False
+    return constants[node.input[0]].dtype in QUANTA
 
 
 def _constant_result(

@@ -69,7 +69,12 @@ def is_image(graph: OnnxGraph, name: str) -> bool:
 
 def pool_of(graph: OnnxGraph, node: NodeProto) -> Pool | None:
     """The pooling at ``node`` as our kernels compute it, or None when they do not."""
-    if not is_image(graph, node.input[0]):
+    return pool_geometry(graph, node) if is_image(graph, node.input[0]) else None
+
+
+def pool_geometry(graph: OnnxGraph, node: NodeProto) -> Pool | None:
+    """The pooling at ``node``, of whatever type, or None when kernels compute none like it."""
+    if len(graph.tensors[node.input[0]].shape) != 4:
         return None
     shape, out = graph.tensors[node.input[0]].shape, graph.tensors[node.output[0]].shape
     kind = POOLS[node.op_type]

@@ -29,7 +29,7 @@ def to_qdq_form(model: ModelProto) -> None:
         return
     sizes = {tensor.name: math.prod(tensor.dims) for tensor in model.graph.initializer}
     for node in nodes:
-        if node.op_type == "Constant" and node.attribute:
+        if node.op_type == "Constant" and any(a.name in ("value", "value_float") for a in node.attribute):
             sizes |= dict.fromkeys(node.output, math.prod(node.attribute[0].t.dims))
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
     del model.graph.node[:]

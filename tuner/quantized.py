@@ -9,6 +9,8 @@ from kernels.qconcat import QConcat
 from kernels.qlookup import QLookup
 from kernels.qpool import QPool
 
+PRODUCT = "TilefleetProduct"
+"""Operator of the one node that stands for a product; its attribute ``index`` points into the products."""
 OPERATOR = "TilefleetOperator"
 """Operator of the one node that stands for an ``Operator``; its attribute ``index`` points to it."""
 

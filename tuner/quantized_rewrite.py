@@ -1,0 +1,189 @@
+"""A graph while its quantized parts are replaced: what is known of it, and the nodes written so far."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import NodeProto, TensorProto, helper
+
+from kernels.qadd import QAdd
+from kernels.qconcat import QConcat
+from kernels.qlookup import QLookup
+from kernels.qpool import QPool
+from kernels.quantization import Quantization
+from kernels.qworkload import QConv2d
+from kernels.workload import RELU
+from tuner.epilogue import Clamp, Wiring, clip_range
+from tuner.onnx_check import node_name
+from tuner.onnx_graph import OnnxGraph, TensorInfo
+from tuner.quantized import OPERATOR, PRODUCT, Operator
+from tuner.quantized_lookup import requantization
+from tuner.quantized_nodes import QuantizedConstant, QuantizedTensor, quantized, quantized_constant
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class QuantizedProduct:
+    """A quantized workload of the graph between the tensors ``data`` and ``output``, with its constants."""
+
+    workload: QConv2d
+    constants: tuple[Array, ...]
+    nodes: tuple[str, ...]
+    data: str
+    output: str
+
+
+@dataclass(frozen=True)
+class Tail:
+    """What follows a node up to a QuantizeLinear: these nodes, clamp and result."""
+
+    nodes: tuple[NodeProto, ...]
+    clamp: Clamp | None
+    out: QuantizedTensor
+
+
+class Rewriting:
+    """The graph is read as it was; ``nodes`` are the new ones, always in topological order.
+
+    ``known`` has, by the names of float tensors, the bytes that they are made of; ``constants`` likewise.
+    """
+
+    def __init__(self, graph: OnnxGraph) -> None:
+        self.graph = graph
+        self.wiring = Wiring.of(graph)
+        self.known: dict[str, QuantizedTensor] = {}
+        self.constants: dict[str, QuantizedConstant] = {}
+        self.nodes: list[NodeProto] = []
+        self.taken: set[str] = set()
+        self.products: list[QuantizedProduct] = []
+        self.operators: list[Operator] = []
+        self.reasons: dict[str, str] = {}
+        self._same: dict[str, str] = {}
+        for node in graph.nodes:
+            self._read_constant(node)
+
+    def _read_constant(self, node: NodeProto) -> None:
+        found = quantized_constant(self.graph, node)
+        if found is None and node.op_type == "Transpose" and node.input[0] in self.constants:
+            source = self.constants[node.input[0]]
+            axes = range(source.quanta.ndim)[::-1]
+            found = source.transposed(next((list(a.ints) for a in node.attribute), list(axes)))
+        if found is not None:
+            self.constants[node.output[0]] = found
+
+    # What is known.
+
+    def source(self, name: str) -> str:
+        """The tensor that has the value of ``name`` now."""
+        return self._same.get(name, name)
+
+    def is_bytes(self, name: str) -> bool:
+        """Whether ``name`` is an activation of 8-bit integers."""
+        info = self.graph.tensors.get(name)
+        return name not in self.graph.constants and info is not None and info.dtype in ("int8", "uint8")
+
+    def tail(self, name: str) -> Tail | None:
+        """What only ``name`` goes through: at most one Relu or Clip, then a QuantizeLinear."""
+        nodes: list[NodeProto] = []
+        clamp: Clamp | None = None
+        while (reader := self.wiring.only_reader(name)) is not None:
+            nodes.append(reader)
+            out = quantized(self.graph, reader)
+            if out is not None:
+                return Tail(tuple(nodes), clamp, out)
+            limits = RELU if reader.op_type == "Relu" else clip_range(self.graph, reader)
+            if limits is None or clamp is not None:
+                return None
+            clamp, name = limits, reader.output[0]
+        return None
+
+    # What is written.
+
+    def add(self, op: str, inputs: Sequence[str], output: str, like: NodeProto, **attributes: Any) -> str:
+        """Write a node with the name of ``like``; its output."""
+        self.nodes.append(helper.make_node(op, inputs, [output], name=node_name(like), **attributes))
+        return output
+
+    def copy(self, node: NodeProto) -> None:
+        """Write ``node`` as it is, reading what its inputs are now."""
+        copied = NodeProto()
+        copied.CopyFrom(node)
+        copied.input[:] = [self.source(name) for name in node.input]
+        self.nodes.append(copied)
+
+    def constant(self, name: str, value: Array) -> str:
+        """A new constant of the graph; its name."""
+        self.graph.constants[name] = value
+        self.tensor(name, value.shape, helper.np_dtype_to_tensor_dtype(value.dtype))
+        return name
+
+    def tensor(self, name: str, shape: Sequence[int], elem_type: int) -> str:
+        """Say of what shape and type a new tensor is; its name."""
+        self.graph.tensors[name] = TensorInfo(tuple(shape), elem_type)
+        return name
+
+    def bytes_like(self, name: str, real: str, dtype: str) -> str:
+        """A new tensor of bytes with the shape of ``real``."""
+        elem_type = TensorProto.INT8 if dtype == "int8" else TensorProto.UINT8
+        return self.tensor(name, self.graph.tensors[real].shape, elem_type)
+
+    def equate(self, name: str, source: str, like: NodeProto) -> None:
+        """Let ``source`` stand for ``name``."""
+        self._same[name] = source
+        if name in self.graph.outputs:
+            self.add("Identity", [source], name, like)
+
+    def operator(
+        self, what: QAdd | QLookup | QPool | QConcat, inputs: Sequence[str], output: str, like: NodeProto
+    ) -> str:
+        """Write an integer operator; its output."""
+        index = len(self.operators)
+        self.operators.append(Operator(node_name(like), what, tuple(inputs), output))
+        return self.add(OPERATOR, inputs, output, like, index=index)
+
+    def product(self, product: QuantizedProduct, like: NodeProto) -> str:
+        """Write a product; its output."""
+        self.products.append(product)
+        return self.add(PRODUCT, [product.data], product.output, like)
+
+    def known_as(self, real: str, source: QuantizedTensor, like: NodeProto) -> None:
+        """Let ``real`` be made of ``source``, and write the node that does so for who wants floats."""
+        self.known[real] = source
+        scale = self.constant(f"{real}/scale", np.array(source.quantization.scale, np.float32))
+        zero = self.constant(f"{real}/zero", np.array(source.quantization.zero, source.quantization.dtype))
+        self.add("DequantizeLinear", [source.name, scale, zero], real, like)
+
+    def requantized(self, source: QuantizedTensor, real: str, out: Quantization, like: NodeProto) -> str:
+        """The bytes of ``real`` (``source``'s) as ``out`` says them; their name."""
+        if source.quantization == out:
+            return source.name
+        shape = self.graph.tensors[real].shape
+        name = self.bytes_like(f"{like.output[0]}/{real}/requantized", real, out.dtype)
+        return self.operator(requantization(shape, source.quantization, out), [source.name], name, like)
+
+    def take(self, nodes: Sequence[NodeProto]) -> None:
+        """These need not be written any more."""
+        self.taken.update(node.output[0] for node in nodes)
+
+
+def per_axis(constant: QuantizedConstant | Array, rank: int, axis: int, extent: int) -> Any:
+    """A constant that is added to a tensor of this ``rank`` as one value, or one for each of ``axis``.
+
+    A vector of the same kind as the constant; None when it is something else.
+    """
+    quanta = constant.quanta if isinstance(constant, QuantizedConstant) else constant
+    shape = (1,) * (rank - quanta.ndim) + quanta.shape
+    if len(shape) != rank or shape[axis] not in (1, extent):
+        return None
+    if any(length != 1 for at, length in enumerate(shape) if at != axis):
+        return None
+    if not isinstance(constant, QuantizedConstant):
+        return quanta.reshape(-1)
+    if constant.scale.size > 1 and constant.axis + rank - quanta.ndim != axis:
+        return None
+    return replace(constant, quanta=quanta.reshape(-1), axis=0)
