@@ -7,7 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from math import inf, prod
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
@@ -15,17 +15,20 @@ from kernels import target as targets
 from kernels.checked import STRICT_FIELDS, read
 from kernels.relayout import is_free, predict_relayout
 from kernels.target import Target
+from worker.relayout_time import VERSION
 
 FORMAT = 1
 FIELD = "relayouts"
 """The field by which a line of a log is known to hold these times and no record."""
+FIRST = 1
+"""The version of times that say none."""
 
 
 @dataclass(frozen=True)
 class Relayouts:
     """Measured on boards of ``target`` with ``threads``: (elements, seconds) pairs by ``from>to``.
 
-    ``relayouts`` is what ``worker.relayout_time`` gives, or that read from JSON.
+    ``relayouts`` is what the ``version`` of ``worker.relayout_time`` gave, or that read from JSON.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
@@ -33,6 +36,7 @@ class Relayouts:
     threads: int
     clock: str
     relayouts: dict[str, list[tuple[float, float]]]
+    version: int = VERSION
 
     def seconds(self, shape: tuple[int, ...], source: str, to: str) -> float | None:
         """Of a tensor of NCHW ``shape``, linear between the sizes measured; None where nothing was."""
@@ -53,6 +57,7 @@ class Relayouts:
         value = {
             "format": FORMAT,
             FIELD: self.relayouts,
+            "version": self.version,
             "target": targets.to_json(self.target),
             "threads": self.threads,
             "clock": self.clock,
@@ -68,6 +73,7 @@ def read_relayouts(lines: Iterable[str]) -> Iterator[Relayouts]:
             continue
         if value.pop("format", None) != FORMAT:
             raise ValueError(f"the format of a log's times of layout changes is not {FORMAT}")
+        value.setdefault("version", FIRST)
         value["target"] = targets.from_json(value.get("target", {}))
         found = read(Relayouts, value, "times of layout changes")
         numbers = (number for times in found.relayouts.values() for pair in times for number in pair)
@@ -76,11 +82,29 @@ def read_relayouts(lines: Iterable[str]) -> Iterator[Relayouts]:
         yield found
 
 
+def stored(times: dict[str, list[tuple[float, float]]]) -> dict[str, Any]:
+    """What is kept of times that were just measured."""
+    return {"version": VERSION, FIELD: times}
+
+
+def is_current(document: dict[str, Any]) -> bool:
+    """Whether ``stored`` times are of today's version."""
+    return document.get("version") == VERSION
+
+
+def of_stored(document: dict[str, Any], target: Target, threads: int, clock: str) -> Relayouts:
+    """``stored`` times; those of the first version stand alone."""
+    times = document.get(FIELD, document)
+    pairs = {pair: [(size, seconds) for size, seconds in points] for pair, points in times.items()}
+    return Relayouts(target, threads, clock, pairs, document.get("version", FIRST))
+
+
 def fitting(found: Iterable[Relayouts], target: Target, threads: int, clock: str) -> Relayouts | None:
-    """The last that were measured for ``target``, ``threads`` and ``clock``."""
+    """The last that were measured for ``target``, ``threads`` and ``clock`` the way they are today."""
     chosen = None
+    wanted = (target.key, threads, clock, VERSION)
     for each in found:
-        if (each.target.key, each.threads, each.clock) == (target.key, threads, clock):
+        if (each.target.key, each.threads, each.clock, each.version) == wanted:
             chosen = each
     return chosen
 

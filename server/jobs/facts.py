@@ -9,10 +9,12 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
+from kernels.target import Target
 from server.db.database import Database
 from server.db.tables import PeakRow, RelayoutRow
 from server.engine import Engine
 from tuner.job import JobSpec
+from tuner.relayouts import is_current, stored
 
 FACT_S = 60.0
 """How long measuring one of them may take."""
@@ -30,7 +32,10 @@ class Facts:
         """Know what the job shows or a build from it needs."""
         await self._once(spec, cancelled, PeakRow, "gflops", self._engine.peak_gflops)
         if spec.any_layout:
-            await self._once(spec, cancelled, RelayoutRow, "document", self._engine.relayout_seconds)
+            await self._once(spec, cancelled, RelayoutRow, "document", self._relayouts)
+
+    async def _relayouts(self, target: Target, threads: int, clock: str) -> dict[str, Any]:
+        return stored(await self._engine.relayout_seconds(target, threads, clock))
 
     async def _once(
         self,
@@ -60,7 +65,8 @@ class Facts:
 
     def _has(self, table: type[PeakRow] | type[RelayoutRow], key: tuple[str, int, str]) -> bool:
         with self._db.read() as session:
-            return session.get(table, key) is not None
+            row = session.get(table, key)
+            return row is not None and (not isinstance(row, RelayoutRow) or is_current(row.document))
 
     def _save(self, row: PeakRow | RelayoutRow) -> None:
         with self._db.write() as session:

@@ -19,7 +19,7 @@ from server.db.database import Database
 from server.db.insert import insert
 from server.db.tables import RecordRow, RelayoutRow, TargetRow, TrialRow, WorkloadRow
 from tuner.record import Identity, Record
-from tuner.relayouts import Relayouts
+from tuner.relayouts import Relayouts, of_stored
 from worker.outcome import ErrorKind
 
 Selection = Literal["best", "top", "all"]
@@ -204,12 +204,7 @@ def relayouts(session: Session, *where: ColumnElement[bool]) -> list[Relayouts]:
     """The measured conversions between layouts of some targets."""
     query = select(RelayoutRow, TargetRow.document).join(TargetRow, TargetRow.key == RelayoutRow.target_key)
     return [
-        Relayouts(
-            targets.from_json(target),
-            row.threads,
-            row.clock,
-            {pair: [(int(size), seconds) for size, seconds in times] for pair, times in row.document.items()},
-        )
+        of_stored(row.document, targets.from_json(target), row.threads, row.clock)
         for row, target in session.execute(query.where(*where))
     ]
 

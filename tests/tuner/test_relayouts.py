@@ -4,7 +4,7 @@ import pytest
 
 from kernels.target import CATALOGUE
 from tuner.record import read_log
-from tuner.relayouts import Prices, Relayouts, fitting, read_relayouts
+from tuner.relayouts import Prices, Relayouts, fitting, is_current, of_stored, read_relayouts, stored
 
 TARGET = CATALOGUE["x86-avx2"]
 TIMES = Relayouts(TARGET, 2, "wall", {"nchw>nhwc": [(1000, 1e-6), (3000, 5e-6)], "nhwc>nchw": [(1000, 2e-6)]})
@@ -35,11 +35,27 @@ def test_a_log_carries_them_beside_its_records():
         assert fitting([TIMES], *other) is None
 
 
+def test_times_of_another_version_are_not_used():
+    line = json.loads(TIMES.line())
+    del line["version"]  # as before there was one
+    (old,) = read_relayouts([json.dumps(line)])
+    assert (old.relayouts, old.version) == (TIMES.relayouts, 1)
+    assert fitting([TIMES, old], TARGET, 2, "wall") == TIMES
+    assert fitting([old], TARGET, 2, "wall") is None
+    kept = stored(TIMES.relayouts)
+    assert is_current(kept)
+    assert of_stored(json.loads(json.dumps(kept)), TARGET, 2, "wall") == TIMES
+    before = json.loads(json.dumps(TIMES.relayouts))
+    assert not is_current(before)
+    assert of_stored(before, TARGET, 2, "wall") == old
+
+
 @pytest.mark.parametrize(
     "damage",
     [
         {"format": 2},
         {"threads": "two"},
+        {"version": "two"},
         {"relayouts": {"nchw>nhwc": 3}},
         {"relayouts": {"nchw>nhwc": [[0, 1e-6]]}},
         {"relayouts": {"nchw>nhwc": [[1000, -1e-6]]}},
