@@ -18,7 +18,6 @@ from kernels.relayout import channels_inside
 from kernels.row_copy import load_stepped
 from kernels.target import Target
 
-LOWEST = -3.4028234663852886e38
 TILE = 4
 """Vectors that are reduced side by side, so that none waits for its own last result."""
 LONGEST_UNROLL = 8
@@ -105,7 +104,7 @@ def build_pool(pool: Pool, layout: str, target: Target, threads: int, name: str)
 class _Emitter:
     def __init__(self, pool: Pool, data: Any, out: Any, lanes: int) -> None:
         self.pool, self.data, self.out, self.lanes = pool, data, out, lanes
-        self.identity = LOWEST if pool.kind == "max" else 0.0
+        self.identity = -math.inf if pool.kind == "max" else 0.0
 
     def channels(self, layout: str, threads: int) -> None:
         """Windows of channels that lie side by side: row by row, and along it tile by tile."""

@@ -50,6 +50,17 @@ def test_pooling_in_every_layout(name, kind, counted):
         assert predict_pool(pool, layout, HOST) > 0
 
 
+@pytest.mark.parametrize("name", PLANES)
+def test_windows_of_nothing_but_minus_infinity_stay_that(name):
+    pool = Pool("max", *PLANES[name])
+    data = np.full(pool.shape, -np.inf, np.float32)
+    for layout in layouts_for(pool.shape[1], HOST):
+        function = compile_module(build_pool(pool, layout, HOST, 1, "main"), HOST)["main"]
+        out = guarded(to_layout(np.zeros(pool.out_shape, np.float32), layout))
+        function(*map(tvm.runtime.from_dlpack, (guarded(to_layout(data, layout)), out)))
+        assert np.array_equal(from_layout(out, layout), np.full(pool.out_shape, -np.inf)), layout
+
+
 def test_threads_split_large_planes():
     pool = Pool("max", (1, 16, 64, 64), (32, 32), (3, 3), (2, 2), (1, 1))
     data = np.random.default_rng(5).standard_normal(pool.shape).astype(np.float32)
