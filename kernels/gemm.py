@@ -31,6 +31,7 @@ class PackedGemm(Kernel):
     """
 
     name = "gemm"
+    version = 3
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
         """Only float32 matrix products."""

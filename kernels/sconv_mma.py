@@ -10,10 +10,9 @@ from kernels.workload import Workload
 
 
 class MatrixSConv(SConv):
-    """SConv whose register block is made of 4x4 accumulators; the knobs are those of SConv."""
+    """SConv whose register block is made of 4x4 accumulators; knobs and version are those of SConv."""
 
     name = MATRIX_SCONV
-    version = 2
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
         """What SConv computes, on targets with POWER10's matrix unit."""
