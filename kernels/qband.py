@@ -113,7 +113,7 @@ class Band:
 def emit_band(band: Band, data: Any, copy: Any, image: Any, first: Any, lanes: int) -> None:
     """Fill ``copy`` with what output rows from ``first`` on use, ``lanes`` elements at a time."""
     conv, pitch, in_c = band.conv, band.pitch, band.conv.in_c
-    left, right = _inside(conv.pad[1], band.skip[1], band.columns, conv.in_w)
+    left, right = columns_inside(conv.pad[1], band.skip[1], band.columns, conv.in_w)
 
     def fill(at: Any, count: int) -> None:
         def one(i: Any, width: int) -> None:
@@ -174,7 +174,7 @@ def by_vectors(count: int, lanes: int, one: Callable[[Any, int], None]) -> None:
             one(tir.index(start), width)
 
 
-def _inside(before: int, step: int, count: int, extent: int) -> tuple[int, int]:
+def columns_inside(before: int, step: int, count: int, extent: int) -> tuple[int, int]:
     """The range of i in 0..count for which 0 <= i * step - before < extent."""
     first = min(count, max(0, -(-before // step)))
     return first, max(first, min(count, (extent - 1 + before) // step + 1))

@@ -5,6 +5,7 @@ TVM objects are Any.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -14,9 +15,11 @@ from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from kernels import tir
-from kernels.qtir import const, of_type, reinterpret
+from kernels.qtir import const, convert, of_type, reinterpret
 from kernels.qworkload import QConv2d
+from kernels.requantize import fixed_point_multiply
 from kernels.target import Target
+from kernels.vectors import shuffle
 
 LINE_BYTES = 64
 INT16 = (-(1 << 15), (1 << 15) - 1)
@@ -115,3 +118,50 @@ def add_pairs(one: Any, other: Any, bits: int) -> Any:
     """Products of int16 lanes, neighbours added into int32 lanes."""
     name = "llvm.x86.avx512.pmaddw.d.512" if bits == 512 else "llvm.x86.avx2.pmadd.wd"
     return tirx.call_llvm_pure_intrin(of_type("int32", bits // 32), name, one, other)
+
+
+def scaling(multiplier: Any, shift: Any, how: str, lanes: int) -> Callable[[Any], Any]:
+    """``requantize.fixed_point_multiply`` in the instructions of x86.
+
+    vpmuldq multiplies every other lane. Written as a product of int64 vectors, LLVM makes that of it, but
+    unpacks and packs the lanes where the multiplier comes from outside of a loop.
+    """
+    if how != "high":
+        return fixed_point_multiply(multiplier, shift, how, lanes)
+    multiplier, shift = T.Bind(multiplier), T.Bind(shift)
+    even, odd = _every_other(multiplier, lanes)
+    half = T.Bind(tirx.shift_left(const(1, lanes=lanes), shift - const(2, lanes=lanes)))
+    rest = T.Bind(shift - const(1, lanes=lanes))
+
+    def multiply(value: Any) -> Any:
+        products = [
+            reinterpret(one * other, "int32", lanes)
+            for one, other in zip(_every_other(T.Bind(value), lanes), (even, odd), strict=True)
+        ]
+        upper = shuffle(products, [at for i in range(1, lanes, 2) for at in (i, lanes + i)])
+        return tirx.shift_right(upper + half, rest)
+
+    return multiply
+
+
+def _every_other(value: Any, lanes: int) -> tuple[Any, Any]:
+    """The even and the odd lanes of an int32 vector as int64."""
+    bits = const(32, "int64", lanes // 2)
+    moved = shuffle([value], [at | 1 for at in range(lanes)])
+    even, odd = (reinterpret(each, "int64", lanes // 2) for each in (value, moved))
+    # LLVM knows this as a sign extension in place, and does not take it out of loops.
+    return tuple(tirx.shift_right(tirx.shift_left(each, bits), bits) for each in (even, odd))
+
+
+def narrow(conv: QConv2d, lower: Any, upper: Any, bits: int) -> Any:
+    """Two vectors of scaled sums as one of results: vpackssdw, zero and limits, then bytes.
+
+    Of each eight results the first four come from ``lower`` and the others from ``upper``.
+    """
+    lanes = bits // 16
+    name = "llvm.x86.avx512.packssdw.512" if bits == 512 else "llvm.x86.avx2.packssdw"
+    words = T.Bind(tirx.call_llvm_pure_intrin(of_type("int16", lanes), name, lower, upper))
+    # Results far outside saturate in int16, so they are limited before the zero is added.
+    low, high = (const(limit - conv.out_zero, "int16", lanes) for limit in conv.out_range)
+    limited = tirx.Max(tirx.Min(words, high), low) + const(conv.out_zero, "int16", lanes)
+    return T.Bind(convert(limited, conv.out_dtype, lanes))
