@@ -17,6 +17,7 @@ from kernels.qoperator import from_stored, to_stored
 from kernels.reference import reference
 from kernels.workload import QConv2d
 from tuner.graph import PRODUCT, Partition, Product
+from tuner.onnx_graph import QUANTIZING_OPSET
 from tuner.quantized import OPERATOR
 
 Array = npt.NDArray[Any]
@@ -61,6 +62,8 @@ def _product(product: Product, values: Mapping[str, Array]) -> Array:
 
 def _by_onnx(node: NodeProto, inputs: Mapping[str, Array], opset: int) -> list[Array]:
     """The node's results by ONNX's own reference."""
+    if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+        opset = max(opset, QUANTIZING_OPSET)  # the reference has no older ones
     values = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
         for name, value in inputs.items()

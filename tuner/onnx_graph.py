@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ FOLDED_BYTES = MAX_TENSOR_BYTES
 """All constants that are computed while reading may take as much as one tensor may."""
 QUANTA = ("int8", "uint8", "int32")
 """Types of quantized constants."""
+QUANTIZING_OPSET = 19
 NEVER_FOLDED = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli"}
 
 
@@ -187,7 +189,7 @@ def _constant_result(
     if not all(entry in constants for entry in node.input if entry):
         return None
     if node.op_type == "Constant":
-        return _evaluate(node, constants, opset)
+        return evaluate_node(node, constants, opset)
     if node.op_type == "ConstantOfShape":
         shape = tuple(int(extent) for extent in constants[node.input[0]].reshape(-1))
         values = [numpy_helper.to_array(attribute.t).reshape(()) for attribute in node.attribute]
@@ -199,10 +201,14 @@ def _constant_result(
     # Computed only when the size of the result is known beforehand.
     if name not in tensors:
         return None
-    return _evaluate(node, constants, opset)
+    return evaluate_node(node, constants, opset)
 
 
-def _evaluate(node: NodeProto, constants: dict[str, Array], opset: int) -> Array:
+def evaluate_node(node: NodeProto, constants: Mapping[str, Array], opset: int) -> Array:
+    """The only output of ``node``, by ONNX's own reference; raises ModelError when that cannot compute it."""
+    if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+        # The reference does not know older versions, which say the same of fewer types.
+        opset = max(opset, QUANTIZING_OPSET)
     inputs = {name: constants[name] for name in node.input if name}
     values = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)

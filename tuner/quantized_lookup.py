@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Container, Mapping
 
 import numpy as np
-from onnx import NodeProto, TensorProto, helper
-from onnx.reference import ReferenceEvaluator
+from onnx import NodeProto
 
 from kernels.qlookup import QLookup
 from kernels.quantization import Array, Quantization
 from tuner.epilogue import Wiring
-from tuner.onnx_graph import OnnxGraph
+from tuner.onnx_check import ModelError
+from tuner.onnx_graph import OnnxGraph, evaluate_node
 from tuner.quantized_nodes import QuantizedTensor, dequantized, quantized, quantized_constant
 
 ELEMENTWISE = {
@@ -111,23 +111,12 @@ def _function(
 
 def evaluate(graph: OnnxGraph, nodes: list[NodeProto], feeds: dict[str, Array], output: str) -> Array | None:
     """``output`` for 256 values, by ONNX's own reference; None when that cannot compute it."""
-    if output in feeds:
-        return feeds[output]
-    names = {name for node in nodes for name in node.input if name in graph.constants}
-    feeds = feeds | {name: graph.constants[name] for name in names}
-    values = [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
-        for name, value in feeds.items()
-    ]
-    result = helper.make_tensor_value_info(output, TensorProto.UNDEFINED, None)
-    model = helper.make_model(
-        helper.make_graph(nodes, "function", values, [result]),
-        opset_imports=[helper.make_opsetid("", graph.opset)],
-    )
+    values = {**graph.constants, **feeds}
     try:
         with np.errstate(all="ignore"):
-            (computed,) = ReferenceEvaluator(model).run(None, feeds)
-    except Exception:  # whatever an operator's reference raises on what it does not take
+            for node in nodes:
+                values[node.output[0]] = evaluate_node(node, values, graph.opset)
+    except ModelError:
         return None
-    array = np.asarray(computed)
-    return array.reshape(-1) if array.size == 256 else None
+    result = values[output]
+    return result.reshape(-1) if result.size == 256 else None
