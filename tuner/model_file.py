@@ -12,13 +12,15 @@ from tuner.qoperator_form import to_qdq_form
 
 MAX_FILE_BYTES = 2**31 - 1
 """What protobuf can hold."""
+TFLITE = b"TFL3"
+"""What a TFLite file has at byte 4."""
 
 
 def read_model(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
-    """The model at ``path`` with every input's shape fixed, from the file or from ``shapes``.
+    """The ONNX or TFLite model at ``path`` with every input's shape fixed, from the file or from ``shapes``.
 
-    Quantized operators are rewritten to QDQ form. Raises ModelError for whatever is no usable model. Nothing
-    outside the file is read.
+    A TFLite model becomes an ONNX one (``tflite_import``), and quantized operators are rewritten to QDQ form.
+    Raises ModelError for whatever is no usable model. Nothing outside the file is read.
     """
     model = _parse(Path(path))
     if len(model.graph.node) <= MAX_NODES:
@@ -32,17 +34,24 @@ def _parse(path: Path) -> ModelProto:
     try:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
-            raise ModelError(f"{path.name} is {size} bytes; an ONNX file holds at most {MAX_FILE_BYTES}")
+            raise ModelError(f"{path.name} is {size} bytes; a model file holds at most {MAX_FILE_BYTES}")
         data = path.read_bytes()
     except OSError as error:
         raise ModelError(f"{path.name} cannot be read: {error.strerror}") from None
     if not data:
         raise ModelError(f"{path.name} is empty")
+    if data[4:8] == TFLITE:
+        # Here, because the schema is some two hundred modules, which other models need not wait for.
+        from tuner.tflite_import import to_onnx
+
+        return to_onnx(data)
     model = ModelProto()
     try:
         model.ParseFromString(data)
     except DecodeError:
-        raise ModelError(f"{path.name} is not an ONNX model, or is truncated") from None
+        raise ModelError(f"{path.name} is not an ONNX or TFLite model, or is truncated") from None
     if not model.ir_version or not model.opset_import or not model.graph.node:
-        raise ModelError(f"{path.name} is not an ONNX model: it has no version, operator set or nodes")
+        raise ModelError(
+            f"{path.name} is not an ONNX or TFLite model: it has no version, operator set or nodes"
+        )
     return model

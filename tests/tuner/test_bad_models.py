@@ -26,9 +26,9 @@ def refused(path, *words, shapes=None):
     ("data", "word"),
     [
         (b"", "empty"),
-        (b"GIF89a not a model at all", "not an ONNX model"),
-        (b"\x08\x07", "not an ONNX model"),
-        (bytes(range(256)) * 40, "not an ONNX model"),
+        (b"GIF89a not a model at all", "not an ONNX or TFLite model"),
+        (b"\x08\x07", "not an ONNX or TFLite model"),
+        (bytes(range(256)) * 40, "not an ONNX or TFLite model"),
     ],
 )
 def test_no_model(tmp_path, data, word):

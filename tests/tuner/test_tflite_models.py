@@ -1,0 +1,85 @@
+"""Whole TFLite models: against LiteRT, and what is found to tune in them."""
+
+import numpy as np
+import onnx
+import pytest
+from tflite_compare import assert_same, by_litert, by_onnxruntime, inputs_of, operators
+from tflite_models import TYPES, VALID, Maker, branches, mobilenet
+
+from kernels.workload import Conv2d, Gemm
+from tuner.extract import extract
+from tuner.tflite_import import to_onnx
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "uint8"])
+@pytest.mark.parametrize("network", [mobilenet, branches])
+def test_network(network, dtype):
+    """A result that rounds the other way in one layer may move the next by a quantum more."""
+    model = assert_same(network(dtype), quanta=2)
+    kinds = operators(model)
+    assert "Pad" not in kinds
+    # The image is turned once, and a result of rank 4 and what is flattened back.
+    assert kinds.count("Transpose") == {mobilenet: 1, branches: 3}[network]
+
+
+def test_quantized_model_is_in_qdq_form():
+    """Every 8-bit tensor is written by QuantizeLinear, or moved as it is, and read by DequantizeLinear."""
+    model = assert_same(branches("int8"), quanta=2)
+    inferred = onnx.shape_inference.infer_shapes(model, strict_mode=True)
+    types = {value.name: value.type.tensor_type.elem_type for value in inferred.graph.value_info}
+    types |= {tensor.name: tensor.data_type for tensor in model.graph.initializer}
+    quanta = {onnx.TensorProto.INT8, onnx.TensorProto.INT32}
+    for node in model.graph.node:
+        if node.op_type not in ("Transpose", "Reshape", "DequantizeLinear", "QuantizeLinear"):
+            assert not quanta & {types.get(name) for name in (*node.input, *node.output)}
+    bias = next(tensor for tensor in model.graph.initializer if tensor.data_type == onnx.TensorProto.INT32)
+    reader = next(node for node in model.graph.node if bias.name in node.input)
+    assert reader.op_type == "DequantizeLinear"
+
+
+def test_inputs_and_outputs_are_as_in_the_file(tmp_path):
+    make = Maker("uint8")
+    data = make.input((1, 9, 8, 3), name="serving_default_input:0")
+    path = tmp_path / "named.tflite"
+    path.write_bytes(make.file(make.convolution(data, 4, name="logits")))
+    found = extract(path)
+    assert [(value.name, value.shape, value.dtype) for value in found.inputs] == [
+        ("serving_default_input:0", (1, 9, 8, 3), "uint8")
+    ]
+
+
+def test_what_is_tuned_in_a_float_model(tmp_path):
+    path = tmp_path / "mobilenet.tflite"
+    path.write_bytes(mobilenet("float32"))
+    found = extract(path)
+    assert not found.not_tunable
+    kinds = [type(operator.workload) for operator in found.operators for _ in operator.nodes]
+    assert (kinds.count(Conv2d), kinds.count(Gemm)) == (11, 1)
+    stem = found.operators[0]
+    assert stem.nodes == (("stem", "stem/Clip"),)
+    assert (stem.workload.in_h, stem.workload.in_c, stem.workload.pad) == (32, 3, (0, 0, 1, 1))
+    assert stem.workload.epilogue.clamp == (0.0, 6.0)
+    workloads = [operator.workload for operator in found.operators]
+    depthwise = [each for each in workloads if isinstance(each, Conv2d) and each.groups > 1]
+    assert {(each.stride, each.pad) for each in depthwise} == {((1, 1), (1, 1, 1, 1)), ((2, 2), (0, 0, 1, 1))}
+    assert sum(each.epilogue.residual for each in workloads) == 2
+
+
+def test_the_same_name_twice():
+    make = Maker("float32")
+    value = make.convolution(make.input((1, 5, 5, 2), name="a"), 3, name="a")
+    assert_same(make.file(make.convolution(value, 3, padding=VALID)))
+
+
+def test_float_data_with_quantized_weights():
+    """Weights that are merely stored with 8 bits are real numbers here; LiteRT quantizes the data as well."""
+    make = Maker("int8")
+    value = make.convolution(make.input((1, 6, 6, 3)), 4)
+    for tensor in (make.graph.tensors[0], make.graph.tensors[value]):
+        tensor.type, tensor.quantization = TYPES["float32"], None
+    bias = make.tensor((4,), "float32", values=make.random.normal(size=4))
+    make.graph.operators[0].inputs[2] = bias
+    file = make.file(value)
+    feed = inputs_of(file)
+    wanted, found = by_litert(file, feed)["y"], by_onnxruntime(to_onnx(file), feed)["y"]
+    assert np.abs(found - wanted).max() <= 0.03 * np.abs(wanted).max()

@@ -1,0 +1,72 @@
+"""A TFLite file run by LiteRT, and the ONNX model that it becomes by onnxruntime, on the same inputs."""
+
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+from ai_edge_litert.interpreter import Interpreter
+
+from tuner.onnx_check import check_structure, fix_input_shapes
+from tuner.tflite_import import to_onnx
+
+
+def inputs_of(data: bytes, seed: int = 0):
+    """Random inputs by name: normal floats, or quanta of the whole range."""
+    random = np.random.default_rng(seed)
+    result = {}
+    for detail in Interpreter(model_content=data).get_input_details():
+        dtype, shape = np.dtype(detail["dtype"]), detail["shape"]
+        if dtype.kind == "f":
+            result[detail["name"]] = random.normal(size=shape).astype(dtype)
+        else:
+            kind = np.iinfo(dtype)
+            result[detail["name"]] = random.integers(kind.min, kind.max + 1, shape).astype(dtype)
+    return result
+
+
+def by_litert(data: bytes, feed):
+    """The outputs by name."""
+    interpreter = Interpreter(model_content=data)
+    interpreter.allocate_tensors()
+    for detail in interpreter.get_input_details():
+        interpreter.set_tensor(detail["index"], feed[detail["name"]])
+    interpreter.invoke()
+    return {each["name"]: interpreter.get_tensor(each["index"]) for each in interpreter.get_output_details()}
+
+
+def by_onnxruntime(model: onnx.ModelProto, feed):
+    """The outputs by name, every node computed as it stands: fused kernels of 8 bits may saturate."""
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(names, feed), strict=True))
+
+
+def assert_same(data: bytes, quanta: int = 1) -> onnx.ModelProto:
+    """Compare: floats within 1e-4, integers within so many ``quanta``. Returns the ONNX model.
+
+    Integers must take more than a few values, else they would be alike whatever is computed.
+    """
+    model = to_onnx(data)
+    onnx.checker.check_model(model, full_check=True)
+    check_structure(model)
+    fix_input_shapes(model, {})
+    feed = inputs_of(data)
+    wanted, found = by_litert(data, feed), by_onnxruntime(model, feed)
+    assert wanted.keys() == found.keys()
+    for name, value in wanted.items():
+        assert (found[name].shape, found[name].dtype) == (value.shape, value.dtype)
+        off = np.abs(found[name].astype(np.float64) - value.astype(np.float64)).max()
+        if value.dtype.kind == "f":
+            assert off <= 1e-4
+        else:
+            assert off <= quanta
+            assert len(np.unique(value)) >= min(8, value.size // 4)
+    return model
+
+
+def operators(model: onnx.ModelProto) -> list[str]:
+    return [node.op_type for node in model.graph.node]
