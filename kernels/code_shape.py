@@ -1,7 +1,7 @@
 """What a micro-kernel asks of LLVM that TVM has no words for: loops that stay, loads that wait, prefetches.
 
 Functions in LLVM's language are linked into the kernel, where they are inlined; no instruction comes of them
-but a loop's bound and the prefetches themselves. TVM objects are Any.
+but a loop's bound, the prefetches and the loads of ``touch``. TVM objects are Any.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ SMALLEST_LOOP = 24
 """Multiply-adds from which on a body is not unrolled: a loop costs little beside so many, while LLVM's
 scheduler starts the loads of unrolled bodies so early that the sums no longer fit in the registers."""
 EXTENT, ORDER, PREFETCH = "tilefleet_extent", "tilefleet_order", "tilefleet_prefetch"
+TOUCH = "tilefleet_touch"
 """The functions' names."""
 
 _LLVM = f"""
@@ -33,6 +34,10 @@ define linkonce_odr void @{ORDER}() {{
 declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 define linkonce_odr void @{PREFETCH}(ptr %at) {{
   call void @llvm.prefetch.p0(ptr %at, i32 0, i32 3, i32 1)
+  ret void
+}}
+define linkonce_odr void @{TOUCH}(ptr %at) {{
+  %unused = load volatile i8, ptr %at
   ret void
 }}
 """
@@ -62,3 +67,9 @@ def prefetch(buffer: Any, at: Any) -> None:
     """Let the cache line of element ``at`` come to L1; the element need not exist."""
     element = tirx.address_of(tirx.BufferLoad(buffer, [tir.index(at)]))
     T.evaluate(tirx.call_extern("void", PREFETCH, element))
+
+
+def touch(buffer: Any, at: Any) -> None:
+    """Load the byte of element ``at``, so that its cache line comes to L1 now and in this order."""
+    element = tirx.address_of(tirx.BufferLoad(buffer, [tir.index(at)]))
+    T.evaluate(tirx.call_extern("void", TOUCH, element))

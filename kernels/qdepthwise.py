@@ -6,10 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from kernels import machine, qtir
+from kernels import code_shape, machine, qtir
 from kernels.kernel import Array
 from kernels.layout import PLAIN, Layouts
-from kernels.qdepthwise_nest import PAIRS, WIDE, Nest, Plan
+from kernels.qblocks import QUAD
+from kernels.qdepthwise_nest import BAND, NONE, PAIRS, TOUCH, WIDE, Nest, Plan
 from kernels.qfinish import Finish, finish_cycles
 from kernels.qgemm_plan import signedness, why_not_chained
 from kernels.qkernel import qconv_of
@@ -19,14 +20,14 @@ from kernels.space import Config, Knobs, Space
 from kernels.target import Target
 from kernels.workload import Workload
 
-ASKED = 2.0
-"""Cycles to find out whether a tap lies in the padding."""
 UNFETCHED = 3.0
 """How much longer lines from memory take that no prefetcher sees coming."""
 SCATTERED = 0.4
 """How much longer lines take for each window more that is walked along with the first."""
 FIRST_LINE = 1.5
 """How much longer the first line of a run takes than the others."""
+UNROLLED = 4000
+"""Most taps in the code that are worth compiling."""
 TILES = (1, 2, 3, 4)
 BANDS = (1, 2, 4, 8, 14)
 CHUNKS = (32, 48, 64, 72, 96, 128, 192, 384)
@@ -39,12 +40,13 @@ class QuantizedDepthwise(NeonKernel):
     two products of bytes added in 16 bits first where the weights' range proves that they fit. With ``stage``
     ``band`` the input is padded and widened in a copy, made for ``band`` rows of output and ``chunk``
     channels right before these: the smaller, the nearer is what is copied to its use, and the more is copied
-    twice. With ``none`` it is read as it lies, and windows at the edges ask at each tap. ``tile`` windows
-    are in registers at a time.
+    twice. With ``none`` it is read as it lies, and windows at the edges have code of their own; with
+    ``touch`` one element of each line is loaded before, line after line. ``tile`` windows are in registers at
+    a time.
     """
 
     name = "qdepthwise"
-    version = 1
+    version = 2
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
         """Only depthwise convolutions with one filter a channel, on Arm with NEON."""
@@ -66,15 +68,20 @@ class QuantizedDepthwise(NeonKernel):
         bands = [band for band in BANDS if band < conv.out_h]
 
         def invalid(point: Knobs) -> str | None:
-            if point["stage"] == "none" and point["band"] != conv.out_h:
+            if point["stage"] == BAND:
+                return None
+            if point["band"] != conv.out_h:
                 return "bands are of copied rows"
-            return None
+            if point["stage"] == TOUCH and point["chunk"] != conv.in_c:
+                return "parts of the channels lie in no row of lines"
+            unrolled = _plan(conv, point, target).unrolled
+            return f"{unrolled} unrolled taps are too many" if unrolled > UNROLLED else None
 
         return Space(
             self.name,
             {
                 "multiply": multiply,
-                "stage": ["none", "band"] if conv.in_c >= 4 else ["band"],
+                "stage": [NONE, TOUCH, BAND] if conv.in_c >= QUAD else [BAND],
                 "band": [*bands, conv.out_h],
                 "tile": [tile for tile in TILES if tile <= conv.out_w],
                 "chunk": _chunks(conv),
@@ -86,7 +93,7 @@ class QuantizedDepthwise(NeonKernel):
     def predict(self, workload: Workload, config: Config, target: Target, threads: int = 1) -> float:
         """Instructions of tiles and copies, and what leaves L1 between copy and use."""
         conv = qconv_of(workload)
-        plan = plan_of(conv, config)
+        plan = plan_of(conv, config, target)
         taps, size = conv.kh * conv.kw, 2 if plan.dtype == "int16" else 1
         # Of eight channels; pairs are added to 32 bits together.
         products = 1.5 * taps if plan.multiply == WIDE else taps / 2 + 1.5 * -(-taps // 2)
@@ -98,10 +105,8 @@ class QuantizedDepthwise(NeonKernel):
         results = float(windows * conv.in_c)
         cycles = results / plan.lanes * each
         cycles += windows / plan.tile * conv.in_c / plan.chunk * 2 * machine.CALL_CYCLES
-        if not plan.staged:
-            at_edges = min(windows, 2 * conv.n * (conv.out_h + conv.out_w)) if max(conv.pad) else 0
-            cycles += at_edges * conv.in_c / plan.lanes * ASKED * taps
-            cycles += results / plan.lanes * loads / 2 if plan.dtype != conv.data_dtype else 0
+        if not plan.staged and plan.dtype != conv.data_dtype:
+            cycles += results / plan.lanes * loads / 2
         copied = conv.n * plan.bands * plan.rows * plan.columns * conv.in_c * size if plan.staged else 0
         cycles += copied / 16 * 1.5 * machine.MOVE_CYCLES
         # The rows of a chunk are used again by the windows of the next row.
@@ -114,29 +119,31 @@ class QuantizedDepthwise(NeonKernel):
         # Lines at the edges of chunks are fetched for both.
         split = -(-plan.chunk // target.line_bytes) * target.line_bytes / plan.chunk
         # A copy goes row by row, as prefetchers like it; windows walk through several rows at once.
-        walk = UNFETCHED if not plan.staged and touched > target.l2_bytes else 1.0
-        walk *= 1 + SCATTERED * (plan.tile - 1)
-        if (
-            plan.chunk < conv.in_c
-        ):  # runs of a chunk are short, and a prefetcher sees none of their first lines
+        walk = UNFETCHED if plan.stage == NONE and touched > target.l2_bytes else 1.0
+        if plan.stage == TOUCH:
+            cycles += results * conv.kh * conv.stride[1] / target.line_bytes / target.loads_per_cycle
+        else:
+            walk *= 1 + SCATTERED * (plan.tile - 1)
+        if plan.chunk < conv.in_c:
+            # Runs of a chunk are short, and a prefetcher sees none of their first lines.
             walk += FIRST_LINE * target.line_bytes / plan.chunk
         cycles += split * walk * machine.stream_cycles(target, touched, target.l1_bytes + touched)
         return machine.seconds(cycles)
 
     def pack_centered(self, conv: QConv2d, config: Config, target: Target, weights: Array) -> Array:
         """Taps of all channels, of the type that is multiplied."""
-        plan = plan_of(conv, config)
+        plan = plan_of(conv, config, target)
         flat = weights.reshape(-1, conv.in_c).astype(plan.dtype).reshape(-1)
         return np.pad(flat, (0, plan.slack))
 
     def build(self, workload: Workload, config: Config, target: Target, threads: int, name: str) -> Any:
         """The loops over bands, channels, rows and tiles."""
         conv = qconv_of(workload)
-        plan = plan_of(conv, config)
+        plan = plan_of(conv, config, target)
         packed = conv.kh * conv.kw * conv.in_c + plan.slack
         filters = self.padded_filters(conv, config, target)
         function = qtir.QFunction(conv, name, packed, plan.dtype, filters)
-        with function as args:
+        with function as args, code_shape.linked():
             Nest(plan, args, Finish(args, str(config["requant"]), is_arm32(target))).run(threads)
         return function.result()
 
@@ -147,13 +154,11 @@ def _chunks(conv: QConv2d) -> list[int | str]:
     return [*parts, conv.in_c]
 
 
-def plan_of(conv: QConv2d, config: Config) -> Plan:
+def plan_of(conv: QConv2d, config: Config, target: Target) -> Plan:
     """What a valid config means."""
-    return Plan(
-        conv,
-        str(config["multiply"]),
-        config["stage"] == "band",
-        config.int("band"),
-        config.int("tile"),
-        config.int("chunk"),
-    )
+    return _plan(conv, dict(config.knobs), target)
+
+
+def _plan(conv: QConv2d, point: Knobs, target: Target) -> Plan:
+    band, tile, chunk = (int(point[name]) for name in ("band", "tile", "chunk"))
+    return Plan(conv, str(point["multiply"]), str(point["stage"]), band, tile, chunk, target.line_bytes)

@@ -5,19 +5,21 @@ TVM objects are Any.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
-from kernels import qtir, tir
+from kernels import code_shape, qtir, tir
 from kernels.qblocks import QUAD
 from kernels.qfinish import Finish
 from kernels.qworkload import QConv2d
 
 WIDE, PAIRS = "wide", "pairs"
+NONE, TOUCH, BAND = "none", "touch", "band"
+"""How the data come near: as windows ask for them, a line after the other ahead of windows, or by a copy."""
 COPIED = 16
 """Elements that a copy moves at once."""
 
@@ -26,15 +28,22 @@ COPIED = 16
 class Plan:
     """One config: ``band`` rows of output and ``chunk`` channels at a time, ``tile`` windows in registers.
 
-    ``staged`` says whether the input of a band is copied: padded, and as the products want it.
+    With ``stage`` ``band`` the input of a band is copied: padded, and as the products want it.
     """
 
     conv: QConv2d
     multiply: str
-    staged: bool
+    stage: str
     band: int
     tile: int
     chunk: int
+    line: int
+    """Bytes of a cache line."""
+
+    @property
+    def staged(self) -> bool:
+        """Whether there is a copy."""
+        return self.stage == BAND
 
     @property
     def dtype(self) -> str:
@@ -60,6 +69,26 @@ class Plan:
     def pitch(self) -> int:
         """Elements between neighbouring columns of what is read."""
         return self.chunk if self.staged else self.conv.in_c
+
+    @property
+    def inside(self) -> tuple[range, range]:
+        """Rows and columns of windows that do not reach into the padding; with a copy, all do not."""
+        conv = self.conv
+        if self.staged:
+            return range(conv.out_h), range(conv.out_w)
+        down = _inside(conv.pad[0], conv.stride[0], (conv.kh - 1) * conv.dilation[0], conv.in_h, conv.out_h)
+        return down, _inside(
+            conv.pad[1], conv.stride[1], (conv.kw - 1) * conv.dilation[1], conv.in_w, conv.out_w
+        )
+
+    @property
+    def unrolled(self) -> int:
+        """Taps in the code: windows at the edges have their own."""
+        conv, (down, across) = self.conv, self.inside
+        rows = conv.out_h - len(down) + bool(down)
+        width = len(across)
+        windows = conv.out_w - width + min(width, self.tile + width % self.tile)
+        return rows * windows * conv.kh * conv.kw
 
     @property
     def bands(self) -> int:
@@ -158,69 +187,85 @@ class Nest:
     def _band(self, source: Any, at: Any, count: Any, window: Any, channel: Any) -> None:
         """``count`` rows of output whose first window is number ``window`` of all, from ``channel`` on."""
         plan, conv = self.plan, self.conv
-        if plan.staged:
-            self._part((0, count), (0, conv.out_w), True, source, at, window, channel)
-            return
-        top, bottom = _inside(
-            conv.pad[0], conv.stride[0], (conv.kh - 1) * conv.dilation[0], conv.in_h, conv.out_h
-        )
-        left, right = _inside(
-            conv.pad[1], conv.stride[1], (conv.kw - 1) * conv.dilation[1], conv.in_w, conv.out_w
-        )
-        for rows, columns, inside in (
-            ((0, top), (0, conv.out_w), False),
-            ((top, bottom), (0, left), False),
-            ((top, bottom), (left, right), True),
-            ((top, bottom), (right, conv.out_w), False),
-            ((bottom, conv.out_h), (0, conv.out_w), False),
-        ):
-            self._part(rows, columns, inside, source, at, window, channel)
+        pitch = conv.stride[0] * plan.columns * plan.pitch
 
-    def _part(
+        across = plan.inside[1]
+
+        def row(number: Any, parts: Sequence[range], top: int | None = None) -> None:
+            start, first = T.Bind(at + number * pitch), T.Bind(window + number * conv.out_w)
+            for columns in parts:
+                self._row(source, start, first, channel, columns, top)
+
+        if plan.staged:
+            with tir.loop(count) as y:
+                row(y, [across])
+            return
+        # Edges apart: rows of input and output that are first met in turn get the same places in a cache.
+        left, right = range(across.start), range(across.stop, conv.out_w)
+        down = plan.inside[0]
+        for y in range(down.start):
+            row(tir.index(y), [left, across, right], y * conv.stride[0] - conv.pad[0])
+        for part in (left, right, across):
+            if part and down:
+                with T.serial(down.start, down.stop) as number:
+                    row(number, [part])
+        for y in range(down.stop, conv.out_h):
+            row(tir.index(y), [left, across, right], y * conv.stride[0] - conv.pad[0])
+
+    def _row(
+        self, source: Any, start: Any, window: Any, channel: Any, columns: range, top: int | None
+    ) -> None:
+        """The windows of some columns of one row; ``top`` is the row of the data where they begin if they
+        reach into the padding."""
+        plan, conv = self.plan, self.conv
+
+        def windows(x: Any, count: int, left: int | None = None) -> None:
+            here = T.Bind(start + x * (conv.stride[1] * plan.pitch))
+            if plan.stage == TOUCH and top is None and left is None:
+                self._touch(here, count)
+            self._windows(source, here, T.Bind(window + x), count, channel, (top, left))
+
+        if columns != plan.inside[1]:
+            for x in columns:
+                windows(tir.index(x), 1, x * conv.stride[1] - conv.pad[1])
+            return
+        tiles, rest = divmod(len(columns), plan.tile)
+        if tiles:
+            with tir.loop(tiles) as t:
+                windows(T.Bind(columns.start + t * plan.tile), plan.tile)
+        if rest:
+            windows(tir.index(columns.stop - rest), rest)
+
+    def _touch(self, at: Any, windows: int) -> None:
+        """Load an element of each line that the ``windows`` windows from element ``at`` on are the first to
+        need, one row after the other, as prefetchers see lines coming."""
+        plan, conv = self.plan, self.conv
+        reach = (conv.kw - 1) * conv.dilation[1] + 1
+        known = max(0, reach - conv.stride[1])
+        length = ((windows - 1) * conv.stride[1] + reach - known) * plan.pitch
+        with T.serial(0, conv.kh) as i:
+            row = T.Bind(at + i * (conv.dilation[0] * plan.columns * plan.pitch) + known * plan.pitch)
+            with tir.loop(-(-length // plan.line)) as number:
+                code_shape.touch(self.args.data, row + number * plan.line)
+
+    def _windows(
         self,
-        rows: tuple[int, Any],
-        columns: tuple[int, int],
-        inside: bool,
         source: Any,
         at: Any,
         window: Any,
+        windows: int,
         channel: Any,
+        corner: tuple[int | None, int | None],
     ) -> None:
-        """Windows of a range of rows and columns; those not ``inside`` reach into the padding."""
-        plan, conv = self.plan, self.conv
-        width, tile = columns[1] - columns[0], plan.tile if inside else 1
-        if not width or rows[0] == rows[1]:
-            return
-        lanes = plan.lanes
-        runs = [(width // tile, columns[0], tile), (1, columns[1] - width % tile, width % tile)]
+        """``windows`` windows of all groups of channels of the chunk."""
+        plan, lanes = self.plan, self.plan.lanes
         groups = [(plan.chunk // lanes, 0, lanes)]
         if plan.chunk % lanes:  # they overlap those before, if there are as many
             groups.append((1, max(0, plan.chunk - lanes), min(plan.chunk, lanes)))
-        with T.serial(rows[0], rows[1]) as row:
-            start = T.Bind(at + row * (conv.stride[0] * plan.columns * plan.pitch))
-            for tiles, column, windows in runs:
-                if not windows:
-                    continue
-                with tir.loop(tiles) as t:
-                    x = T.Bind(column + t * tile)
-                    corner = None
-                    if not inside:
-                        corner = (
-                            T.Bind(row * conv.stride[0] - conv.pad[0]),
-                            T.Bind(x * conv.stride[1] - conv.pad[1]),
-                        )
-                    for number, offset, filters in groups:
-                        with tir.loop(number) as g:
-                            here = T.Bind(offset + g * lanes)
-                            self._tile(
-                                source,
-                                start + x * (conv.stride[1] * plan.pitch) + here,
-                                window + row * conv.out_w + x,
-                                windows,
-                                channel + here,
-                                filters,
-                                corner,
-                            )
+        for number, offset, filters in groups:
+            with tir.loop(number) as g:
+                here = T.Bind(offset + g * lanes)
+                self._tile(source, at + here, window, windows, channel + here, filters, corner)
 
     def _tile(
         self,
@@ -230,11 +275,12 @@ class Nest:
         windows: int,
         channel: Any,
         filters: int,
-        corner: tuple[Any, Any] | None,
+        corner: tuple[int | None, int | None],
     ) -> None:
         """``windows`` windows of one group of channels: all taps unrolled, sums in registers.
 
-        ``corner`` is the row and column of the data where a window begins that reaches into the padding.
+        ``corner`` is the row and the column of the data where a window begins, if it reaches into padding
+        there.
         """
         plan, conv, lanes, args = self.plan, self.conv, self.plan.lanes, self.args
         at, window, channel = T.Bind(at), T.Bind(window), T.Bind(tir.index(channel))
@@ -244,16 +290,20 @@ class Nest:
         for slot in slots:
             tir.store(sums, bias, slot)
         loaded: dict[tuple[int, int], Any] = {}
+        padding = qtir.const(conv.data_zero + plan.offset, plan.dtype, lanes)
 
         def data(i: int, column: int) -> Any:
+            at_row, at_column = (
+                start is None or 0 <= start + step < extent
+                for start, step, extent in zip(
+                    corner, (i * conv.dilation[0], column), (conv.in_h, conv.in_w), strict=True
+                )
+            )
+            if not (at_row and at_column):
+                return padding
             if (i, column) not in loaded:
                 offset = (i * conv.dilation[0] * plan.columns + column) * plan.pitch
                 value = source[tir.vector(at + offset, lanes)]
-                if corner is not None:
-                    y, x = corner[0] + i * conv.dilation[0], corner[1] + column
-                    here = tirx.all(y >= 0, y < conv.in_h, x >= 0, x < conv.in_w)
-                    padding = qtir.const(conv.data_zero, conv.data_dtype, lanes)
-                    value = tirx.if_then_else(here, value, padding)
                 loaded[i, column] = T.Bind(value if plan.staged else self._converted(value, lanes))
             return loaded[i, column]
 
@@ -281,10 +331,10 @@ class Nest:
         self.finish.block(rows, channel, filters, T.Bind(window * conv.in_c + channel), conv.in_c)
 
 
-def _inside(before: int, stride: int, reach: int, extent: int, count: int) -> tuple[int, int]:
+def _inside(before: int, stride: int, reach: int, extent: int, count: int) -> range:
     """The range of windows i of ``count`` with all of i * stride - before + (0 to reach) in ``extent``."""
     first = min(count, -(-before // stride))
-    return first, max(first, min(count, (extent - 1 + before - reach) // stride + 1))
+    return range(first, max(first, min(count, (extent - 1 + before - reach) // stride + 1)))
 
 
 def _pieces(count: int, emit: Callable[[Any, int], None]) -> None:

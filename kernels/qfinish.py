@@ -12,7 +12,7 @@ from tvm.script.ir_builder import tirx as T
 
 from kernels import qtir, tir
 from kernels.qblocks import QUAD
-from kernels.requantize import Multiply, fixed_point_multiply
+from kernels.requantize import Multiply
 from kernels.target import Target
 from kernels.vectors import pieces
 
@@ -70,22 +70,22 @@ class Finish:
             scale = [b[tir.vector(first, QUAD)] for b in (args.multiplier, args.shift)]
         else:
             scale = [tir.splat(b[0], QUAD) for b in (args.multiplier, args.shift)]
-        if self.how == "shift":
-            return fixed_point_multiply(scale[0], scale[1], self.how, QUAD)
-        return self._multiply(T.Bind(scale[0]), T.Bind(scale[1]))
+        return self._multiply(*map(T.Bind, scale))
 
     def _multiply(self, multiplier: Any, shift: Any) -> Multiply:
-        """The exact multiply in two to five instructions, for normal scales (``qneon.normal``).
+        """The exact multiply in one to five instructions, for constants of ``NeonKernel.constants``.
 
-        The upper half of the doubled product, sqdmulh's, drops less than one of its units. What srshl adds
-        before it shifts is whole units from a shift of one on, so the result is rounded once, ties up.
-        Without a shift to the right sqrdmulh rounds. Shifts to the left come first, and may saturate.
+        srshl rounds ties up. The upper half of the doubled product, sqdmulh's, drops less than one of its
+        units. What srshl adds before it shifts is whole units from a shift of one to the right on, so the
+        result is rounded once. Without a shift to the right sqrdmulh rounds. Shifts to the left come first,
+        and may saturate.
         """
-        zero = qtir.const(0, lanes=QUAD)
-        right = T.Bind(tirx.Min(zero - shift, zero))
+        if self.how == "shift":
+            return lambda value: self._neon("srshl", value, shift)
         if self.how == "high":
-            return lambda value: self._neon("srshl", self._neon("sqdmulh", value, multiplier), right)
-        left = T.Bind(tirx.Max(zero - shift, zero))
+            return lambda value: self._neon("srshl", self._neon("sqdmulh", value, multiplier), shift)
+        zero = qtir.const(0, lanes=QUAD)
+        left, right = T.Bind(tirx.Max(shift, zero)), T.Bind(tirx.Min(shift, zero))
 
         def multiply(value: Any) -> Any:
             shifted = T.Bind(self._neon("sqshl", value, left))
@@ -133,7 +133,7 @@ class Finish:
 
 def finish_cycles(how: str, target: Target) -> float:
     """What four sums take from registers to the results."""
-    scaling = {"none": 0, "high": 2, "shift": 3}.get(how, 5)
+    scaling = {"none": 0, "high": 2, "shift": 1}.get(how, 5)
     return (scaling + _NARROWING) / target.fmas_per_cycle
 
 

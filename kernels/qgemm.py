@@ -40,7 +40,7 @@ class QuantizedGemm(NeonKernel):
     """
 
     name = "qgemm"
-    version = 1
+    version = 2
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
         """Only ungrouped quantized convolutions on Arm with NEON."""

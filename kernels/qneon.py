@@ -25,9 +25,16 @@ class NeonKernel(QuantizedKernel):
     def constants(
         self, workload: Workload, config: Config, target: Target, inputs: Sequence[Array]
     ) -> list[Array]:
-        """As of any quantized kernel, with normal scales."""
+        """As of any quantized kernel, but shifts go left, as NEON's do, and scales are normal.
+
+        Those of ``requant=shift`` are the whole scale, with the bit that its multiplier stands for.
+        """
         packed, bias, *scale = super().constants(workload, config, target, inputs)
-        return [packed, bias, *(normal(*scale) if scale else [])]
+        if not scale:
+            return [packed, bias]
+        multiplier, shift = normal(*scale)
+        left: Array = -shift - (1 if config["requant"] == "shift" else 0)
+        return [packed, bias, multiplier, left]
 
 
 def ways(conv: QConv2d, target: Target) -> list[int | str]:
