@@ -102,7 +102,11 @@ def test_a_coordinator_that_sleeps_through_its_lease_records_nothing_under_it(sh
         if _held(shared) and not _locked(shared):
             break
         process.resume()
+    # A lease ends as expired when its board is wanted: the other job shall have no other board.
+    free = {"one", "two"} - set(_held(shared))
     try:
+        for board in free:
+            shared.there.client.change_board(board, "park", "the other board shall be wanted")
         slept_on = shared.there.client.job(sleeper.id).trials
         other = Job(shared.there, "host", layer(24), 24)
         other.wait()
@@ -111,6 +115,8 @@ def test_a_coordinator_that_sleeps_through_its_lease_records_nothing_under_it(sh
     finally:
         woken = time.time()
         process.resume()
+        for board in free:
+            shared.there.client.change_board(board, "return")
     records = settled(sleeper, other, leases_lost=True)
     measured = sum(1 + record.remeasured for record in records) - sum(
         1 + record.remeasured for record in other.records()
