@@ -77,7 +77,7 @@ def _store_lanes(out: Any, at: Any, vectors: list[Any], order: list[int], lanes:
 
 
 def _transposed(rows: list[Any]) -> list[Any]:
-    """As many vectors as they have lanes, transposed: time and again those half the square apart are mixed."""
+    """As many vectors as they have lanes, transposed: those half the square apart are mixed each time."""
     lanes = len(rows)
     low = [at + half for at in range(lanes // 2) for half in (0, lanes)]
     high = [lane + lanes // 2 for lane in low]

@@ -16,22 +16,25 @@ from kernels import registry
 from kernels.compile import MODEL_PIPELINE
 from kernels.layout import NCHW, layouts_of, stored_shape
 from kernels.numerics import Numerics
+from kernels.qworkload import QConv2d
 from kernels.space import Config
 from kernels.target import Target
-from kernels.workload import Conv2d, Workload
+from kernels.workload import Workload
 from tuner.affine import merge_affine
+from tuner.functions import Functions
 from tuner.graph import Partition, Product, load_partition
 from tuner.importer import import_partition, import_whole
+from tuner.lowered import lowered_product
 from tuner.manifest import Manifest, describe
 from tuner.model_file import read_model
 from tuner.onnx_check import Shapes
+from tuner.onnx_graph import Array
 from tuner.picks import best_by_layouts, clock_of
 from tuner.plan import Options, Plan, forced, options_of
 from tuner.plan import plan as choose
 from tuner.record import Record
 from tuner.relayouts import Prices, Relayouts, fitting
 from tuner.rest import optimise
-from tuner.stored import Functions
 
 LINK_TIMEOUT_S = 120
 
@@ -61,11 +64,15 @@ def build_model(
     """
     partition = load_partition(path, shapes)
     found = plan_of(partition, picks, target, threads, records, numerics, plan, relayouts)
-    emitter = _Emitter(partition, found, target, threads)
-    module = import_partition(partition, found, target, threads, emitter)
+    return build_partition(partition, found, target, threads), describe(partition, found, target, threads)
+
+
+def build_partition(partition: Partition, plan: Plan, target: Target, threads: int) -> Any:
+    """The Relax executable of a partition by its plan; ModelError for what TVM cannot import."""
+    emitter = _Emitter(partition, plan, target, threads)
+    module = import_partition(partition, plan, target, threads, emitter)
     module = optimise(module, target, threads)
-    executable = relax.build(module, tvm.target.Target(target.tvm), tir_pipeline=MODEL_PIPELINE)
-    return executable, describe(partition, found, target, threads)
+    return relax.build(module, tvm.target.Target(target.tvm), tir_pipeline=MODEL_PIPELINE)
 
 
 def plan_of(
@@ -123,6 +130,19 @@ def function_name(workload: Workload, config: Config) -> str:
     return f"tilefleet_{config.kernel}_{workload.key}_{config.key}"
 
 
+def constants_of(product: Product, config: Config, target: Target) -> list[Array]:
+    """What the function of a product takes between its data and a residual: packed weights, bias, scales."""
+    kernel = registry.kernel(config.kernel)
+    if isinstance(product.workload, QConv2d):
+        # The place of the data, which no constant depends on.
+        inputs = [np.empty(0), *product.constants]
+        arrays = kernel.constants(product.workload, config, target, inputs)
+    else:
+        packed = kernel.pack(product.workload, config, target, product.weights()).astype(np.float32)
+        arrays = [packed] if product.bias is None else [packed, product.bias]
+    return [np.ascontiguousarray(array) for array in arrays]
+
+
 class _Emitter:
     """Emits each product as a call of its kernel."""
 
@@ -134,13 +154,10 @@ class _Emitter:
     def __call__(self, builder: Any, index: int, data: Any, residual: Any) -> Any:
         product, option = self._products[index], self._plan.options[index]
         if option is None:
-            return _default_product(product, data, residual)
+            return lowered_product(builder, product, data, residual)
         workload, config = product.workload, option.config
         kernel = registry.kernel(config.kernel)
-        packed = kernel.pack(workload, config, self._target, product.weights())
-        arguments = [data, relax.const(np.ascontiguousarray(packed, np.float32))]
-        if product.bias is not None:
-            arguments.append(relax.const(product.bias))
+        arguments = [data, *map(relax.const, constants_of(product, config, self._target))]
         if residual is not None:
             arguments.append(residual)
 
@@ -151,27 +168,5 @@ class _Emitter:
         function = self._functions.get(builder, function_name(workload, config), make)
         shape, layout = workload.out_shape, layouts_of(config).out
         stored = shape if layout == NCHW else stored_shape(layout, shape)
-        return relax.call_tir(function, arguments, relax.TensorType(stored, "float32"))
-
-
-def _default_product(product: Product, data: Any, residual: Any) -> Any:
-    """The product in Relax operators, for TVM to lower."""
-    workload = product.workload
-    weights = relax.const(product.weights())
-    if isinstance(workload, Conv2d):
-        value = relax.op.nn.conv2d(
-            data, weights, list(workload.stride), list(workload.pad), list(workload.dilation), workload.groups
-        )
-    else:
-        value = relax.op.matmul(data, weights)
-    if product.bias is not None:
-        shape = (1, -1, 1, 1) if isinstance(workload, Conv2d) else (1, -1)
-        value = relax.op.add(value, relax.const(product.bias.reshape(shape)))
-    if residual is not None:
-        value = relax.op.add(value, residual)
-    low, high = workload.epilogue.clamp or (None, None)
-    if low is not None:
-        value = relax.op.maximum(value, relax.const(np.float32(low)))
-    if high is not None:
-        value = relax.op.minimum(value, relax.const(np.float32(high)))
-    return value
+        dtype = workload.out_dtype if isinstance(workload, QConv2d) else "float32"
+        return relax.call_tir(function, arguments, relax.TensorType(stored, dtype))

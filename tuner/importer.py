@@ -15,15 +15,21 @@ from tvm import relax
 from tvm.relax.frontend.onnx import from_onnx
 from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter, _get_convert_map
 
-from kernels.layout import NCHW, PLAIN, layouts_of, stored_shape
+from kernels.layout import NCHW, NHWC, PLAIN, layouts_of, stored_shape
+from kernels.qoperator import stored
+from kernels.quantization import Quantization
+from kernels.qworkload import QConv2d
 from kernels.target import Target
+from tuner.borders import QUANTIZE, border_of
 from tuner.graph import PRODUCT, Partition
 from tuner.onnx_check import ModelError, node_name
 from tuner.onnx_graph import OnnxGraph
 from tuner.operators import BINARY, POOLS, pool_of
 from tuner.plan import Plan
+from tuner.quantized import OPERATOR
 from tuner.rest import lrn
 from tuner.stored import StoredTensors, constant_operand
+from tuner.stored_bytes import ByteTensors
 
 EmitProduct = Callable[[Any, int, Any, Any], Any]
 """(block builder, index of a product, data, residual or None) -> the result; all stored as planned."""
@@ -68,7 +74,7 @@ def _quiet() -> Iterator[None]:
 
 def unsupported_nodes(graph: OnnxGraph) -> list[NodeProto]:
     """The nodes that TVM has no converter for."""
-    known = _get_convert_map().keys() | {PRODUCT}
+    known = _get_convert_map().keys() | {PRODUCT, OPERATOR}
     return [node for node in graph.nodes if node.op_type not in known]
 
 
@@ -85,7 +91,10 @@ def _proto(graph: OnnxGraph) -> Any:
 
 
 class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
-    """TVM's importer knows NCHW alone (``_nodes``); what lies otherwise is kept in ``_stored``."""
+    """TVM's importer knows NCHW alone (``_nodes``).
+
+    What lies otherwise is kept in ``_stored``, and images of integers in ``_bytes``.
+    """
 
     def __init__(
         self, partition: Partition, plan: Plan, target: Target, threads: int, emit: EmitProduct
@@ -94,6 +103,7 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
         self._nodes: dict[str, Any]
         self._partition, self._graph, self._plan, self._emit = partition, partition.graph, plan, emit
         self._stored = StoredTensors(self._graph, plan, target, threads, self.bb)
+        self._bytes = ByteTensors(target, threads, self.bb)
 
     def _parse_graph_initializers(self, graph: Any) -> None:
         for name, value in self._graph.constants.items():
@@ -108,17 +118,24 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
         for node in graph.node:
             if node.op_type == PRODUCT:
                 self._product(node)
+            elif node.op_type == OPERATOR:
+                self._operator(node)
+            elif (code := border_of(self._graph, node)) is not None:
+                self._border(node, code)
             elif node.output[0] in self._plan.rules:
                 self._in_layout(node)
             else:
                 self._in_nchw(node)
         for name in self._graph.outputs:
-            self._nodes[name] = self._at(name, NCHW)
+            self._nodes[name] = self._plain(name)
 
     def _product(self, node: NodeProto) -> None:
-        index = next(helper.get_attribute_value(a) for a in node.attribute if a.name == "index")
+        index = _index(node)
         product, option = self._partition.products[index], self._plan.options[index]
         workload = product.workload
+        if isinstance(workload, QConv2d):
+            self._quantized_product(index, product.data, product.output, workload)
+            return
         data, out = layouts_of(option.config) if option else PLAIN
         value = self._shaped(self._at(product.data, data), stored_or_plain(workload.data_shape, data))
         residual = None
@@ -126,6 +143,56 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
             residual = self._shaped(self._at(product.residual, out), stored_or_plain(workload.out_shape, out))
         result = self.bb.emit(self._emit(self.bb, index, value, residual))
         self._keep(product.output, out, result)
+
+    def _quantized_product(self, index: int, data: str, output: str, workload: QConv2d) -> None:
+        """A convolution of pixels, or a matrix product: that of the rows of whatever shape the data have."""
+        shapes = [self._graph.tensors[name].shape for name in (data, output)]
+        images = [len(shape) == 4 for shape in shapes] == [True, True] and [
+            stored(shape) for shape in shapes
+        ] == [workload.data_shape, workload.out_shape]
+        value = self._integers(data) if images else self._shaped(self._plain(data), workload.data_shape)
+        result = self.bb.emit(self._emit(self.bb, index, value, None))
+        if images:
+            self._bytes.put(output, NHWC, result)
+        else:
+            self._nodes[output] = self._shaped(result, shapes[1])
+
+    def _operator(self, node: NodeProto) -> None:
+        operator = self._partition.operators[_index(node)]
+        result = self._bytes.operator(operator.what, [self._integers(name) for name in operator.inputs])
+        self._keep_integers(operator.output, NHWC, result)
+
+    def _border(self, node: NodeProto, code: Quantization) -> None:
+        """Between floats and bytes; with four axes both lie alike."""
+        source, target = node.input[0], node.output[0]
+        shape = self._graph.tensors[source].shape
+        if node.op_type == QUANTIZE:
+            state = self._plan.states.get(source)
+            layout = NHWC if state is not None and state.has(NHWC) else NCHW
+            lies = stored_or_plain(shape, layout)
+            self._keep_integers(target, layout, self._bytes.quantize(self._at(source, layout), lies, code))
+        else:
+            layout = self._plan.layout_of(target)
+            value = self._integers(source, layout)
+            self._keep(target, layout, self._bytes.dequantize(value, stored_or_plain(shape, layout), code))
+
+    def _integers(self, name: str, layout: str = NHWC) -> Any:
+        """A tensor of integers; with four axes in ``layout``."""
+        if len(self._graph.tensors[name].shape) != 4:
+            return self._nodes[name]
+        if name not in self._bytes.names():
+            self._bytes.put(name, NCHW, self._nodes[name])
+        return self._bytes.get(name, layout)
+
+    def _keep_integers(self, name: str, layout: str, value: Any) -> None:
+        if len(self._graph.tensors[name].shape) == 4:
+            self._bytes.put(name, layout, value)
+        else:
+            self._nodes[name] = value
+
+    def _plain(self, name: str) -> Any:
+        """A tensor of any kind as TVM's importer wants it."""
+        return self._bytes.get(name, NCHW) if name in self._bytes.names() else self._at(name, NCHW)
 
     def _in_layout(self, node: NodeProto) -> None:
         """A node that works in the layout that it writes."""
@@ -152,9 +219,9 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
     def _in_nchw(self, node: NodeProto) -> None:
         """Any other node, by TVM's importer."""
         subgraphs = any(attribute.HasField("g") for attribute in node.attribute)
-        for name in self._plan.states if subgraphs else node.input:
-            if self._stored.made(name):
-                self._nodes[name] = self._at(name, NCHW)
+        for name in [*self._plan.states, *self._bytes.names()] if subgraphs else node.input:
+            if self._stored.made(name) or name in self._bytes.names():
+                self._nodes[name] = self._plain(name)
         super()._construct_nodes(SimpleNamespace(node=[node]))
         for name in node.output:
             if name in self._plan.states:
@@ -190,6 +257,11 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
         if tuple(int(extent) for extent in value.ty.shape.values) == tuple(shape):
             return value
         return self.bb.emit(relax.op.reshape(value, shape))
+
+
+def _index(node: NodeProto) -> int:
+    """Which product or operator the node stands for."""
+    return int(next(helper.get_attribute_value(a) for a in node.attribute if a.name == "index"))
 
 
 def stored_or_plain(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:

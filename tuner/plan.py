@@ -9,12 +9,13 @@ from typing import Any, Literal
 from onnx import helper
 
 from kernels import registry
-from kernels.layout import NCHW, Layouts, layouts_for, layouts_of
+from kernels.layout import NCHW, NHWC, Layouts, layouts_for, layouts_of
 from kernels.numerics import Numerics
-from kernels.relayout import is_free
+from kernels.relayout import is_free, predict_relayout
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload import Conv2d, Workload
+from tuner.borders import DEQUANTIZE, border_of
 from tuner.graph import PRODUCT, Partition, Product
 from tuner.layout_plan import Link, State, Tensor, solve
 from tuner.operators import Rule, is_image, rule_of
@@ -150,7 +151,7 @@ def plan(
         for node in graph.nodes
         if (rule := rule_of(graph, node, target, threads)) is not None
     }
-    problem = _Problem(partition, options, rules, target)
+    problem = _Problem(partition, options, rules, target, threads)
 
     def price(tensor: str, source: str, to: str) -> tuple[float, bool]:
         return prices.of(graph.tensors[tensor].shape, source, to)
@@ -186,6 +187,7 @@ class _Problem:
         options: Sequence[Options | None],
         rules: Mapping[str, Rule],
         target: Target,
+        threads: int,
     ) -> None:
         graph = partition.graph
         self.links: list[Link] = []
@@ -205,8 +207,15 @@ class _Problem:
             elif output in rules:
                 written[output] = layouts_for(graph.tensors[output].shape[1], target)
                 self._ruled(output, rules[output], written[output])
-            else:
+            elif border_of(graph, node) is None:
                 self._nchw(name for name in node.input if is_image(graph, name))
+            elif node.op_type == DEQUANTIZE:
+                # The first is what is taken where it makes no difference, and bytes are there in it.
+                written[output] = (NHWC, NCHW)
+            elif is_image(graph, node.input[0]):
+                # What lies as planes is turned as bytes, a quarter of the size.
+                turn = predict_relayout(graph.tensors[output].shape, NCHW, NHWC, target, threads) / 4
+                self.links.append(Link(node.input[0], None, {(NCHW, ""): turn, (NHWC, ""): 0.0}))
         self._nchw(name for name in graph.outputs if is_image(graph, name))
         if any(a.HasField("g") for node in graph.nodes for a in node.attribute):
             # Subgraphs read tensors from outside by their names.

@@ -8,31 +8,14 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from kernels.compile import KERNEL_ATTRIBUTE
 from kernels.concat import build_concat, out_shape
 from kernels.layout import block_of, stored_shape, to_layout
 from kernels.pool import Pool, build_pool
 from kernels.relayout import build_relayout, is_free
 from kernels.target import Target
+from tuner.functions import Functions
 from tuner.onnx_graph import Array, OnnxGraph
 from tuner.plan import Plan
-
-OPAQUE = 8
-"""TVM's operator pattern for functions that nothing may be fused into."""
-
-
-class Functions:
-    """PrimFuncs of ours in the module being built, each made once."""
-
-    def __init__(self) -> None:
-        self._made: dict[str, Any] = {}
-
-    def get(self, builder: Any, name: str, make: Callable[[str], Any]) -> Any:
-        """The function called ``name``, as ``make(name)`` builds it."""
-        if name not in self._made:
-            function = make(name).with_attr({"op_pattern": OPAQUE, KERNEL_ATTRIBUTE: True})
-            self._made[name] = builder.add_func(function, name)
-        return self._made[name]
 
 
 class StoredTensors:

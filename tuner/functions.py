@@ -1,0 +1,25 @@
+"""Functions of ours in the Relax module that is being built."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from kernels.compile import KERNEL_ATTRIBUTE
+
+OPAQUE = 8
+"""TVM's operator pattern for functions that nothing may be fused into."""
+
+
+class Functions:
+    """PrimFuncs of ours in the module being built, each made once."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, Any] = {}
+
+    def get(self, builder: Any, name: str, make: Callable[[str], Any]) -> Any:
+        """The function called ``name``, as ``make(name)`` builds it."""
+        if name not in self._made:
+            function = make(name).with_attr({"op_pattern": OPAQUE, KERNEL_ATTRIBUTE: True})
+            self._made[name] = builder.add_func(function, name)
+        return self._made[name]
