@@ -30,6 +30,8 @@ from kernels.workload import Workload
 
 MOST_TAPS = 64
 """All taps are unrolled."""
+MOST_VECTORS = 12
+"""Of channels that are copied at a time."""
 PAIR_CYCLES, FINISH_CYCLES, COPY_CYCLES = 0.6, 5.0, 2.0
 """A pair of taps of half a vector; requantizing and storing a vector; copying one of the input."""
 
@@ -55,18 +57,18 @@ class QuantizedDepthwiseX86(QuantizedKernel):
         return why_not_x86(target)
 
     def space(self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1) -> Space:
-        """One to six windows, whole planes and bands, one to eight vectors."""
+        """One to six windows, whole planes and bands, chunks that divide the vectors of channels."""
         conv = qconv_of(workload)
         vectors = -(-conv.out_c // (target.vector_bits // 16))
         knobs: dict[str, list[int | str]] = {
             "windows": [count for count in (1, 2, 3, 4, 5, 6) if count <= conv.out_w],
             "rows": sorted({-(-conv.out_h // min(count, conv.out_h)) for count in (1, 2, 4, 7, 14, 28)}),
-            "chunk": sorted({min(count, vectors) for count in (1, 2, 4, 8)}),
+            "chunk": [count for count in range(1, MOST_VECTORS + 1) if vectors % count == 0],
             "requant": requantize.choices(conv, target),
         }
 
         def invalid(point: Knobs) -> str | None:
-            parts = -(-conv.out_h // int(point["rows"])) * -(-vectors // int(point["chunk"]))
+            parts = -(-conv.out_h // int(point["rows"])) * (vectors // int(point["chunk"]))
             most = conv.out_h * vectors
             return "fewer parts than threads" if conv.n * parts < min(threads, conv.n * most) else None
 
@@ -76,7 +78,7 @@ class QuantizedDepthwiseX86(QuantizedKernel):
         """Taps, requantization and copy; bands that leave L1 come from L2."""
         plan = Plan.of(qconv_of(workload), config, target)
         conv = plan.conv
-        parts = conv.n * -(-conv.out_h // plan.rows) * -(-plan.filters // (plan.lanes * plan.chunk))
+        parts = conv.n * -(-conv.out_h // plan.rows) * (plan.filters // (plan.lanes * plan.chunk))
         pairs = sum(len(plan.pairs(phase)) for phase in plan.phases) / len(plan.phases)
         compute = plan.rows * conv.out_w * plan.chunk * (2 * pairs * PAIR_CYCLES + FINISH_CYCLES)
         blocks = plan.rows * -(-conv.out_w // plan.windows) * plan.chunk
@@ -221,16 +223,12 @@ class _Nest:
     def emit(self, threads: int) -> None:
         """Bands of rows and chunks of channels: copied, then computed, so that the copy is in L1."""
         plan, conv = self.plan, self.conv
-        bands, vectors = -(-conv.out_h // plan.rows), plan.filters // plan.lanes
-        chunks = -(-vectors // plan.chunk)
+        bands, chunks = -(-conv.out_h // plan.rows), plan.filters // (plan.lanes * plan.chunk)
         with tir.loop(conv.n * bands * chunks, threads) as number:
             image, part = T.Bind(number // (bands * chunks)), T.Bind(number % (bands * chunks))
             first, start = T.Bind(part // chunks * plan.rows), T.Bind(part % chunks * plan.chunk)
-            # The last ones end with the plane and with the channels.
             if bands * plan.rows != conv.out_h:
-                first = T.Bind(tir.least(first, conv.out_h - plan.rows))
-            if chunks * plan.chunk != vectors:
-                start = T.Bind(tir.least(start, vectors - plan.chunk))
+                first = T.Bind(tir.least(first, conv.out_h - plan.rows))  # the last ends with the plane
             copy = scratch(plan.chunk * plan.plane, "int16")
             out = T.Bind((image * conv.out_h + first) * (conv.out_w * conv.out_c))
             self._copy(copy, image, first, start)
@@ -251,19 +249,18 @@ class _Nest:
     def _copy(self, copy: Any, image: Any, first: Any, start: Any) -> None:
         """Fill ``copy`` with what rows from ``first`` on use, of vectors of channels from ``start`` on."""
         plan, conv = self.plan, self.conv
-        with tir.loop(plan.height) as number, tir.loop(plan.chunk) as index:
+        with tir.loop(plan.height) as number:
             source = T.Bind(first * conv.stride[0] + number * 2 - conv.pad[0])
-            at = T.Bind(index * plan.plane + number * plan.pitch)
-            vector = T.Bind(start + index)
+            at = T.Bind(number * plan.pitch)
             starts = [
-                T.Bind(((image * conv.in_h + source + row) * conv.in_w) * conv.in_c + vector * plan.lanes)
+                T.Bind(((image * conv.in_h + source + row) * conv.in_w - conv.pad[1]) * conv.in_c)
                 for row in range(2)
             ]
             upper = tirx.all(source >= 0, source < conv.in_h)
             lower = tirx.all(source >= -1, source < conv.in_h - 1)
 
-            def pair(*starts: Any, at: Any = at, vector: Any = vector) -> None:
-                self._copy_pair(copy, at, starts, vector)
+            def pair(*starts: Any, at: Any = at) -> None:
+                self._copy_pair(copy, at, starts, start)
 
             tir.choose(
                 upper,
@@ -271,32 +268,34 @@ class _Nest:
                 lambda: tir.choose(lower, lambda: pair(None, starts[1]), lambda: pair(None, None)),
             )
 
-    def _copy_pair(self, copy: Any, at: Any, starts: tuple[Any, ...], vector: Any) -> None:
-        """Copy one vector of channels of two rows that begin at ``starts``; None is a row of padding."""
+    def _copy_pair(self, copy: Any, at: Any, starts: tuple[Any, ...], first: Any) -> None:
+        """Copy a chunk of channels of two rows that begin at ``starts``; None is a row of padding."""
         plan, conv, lanes = self.plan, self.conv, self.plan.lanes
         left, right = columns_inside(conv.pad[1], 1, plan.columns, conv.in_w)
         zero = const(conv.data_zero, "int16", lanes)
 
         def fill(column: int, count: int) -> None:
-            with tir.loop(count * 2) as i:
-                tir.store(copy, zero, tir.vector(at + column * 2 * lanes + i * lanes, lanes))
-
-        def take(count: int) -> None:
-            with tir.loop(right - left) as x:
-                offset = T.Bind((x + (left - conv.pad[1])) * conv.in_c)
-                rows = [zero if start is None else self._load(start + offset, count) for start in starts]
-                for half, channels in enumerate(plan.halves):
-                    mixed = shuffle(rows, [lane for c in channels for lane in (c, lanes + c)])
-                    target = at + (x + left) * (2 * lanes) + half * lanes
-                    tir.store(copy, mixed, tir.vector(target, lanes))
+            with tir.loop(plan.chunk * (count > 0)) as index, tir.loop(count * 2) as i:
+                target = at + index * plan.plane + column * 2 * lanes + i * lanes
+                tir.store(copy, zero, tir.vector(target, lanes))
 
         if starts == (None, None):
             fill(0, plan.columns)
             return
         fill(0, left)
-        rest = conv.in_c % lanes
-        whole = (vector + 1) * lanes <= conv.in_c if rest else None
-        tir.choose(whole, lambda: take(lanes), lambda: take(rest))
+        with tir.loop(right - left) as x, tir.loop(plan.chunk) as index:
+            offset = T.Bind((x + left) * conv.in_c + (first + index) * lanes)
+            target = T.Bind(at + index * plan.plane + (x + left) * (2 * lanes))
+
+            def take(count: int) -> None:
+                rows = [zero if start is None else self._load(start + offset, count) for start in starts]
+                for half, channels in enumerate(plan.halves):
+                    mixed = shuffle(rows, [lane for c in channels for lane in (c, lanes + c)])
+                    tir.store(copy, mixed, tir.vector(target + half * lanes, lanes))
+
+            rest = conv.in_c % lanes
+            whole = (first + index + 1) * lanes <= conv.in_c if rest else None
+            tir.choose(whole, lambda: take(lanes), lambda: take(rest))
         fill(right, plan.columns - right)
 
     def _load(self, at: Any, count: int) -> Any:
