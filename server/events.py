@@ -17,6 +17,8 @@ BOARDS = 0
 """The boards' channel, among those of jobs: it has no end."""
 KEPT_EVENTS = 1000
 """How many events of a job can be replayed."""
+IDLE_S = 15.0
+"""Who follows hears so often that there is nothing to hear."""
 _KEPT_JOBS = 64
 
 
@@ -29,9 +31,10 @@ class Event:
     data: dict[str, Any]
 
     @cached_property
-    def text(self) -> str:
-        """``data`` as JSON, made once for all subscribers."""
-        return json.dumps(self.data, separators=(",", ":"))
+    def wire(self) -> bytes:
+        """It as a Server-Sent Event, made once for all subscribers."""
+        data = json.dumps(self.data, separators=(",", ":"))
+        return f"event: {self.name}\ndata: {data}\nid: {self.id}\n\n".encode()
 
 
 class Events(Protocol):
@@ -46,8 +49,11 @@ class Events(Protocol):
     async def history(self, job_id: int, after: str | None) -> list[Event]:
         """The events there are, those behind the id ``after`` when it is given and an id."""
 
-    def follow(self, job_id: int, after: str | None) -> AsyncIterator[Event]:
-        """``history``, then what is published from now on, up to the job's ``end``."""
+    def follow(self, job_id: int, after: str | None) -> AsyncIterator[list[Event]]:
+        """``history``, then what is published from now on, up to the job's ``end``.
+
+        In bursts: all that has come since the last one was taken. After ``IDLE_S`` without any, an empty one.
+        """
 
     async def close(self) -> None:
         """Send what is still to be sent, and let go of everything."""
@@ -86,17 +92,23 @@ class LocalEvents:
         """See ``Events.history``."""
         return self._behind(self._channel(job_id), after)
 
-    async def follow(self, job_id: int, after: str | None) -> AsyncIterator[Event]:
+    async def follow(self, job_id: int, after: str | None) -> AsyncIterator[list[Event]]:
         """See ``Events.follow``."""
         channel = self._channel(job_id)
         while True:
             changed = channel.changed
-            for event in self._behind(channel, after):
-                after = event.id
-                yield event
-                if event.name == END:
+            burst = up_to_end(self._behind(channel, after))
+            if burst:
+                after = burst[-1].id
+                yield burst
+                if burst[-1].name == END:
                     return
-            await changed.wait()
+                continue
+            try:
+                async with asyncio.timeout(IDLE_S):
+                    await changed.wait()
+            except TimeoutError:
+                yield []
 
     async def close(self) -> None:
         """See ``Events.close``."""
@@ -121,6 +133,12 @@ class LocalEvents:
             if oldest != job_id:
                 del self._channels[oldest]
         return channel
+
+
+def up_to_end(events: list[Event]) -> list[Event]:
+    """The events up to the job's end, all when it is not among them."""
+    end = next((at for at, event in enumerate(events) if event.name == END), len(events))
+    return events[: end + 1]
 
 
 def is_id(text: str) -> bool:

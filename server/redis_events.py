@@ -11,11 +11,10 @@ from typing import Any, cast
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from server.events import END, KEPT_EVENTS, Event, is_id
+from server.events import END, IDLE_S, KEPT_EVENTS, Event, is_id, up_to_end
 
 log = logging.getLogger(__name__)
 _EXPIRY_S = 24 * 3600
-_WAIT_MS = 5000
 _UNSENT = 10_000
 
 # A job's id with an event's name and data; no name means "begin".
@@ -54,21 +53,23 @@ class RedisEvents:
             return []
         return [_event(*each) for each in cast("list[tuple[str, dict[str, str]]]", found)]
 
-    async def follow(self, job_id: int, after: str | None) -> AsyncIterator[Event]:
+    async def follow(self, job_id: int, after: str | None) -> AsyncIterator[list[Event]]:
         """See ``Events.follow``; ends early when Redis goes away, so that the reader comes back."""
         position = after if after is not None and is_id(after) else "0"
         await self._unsent.join()
         while True:
             try:
-                found = await self._redis.xread({_key(job_id): position}, count=100, block=_WAIT_MS)
+                found = await self._redis.xread(
+                    {_key(job_id): position}, count=100, block=round(IDLE_S * 1000)
+                )
             except RedisError as error:
                 log.warning("no events of job %d from Redis: %s", job_id, error)
                 return
-            for id_, fields in _entries(found):
-                position = id_
-                event = _event(id_, fields)
-                yield event
-                if event.name == END:
+            burst = up_to_end([_event(*entry) for entry in _entries(found)])
+            yield burst
+            if burst:
+                position = burst[-1].id
+                if burst[-1].name == END:
                     return
 
     async def close(self) -> None:

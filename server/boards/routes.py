@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, Path
-from fastapi.sse import EventSourceResponse, ServerSentEvent
+from fastapi.responses import StreamingResponse
 
 from server.boards import views
 from server.boards.schemas import Board, BoardHistory, BoardList, Change, Parking
+from server.event_stream import event_stream
 from server.events import BOARDS
 from server.pages import AfterId, Limit
 from server.problems import responses
@@ -38,19 +38,16 @@ def list_boards(ctx: Ctx) -> BoardList:
     return BoardList(items=ctx.boards.all())
 
 
-@router.get(
-    "/events", summary="Follow the boards", response_class=EventSourceResponse, responses=_EVENT_STREAM
-)
+@router.get("/events", summary="Follow the boards", response_class=StreamingResponse, responses=_EVENT_STREAM)
 async def follow_boards(
     ctx: Ctx,
     last_event_id: Annotated[str | None, Header(description="Replay from behind this event.")] = None,
-) -> AsyncIterator[ServerSentEvent]:
+) -> StreamingResponse:
     """Server-Sent Events of all boards: the last ones, or those behind `Last-Event-ID`, then what comes.
 
     An idle stream carries a comment every 15 seconds.
     """
-    async for event in ctx.events.follow(BOARDS, last_event_id):
-        yield ServerSentEvent(event=event.name, raw_data=event.text, id=event.id)
+    return event_stream(ctx.events.follow(BOARDS, last_event_id))
 
 
 @router.get("/{board_id}", summary="Read a board", responses=responses(404))

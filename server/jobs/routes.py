@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Response
 from fastapi.responses import StreamingResponse
-from fastapi.sse import EventSourceResponse, ServerSentEvent
 from starlette.concurrency import run_in_threadpool
 
 from kernels.numerics import Numerics
 from server.db.tables import RelayoutRow
+from server.event_stream import event_stream
 from server.events import END, Event
 from server.jobs import views
 from server.jobs.schemas import Job, JobPage, JobRequest, TaskList
@@ -79,7 +79,9 @@ async def resume_job(job_id: JobId, ctx: Ctx) -> Job:
 def list_tasks(job_id: JobId, ctx: Ctx) -> TaskList:
     """The job's distinct workloads, each with its progress and best-so-far curve."""
     with ctx.db.read() as session:
-        return TaskList(items=views.show_tasks(session, views.get_row(session, job_id)))
+        return TaskList(
+            items=views.show_tasks(session, views.get_row(session, job_id), ctx.manager.live(job_id))
+        )
 
 
 @router.get(
@@ -120,41 +122,33 @@ _EVENT_STREAM: dict[int | str, dict[str, Any]] = {
 }
 
 
-def _existing(job_id: JobId, ctx: Ctx) -> int:
-    """A 404 must come before the stream begins."""
-    with ctx.db.read() as session:
-        return views.get_row(session, job_id).id
-
-
 @router.get(
     "/{job_id}/events",
     summary="Follow a job",
-    response_class=EventSourceResponse,
+    response_class=StreamingResponse,
     responses={**_EVENT_STREAM, **responses(404)},
 )
 async def follow_job(
-    job_id: Annotated[int, Depends(_existing)],
+    job_id: JobId,
     ctx: Ctx,
     last_event_id: Annotated[str | None, Header(description="Replay from behind this event.")] = None,
-) -> AsyncIterator[ServerSentEvent]:
+) -> StreamingResponse:
     """Server-Sent Events of the job from the start of its last run, or from behind `Last-Event-ID`.
 
     The stream closes after `end`. An idle stream carries a comment every 15 seconds.
     """
     job = await run_in_threadpool(_read, ctx, job_id)
     if job.state not in ENDED:
-        async for event in ctx.events.follow(job_id, last_event_id):
-            yield _sent(event)
-        return
-    kept = await ctx.events.history(job_id, last_event_id)
-    for event in kept:
-        yield _sent(event)
+        return event_stream(ctx.events.follow(job_id, last_event_id))
+    return event_stream(_replayed(ctx, job, last_event_id))
+
+
+async def _replayed(ctx: Services, job: Job, last_event_id: str | None) -> AsyncIterator[list[Event]]:
+    """The events of a job that has ended."""
+    kept = await ctx.events.history(job.id, last_event_id)
     if not kept or kept[-1].name != END:
         # Its events are gone, or were seen already: the stream still says how the job ended.
-        id_ = kept[-1].id if kept else last_event_id
-        yield _sent(Event(id_ or "0", "state", {"state": job.state, "message": job.message}))
-        yield _sent(Event(id_ or "0", END, {"state": job.state}))
-
-
-def _sent(event: Event) -> ServerSentEvent:
-    return ServerSentEvent(event=event.name, raw_data=event.text, id=event.id)
+        id_ = (kept[-1].id if kept else last_event_id) or "0"
+        kept.append(Event(id_, "state", {"state": job.state, "message": job.message}))
+        kept.append(Event(id_, END, {"state": job.state}))
+    yield kept

@@ -138,10 +138,11 @@ def test_events_of_boards_are_replayed(client: TestClient) -> None:
     async def read(after: str | None) -> list[Event]:
         """Up to the board's parking."""
         found = []
-        async for event in services.events.follow(BOARDS, after):
-            found.append(event)
-            if event.data["health"] == "maintenance":
-                break
+        async for burst in services.events.follow(BOARDS, after):
+            for event in burst:
+                found.append(event)
+                if event.data["health"] == "maintenance":
+                    return found
         return found
 
     assert client.portal is not None

@@ -43,7 +43,7 @@ def run(make: Make, test: Callable[[Events], Awaitable[None]]) -> None:
 
 
 async def take(events: Events, job: int, after: str | None = None) -> list[Event]:
-    return [event async for event in events.follow(job, after)]
+    return [event async for burst in events.follow(job, after) for event in burst]
 
 
 def test_follows_to_the_end_and_replays_behind_an_id(make: Make, job: int) -> None:
