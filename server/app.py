@@ -11,6 +11,8 @@ from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
 from server import dashboard_page, docs_page, problems, status
+from server.baselines import routes as baseline_routes
+from server.boards import activity
 from server.boards import routes as board_routes
 from server.boards.book import SqlBook
 from server.boards.changes import tell_of_boards
@@ -31,12 +33,14 @@ from server.models import routes as model_routes
 from server.models.service import Models
 from server.origin import KnownHosts, SameOrigin
 from server.problems import responses
+from server.records import news
 from server.records import routes as record_routes
 from server.redis_events import RedisEvents
 from server.services import Services
 from server.settings import Settings
 from server.targets import routes as target_routes
 from server.targets.service import Targets
+from server.workloads import explanation
 from server.workloads import routes as workload_routes
 from worker.cluster import split_cpus
 from worker.fleet.book import Book
@@ -51,9 +55,13 @@ _ROUTES = (
     progress,
     target_routes,
     record_routes,
+    news,
     config_routes,
     workload_routes,
+    explanation,
+    baseline_routes,
     board_routes,
+    activity,
 )
 _TAGS = [
     {"name": "models", "description": "Uploaded models and what there is to tune in them."},
@@ -106,6 +114,7 @@ def create_app(
                 events=events,
                 targets=targets,
                 models=models,
+                nursery=parser,
                 jobs=jobs,
                 boards=Boards(db, engine),
                 manager=manager,
@@ -140,8 +149,8 @@ def create_app(
 
 
 def _parser(settings: Settings) -> Nursery:
-    """A nursery for reading models, off the board's cores: reading must not disturb measuring."""
-    return Nursery(("tvm", "tuner.extract"), split_cpus(settings.host_threads)[0])
+    """A nursery for models and explanations, off the board's cores: neither must disturb measuring."""
+    return Nursery(("tvm", "tuner.extract", "tuner.explain"), split_cpus(settings.host_threads)[0])
 
 
 class _App(FastAPI):

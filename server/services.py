@@ -14,6 +14,7 @@ from server.events import Events
 from server.jobs.manager import JobManager
 from server.jobs.service import Jobs
 from server.metrics import Metrics
+from server.models.extraction import Nursery
 from server.models.service import Models
 from server.settings import Settings
 from server.targets.service import Targets
@@ -30,6 +31,8 @@ class Services:
     events: Events
     targets: Targets
     models: Models
+    nursery: Nursery
+    """Where models are read and configs explained."""
     jobs: Jobs
     boards: Boards
     manager: JobManager

@@ -15,7 +15,18 @@ from pydantic import BaseModel
 
 from tilefleet import errors, sse
 from tilefleet.home import server_url
-from tilefleet.resources import Board, BoardEvent, Event, Imported, Job, Model, Record, Task, Workloads
+from tilefleet.resources import (
+    Baseline,
+    Board,
+    BoardEvent,
+    Event,
+    Imported,
+    Job,
+    Model,
+    Record,
+    Task,
+    Workloads,
+)
 
 Resource = TypeVar("Resource", bound=BaseModel)
 
@@ -216,6 +227,30 @@ class Client:
         """
         params = {"workload": workload, "target": target, "threads": threads, "clock": clock}
         return self._get("/api/v1/configs/best", Record, {**params, "numerics": numerics, "layouts": layouts})
+
+    def baselines(self, workload: str, target: str, threads: int = 1, clock: str = "wall") -> list[Baseline]:
+        """What libraries take for a workload (its key) on a target, the fastest first."""
+        params = {"target": target, "threads": threads, "clock": clock}
+        items = self._send("GET", f"/api/v1/workloads/{workload}/baselines", params=params).json()["items"]
+        return [Baseline.model_validate(item) for item in items]
+
+    def put_baseline(
+        self,
+        workload: str,
+        library: str,
+        *,
+        version: str,
+        seconds: float,
+        target: str,
+        threads: int = 1,
+        clock: str = "wall",
+    ) -> Baseline:
+        """Store what a library takes for a workload that the server knows, in seconds a call; an earlier time
+        is replaced."""
+        params = {"target": target, "threads": threads, "clock": clock}
+        body = {"version": version, "seconds": seconds}
+        path = f"/api/v1/workloads/{workload}/baselines/{quote(library, safe='')}"
+        return Baseline.model_validate(self._send("PUT", path, params=params, json=body).json())
 
     def boards(self) -> list[Board]:
         """The boards there are."""

@@ -19,7 +19,7 @@ import typer
 from rich.console import Console
 
 from bench.service import service
-from tilefleet import render
+from tilefleet import baselines, render
 from tilefleet.client import Client
 from tilefleet.commands.common import console as make_console
 from tilefleet.commands.options import ShapeOption, read_shapes
@@ -87,6 +87,8 @@ def run(
     if job.state != "done":
         raise TilefleetError(f"the job ended {job.state}: {job.message or 'no message'}")
     tasks, target = client.tasks(job.id), client.target("host")
+    console.print("Timing onnxruntime on each layer, for the lines in the dashboard")
+    baselines.store(client, job, tasks)
     log.write_text("".join(client.job_log(job.id)))
     console.print(f"Tuned {len(tasks)} distinct layers: {render.summary(job)}")
     command = _build(path, log, built, shapes, console)

@@ -114,6 +114,15 @@ class Job(_Resource):
         return self.state in FINAL_STATES
 
 
+class Baseline(_Resource):
+    """What a library takes for a workload, in seconds a call."""
+
+    library: str
+    version: str
+    seconds: float
+    measured: datetime
+
+
 class Task(_Resource):
     """One distinct workload of a job; costs in seconds a call, ``curve`` as [trial, best cost so far]."""
 
@@ -134,6 +143,7 @@ class Task(_Resource):
     best_config: dict[str, Any] | None = None
     best_layouts: str | None = None
     curve: list[tuple[int, float]] = []
+    baselines: list[Baseline] = []
     errors: dict[str, int] = {}
     messages: dict[str, str] = {}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime
 from typing import Any
 
@@ -41,6 +42,11 @@ class Utc(TypeDecorator[datetime]):
 def now() -> datetime:
     """The present, aware, UTC."""
     return datetime.now(UTC)
+
+
+def this_minute() -> int:
+    """The present in minutes since the epoch."""
+    return int(time.time() // 60)
 
 
 # SQLite counts rows only in a column that is exactly INTEGER.
@@ -111,6 +117,20 @@ class RelayoutRow(Base):
     clock: Mapped[str] = mapped_column(String(100), primary_key=True)
     document: Mapped[dict[str, list[list[float]]]] = mapped_column(JSON)
     """By pair of layouts, ``nchw>nhwc``: [elements, seconds] each."""
+
+
+class BaselineRow(Base):
+    """What a library takes for a workload on the machine of a target, by one clock; the last measurement."""
+
+    __tablename__ = "baselines"
+    workload_key: Mapped[str] = mapped_column(ForeignKey("workloads.key"), primary_key=True)
+    target_key: Mapped[str] = mapped_column(ForeignKey("targets.key"), primary_key=True)
+    clock: Mapped[str] = mapped_column(String(100), primary_key=True)
+    threads: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    library: Mapped[str] = mapped_column(String(64), primary_key=True)
+    version: Mapped[str] = mapped_column(String(64))
+    seconds: Mapped[float] = mapped_column(Float(53))
+    measured: Mapped[datetime] = mapped_column(Utc, default=now)
 
 
 class JobRow(Base):
@@ -195,6 +215,7 @@ class RecordRow(Base):
             postgresql_where=text("ranking_s IS NOT NULL"),
         ),
         Index(None, "target_key", "id"),
+        Index(None, "minute"),
     )
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
     workload_key: Mapped[str] = mapped_column(ForeignKey("workloads.key"))
@@ -208,6 +229,8 @@ class RecordRow(Base):
     error: Mapped[str | None] = mapped_column(String(32))
     exact: Mapped[bool] = mapped_column(server_default=false())
     layouts: Mapped[str] = mapped_column(String(64), server_default="nchw")
+    minute: Mapped[int | None] = mapped_column(default=this_minute)
+    """When it was first stored, in minutes since the epoch; None where that was not kept."""
     document: Mapped[dict[str, Any]] = mapped_column(JSON)
 
 

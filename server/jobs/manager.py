@@ -93,7 +93,9 @@ class JobManager:
         entry = self._running[job_id][0]
         elapsed = entry.spec.elapsed_s + time.monotonic() - entry.started
         progress = entry.progress
-        return Live(elapsed, progress.get("trials_per_s"), progress.get("eta_s"), self._waiting(job_id))
+        shares = {each["task"]: each for each in progress.get("shares", ())}
+        rate, eta_s = progress.get("trials_per_s"), progress.get("eta_s")
+        return Live(elapsed, rate, eta_s, self._waiting(job_id), shares)
 
     def _waiting(self, job_id: int) -> Waiting | None:
         """Why the job waits for a board, unless some board works for it."""

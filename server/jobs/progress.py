@@ -23,7 +23,7 @@ router = APIRouter(prefix="/jobs", tags=["jobs"])
 class Point(BaseModel):
     """The whole model after a number of trials."""
 
-    trial: int = Field(description="Trials of all tasks by then.", examples=[120])
+    trial: int = Field(description="Trials of all tasks by then; 0 before tuning.", examples=[120])
     estimated_ms: float = Field(description="Sum over the tasks of weight times best cost.", examples=[7.17])
 
 
@@ -37,7 +37,10 @@ class Progress(BaseModel):
 
 @router.get("/{job_id}/progress", summary="Read a job's curve", responses=responses(404))
 def get_progress(job_id: JobId, ctx: Ctx) -> Progress:
-    """The estimated time of the whole model over trials; empty until every task has a time."""
+    """The estimated time of the whole model over trials; empty until every task has a time.
+
+    A task that had no time by then counts as untuned, by the analysis's config.
+    """
     with ctx.db.read() as session:
         points = _falls(session, views.get_row(session, job_id))
     thinned = views.thin(points, POINTS)
@@ -45,24 +48,35 @@ def get_progress(job_id: JobId, ctx: Ctx) -> Progress:
 
 
 def _falls(session: Session, job: JobRow) -> list[tuple[int, float]]:
-    tasks = select(TaskRow.id, TaskRow.weight).where(TaskRow.job_id == job.id)
-    weights = {row.id: row.weight for row in session.execute(tasks)}
+    tasks = (
+        select(TaskRow.id, TaskRow.weight, RecordRow.ranking_s)
+        .outerjoin(RecordRow, RecordRow.id == TaskRow.recommended_id)
+        .where(TaskRow.job_id == job.id)
+    )
+    found = session.execute(tasks).all()
+    weights = {row.id: row.weight for row in found}
+    untuned = {row.id: row.ranking_s for row in found if row.ranking_s is not None}
     query = (
         select(TrialRow.task_id, RecordRow.ranking_s)
         .join(RecordRow, RecordRow.id == TrialRow.record_id)
         .where(TrialRow.job_id == job.id)
         .order_by(TrialRow.id)
     )
-    return falls(weights, ((row.task_id, row.ranking_s) for row in session.execute(query)))
+    return falls(weights, untuned, ((row.task_id, row.ranking_s) for row in session.execute(query)))
 
 
-def falls(weights: dict[int, int], trials: Iterable[tuple[int, float | None]]) -> list[tuple[int, float]]:
+def falls(
+    weights: dict[int, int], untuned: dict[int, float], trials: Iterable[tuple[int, float | None]]
+) -> list[tuple[int, float]]:
     """(trials so far, milliseconds) wherever the sum of weight times best fell, and at the last trial.
 
-    ``trials`` are (task, seconds or None where it failed) in the order in which they ended.
+    ``untuned`` is what tasks begin with, in seconds, as far as it is known. ``trials`` are (task, seconds or
+    None where it failed) in the order in which they ended.
     """
-    best = dict.fromkeys(weights, math.inf)
+    best = {task: untuned.get(task, math.inf) for task in weights}
     points: list[tuple[int, float]] = []
+    if best and all(map(math.isfinite, best.values())):
+        points.append((0, 1e3 * sum(weight * best[task] for task, weight in weights.items())))
     count = 0
     for count, (task, cost) in enumerate(trials, start=1):
         if cost is None or cost >= best[task]:

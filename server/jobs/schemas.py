@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
 from kernels.numerics import Numerics
+from server.baselines.schemas import Baseline
 from server.pages import Items, Page
 from tuner.job import TASK_TRIALS, JobState, TaskState
 
@@ -172,6 +173,22 @@ _TASK: JsonDict = {
     "best_config": {"kernel": "grouped", "filters": 1, "flat": 0, "rows": 2, "vectors": 3},
     "best_layouts": "nchw",
     "curve": [[0, 0.000328], [1, 0.000296], [8, 0.000296]],
+    "baselines": [
+        {
+            "library": "onnxruntime",
+            "version": "1.31.0",
+            "seconds": 0.00041,
+            "measured": "2026-11-21T06:07:01.019345Z",
+        }
+    ],
+    "share": {
+        "in_flight": 4,
+        "open": True,
+        "gain_ms": 0.009,
+        "step": 0.031,
+        "flat": 7,
+        "patience": 48,
+    },
     "errors": {"wrong_result": 1},
     "messages": {"wrong_result": "relative error 0.31 is above 0.0001"},
 }
@@ -216,6 +233,20 @@ class Job(BaseModel):
     errors: dict[str, int] = Field(description="Failed trials by error kind.")
 
 
+class Share(BaseModel):
+    """What the scheduler goes by when it gives out a running job's budget: the largest gain is next."""
+
+    in_flight: int = Field(description="Candidates being built or measured.")
+    open: bool = Field(description="Whether it can still get trials.")
+    gain_ms: float | None = Field(
+        description="What the whole model is expected to gain by one more trial; null while nothing of the "
+        "task has run, which goes first."
+    )
+    step: float | None = Field(description="Expected relative improvement by one more trial.")
+    flat: int = Field(description="Trials since the last improvement.")
+    patience: int = Field(description="So many without improvement are its plateau, and its end.")
+
+
 class Task(BaseModel):
     """One distinct workload of a job."""
 
@@ -243,6 +274,8 @@ class Task(BaseModel):
         description="Best cost so far as [trial, seconds], thinned to at most 200 points.",
         examples=[[[0, 0.0011], [7, 0.0009]]],
     )
+    baselines: list[Baseline] = Field(description="What libraries take for it, the fastest first.")
+    share: Share | None = Field(description="While the job runs: what its share of the budget goes by.")
     errors: dict[str, int] = Field(description="Failed trials by error kind.")
     messages: dict[str, str] = Field(description="The first message of each error kind.")
 

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session, aliased
 
 from kernels import workload as workloads
 from kernels.numerics import Numerics
+from server.baselines import repository as baselines
 from server.db.tables import JobRow, ModelRow, PeakRow, RecordRow, TargetRow, TaskRow, TrialRow, WorkloadRow
-from server.jobs.schemas import Job, JobBudget, Task, Waiting
+from server.jobs.schemas import Job, JobBudget, Share, Task, Waiting
 from server.problems import Problem
 from tuner.job import JobState
 
 CURVE_POINTS = 200
+Point = TypeVar("Point")
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,8 @@ class Live:
     trials_per_s: float | None = None
     eta_s: float | None = None
     waiting: Waiting | None = None
+    shares: dict[int, dict[str, Any]] = field(default_factory=dict)
+    """By task."""
 
 
 def get_row(session: Session, job_id: int, *, lock: bool = False) -> JobRow:
@@ -97,8 +102,8 @@ def show(session: Session, row: JobRow, live: Live | None) -> Job:
     )
 
 
-def show_tasks(session: Session, row: JobRow) -> list[Task]:
-    """The tasks of a job in the order of the model."""
+def show_tasks(session: Session, row: JobRow, live: Live | None) -> list[Task]:
+    """The tasks of a job in the order of the model; ``live`` when it runs in this process."""
     best, recommended = aliased(RecordRow), aliased(RecordRow)
     query = (
         select(TaskRow, WorkloadRow, best, recommended.ranking_s)
@@ -111,7 +116,10 @@ def show_tasks(session: Session, row: JobRow) -> list[Task]:
     curves = _curves(session, row.id)
     peak = _peak(session, row)
     tasks = []
-    for task, workload, record, recommended_s in session.execute(query):
+    found = session.execute(query).all()
+    keys = [workload.key for _, workload, _, _ in found]
+    libraries = baselines.of_workloads(session, keys, [row.target_key], row.clock, row.threads)
+    for task, workload, record, recommended_s in found:
         best_s = record.ranking_s if record else None
         gflops = workload.flops / best_s / 1e9 if best_s else None
         tasks.append(
@@ -133,6 +141,8 @@ def show_tasks(session: Session, row: JobRow) -> list[Task]:
                 best_config=record.document["config"] if record else None,
                 best_layouts=record.layouts if record else None,
                 curve=curves.get(task.id, []),
+                baselines=libraries.get(workload.key, []),
+                share=_share(live, task.id),
                 errors=task.errors,
                 messages=task.messages,
             )
@@ -140,7 +150,12 @@ def show_tasks(session: Session, row: JobRow) -> list[Task]:
     return tasks
 
 
-def thin(points: list[tuple[int, float]], limit: int = CURVE_POINTS) -> list[tuple[int, float]]:
+def _share(live: Live | None, task_id: int) -> Share | None:
+    found = live.shares.get(task_id) if live else None
+    return Share.model_validate(found) if found else None
+
+
+def thin(points: Sequence[Point], limit: int = CURVE_POINTS) -> Sequence[Point]:
     """At most ``limit`` of the points, evenly spread, the first and the last among them."""
     if len(points) <= limit:
         return points
@@ -167,7 +182,7 @@ def _curves(session: Session, job_id: int) -> dict[int, list[tuple[int, float]]]
     for task_id, curve in curves.items():
         if curve and curve[-1][0] < last[task_id]:
             curve.append((last[task_id], curve[-1][1]))
-    return {task_id: thin(curve) for task_id, curve in curves.items()}
+    return {task_id: list(thin(curve)) for task_id, curve in curves.items()}
 
 
 def _total_ms(costs: list[tuple[int, float | None]]) -> float | None:

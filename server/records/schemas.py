@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
 from kernels.numerics import Numerics
-from server.pages import Page
+from server.pages import Items, Page
 from tuner.record import Record as TuningRecord
 from worker.outcome import ErrorKind
 
@@ -105,3 +106,51 @@ class Imported(BaseModel):
 
 class RecordPage(Page[Record]):
     """Records in the order they were stored."""
+
+
+class Minute(BaseModel):
+    """The records of a minute."""
+
+    at: datetime = Field(description="When it began.")
+    records: int = Field(description="How many were stored, failures and imports among them.")
+
+
+class RecordRate(Items[Minute]):
+    """Records by minute, from the oldest on, without gaps; the last minute is the present one."""
+
+
+_RECENT: JsonDict = {
+    "record": 4711,
+    "job": 12,
+    "workload_key": "6b7d178c4a20e046",
+    "text": "conv 96x112x112 -> 96, 3x3/2 g96 +bias +clip",
+    "target": "host",
+    "clock": "wall",
+    "threads": 1,
+    "best_s": 0.000296,
+    "recommended_s": 0.000328,
+    "gflops": 18.3,
+    "config": {"kernel": "grouped", "filters": 1, "flat": 0, "rows": 2, "vectors": 3},
+}
+
+
+class RecentBest(BaseModel):
+    """The best of a task, as found by some job."""
+
+    model_config = ConfigDict(json_schema_extra={"example": _RECENT})
+
+    record: int = Field(description="The record's number.")
+    job: int = Field(description="The newest job that has it as its best.")
+    workload_key: str
+    text: str = Field(description="The workload for people.")
+    target: str
+    clock: str
+    threads: int
+    best_s: float
+    recommended_s: float | None = Field(description="What the analysis's config takes.")
+    gflops: float
+    config: dict[str, int | str]
+
+
+class RecentBests(Items[RecentBest]):
+    """The best records of tasks that were measured last, the newest first."""

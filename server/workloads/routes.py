@@ -17,13 +17,15 @@ from server.workloads.schemas import Measured, TrialPoint, TrialPoints, Workload
 
 router = APIRouter(prefix="/workloads", tags=["records"])
 Key = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$", description="The workload's key.")]
+TargetQuery = Annotated[str, Query(description="The target's name or key.", examples=["host"])]
+Clock = Annotated[str, Query(max_length=100, description="`wall` or `simulated:...`.")]
 
 
 @router.get("/{key}", summary="Read a workload", responses=responses(404, 422))
 def get_workload(key: Key, ctx: Ctx) -> WorkloadView:
     """A workload, and for which targets, clocks and thread counts it was measured."""
     with ctx.db.read() as session:
-        row = _row(session, key)
+        row = get_row(session, key)
         query = (
             select(
                 TargetRow.name,
@@ -55,15 +57,15 @@ def get_workload(key: Key, ctx: Ctx) -> WorkloadView:
 def list_trials(
     key: Key,
     ctx: Ctx,
-    target: Annotated[str, Query(description="The target's name or key.", examples=["host"])],
-    clock: Annotated[str, Query(description="`wall` or `simulated:...`.")] = "wall",
+    target: TargetQuery,
+    clock: Clock = "wall",
     threads: Threads = 1,
     limit: Annotated[int, Query(ge=2, le=5000, description="Most trials of the answer.")] = 2000,
 ) -> TrialPoints:
     """Every config tried, oldest first. Where there are more than `limit`, the fastest half of the answer
     is kept whole and the rest is thinned evenly."""
     with ctx.db.read() as session:
-        _row(session, key)
+        get_row(session, key)
         keys = ctx.targets.keys(session, target)
         chosen = (
             RecordRow.workload_key == key,
@@ -109,7 +111,8 @@ def kept(costs: list[tuple[int, float | None]], limit: int) -> list[int]:
     return [id_ for id_, _ in costs if id_ in fastest or id_ in even]
 
 
-def _row(session: Session, key: str) -> WorkloadRow:
+def get_row(session: Session, key: str) -> WorkloadRow:
+    """The workload's row, or a 404."""
     row = session.get(WorkloadRow, key)
     if row is None:
         raise Problem(404, f"there is no workload {key}")

@@ -3,27 +3,47 @@
 from __future__ import annotations
 
 import math
+import time
 
 import pytest
 from fastapi.testclient import TestClient
 from server_samples import TARGET, record
 
-from kernels.workload import Gemm
+from kernels.workload import Gemm, to_json
+from server.boards.activity import spread
 from server.jobs.progress import falls
 from server.workloads.routes import kept
 from tuner.record import write_log
 from worker.outcome import ErrorKind
 
-WORKLOAD = Gemm(m=8, n=8, k=8)
+WORKLOAD, LARGER = Gemm(m=8, n=8, k=8), Gemm(m=64, n=64, k=64)
+
+
+def tuned(client: TestClient) -> int:
+    """A job of five trials that has ended."""
+    body = {"workload": to_json(LARGER), "target": "host", "budget": {"trials": 5}}
+    job: int = client.post("/api/v1/jobs", json=body).json()["id"]
+    deadline = time.monotonic() + 60
+    while client.get(f"/api/v1/jobs/{job}").json()["state"] != "done":
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return job
 
 
 def test_the_curve_begins_when_every_task_has_a_time() -> None:
     trials = [(1, 3e-3), (1, 2e-3), (2, None), (2, 5e-3), (1, 4e-3), (1, 1e-3), (2, 6e-3)]
-    points = falls({1: 2, 2: 1}, trials)
+    points = falls({1: 2, 2: 1}, {}, trials)
     assert [trial for trial, _ in points] == [4, 6, 7]
     assert [ms for _, ms in points] == pytest.approx([9.0, 7.0, 7.0])
-    assert falls({1: 1, 2: 1}, [(1, 1e-3), (1, 5e-4)]) == []
-    assert falls({}, []) == []
+    assert falls({1: 1, 2: 1}, {1: 1e-3}, [(1, 1e-3), (1, 5e-4)]) == []
+    assert falls({}, {}, []) == []
+
+
+def test_the_curve_begins_untuned() -> None:
+    """What a task takes untuned is known from its first trial, which may come late."""
+    points = falls({1: 2, 2: 1}, {1: 3e-3, 2: 5e-3}, [(1, 3e-3), (1, 2e-3), (2, None), (2, 5e-3), (2, 1e-3)])
+    assert [trial for trial, _ in points] == [0, 2, 5]
+    assert [ms for _, ms in points] == pytest.approx([11.0, 9.0, 5.0])
 
 
 def test_thinning_keeps_the_fastest_and_the_order() -> None:
@@ -61,3 +81,85 @@ def test_what_is_not_there_is_said_so(client: TestClient) -> None:
     assert client.get("/api/v1/workloads/0000000000000000").status_code == 404
     assert client.get("/api/v1/workloads/nonsense").status_code == 422
     assert client.get("/api/v1/jobs/7/progress").status_code == 404
+
+
+def test_a_library_is_held_against_a_workload(client: TestClient) -> None:
+    """The last time counts, by target, clock and threads; a job's task shows it."""
+    job = tuned(client)
+    url = f"/api/v1/workloads/{LARGER.key}/baselines"
+    for seconds in (2e-3, 1e-3):
+        stored = client.put(
+            f"{url}/onnxruntime", params={"target": "host"}, json={"version": "1.31", "seconds": seconds}
+        )
+        assert (stored.status_code, stored.json()["seconds"]) == (200, seconds), stored.text
+    client.put(f"{url}/other", params={"target": "host"}, json={"version": "2", "seconds": 5e-4})
+    found = client.get(url, params={"target": "host"}).json()["items"]
+    assert [(each["library"], each["version"], each["seconds"]) for each in found] == [
+        ("other", "2", 5e-4),
+        ("onnxruntime", "1.31", 1e-3),
+    ]
+    assert client.get(url, params={"target": "host", "threads": 2}).json()["items"] == []
+    (task,) = client.get(f"/api/v1/jobs/{job}/tasks").json()["items"]
+    assert task["baselines"] == found
+
+
+@pytest.mark.parametrize(
+    ("path", "params", "body", "status", "said"),
+    [
+        ("0000000000000000/baselines/x", {"target": "host"}, {"version": "1", "seconds": 1}, 404, "workload"),
+        (f"{WORKLOAD.key}/baselines/x", {"target": "none"}, {"version": "1", "seconds": 1}, 422, "none"),
+        (f"{WORKLOAD.key}/baselines/x", {"target": "host"}, {"version": "1", "seconds": 0}, 422, "seconds"),
+        (f"{WORKLOAD.key}/baselines/a b", {"target": "host"}, {"version": "1", "seconds": 1}, 422, "library"),
+    ],
+)
+def test_a_baseline_that_is_none_is_refused(
+    client: TestClient, path: str, params: dict[str, str], body: dict[str, object], status: int, said: str
+) -> None:
+    client.post("/api/v1/records", content="".join(write_log([record(1)])))
+    refused = client.put(f"/api/v1/workloads/{path}", params=params, json=body)
+    assert (refused.status_code, said in refused.json()["detail"]) == (status, True), refused.text
+
+
+def test_the_overview_knows_what_came_last(client: TestClient) -> None:
+    job = tuned(client)
+    rate = client.get("/api/v1/records/rate", params={"minutes": 3}).json()["items"]
+    assert len(rate) == 3
+    assert sum(minute["records"] for minute in rate) == 5
+    (best,) = client.get("/api/v1/configs/recent").json()["items"]
+    (task,) = client.get(f"/api/v1/jobs/{job}/tasks").json()["items"]
+    assert (best["job"], best["workload_key"], best["best_s"]) == (job, LARGER.key, task["best_s"])
+    assert best["config"] == task["best_config"]
+
+
+def test_a_config_is_explained(client: TestClient) -> None:
+    """The analysis's config on a target of which nothing was measured, then a record's that is no config."""
+    client.post("/api/v1/records", content="".join(write_log([record(1)])))
+    url = f"/api/v1/workloads/{WORKLOAD.key}/explanation"
+    found = client.get(url, params={"target": TARGET.name, "config": "analysis"}).json()
+    assert found["products"] >= WORKLOAD.flops // 2
+    assert sum(line["hot"] for line in found["nest"]) == 1
+    assert [cache["bytes"] for cache in found["caches"]] == [
+        size for size in (TARGET.l1_bytes, TARGET.l2_bytes, TARGET.l3_bytes) if size
+    ]
+    assert found["measured_s"] is None
+    best = client.get(url, params={"target": TARGET.name})
+    assert (best.status_code, "kernel test" in best.json()["detail"]) == (422, True), best.text
+    other = client.get(url, params={"target": "rpi4"})
+    assert (other.status_code, "no record" in other.json()["detail"]) == (404, True), other.text
+
+
+def test_leases_are_spread_over_slots() -> None:
+    """Of a lease that began before the first slot or reaches over two, each slot has its share."""
+    slots = spread([(90.0, 110.0, 10.0, 20), (115.0, 125.0, 10.0, 5), (131.0, 140.0, 0.0, 0)], 100.0, 10.0, 4)
+    assert [round(slot.leased, 6) for slot in slots] == [1.0, 0.5, 0.5, 0.9]
+    assert [round(slot.timing, 6) for slot in slots] == [0.5, 0.5, 0.5, 0.0]
+    assert [round(slot.trials, 6) for slot in slots] == [10.0, 2.5, 2.5, 0.0]
+
+
+def test_a_board_shows_its_use(client: TestClient) -> None:
+    tuned(client)
+    found = client.get("/api/v1/boards/host/activity", params={"seconds": 60, "slots": 6}).json()
+    assert len(found["slots"]) == 6
+    assert sum(slot["trials"] for slot in found["slots"]) == pytest.approx(5)
+    assert [check["drift"] for check in found["checks"]] == [1.0]
+    assert client.get("/api/v1/boards/none/activity").status_code == 404

@@ -1,4 +1,4 @@
-"""``best``, ``log``: what the server knows."""
+"""``best``, ``log``, ``load``, ``baselines``: what the server knows."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from kernels import workload as workloads
 from kernels.layout import Layouts, layouts_of
 from kernels.numerics import Numerics
 from kernels.space import Config
+from tilefleet import baselines as library
 from tilefleet import render
-from tilefleet.commands.common import Json, Url, connect, console, show
+from tilefleet.commands.common import JobId, Json, Url, connect, console, show
 from tilefleet.commands.options import NumericsOption, TargetName, Threads
 from tilefleet.errors import TilefleetError
 from tilefleet.resources import Record
@@ -85,6 +86,22 @@ def log(
         count = _write(lines, output)
     if output:
         console().print(f"{count} records in {output}")
+
+
+def baselines(job: JobId, as_json: Json = False, url: Url = None) -> None:
+    """Time onnxruntime on the layers of a job for this machine, and store that for the dashboard's charts."""
+    with connect(url) as client:
+        tasks = client.tasks(job)
+        stored = library.store(client, client.job(job), tasks)
+    table = render.table("workload", "best ms", "library ms", "library")
+    for task in tasks:
+        found = stored[task.workload_key]
+        if isinstance(found, str):
+            table.add_row(task.text, render.milliseconds(task.best_s), "-", found)
+        else:
+            figures = [render.milliseconds(seconds) for seconds in (task.best_s, found.seconds)]
+            table.add_row(task.text, *figures, f"{found.library} {found.version}")
+    show([each for each in stored.values() if not isinstance(each, str)], as_json, table)
 
 
 def load(

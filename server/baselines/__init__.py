@@ -1,0 +1,1 @@
+"""What libraries take for a workload, to hold ours against."""

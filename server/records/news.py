@@ -1,0 +1,78 @@
+"""What the overview shows of the records: how many come in, and the bests among them."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from sqlalchemy import func, select
+from sqlalchemy.orm import aliased
+
+from kernels import workload as workloads
+from server.db.tables import JobRow, RecordRow, TargetRow, TaskRow, WorkloadRow, this_minute
+from server.records.schemas import Minute, RecentBest, RecentBests, RecordRate
+from server.services import Ctx
+
+router = APIRouter(tags=["records"])
+
+
+@router.get("/records/rate", summary="Count records by minute")
+def get_record_rate(
+    ctx: Ctx, minutes: Annotated[int, Query(ge=1, le=1440, description="How far back to go.")] = 60
+) -> RecordRate:
+    """How many records were stored in each of the last minutes, the present one included."""
+    present = this_minute()
+    first = present - minutes + 1
+    query = select(RecordRow.minute, func.count()).where(RecordRow.minute >= first).group_by(RecordRow.minute)
+    with ctx.db.read() as session:
+        counts = dict(session.execute(query).tuples().all())
+    return RecordRate(
+        items=[
+            Minute(at=datetime.fromtimestamp(minute * 60, UTC), records=counts.get(minute, 0))
+            for minute in range(first, present + 1)
+        ]
+    )
+
+
+@router.get("/configs/recent", summary="List recent bests")
+def list_recent_bests(
+    ctx: Ctx, limit: Annotated[int, Query(ge=1, le=100, description="Most entries.")] = 10
+) -> RecentBests:
+    """The bests of all jobs' tasks that were measured last."""
+    recommended = aliased(RecordRow)
+    # Of jobs that share a best, the newest is named.
+    newest = select(func.max(TaskRow.id)).where(TaskRow.best_id.is_not(None)).group_by(TaskRow.best_id)
+    query = (
+        select(JobRow, RecordRow, RecordRow.ranking_s, WorkloadRow, TargetRow.name, recommended.ranking_s)
+        .select_from(TaskRow)
+        .join(JobRow, JobRow.id == TaskRow.job_id)
+        .join(RecordRow, RecordRow.id == TaskRow.best_id)
+        .join(WorkloadRow, WorkloadRow.key == TaskRow.workload_key)
+        .join(TargetRow, TargetRow.key == JobRow.target_key)
+        .outerjoin(recommended, recommended.id == TaskRow.recommended_id)
+        .where(TaskRow.id.in_(newest))
+        .order_by(TaskRow.best_id.desc())
+        .limit(limit)
+    )
+    with ctx.db.read() as session:
+        found = session.execute(query).all()
+    return RecentBests(
+        items=[
+            RecentBest(
+                record=record.id,
+                job=job.id,
+                workload_key=workload.key,
+                text=str(workloads.from_json(workload.document)),
+                target=target,
+                clock=job.clock,
+                threads=job.threads,
+                best_s=best_s,
+                recommended_s=recommended_s,
+                gflops=workload.flops / best_s / 1e9,
+                config=record.document["config"],
+            )
+            for job, record, best_s, workload, target, recommended_s in found
+            if best_s is not None
+        ]
+    )
