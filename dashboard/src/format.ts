@@ -1,11 +1,11 @@
-/** Figures for people. Times come in seconds. */
+/** Figures for people. Times come in seconds. Units stay with their figures: the spaces do not break. */
 
 /** Three digits that count: 1.23 µs, 45.6 ms, 7.89 s. */
 export function seconds(value: number | null | undefined): string {
   if (value === null || value === undefined) return "–";
-  if (value < 1e-3) return `${digits(value * 1e6)} µs`;
-  if (value < 1) return `${digits(value * 1e3)} ms`;
-  return value < 90 ? `${digits(value)} s` : duration(value);
+  if (value < 1e-3) return `${digits(value * 1e6)} µs`;
+  if (value < 1) return `${digits(value * 1e3)} ms`;
+  return value < 90 ? `${digits(value)} s` : duration(value);
 }
 
 /** Milliseconds as `seconds`. */
@@ -17,10 +17,10 @@ export function milliseconds(value: number | null | undefined): string {
 export function duration(value: number | null | undefined): string {
   if (value === null || value === undefined) return "–";
   const whole = Math.round(value);
-  if (whole < 90) return `${whole} s`;
+  if (whole < 90) return `${whole} s`;
   const minutes = Math.floor(whole / 60);
   return minutes < 90
-    ? `${minutes} min ${whole % 60} s`
+    ? `${minutes} min ${whole % 60} s`
     : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
@@ -29,7 +29,7 @@ export function digits(value: number): string {
 }
 
 export function percent(value: number | null | undefined): string {
-  return value === null || value === undefined ? "–" : `${Math.round(value * 100)} %`;
+  return value === null || value === undefined ? "–" : `${Math.round(value * 100)} %`;
 }
 
 /** How long ago an ISO 8601 time was. */
@@ -53,4 +53,10 @@ export function config(value: Record<string, unknown> | null): string {
   return `${kernel} ${Object.entries(knobs)
     .map(([name, knob]) => `${name}=${knob}`)
     .join(" ")}`;
+}
+
+/** Bytes as KB or MB. */
+export function kilobytes(bytes: number): string {
+  const kb = bytes / 1024;
+  return kb < 1024 ? `${kb < 10 ? kb.toFixed(1) : kb.toFixed(0)} KB` : `${digits(kb / 1024)} MB`;
 }

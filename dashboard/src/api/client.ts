@@ -7,6 +7,7 @@ type Schemas = components["schemas"];
 export type Job = Schemas["Job"];
 /** The client gives pairs as lists. */
 export type Task = Omit<Schemas["Task"], "curve"> & { curve: number[][] };
+export type Explanation = Schemas["Explanation"];
 export type Board = Schemas["Board"];
 export type Model = Schemas["Model"];
 export type Target = Schemas["Target"];

@@ -34,21 +34,29 @@ export function useEvents(url: string | null, names: readonly string[], onEvent:
   return link;
 }
 
-/** Keep the queries of a job fresh while it runs: at once at a new best, at most twice a second at trials. */
+/** Keep a job fresh while it runs: asked again at once at a new best, every two seconds at trials. Its figures
+ * come with the stream itself. */
 export function useJobEvents(job: Job | undefined): Link {
   const client = useQueryClient();
   const running = job !== undefined && !isOver(job);
-  const [pending] = useState({ timer: 0 });
+  const [pending] = useState({ timer: 0, due: Infinity });
+  const key = ["job", job?.id];
   const refresh = (delay: number) => {
-    if (pending.timer) return;
+    const due = Date.now() + delay;
+    if (pending.due <= due) return;
+    window.clearTimeout(pending.timer);
+    pending.due = due;
     pending.timer = window.setTimeout(() => {
-      pending.timer = 0;
-      void client.invalidateQueries({ queryKey: ["job", job?.id] });
+      pending.due = Infinity;
+      void client.invalidateQueries({ queryKey: key });
     }, delay);
   };
-  return useEvents(running ? `/api/v1/jobs/${job.id}/events` : null, JOB_EVENTS, (name) =>
-    refresh(name === "trial" || name === "progress" ? 500 : 50),
-  );
+  return useEvents(running ? `/api/v1/jobs/${job.id}/events` : null, JOB_EVENTS, (name, data) => {
+    if (name === "progress") {
+      const { shares: _, ...figures } = data;
+      client.setQueryData<Job>(key, (known) => known && { ...known, ...figures });
+    } else refresh(name === "trial" ? 2000 : 50);
+  });
 }
 
 /** Whether nothing will happen to the job unless somebody resumes it. */

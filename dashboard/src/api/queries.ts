@@ -59,3 +59,47 @@ export const useTrials = (key: string, where: Where | undefined) =>
     queryFn: () =>
       data(api.GET("/api/v1/workloads/{key}/trials", { params: { path: { key }, query: where! } })),
   });
+
+export const useBaselines = (key: string, where: Where | undefined) =>
+  useQuery({
+    queryKey: ["workload", key, "baselines", where],
+    enabled: where !== undefined,
+    queryFn: () =>
+      data(api.GET("/api/v1/workloads/{key}/baselines", { params: { path: { key }, query: where! } })),
+  });
+
+/** Compiling takes seconds and tells the same again. */
+export const useExplanation = (key: string, where: Where, config: "best" | "analysis") =>
+  useQuery({
+    queryKey: ["workload", key, "explanation", where, config],
+    staleTime: Infinity,
+    queryFn: () =>
+      data(
+        api.GET("/api/v1/workloads/{key}/explanation", {
+          params: { path: { key }, query: { ...where, config } },
+        }),
+      ),
+  });
+
+export const useRecordRate = () =>
+  useQuery({
+    queryKey: ["record rate"],
+    queryFn: () => data(api.GET("/api/v1/records/rate")),
+    refetchInterval: OVERVIEW_MS,
+  });
+
+export const useRecentBests = () =>
+  useQuery({
+    queryKey: ["recent bests"],
+    queryFn: () => data(api.GET("/api/v1/configs/recent", { params: { query: { limit: 5 } } })),
+    refetchInterval: OVERVIEW_MS,
+  });
+
+export const useActivity = (board: string) =>
+  useQuery({
+    queryKey: ["boards", board, "activity"],
+    staleTime: 5000,
+    refetchInterval: 10_000,
+    queryFn: () =>
+      data(api.GET("/api/v1/boards/{board_id}/activity", { params: { path: { board_id: board } } })),
+  });

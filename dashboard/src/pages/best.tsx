@@ -1,13 +1,13 @@
 /** The best configs of a model on a target, and the command that builds from them. */
-import { Anchor, Button, CopyButton, Group, Select, Stack, Table, Text, Title } from "@mantine/core";
+import { Button, CopyButton, Group, Select, Stack, Text, Title } from "@mantine/core";
 import { useState } from "react";
-import { Link } from "wouter";
 
 import type { Job } from "../api/client";
 import { useJobs, useTasks } from "../api/queries";
-import { config, milliseconds, percent, quoted, seconds } from "../format";
+import { milliseconds, percent, quoted, seconds } from "../format";
 import { ClockMark } from "../parts/clock";
 import { Empty, Loaded } from "../parts/states";
+import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
 
 export default function Best() {
   const jobs = useJobs();
@@ -75,42 +75,22 @@ function Configs({ job }: { job: Job }) {
       </Group>
       <Loaded query={tasks}>
         {({ items }) => (
-          <Table.ScrollContainer
+          <DataTable
+            label="Best configs"
             minWidth={720}
-            scrollAreaProps={{ tabIndex: 0, "aria-label": "Best configs" }}
-          >
-            <Table verticalSpacing="xs">
-              <Table.Thead>
-                <Table.Tr>
-                  {["Workload", "Times", "Best", "Of peak", "Config"].map((head) => (
-                    <Table.Th key={head}>{head}</Table.Th>
-                  ))}
-                </Table.Tr>
-              </Table.Thead>
-              <Table.Tbody>
-                {items.map((task) => (
-                  <Table.Tr key={task.id}>
-                    <Table.Td>
-                      <Anchor
-                        component={Link}
-                        href={`/workloads/${task.workload_key}?target=${job.target}&threads=${job.threads}`}
-                      >
-                        {task.text}
-                      </Anchor>
-                    </Table.Td>
-                    <Table.Td>{task.weight}</Table.Td>
-                    <Table.Td>{seconds(task.best_s)}</Table.Td>
-                    <Table.Td>{percent(task.share_of_peak)}</Table.Td>
-                    <Table.Td>
-                      <Text size="sm" ff="monospace">
-                        {config(task.best_config)}
-                      </Text>
-                    </Table.Td>
-                  </Table.Tr>
-                ))}
-              </Table.Tbody>
-            </Table>
-          </Table.ScrollContainer>
+            rows={items}
+            keyOf={(task) => task.id}
+            columns={[
+              {
+                head: "Workload",
+                cell: (task) => <WorkloadLink workload={task.workload_key} text={task.text} at={job} />,
+              },
+              { head: "Times", cell: (task) => task.weight },
+              { head: "Best", cell: (task) => seconds(task.best_s) },
+              { head: "Of peak", cell: (task) => percent(task.share_of_peak) },
+              { head: "Config", cell: (task) => <ConfigText value={task.best_config} /> },
+            ]}
+          />
         )}
       </Loaded>
     </>

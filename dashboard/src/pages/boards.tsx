@@ -11,6 +11,7 @@ import { ago, duration, percent, seconds } from "../format";
 import { StateBadge } from "../parts/badges";
 import { ClockMark } from "../parts/clock";
 import { Empty, Failure, Loaded } from "../parts/states";
+import { Activity } from "./board-activity";
 
 type Action = "drain" | "park" | "return";
 
@@ -21,7 +22,7 @@ export default function Boards() {
   useEvents(
     "/api/v1/boards/events",
     ["board"],
-    () => void queries.invalidateQueries({ queryKey: ["boards"] }),
+    () => void queries.invalidateQueries({ queryKey: ["boards"], exact: true }),
   );
   return (
     <Stack>
@@ -91,6 +92,7 @@ function BoardCard({ board, onAsk }: { board: Board; onAsk: (action: Action) => 
           </div>
         ))}
       </SimpleGrid>
+      <Activity board={board} />
       <Group gap="xs">
         {out ? (
           <Button size="compact-sm" variant="light" onClick={() => onAsk("return")}>

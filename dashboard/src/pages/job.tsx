@@ -1,31 +1,20 @@
 /** One job, live: how the model gets faster, task by task, and what to do with it. */
-import {
-  Alert,
-  Anchor,
-  Button,
-  Card,
-  Group,
-  Progress,
-  SimpleGrid,
-  Stack,
-  Table,
-  Text,
-  Title,
-} from "@mantine/core";
+import { Alert, Button, Card, Group, Progress, SimpleGrid, Stack, Text, Title } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useMemo } from "react";
-import { Link } from "wouter";
 
 import type { Job, Task } from "../api/client";
 import { api, data } from "../api/client";
 import type { Link as Connection } from "../api/live";
 import { isOver, useJobEvents } from "../api/live";
-import { useJob, useProgress, useTasks } from "../api/queries";
-import { config, duration, milliseconds, percent, seconds } from "../format";
+import { useJob, useTasks } from "../api/queries";
+import { duration, milliseconds, percent, seconds } from "../format";
 import { StateBadge } from "../parts/badges";
-import { Chart } from "../parts/chart";
 import { ClockMark } from "../parts/clock";
-import { Empty, Failure, Loaded } from "../parts/states";
+import { Failure, Loaded } from "../parts/states";
+import type { Column } from "../parts/table";
+import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
+import { Budget, promiseOf } from "./job-budget";
+import { Curves, WholeModel } from "./job-charts";
 import { nameOf, shareDone } from "./overview";
 
 export default function JobPage({ id }: { id: number }) {
@@ -46,6 +35,7 @@ export default function JobPage({ id }: { id: number }) {
                   <WholeModel job={found} />
                   <Curves job={found} tasks={items} />
                 </SimpleGrid>
+                <Budget job={found} tasks={items} />
                 <Tasks job={found} tasks={items} />
               </>
             )}
@@ -159,93 +149,23 @@ function Errors({ job, tasks }: { job: Job; tasks: Task[] }) {
   );
 }
 
-function WholeModel({ job }: { job: Job }) {
-  const progress = useProgress(job.id);
-  const option = useMemo(
-    () => ({
-      grid: { left: 64, right: 16, top: 16, bottom: 40 },
-      tooltip: { trigger: "axis" },
-      xAxis: {
-        type: "value",
-        name: "trial",
-        nameLocation: "middle",
-        nameGap: 24,
-        min: "dataMin",
-        max: "dataMax",
-      },
-      yAxis: { type: "value", name: "ms", scale: true },
-      series: [
-        {
-          type: "line",
-          step: "end",
-          showSymbol: false,
-          name: "whole model, ms",
-          data: progress.data?.points.map(({ trial, estimated_ms }) => [trial, estimated_ms]) ?? [],
-          ...(job.recommended_ms !== null && {
-            markLine: {
-              symbol: "none",
-              label: { formatter: "before tuning", position: "insideEndTop" },
-              data: [{ yAxis: job.recommended_ms }],
-            },
-          }),
-        },
-      ],
-    }),
-    [progress.data, job.recommended_ms],
-  );
-  return (
-    <section aria-labelledby="whole">
-      <Title order={3} size="h5" id="whole">
-        Whole model, estimated
-      </Title>
-      {progress.data?.points.length ? (
-        <Chart
-          option={option}
-          label={`Estimated time of the whole model over trials, now ${milliseconds(job.estimated_ms)}`}
-        />
-      ) : (
-        <Empty title="No estimate yet">It needs one measurement of every task.</Empty>
-      )}
-    </section>
-  );
-}
+const PROMISE: Column<Task> = { head: "Next trial's gain", cell: promiseOf };
 
-function Curves({ job, tasks }: { job: Job; tasks: Task[] }) {
-  const option = useMemo(
-    () => ({
-      grid: { left: 64, right: 16, top: 16, bottom: 40 },
-      tooltip: {
-        trigger: "item",
-        formatter: (point: { seriesName: string; value: [number, number] }) =>
-          `${point.seriesName}\n${seconds(point.value[1])} at trial ${point.value[0] - 1}`,
-      },
-      xAxis: { type: "log", name: "trial of the task", nameLocation: "middle", nameGap: 24, min: 1 },
-      yAxis: { type: "log", axisLabel: { formatter: (value: number) => seconds(value) } },
-      series: tasks
-        .filter((task) => task.curve.length > 0)
-        .map((task) => ({
-          type: "line",
-          step: "end",
-          symbolSize: 3,
-          name: task.text,
-          // A logarithm has no place for trial 0.
-          data: task.curve.map(([trial, best]) => [trial! + 1, best]),
-        })),
-    }),
-    [tasks],
-  );
-  return (
-    <section aria-labelledby="curves">
-      <Title order={3} size="h5" id="curves">
-        Best of each task
-      </Title>
-      <Chart
-        option={option}
-        label={`Best time so far of ${tasks.length} tasks of job ${job.id} over their trials`}
-      />
-    </section>
-  );
-}
+const COLUMNS = (job: Job): Column<Task>[] => [
+  {
+    head: "Workload",
+    cell: (task) => <WorkloadLink workload={task.workload_key} text={task.text} at={job} />,
+  },
+  { head: "Times", cell: (task) => task.weight },
+  { head: "State", cell: (task) => <StateBadge state={task.state} /> },
+  { head: "Trials", cell: (task) => task.trials },
+  { head: "Best", cell: (task) => seconds(task.best_s) },
+  { head: "Untuned", cell: (task) => seconds(task.recommended_s) },
+  { head: "Library", cell: (task) => seconds(task.baselines[0]?.seconds) },
+  { head: "GFLOP/s", cell: (task) => task.gflops?.toFixed(1) ?? "–" },
+  { head: "Of peak", cell: (task) => percent(task.share_of_peak) },
+  { head: "Best config", cell: (task) => <ConfigText value={task.best_config} /> },
+];
 
 function Tasks({ job, tasks }: { job: Job; tasks: Task[] }) {
   return (
@@ -253,55 +173,13 @@ function Tasks({ job, tasks }: { job: Job; tasks: Task[] }) {
       <Title order={3} size="h5" id="tasks">
         Tasks
       </Title>
-      <Table.ScrollContainer minWidth={900} scrollAreaProps={{ tabIndex: 0, "aria-label": "Tasks" }}>
-        <Table verticalSpacing="xs">
-          <Table.Thead>
-            <Table.Tr>
-              {[
-                "Workload",
-                "Times",
-                "State",
-                "Trials",
-                "Best",
-                "Analysis",
-                "GFLOP/s",
-                "Of peak",
-                "Best config",
-              ].map((head) => (
-                <Table.Th key={head}>{head}</Table.Th>
-              ))}
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {tasks.map((task) => (
-              <Table.Tr key={task.id}>
-                <Table.Td>
-                  <Anchor
-                    component={Link}
-                    href={`/workloads/${task.workload_key}?target=${job.target}&threads=${job.threads}`}
-                  >
-                    {task.text}
-                  </Anchor>
-                </Table.Td>
-                <Table.Td>{task.weight}</Table.Td>
-                <Table.Td>
-                  <StateBadge state={task.state} />
-                </Table.Td>
-                <Table.Td>{task.trials}</Table.Td>
-                <Table.Td>{seconds(task.best_s)}</Table.Td>
-                <Table.Td>{seconds(task.recommended_s)}</Table.Td>
-                <Table.Td>{task.gflops?.toFixed(1) ?? "–"}</Table.Td>
-                <Table.Td>{percent(task.share_of_peak)}</Table.Td>
-                <Table.Td>
-                  <Text size="sm" ff="monospace">
-                    {config(task.best_config)}
-                  </Text>
-                </Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
-      </Table.ScrollContainer>
+      <DataTable
+        label="Tasks"
+        minWidth={1000}
+        rows={tasks}
+        keyOf={(task) => task.id}
+        columns={isOver(job) ? COLUMNS(job) : [...COLUMNS(job), PROMISE]}
+      />
       <Text size="sm" c="dimmed">
         GFLOP/s count the operations of a plain convolution: Winograd needs fewer, hence more than the peak.
       </Text>

@@ -1,28 +1,90 @@
 /** Running jobs, the fleet, and what was found last. */
-import { Anchor, Button, Card, Group, Progress, SimpleGrid, Stack, Table, Text, Title } from "@mantine/core";
+import { Anchor, Button, Card, Group, Progress, SimpleGrid, Stack, Text, Title } from "@mantine/core";
 import { Link } from "wouter";
 
 import type { Board, Job } from "../api/client";
 import { isOver } from "../api/live";
-import { useBoards, useJobs } from "../api/queries";
-import { duration, milliseconds, percent } from "../format";
+import { useBoards, useJobs, useRecentBests, useRecordRate } from "../api/queries";
+import { duration, milliseconds, percent, seconds } from "../format";
 import { StateBadge } from "../parts/badges";
 import { ClockMark } from "../parts/clock";
+import { Spark } from "../parts/spark";
 import { Empty, Loaded } from "../parts/states";
+import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
 
 export function Overview() {
   const jobs = useJobs();
   const boards = useBoards();
+  const bests = useRecentBests();
   return (
     <Stack gap="lg">
       <Loaded query={jobs}>{({ items }) => <Jobs jobs={items} />}</Loaded>
+      {bests.data && bests.data.items.length > 0 && (
+        <section aria-labelledby="bests">
+          <Title order={2} size="h4" id="bests" mb="sm">
+            Recent bests
+          </Title>
+          <DataTable
+            label="Recent bests"
+            minWidth={720}
+            rows={bests.data.items}
+            keyOf={(best) => best.record}
+            columns={[
+              {
+                head: "Workload",
+                cell: (best) => <WorkloadLink workload={best.workload_key} text={best.text} at={best} />,
+              },
+              {
+                head: "Target",
+                cell: (best) => (
+                  <>
+                    {best.target} <ClockMark clock={best.clock} />
+                  </>
+                ),
+              },
+              { head: "Best", cell: (best) => seconds(best.best_s) },
+              { head: "Before tuning", cell: (best) => seconds(best.recommended_s) },
+              {
+                head: "Job",
+                cell: (best) => (
+                  <Anchor component={Link} href={`/jobs/${best.job}`} size="sm">
+                    {best.job}
+                  </Anchor>
+                ),
+              },
+              { head: "Config", cell: (best) => <ConfigText value={best.config} /> },
+            ]}
+          />
+        </section>
+      )}
       <section aria-labelledby="fleet">
         <Title order={2} size="h4" id="fleet" mb="sm">
           Fleet
         </Title>
+        <RecordRate />
         <Loaded query={boards}>{({ items }) => <Fleet boards={items} />}</Loaded>
       </section>
     </Stack>
+  );
+}
+
+function RecordRate() {
+  const rate = useRecordRate();
+  if (!rate.data) return null;
+  const counts = rate.data.items.map((minute) => minute.records);
+  // The present minute is not over.
+  const last = counts.at(-2) ?? 0;
+  return (
+    <Group mb="sm">
+      <Text>{last} records a minute</Text>
+      <Spark
+        values={counts.slice(0, -1)}
+        label={`Records a minute over the last hour, ${last} in the last`}
+      />
+      <Text size="sm" c="dimmed">
+        the last hour, {counts.reduce((sum, count) => sum + count, 0)} in all
+      </Text>
+    </Group>
   );
 }
 
@@ -103,38 +165,35 @@ function RunningJob({ job }: { job: Job }) {
 function RecentJobs({ jobs }: { jobs: Job[] }) {
   if (jobs.length === 0) return <Text c="dimmed">None has ended.</Text>;
   return (
-    <Table.ScrollContainer minWidth={560} scrollAreaProps={{ tabIndex: 0, "aria-label": "Recent jobs" }}>
-      <Table verticalSpacing="xs">
-        <Table.Thead>
-          <Table.Tr>
-            {["Job", "Target", "State", "Trials", "Estimated", "Before tuning", "Took"].map((head) => (
-              <Table.Th key={head}>{head}</Table.Th>
-            ))}
-          </Table.Tr>
-        </Table.Thead>
-        <Table.Tbody>
-          {jobs.map((job) => (
-            <Table.Tr key={job.id}>
-              <Table.Td>
-                <Anchor component={Link} href={`/jobs/${job.id}`}>
-                  {nameOf(job)}
-                </Anchor>
-              </Table.Td>
-              <Table.Td>
-                {job.target} <ClockMark clock={job.clock} />
-              </Table.Td>
-              <Table.Td>
-                <StateBadge state={job.state} />
-              </Table.Td>
-              <Table.Td>{job.trials}</Table.Td>
-              <Table.Td>{milliseconds(job.estimated_ms)}</Table.Td>
-              <Table.Td>{milliseconds(job.recommended_ms)}</Table.Td>
-              <Table.Td>{duration(job.elapsed_s)}</Table.Td>
-            </Table.Tr>
-          ))}
-        </Table.Tbody>
-      </Table>
-    </Table.ScrollContainer>
+    <DataTable
+      label="Recent jobs"
+      minWidth={560}
+      rows={jobs}
+      keyOf={(job) => job.id}
+      columns={[
+        {
+          head: "Job",
+          cell: (job) => (
+            <Anchor component={Link} href={`/jobs/${job.id}`} size="sm">
+              {nameOf(job)}
+            </Anchor>
+          ),
+        },
+        {
+          head: "Target",
+          cell: (job) => (
+            <>
+              {job.target} <ClockMark clock={job.clock} />
+            </>
+          ),
+        },
+        { head: "State", cell: (job) => <StateBadge state={job.state} /> },
+        { head: "Trials", cell: (job) => job.trials },
+        { head: "Estimated", cell: (job) => milliseconds(job.estimated_ms) },
+        { head: "Before tuning", cell: (job) => milliseconds(job.recommended_ms) },
+        { head: "Took", cell: (job) => duration(job.elapsed_s) },
+      ]}
+    />
   );
 }
 

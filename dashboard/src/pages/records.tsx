@@ -1,16 +1,5 @@
 /** Measurements: filtered, sorted, exported. */
-import {
-  Anchor,
-  Button,
-  Group,
-  Select,
-  Stack,
-  Table,
-  Text,
-  TextInput,
-  Title,
-  UnstyledButton,
-} from "@mantine/core";
+import { Anchor, Button, Group, Select, Stack, Table, TextInput, Title, UnstyledButton } from "@mantine/core";
 import { useDebouncedValue } from "@mantine/hooks";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { useState } from "react";
@@ -22,17 +11,47 @@ import { useTargets } from "../api/queries";
 import { config, seconds } from "../format";
 import { ClockMark } from "../parts/clock";
 import { Empty, Failure, Loading } from "../parts/states";
+import type { Column } from "../parts/table";
+import { ConfigText, DataTable } from "../parts/table";
 
-type Column = { head: string; of: (record: TuningRecord) => number | string };
+type Sorted = Column<TuningRecord> & { of: (record: TuningRecord) => number | string };
 
-const COLUMNS: Column[] = [
-  { head: "Number", of: (record) => record.id },
-  { head: "Target", of: (record) => String(record.target["name"]) },
-  { head: "Time", of: (record) => record.verified_s ?? record.cost_s ?? Infinity },
-  { head: "GFLOP/s", of: (record) => record.gflops ?? 0 },
-  { head: "Spread", of: (record) => record.spread ?? 0 },
-  { head: "Error", of: (record) => record.error ?? "" },
-  { head: "Config", of: (record) => config(record.config) },
+const COLUMNS: Sorted[] = [
+  { head: "Number", of: (record) => record.id, cell: (record) => record.id },
+  {
+    head: "Target",
+    of: (record) => String(record.target["name"]),
+    cell: (record) => (
+      <>
+        {String(record.target["name"])} <ClockMark clock={record.clock} />
+      </>
+    ),
+  },
+  {
+    head: "Time",
+    of: (record) => record.verified_s ?? record.cost_s ?? Infinity,
+    cell: (record) => seconds(record.verified_s ?? record.cost_s),
+  },
+  {
+    head: "GFLOP/s",
+    of: (record) => record.gflops ?? 0,
+    cell: (record) => record.gflops?.toFixed(1) ?? "–",
+  },
+  {
+    head: "Spread",
+    of: (record) => record.spread ?? 0,
+    cell: (record) => (record.spread === null ? "–" : `${(record.spread * 100).toFixed(0)} %`),
+  },
+  {
+    head: "Error",
+    of: (record) => record.error ?? "",
+    cell: (record) => <span title={record.message}>{record.error ?? ""}</span>,
+  },
+  {
+    head: "Config",
+    of: (record) => config(record.config),
+    cell: (record) => <ConfigText value={record.config} />,
+  },
 ];
 
 export default function Records() {
@@ -113,50 +132,28 @@ export default function Records() {
         <Empty title="No such record">Records appear as jobs measure, or when a log is imported.</Empty>
       )}
       {items.length > 0 && (
-        <Table.ScrollContainer minWidth={900} scrollAreaProps={{ tabIndex: 0, "aria-label": "Records" }}>
-          <Table verticalSpacing={4}>
-            <Table.Thead>
-              <Table.Tr>
-                {COLUMNS.map(({ head }) => (
-                  <Table.Th
-                    key={head}
-                    aria-sort={sorting.head === head ? (sorting.down ? "descending" : "ascending") : "none"}
-                  >
-                    <UnstyledButton
-                      fw={600}
-                      fz="sm"
-                      onClick={() => setSorting({ head, down: sorting.head === head && !sorting.down })}
-                    >
-                      {head}
-                      {sorting.head === head && (sorting.down ? " ↓" : " ↑")}
-                    </UnstyledButton>
-                  </Table.Th>
-                ))}
-              </Table.Tr>
-            </Table.Thead>
-            <Table.Tbody>
-              {sorted.map((record) => (
-                <Table.Tr key={record.id}>
-                  <Table.Td>{record.id}</Table.Td>
-                  <Table.Td>
-                    {String(record.target["name"])} <ClockMark clock={record.clock} />
-                  </Table.Td>
-                  <Table.Td>{seconds(record.verified_s ?? record.cost_s)}</Table.Td>
-                  <Table.Td>{record.gflops?.toFixed(1) ?? "–"}</Table.Td>
-                  <Table.Td>
-                    {record.spread === null ? "–" : `${(record.spread * 100).toFixed(0)} %`}
-                  </Table.Td>
-                  <Table.Td title={record.message}>{record.error ?? ""}</Table.Td>
-                  <Table.Td>
-                    <Text size="sm" ff="monospace">
-                      {config(record.config)}
-                    </Text>
-                  </Table.Td>
-                </Table.Tr>
-              ))}
-            </Table.Tbody>
-          </Table>
-        </Table.ScrollContainer>
+        <DataTable
+          label="Records"
+          minWidth={1000}
+          rows={sorted}
+          keyOf={(record) => record.id}
+          columns={COLUMNS}
+          headOf={({ head }) => (
+            <Table.Th
+              key={head}
+              aria-sort={sorting.head === head ? (sorting.down ? "descending" : "ascending") : "none"}
+            >
+              <UnstyledButton
+                fw={600}
+                fz="sm"
+                onClick={() => setSorting({ head, down: sorting.head === head && !sorting.down })}
+              >
+                {head}
+                {sorting.head === head && (sorting.down ? " ↓" : " ↑")}
+              </UnstyledButton>
+            </Table.Th>
+          )}
+        />
       )}
       <Group>
         {records.hasNextPage && (

@@ -1,5 +1,5 @@
 /** From a model file to a running job. */
-import { Button, FileInput, Group, NumberInput, Select, Stack, Table, Text, Title } from "@mantine/core";
+import { Button, FileInput, Group, NumberInput, Paper, Select, Stack, Text, Title } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 import { useLocation } from "wouter";
@@ -8,25 +8,47 @@ import type { Model, Workloads } from "../api/client";
 import { ApiError, api, data } from "../api/client";
 import { useTargets } from "../api/queries";
 import { Failure } from "../parts/states";
+import { DataTable } from "../parts/table";
+
+const MODELS = "An ONNX file";
+const SUFFIXES = ".onnx";
 
 type Uploaded = { model: Model; workloads: Workloads };
 
 export default function Submit() {
   const upload = useMutation({ mutationFn: uploaded });
+  const [file, setFile] = useState<File | null>(null);
+  const take = (chosen: File | null) => {
+    setFile(chosen);
+    if (chosen) upload.mutate(chosen);
+    else upload.reset();
+  };
   return (
     <Stack maw={760}>
       <Title order={2} size="h3">
         Submit a model
       </Title>
-      <FileInput
-        label="Model"
-        description="An ONNX file; drop it here or choose it. It is read in a process of its own."
-        placeholder="model.onnx"
-        accept=".onnx"
-        clearable
-        disabled={upload.isPending}
-        onChange={(file) => (file ? upload.mutate(file) : upload.reset())}
-      />
+      <Paper
+        withBorder
+        p="md"
+        onDragOver={(event) => event.preventDefault()}
+        onDrop={(event) => {
+          event.preventDefault();
+          if (!upload.isPending) take(event.dataTransfer.files[0] ?? null);
+        }}
+      >
+        <FileInput
+          label="Model"
+          description={`${MODELS}; drop it here or choose it. It is read in a process of its own.`}
+          placeholder="model.onnx"
+          accept={SUFFIXES}
+          clearable
+          clearButtonProps={{ "aria-label": "Choose none" }}
+          disabled={upload.isPending}
+          value={file}
+          onChange={take}
+        />
+      </Paper>
       {upload.isPending && <Text role="status">Reading the model</Text>}
       {upload.error && <Failure error={upload.error} />}
       {upload.data && <Start {...upload.data} />}
@@ -112,35 +134,35 @@ function Start({ model, workloads }: Uploaded) {
         </Button>
       </Group>
       {start.error && <Failure error={start.error} />}
-      <Table.ScrollContainer minWidth={480} scrollAreaProps={{ tabIndex: 0, "aria-label": "Workloads" }}>
-        <Table verticalSpacing="xs">
-          <Table.Thead>
-            <Table.Tr>
-              <Table.Th>Workload</Table.Th>
-              <Table.Th>Times</Table.Th>
-              <Table.Th>MFLOP</Table.Th>
-            </Table.Tr>
-          </Table.Thead>
-          <Table.Tbody>
-            {workloads.workloads.map((each) => (
-              <Table.Tr key={each.key}>
-                <Table.Td>{each.text}</Table.Td>
-                <Table.Td>{each.count}</Table.Td>
-                <Table.Td>{(each.flops / 1e6).toFixed(0)}</Table.Td>
-              </Table.Tr>
-            ))}
-            {workloads.not_tunable.map((each) => (
-              <Table.Tr key={each.node}>
-                <Table.Td colSpan={3}>
-                  <Text size="sm" c="dimmed">
-                    left to TVM: {each.op} {each.node}, {each.reason}
-                  </Text>
-                </Table.Td>
-              </Table.Tr>
-            ))}
-          </Table.Tbody>
-        </Table>
-      </Table.ScrollContainer>
+      <DataTable
+        label="Workloads"
+        minWidth={480}
+        rows={workloads.workloads}
+        keyOf={(each) => each.key}
+        columns={[
+          { head: "Workload", cell: (each) => each.text },
+          { head: "Times", cell: (each) => each.count },
+          { head: "MFLOP", cell: (each) => (each.flops / 1e6).toFixed(0) },
+        ]}
+      />
+      {workloads.not_tunable.length > 0 && (
+        <section aria-labelledby="left">
+          <Title order={3} size="h5" id="left">
+            Left to TVM
+          </Title>
+          <DataTable
+            label="Left to TVM"
+            minWidth={480}
+            rows={workloads.not_tunable}
+            keyOf={(each) => each.node}
+            columns={[
+              { head: "Node", cell: (each) => each.node },
+              { head: "Operator", cell: (each) => each.op },
+              { head: "Why", cell: (each) => each.reason },
+            ]}
+          />
+        </section>
+      )}
     </>
   );
 }

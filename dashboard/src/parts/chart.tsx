@@ -1,6 +1,6 @@
 /** A chart by ECharts, drawn on a canvas: ten thousand points stay smooth. It follows size and theme. */
 import { Box, useComputedColorScheme } from "@mantine/core";
-import { HeatmapChart, LineChart, ScatterChart } from "echarts/charts";
+import { BarChart, HeatmapChart, LineChart, ScatterChart } from "echarts/charts";
 import {
   GridComponent,
   LegendComponent,
@@ -14,6 +14,7 @@ import { CanvasRenderer } from "echarts/renderers";
 import { useEffect, useRef } from "react";
 
 use([
+  BarChart,
   LineChart,
   ScatterChart,
   HeatmapChart,
@@ -24,6 +25,9 @@ use([
   VisualMapComponent,
   CanvasRenderer,
 ]);
+
+/** For lines beside a series: ECharts cuts their values to two decimals, and seconds have none there. */
+export const DIGITS = 12;
 
 /** `label` says in words what the chart shows: a canvas tells a screen reader nothing. */
 export function Chart({

@@ -1,0 +1,165 @@
+/** The best config beside the analysis's: its loops, and what each touches against the sizes of the caches. */
+import { Card, Code, Group, SimpleGrid, Stack, Text, Title } from "@mantine/core";
+import { useMemo } from "react";
+
+import type { Explanation } from "../api/client";
+import type { Where } from "../api/queries";
+import { useExplanation } from "../api/queries";
+import { config, kilobytes, percent, seconds } from "../format";
+import { Chart } from "../parts/chart";
+import { Failure, Loading } from "../parts/states";
+import { ConfigText } from "../parts/table";
+import type { Trial } from "./workload-charts";
+
+type Of = { workload: string; where: Where; trials: Trial[] };
+
+export function Beside(of: Of) {
+  return (
+    <section aria-labelledby="beside">
+      <Title order={3} size="h5" id="beside" mb="xs">
+        The best beside the analysis's
+      </Title>
+      <SimpleGrid cols={{ base: 1, lg: 2 }}>
+        <OneConfig {...of} which="best" title="Best" />
+        <OneConfig {...of} which="analysis" title="By the analysis, untuned" />
+      </SimpleGrid>
+    </section>
+  );
+}
+
+function OneConfig({
+  workload,
+  where,
+  trials,
+  which,
+  title,
+}: Of & { which: "best" | "analysis"; title: string }) {
+  const { data, error } = useExplanation(workload, where, which);
+  return (
+    <Card withBorder padding="sm">
+      <Title order={4} size="h6">
+        {title}
+      </Title>
+      {data ? (
+        <Explained explanation={data} trials={trials} title={title} />
+      ) : error ? (
+        <Failure error={error} />
+      ) : (
+        <Loading />
+      )}
+    </Card>
+  );
+}
+
+function Explained({
+  explanation,
+  trials,
+  title,
+}: {
+  explanation: Explanation;
+  trials: Trial[];
+  title: string;
+}) {
+  const text = config(explanation.config);
+  const measured = explanation.measured_s ?? trials.find((trial) => config(trial.config) === text)?.cost_s;
+  const { accumulators, of } = explanation.registers;
+  return (
+    <Stack gap="xs">
+      <ConfigText value={explanation.config} />
+      <Text size="sm">
+        {seconds(measured)} measured, {seconds(explanation.predicted_s)} predicted; {accumulators} of {of}{" "}
+        vector registers hold sums
+      </Text>
+      <WorkingSets explanation={explanation} title={title} />
+      {explanation.residents.map((each) => (
+        <Text size="sm" key={`${each.level} ${each.what}`}>
+          Meant to stay in {each.level}: {each.what}, {kilobytes(each.size)}
+        </Text>
+      ))}
+      <Group gap="xs">
+        <Title order={5} size="sm">
+          Loop nest
+        </Title>
+        <Text size="sm" c="dimmed">
+          share of the multiply-adds; → where most of them are
+        </Text>
+      </Group>
+      <Code block tabIndex={0} aria-label={`Loop nest, ${title}`} mah={420}>
+        {explanation.nest.map(lineOf).join("\n")}
+      </Code>
+    </Stack>
+  );
+}
+
+function lineOf({ depth, text, moves, share, hot }: Explanation["nest"][number]): string {
+  const part = (share === null ? "" : percent(share)).padStart(6);
+  return `${part} ${hot ? "→" : " "} ${"  ".repeat(depth)}${text}${moves.length ? `  [${moves.join(", ")}]` : ""}`;
+}
+
+/** What one run of each loop around the hot code touches, the outermost on top, between the caches' sizes. */
+function WorkingSets({ explanation, title }: { explanation: Explanation; title: string }) {
+  const sets = explanation.working_sets;
+  const option = useMemo(() => {
+    const sizes = [...sets.map((each) => each.total), ...explanation.caches.map((cache) => cache.bytes)];
+    const buffers = [...new Set(sets.flatMap((each) => Object.keys(each.bytes)))];
+    return {
+      grid: { left: 8, right: 16, top: 24, bottom: 24, containLabel: true },
+      tooltip: {
+        trigger: "item",
+        formatter: (bar: { dataIndex: number; name: string }) =>
+          [
+            bar.name,
+            ...buffers
+              .filter((buffer) => sets[bar.dataIndex]?.bytes[buffer])
+              .map((buffer) => `${buffer} ${kilobytes(sets[bar.dataIndex]!.bytes[buffer]!)}`),
+          ].join("\n"),
+      },
+      xAxis: {
+        type: "log",
+        logBase: 2,
+        min: Math.min(...sizes) / 2,
+        max: Math.max(...sizes) * 2,
+        axisLabel: { formatter: kilobytes, hideOverlap: true },
+      },
+      yAxis: { type: "category", data: sets.map((each) => each.loop.replace(/^parallel /, "")) },
+      series: [
+        {
+          type: "bar",
+          color: "#0c8599",
+          data: sets.map((each) => each.total),
+          label: {
+            show: true,
+            position: "right",
+            formatter: (bar: { value: number; dataIndex: number }) =>
+              `${kilobytes(bar.value)}, ${sets[bar.dataIndex]!.level}`,
+          },
+          markLine: {
+            symbol: "none",
+            lineStyle: { color: "#e8590c" },
+            data: explanation.caches.map((cache) => ({
+              xAxis: cache.bytes,
+              label: { formatter: cache.level, position: "end" },
+            })),
+          },
+        },
+      ],
+    };
+  }, [explanation, sets]);
+  const words = sets
+    .map((each) => `${each.loop}: ${kilobytes(each.total)}, fits in ${each.level}`)
+    .join("; ");
+  if (sets.length === 0) return null;
+  const caches = explanation.caches.map((cache) => `${cache.level} ${kilobytes(cache.bytes)}`).join(", ");
+  return (
+    <>
+      <Text size="sm" c="dimmed">
+        What one run of each loop touches; the lines are the caches: {caches}
+      </Text>
+      <Chart
+        option={option}
+        height={60 + 26 * sets.length}
+        label={`${title}: what one run of each loop touches. ${words}. Caches: ${caches}`}
+      />
+    </>
+  );
+}

@@ -1,0 +1,70 @@
+/** A table that scrolls by itself where it is too wide, with the keyboard as well. */
+import { Anchor, Table, Text } from "@mantine/core";
+import type { ReactNode } from "react";
+import { Link } from "wouter";
+
+import { config } from "../format";
+
+export type Column<Row> = { head: string; cell: (row: Row) => ReactNode };
+
+export function DataTable<Row>({
+  label,
+  rows,
+  columns,
+  keyOf,
+  minWidth,
+  headOf = (column) => <Table.Th key={column.head}>{column.head}</Table.Th>,
+}: {
+  label: string;
+  rows: readonly Row[];
+  columns: readonly Column<Row>[];
+  keyOf: (row: Row) => string | number;
+  minWidth: number;
+  /** For heads that are more than a word. */
+  headOf?: (column: Column<Row>) => ReactNode;
+}) {
+  return (
+    <Table.ScrollContainer minWidth={minWidth} scrollAreaProps={{ tabIndex: 0, "aria-label": label }}>
+      <Table verticalSpacing={6}>
+        <Table.Thead>
+          <Table.Tr>{columns.map(headOf)}</Table.Tr>
+        </Table.Thead>
+        <Table.Tbody>
+          {rows.map((row) => (
+            <Table.Tr key={keyOf(row)}>
+              {columns.map(({ head, cell }) => (
+                <Table.Td key={head}>{cell(row)}</Table.Td>
+              ))}
+            </Table.Tr>
+          ))}
+        </Table.Tbody>
+      </Table>
+    </Table.ScrollContainer>
+  );
+}
+
+export function ConfigText({ value }: { value: Record<string, unknown> | null }) {
+  return (
+    <Text size="sm" ff="monospace">
+      {config(value)}
+    </Text>
+  );
+}
+
+/** To the page of a workload, at the measurements of one target. */
+export function WorkloadLink({
+  workload,
+  text,
+  at,
+}: {
+  workload: string;
+  text: string;
+  at: { target: string; threads: number; clock: string };
+}) {
+  const query = new URLSearchParams({ target: at.target, threads: String(at.threads), clock: at.clock });
+  return (
+    <Anchor component={Link} href={`/workloads/${workload}?${query}`} size="sm">
+      {text}
+    </Anchor>
+  );
+}
