@@ -21,8 +21,8 @@ from tuner.epilogue import Chain, Wiring
 from tuner.geometry import conv_of
 from tuner.onnx_check import ModelError, Shapes, node_name
 from tuner.onnx_graph import OnnxGraph, fold_quantized, load_graph
+from tuner.quantized import OPERATOR, Operator
 from tuner.quantized import PRODUCT as PRODUCT
-from tuner.quantized import Operator
 from tuner.quantized_graph import replace_quantized
 from tuner.quantized_rewrite import QuantizedProduct
 from tuner.rewrite import rewrite
@@ -113,11 +113,9 @@ def partition(graph: OnnxGraph) -> Partition:
     """
     rewrite(graph)
     quantized = replace_quantized(graph)
-    integer = {product.output: product for product in quantized.products} if quantized else {}
-    reasons = quantized.reasons if quantized else {}
     fold_quantized(graph)
     rewrite(graph)
-    result = Partition(graph, operators=quantized.operators if quantized else [])
+    result = Partition(graph)
     wiring = Wiring.of(graph)
     taken: set[str] = set()
     replacement: dict[str, NodeProto] = {}
@@ -125,11 +123,15 @@ def partition(graph: OnnxGraph) -> Partition:
         first_output = node.output[0]
         if first_output in taken:
             continue
-        if first_output in integer:
+        if node.op_type == PRODUCT:
             node.attribute.append(helper.make_attribute("index", len(result.products)))
-            result.products.append(_quantized(integer[first_output]))
+            result.products.append(_quantized(quantized.products[first_output]))
             continue
-        found = reasons.get(first_output) or _product(graph, node)
+        if node.op_type == OPERATOR:
+            node.attribute.append(helper.make_attribute("index", len(result.operators)))
+            result.operators.append(quantized.operators[first_output])
+            continue
+        found = quantized.reasons.get(first_output) or _product(graph, node)
         if found is None:
             continue
         if isinstance(found, str):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from onnx import NodeProto
 
 from tuner.onnx_graph import OnnxGraph
-from tuner.quantized_nodes import NODES, QuantizedTensor, check_quantization, dequantized, quantized
+from tuner.quantized_nodes import BYTES, QuantizedTensor, check_quantization, dequantized, quantized
 from tuner.quantized_operators import (
     MOVES,
     add,
@@ -22,7 +22,6 @@ from tuner.quantized_product_nodes import integer_product, product
 from tuner.quantized_rewrite import Rewriting
 
 Match = Callable[[Rewriting, NodeProto], bool]
-INTEGER = ("ConvInteger", "MatMulInteger")
 
 
 def _dequantize(rewriting: Rewriting, node: NodeProto) -> bool:
@@ -55,18 +54,18 @@ MATCHES: dict[str, Match] = {
 }
 
 
-def replace_quantized(graph: OnnxGraph) -> Rewriting | None:
-    """Replace in ``graph`` what integer kernels compute; what was done, or None where nothing is quantized.
+def replace_quantized(graph: OnnxGraph) -> Rewriting:
+    """Replace in ``graph`` what integer kernels compute; what they are by their outputs' names.
 
     A node is replaced by what computes the same to within a quantum; one that nothing matches stays, between
     the DequantizeLinear and QuantizeLinear nodes that it has. Raises ModelError for scales and zero points
     that make no sense.
     """
-    if not any(node.op_type in (*NODES, *INTEGER) for node in graph.nodes):
-        return None
     check_quantization(graph)
     _merge_equal(graph)
     rewriting = Rewriting(graph)
+    if not any(info.dtype in BYTES for info in graph.tensors.values()):
+        return rewriting
     for node in graph.nodes:
         if node.output[0] in rewriting.taken:
             continue

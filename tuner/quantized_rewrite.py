@@ -51,6 +51,7 @@ class Rewriting:
     """The graph is read as it was; ``nodes`` are the new ones, always in topological order.
 
     ``known`` has, by the names of float tensors, the bytes that they are made of; ``constants`` likewise.
+    ``products`` and ``operators`` are by their outputs; ``reasons`` say, by output, why there is no product.
     """
 
     def __init__(self, graph: OnnxGraph) -> None:
@@ -60,8 +61,8 @@ class Rewriting:
         self.constants: dict[str, QuantizedConstant] = {}
         self.nodes: list[NodeProto] = []
         self.taken: set[str] = set()
-        self.products: list[QuantizedProduct] = []
-        self.operators: list[Operator] = []
+        self.products: dict[str, QuantizedProduct] = {}
+        self.operators: dict[str, Operator] = {}
         self.reasons: dict[str, str] = {}
         self._same: dict[str, str] = {}
         for node in graph.nodes:
@@ -142,13 +143,12 @@ class Rewriting:
         self, what: QAdd | QLookup | QPool | QConcat, inputs: Sequence[str], output: str, like: NodeProto
     ) -> str:
         """Write an integer operator; its output."""
-        index = len(self.operators)
-        self.operators.append(Operator(node_name(like), what, tuple(inputs), output))
-        return self.add(OPERATOR, inputs, output, like, index=index)
+        self.operators[output] = Operator(node_name(like), what, tuple(inputs), output)
+        return self.add(OPERATOR, inputs, output, like)
 
     def product(self, product: QuantizedProduct, like: NodeProto) -> str:
         """Write a product; its output."""
-        self.products.append(product)
+        self.products[product.output] = product
         return self.add(PRODUCT, [product.data], product.output, like)
 
     def known_as(self, real: str, source: QuantizedTensor, like: NodeProto) -> None:
