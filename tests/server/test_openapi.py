@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from typing import Any
 
@@ -161,3 +162,14 @@ def test_the_page_loads_nothing_from_elsewhere(tmp_path: Path) -> None:
     for address in addresses:
         assert address.startswith("/")
         assert client.get(address).status_code == 200
+
+
+def test_the_dashboard_knows_the_api_as_it_is(schema: dict[str, Any]) -> None:
+    """A wheel is built from the document that is kept."""
+    spec = spec_from_file_location("dashboard_build", ROOT / "dashboard/build.py")
+    assert spec is not None
+    assert spec.loader is not None
+    build = module_from_spec(spec)
+    spec.loader.exec_module(build)
+    kept = json.loads(build.DOCUMENT.read_text())
+    assert kept == build.wordless(schema), "python dashboard/build.py writes dashboard/openapi.json anew"

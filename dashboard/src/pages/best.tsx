@@ -52,7 +52,7 @@ function Configs({ job }: { job: Job }) {
   const options = [
     ...["--log", log, "--target", job.target, "--threads", `${job.threads}`, "--numerics", job.numerics],
     ...Object.entries(job.shapes ?? {}).flatMap(([name, shape]) => ["--shape", `${name}=${shape.join(",")}`]),
-    ...["-o", `${model.replace(/\.onnx$/, "")}.so`],
+    ...["-o", `${model.replace(/\.(onnx|tflite)$/, "")}.so`],
   ];
   const build = ["tilefleet", "build", ...options, "--", model].map(quoted).join(" ");
   const command = `tilefleet log ${job.id} -o ${log} && ${build}`;

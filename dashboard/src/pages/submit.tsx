@@ -10,9 +10,6 @@ import { useTargets } from "../api/queries";
 import { Failure } from "../parts/states";
 import { DataTable } from "../parts/table";
 
-const MODELS = "An ONNX file";
-const SUFFIXES = ".onnx";
-
 type Uploaded = { model: Model; workloads: Workloads };
 
 export default function Submit() {
@@ -39,9 +36,9 @@ export default function Submit() {
       >
         <FileInput
           label="Model"
-          description={`${MODELS}; drop it here or choose it. It is read in a process of its own.`}
+          description="An ONNX or TFLite file; drop it here or choose it. It is read in a process of its own."
           placeholder="model.onnx"
-          accept={SUFFIXES}
+          accept=".onnx,.tflite"
           clearable
           clearButtonProps={{ "aria-label": "Choose none" }}
           disabled={upload.isPending}

