@@ -108,6 +108,10 @@ def workload_of(
     largest = np.abs(operands.weights.astype(np.int64) - operands.zero).sum((0, 1, 2)) * reach
     if np.any(largest + np.abs(bias) >= 1 << 31):
         return "its sums may be too large for 32 bits"
+    zero = data.zero
+    if isinstance(operands.geometry, Gemm) or not any(operands.geometry.pad):
+        # No padding holds it. Layers that differ in it alone become one workload, tuned once.
+        bias, zero = bias - zero * operands.sums(), 0
     scales: tuple[Array, ...] = ()
     requantized: dict[str, Any] = {"out_dtype": "int32"}
     if out is not None:
@@ -128,7 +132,7 @@ def workload_of(
         **_geometry(operands.geometry),
         data_dtype=data.dtype,
         weight_dtype="int8",
-        data_zero=data.zero,
+        data_zero=zero,
         weight_zero=operands.zero,
         weight_range=weight_range_of(operands.weights),
         **requantized,

@@ -265,8 +265,9 @@ def test_qgemm(tmp_path, requantized):
         made.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
     partition = run(tmp_path, made, 1.0 if requantized else 1e-4)
     assert kinds(partition) == {"qconv2d": 1}
-    # Biases are in quanta of the sums already.
-    np.testing.assert_array_equal(partition.products[0].constants[1], constants["b"])
+    # Biases are in quanta of the sums already; the zero point of the data is in them.
+    bias = constants["b"] - 40 * constants["w"].sum(1, np.int32)
+    np.testing.assert_array_equal(partition.products[0].constants[1], bias)
 
 
 @pytest.mark.parametrize("op", ["QLinearConv", "QLinearMatMul"])
