@@ -25,8 +25,9 @@ class Access:
 
 @dataclass(eq=False)
 class Straight:
-    """Code without loops. ``multiply_adds`` counts those that add to registers, by lanes; ``others`` the rest
-    of the arithmetic; ``accesses`` are those of memory, each different one once; ``calls`` the intrinsics."""
+    """Code without loops. ``multiply_adds`` counts those that add to registers, and instructions that add
+    products of integers, by products; ``others`` the rest of the arithmetic; ``accesses`` are those of
+    memory, each different one once; ``calls`` the other intrinsics."""
 
     multiply_adds: Counter[int] = field(default_factory=Counter)
     others: Counter[int] = field(default_factory=Counter)
@@ -61,11 +62,12 @@ Body = tuple[Node, ...]
 
 @dataclass(frozen=True)
 class Nest:
-    """A function: its loops, the bytes of each buffer in memory, what fills the scratch buffers (names), and
-    the largest set of accumulators in floats."""
+    """A function: its loops, the bytes of each buffer in memory and of its elements, what fills the scratch
+    buffers (names), and the largest set of accumulators in elements."""
 
     body: Body
     buffers: dict[str, int]
+    widths: dict[str, int]
     filled_from: dict[str, list[str]]
     accumulators: int
 

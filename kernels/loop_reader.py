@@ -8,6 +8,7 @@ from typing import Any
 
 from tvm import tirx
 from tvm.ir import TensorLoad
+from tvm.target.codegen import llvm_get_intrinsic_name
 
 from kernels import code_shape, mma
 from kernels.loop_index import Index
@@ -16,6 +17,19 @@ from kernels.loop_nest import Access, Body, Branch, Loop, Nest, Node, Straight, 
 REGISTERS = "registers"
 _OUTER_PRODUCT = "tilefleet_mma_add"
 """The function that is no TIR but computes: ``mma.SIDE`` floats at each address, times each other."""
+_NO_WORK = ("tirx.address_of", "tirx.reinterpret", "llvm.prefetch", code_shape.ORDER)
+_INTEGER_PRODUCTS = {
+    "pmadd.wd": 2,
+    "pmaddw.d.512": 2,
+    "pmadd.ub.sw": 2,
+    "pmaddubs.w.512": 2,
+    "vpdpbusd": 4,
+    "sdot": 4,
+    "udot": 4,
+    "smmla": 8,
+    "ummla": 8,
+}
+"""Products in a lane of the result, by how LLVM's intrinsics for them are called."""
 _OPERATIONS: dict[type, tuple[str, Callable[[int, int], int]]] = {
     tirx.Add: ("+", operator.add),
     tirx.Sub: ("-", operator.sub),
@@ -44,7 +58,7 @@ def read(function: Any) -> Nest:
         for name, sources in reader.sources.items()
         if name.startswith("scratch")
     }
-    return Nest(body, reader.sizes, filled, reader.accumulators)
+    return Nest(body, reader.sizes, reader.widths, filled, reader.accumulators)
 
 
 class _Reader:
@@ -54,6 +68,7 @@ class _Reader:
         self.scope: dict[Any, Index] = {}
         self.names: dict[Any, str] = {}
         self.sizes: dict[str, int] = {}
+        self.widths: dict[str, int] = {}
         self.accumulators = 0
         self.loops = 0
         self.sources: dict[str, set[str]] = {}
@@ -129,7 +144,9 @@ class _Reader:
         for extent in shape:
             elements *= int(extent)
         self.names[buffer] = name
-        self.sizes[name] = elements * 4
+        dtype = str(buffer.dtype if hasattr(buffer, "dtype") else buffer.ty.dtype)
+        self.widths[name] = int(dtype.lstrip("abcdefghijklmnopqrstuvwxyz")) // 8
+        self.sizes[name] = elements * self.widths[name]
 
     def _straight(self, statement: Any, into: Straight) -> None:
         if isinstance(statement, tirx.Bind):
@@ -149,7 +166,7 @@ class _Reader:
         if name == REGISTERS and isinstance(value, tirx.Add) and _has_product(value):
             into.multiply_adds[_lanes(value)] += 1
             sources: set[str] = set()
-            for part in (value.a, value.b):
+            for part in map(_unconverted, (value.a, value.b)):
                 for operand in (part.a, part.b) if isinstance(part, tirx.Mul) else (part,):
                     sources |= self._value(operand, into)
         else:
@@ -189,7 +206,9 @@ class _Reader:
             for load in (argument.args[0] for argument in call.args[1:]):
                 if (name := self.names[load.source]) != REGISTERS:
                     self._access(name, load.indices[0], False, into, mma.SIDE)
-        elif function not in ("tirx.address_of", code_shape.ORDER):
+        elif products := _integer_products(call, function):
+            into.multiply_adds[products] += 1
+        elif function not in _NO_WORK:
             into.calls[function] += 1
         return self._all(call.args, into) if function != _OUTER_PRODUCT else set()
 
@@ -231,11 +250,26 @@ def _is_empty(node: Node) -> bool:
 def _called(call: Any) -> str:
     """The name of what is called."""
     function = str(call.op.name)
+    if function in ("tirx.call_llvm_intrin", "tirx.call_llvm_pure_intrin"):
+        return str(llvm_get_intrinsic_name(int(call.args[0].value)))
     return str(call.args[0].value) if function == "tirx.call_extern" else function
 
 
+def _integer_products(call: Any, function: str) -> int:
+    """How many products an instruction adds; sums of neighbours are products by one and count as none."""
+    name = next((name for name in _INTEGER_PRODUCTS if f".{name}" in function), None)
+    factor = call.args[-1].value if name and isinstance(call.args[-1], tirx.Broadcast) else None
+    if name is None or (isinstance(factor, tirx.IntImm) and int(factor.value) == 1):
+        return 0
+    return _INTEGER_PRODUCTS[name] * _lanes(call)
+
+
 def _has_product(value: Any) -> bool:
-    return isinstance(value.a, tirx.Mul) or isinstance(value.b, tirx.Mul)
+    return any(isinstance(_unconverted(part), tirx.Mul) for part in (value.a, value.b))
+
+
+def _unconverted(value: Any) -> Any:
+    return value.value if isinstance(value, tirx.Cast) else value
 
 
 def _dtype(value: Any) -> str:

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from kernels.loop_nest import Access, Body, Branch, Loop, Nest, Node, Straight, children, walk
 
-FLOAT_BYTES = 4
 Touched = npt.NDArray[np.bool_]
 
 
@@ -91,11 +90,11 @@ def working_set(nest: Nest, loop: Loop, line_bytes: int) -> dict[str, int]:
     The run is the first one: the loops around stand at their start. An index counts as a sum of one term a
     loop, which it is but for windows that cross rows.
     """
-    touched = {name: np.zeros(size // FLOAT_BYTES, np.bool_) for name, size in nest.buffers.items()}
+    touched = {name: np.zeros(size // nest.widths[name], np.bool_) for name, size in nest.buffers.items()}
     _touch((loop,), [], touched)
-    step = line_bytes // FLOAT_BYTES
     sizes = {}
     for name, elements in touched.items():
+        step = line_bytes // nest.widths[name]
         lines = np.add.reduceat(elements, range(0, len(elements), step), dtype=np.int64)
         if used := int(np.count_nonzero(lines)):
             sizes[name] = min(used * line_bytes, nest.buffers[name])

@@ -80,7 +80,7 @@ class _Lines:
         """What a loop without multiply-adds does, in all its runs: from where to where."""
         pieces = [piece for piece in walk((loop,)) if isinstance(piece, Straight)]
         written, read = _written((loop,)), {a.buffer for a in _accesses((loop,)) if not a.written}
-        floats = sum(
+        elements = sum(
             self.work.runs[piece] * access.lanes
             for piece in pieces
             for access in piece.accesses.values()
@@ -89,7 +89,7 @@ class _Lines:
         others = sum(self.work.runs[piece] * sum(piece.others.values()) for piece in pieces)
         sources = ", ".join(sorted(read - written))
         text = f"{sources} -> {', '.join(written)}" if sources else f"{', '.join(written)} cleared"
-        text += f", {floats:,} floats"
+        text += f", {elements:,} elements"
         return f"{text}, {others:,} vector operations" if others else text
 
     def _share(self, node: Node) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter, defaultdict
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from kernels.loop_nest import Body, Branch, Loop, Nest, Straight, walk
 from kernels.loop_reader import read
 from kernels.nest_work import count, hot_path, working_set
 from kernels.target import CATALOGUE
-from kernels.workload import RELU, Conv2d, Epilogue, Gemm, Workload
+from kernels.workload import RELU, Conv2d, Epilogue, Gemm, QConv2d, Workload
 
 WORKLOADS: list[Workload] = [
     Conv2d(1, 6, 9, 9, 20, 3, 3, pad=(1, 1, 1, 1), epilogue=Epilogue(True, True, RELU)),
@@ -89,6 +90,34 @@ def test_working_sets_are_what_a_run_touches(workload: Workload, kernel: str) ->
     _, touched = walked(nest.body, path)
     for loop in path:
         assert working_set(nest, loop, 4) == {name: 4 * len(seen) for name, seen in touched[loop].items()}
+
+
+@pytest.mark.parametrize("target", ["x86-avx2", "x86-avx512", "rpi4"])
+@pytest.mark.parametrize(
+    "shape",
+    [
+        {"out_c": 32, "kh": 3, "kw": 3, "pad": (1, 1, 1, 1)},
+        {"out_c": 64, "kh": 1, "kw": 1},
+        {"out_c": 32, "kh": 3, "kw": 3, "pad": (1, 1, 1, 1), "groups": 32},
+    ],
+    ids=str,
+)
+def test_instructions_that_add_integer_products_count(target: str, shape: dict[str, Any]) -> None:
+    # vpmaddwd takes the taps of a row in pairs, also of three.
+    factors = {"qwinograd": 4 / 9, "qdepthwise_x86": 4 / 3}
+    conv = QConv2d(n=1, in_c=32, in_h=16, in_w=16, **shape)
+    for config in registry.recommendations(conv, CATALOGUE[target]):
+        kernel = registry.kernel(config.kernel)
+        nest = read(kernel.build(conv, config, CATALOGUE[target], 1, "main"))
+        work = count(nest)
+        products = sum(work.products(node) for node in nest.body)
+        if kernel.name == "qwinograd_neon":
+            assert conv.flops // 9 < products < conv.flops // 2
+        else:
+            assert products == conv.flops // 2 * factors.get(kernel.name, 1), config
+        weights = nest.buffers["weights"] // nest.widths["weights"]
+        assert nest.widths["data"] == 1
+        assert weights >= conv.out_c * conv.kh * conv.kw
 
 
 def test_a_gemm_reads_as_its_plan() -> None:
