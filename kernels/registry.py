@@ -13,10 +13,12 @@ from kernels.kernel import Kernel
 from kernels.layout import PLAIN, Layouts, layouts_of
 from kernels.numerics import Numerics
 from kernels.qdepthwise import QuantizedDepthwise
+from kernels.qdepthwise_bytes import QuantizedDepthwiseBytes
 from kernels.qdepthwise_x86 import QuantizedDepthwiseX86
 from kernels.qdirect import QuantizedDirect
 from kernels.qgemm import QuantizedGemm
 from kernels.qwinograd import QuantizedWinograd
+from kernels.qwinograd_neon import QuantizedWinogradNeon
 from kernels.sconv import SConv
 from kernels.sconv_mma import MatrixSConv
 from kernels.space import Config, Knobs, SearchSpace, Space
@@ -41,7 +43,9 @@ def all_kernels() -> dict[str, Kernel]:
         QuantizedDepthwise(),
         QuantizedDirect(),
         QuantizedDepthwiseX86(),
+        QuantizedDepthwiseBytes(),
         QuantizedWinograd(),
+        QuantizedWinogradNeon(),
     )
     return {kernel.name: kernel for kernel in kernels}
 

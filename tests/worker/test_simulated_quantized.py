@@ -40,6 +40,16 @@ DEPTHWISE = [
     QConv2d(1, 8, 8, 32, 32, 5, 5, pad=(2, 2, 2, 2), groups=32, out_dtype="int32"),
     QConv2d(1, 11, 6, 16, 16, 3, 3, (1, 2), groups=16, data_dtype="int8"),  # no padding
 ]
+WINOGRAD = [
+    QConv2d(1, 9, 7, 5, 13, 3, 3, pad=(0, 2, 1, 0), weight_range=(-127, 127), clamp=(20, 200), data_zero=9),
+    QConv2d(2, 7, 11, 24, 20, 1, 7, pad=(0, 3, 0, 3), scale="small", **SYMMETRIC),
+    QConv2d(1, 13, 6, 17, 9, 7, 1, pad=(3, 0, 3, 0), **SYMMETRIC),
+    QConv2d(1, 9, 9, 8, 33, 5, 5, pad=(2, 2, 2, 2), scale="power", **SYMMETRIC),
+    QConv2d(1, 6, 5, 40, 12, 3, 1, pad=(1, 0, 1, 0), weight_dtype="uint8", weight_zero=128, data_zero=128),
+    QConv2d(1, 12, 12, 64, 64, 3, 3, data_dtype="uint8", out_dtype="int32"),
+    QConv2d(1, 5, 20, 16, 3, 2, 4, pad=(1, 1, 0, 2), **SYMMETRIC),
+    QConv2d(1, 4, 9, 820, 4, 3, 3, weight_range=(-127, 127), data_zero=255),  # sums wrap
+]
 OPTIONS = MeasureOptions(cold=False, min_time_s=0.001, run_timeout_s=60.0)
 EVERY_SIZE = [(rows, columns) for rows in range(1, 9) for columns in range(1, 9)]
 
@@ -69,7 +79,7 @@ def wrong(nursery, builder, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("workload", [*SHAPES, *DEPTHWISE], ids=str)
+@pytest.mark.parametrize("workload", [*SHAPES, *DEPTHWISE, *WINOGRAD], ids=str)
 def test_quantized_kernels_are_exact(simulated_boards, wrong, workload):
     board, rng = simulated_boards["rpi4-sim"], random.Random(7)
     for kernel in registry.applicable(workload, CATALOGUE["rpi4"]):

@@ -1,0 +1,205 @@
+"""The loops of the exact Winograd convolution on Arm. TVM objects are Any."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import tirx as T
+
+from kernels import code_shape, qtir, tir
+from kernels.qband import emit_band
+from kernels.qblocks import QUAD, Block, Rows
+from kernels.qfinish import Finish
+from kernels.qwinograd_neon_plan import LANES, Plan
+
+WORD = "uint32"
+"""Sums wrap, which LLVM takes as given of unsigned numbers alone."""
+
+
+class Nest:
+    """Emits one function's loops: bands; the data's transform, products by point, and the way back."""
+
+    def __init__(self, plan: Plan, args: qtir.QArguments, finish: Finish) -> None:
+        self.plan, self.conv, self.args, self.finish = plan, plan.conv, args, finish
+
+    def run(self, threads: int) -> None:
+        """All bands of all images, shared out over the threads."""
+        plan = self.plan
+        with tir.loop(self.conv.n * plan.bands, threads) as number:
+            image = T.Bind(number // plan.bands)
+            first = T.Bind(tir.least(number % plan.bands * plan.band, tir.index(plan.lines - plan.band)))
+            self.copy = qtir.scratch(plan.copy.elements, "int16")
+            self.transformed = qtir.scratch(plan.transformed, "int16")
+            self.sums = qtir.scratch(plan.points.count * plan.sums, "int32")
+            emit_band(
+                plan.copy, self.args.data, self.copy, image, first if plan.along else tir.index(0), LANES
+            )
+            self._forward()
+            with tir.loop(plan.passes) as turn:
+                with tir.loop(plan.points.count) as point:
+                    self._products(point, turn)
+                self._back(image, first, turn)
+
+    def _forward(self) -> None:
+        """Every cell's data to its points, by vectors of channels."""
+        plan, points = self.plan, self.plan.points
+        lines = plan.cells // plan.tiles
+        # Along columns a line is a row of the copy, along rows a column of it.
+        across, along = plan.copy.pitch, self.conv.in_c
+        if not plan.along:
+            across, along = along, across
+        with tir.loop(lines) as line, tir.loop(plan.tiles) as tile, tir.loop(plan.groups) as group:
+            start = T.Bind(line * across + (tile * points.results + group * points.taps) * along)
+            cell = group * plan.cells + self._cell(line, tile, lines)
+            with tir.loop(plan.channels // LANES) as vector:
+                here, target = T.Bind(start + vector * LANES), T.Bind(cell * plan.channels + vector * LANES)
+                data = [T.Bind(self.copy[tir.vector(here + k * along, LANES)]) for k in range(points.count)]
+                for number, value in enumerate(_evaluated(points.data.tolist(), data)):
+                    at = target + number * (plan.groups * plan.cells * plan.channels)
+                    tir.store(self.transformed, value, tir.vector(at, LANES))
+
+    def _cell(self, line: Any, tile: Any, lines: int) -> Any:
+        """The number of a tile: neighbours in memory are neighbours in the data."""
+        return line * self.plan.tiles + tile if self.plan.along else tile * lines + line
+
+    def _products(self, point: Any, turn: Any) -> None:
+        """One point's matrix product of all windows and a pass of filters, a slab of windows at a time."""
+        plan = self.plan
+        whole, rest = divmod(plan.windows, plan.block.rows)
+        slabs = -(-whole // plan.slab)
+        weights = T.Bind((turn * plan.points.count + point) * (plan.width * plan.depth))
+        with tir.loop(slabs) as slab:
+            first = T.Bind(slab * plan.slab)
+            count = T.Bind(tir.least(plan.slab, whole - first)) if whole % plan.slab else plan.slab
+            self._slab(plan.block, first * plan.block.rows, count, point, weights)
+        if rest:
+            last = tir.index(whole * plan.block.rows)
+            self._slab(plan.block.of_rows(rest), last, 1, point, weights)
+
+    def _slab(self, block: Block, first: Any, count: Any, point: Any, weights: Any) -> None:
+        plan = self.plan
+        for filter_, panels, panel in plan.panels:
+            with tir.loop(panels) as p, tir.loop(count) as t:
+                start = filter_ // plan.block.columns * plan.block.panel
+                column = T.Bind(p * panel.panel + start)
+                window = T.Bind(first + t * block.rows)
+                self._sums(
+                    panel.of_rows(block.rows), point, window, column, T.Bind(weights + column * plan.depth)
+                )
+
+    def _sums(self, block: Block, point: Any, window: Any, column: Any, weights: Any) -> None:
+        """One block, over all taps and channels, and to memory."""
+        plan = self.plan
+        quads = block.panel // QUAD
+        sums = block.begin([qtir.const(0, lanes=QUAD)] * quads)
+        with T.serial(0, plan.taps) as tap:
+            cell = (point * plan.groups + tap % plan.groups) * plan.cells + window
+            cell += tap // plan.groups * plan.tiles
+            rows, panel = T.Bind(cell * plan.channels), T.Bind(weights + tap * (plan.channels * block.panel))
+            with code_shape.kept_loop(plan.steps) as k:
+                at = T.Bind(rows + k * block.depth)
+                block.step(
+                    sums,
+                    Rows(self.transformed, at, plan.channels),
+                    self.args.weights,
+                    T.Bind(panel + k * (block.depth * block.panel)),
+                    False,
+                )
+        target = T.Bind(point * plan.sums + window * plan.width + column)
+        for row in range(block.rows):
+            for quad in range(quads):
+                value = sums[tir.vector((row * quads + quad) * QUAD, QUAD)]
+                tir.store(self.sums, value, tir.vector(target + row * plan.width + quad * QUAD, QUAD))
+
+    def _back(self, image: Any, first: Any, turn: Any) -> None:
+        """From sums at points to results, the last tile of a line as far as there are any."""
+        plan = self.plan
+        results = plan.points.results
+        last = plan.length - (plan.tiles - 1) * results
+        whole = plan.tiles if last == results else plan.tiles - 1
+
+        def tile(line: Any, number: Any, count: int) -> None:
+            window = T.Bind(self._cell(line, number, plan.band))
+            groups = [(plan.filters // LANES, 0, LANES)]
+            if plan.filters % LANES:
+                groups.append((1, plan.filters // LANES * LANES, plan.filters % LANES))
+            for vectors, start, filters in groups:
+                with tir.loop(vectors) as vector:
+                    filter_ = T.Bind(start + vector * LANES)
+                    self._tile(image, first + line, number, window, turn, filter_, filters, count)
+
+        with tir.loop(plan.band) as line:
+            if whole:
+                with tir.loop(whole) as number:
+                    tile(line, number, results)
+            if last != results:
+                tile(line, tir.index(plan.tiles - 1), last)
+
+    def _tile(
+        self,
+        image: Any,
+        line: Any,
+        number: Any,
+        window: Any,
+        turn: Any,
+        filter_: Any,
+        filters: int,
+        count: int,
+    ) -> None:
+        """``count`` results of one tile, up to eight filters."""
+        plan, conv = self.plan, self.conv
+        filter_at = T.Bind(turn * plan.filters + filter_)
+        rows: list[list[Any]] = [[] for _ in range(count)]
+        for quad in range(0, filters, QUAD):
+            bias = T.Bind(self.args.bias[tir.vector(filter_at + quad, QUAD)])
+            at = T.Bind(window * plan.width + filter_ + quad)
+            sums = [
+                T.Bind(qtir.reinterpret(self.sums[tir.vector(at + p * plan.sums, QUAD)], WORD, QUAD))
+                for p in range(plan.points.count)
+            ]
+            for row, value in zip(rows, _interpolated(plan.points.results_matrix[:count], sums), strict=True):
+                signed = qtir.reinterpret(value, "int32", QUAD)
+                row.append(T.Bind(tirx.shift_right(signed, qtir.const(plan.points.loss, lanes=QUAD)) + bias))
+        begin = number * plan.points.results
+        y, x = (line, begin) if plan.along else (begin, line)
+        pixel = (image * conv.out_h + y) * conv.out_w + x
+        pitch = conv.out_c if plan.along else conv.out_w * conv.out_c
+        self.finish.block(rows, filter_at, filters, T.Bind(pixel * conv.out_c + filter_at), pitch)
+
+
+def _evaluated(matrix: list[list[int]], data: list[Any]) -> list[Any]:
+    """The matrix times the vectors: what rows of a pair have in common once."""
+
+    def part(row: list[int], parity: int) -> Any:
+        return _weighted([c if k % 2 == parity else 0 for k, c in enumerate(row)], data, "int16", LANES)
+
+    found = [part(matrix[0], 0)]
+    for row in matrix[1:-1:2]:
+        even, odd = part(row, 0), part(row, 1)
+        found += [even + odd, even - odd]
+    return [*found, part(matrix[-1], 1)]
+
+
+def _interpolated(matrix: list[list[int]], sums: list[Any]) -> list[Any]:
+    """The matrix times the sums, modulo 2^32."""
+    pairs = range(1, len(sums) - 1, 2)
+    folded = {
+        0: [T.Bind(sums[at] + sums[at + 1]) for at in pairs],
+        1: [T.Bind(sums[at] - sums[at + 1]) for at in pairs],
+    }
+    found = []
+    for k, row in enumerate(matrix):
+        values = [sums[0], *folded[k % 2], sums[-1]]
+        found.append(_weighted([row[0], *row[1:-1:2], row[-1]], values, WORD, QUAD))
+    return found
+
+
+def _weighted(factors: list[int], values: list[Any], dtype: str, lanes: int) -> Any:
+    """The sum of the values, each times its factor."""
+    total: Any = None
+    for factor, value in zip(factors, values, strict=True):
+        if factor:
+            term = value if factor == 1 else value * qtir.const(factor, dtype, lanes)
+            total = term if total is None else total + term
+    return T.Bind(total)
