@@ -37,7 +37,9 @@ ShapesText = Annotated[
         200: {"model": Model, "description": "The same bytes are stored already."},
         **responses(409, 413, 415, 422),
     },
-    openapi_extra={"requestBody": {"required": True, "description": "The ONNX file.", "content": _BINARY}},
+    openapi_extra={
+        "requestBody": {"required": True, "description": "The ONNX or TFLite file.", "content": _BINARY}
+    },
 )
 async def upload_model(
     request: Request,
@@ -48,7 +50,11 @@ async def upload_model(
     ] = "model.onnx",
     shapes: ShapesText = None,
 ) -> Model:
-    """Store a model and find out what there is to tune; the body is the file's bytes."""
+    """Store a model and find out what there is to tune; the body is the file's bytes.
+
+    ONNX and TFLite are told apart by the content. Inputs and outputs are as in the file: the images of a
+    TFLite model stay NHWC.
+    """
     given = parse_shapes(shapes)
     async with received(request, ctx.models.incoming) as upload:
         row, new = await run_in_threadpool(ctx.models.add, upload, name, given)

@@ -17,6 +17,8 @@ from shell import Shell
 
 from tilefleet import Client
 
+sys.path.insert(0, str(Path(__file__).parents[1] / "tuner"))  # its makers of models
+
 START_S = 240
 """The very first start on a machine builds the board agent and zig's C library."""
 

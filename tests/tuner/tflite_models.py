@@ -258,3 +258,14 @@ def branches(dtype: str, seed: int = 0) -> bytes:
     size = math.prod(make.shape(value))
     value = make.like("RESHAPE", value, (1, size), [make.numbers(1, size)])
     return make.file(make.dense(value, 6), more)
+
+
+def small(dtype: str, seed: int = 0) -> bytes:
+    """Three products: a convolution, a depthwise one with a sum after it, a classifier."""
+    make = Maker(dtype, seed)
+    stem = make.convolution(make.input((1, 16, 16, 4)), 16, stride=2, fused=FUSED.RELU6)
+    value = make.convolution(stem, 0, depth=1)
+    value = make.operator("ADD", [stem, value], make.shape(value), (-3.0, 6.0))
+    value = make.pool("AVERAGE", value, 8, 1, VALID)
+    value = make.like("RESHAPE", value, (1, 16), [make.numbers(1, 16)])
+    return make.file(make.dense(value, 10), stem)

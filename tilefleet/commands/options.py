@@ -10,7 +10,7 @@ import typer
 from kernels.numerics import Numerics
 
 ModelFile = Annotated[
-    Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="An ONNX file.")
+    Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="An ONNX or TFLite file.")
 ]
 TargetName = Annotated[str, typer.Option("--target", help="The target; `host` is this machine.")]
 Threads = Annotated[int, typer.Option(min=1, help="Threads a kernel may use.")]

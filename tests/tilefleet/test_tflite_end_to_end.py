@@ -1,0 +1,66 @@
+"""A quantized TFLite model in by the command line, tuned on this machine, a module out that is exact."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from shell import Shell
+from tflite_compare import by_litert, inputs_of
+from tflite_models import small
+
+from bench.partition_reference import evaluate
+from tuner.graph import load_partition
+
+pytestmark = pytest.mark.xdist_group("service")
+
+
+def test_a_tflite_model(shell: Shell, tmp_path: Path) -> None:
+    data, path = small("int8"), tmp_path / "small.tflite"
+    path.write_bytes(data)
+    submitted = shell("submit", path, "--numerics", "exact", "--trials", 12, "--strategy", "random", "--json")
+    job = json.loads(submitted)["id"]
+    report = shell("watch", job)
+    assert "done" in report
+    assert "qconv 8x8x16 -> 16, 3x3 g16" in report
+    log, module = tmp_path / "best.jsonl", tmp_path / "model.so"
+    shell("log", job, "-o", log)
+    checked = json.loads(shell("check", path, "--log", log, "--numerics", "exact", "--json"))
+    assert {entry["status"] for entry in checked} == {"found"}
+    built = json.loads(shell("build", path, "--log", log, "--numerics", "exact", "-o", module, "--json"))
+    assert built["layers"] == {"log": 3, "analysis": 0, "default": 0}
+
+    feed = inputs_of(data)
+    found = _run(module, feed["x"])
+    partition, wanted = load_partition(path), by_litert(data, feed)
+    expected = evaluate(partition, feed)
+    for name, value in zip(("y", "y1"), found, strict=True):
+        assert np.array_equal(value, expected[name])
+        # A result that rounds the other way in one layer may move the next by a quantum more.
+        assert np.abs(value.astype(np.int32) - wanted[name]).max() <= 2
+
+
+def test_a_model_that_is_refused(shell: Shell, tmp_path: Path) -> None:
+    path = tmp_path / "cut.tflite"
+    path.write_bytes(small("int8")[:3000])
+    assert "cut.tflite: the TFLite file is damaged" in shell.fails("submit", path)
+
+
+def _run(module: Path, data: np.ndarray) -> list[np.ndarray]:
+    """What a fresh process with nothing but TVM computes."""
+    file, results = module.with_suffix(".npy"), module.with_suffix(".npz")
+    np.save(file, data)
+    script = (
+        "import sys, numpy, tvm\n"
+        "vm = tvm.relax.VirtualMachine(tvm.runtime.load_module(sys.argv[1]), tvm.cpu())\n"
+        "out = vm['main'](tvm.runtime.tensor(numpy.load(sys.argv[2])))\n"
+        "numpy.savez(sys.argv[3], *[value.numpy() for value in out])\n"
+    )
+    command = [sys.executable, "-c", script, str(module), str(file), str(results)]
+    subprocess.run(command, check=True, timeout=120, cwd=module.parent)
+    with np.load(results) as arrays:
+        return [arrays[name] for name in arrays.files]
