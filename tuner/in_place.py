@@ -1,17 +1,19 @@
-"""Timing the best configs of the heaviest layers inside the built model.
+"""Timing the best configs of the heaviest layers inside the built model, and that against an untuned one.
 
 The model is built once by its plan. While it runs, each call of a heavy kernel is made with one of the
 configs that could stand there (same workload, same layouts), the next one in each run. So all meet the
-caches as the layer before leaves them, and weights that the rest of the model has pushed out.
+caches as the layer before leaves them, and weights that the rest of the model has pushed out. At last the
+model with the fastest of them takes turns with the one that is built without any record.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import statistics
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from pathlib import Path
 from typing import Any
 
@@ -43,7 +45,7 @@ NEAR = 1.15
 HEAVY = 0.95
 """Share of the products' time that what is timed makes up."""
 ROUNDS, LEAST, LONGEST_S = 21, 5, 30.0
-"""Runs that each config gets; when they have taken so long, fewer, but so many at least."""
+"""Runs that each config gets, and each model; when they have taken so long, fewer, but so many at least."""
 SKIP_RUN = 1
 """Tells the virtual machine that a call was made already (its ``VMInstrumentReturnKind``)."""
 _NO_DATA = np.zeros(0)
@@ -51,9 +53,11 @@ _NO_DATA = np.zeros(0)
 Send = Callable[[Any], None]
 
 
-def time_in_child(payload: dict[str, Any], send: Send) -> list[dict[str, Any]]:
-    """Child: ``[{"key", "config", "seconds"}]``, what a call takes by workload key and config.
+def time_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
+    """Child: ``configs``, what a call takes by workload and config, and what whole models take.
 
+    ``configs`` are ``{"key", "config", "seconds"}``; ``tuned_s`` is the model with the fastest of them,
+    ``untuned_s`` the one without records, and ``untuned`` its ``{"key", "config"}``.
     ``payload`` has ``model`` (a path), ``shapes``, ``target``, ``threads``, ``numerics``, ``records``,
     ``relayouts`` (lines of a log), and ``lock``, which is held while the model runs.
     """
@@ -61,28 +65,38 @@ def time_in_child(payload: dict[str, Any], send: Send) -> list[dict[str, Any]]:
     os.environ["TVM_NUM_THREADS"] = str(payload["threads"])
     target, threads = targets.from_json(payload["target"]), payload["threads"]
     records = [Record.from_json(each) for each in payload["records"]]
-    executable, manifest = build_model(
-        payload["model"],
-        {},
-        target,
-        threads,
-        payload["shapes"],
-        records,
-        Numerics(payload["numerics"]),
-        relayouts=list(read_relayouts(payload["relayouts"])),
-    )
-    send({"stage": "built"})
+    numerics, times = Numerics(payload["numerics"]), list(read_relayouts(payload["relayouts"]))
+
+    def build(*arguments: Any, **more: Any) -> Any:
+        model = build_model(payload["model"], {}, target, threads, payload["shapes"], *arguments, **more)
+        send({"stage": "built"})
+        return model
+
+    tuned, manifest = build(records, numerics, relayouts=times)
+    untuned, plain = build(numerics=numerics)
     partition = load_partition(payload["model"], payload["shapes"])
     merge_affine(partition.graph)
-    contests = find_contests(partition.products, [layer.config for layer in manifest.layers], records)
+    pairs = [(layer.workload.key, layer.config) for layer in plain.layers if layer.workload and layer.config]
+    chosen = [layer.config for layer in manifest.layers]
+    contests = find_contests(partition.products, chosen, records, {*pairs})
     with tempfile.TemporaryDirectory(prefix="tilefleet-build-") as folder:
         for contest in contests:
             contest.build(target, threads, Path(folder))
             send({"stage": "kernels"})
         with Path(payload["lock"]).open("w") as lock:
             take(lock, send)
-            _run(executable, partition, contests, send)
-    return [found for contest in contests for found in contest.results()]
+            inputs = _inputs(partition)
+            run, run_untuned = _runner(tuned, inputs, contests), _runner(untuned, inputs)
+            _time_configs(run, contests, send)
+            for contest in contests:
+                contest.settle()
+            tuned_s, untuned_s = _time_models([run, run_untuned], send)
+    return {
+        "configs": [found for contest in contests for found in contest.results()],
+        "tuned_s": tuned_s,
+        "untuned_s": untuned_s,
+        "untuned": [{"key": key, "config": config.to_json()} for key, config in dict.fromkeys(pairs)],
+    }
 
 
 class Contest:
@@ -94,6 +108,9 @@ class Contest:
         self._constants: list[list[list[Any]]] = []
         self._seats: dict[int, int] = {}
         self._seconds: list[dict[int, list[float]]] = [{} for _ in configs]
+        self.turn = 0
+        """Whose turn it is: a number of a config, counted on beyond the last."""
+        self.timed = False
 
     @property
     def name(self) -> str:
@@ -112,27 +129,33 @@ class Contest:
             constants = [kernel.constants(self.workload, config, target, each) for each in inputs]
             self._constants.append([[*map(tvm.runtime.tensor, each)] for each in constants])
 
-    def call(self, turn: int, arguments: Sequence[Any]) -> None:
+    def call(self, arguments: Sequence[Any]) -> None:
         """Make a call with the config whose turn it is, and note what it took."""
-        number, seat = turn % len(self.configs), self._seat(arguments[1])
+        number, seat = self.turn % len(self.configs), self._seat(arguments[1])
         function, constants = self._functions[number], self._constants[number][seat]
         start = time.perf_counter()
         function(arguments[0], *constants, *arguments[1 + len(constants) :])
         spent = time.perf_counter() - start
-        if turn >= 0:
+        if self.timed:
             self._seconds[number].setdefault(seat, []).append(spent)
 
+    def settle(self) -> None:
+        """Leave the calls to the fastest, and note them no more."""
+        calls = [self._call_s(number) for number in range(len(self.configs))]
+        self.turn, self.timed = calls.index(min(calls)), False
+
     def results(self) -> list[dict[str, Any]]:
-        """What a call takes: the mean over the products of the median of each."""
+        """What a call takes with each config."""
         return [
-            {
-                "key": self.workload.key,
-                "config": config.to_json(),
-                "seconds": statistics.fmean(map(statistics.median, seconds.values())),
-            }
-            for config, seconds in zip(self.configs, self._seconds, strict=True)
-            if seconds
+            {"key": self.workload.key, "config": config.to_json(), "seconds": self._call_s(number)}
+            for number, config in enumerate(self.configs)
+            if self._seconds[number]
         ]
+
+    def _call_s(self, number: int) -> float:
+        """The mean over the products of the median of each."""
+        medians = [statistics.median(seconds) for seconds in self._seconds[number].values()]
+        return statistics.fmean(medians) if medians else math.inf
 
     def _seat(self, weights: Any) -> int:
         """Which of the products makes the call, by the weights that the build packed for it."""
@@ -148,9 +171,15 @@ class Contest:
 
 
 def find_contests(
-    products: Sequence[Product], chosen: Sequence[Config | None], records: Sequence[Record]
+    products: Sequence[Product],
+    chosen: Sequence[Config | None],
+    records: Sequence[Record],
+    untuned: Set[tuple[str, Config]] = frozenset(),
 ) -> list[Contest]:
-    """The heaviest products of which ``records`` have several configs near the one that was chosen."""
+    """The heaviest products of which ``records`` have several configs near the one that was chosen.
+
+    What an untuned model has there (by workload key) takes part however it did by itself.
+    """
     users: dict[tuple[str, Config], list[Product]] = {}
     for product, config in zip(products, chosen, strict=False):
         if config is not None:
@@ -166,7 +195,11 @@ def find_contests(
         mine = next(record for record in rivals[0] if record.config == config)
         near_s = NEAR * (mine.isolated_s or 0.0)
         others = [r.config for r in rivals[0] if r is not mine and (r.isolated_s or 0.0) <= near_s]
-        contest = Contest(using[0].workload, [config, *others[: CONFIGS - 1]], using)
+        contestants = [config, *others[: CONFIGS - 1]]
+        contestants += [
+            r.config for r in rivals[0] if (key, r.config) in untuned and r.config not in contestants
+        ]
+        contest = Contest(using[0].workload, contestants, using)
         found.append((len(using) * (mine.isolated_s or 0.0), contest))
     found.sort(key=lambda each: -each[0])
     left = HEAVY * sum(seconds for seconds, _ in found)
@@ -178,29 +211,56 @@ def find_contests(
     return heavy
 
 
-def _run(executable: Any, partition: Partition, contests: Sequence[Contest], send: Send) -> None:
-    """Run the model, each time with the next config of every contest."""
+def _inputs(partition: Partition) -> list[Any]:
+    rng = np.random.default_rng(0)
+    return [
+        tvm.runtime.tensor(rng.standard_normal(info.shape).astype(info.dtype))
+        for info in partition.graph.inputs.values()
+    ]
+
+
+def _runner(executable: Any, inputs: Sequence[Any], contests: Sequence[Contest] = ()) -> Callable[[], None]:
+    """Runs a model once, warm already; calls of its kernels that are in ``contests`` are left to these."""
     by_name = {contest.name: contest for contest in contests}
     machine = relax.VirtualMachine(executable, tvm.cpu())
-    turn = -1
 
     def instrument(_: Any, name: str, before: bool, __: Any, *arguments: Any) -> int:
         contest = by_name.get(name)
         if contest is None or not before:
             return 0
-        contest.call(turn, arguments)
+        contest.call(arguments)
         return SKIP_RUN
 
-    machine.set_instrument(instrument)
-    rng = np.random.default_rng(0)
-    inputs = [
-        tvm.runtime.tensor(rng.standard_normal(info.shape).astype(info.dtype))
-        for info in partition.graph.inputs.values()
-    ]
-    machine["main"](*inputs)  # to warm up
-    started, configs = time.perf_counter(), max((len(each.configs) for each in contests), default=0)
-    for turn in range(configs * ROUNDS):
-        if turn >= configs * LEAST and time.perf_counter() - started > LONGEST_S:
-            return
-        machine["main"](*inputs)
+    if contests:
+        machine.set_instrument(instrument)
+    machine["main"](*inputs)
+    return lambda: machine["main"](*inputs)
+
+
+def _time_configs(run: Callable[[], None], contests: Sequence[Contest], send: Send) -> None:
+    """Run the model, each time with the next config of every contest."""
+    for turn in _turns(max((len(each.configs) for each in contests), default=0)):
+        for contest in contests:
+            contest.turn, contest.timed = turn, True
+        run()
         send({"stage": "run"})
+
+
+def _time_models(runs: Sequence[Callable[[], None]], send: Send) -> list[float]:
+    """The median of each model's turns."""
+    seconds: list[list[float]] = [[] for _ in runs]
+    for turn in _turns(len(runs)):
+        start = time.perf_counter()
+        runs[turn % len(runs)]()
+        seconds[turn % len(runs)].append(time.perf_counter() - start)
+        send({"stage": "run"})
+    return [statistics.median(each) for each in seconds]
+
+
+def _turns(contestants: int) -> Iterator[int]:
+    """Numbers of turns until all had ROUNDS, or LEAST and the time is up."""
+    started = time.perf_counter()
+    for turn in range(contestants * ROUNDS):
+        if turn >= contestants * LEAST and time.perf_counter() - started > LONGEST_S:
+            return
+        yield turn

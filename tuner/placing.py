@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -34,13 +34,14 @@ async def place(
 ) -> tuple[list[TaskSearch], str]:
     """Time the best configs in place and keep their order; whose best may be another, and what went wrong.
 
-    Where no board of the job is a machine that can run whole models nothing happens: the order of the
-    configs by themselves, with cold weights, stands. It stands as well when anything fails.
+    Should the tuned model be slower than an untuned one all the same, what that has ranks first, and the
+    message says so. Where no board of the job is a machine that can run whole models nothing happens: the
+    order of the configs by themselves, with cold weights, stands. It stands as well when anything fails.
     """
     if job.model is None or job.clock != "wall":
         return [], ""
     if left_s < LEAST_S:
-        return [], "no time was left to compare configs inside the built model"
+        return [], ""
     payload = await asyncio.to_thread(_payload, job, searches, store)
     answer = await engine.beside(
         "tuner.in_place:time_in_child",
@@ -59,16 +60,46 @@ async def place(
         return [], ""
     if answer.problem:
         return [], f"configs were not compared inside the built model: {answer.problem}"
-    changed = []
+    result, changed = answer.result, []
+    slower = result["tuned_s"] / result["untuned_s"]
     for search in searches:
-        mine = [each for each in answer.result if each["key"] == search.task.workload.key]
+        key = search.task.workload.key
+        mine = [each for each in result["configs"] if each["key"] == key]
         seconds = {Config.from_json(each["config"]): float(each["seconds"]) for each in mine}
-        for record in placed(search.records.values(), seconds):
+        found = {record.config: record for record in placed(search.records.values(), seconds)}
+        if slower > 1 + MARGIN:
+            untuned = {Config.from_json(each["config"]) for each in result["untuned"] if each["key"] == key}
+            records = [found.get(record.config, record) for record in search.records.values()]
+            found |= {record.config: record for record in behind(records, untuned, slower)}
+        for record in found.values():
             if await asyncio.to_thread(store.remeasured, record, answer.lease):
                 search.replace(record)
-        if mine:
+        if found:
             changed.append(search)
-    return changed, ""
+    if slower <= 1 + MARGIN:
+        return changed, ""
+    untuned_ms, tuned_ms = 1e3 * result["untuned_s"], 1e3 * result["tuned_s"]
+    return changed, (
+        f"the model as the analysis alone builds it takes {untuned_ms:.3g} ms, less than the tuned one with "
+        f"{tuned_ms:.3g} ms: its configs now rank first"
+    )
+
+
+def behind(records: Iterable[Record], untuned: Set[Config], slower: float) -> list[Record]:
+    """Of one workload's records those that lose their place to the configs of an untuned model.
+
+    As the tuned model was that many times slower, none shall rank before these by less. There are none
+    where one of these was not measured.
+    """
+    ran = {record.config: record.ranking_s for record in records if record.ranking_s is not None}
+    if not untuned or not untuned <= ran.keys():
+        return []
+    floor_s = slower * max(ran[config] for config in untuned)
+    return [
+        replace(record, placed_s=floor_s)
+        for record in records
+        if record.config not in untuned and record.ranking_s is not None and record.ranking_s < floor_s
+    ]
 
 
 def placed(records: Iterable[Record], seconds: dict[Config, float]) -> list[Record]:
@@ -96,7 +127,7 @@ def placed(records: Iterable[Record], seconds: dict[Config, float]) -> list[Reco
 
 
 def _payload(job: JobSpec, searches: Sequence[TaskSearch], store: Store) -> dict[str, Any]:
-    records = [record for search in searches for best in search.useful().values() for record in best[:FEW]]
+    records = [record for search in searches for record in _contenders(search)]
     return {
         "model": job.model,
         "shapes": job.shapes,
@@ -106,3 +137,10 @@ def _payload(job: JobSpec, searches: Sequence[TaskSearch], store: Store) -> dict
         "records": [record.to_json() for record in records],
         "relayouts": store.relayouts(job.target, job.threads, job.clock),
     }
+
+
+def _contenders(search: TaskSearch) -> list[Record]:
+    """The best few of all useful layouts, and what an untuned model may have."""
+    best = [record for records in search.useful().values() for record in records[:FEW]]
+    seeds = [search.records[seed] for seed in search.problem.seeds if seed in search.records]
+    return best + [record for record in seeds if record.error is None and record not in best]

@@ -213,7 +213,8 @@ class TaskSearch:
 
         A best that was luck must not stay one, nor one that is wrong on other inputs.
         """
-        record = replace(record, remeasured=record.remeasured + 1)
+        # A place among others goes by what they all had cost before.
+        record = replace(record, remeasured=record.remeasured + 1, placed_s=None)
         if outcome.cost_s is not None:
             # Whatever else the machine did can only have added time.
             record = replace(record, verified_s=min(outcome.cost_s, record.verified_s or math.inf))

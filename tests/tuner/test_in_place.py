@@ -35,8 +35,8 @@ def test_near_configs_take_turns_in_the_model_and_compute_the_same(tmp_path, mon
     ]
     calls, timed = [], in_place.Contest.call
 
-    def call(self, turn, arguments):
-        timed(self, turn, arguments)
+    def call(self, arguments):
+        timed(self, arguments)
         calls.append((arguments[0].numpy(), arguments[-1].numpy()))
 
     monkeypatch.setattr(in_place.Contest, "call", call)
@@ -55,14 +55,31 @@ def test_near_configs_take_turns_in_the_model_and_compute_the_same(tmp_path, mon
     stages = []
     found = in_place.time_in_child(payload, lambda message: stages.append(message["stage"]))
     # The third is too slow by itself to be worth a place.
-    assert [Config.from_json(each["config"]) for each in found] == configs[:2]
-    assert {each["key"] for each in found} == {operator.workload.key}
-    assert all(each["seconds"] > 0 for each in found)
-    assert stages[-6:] == ["run"] * 6
-    # To warm up, then three runs with each config; both layers have weights of their own.
-    assert len(calls) == 2 * 7
+    assert [Config.from_json(each["config"]) for each in found["configs"]] == configs[:2]
+    assert {each["key"] for each in found["configs"]} == {operator.workload.key}
+    assert all(each["seconds"] > 0 for each in found["configs"])
+    assert found["tuned_s"] > 0
+    assert found["untuned_s"] > 0
+    assert {each["key"] for each in found["untuned"]} == {operator.workload.key}
+    assert stages[-12:] == ["run"] * 12
+    # To warm up, three runs with each config, three with the fastest; both layers have weights of their own.
+    assert len(calls) == 2 * 10
     products = load_partition(path).products
     for layer, product in enumerate(products):
         for data, result in calls[layer::2]:
             exact = reference(operator.workload, [data, product.weights()])
             np.testing.assert_allclose(result, exact, atol=1e-4 * np.abs(exact).max())
+
+
+def test_what_an_untuned_model_has_takes_part_however_slow_it_was_by_itself(tmp_path):
+    path = save(
+        tmp_path, model([node("Conv", ["x", "w"], "y")], {"x": (1, 16, 9, 9)}, ["y"], {"w": (16, 16, 3, 3)})
+    )
+    (operator,) = extract(path).operators
+    configs = registry.recommendations(operator.workload, TARGET)[:3]
+    costs = zip(configs, (1e-5, 5e-5, 6e-5), strict=True)
+    records = [Record(operator.workload, TARGET, config, 1, cost_s=cost) for config, cost in costs]
+    products, key = load_partition(path).products, operator.workload.key
+    assert in_place.find_contests(products, [configs[0]], records) == []
+    (contest,) = in_place.find_contests(products, [configs[0]], records, {(key, configs[2])})
+    assert contest.configs == [configs[0], configs[2]]

@@ -19,6 +19,7 @@ from tuner.job import Budget, JobSpec, JobState, TaskSpec, TaskState
 from tuner.problem import Problem
 from tuner.record import Record
 from tuner.runner import AHEAD, HOPELESS, run_job
+from tuner.search import TaskSearch
 from worker.candidate import Candidate
 from worker.outcome import Answer, ErrorKind, Outcome
 
@@ -433,7 +434,7 @@ def test_the_final_pick_is_made_inside_the_model():
                 {"key": key, "config": record.config.to_json(), "seconds": 1e-3 / (1 + place)}
                 for place, record in enumerate(mine[:3])
             ]
-        return Answer(found, lease=0)
+        return Answer({"configs": found, "tuned_s": 1e-3, "untuned_s": 1e-3, "untuned": []}, lease=0)
 
     engine, store, log = FakeEngine(), MemoryStore(), Log()
     engine.in_place = in_place
@@ -453,6 +454,42 @@ def test_the_final_pick_is_made_inside_the_model():
         assert best.isolated_s == max(r.isolated_s for r in placed)
         assert sorted(r.placed_s for r in placed) == sorted(r.isolated_s for r in placed)
         assert [b for b in log.of("best") if b["task"] == task.id][-1]["config"] == best.config.to_json()
+
+
+def test_an_untuned_model_that_is_faster_ranks_first():
+    """All of its configs were measured: as the tuned one took twice its time, so do all before them."""
+    chosen: dict[str, Config] = {}
+
+    def in_place(payload: dict) -> Answer:
+        for record in map(Record.from_json, payload["records"]):
+            chosen[record.workload.key] = record.config  # of each workload the last, and so no fast one
+        untuned = [{"key": key, "config": config.to_json()} for key, config in chosen.items()]
+        return Answer({"configs": [], "tuned_s": 2e-3, "untuned_s": 1e-3, "untuned": untuned}, lease=0)
+
+    engine, store = FakeEngine(), MemoryStore()
+    engine.in_place = in_place
+    assert run(job(model="/models/one.onnx"), engine, store) is JobState.DONE
+    assert "1 ms, less than the tuned one with 2 ms" in store.jobs[-1][1]
+    for task in TASKS:
+        known = [r for r in store.known(task.workload, AVX2, "wall", 1) if not r.error]
+        first, second = sorted(known, key=lambda record: record.ranking_s)[:2]
+        assert first.config == chosen[task.workload.key]
+        assert first.placed_s is None
+        assert second.ranking_s == 2 * first.ranking_s
+        assert min(r.isolated_s for r in known) < first.isolated_s
+
+
+def test_what_is_measured_again_loses_its_place():
+    engine, store = FakeEngine(), MemoryStore()
+    run(job(), engine, store)
+    task = TASKS[0]
+    search = TaskSearch(task, job(), Problem.of(task.workload, AVX2))
+    record = next(r for r in store.known(task.workload, AVX2, "wall", 1) if not r.error)
+    placed = replace(record, placed_s=1.0, verified_s=2e-3)
+    again = search.remeasured(placed, Outcome(cost_s=1e-3))
+    assert (again.ranking_s, again.placed_s) == (1e-3, None)
+    wrong = search.remeasured(placed, Outcome(error=ErrorKind.WRONG_RESULT, message="off"))
+    assert Record.from_json(wrong.to_json()) == wrong
 
 
 def test_what_fails_in_place_is_told_and_the_picks_stand():
