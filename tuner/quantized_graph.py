@@ -7,7 +7,7 @@ from collections.abc import Callable
 from onnx import NodeProto
 
 from tuner.onnx_graph import OnnxGraph
-from tuner.quantized_nodes import BYTES, QuantizedTensor, check_quantization, dequantized, quantized
+from tuner.quantized_nodes import BYTES, QuantizedTensor, check_quantization, quantized
 from tuner.quantized_operators import (
     MOVES,
     add,
@@ -25,10 +25,10 @@ Match = Callable[[Rewriting, NodeProto], bool]
 
 
 def _dequantize(rewriting: Rewriting, node: NodeProto) -> bool:
-    source = dequantized(rewriting.graph, node)
+    source = rewriting.read(node)
     if source is None:
         return False
-    rewriting.known[node.output[0]] = QuantizedTensor(rewriting.source(source.name), source.quantization)
+    rewriting.known[node.output[0]] = source
     rewriting.copy(node)
     return True
 

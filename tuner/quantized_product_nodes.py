@@ -40,6 +40,7 @@ def product(rewriting: Rewriting, node: NodeProto) -> bool:
     absorbed = [node, *_absorb_biases(rewriting, node, operands)]
     real = absorbed[-1].output[0]
     tail = rewriting.tail(real)
+    tail = rewriting.wanted(tail) if tail else None
     found = workload_of(
         operands,
         source.quantization,
@@ -54,6 +55,7 @@ def product(rewriting: Rewriting, node: NodeProto) -> bool:
         return False
     if tail:
         absorbed += tail.nodes
+        rewriting.change(tail.out)
     output = tail.out.name if tail else real
     names = tuple(dict.fromkeys(node_name(n) for n in absorbed if n.op_type != "QuantizeLinear"))
     data = _transposed(rewriting, node, source.name)

@@ -22,9 +22,18 @@ from tuner.onnx_check import node_name
 from tuner.onnx_graph import OnnxGraph, TensorInfo
 from tuner.quantized import OPERATOR, PRODUCT, Operator
 from tuner.quantized_lookup import requantization
-from tuner.quantized_nodes import QuantizedConstant, QuantizedTensor, quantized, quantized_constant
+from tuner.quantized_nodes import (
+    QuantizedConstant,
+    QuantizedTensor,
+    dequantized,
+    quanta_range,
+    quantized,
+    quantized_constant,
+)
 
 Array = npt.NDArray[Any]
+
+_ELEM_TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
 
 
 @dataclass(frozen=True)
@@ -65,6 +74,7 @@ class Rewriting:
         self.operators: dict[str, Operator] = {}
         self.reasons: dict[str, str] = {}
         self._same: dict[str, str] = {}
+        self._changed: dict[str, Quantization] = {}
         for node in graph.nodes:
             self._read_constant(node)
 
@@ -103,6 +113,45 @@ class Rewriting:
             clamp, name = limits, reader.output[0]
         return None
 
+    def wanted(self, tail: Tail) -> Tail:
+        """``tail`` with the quantization that the only reader, a Concat, will want of its result.
+
+        So it need not be requantized there. The clamp keeps to what the result could have said before.
+        """
+        given = tail.out.quantization
+        reader = self.wiring.only_reader(tail.out.name)
+        concat = None if reader is None else self.wiring.only_reader(reader.output[0])
+        if concat is None or concat.op_type != "Concat":
+            return tail
+        writers = [self.wiring.writers.get(name) for name in concat.input]
+        if any(writer is None or dequantized(self.graph, writer) is None for writer in writers):
+            return tail
+        after = self.tail(concat.output[0])
+        # Rounding twice is at most one off from rounding once only where the second steps are no smaller.
+        if after is None or after.clamp is not None or after.out.quantization.scale < given.scale:
+            return tail
+        ends = given.real(np.array(quanta_range(tail.clamp, given), given.dtype))
+        return Tail(
+            tail.nodes,
+            (float(ends[0]), float(ends[1])),
+            QuantizedTensor(tail.out.name, after.out.quantization),
+        )
+
+    def change(self, tensor: QuantizedTensor) -> None:
+        """Let a tensor of the graph have another quantization than it says."""
+        self._changed[tensor.name] = tensor.quantization
+        self.tensor(
+            tensor.name, self.graph.tensors[tensor.name].shape, _ELEM_TYPES[tensor.quantization.dtype]
+        )
+
+    def read(self, node: NodeProto) -> QuantizedTensor | None:
+        """The activation that a DequantizeLinear makes floats of, as it is now; None for any other node."""
+        found = dequantized(self.graph, node)
+        if found is None:
+            return None
+        changed = self._changed.get(found.name, found.quantization)
+        return QuantizedTensor(self.source(found.name), changed)
+
     # What is written.
 
     def add(self, op: str, inputs: Sequence[str], output: str, like: NodeProto, **attributes: Any) -> str:
@@ -130,8 +179,7 @@ class Rewriting:
 
     def bytes_like(self, name: str, real: str, dtype: str) -> str:
         """A new tensor of bytes with the shape of ``real``."""
-        elem_type = TensorProto.INT8 if dtype == "int8" else TensorProto.UINT8
-        return self.tensor(name, self.graph.tensors[real].shape, elem_type)
+        return self.tensor(name, self.graph.tensors[real].shape, _ELEM_TYPES[dtype])
 
     def equate(self, name: str, source: str, like: NodeProto) -> None:
         """Let ``source`` stand for ``name``."""

@@ -141,6 +141,29 @@ def test_concats(tmp_path, axis, same):
     assert found == {"QConcat": 1} | ({} if same else {"QLookup": 1})
 
 
+def test_products_write_what_a_concat_wants(tmp_path):
+    graph = Qdq()
+    real = graph.through("x", 0.0203, 120)
+    branches = [graph.add("Conv", [real, graph.weights((5, 6, 3, 3))]) for _ in range(2)]
+    # The first can say no more than 255 * 0.007, and the concat keeps to that.
+    fine = graph.through(graph.add("Relu", [branches[0]]), 0.0071, 0)
+    coarse = graph.through(branches[1], 0.05, 3, np.int8)
+    real = graph.through(graph.add("Concat", [fine, coarse], axis=1), 0.0307, 110)
+    partition = run(tmp_path, graph.model({"x": SHAPE}, [real]), 0.0307)
+    # The steps of the second are coarser, so it has to be rounded twice.
+    assert kinds(partition) == {"qconv2d": 2, "QConcat": 1, "QLookup": 1}
+    assert partition.products[0].workload.clamp == (110, 110 + round(255 * 0.0071 / 0.0307))
+
+
+def test_a_product_keeps_what_others_read_too(tmp_path):
+    graph = Qdq()
+    conv = graph.add("Conv", [graph.through("x", 0.0203, 120), graph.weights((5, 6, 3, 3))])
+    fine = graph.through(conv, 0.0171, 100)
+    real = graph.add("Concat", [fine, graph.through("z", 0.03, 0)], axis=1)
+    made = graph.model({"x": SHAPE, "z": (1, 3, 6, 7)}, [graph.through(real, 0.031, 110), fine])
+    assert kinds(run(tmp_path, made, 0.031))["QLookup"] == 2
+
+
 MOVES = {
     "Reshape": ([np.array([0, -1])], {}),
     "Transpose": ([], {"perm": [0, 2, 3, 1]}),
