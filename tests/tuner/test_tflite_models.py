@@ -1,14 +1,23 @@
 """Whole TFLite models: against LiteRT, and what is found to tune in them."""
 
+from collections import Counter
+
 import numpy as np
 import onnx
 import pytest
+import tvm
 from tflite_compare import assert_same, by_litert, by_onnxruntime, inputs_of, operators
 from tflite_models import TYPES, VALID, Maker, branches, mobilenet
+from tvm import relax
 
-from kernels.workload import Conv2d, Gemm
+from bench.partition_reference import evaluate
+from kernels.workload import Conv2d, Gemm, QConv2d
+from tuner.apply import build_model
 from tuner.extract import extract
+from tuner.graph import PRODUCT, load_partition
+from tuner.quantized import OPERATOR
 from tuner.tflite_import import to_onnx
+from worker.host import host_target
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "uint8"])
@@ -83,3 +92,33 @@ def test_float_data_with_quantized_weights():
     feed = inputs_of(file)
     wanted, found = by_litert(file, feed)["y"], by_onnxruntime(to_onnx(file), feed)["y"]
     assert np.abs(found - wanted).max() <= 0.03 * np.abs(wanted).max()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "uint8"])
+def test_built_model(tmp_path, dtype):
+    """By the analysis's configs, for this machine, against LiteRT and the integer reference."""
+    path, data = tmp_path / "mobilenet.tflite", mobilenet(dtype)
+    path.write_bytes(data)
+    executable, manifest = build_model(path, {}, host_target())
+    assert manifest.count("analysis") == 12
+    feed = inputs_of(data)
+    result = relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(feed["x"])).numpy()
+    off = np.abs(result.astype(np.float64) - by_litert(data, feed)["y"]).max()
+    assert off <= (1e-5 if dtype == "float32" else 2)
+    if dtype == "uint8":
+        # All but the softmax is integers, and that one rounds alike but for ties.
+        assert np.abs(result.astype(int) - evaluate(load_partition(path), feed)["y"]).max() <= 1
+
+
+def test_what_is_left_of_a_quantized_model(tmp_path):
+    """Products and sums of integers, a pool; only the softmax computes with floats."""
+    path = tmp_path / "mobilenet.tflite"
+    path.write_bytes(mobilenet("int8"))
+    partition = load_partition(path)
+    assert not partition.not_tunable
+    assert {type(product.workload) for product in partition.products} == {QConv2d}
+    kinds = Counter(node.op_type for node in partition.graph.nodes)
+    assert (kinds.pop(PRODUCT), kinds.pop(OPERATOR)) == (12, 3)
+    assert set(kinds) == {"Transpose", "Reshape", "DequantizeLinear", "Softmax", "QuantizeLinear"}
+    stem = partition.products[0].workload
+    assert (stem.data_dtype, stem.weight_dtype, stem.out_dtype, stem.data_zero) == ("int8", "int8", "int8", 0)
