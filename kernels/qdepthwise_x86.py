@@ -7,7 +7,6 @@ begin with the upper or with the lower row of such a pair, which has its own ord
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +21,7 @@ from kernels.qband import columns_inside
 from kernels.qkernel import QuantizedKernel, qconv_of
 from kernels.qtir import QArguments, QFunction, const, convert, registers, scratch, store_filters
 from kernels.qworkload import QConv2d
-from kernels.qx86 import add_pairs, narrow, scaling, why_not_x86
+from kernels.qx86 import add_pairs, narrow, scaling_at, why_not_x86
 from kernels.space import Config, Knobs, Space
 from kernels.target import Target
 from kernels.vectors import pieces, shuffle
@@ -32,7 +31,7 @@ MOST_TAPS = 64
 """All taps are unrolled."""
 MOST_VECTORS = 12
 """Of channels that are copied at a time."""
-PAIR_CYCLES, FINISH_CYCLES, COPY_CYCLES = 0.6, 5.0, 2.0
+PAIR_CYCLES, FINISH_CYCLES, COPY_CYCLES = 0.65, 6.6, 2.1
 """A pair of taps of half a vector; requantizing and storing a vector; copying one of the input."""
 
 
@@ -86,10 +85,10 @@ class QuantizedDepthwiseX86(QuantizedKernel):
         compute += plan.chunk * plan.plane / plan.lanes * COPY_CYCLES
         held = 2.0 * plan.chunk * plan.plane
         compute += machine.stream_cycles(target, 2 * held, held)
-        # Lines of the input that hold more channels than a chunk come again.
-        again = max(1, target.line_bytes // (plan.lanes * plan.chunk))
-        read = plan.height * 2 * conv.in_w * plan.lanes * plan.chunk * again
-        compute += machine.stream_cycles(target, read, target.l2_bytes)
+        # Of each pixel as many lines are read as a chunk of its channels touches.
+        pixels = plan.height * 2 * min(conv.in_w, plan.columns)
+        lines = 1 + (plan.lanes * plan.chunk - 1) / target.line_bytes
+        compute += 2 * machine.stream_cycles(target, pixels * lines * target.line_bytes, target.l2_bytes)
         return machine.seconds(parts * compute / min(threads, parts))
 
     def why_inexact(self, workload: Workload, config: Config) -> str | None:
@@ -355,7 +354,7 @@ class _Nest:
             values = [sums[slot[j]] for slot in slots]
             if conv.scale_length:
                 place = channel + j * half if conv.per_channel else None
-                multiply = self._scale(place, half)
+                multiply = scaling_at(self.args, place, plan.requant, half)
                 values = [multiply(value) for value in values]
             scaled.append([T.Bind(value) for value in values])
         for i, (lower, upper) in enumerate(zip(*scaled, strict=True)):
@@ -366,12 +365,3 @@ class _Nest:
                 result = shuffle([lower, upper], [order.index(c) for c in range(lanes)])
             at = T.Bind(out + (pixel + i) * conv.out_c + channel)
             store_filters(self.args.out, result, at, channel, conv.out_c, plan.filters, lanes)
-
-    def _scale(self, place: Any, lanes: int) -> Callable[[Any], Any]:
-        """The multiplication by the scales from ``place`` on, or by the one that all channels share."""
-        both = (self.args.multiplier, self.args.shift)
-        if place is None:
-            multiplier, shift = (tir.splat(buffer[0], lanes) for buffer in both)
-        else:
-            multiplier, shift = (buffer[tir.vector(place, lanes)] for buffer in both)
-        return scaling(multiplier, shift, self.plan.requant, lanes)

@@ -5,7 +5,7 @@ TVM objects are Any.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -15,7 +15,7 @@ from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from kernels import tir
-from kernels.qtir import const, convert, of_type, reinterpret
+from kernels.qtir import QArguments, const, convert, of_type, reinterpret
 from kernels.qworkload import QConv2d
 from kernels.requantize import fixed_point_multiply
 from kernels.target import Target
@@ -65,8 +65,7 @@ class Multiply:
         if self.name == "vnni":
             name = f"llvm.x86.avx512.vpdpbusd.{bits}"
             return tirx.call_llvm_pure_intrin(of_type("int32", lanes), name, total, data, weights)
-        name = "llvm.x86.avx512.pmaddubs.w.512" if bits == 512 else "llvm.x86.avx2.pmadd.ub.sw"
-        halves = tirx.call_llvm_pure_intrin(of_type("int16", 2 * lanes), name, data, weights)
+        halves = add_products(data, weights, bits)
         return total + add_pairs(halves, const(1, "int16", 2 * lanes), bits)
 
     def unit_at(self, buffer: Any, at: Any, lanes: int) -> Any:
@@ -120,6 +119,22 @@ def add_pairs(one: Any, other: Any, bits: int) -> Any:
     return tirx.call_llvm_pure_intrin(of_type("int32", bits // 32), name, one, other)
 
 
+def add_products(data: Any, weights: Any, bits: int) -> Any:
+    """Products of uint8 by int8 lanes, neighbours added into int16 lanes (and saturated)."""
+    name = "llvm.x86.avx512.pmaddubs.w.512" if bits == 512 else "llvm.x86.avx2.pmadd.ub.sw"
+    return tirx.call_llvm_pure_intrin(of_type("int16", bits // 16), name, data, weights)
+
+
+def scaling_at(args: QArguments, place: Any, how: str, lanes: int) -> Callable[[Any], Any]:
+    """``scaling`` by the scales from ``place`` on, or by the one that all filters share where it is None."""
+    both = (args.multiplier, args.shift)
+    if place is None:
+        multiplier, shift = (tir.splat(buffer[0], lanes) for buffer in both)
+    else:
+        multiplier, shift = (buffer[tir.vector(place, lanes)] for buffer in both)
+    return scaling(multiplier, shift, how, lanes)
+
+
 def scaling(multiplier: Any, shift: Any, how: str, lanes: int) -> Callable[[Any], Any]:
     """``requantize.fixed_point_multiply`` in the instructions of x86.
 
@@ -165,3 +180,28 @@ def narrow(conv: QConv2d, lower: Any, upper: Any, bits: int) -> Any:
     low, high = (const(limit - conv.out_zero, "int16", lanes) for limit in conv.out_range)
     limited = tirx.Max(tirx.Min(words, high), low) + const(conv.out_zero, "int16", lanes)
     return T.Bind(convert(limited, conv.out_dtype, lanes))
+
+
+def narrow_bytes(conv: QConv2d, scaled: Sequence[Any], bits: int) -> Any:
+    """Four vectors of scaled sums as one of results, by vpackssdw, then vpacksswb or vpackuswb.
+
+    Of each sixteen results the first four come from the first vector, the next from the second, and so on.
+    """
+    version = "avx512" if bits == 512 else "avx2"
+    end = ".512" if bits == 512 else ""
+
+    def pack(name: str, dtype: str, lanes: int, one: Any, other: Any) -> Any:
+        name = f"llvm.x86.{version}.{name}{end}"
+        return T.Bind(tirx.call_llvm_pure_intrin(of_type(dtype, lanes), name, one, other))
+
+    words = [pack("packssdw", "int16", bits // 16, *scaled[at : at + 2]) for at in (0, 2)]
+    if conv.out_zero:
+        # With saturation: what is far outside stays there.
+        kind, zero = of_type("int16", bits // 16), const(conv.out_zero, "int16", bits // 16)
+        words = [T.Bind(tirx.call_llvm_pure_intrin(kind, "llvm.sadd.sat", word, zero)) for word in words]
+    name = "packuswb" if conv.out_dtype == "uint8" else "packsswb"
+    result = pack(name, conv.out_dtype, bits // 8, *words)
+    low, high = (const(limit, conv.out_dtype, bits // 8) for limit in conv.out_range)
+    if conv.clamp:
+        result = tirx.Max(tirx.Min(result, high), low)
+    return result

@@ -1,0 +1,91 @@
+"""Depthwise quantized convolution on bytes: to the last bit at the ends of what is proven."""
+
+import dataclasses
+import random
+import re
+
+import numpy as np
+import pytest
+from qguarded import quanta_off
+
+from kernels.compile import compile_module
+from kernels.qdepthwise_bytes import QuantizedDepthwiseBytes
+from kernels.target import CATALOGUE
+from kernels.workload import QConv2d
+
+KERNEL = QuantizedDepthwiseBytes()
+AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
+
+
+def depthwise(h, w, c, side, stride=(1, 1), pad=None, n=1, **more):
+    more = {"weight_range": (-64, 64)} | more
+    return QConv2d(n, h, w, c, c, side, side, stride, pad or (side // 2,) * 4, groups=c, **more)
+
+
+ODD = [
+    depthwise(3, 3, 1, 1),
+    depthwise(8, 8, 32, 3, data_zero=7, out_zero=3, scale="small"),
+    depthwise(
+        9,
+        7,
+        20,
+        3,
+        (2, 2),
+        (0, 1, 1, 0),
+        2,
+        data_dtype="int8",
+        data_zero=-3,
+        weight_zero=3,
+        weight_range=(-50, 60),
+    ),
+    depthwise(5, 5, 5, 5, data_zero=128, per_channel=False, out_dtype="int8", out_zero=-7, clamp=(-3, 90)),
+    depthwise(6, 11, 33, 4, scale="power", weight_range=(-16, 16)),
+    depthwise(9, 9, 48, 3, (1, 2), (2, 2, 2, 2), dilation=(2, 2), out_dtype="int32"),
+    depthwise(7, 7, 24, 7, pad=(0, 0, 0, 0), scale="small"),  # one window
+    depthwise(4, 9, 70, 2, out_zero=255, clamp=(20, 240)),
+]
+
+
+@pytest.mark.parametrize("conv", ODD, ids=str)
+def test_odd_shapes_are_right_to_the_last_bit(conv):
+    """The recommended config, and random points of the space, on one thread and on three."""
+    rng = random.Random(conv.key)
+    every = [config for config in KERNEL.space(conv, AVX2) if KERNEL.why_inexact(conv, config) is None]
+    points = [KERNEL.recommend(conv, AVX2), *rng.sample(every, min(3, len(every)))]
+    for threads, point in zip((1, 1, 1, 3), points, strict=False):
+        assert quanta_off(KERNEL, conv, point, AVX2, threads) == 0, point
+
+
+@pytest.mark.parametrize("side", [2, 3, 5])
+@pytest.mark.parametrize("data", ["int8", "uint8"])
+def test_sums_of_taps_hold_at_the_ends_of_the_proven_range(data, side, monkeypatch):
+    """All data and weights are ends of their ranges: where int16 saturates or wraps if it ever does."""
+    conv = depthwise(6, 6, 32, side, data_dtype=data, out_dtype="int32")
+    ends = {"int8": (-128, 127), "uint8": (0, 255)}[data]
+
+    def inputs(conv, rng):
+        signs = rng.choice([-64, 64], (3, *conv.weight_shape)).astype(np.int8)
+        signs[1], signs[2] = np.minimum(signs[1], -64), np.abs(signs[2])
+        weights = np.where(np.arange(conv.out_c) % 3 == 0, signs[0], signs[1])
+        weights = np.where(np.arange(conv.out_c) % 3 == 1, signs[2], weights).astype(np.int8)
+        return [rng.choice(ends, conv.data_shape).astype(data), weights, np.zeros(conv.out_c, np.int32)]
+
+    monkeypatch.setattr("qguarded.random_inputs", inputs)
+    point = next(iter(KERNEL.space(conv, AVX2)))
+    assert max(quanta_off(KERNEL, conv, point, AVX2, seed=seed) for seed in range(4)) == 0
+
+
+def test_what_it_cannot_compute():
+    assert "may not fit int16" in KERNEL.why_not(dataclasses.replace(ODD[1], weight_range=(-65, 64)), AVX2)
+    assert KERNEL.why_not(QConv2d(1, 4, 4, 8, 8, 3, 3), AVX2) == "needs one filter a channel"
+    assert KERNEL.why_not(ODD[1], CATALOGUE["rpi4"]) == "for x86-64"
+
+
+@pytest.mark.parametrize(("target", "register"), [(AVX2, "ymm"), (AVX512, "zmm")])
+def test_taps_go_in_pairs(target, register):
+    """Nine taps are five pairs, for both halves of a vector."""
+    conv = depthwise(10, 10, target.vector_bits // 8, 3, scale="small")
+    config = next(c for c in KERNEL.space(conv, target) if c["windows"] == 1 and c["requant"] == "high")
+    assembly = compile_module(KERNEL.build(conv, config, target, 1, "main"), target).inspect_source("asm")
+    assert len(re.findall(rf"vpmaddubsw\s.*%{register}", assembly)) == 10
+    assert re.search(rf"vpackuswb\s.*%{register}", assembly)
