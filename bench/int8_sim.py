@@ -39,8 +39,10 @@ if TYPE_CHECKING:
 BOARD, TARGET = "rpi4-sim", "rpi4"
 SETTINGS = ("suite", "seed", "candidates")
 GUEST_TIMEOUT_S = 1800
-OF_A_SHAPE = 3
-"""How many configs are measured that have the same block or tile."""
+SHAPE = ("block", "rows", "columns", "tile", "stage", "edges", "points", "taps")
+"""The knobs that make the code of a kernel's inner loop."""
+OF_A_SHAPE = 2
+"""How many configs are measured that differ in other knobs alone."""
 
 
 def main() -> None:
@@ -131,7 +133,7 @@ def _ours(
 
 
 def _candidates(conv: QConv2d, target: Target, count: int) -> list[Config]:
-    """The recommended one, and those predicted fastest: a few of each block or tile."""
+    """Each kernel's recommended one, and those predicted fastest: a few of each shape."""
     from kernels import registry
 
     ranked = sorted(
@@ -142,11 +144,11 @@ def _candidates(conv: QConv2d, target: Target, count: int) -> list[Config]:
         ),
         key=lambda entry: entry[:2],
     )
-    chosen = [registry.recommendations(conv, target)[0]]
+    chosen = registry.recommendations(conv, target)
     seen: dict[tuple[Any, ...], int] = {}
     for _, _, config in ranked:
         knobs = dict(config.knobs)
-        shape = tuple(knobs.get(name) for name in ("block", "rows", "columns", "tile"))
+        shape = tuple(knobs.get(name) for name in SHAPE)
         seen[shape] = seen.get(shape, 0) + 1
         if seen[shape] <= OF_A_SHAPE and config not in chosen and len(chosen) < count:
             chosen.append(config)

@@ -24,11 +24,14 @@ UNFETCHED = 3.0
 """How much longer lines from memory take that no prefetcher sees coming."""
 SCATTERED = 0.4
 """How much longer lines take for each window more that is walked along with the first."""
+CROWDED = 2.0
+"""How much longer lines take where the rows that are used again hardly fit a cache of few ways."""
 FIRST_LINE = 1.5
 """How much longer the first line of a run takes than the others."""
+APART, ALONG = "apart", "along"
 UNROLLED = 4000
 """Most taps in the code that are worth compiling."""
-TILES = (1, 2, 3, 4)
+TILES = (1, 2, 3, 4, 6)
 BANDS = (1, 2, 4, 8, 14)
 CHUNKS = (32, 48, 64, 72, 96, 128, 192, 384)
 
@@ -41,8 +44,10 @@ class QuantizedDepthwise(NeonKernel):
     ``band`` the input is padded and widened in a copy, made for ``band`` rows of output and ``chunk``
     channels right before these: the smaller, the nearer is what is copied to its use, and the more is copied
     twice. With ``none`` it is read as it lies, and windows at the edges have code of their own; with
-    ``touch`` one element of each line is loaded before, line after line. ``tile`` windows are in registers at
-    a time.
+    ``touch`` one element of each line is loaded before, line after line. ``edges`` says whether those windows
+    come ``along`` with their row, or ``apart``: their lines are fetched twice then, but rows of input and of
+    output are not first met in turn, which can give them the same places in a cache. ``tile`` windows are in
+    registers at a time.
     """
 
     name = "qdepthwise"
@@ -68,6 +73,8 @@ class QuantizedDepthwise(NeonKernel):
         bands = [band for band in BANDS if band < conv.out_h]
 
         def invalid(point: Knobs) -> str | None:
+            if point["edges"] == ALONG and (point["stage"] == BAND or max(conv.pad) == 0):
+                return "there are no edges"
             if point["stage"] == BAND:
                 return None
             if point["band"] != conv.out_h:
@@ -85,6 +92,7 @@ class QuantizedDepthwise(NeonKernel):
                 "band": [*bands, conv.out_h],
                 "tile": [tile for tile in TILES if tile <= conv.out_w],
                 "chunk": _chunks(conv),
+                "edges": [APART, ALONG],
                 "requant": ways(conv, target),
             },
             invalid,
@@ -127,6 +135,11 @@ class QuantizedDepthwise(NeonKernel):
         if plan.chunk < conv.in_c:
             # Runs of a chunk are short, and a prefetcher sees none of their first lines.
             walk += FIRST_LINE * target.line_bytes / plan.chunk
+        if not plan.staged:
+            # Edges apart fetch their lines again; along, rows of input and output may push each other out.
+            apart = 1 + (conv.out_w - len(plan.inside[1])) / conv.out_w
+            crowded = conv.kh * conv.in_w * conv.in_c > target.l1_bytes / 2
+            walk *= (CROWDED if crowded else 1.0) if plan.along else apart
         cycles += split * walk * machine.stream_cycles(target, touched, target.l1_bytes + touched)
         return machine.seconds(cycles)
 
@@ -161,4 +174,13 @@ def plan_of(conv: QConv2d, config: Config, target: Target) -> Plan:
 
 def _plan(conv: QConv2d, point: Knobs, target: Target) -> Plan:
     band, tile, chunk = (int(point[name]) for name in ("band", "tile", "chunk"))
-    return Plan(conv, str(point["multiply"]), str(point["stage"]), band, tile, chunk, target.line_bytes)
+    return Plan(
+        conv,
+        str(point["multiply"]),
+        str(point["stage"]),
+        band,
+        tile,
+        chunk,
+        point["edges"] == ALONG,
+        target.line_bytes,
+    )

@@ -28,7 +28,8 @@ COPIED = 16
 class Plan:
     """One config: ``band`` rows of output and ``chunk`` channels at a time, ``tile`` windows in registers.
 
-    With ``stage`` ``band`` the input of a band is copied: padded, and as the products want it.
+    With ``stage`` ``band`` the input of a band is copied: padded, and as the products want it. ``along`` says
+    that windows at the left and right edges are computed with their row, not before all others.
     """
 
     conv: QConv2d
@@ -37,6 +38,7 @@ class Plan:
     band: int
     tile: int
     chunk: int
+    along: bool
     line: int
     """Bytes of a cache line."""
 
@@ -200,15 +202,14 @@ class Nest:
             with tir.loop(count) as y:
                 row(y, [across])
             return
-        # Edges apart: rows of input and output that are first met in turn get the same places in a cache.
         left, right = range(across.start), range(across.stop, conv.out_w)
         down = plan.inside[0]
         for y in range(down.start):
             row(tir.index(y), [left, across, right], y * conv.stride[0] - conv.pad[0])
-        for part in (left, right, across):
-            if part and down:
+        for parts in ([left, across, right],) if plan.along else ([left], [right], [across]):
+            if any(parts) and down:
                 with T.serial(down.start, down.stop) as number:
-                    row(number, [part])
+                    row(number, parts)
         for y in range(down.stop, conv.out_h):
             row(tir.index(y), [left, across, right], y * conv.stride[0] - conv.pad[0])
 
