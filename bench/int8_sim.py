@@ -5,8 +5,9 @@ python -m bench.int8_sim --litert FOLDER --suite mobilenet_v2 --sample 12 --seed
 
 LiteRT (XNNPACK, one thread) runs whole under QEMU with the clock as plugin; a call of its interpreter is
 timed, which is about 15 000 cycles for a layer that does next to nothing. Of ours, the configs predicted best
-are measured. Both have their weights in the caches if these are large enough. Both results are compared with
-the integer reference: ours must be exact, of LiteRT's is told how many are off, and by how much.
+are measured, and the best of these once more with all sums stored before they are scaled (``unfused``). Both
+have their weights in the caches if these are large enough. Both results are compared with the integer
+reference: ours must be exact, of LiteRT's is told how many are off, and by how much.
 """
 
 from __future__ import annotations
@@ -78,6 +79,10 @@ def main() -> None:
         ratios = [row["litert"]["cycles"] / row[kind]["cycles"] for row in rows]
         least, wins = min(ratios), sum(ratio >= 1 for ratio in ratios)
         print(f"LiteRT / {kind}: {timing.geomean(ratios):.2f}, at least {least:.2f}, {wins} of {len(rows)}")
+    gains = [row["unfused"] / row["tuned"]["cycles"] for row in rows if row["unfused"]]
+    if gains:
+        least, most = min(gains), max(gains)
+        print(f"unfused / fused: {timing.geomean(gains):.3f}, {least:.3f} to {most:.3f}, {len(gains)} layers")
 
 
 def _rows(layers: list[Any], arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
@@ -112,8 +117,9 @@ def signed(layer: QConv2d) -> QConv2d:
 
 def _ours(
     conv: QConv2d, target: Target, builder: Any, board: Any, folder: Path, count: int
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, Any]:
     """The recommended config and the best of ``count``; raises SystemExit when one is not exact."""
+    from bench.unfused_sim import unfused_cycles
     from kernels import registry
     from worker.candidate import Candidate
     from worker.measure import MeasureOptions, measure
@@ -128,8 +134,12 @@ def _ours(
             raise SystemExit(f"bench.int8_sim: {config} on {conv}: {outcome.message or 'not exact'}")
         rows.append({**(outcome.counters or {}), "config": config.to_json()})
     analysis = registry.recommendations(conv, target)[0].to_json()
-    best = min(rows, key=lambda row: int(row["cycles"]))
-    return {"tuned": best, "analysis": next(row for row in rows if row["config"] == analysis)}
+    best = min(range(len(rows)), key=lambda number: int(rows[number]["cycles"]))
+    return {
+        "tuned": rows[best],
+        "analysis": next(row for row in rows if row["config"] == analysis),
+        "unfused": unfused_cycles(conv, configs[best], target, board, folder),
+    }
 
 
 def _candidates(conv: QConv2d, target: Target, count: int) -> list[Config]:
