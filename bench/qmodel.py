@@ -93,7 +93,14 @@ def tune(path: Path, arguments: argparse.Namespace) -> dict[str, Any]:
             numerics=Numerics.EXACT,
         )
         log = list(client.job_log(job.id, "best"))
-    return {"target": target, "trials": job.trials, "failed": job.failed, "s": job.elapsed_s, "log": log}
+    return {
+        "target": target,
+        "trials": job.trials,
+        "failed": job.failed,
+        "s": job.elapsed_s,
+        "message": job.message,
+        "log": log,
+    }
 
 
 def compare(

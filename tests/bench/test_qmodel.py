@@ -1,0 +1,67 @@
+"""bench.qmodel and bench.int8_layers at their smallest, and how results are compared."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from bench.qmodel import off_quanta, quantum_of
+from bench.quantized_models import quantized
+from worker.fleet.simulated import why_no_emulator
+
+
+def _bench(name: str, report: Path, *arguments: str) -> dict[str, Any]:
+    command = [sys.executable, "-m", f"bench.{name}", *arguments, "--json", str(report)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    value: dict[str, Any] = json.loads(report.read_text())
+    return value
+
+
+def test_a_tuned_model_is_exact_and_kept(tmp_path: Path) -> None:
+    arguments = ["--suite", "plain", "--trials-a-layer", "2", "--rounds", "3"]
+    report = _bench("qmodel", tmp_path / "report.json", *arguments)
+    timed = report["timed"]
+    assert report["tuned"]["trials"] == 8
+    assert {layer["source"] for layer in timed["layers"]} == {"log"}
+    assert {layer["max_error"] for layer in timed["layers"]} == {0.0}
+    assert min(timed["ms"].values()) > 0
+    assert set(timed["speedup"]) == {"analysis", "tuned"}
+    assert all(each["largest"] <= 1 for each in timed["off"].values())
+    assert _bench("qmodel", tmp_path / "report.json", *arguments) == report
+
+
+def test_without_tuning(tmp_path: Path) -> None:
+    arguments = ["--suite", "depthwise", "--form", "qoperator", "--activations", "int8", "--no-tuning"]
+    report = _bench("qmodel", tmp_path / "report.json", *arguments, "--rounds", "3")
+    assert "tuned" not in report
+    assert {layer["source"] for layer in report["timed"]["layers"]} == {"analysis"}
+
+
+def test_layers_are_exact_on_a_simulated_board(tmp_path: Path) -> None:
+    problem = why_no_emulator("rpi4-sim")
+    if problem:
+        assert os.environ.get("CI") != "true", problem
+        pytest.skip(problem)
+    report = _bench("int8_layers", tmp_path / "report.json", "--suite", "residual", "--board", "rpi4-sim")
+    assert [row["wrong"] for row in report["rows"]] == [0] * len(report["rows"])
+    kinds = {row["text"].partition("(")[0].split()[0] for row in report["rows"]}
+    assert kinds == {"qconv", "QAdd", "QPool"}
+
+
+def test_differences_are_told_in_quanta() -> None:
+    model = quantized("plain")
+    (output,) = (value.name for value in model.graph.output)
+    quantum = quantum_of(model, output)
+    ours = np.array([3, -2, 0, 7], np.float32) * np.float32(quantum)
+    theirs = np.array([3, -1, 0, 4], np.float32) * np.float32(quantum)
+    assert off_quanta(theirs, ours, quantum) == {"share": 0.5, "largest": 3}
+    with pytest.raises(ValueError, match="conv_0 is not the result of a DequantizeLinear"):
+        quantum_of(model, "conv_0")

@@ -1,0 +1,66 @@
+"""A quantized model in by the command line, tuned on this machine, a module out that is exact."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from shell import Shell
+
+from bench.partition_reference import evaluate
+from bench.quantized_models import Style, quantized, random_feeds
+from tuner.graph import load_partition
+from tuner.record import read_log
+
+pytestmark = pytest.mark.xdist_group("service")
+
+
+@pytest.mark.parametrize(
+    ("name", "style", "layers"),
+    [("residual", Style(), 7), ("depthwise", Style("int8", "qoperator"), 7)],
+    ids=lambda value: getattr(value, "form", value),
+)
+def test_a_quantized_model(shell: Shell, tmp_path: Path, name: str, style: Style, layers: int) -> None:
+    model, path = quantized(name, style), tmp_path / f"{name}.onnx"
+    onnx.save(model, path)
+    job = json.loads(
+        shell("submit", path, "--numerics", "exact", "--trials", 20, "--strategy", "random", "--json")
+    )["id"]
+    assert "qconv" in shell("watch", job)
+    shown = next(entry for entry in json.loads(shell("jobs", "--json")) if entry["id"] == job)
+    assert (shown["state"], shown["failed"]) == ("done", 0)
+    log, module = tmp_path / "best.jsonl", tmp_path / "model.so"
+    shell("log", job, "-o", log)
+    records = list(read_log(log.read_text().splitlines()))
+    assert {record.workload.kind for record in records} == {"qconv2d"}
+    assert {record.max_error for record in records} == {0.0}
+    checked = json.loads(shell("check", path, "--log", log, "--numerics", "exact", "--json"))
+    assert sum(entry["count"] for entry in checked) == layers
+    assert {entry["status"] for entry in checked} == {"found"}
+    built = json.loads(shell("build", path, "--log", log, "--numerics", "exact", "-o", module, "--json"))
+    assert built["layers"] == {"log": layers, "analysis": 0, "default": 0}
+    feeds = random_feeds(model, np.random.default_rng(5))
+    (output,) = (value.name for value in model.graph.output)
+    expected = evaluate(load_partition(path), feeds)[output]
+    (data,) = feeds.values()
+    assert np.array_equal(_run(module, data), expected)
+
+
+def _run(module: Path, data: np.ndarray) -> np.ndarray:
+    """What a fresh process with nothing but TVM computes."""
+    file = module.with_suffix(".npy")
+    np.save(file, data)
+    script = (
+        "import sys, numpy, tvm\n"
+        "vm = tvm.relax.VirtualMachine(tvm.runtime.load_module(sys.argv[1]), tvm.cpu())\n"
+        "out = vm['main'](tvm.runtime.tensor(numpy.load(sys.argv[2])))\n"
+        "numpy.save(sys.argv[2], out.numpy() if hasattr(out, 'numpy') else out[0].numpy())\n"
+    )
+    command = [sys.executable, "-c", script, str(module), str(file)]
+    subprocess.run(command, check=True, timeout=120, cwd=module.parent)
+    return np.load(file)
