@@ -1,0 +1,98 @@
+"""Integer operators on a simulated board: the reference to the last bit, and floats as ONNX says."""
+
+import numpy as np
+import pytest
+import tvm
+
+from kernels.compile import compile_object
+from kernels.pool import Pool
+from kernels.qadd import QAdd
+from kernels.qborder import build_dequantize, build_quantize
+from kernels.qconcat import QConcat
+from kernels.qlookup import QLookup
+from kernels.qoperator import from_stored, stored, to_stored
+from kernels.qpool import QPool
+from kernels.qrelayout import build_qrelayout
+from kernels.quantization import Quantization
+from kernels.target import CATALOGUE
+from worker.build import ENTRY
+from worker.session import connect
+from worker.toolchain import link
+
+pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(600)]
+
+TARGET = CATALOGUE["rpi4"]
+SHAPE = (1, 37, 9, 11)
+U8, S8 = Quantization("uint8", 0.02, 120), Quantization("int8", 0.03, -4)
+OPERATORS = {
+    "add": QAdd.of(SHAPE, U8, S8, U8),
+    "lookup": QLookup.of(SHAPE, S8, U8, np.tanh),
+    "clip": QLookup.of(SHAPE, S8, S8, lambda real: real.clip(0, 2)),
+    "max": QPool.of(Pool("max", SHAPE, (5, 6), (3, 3), (2, 2), (1, 1)), S8, S8),
+    "average": QPool.of(Pool("average", SHAPE, (9, 11), (3, 3), (1, 1), (1, 1)), U8, S8),
+    "global average": QPool.of(Pool("average", SHAPE, (1, 1), (9, 11), (1, 1), (0, 0)), S8, U8),
+    "concat": QConcat((SHAPE, SHAPE), 1, "uint8"),
+}
+
+
+@pytest.fixture
+def run(simulated_boards, tmp_path):
+    """What a PrimFunc, called with arrays, leaves in the last of them on the board."""
+
+    def run(function, *arrays):
+        path = tmp_path / "operator.so"
+        path.write_bytes(link(compile_object(function, TARGET)))
+        session = connect(simulated_boards["rpi4-sim"].address, 300)
+        session.upload(str(path))
+        device, module = session.cpu(0), session.load_module("operator.so")
+        tensors = [_sent(array, device) for array in arrays]
+        module[ENTRY](*tensors)
+        return tensors[-1].numpy()
+
+    return run
+
+
+def _sent(array, device):
+
+    return tvm.runtime.tensor(np.ascontiguousarray(array), device)
+
+
+def random_bytes(shape, dtype):
+    limits = np.iinfo(dtype)
+    return np.random.default_rng().integers(limits.min, limits.max + 1, shape).astype(dtype)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_operators_are_exact(run, name):
+    operator = OPERATORS[name]
+    dtypes = {"add": ("uint8", "int8"), "concat": ("uint8", "uint8")}.get(name)
+    dtypes = dtypes or (operator.dtype,)
+    inputs = [random_bytes(SHAPE, dtype) for dtype in dtypes]
+    expected = operator.reference(*inputs)
+    out = np.zeros(stored(operator.out_shape), operator.result_dtype)
+    function = operator.build(TARGET, 1, ENTRY)
+    got = run(function, *map(to_stored, inputs), *operator.constants(), out)
+    assert np.array_equal(from_stored(got), expected)
+
+
+@pytest.mark.parametrize("code", [U8, S8])
+def test_borders_round_as_onnx_says(run, code):
+    rng = np.random.default_rng()
+    real = rng.normal(0, 100 * code.scale, SHAPE).astype(np.float32)
+    ties = (rng.integers(-300, 300, SHAPE) + 0.5).astype(np.float32) * np.float32(code.scale)
+    real = np.where(rng.random(SHAPE) < 0.3, ties, real)
+    got = run(build_quantize(SHAPE, code, TARGET, 1, ENTRY), real, np.zeros(SHAPE, code.dtype))
+    assert np.array_equal(got, code.quanta(real))
+    back = run(build_dequantize(SHAPE, code, TARGET, 1, ENTRY), got, np.zeros_like(real))
+    assert np.array_equal(back, code.real(got))
+
+
+@pytest.mark.parametrize("channels", [3, 37])
+def test_bytes_change_layout(run, channels):
+    shape = (1, channels, 9, 11)
+    data = random_bytes(shape, "uint8")
+    nhwc = to_stored(data)
+    there = build_qrelayout(shape, True, "uint8", TARGET, 1, ENTRY)
+    assert np.array_equal(run(there, data, np.zeros_like(nhwc)), nhwc)
+    back = build_qrelayout(shape, False, "uint8", TARGET, 1, ENTRY)
+    assert np.array_equal(run(back, nhwc, np.zeros_like(data)), data)
