@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import tflite
+from flatbuffers.number_types import Int32Flags
 from tflite.utils import BUILTIN_OPCODE2NAME
 
 from tuner.onnx_check import MAX_NODES, ModelError, check_size
@@ -41,6 +42,8 @@ _OPTIONS = {
     "CONCATENATION": "ConcatenationOptions",
 }
 """Operators whose options matter, and the table that holds them."""
+_NO_FIELDS = (b"\x04\x00\x04\x00\x04\x00\x00\x00", 4)
+"""A table that leaves all fields out, which means their defaults, and where it begins."""
 
 
 @dataclass(frozen=True)
@@ -119,7 +122,7 @@ class Operator:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     options: Any
-    """The table of options, one of the schema's classes; None where there is none."""
+    """The table of options, one of the schema's classes; None where none matter."""
 
 
 @dataclass(frozen=True)
@@ -224,8 +227,8 @@ class _Reader:
         return Tensor(name, extents, dtype, self._raw(tensor.Buffer(), name, buffers), scales, zeros, axis)
 
     def _raw(self, number: int, name: str, buffers: int) -> Array | None:
-        """A constant's bytes, not copied; buffer 0 is always the empty one, and that of activations."""
-        if number == 0:
+        """A constant's bytes, not copied; activations are in an empty buffer, mostly number 0."""
+        if number == buffers == 0:
             return None
         if number >= buffers:
             raise ModelError(f"the file is damaged: tensor {name!r} is in buffer {number} of {buffers}")
@@ -236,7 +239,10 @@ class _Reader:
         return None if isinstance(data, int) or not data.size else data
 
     def _kind(self, code: Any) -> str:
-        number = code.BuiltinCode()
+        # As LiteRT does: the newer field, which the accessor ignores below 127, or the older one.
+        newer = code._tab.Offset(10)
+        number = code._tab.Get(Int32Flags, newer + code._tab.Pos) if newer else 0
+        number = max(number, code.DeprecatedBuiltinCode())
         if number == tflite.BuiltinOperator.CUSTOM:
             return f"CUSTOM {self._text(code.CustomCode())[:100]!r}"
         return str(BUILTIN_OPCODE2NAME.get(number, f"operator {number}"))
@@ -250,11 +256,9 @@ class _Reader:
         outputs = self._numbers(operator.OutputsAsNumpy(), len(tensors), 0, "outputs of operators")
         name, options = tensors[outputs[0]].name if outputs else kind, None
         if kind in _OPTIONS:
-            table = operator.BuiltinOptions()
-            if table is None or operator.BuiltinOptionsType() != getattr(
-                tflite.BuiltinOptions, _OPTIONS[kind]
-            ):
-                raise ModelError(f"{kind} {name!r} has no {_OPTIONS[kind]}")
+            table, given = operator.BuiltinOptions(), operator.BuiltinOptionsType()
+            if table is not None and given != getattr(tflite.BuiltinOptions, _OPTIONS[kind]):
+                raise ModelError(f"{kind} {name!r} has other options than {_OPTIONS[kind]}")
             options = getattr(tflite, _OPTIONS[kind])()
-            options.Init(table.Bytes, table.Pos)
+            options.Init(*(_NO_FIELDS if table is None else (table.Bytes, table.Pos)))
         return Operator(kind, name, inputs, outputs, options)

@@ -177,7 +177,11 @@ CHANGES = {
         lambda m: setattr(m.graph.operators[0].builtinOptions, "fusedActivationFunction", FUSED.SIGN_BIT),
         "SIGN_BIT",
     ),
-    "no options": (lambda m: setattr(m.graph.operators[0], "builtinOptions", None), "no Conv2DOptions"),
+    "no options": (lambda m: setattr(m.graph.operators[0], "builtinOptions", None), "strides [0, 0]"),
+    "other options": (
+        lambda m: setattr(m.graph.operators[0], "builtinOptionsType", schema.BuiltinOptions.Pool2DOptions),
+        "other options than Conv2DOptions",
+    ),
     "no weights": (lambda m: setattr(m.graph.operators[0], "inputs", [0]), "input 1 is missing"),
     "computed weights": (lambda m: setattr(m.graph.operators[0], "inputs", [0, 0, 2]), "not constant"),
     "no such tensor": (lambda m: setattr(m.graph.operators[0], "inputs", [0, 1, 77]), "damaged"),

@@ -74,6 +74,16 @@ def test_what_is_tuned_in_a_float_model(tmp_path):
     assert sum(each.epilogue.residual for each in workloads) == 2
 
 
+def test_options_and_operator_codes_as_other_writers_leave_them_out():
+    make = Maker("int8")
+    value = make.convolution(make.input((1, 5, 5, 4)), 4)
+    value = make.operator("ADD", [value, value], make.shape(value), (-6.0, 6.0))
+    make.graph.operators[1].builtinOptions = None
+    for code in make.model.operatorCodes:
+        code.deprecatedBuiltinCode = 0
+    assert "Conv" in operators(assert_same(make.file(value)))
+
+
 def test_the_same_name_twice():
     make = Maker("float32")
     value = make.convolution(make.input((1, 5, 5, 2), name="a"), 3, name="a")
