@@ -88,7 +88,9 @@ def test_targets_and_weights_decide_which_blocks_there_are():
     ids=str,
 )
 def test_spaces_hold_the_recommendation_and_all_their_points_pack(conv, target):
-    for kernel in registry.applicable(conv, target):
+    for kernel in (GEMM, DEPTHWISE):
+        if kernel.why_not(conv, target) is not None:
+            continue
         space = kernel.space(conv, target)
         assert space.why_not(kernel.recommend(conv, target)) is None
         for config in random.Random(3).sample(list(space), min(20, len(list(space)))):

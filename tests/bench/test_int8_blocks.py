@@ -1,0 +1,43 @@
+"""Blocks read from assembly: what each instruction takes, and that the loop is found."""
+
+import pytest
+
+from bench.int8_blocks import Loop, loops
+
+ARM32 = """
+.LBB0_1:
+\tvld1.64\t{d16, d17}, [r1]!   @ a vector
+\tvldr\td18, [r2]
+\tvmlal.s16\tq8, d16, d18[0]
+\tvpadal.s16\tq9, q10
+\tvst1.64\t{d16, d17}, [sp]
+\tsubs\tr3, r3, #1
+\tbne\t.LBB0_1
+\tbx\tlr
+"""
+AARCH64 = """
+.LBB0_1:
+\tldp\tq0, q1, [x1], #32
+\tsmull\tv2.8h, v0.8b, v1.8b
+\tsmlal2\tv2.8h, v0.16b, v1.16b
+\tsadalp\tv3.4s, v2.8h
+\tsubs\tx3, x3, #1
+\tb.ne\t.LBB0_1
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (ARM32, Loop(instructions=7, products=1, spills=1, cycles=7 / 3)),
+        (AARCH64, Loop(instructions=6, products=2, spills=0, cycles=2.5)),
+    ],
+)
+def test_loops_are_charged_for_their_busiest_pipe(text, expected):
+    (found,) = loops(text)
+    assert found == expected
+
+
+def test_pairs_of_vectors_take_two_loads():
+    assert Loop.of(["ldp q0, q1, [x1]"] * 4).cycles == 8
+    assert Loop.of(["ldp d0, d1, [x1]"] * 4).cycles == 4
