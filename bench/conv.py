@@ -102,6 +102,7 @@ def _tune_all(layers: list[Layer], report: dict[str, Any], arguments: argparse.N
 
 def _tune(client: Client, layer: Layer, arguments: argparse.Namespace) -> tuple[dict[str, Any], float]:
     """Tune one layer by a job: its best config and what that took, and the core's peak GFLOP/s."""
+    from bench.conv_summary import trials_to_near
     from bench.service import run_job
     from kernels.workload import to_json
 
@@ -116,7 +117,14 @@ def _tune(client: Client, layer: Layer, arguments: argparse.Namespace) -> tuple[
         numerics=arguments.numerics,
     )
     best = client.best(layer.conv.key, "host", threads=arguments.threads, numerics=arguments.numerics)
-    tuned = {"config": best.config, "trials": job.trials, "failed": job.failed, "tuning_s": job.elapsed_s}
+    (task,) = client.tasks(job.id)
+    tuned = {
+        "config": best.config,
+        "trials": job.trials,
+        "failed": job.failed,
+        "tuning_s": job.elapsed_s,
+        "trials_to_near": trials_to_near(task.curve),
+    }
     return tuned, job.peak_gflops or 0.0
 
 

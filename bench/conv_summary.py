@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from statistics import median
 from typing import Any
 
 from bench.timing import geomean
 
 BEST = "best_peer"
+NEAR = 1.03
+"""A config that is at most so much slower than the best found is near it."""
+
+
+def trials_to_near(curve: Sequence[tuple[int, float]]) -> int:
+    """How many trials it took to find a config near the best of all; ``curve`` as of a ``Task``."""
+    return 1 + next(number for number, seconds in curve if seconds <= NEAR * curve[-1][1])
 
 
 def summarise(rows: list[dict[str, Any]], tuned: dict[str, Any], peak_gflops: float) -> dict[str, Any]:
@@ -33,6 +42,7 @@ def summarise(rows: list[dict[str, Any]], tuned: dict[str, Any], peak_gflops: fl
     names = [*peers, BEST]
     square = [row["ratios"]["onnxruntime"]["median"] for row in rows if row["stride_1_3x3"]]
     jobs = [tuned[row["layer"]] for row in rows]
+    near = sorted(job["trials_to_near"] for job in jobs if "trials_to_near" in job)
     return {
         "n": len(rows),
         "occurrences": sum(counts),
@@ -46,6 +56,8 @@ def summarise(rows: list[dict[str, Any]], tuned: dict[str, Any], peak_gflops: fl
         "analysis_over_tuned": geomean(row["analysis_gflops"] / row["tuned_gflops"] for row in rows),
         "trials": sum(job["trials"] for job in jobs),
         "most_trials": max(job["trials"] for job in jobs),
+        "trials_to_near": near
+        and {"median": median(near), "p90": near[9 * (len(near) - 1) // 10], "most": near[-1]},
         "tuning_s": sum(job["tuning_s"] or 0.0 for job in jobs),
         "peak_gflops": peak_gflops,
     }
@@ -79,6 +91,12 @@ def summary(value: dict[str, Any]) -> str:
         f"{value['trials']} trials, at most {value['most_trials']} a layer, in {value['tuning_s'] / 60:.0f} "
         f"minutes; a core's peak is {value['peak_gflops']:.0f} GFLOP/s.",
     ]
+    if near := value.get("trials_to_near"):
+        lines.append(
+            f"A config within {100 * (NEAR - 1):.0f} % of the best found had been measured after "
+            f"{near['median']:g} trials in half of the layers, after {near['p90']} in 90 %, after "
+            f"{near['most']} in all."
+        )
     if square["n"]:
         lines.insert(
             2, f"{square['n']} layers of 3x3 with stride 1: onnxruntime {square['onnxruntime']:.2f}."

@@ -13,6 +13,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from bench.conv_summary import trials_to_near
 from bench.suite import COLUMNS
 
 
@@ -49,12 +50,18 @@ def test_conv(tmp_path: Path) -> None:
     assert summary["stride_1_3x3"]["onnxruntime"] == pytest.approx(one["ratios"]["onnxruntime"]["median"])
     assert min(two["tuned_gflops"], two["analysis_gflops"], *two["peers"].values()) > 0
     assert one["trials"] == two["trials"] == 3
+    assert 1 <= summary["trials_to_near"]["median"] <= summary["trials_to_near"]["most"] <= 3
     assert summary["peak_gflops"] > one["analysis_gflops"]
     _write_docs(tmp_path)
     table = (tmp_path / "docs" / "report.md").read_text()
     assert "8x9x9 -> 4, 1x1" in table
     assert "report.svg" in table
     assert (tmp_path / "docs" / "report.svg").read_text().count("<title>") == 2  # a bar a layer
+
+
+def test_trials_to_a_config_near_the_best() -> None:
+    assert trials_to_near([(0, 1.0)]) == 1
+    assert trials_to_near([(0, 2.0), (3, 1.04), (7, 1.02), (9, 1.0), (30, 1.0)]) == 8
 
 
 @pytest.fixture
