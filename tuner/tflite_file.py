@@ -23,6 +23,7 @@ Array = npt.NDArray[Any]
 VERSION = 3
 MAX_TENSORS = 4 * MAX_NODES
 MAX_RANK = 8
+MAX_NAME = 10_000
 OVERLAP = 4
 """Small vectors and names may add up to so many times the file's size: equal ones may be stored once."""
 DTYPES = {"float32", "float16", "int8", "uint8", "int32", "int64"}
@@ -196,8 +197,11 @@ class _Reader:
         return vector
 
     def _text(self, value: bytes | None) -> str:
-        self._spend(len(value or b""))
-        return (value or b"").decode(errors="replace")
+        text = value or b""
+        if len(text) > MAX_NAME:
+            raise ModelError(f"the file is damaged: it has a name of {len(text)} bytes")
+        self._spend(len(text))
+        return text.decode(errors="replace")
 
     def _numbers(self, values: Any, tensors: int, least: int, what: str) -> tuple[int, ...]:
         numbers = self._vector(values)

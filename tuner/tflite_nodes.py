@@ -22,22 +22,32 @@ class Nodes:
         self.nodes: list[NodeProto] = []
         self.initializers: list[TensorProto] = []
         self._taken: set[str] = set()
+        self._tried: dict[str, int] = {}
         self._bytes_left = MAX_TENSOR_BYTES
 
     def name(self, wanted: str) -> str:
         """``wanted``, or something like it where that is taken."""
-        name, count = wanted, 1
+        name, count = wanted, self._tried.get(wanted, 0)
         while name in self._taken:
-            name, count = f"{wanted}.{count}", count + 1
+            count += 1
+            name = f"{wanted}.{count}"
+        # Where to go on the next time: a file may have one name for everything.
+        self._tried[wanted] = count
         self._taken.add(name)
         return name
 
-    def constant(self, name: str, value: Array) -> str:
-        """Add a constant, called ``name`` or something like it; its name."""
-        # What is stored once may be written in two orders, or as wider numbers.
-        self._bytes_left -= value.nbytes
+    def spend(self, size: int) -> None:
+        """Count ``size`` bytes of constants; raises ModelError when they become too many.
+
+        What is stored once may be written in two orders, as wider numbers, or for several readers.
+        """
+        self._bytes_left -= size
         if self._bytes_left < 0:
             raise ModelError(f"the constants take more than {MAX_TENSOR_BYTES // 1024**3} GiB")
+
+    def constant(self, name: str, value: Array) -> str:
+        """Add a constant, called ``name`` or something like it; its name."""
+        self.spend(value.nbytes)
         name = self.name(name)
         native = np.ascontiguousarray(value, value.dtype.newbyteorder("=")).reshape(value.shape)
         self.initializers.append(numpy_helper.from_array(native, name))

@@ -61,6 +61,7 @@ class Writer:
 
     def hold(self, index: int, value: Array) -> None:
         """Let a tensor be the constant ``value`` from now on."""
+        self.nodes.spend(value.nbytes)
         self._held[index] = value
 
     def stored(self, index: int, order: str) -> str:

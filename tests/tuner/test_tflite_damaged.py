@@ -90,7 +90,7 @@ def test_lengths_beyond_the_file(length):
 def test_parts_that_overlap():
     """Thousands of tensors whose one name is most of the file."""
     builder = flatbuffers.Builder(1024)
-    name = builder.CreateString("n" * 100_000)
+    name = builder.CreateString("n" * 5_000)
     schema.TensorStart(builder)
     schema.TensorAddName(builder, name)
     tensor = schema.TensorEnd(builder)
@@ -109,6 +109,18 @@ def test_parts_that_overlap():
     schema.ModelAddSubgraphs(builder, graphs)
     builder.Finish(schema.ModelEnd(builder), b"TFL3")
     refused(bytes(builder.Output()), "overlap")
+
+
+def test_one_name_for_everything():
+    make = Maker("float32")
+    value = make.input((1, 2), name="n" * 100)
+    for _ in range(1000):
+        value = make.like("RESHAPE", value)
+        make.graph.tensors[value].name = "n" * 100
+    model = to_onnx(make.file(value))
+    assert len({name for node in model.graph.node for name in node.output}) == 1000
+    make.graph.tensors[value - 1].name = "n" * 20_000
+    refused(make, "a name of 20000 bytes")
 
 
 def test_too_many_operators(monkeypatch):
