@@ -12,7 +12,7 @@ from kernels import tir
 from kernels.qband import Band, emit_band
 from kernels.qtir import QArguments, registers, scratch, store_filters
 from kernels.qworkload import QConv2d
-from kernels.qx86 import WAYS, Multiply, prefetch
+from kernels.qx86 import WAYS, Multiply, prefetch, scaling
 from kernels.requantize import Requantizer
 from kernels.space import Config
 from kernels.target import Target
@@ -199,7 +199,8 @@ class Nest:
         while j < vectors:
             together = 2 if j + 1 < vectors else 1
             lanes = together * plan.lanes
-            requantize = Requantizer(self.args, filters + j * plan.lanes, plan.lanes, plan.requant, together)
+            begin = filters + j * plan.lanes
+            requantize = Requantizer(self.args, begin, plan.lanes, plan.requant, together, scaling)
             for i, number in enumerate(numbers):
                 result = T.Bind(requantize(*(sums[slot] for slot in slots[i][j : j + together])))
                 at = T.Bind(out + number * conv.out_c + group * of_group + (tile + j) * plan.lanes)

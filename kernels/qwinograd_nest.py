@@ -13,7 +13,7 @@ from kernels import tir
 from kernels.qband import Band, by_vectors, emit_band
 from kernels.qtir import QArguments, const, registers, scratch, store_filters
 from kernels.qworkload import QConv2d
-from kernels.qx86 import WAYS, prefetch
+from kernels.qx86 import WAYS, prefetch, scaling
 from kernels.requantize import Requantizer
 from kernels.space import Config
 from kernels.target import Target
@@ -251,7 +251,7 @@ class Nest:
         """Results of ``wide`` filters, whose sums are at ``place`` in rows of ``pitch``."""
         plan, conv, lanes = self.plan, self.conv, self.plan.lanes
         halves = range(0, wide, lanes)
-        requantize = Requantizer(self.args, filters, lanes, plan.requant, len(halves))
+        requantize = Requantizer(self.args, filters, lanes, plan.requant, len(halves), scaling)
         biases = [T.Bind(self.args.bias[tir.vector(filters + half, lanes)]) for half in halves]
 
         def tile(number: Any, y: Any, x: Any) -> None:

@@ -146,10 +146,19 @@ class Requantizer:
     """Turns sums of ``vectors`` x ``lanes`` filters from number ``first`` on into results, epilogue included.
 
     Several vectors are multiplied one by one, as wider ones would not be recognised as the product's upper
-    half, and clipped and stored together, which halves the instructions for that.
+    half, and clipped and stored together, which halves the instructions for that. ``scaling`` makes the
+    function that multiplies.
     """
 
-    def __init__(self, args: QArguments, first: Any, lanes: int, how: str, vectors: int = 1) -> None:
+    def __init__(
+        self,
+        args: QArguments,
+        first: Any,
+        lanes: int,
+        how: str,
+        vectors: int = 1,
+        scaling: Callable[[Any, Any, str, int], Multiply] = fixed_point_multiply,
+    ) -> None:
         self._conv, self._lanes = args.conv, vectors * lanes
         self._multiply: list[Multiply] = []
         for vector in range(vectors if args.multiplier is not None else 0):
@@ -158,7 +167,7 @@ class Requantizer:
                 multiplier, shift = args.multiplier[at], args.shift[at]
             else:
                 multiplier, shift = (tir.splat(b[0], lanes) for b in (args.multiplier, args.shift))
-            self._multiply.append(fixed_point_multiply(multiplier, shift, how, lanes))
+            self._multiply.append(scaling(multiplier, shift, how, lanes))
 
     def __call__(self, *sums: Any) -> Any:
         """Vectors of int32 sums, bias included, as one vector of the output's type."""
