@@ -199,7 +199,7 @@ class _Reader:
 
     def _call(self, call: Any, into: Straight) -> set[str]:
         function = _called(call)
-        if function == code_shape.PREFETCH:
+        if function in (code_shape.PREFETCH, code_shape.TOUCH):
             return set()
         if function == _OUTER_PRODUCT:
             into.multiply_adds[mma.SIDE * mma.SIDE] += 1
