@@ -21,6 +21,7 @@ import subprocess
 import sys
 import tempfile
 import types
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,17 +97,18 @@ def _rows(layers: list[Any], arguments: argparse.Namespace) -> Iterator[dict[str
     with (
         tempfile.TemporaryDirectory(prefix="tilefleet-int8-sim-") as name,
         Nursery(preload=PRELOAD) as nursery,
+        ThreadPoolExecutor(1) as beside,
     ):
         folder = Path(name)
         builder = Builder(nursery, ArtifactStore(folder / "artifacts"))
         with SimulatedBoard(BOARD, state_dir=folder) as board:
             for layer in layers:
                 conv = signed(layer.conv)
+                # Each has its own clock, so neither disturbs the other.
+                peer = beside.submit(litert, layer.conv, arguments.litert, folder)
                 found = _ours(conv, CATALOGUE[TARGET], builder, board, folder, arguments.candidates)
-                peer = litert(layer.conv, arguments.litert, folder)
-                yield (
-                    {"layer": layer.name, "text": str(conv), "count": layer.count} | found | {"litert": peer}
-                )
+                about = {"layer": layer.name, "text": str(conv), "count": layer.count}
+                yield about | found | {"litert": peer.result()}
 
 
 def signed(layer: QConv2d) -> QConv2d:
