@@ -47,21 +47,40 @@ def quantize(rewriting: Rewriting, node: NodeProto) -> bool:
 
 
 def add(rewriting: Rewriting, node: NodeProto) -> bool:
-    """Add of two quantized tensors of the same shape, a clamp, QuantizeLinear."""
-    first, second = (rewriting.known.get(name) for name in node.input)
-    shapes = {rewriting.graph.tensors[name].shape for name in (*node.input, node.output[0])}
+    """Add of two quantized tensors of the same shape, or one and a constant, a clamp, QuantizeLinear."""
     tail = rewriting.tail(node.output[0])
-    if first is None or second is None or tail is None or len(shapes) != 1:
+    if tail is None:
+        return False
+    tail = rewriting.wanted(tail)
+    operands = [_operand(rewriting, node, name) for name in node.input]
+    first, second = operands
+    if first is None or second is None or not any(name in rewriting.known for name in node.input):
         return False
     out = tail.out.quantization
+    shape = rewriting.graph.tensors[node.output[0]].shape
     clamp = quanta_range(tail.clamp, out)
     try:
-        what = QAdd.of(shapes.pop(), first.quantization, second.quantization, out, clamp)
+        what = QAdd.of(shape, first.quantization, second.quantization, out, clamp)
     except ValueError:
         return False
     rewriting.operator(what, [first.name, second.name], tail.out.name, node)
     rewriting.take([node, *tail.nodes])
+    rewriting.change(tail.out)
     return True
+
+
+def _operand(rewriting: Rewriting, node: NodeProto, name: str) -> QuantizedTensor | None:
+    """An operand of ``node`` that has the shape of its result; a constant is made so."""
+    shape = rewriting.graph.tensors[node.output[0]].shape
+    constant = rewriting.constants.get(name)
+    if constant is None:
+        return rewriting.known.get(name) if rewriting.graph.tensors[name].shape == shape else None
+    dtype = next((byte for byte in BYTES if byte == constant.quanta.dtype), None)
+    if dtype is None or constant.scale.size > 1 or constant.quanta.size == 1:
+        return None  # a number makes a function of one tensor
+    whole = np.ascontiguousarray(np.broadcast_to(constant.quanta, shape))
+    made = rewriting.constant(f"{node.output[0]}/operand", whole)
+    return QuantizedTensor(made, Quantization(dtype, float(constant.scale[0]), int(constant.zero[0])))
 
 
 def max_pool(rewriting: Rewriting, node: NodeProto) -> bool:

@@ -114,28 +114,34 @@ class Rewriting:
         return None
 
     def wanted(self, tail: Tail) -> Tail:
-        """``tail`` with the quantization that the only reader, a Concat, will want of its result.
+        """``tail`` and what only its result goes through, as far as one rounding can stand for all of them.
 
-        So it need not be requantized there. The clamp keeps to what the result could have said before.
+        That is another clamp and QuantizeLinear, and the Concat that wants a quantization of its own: the
+        result is written in that. ``change`` has to be told when it is used. Rounding twice is at most one
+        off from rounding once only where the second steps are no smaller.
         """
-        given = tail.out.quantization
-        reader = self.wiring.only_reader(tail.out.name)
-        concat = None if reader is None else self.wiring.only_reader(reader.output[0])
-        if concat is None or concat.op_type != "Concat":
-            return tail
-        writers = [self.wiring.writers.get(name) for name in concat.input]
-        if any(writer is None or dequantized(self.graph, writer) is None for writer in writers):
-            return tail
-        after = self.tail(concat.output[0])
-        # Rounding twice is at most one off from rounding once only where the second steps are no smaller.
-        if after is None or after.clamp is not None or after.out.quantization.scale < given.scale:
-            return tail
-        ends = given.real(np.array(quanta_range(tail.clamp, given), given.dtype))
-        return Tail(
-            tail.nodes,
-            (float(ends[0]), float(ends[1])),
-            QuantizedTensor(tail.out.name, after.out.quantization),
-        )
+        while True:
+            given = tail.out.quantization
+            reader = self.wiring.only_reader(tail.out.name)
+            if reader is None or dequantized(self.graph, reader) is None:
+                return tail
+            real = reader.output[0]
+            after = self.tail(real)
+            if after is not None and after.out.quantization.scale >= given.scale:
+                clamp = _composed(tail.clamp, given, after.clamp)
+                tail = Tail((*tail.nodes, reader, *after.nodes), clamp, after.out)
+                continue
+            concat = self.wiring.only_reader(real)
+            if concat is None or concat.op_type != "Concat":
+                return tail
+            writers = [self.wiring.writers.get(name) for name in concat.input]
+            if any(writer is None or dequantized(self.graph, writer) is None for writer in writers):
+                return tail
+            after = self.tail(concat.output[0])
+            if after is None or after.clamp is not None or after.out.quantization.scale < given.scale:
+                return tail
+            out = QuantizedTensor(tail.out.name, after.out.quantization)
+            return Tail(tail.nodes, _composed(tail.clamp, given, None), out)
 
     def change(self, tensor: QuantizedTensor) -> None:
         """Let a tensor of the graph have another quantization than it says."""
@@ -217,6 +223,14 @@ class Rewriting:
     def take(self, nodes: Sequence[NodeProto]) -> None:
         """These need not be written any more."""
         self.taken.update(node.output[0] for node in nodes)
+
+
+def _composed(first: Clamp | None, given: Quantization, second: Clamp | None) -> Clamp:
+    """``first``, what ``given`` can say, and ``second``, one after the other, as one clamp."""
+    ends = given.real(np.array(quanta_range(first, given), given.dtype))
+    low, high = (None, None) if second is None else second
+    low, high = -np.inf if low is None else low, np.inf if high is None else high
+    return float(ends[0].clip(low, high)), float(ends[1].clip(low, high))
 
 
 def per_axis(constant: QuantizedConstant | Array, rank: int, axis: int, extent: int) -> Any:

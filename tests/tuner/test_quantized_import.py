@@ -169,6 +169,24 @@ def test_transposed_weights(tmp_path):
     assert kinds(partition) == {"qconv2d": 1}
 
 
+def test_weights_quantized_in_the_graph(tmp_path):
+    graph = Qdq()
+    weights = graph.constant(graph.rng.standard_normal((4, 4, 3, 3)).astype(np.float32))
+    weights = graph.through(weights, 0.05, 0, np.int8)
+    real = graph.add("Conv", [graph.through("x", 0.02, 120), weights])
+    partition = run(tmp_path, graph.model({"x": (1, 4, 8, 9)}, [graph.through(real, 0.1, 100)]), 0.1)
+    assert kinds(partition) == {"qconv2d": 1}
+
+
+def test_a_bias_behind_a_quantization_of_its_own(tmp_path):
+    graph = Qdq()
+    real = graph.add("MatMul", [graph.through("x", 0.02, 120), graph.weights((12, 7), axis=1)])
+    bias = graph.dequantize(graph.constant(np.arange(-3, 4, dtype=np.int8)), 0.107, 0, np.int8)
+    real = graph.add("Relu", [graph.add("Add", [graph.through(real, 0.0201, 100), bias])])
+    partition = run(tmp_path, graph.model({"x": (5, 12)}, [graph.through(real, 0.0203)]), 0.0203)
+    assert kinds(partition) == {"qconv2d": 1, "QAdd": 1}
+
+
 def test_two_equal_quantizations_are_one(tmp_path):
     graph = Qdq()
     conv = graph.add("Conv", [graph.through("x", 0.02, 120), graph.weights((4, 4, 1, 1))])

@@ -25,12 +25,21 @@ def test_sums(tmp_path, clamp, dtype, zero):
     assert only(tmp_path, graph, graph.through(real, 0.02, zero, dtype), 0.02) == {"QAdd": 1}
 
 
+@pytest.mark.parametrize("shape", [(9,), (6, 1, 1), (), SHAPE])
+def test_sums_with_a_constant(tmp_path, shape):
+    graph = Qdq()
+    values = graph.constant(graph.rng.integers(0, 256, shape).astype(np.uint8))
+    row = graph.dequantize(values, 0.0107, 130)
+    real = graph.add("Add", [row, graph.through("x", 0.0203, 120)])
+    expected = {"QLookup": 1} if shape == () else {"QAdd": 1}
+    assert only(tmp_path, graph, graph.through(real, 0.0311, 120), 0.0311) == expected
+
+
 def test_sums_of_other_shapes_or_far_scales_stay_floats(tmp_path):
     graph = Qdq()
-    real = graph.through("x", 0.02, 120)
-    row = graph.dequantize(graph.constant(np.arange(9, dtype=np.uint8)), 0.1, 3)
-    real = graph.through(graph.add("Add", [real, row]), 0.02, 120)
-    assert only(tmp_path, graph, real, 0.02) == {"Add": 1}
+    row = graph.add("ReduceMax", [graph.through("z", 0.1, 3)], axes=[2, 3])
+    real = graph.add("Add", [graph.through("x", 0.02, 120), graph.through(row, 0.1, 3)])
+    assert only(tmp_path, graph, graph.through(real, 0.02, 120), 0.02) == {"Add": 1, "ReduceMax": 1}
     graph = Qdq()
     real = graph.add("Add", [graph.through("x", 0.02, 120), graph.through("z", 0.02, 120)])
     made = graph.model({"x": SHAPE, "z": SHAPE}, [graph.through(real, 1e-12, 3)])
@@ -153,6 +162,33 @@ def test_products_write_what_a_concat_wants(tmp_path):
     # The steps of the second are coarser, so it has to be rounded twice.
     assert kinds(partition) == {"qconv2d": 2, "QConcat": 1, "QLookup": 1}
     assert partition.products[0].workload.clamp == (110, 110 + round(255 * 0.0071 / 0.0307))
+
+
+def test_a_clamp_behind_its_own_quantization_is_part_of_what_is_before(tmp_path):
+    # As onnxruntime's quantizer writes it for symmetric activations.
+    graph = Qdq()
+    conv = graph.add("Conv", [graph.through("x", 0.0203, 0, np.int8), graph.weights((6, 6, 1, 1))])
+    real = graph.add("Relu", [graph.through(conv, 0.0307, 0, np.int8)])
+    real = graph.add("Add", [graph.through(real, 0.0307, 0, np.int8), graph.through("z", 0.02, 0, np.int8)])
+    bounds = [graph.constant(np.float32(value)) for value in (-0.5, 1.5)]
+    real = graph.add("Clip", [graph.through(real, 0.0351, 0, np.int8), *bounds])
+    partition = run(
+        tmp_path,
+        graph.model({"x": SHAPE, "z": SHAPE}, [graph.through(real, 0.0402, 60)]),
+        0.0402,
+        share=0.2,
+    )
+    assert kinds(partition) == {"qconv2d": 1, "QAdd": 1}
+    assert partition.products[0].workload.clamp == (0, 127)
+    (added,) = partition.operators
+    assert added.what.clamp == (60 - 12, 60 + 37)
+
+
+def test_a_finer_quantization_behind_another_is_a_table(tmp_path):
+    graph = Qdq()
+    conv = graph.add("Conv", [graph.through("x", 0.0203, 0, np.int8), graph.weights((6, 6, 1, 1))])
+    real = graph.add("Relu", [graph.through(conv, 0.0307, 0, np.int8)])
+    assert only(tmp_path, graph, graph.through(real, 0.0107), 0.0107) == {"qconv2d": 1, "QLookup": 1}
 
 
 def test_a_product_keeps_what_others_read_too(tmp_path):
