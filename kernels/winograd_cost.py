@@ -11,8 +11,8 @@ FORWARD_CYCLES, BACKWARD_CYCLES = (0.4, 0.35), (0.05, 0.34)
 """Cycles for each vector of a transformed tile: so many, and so many for each element of a tile's side."""
 TURN_IN_CYCLES, TURN_OUT_CYCLES = 2.5, 1.5
 """Cycles for each vector that is turned from rows to channels or back, where a layout is NCHW."""
-COLD_FACTOR = 2.0
-"""What weights from memory take over what ``machine.cold_cycles`` says."""
+LARGE_FACTOR = 2.0
+"""What weights from memory take over what ``machine.cold_cycles`` says when no cache holds all of them."""
 MEETING_CYCLES = 30000
 """Threads that start together and wait for the last: an estimate, from one run on a busy machine."""
 
@@ -28,7 +28,10 @@ def cycles(plan: Plan, target: Target, threads: int) -> float:
     )
     products = _products(plan, target)
     # Each thread meets all weights, or its part of them.
-    first = machine.overlapped(products, COLD_FACTOR * machine.cold_cycles(target, weights))
+    cold = machine.cold_cycles(target, weights)
+    if weights > max(target.l2_bytes, target.l3_bytes):
+        cold *= LARGE_FACTOR
+    first = machine.overlapped(products, cold)
     later = machine.overlapped(products, machine.stream_cycles(target, weights, weights + transformed))
     whole = (first + (blocks - 1) * later + blocks * transforms) / inner
     return whole + (3 * blocks * MEETING_CYCLES if inner > 1 else 0)
