@@ -27,6 +27,7 @@ from tilefleet.demo_report import layer_of, print_results
 from tilefleet.errors import TilefleetError
 from tilefleet.resources import Model
 from tilefleet.watching import watch
+from tuner.model_file import TFLITE
 from tuner.weights import randomize
 
 FOLDER = Path(".tilefleet/demo")
@@ -126,6 +127,12 @@ def _prepare(model: Path | None, console: Console) -> Path:
     if model is None:
         model = Path(onnx.__file__).parent / "backend/test/data/light/light_squeezenet.onnx"
     path = FOLDER / f"{model.stem}.onnx"
+    with model.open("rb") as file:
+        if file.read(8).endswith(TFLITE):
+            raise TilefleetError(
+                f"{model.name} is a TFLite file, and the demo compares with onnxruntime, which takes none: "
+                f"start `tilefleet up`, then `tilefleet submit {model}`"
+            )
     try:
         graph = onnx.load(model, load_external_data=False)
     except Exception:  # the server says what is wrong with it, better than protobuf does

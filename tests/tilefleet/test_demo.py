@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tflite_models import small
+
 from tuner.record import read_log
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -49,3 +51,13 @@ def test_a_file_that_is_no_model(tmp_path: Path) -> None:
     assert done.returncode == 1
     assert done.stderr.strip().endswith("text.onnx is not an ONNX or TFLite model, or is truncated")
     assert not (tmp_path / "demo-report.json").exists()
+
+
+def test_a_tflite_file(tmp_path: Path) -> None:
+    """It could be tuned, but not compared, which is better said before than after."""
+    file = tmp_path / "small.tflite"
+    file.write_bytes(small("int8"))
+    done = demo(tmp_path, "--model", file)
+    assert done.returncode == 1
+    assert f"tilefleet submit {file}" in done.stderr
+    assert "Starting" not in done.stdout
