@@ -9,9 +9,10 @@ from math import prod
 from typing import Any
 
 from tvm import tirx
+from tvm.script.ir_builder import tirx as T
 
 from kernels import tir
-from kernels.procedure import Procedure, each_vector
+from kernels.procedure import Procedure, each_vector, threads_for
 from kernels.qtir import const, convert, of_type
 from kernels.quantization import Quantization
 from kernels.qworkload import LIMITS
@@ -61,4 +62,33 @@ def build_dequantize(
             tir.store(out, value, at)
 
         each_vector(prod(shape), target.lanes("uint8"), threads, emit)
+    return function.result()
+
+
+def build_dequantize_sums(
+    shape: tuple[int, ...], scales: int, target: Target, threads: int, name: str
+) -> Any:
+    """The PrimFunc ``name``: its arguments are int32 sums, float32 scales, and floats.
+
+    Sums and floats are of ``shape``; there are as many ``scales`` as its last axis is long, or one.
+    """
+    shapes = {"data": shape, "scale": (scales,), "out": shape}
+    function = Procedure(name, shapes, {"data": "int32"})
+    lanes, elements = target.lanes(), prod(shape)
+    with function as (data, scale, out):
+
+        def emit(first: Any, factor: Any, width: int) -> None:
+            at = tir.vector(first, width)
+            tir.store(out, convert(data[at], tir.F32, width) * factor, at)
+
+        if scales == 1:
+            each_vector(
+                elements, lanes, threads, lambda first, width: emit(first, tir.splat(scale[0], width), width)
+            )
+        else:
+            with tir.loop(elements // scales, threads_for(elements, threads)) as row:
+                width = min(lanes, 1 << (scales.bit_length() - 1))
+                with T.serial(0, -(-scales // width)) as turn:
+                    at = T.Bind(tir.least(turn * width, scales - width))
+                    emit(row * scales + at, scale[tir.vector(at, width)], width)
     return function.result()

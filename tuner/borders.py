@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
-from onnx import NodeProto
+from onnx import NodeProto, helper
 
 from kernels.quantization import Quantization
-from tuner.onnx_graph import OnnxGraph
+from tuner.onnx_graph import Array, OnnxGraph
 
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
 
@@ -31,3 +31,25 @@ def border_of(graph: OnnxGraph, node: NodeProto) -> Quantization | None:
         return Quantization("int8" if dtype == "int8" else "uint8", float(scale.item()), int(zero.item()))
     except ValueError:  # a scale of zero: TVM's operators say what they do then
         return None
+
+
+def scales_of_sums(graph: OnnxGraph, node: NodeProto) -> Array | None:
+    """The float32 scales of a DequantizeLinear of int32 sums, one or one a channel; None for other nodes.
+
+    Channels are the second of four axes and else the last.
+    """
+    if node.op_type != DEQUANTIZE or node.input[0] in graph.constants:
+        return None
+    info = graph.tensors[node.input[0]]
+    scale = graph.constants.get(node.input[1])
+    zero = graph.constants.get(node.input[2]) if len(node.input) > 2 and node.input[2] else np.array(0)
+    if info.dtype != "int32" or scale is None or scale.dtype != "float32" or not info.shape:
+        return None
+    if zero is None or zero.any():
+        return None
+    if scale.size == 1:
+        return scale.reshape(1)
+    axis = next((int(helper.get_attribute_value(a)) for a in node.attribute if a.name == "axis"), 1)
+    rank = len(info.shape)
+    channels = 1 if rank == 4 else rank - 1
+    return scale if axis % rank == channels and scale.shape == (info.shape[channels],) else None

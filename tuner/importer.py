@@ -20,10 +20,10 @@ from kernels.qoperator import stored
 from kernels.quantization import Quantization
 from kernels.qworkload import QConv2d
 from kernels.target import Target
-from tuner.borders import QUANTIZE, border_of
+from tuner.borders import QUANTIZE, border_of, scales_of_sums
 from tuner.graph import PRODUCT, Partition
 from tuner.onnx_check import ModelError, node_name
-from tuner.onnx_graph import OnnxGraph
+from tuner.onnx_graph import Array, OnnxGraph
 from tuner.operators import BINARY, POOLS, pool_of
 from tuner.plan import Plan
 from tuner.quantized import OPERATOR
@@ -122,6 +122,8 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
                 self._operator(node)
             elif (code := border_of(self._graph, node)) is not None:
                 self._border(node, code)
+            elif (scales := scales_of_sums(self._graph, node)) is not None:
+                self._sums(node, scales)
             elif node.output[0] in self._plan.rules:
                 self._in_layout(node)
             else:
@@ -175,6 +177,16 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
             layout = self._plan.layout_of(target)
             value = self._integers(source, layout)
             self._keep(target, layout, self._bytes.dequantize(value, stored_or_plain(shape, layout), code))
+
+    def _sums(self, node: NodeProto, scales: Array) -> None:
+        """int32 sums as floats; those of images are pixels on both sides."""
+        (source, target), shape = (node.input[0], node.output[0]), self._graph.tensors[node.input[0]].shape
+        layout = self._plan.layout_of(target)
+        if len(shape) == 4 and layout == NCHW:
+            # Nothing reads it, so nothing was planned.
+            return
+        value = self._bytes.dequantize_sums(self._integers(source), stored_or_plain(shape, layout), scales)
+        self._keep(target, layout, value)
 
     def _integers(self, name: str, layout: str = NHWC) -> Any:
         """A tensor of integers; with four axes in ``layout``."""

@@ -15,7 +15,7 @@ from kernels.relayout import is_free, predict_relayout
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload import Conv2d, Workload
-from tuner.borders import DEQUANTIZE, border_of
+from tuner.borders import DEQUANTIZE, border_of, scales_of_sums
 from tuner.graph import PRODUCT, Partition, Product
 from tuner.layout_plan import Link, State, Tensor, solve
 from tuner.operators import Rule, is_image, rule_of
@@ -207,6 +207,8 @@ class _Problem:
             elif output in rules:
                 written[output] = layouts_for(graph.tensors[output].shape[1], target)
                 self._ruled(output, rules[output], written[output])
+            elif scales_of_sums(graph, node) is not None:
+                written[output] = (NHWC,)
             elif border_of(graph, node) is None:
                 self._nchw(name for name in node.input if is_image(graph, name))
             elif node.op_type == DEQUANTIZE:

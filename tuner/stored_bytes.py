@@ -8,12 +8,13 @@ from typing import Any
 from tvm import relax
 
 from kernels.layout import NCHW, NHWC, stored_shape
-from kernels.qborder import build_dequantize, build_quantize
+from kernels.qborder import build_dequantize, build_dequantize_sums, build_quantize
 from kernels.qoperator import QOperator, stored
 from kernels.qrelayout import build_qrelayout
 from kernels.quantization import Quantization
 from kernels.target import Target
 from tuner.functions import Functions
+from tuner.onnx_graph import Array
 
 BYTES = ("int8", "uint8")
 
@@ -58,6 +59,15 @@ class ByteTensors:
     def dequantize(self, value: Any, shape: tuple[int, ...], code: Quantization) -> Any:
         """Bytes stored as ``shape`` as floats in the same order."""
         return self._border("dequantize", build_dequantize, value, shape, code, "float32")
+
+    def dequantize_sums(self, value: Any, shape: tuple[int, ...], scales: Array) -> Any:
+        """int32 sums stored as ``shape`` as floats in the same order; channels are the last axis."""
+        name = "_".join(map(str, ["tilefleet", "dequantize", "sums", scales.size, *shape]))
+
+        def make(name: str) -> Any:
+            return build_dequantize_sums(shape, scales.size, self._target, self._threads, name)
+
+        return self._call(name, make, [value, relax.const(scales)], shape, "float32")
 
     def _border(
         self,

@@ -5,16 +5,16 @@ from guarded import guarded
 from operators_guarded import HOST, random_bytes
 
 from kernels.compile import compile_module
-from kernels.qborder import build_dequantize, build_quantize
+from kernels.qborder import build_dequantize, build_dequantize_sums, build_quantize
 from kernels.qrelayout import build_qrelayout
 from kernels.quantization import Quantization
 
 CODES = [Quantization("uint8", 0.0173, 3), Quantization("int8", 0.5, -128), Quantization("int8", 0.25, 127)]
 
 
-def run(function, data, out):
-    out = guarded(out)
-    arguments = (tvm.runtime.from_dlpack(buffer) for buffer in (guarded(data), out))
+def run(function, *data_and_out):
+    *data, out = map(guarded, data_and_out)
+    arguments = (tvm.runtime.from_dlpack(buffer) for buffer in (*data, out))
     compile_module(function, HOST)["main"](*arguments)
     return out
 
@@ -40,6 +40,18 @@ def test_dequantizing(code, shape):
         function = build_dequantize(shape, code, HOST, threads, "main")
         got = run(function, data, np.zeros(shape, np.float32))
         assert np.array_equal(got, code.real(data))
+
+
+@pytest.mark.parametrize("shape", [(5,), (3, 37), (2, 33, 17, 64)])
+@pytest.mark.parametrize("single", [True, False])
+def test_dequantizing_sums(shape, single):
+    rng = np.random.default_rng()
+    data = rng.integers(-(1 << 31), 1 << 31, shape).astype(np.int32)
+    scales = rng.uniform(0.001, 2, 1 if single else shape[-1]).astype(np.float32)
+    for threads in (1, 3):
+        function = build_dequantize_sums(shape, scales.size, HOST, threads, "main")
+        got = run(function, data, scales, np.zeros(shape, np.float32))
+        assert np.array_equal(got, data.astype(np.float32) * scales)
 
 
 @pytest.mark.parametrize("channels", [2, 3, 5, 9, 16, 70])

@@ -202,6 +202,24 @@ def test_floats_beside_bytes_keep_their_layouts():
     net.check(["f"])
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+def test_sums_become_floats_by_the_scales_of_their_channels(threads):
+    net = Net((2, 8, 37, 41), "uint8")
+    net.product("x", "a", out_c=24, kh=3, kw=3, data_zero=3, out_dtype="int32")
+    scales = net.constant("scales", net.rng.uniform(0.01, 0.02, 24).astype(np.float32))
+    by_channel = net.graph.constants[scales]
+    real = net.values["a"].astype(np.float32) * by_channel.reshape(-1, 1, 1)
+    net.node("DequantizeLinear", ["a", scales], "b", real, axis=1)
+    net.node("Relu", ["b"], "c", np.maximum(real, 0))
+    one = net.constant("one", np.array(0.5, np.float32))
+    net.node("DequantizeLinear", ["a", one], "d", net.values["a"].astype(np.float32) / 2)
+    net.node("Flatten", ["x"], "e", net.values["x"].reshape(2, -1))
+    net.product("e", "f", rows=2, out_c=24, kh=1, kw=1, out_dtype="int32")
+    net.node("DequantizeLinear", ["f", scales], "g", net.values["f"].astype(np.float32) * by_channel, axis=-1)
+    net.node("DequantizeLinear", ["a", scales], "unread", real, axis=1)
+    net.check(["c", "d", "g"], threads)
+
+
 @pytest.mark.parametrize("target", ["rpi4", "rpi5", "graviton3", "x86-avx512"])
 def test_other_targets_have_code(target):
     net = Net((1, 16, 14, 14))
