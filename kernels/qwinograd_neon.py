@@ -40,7 +40,8 @@ class QuantizedWinogradNeon(NeonKernel):
     version = 1
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
-        """At least three taps along the axis, no stride, dilation or groups, and numbers that fit."""
+        """At least three taps along the axis, no stride, dilation or groups, numbers that fit, and no
+        instructions for dot products."""
         if not isinstance(workload, QConv2d):
             return "not a quantized convolution"
         if workload.groups > 1 or max(*workload.stride, *workload.dilation) > 1:
@@ -50,6 +51,8 @@ class QuantizedWinogradNeon(NeonKernel):
             return f"needs 3 to {MOST_TAPS} taps along an axis"
         if not _choices(workload):
             return "its numbers do not fit 16 and 32 bits"
+        if target.has("dotprod"):
+            return "an instruction for dot products does four times as many, which is more than is saved"
         return why_not_neon(target)
 
     def space(self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1) -> Space:

@@ -31,6 +31,7 @@ def test_what_it_cannot_compute():
     assert "taps" in KERNEL.why_not(replace(CONV, kw=2), RPI4)
     assert "taps" in KERNEL.why_not(replace(CONV, kw=1, kh=2), RPI4)
     assert KERNEL.why_not(replace(CONV, kw=1), RPI4) is None
+    assert "dot products" in KERNEL.why_not(CONV, CATALOGUE["rpi5"])
 
 
 def test_algorithms_are_there_only_where_their_numbers_fit():
