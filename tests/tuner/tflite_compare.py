@@ -7,7 +7,10 @@ import onnx
 import onnxruntime
 from ai_edge_litert.interpreter import Interpreter
 
+from bench.partition_reference import evaluate
+from tuner.graph import partition
 from tuner.onnx_check import check_structure, fix_input_shapes
+from tuner.onnx_graph import graph_of
 from tuner.tflite_import import to_onnx
 
 
@@ -48,7 +51,8 @@ def by_onnxruntime(model: onnx.ModelProto, feed):
 def assert_same(data: bytes, quanta: int = 1) -> onnx.ModelProto:
     """Compare: floats within 1e-4, integers within so many ``quanta``. Returns the ONNX model.
 
-    Integers must take more than a few values, else they would be alike whatever is computed.
+    What LiteRT computes is compared with onnxruntime on the ONNX model and with the references of its
+    partition. Integers must take more than a few values, else they would be alike whatever is computed.
     """
     model = to_onnx(data)
     onnx.checker.check_model(model, full_check=True)
@@ -57,13 +61,13 @@ def assert_same(data: bytes, quanta: int = 1) -> onnx.ModelProto:
     feed = inputs_of(data)
     wanted, found = by_litert(data, feed), by_onnxruntime(model, feed)
     assert wanted.keys() == found.keys()
+    partitioned = evaluate(partition(graph_of(model)), feed)
     for name, value in wanted.items():
-        assert (found[name].shape, found[name].dtype) == (value.shape, value.dtype)
-        off = np.abs(found[name].astype(np.float64) - value.astype(np.float64)).max()
-        if value.dtype.kind == "f":
-            assert off <= 1e-4
-        else:
-            assert off <= quanta
+        for each in (found[name], partitioned[name]):
+            assert (each.shape, each.dtype) == (value.shape, value.dtype)
+            off = np.abs(each.astype(np.float64) - value.astype(np.float64)).max()
+            assert off <= (1e-4 if value.dtype.kind == "f" else quanta)
+        if value.dtype.kind != "f":
             assert len(np.unique(value)) >= min(8, value.size // 4)
     return model
 
