@@ -63,7 +63,7 @@ def main() -> None:
             rows.append(row)
             journal.save(arguments.json, report)
             print(
-                f"{row['layer']:40s} {row['text']:60s} {row['wrong']} of {row['elements']} wrong", flush=True
+                f"{row['layer']:40s} {row['text']:48s} {row['wrong']} of {row['elements']} wrong", flush=True
             )
     wrong = [row["layer"] for row in rows if row["wrong"]]
     if wrong:
@@ -80,6 +80,15 @@ class Layer:
     inputs: list[Array]
     constants: list[Array]
     expected: Array
+
+    @property
+    def text(self) -> str:
+        """What it computes, in short."""
+        from kernels.workload import QConv2d
+
+        if isinstance(self.what, QConv2d):
+            return str(self.what)
+        return f"{type(self.what).__name__} to {'x'.join(map(str, self.expected.shape))}"
 
 
 def layers_of(partition: Partition, feeds: Mapping[str, Array]) -> Iterator[Layer]:
@@ -133,7 +142,7 @@ def on_board(layers: list[Layer], model: str, folder: Path) -> Iterator[dict[str
             wrong = arguments[-1].numpy() != layer.expected
             yield {
                 "layer": layer.name,
-                "text": str(layer.what),
+                "text": layer.text,
                 "elements": wrong.size,
                 "wrong": int(wrong.sum()),
             }
