@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from bench.unfused_sim import unfused_cycles
 from kernels import registry
 from kernels.space import Config
 from kernels.target import CATALOGUE
@@ -120,3 +121,15 @@ def test_newer_instructions_are_exact(newest, wrong, workload, block):
     chosen = [c for c in points if (c.int("rows"), c.int("columns")) in sizes and c["slab"] == 3]
     assert len(chosen) >= 4
     assert wrong(newest, workload, chosen) == []
+
+
+@pytest.mark.parametrize("kernel", ["qgemm", "qwinograd_neon"])
+def test_scaling_after_all_sums_is_exact_too_and_takes_longer(
+    simulated_boards, nursery, builder, tmp_path, kernel
+):
+    conv = QConv2d(1, 10, 12, 32, 40, 3, 3, pad=(1, 1, 1, 1), scale="small", **SYMMETRIC)
+    board, target = simulated_boards["rpi4-sim"], CATALOGUE["rpi4"]
+    config = registry.kernel(kernel).recommend(conv, target)
+    batch = [builder.build(Candidate(conv, config, target))]
+    (fused,) = measure(nursery, board, batch, OPTIONS, lock_dir=tmp_path)
+    assert unfused_cycles(conv, config, target, board, tmp_path) > fused.counters["cycles"]
