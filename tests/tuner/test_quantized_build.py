@@ -23,6 +23,7 @@ from tuner.graph import PRODUCT, Partition, Product
 from tuner.manifest import describe
 from tuner.onnx_graph import OnnxGraph, TensorInfo
 from tuner.quantized import OPERATOR, Operator
+from tuner.record import Record
 
 TARGET = CATALOGUE["x86-avx2"]
 TYPES = {
@@ -98,10 +99,10 @@ class Net:
         index = len(self.partition.operators) - 1
         return self.node(OPERATOR, list(sources), output, result, index=index)
 
-    def check(self, outputs, threads=1, target=TARGET):
+    def check(self, outputs, threads=1, target=TARGET, **choices):
         """Build, run and compare every one of ``outputs``; the manifest."""
         self.graph.outputs = outputs
-        plan = plan_of(self.partition, {}, target, threads)
+        plan = plan_of(self.partition, {}, target, threads, **choices)
         executable = build_partition(self.partition, plan, target, threads)
         got = relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(self.values["x"]))
         for name, tensor in zip(outputs, [got] if len(outputs) == 1 else got, strict=True):
@@ -218,6 +219,24 @@ def test_sums_become_floats_by_the_scales_of_their_channels(threads):
     net.node("DequantizeLinear", ["f", scales], "g", net.values["f"].astype(np.float32) * by_channel, axis=-1)
     net.node("DequantizeLinear", ["a", scales], "unread", real, axis=1)
     net.check(["c", "d", "g"], threads)
+
+
+def test_measured_configs_are_built_and_the_fastest_is_taken():
+    net = Net((1, 16, 12, 12), "uint8")
+    net.product("x", "a", out_c=32, kh=3, kw=3, pad=(1, 1, 1, 1))
+    net.product("a", "b", out_c=32, kh=3, kw=3, pad=(1, 1, 1, 1), data_zero=7)
+    first, second = (product.workload for product in net.partition.products)
+    records = []
+    for name, seconds in (("qwinograd", 1e-6), ("qdirect", 2e-6)):
+        kernel = registry.kernel(name)
+        config = kernel.recommend(first, TARGET)
+        records.append(Record(first, TARGET, config, kernel.version, cost_s=seconds))
+    records = [Record.from_json(record.to_json()) for record in records]
+    forced = registry.kernel("qdirect").recommend(second, TARGET)
+    manifest = net.check(["b"], records=records, plan={1: forced})
+    assert [layer.source for layer in manifest.layers] == ["log", "log"]
+    assert [layer.config for layer in manifest.layers] == [records[0].config, forced]
+    assert [layer.expected_s for layer in manifest.layers] == [1e-6, None]
 
 
 @pytest.mark.parametrize("target", ["rpi4", "rpi5", "graviton3", "x86-avx512"])
