@@ -93,7 +93,8 @@ def ranked(target: Target) -> list[tuple[float, str, Loop]]:
             )  # fmt: skip
             if space.why_not(config) is None:
                 module = compile_module(kernel.build(CONV, config, target, 1, "main"), target)
-                loop = max(loops(module.inspect_source("asm")), key=lambda loop: loop.products)
+                every = loops(module.inspect_source("asm"))
+                loop = max(every, key=lambda loop: (loop.products, -loop.instructions))
                 rate = rows * columns * BLOCKS[kind].depth / loop.cycles
                 found.append((rate, f"{kind} {rows}x{columns}", loop))
     return sorted(found, key=lambda entry: -entry[0])
