@@ -19,7 +19,6 @@ from tuner.job import Budget, JobSpec, JobState, TaskSpec, TaskState
 from tuner.problem import Problem
 from tuner.record import Record
 from tuner.runner import AHEAD, HOPELESS, run_job
-from tuner.search import TaskSearch
 from worker.candidate import Candidate
 from worker.outcome import Answer, ErrorKind, Outcome
 
@@ -477,19 +476,6 @@ def test_an_untuned_model_that_is_faster_ranks_first():
         assert first.placed_s is None
         assert second.ranking_s == 2 * first.ranking_s
         assert min(r.isolated_s for r in known) < first.isolated_s
-
-
-def test_what_is_measured_again_loses_its_place():
-    engine, store = FakeEngine(), MemoryStore()
-    run(job(), engine, store)
-    task = TASKS[0]
-    search = TaskSearch(task, job(), Problem.of(task.workload, AVX2))
-    record = next(r for r in store.known(task.workload, AVX2, "wall", 1) if not r.error)
-    placed = replace(record, placed_s=1.0, verified_s=2e-3)
-    again = search.remeasured(placed, Outcome(cost_s=1e-3))
-    assert (again.ranking_s, again.placed_s) == (1e-3, None)
-    wrong = search.remeasured(placed, Outcome(error=ErrorKind.WRONG_RESULT, message="off"))
-    assert Record.from_json(wrong.to_json()) == wrong
 
 
 def test_what_fails_in_place_is_told_and_the_picks_stand():
