@@ -17,7 +17,7 @@ from kernels.qdirect_nest import BANDS, FILTERS, Nest, Plan
 from kernels.qkernel import QuantizedKernel, qconv_of
 from kernels.qtir import QFunction
 from kernels.qworkload import QConv2d
-from kernels.qx86 import WAYS, ways, why_not_x86
+from kernels.qx86 import FORK_CYCLES, WAYS, ways, why_not_x86
 from kernels.space import Config, Knobs, Space
 from kernels.target import Target
 from kernels.workload import Workload
@@ -82,22 +82,27 @@ class QuantizedDirect(QuantizedKernel):
         blocks = -(-windows // plan.windows)
         vectors = conv.groups * plan.filters // plan.lanes
         tiles = conv.groups * -(-plan.filters // plan.lanes // plan.vectors)
-        # Two multiplications and four other vector instructions a cycle.
-        arithmetic = plan.way.cost * windows * vectors * plan.depth / 4
+        arithmetic = plan.way.cycles * windows * vectors * plan.depth
         loads = blocks * tiles * plan.depth * (plan.windows + plan.vectors) / target.loads_per_cycle
         compute = max(arithmetic, loads) + blocks * tiles * (machine.CALL_CYCLES + 4 * plan.windows)
         compute += windows * vectors * FINISH_CYCLES
         size = 2 if plan.way.data == "int16" else 1
         weights = plan.packed_length * (2 if plan.way.packed == "int16" else 1)
         held = band.elements * size
-        if band.copied:
-            compute += band.elements * size * 8 / plan.bits * COPY_CYCLES
+        copy = band.elements * size * 8 / plan.bits * COPY_CYCLES if band.copied else 0.0
         inner, outer, repeats = (held, weights, tiles) if plan.order == "ws" else (weights, held, blocks)
         stream = machine.stream_cycles(target, inner * repeats, inner + outer / repeats)
         cold = machine.cold_cycles(target, weights)
         again = (bands - 1) * machine.stream_cycles(target, weights, weights + held)
-        shares = bands if plan.split == BANDS else tiles
-        return machine.seconds(cold + again + bands * max(compute, stream) / min(threads, shares))
+        cycles = max(compute, stream)
+        if threads == 1:
+            return machine.seconds(cold + again + bands * (copy + cycles))
+        if plan.split == BANDS:
+            shared = -(-bands // threads) * (copy + cycles)
+            return machine.seconds(cold + again + shared + FORK_CYCLES)
+        # Each thread reads its own filters, of windows that one has copied.
+        shared = -(-tiles // threads) * (cold + bands * cycles) / tiles
+        return machine.seconds(again + shared + bands * (copy + FORK_CYCLES))
 
     def why_inexact(self, workload: Workload, config: Config) -> str | None:
         """Sums are exact in every way; some ways to scale them are not."""

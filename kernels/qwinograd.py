@@ -18,7 +18,7 @@ from kernels.qkernel import QuantizedKernel, qconv_of
 from kernels.qtir import QFunction
 from kernels.qwinograd_nest import BANDS, BLOCKS, Nest, Plan
 from kernels.qworkload import LIMITS, QConv2d
-from kernels.qx86 import why_not_x86
+from kernels.qx86 import FORK_CYCLES, WAYS, why_not_x86
 from kernels.space import Config, Knobs, Space
 from kernels.target import Target
 from kernels.workload import Workload
@@ -100,7 +100,7 @@ class QuantizedWinograd(QuantizedKernel):
         tiles, vectors = plan.tiles, plan.filters // plan.lanes
         groups, panels = -(-tiles // plan.block), -(-vectors // plan.vectors)
         steps = 16 * plan.units
-        arithmetic = 2 * steps * tiles * vectors / 4
+        arithmetic = WAYS["words"].cycles * steps * tiles * vectors
         loads = groups * panels * steps * (plan.block + plan.vectors) / target.loads_per_cycle
         compute = max(arithmetic, loads) + 16 * groups * panels * machine.CALL_CYCLES
         compute += tiles * 16 * TRANSFORM_CYCLES * (-(-conv.in_c // (2 * plan.lanes)) + vectors)
@@ -113,9 +113,14 @@ class QuantizedWinograd(QuantizedKernel):
         ahead = machine.stream_cycles(target, weights, weights + held)
         stream += ahead / 2 if plan.prefetch else ahead
         cold = machine.cold_cycles(target, weights)
-        total = bands * parts * machine.overlapped(compute, stream)
-        shares = bands if plan.split == BANDS else 16
-        return machine.seconds(cold + total / min(threads, shares))
+        band = parts * machine.overlapped(compute, stream)
+        if threads == 1:
+            return machine.seconds(cold + bands * band)
+        if plan.split == BANDS:
+            return machine.seconds(cold + -(-bands // threads) * band + FORK_CYCLES)
+        # Each thread reads its own filters; they meet after both transforms and the products of each block.
+        shared = -(-16 // threads) * (cold + bands * band) / 16
+        return machine.seconds(shared + 3 * bands * parts * FORK_CYCLES)
 
     def why_inexact(self, workload: Workload, config: Config) -> str | None:
         """Sums are exact; some ways to scale them are not."""
