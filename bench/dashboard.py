@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 TASKS = 20
 MODEL = "squeezenet"
-_ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
+ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 
 
 def main() -> None:
@@ -60,7 +61,7 @@ def pages(trials: int, loads: int) -> dict[str, Any]:
         job = fill(db, trials)
         db.close()
         with service(TILEFLEET_DATABASE_URL=url) as client, sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=_ARGUMENTS)
+            browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
             shown = (("first page", "/", 0), (f"job of {trials} trials", f"/jobs/{job}", 2))
             for name, path, canvases in shown:
                 seconds = []
@@ -118,21 +119,41 @@ def fill(db: Database, trials: int) -> int:
 
 def watched(watchers: int, turns: int, trials: int) -> dict[str, Any]:
     """Trials a second of the same job without and with so many event streams open, in turns."""
-    seconds: dict[str, list[float]] = {"alone": [], "watched": []}
-    for _ in range(turns):
-        for kind, streams in (("alone", 0), ("watched", watchers)):
-            seconds[kind].append(_seconds(trials, streams))
-            print(f"{kind}: {trials / seconds[kind][-1]:.2f} trials/s", flush=True)
-    speed, low, high = timing.ratio(seconds["alone"], seconds["watched"])
+    runs: dict[str, list[Run]] = {"alone": [], "watched": []}
+    for turn in range(turns):
+        # Now one, now the other first: a machine that gets busier is nobody's fault.
+        for kind in ("alone", "watched")[:: 1 if turn % 2 == 0 else -1]:
+            run = _run(trials, watchers if kind == "watched" else 0)
+            runs[kind].append(run)
+            print(
+                f"{kind}: {trials / run.seconds:.2f} trials/s, "
+                f"coordinator {run.cpu_s / run.seconds:.1%} of a core",
+                flush=True,
+            )
+    speed, low, high = timing.ratio(*([run.seconds for run in runs[kind]] for kind in ("alone", "watched")))
+    cpu = {kind: statistics.median(run.cpu_s / run.seconds for run in found) for kind, found in runs.items()}
     print(f"{watchers} watchers: {speed:.3f} of the speed without ({low:.3f} to {high:.3f})")
-    return {"watchers": watchers, "seconds": seconds, "speed": speed, "p10": low, "p90": high}
+    print(f"coordinator: {cpu['alone']:.1%} of a core without, {cpu['watched']:.1%} with them")
+    seconds = {kind: [asdict(run) for run in found] for kind, found in runs.items()}
+    return {"watchers": watchers, "runs": seconds, "speed": speed, "p10": low, "p90": high, "cores": cpu}
 
 
-def _seconds(trials: int, watchers: int) -> float:
-    """How long one job of a service takes that knows nothing yet."""
+@dataclass(frozen=True)
+class Run:
+    """How long a job took, and the coordinator's processor time meanwhile."""
+
+    seconds: float
+    cpu_s: float
+
+
+def _run(trials: int, watchers: int) -> Run:
+    """One job of a service that knows nothing yet."""
+    import psutil
+
     from bench.models import MAKERS
 
     with tempfile.TemporaryDirectory(prefix="tilefleet-bench-") as folder, service() as client:
+        (coordinator,) = psutil.Process().children()
         path = Path(folder) / f"{MODEL}.onnx"
         path.write_bytes(MAKERS[MODEL](0).SerializeToString())
         model = client.upload(path)
@@ -140,8 +161,10 @@ def _seconds(trials: int, watchers: int) -> float:
         url = f"{client.url}/api/v1/jobs/{job.id}/events"
         command = [sys.executable, "-m", "bench.watchers", url, str(watchers)]
         crowd = subprocess.Popen(command, stdout=subprocess.PIPE, text=True) if watchers else None
+        before = sum(coordinator.cpu_times()[:2])
         while client.job(job.id).state in ("queued", "running"):
             time.sleep(0.5)
+        cpu_s = sum(coordinator.cpu_times()[:2]) - before
         if crowd is not None:
             answer, _ = crowd.communicate(timeout=60)
             if int(answer or 0) < watchers:
@@ -149,7 +172,7 @@ def _seconds(trials: int, watchers: int) -> float:
         ended = client.job(job.id)
     if ended.trials < trials:
         raise SystemExit(f"bench.dashboard: the job ended as {ended.state} after {ended.trials} trials")
-    return float(ended.elapsed_s or 0)
+    return Run(float(ended.elapsed_s or 0), cpu_s)
 
 
 if __name__ == "__main__":

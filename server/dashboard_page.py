@@ -34,7 +34,7 @@ def install(app: FastAPI, folder: Path = BUILT) -> None:
     for path in _PATHS:
         app.add_api_route(path, dashboard, include_in_schema=False)
     app.add_api_route("/icon.svg", lambda: FileResponse(folder / "icon.svg"), include_in_schema=False)
-    assets = GZipMiddleware(_Assets(directory=folder / "assets"), minimum_size=1000)
+    assets = GZipMiddleware(_Assets(directory=folder / "assets"), minimum_size=1000, compresslevel=6)
     app.mount("/assets", assets)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from kernels.space import Config
+from kernels import registry
 from kernels.target import CATALOGUE
 from kernels.workload import Gemm
 from server.dashboard_page import BUILT
@@ -84,11 +84,16 @@ def test_from_a_model_to_the_log_of_its_job(page: Page, tiny_model: Path, client
     page.wait_for_url(re.compile(r"/jobs/\d+$"))
     job = int(page.url.rsplit("/", 1)[1])
     # A best arrives without anybody asking: the whole model has a time.
-    expect(page.get_by_text(re.compile(r"^[\d.]+ [µm]s$")).first).to_be_visible(timeout=PATIENCE_MS)
+    expect(page.get_by_text(re.compile(r"^[\d.]+\s[µm]s$")).first).to_be_visible(timeout=PATIENCE_MS)
     expect(page.get_by_role("img", name=re.compile("Best time so far of"))).to_be_visible()
+    budget = page.get_by_role("region", name="Where the budget goes")
+    expect(budget).to_contain_text(
+        re.compile("Next: .*whose next trial is expected to save|No task promises")
+    )
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("button", name="Resume")).to_be_visible(timeout=PATIENCE_MS)
     assert client.job(job).state == "cancelled"
+    expect(budget).to_have_count(0)
     before = client.job(job).trials
     page.get_by_role("button", name="Resume").click()
     expect(page.get_by_role("button", name="Cancel")).to_be_visible()
@@ -100,21 +105,63 @@ def test_from_a_model_to_the_log_of_its_job(page: Page, tiny_model: Path, client
     lines = Path(download.value.path()).read_text().splitlines()
     assert any("config" in json.loads(line) for line in lines)
 
-    page.locator("a[href^='/workloads/']").first.click()
+    task = client.tasks(job)[0]
+    where = {"target": "host", "threads": 1}
+    client.put_baseline(task.workload_key, "somelib", version="7.1", seconds=1e-5, **where)
+    page.reload()
+    expect(page.get_by_role("img", name=re.compile("dashed: untuned; dotted: somelib 7.1"))).to_be_visible()
+
+    page.get_by_role("link", name=task.text).first.click()
     expect(page.get_by_role("heading", name="The fastest")).to_be_visible()
     expect(page.get_by_role("img", name=re.compile("in the order they were measured"))).to_be_visible()
+    # Both are compiled: the best with its loops against the caches, and the analysis's beside it.
+    for title in ("Best", "By the analysis, untuned"):
+        expect(page.get_by_label(f"Loop nest, {title}")).to_contain_text("multiply-add")
+        expect(page.get_by_role("img", name=f"{title}: what one run of each loop touches")).to_be_visible()
+    # With the keyboard alone: the trials over a knob.
+    page.get_by_role("combobox", name="What the trials are drawn over").focus()
+    for key in ("Enter", "ArrowDown", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
+    expect(page.get_by_role("img", name=re.compile("trials by their "))).to_be_visible()
+
+    page.get_by_role("link", name="Overview").click()
+    expect(
+        page.get_by_role("region", name="Recent bests").get_by_role("link", name=task.text)
+    ).to_be_visible()
+    expect(page.get_by_role("img", name=re.compile("Records a minute"))).to_be_visible()
+    page.get_by_role("link", name="Boards").click()
+    expect(page.get_by_role("img", name=re.compile("Use of host over the last hour"))).to_be_visible()
+
+
+def test_a_model_may_be_dropped(page: Page, tiny_model: Path) -> None:
+    page.goto("/submit")
+    dropped = page.evaluate_handle(
+        """bytes => {
+            const held = new DataTransfer();
+            held.items.add(new File([new Uint8Array(bytes)], "dropped.onnx"));
+            return held;
+        }""",
+        list(tiny_model.read_bytes()),
+    )
+    page.get_by_text("drop it here").dispatch_event("drop", {"dataTransfer": dropped})
+    expect(page.get_by_text(re.compile(r"of them distinct"))).to_be_visible()
 
 
 def test_a_workload_of_one_trial_has_its_page(page: Page, client: Client) -> None:
-    workload, config = Gemm(3, 5, 7), Config.of("gemm", rows=1)
-    client.import_log(write_log([Record(workload, CATALOGUE["x86-avx2"], config, 1, cost_s=1e-6)]))
+    workload, target = Gemm(3, 5, 7), CATALOGUE["x86-avx2"]
+    config = registry.recommendations(workload, target)[0]
+    version = registry.kernel(config.kernel).version
+    client.import_log(write_log([Record(workload, target, config, version, cost_s=1e-6)]))
     page.goto(f"/workloads/{workload.key}")
     expect(page.get_by_role("heading", name="The fastest")).to_be_visible()
+    expect(page.get_by_label("Loop nest, Best")).to_be_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_can_be_read_by_everyone(chromium: Browser, url: str, client: Client, scheme: str) -> None:
-    paths = [*PAGES, *(f"/jobs/{job.id}" for job in islice(client.jobs(), 1))]
+    paths = list(PAGES)
+    for job in islice(client.jobs(), 1):
+        paths += [f"/jobs/{job.id}", f"/workloads/{client.tasks(job.id)[0].workload_key}"]
     for width in (1280, 390):
         # The checker is put into the page, which its policy would refuse.
         context = chromium.new_context(

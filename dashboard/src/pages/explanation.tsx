@@ -96,6 +96,10 @@ function lineOf({ depth, text, moves, share, hot }: Explanation["nest"][number])
   return `${part} ${hot ? "→" : " "} ${"  ".repeat(depth)}${text}${moves.length ? `  [${moves.join(", ")}]` : ""}`;
 }
 
+function labelOf({ loop, total, level }: Explanation["working_sets"][number]): string {
+  return `${loop.replace(/^parallel /, "")}: ${kilobytes(total)}, ${level}`;
+}
+
 /** What one run of each loop around the hot code touches, the outermost on top, between the caches' sizes. */
 function WorkingSets({ explanation, title }: { explanation: Explanation; title: string }) {
   const sets = explanation.working_sets;
@@ -121,18 +125,12 @@ function WorkingSets({ explanation, title }: { explanation: Explanation; title: 
         max: Math.max(...sizes) * 2,
         axisLabel: { formatter: kilobytes, hideOverlap: true },
       },
-      yAxis: { type: "category", data: sets.map((each) => each.loop.replace(/^parallel /, "")) },
+      yAxis: { type: "category", data: sets.map(labelOf) },
       series: [
         {
           type: "bar",
           color: "#0c8599",
           data: sets.map((each) => each.total),
-          label: {
-            show: true,
-            position: "right",
-            formatter: (bar: { value: number; dataIndex: number }) =>
-              `${kilobytes(bar.value)}, ${sets[bar.dataIndex]!.level}`,
-          },
           markLine: {
             symbol: "none",
             lineStyle: { color: "#e8590c" },

@@ -92,7 +92,7 @@ function Jobs({ jobs }: { jobs: Job[] }) {
   if (jobs.length === 0) {
     return (
       <Empty title="No job yet">
-        Drop an ONNX file on{" "}
+        Drop an ONNX or TFLite file on{" "}
         <Anchor component={Link} href="/submit">
           Submit a model
         </Anchor>

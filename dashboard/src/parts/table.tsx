@@ -24,7 +24,11 @@ export function DataTable<Row>({
   headOf?: (column: Column<Row>) => ReactNode;
 }) {
   return (
-    <Table.ScrollContainer minWidth={minWidth} scrollAreaProps={{ tabIndex: 0, "aria-label": label }}>
+    // What scrolls is what gets the focus: arrow keys move it.
+    <Table.ScrollContainer
+      minWidth={minWidth}
+      scrollAreaProps={{ viewportProps: { tabIndex: 0, role: "group", "aria-label": label } }}
+    >
       <Table verticalSpacing={6}>
         <Table.Thead>
           <Table.Tr>{columns.map(headOf)}</Table.Tr>

@@ -1,0 +1,51 @@
+"""The README's pictures of the dashboard: ``python -m bench.pictures URL JOB`` writes them to docs/images.
+
+URL is a coordinator that has tuned a model in job JOB, ``tilefleet baselines JOB`` done.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Any
+
+from bench.dashboard import ARGUMENTS
+
+FOLDER = Path(__file__).parents[1] / "docs/images"
+WIDTH = 1280
+SETTLED_MS = 1500
+"""Canvases are drawn by then."""
+
+
+def main() -> None:
+    """Take the pictures: a job, its costliest workload, and a board in the dark theme."""
+    from playwright.sync_api import sync_playwright
+
+    from tilefleet.client import Client
+
+    url, job = sys.argv[1], int(sys.argv[2])
+    with Client(url) as client:
+        costliest = max(client.tasks(job), key=lambda task: task.weight * (task.best_s or 0))
+    FOLDER.mkdir(exist_ok=True)
+    pages = (
+        ("job", f"/jobs/{job}", 860, "light", "Best of each task"),
+        ("workload", f"/workloads/{costliest.workload_key}", 1060, "light", "Loop nest"),
+        ("boards", "/boards", 660, "dark", "inside the timer"),
+    )
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        for name, path, height, scheme, awaited in pages:
+            size: Any = {"width": WIDTH, "height": height}
+            look: Any = scheme
+            page = browser.new_page(base_url=url, viewport=size, color_scheme=look)
+            page.goto(path)
+            page.get_by_text(awaited).first.wait_for()
+            page.wait_for_timeout(SETTLED_MS)
+            page.screenshot(path=FOLDER / f"dashboard-{name}.png")
+            page.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main()
