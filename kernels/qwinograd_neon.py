@@ -111,7 +111,9 @@ class QuantizedWinogradNeon(NeonKernel):
         panel = 2 * plan.block.panel * plan.depth
         near = weights / plan.passes / count
         slabs = -(-plan.windows // (plan.block.rows * plan.slab))
-        cycles += machine.stream_cycles(target, weights, weights + data + sums)
+        whole = weights + data + sums + 2 * plan.copy.elements
+        whole += conv.in_h * conv.in_w * conv.in_c + conv.out_h * conv.out_w * conv.out_c
+        cycles += machine.stream_cycles(target, weights + data, whole)
         cycles += (slabs - 1) * machine.stream_cycles(target, weights, slab + near)
         cycles += (panels - 1) * count * slabs * machine.stream_cycles(target, slab, 2.0 * (slab + panel))
         cycles += plan.passes * machine.stream_cycles(target, data + 2 * sums, data + sums + near)
