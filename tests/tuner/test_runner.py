@@ -1,4 +1,4 @@
-"""The job runner against an engine without hardware: costs come from a formula, faults on demand."""
+"""The job runner against an engine without hardware."""
 
 from __future__ import annotations
 
@@ -6,125 +6,17 @@ import asyncio
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
+from fake_engine import AVX2, LOST, OTHER, TASKS, TINY, FakeEngine, Log, job, ran, run
 from memory_store import MemoryStore
 
-from kernels.space import Config
-from kernels.target import CATALOGUE
-from kernels.workload import Conv2d, Gemm
-from tuner.job import Budget, JobSpec, JobState, TaskSpec, TaskState
+from tuner.job import Budget, JobState, TaskSpec, TaskState
 from tuner.problem import Problem
-from tuner.record import Record
 from tuner.runner import AHEAD, HOPELESS, run_job
 from worker.candidate import Candidate
-from worker.outcome import Answer, ErrorKind, Outcome
-
-AVX2 = CATALOGUE["x86-avx2"]
-CONV = Conv2d(1, 64, 56, 56, 64, 3, 3, pad=(1, 1, 1, 1))
-OTHER = Conv2d(1, 128, 28, 28, 256, 3, 3, pad=(1, 1, 1, 1))
-TINY = Gemm(16, 32, 32)
-TASKS = (TaskSpec(1, CONV, 3), TaskSpec(2, OTHER, 1))
-LOST = Outcome(error=ErrorKind.BOARD_LOST, message="board 7 is gone")
-
-
-def cost(config: Config) -> float:
-    """Between 1 and 2 ms, at random but always the same for a config."""
-    return 1e-3 * (1 + int(config.key, 16) / 16**16)
-
-
-def ran(candidate: Candidate) -> Outcome:
-    seconds = cost(candidate.config)
-    return Outcome(cost_s=seconds, repeats_s=(seconds,) * 3, board="bench")
-
-
-class FakeEngine:
-    """One board: batches are served one after the other, ``trial_s`` a candidate."""
-
-    def __init__(
-        self, answer: Callable[[Candidate], Outcome] = ran, trial_s: float = 0.0, verify_factor: float = 1.0
-    ) -> None:
-        self.answer, self.trial_s, self.verify_factor = answer, trial_s, verify_factor
-        self.evaluated: list[Candidate] = []
-        self.verified: list[list[Config]] = []
-        self.first_is_wrong = False
-        self.noisy_rounds = 0
-        self.boards = 1
-        self.streams = True
-        self.dies_after = 0
-        self.wanted: dict = {}
-        self.priorities: list[float] = []
-        self.flying = self.most_flying = 0
-        self.board = asyncio.Lock()
-        self.in_place: Callable[[dict], tuple] | None = None
-        self.beside_calls: list[tuple[str, dict]] = []
-
-    def capacity(self, target, *, threads, tags, clock):
-        return self.boards
-
-    async def evaluate(self, candidates, *, priority, cancelled, on_outcome, **wanted):
-        self.flying += 1
-        self.most_flying = max(self.most_flying, self.flying)
-        self.priorities.append(priority)
-        self.wanted = wanted
-        outcomes = []
-        try:
-            async with self.board:
-                for place, candidate in enumerate(candidates):
-                    outcomes.append(await self._one(candidate, cancelled))
-                    if self.streams:
-                        on_outcome(place, outcomes[-1])
-                    if len(self.evaluated) == self.dies_after:
-                        raise ConnectionError("the service is gone")
-                return outcomes
-        finally:
-            self.flying -= 1
-
-    async def _one(self, candidate, cancelled):
-        if not cancelled.is_set():
-            await asyncio.sleep(self.trial_s)
-        if cancelled.is_set():
-            return Outcome(error=ErrorKind.CANCELLED)
-        self.evaluated.append(candidate)
-        return self.answer(candidate)
-
-    async def verify(self, candidates, *, priority, cancelled, **wanted):
-        self.verified.append([candidate.config for candidate in candidates])
-        await asyncio.sleep(self.trial_s)
-        return [self._again(candidate) for candidate in candidates]
-
-    async def beside(self, function, payload, target, **wanted):
-        self.beside_calls.append((function, payload))
-        return self.in_place(payload) if self.in_place else None
-
-    def _again(self, candidate: Candidate) -> Outcome:
-        if self.first_is_wrong and candidate.config == self.verified[0][0]:
-            return Outcome(error=ErrorKind.WRONG_RESULT, message="largest error 1")
-        noise = 3 if len(self.verified) <= self.noisy_rounds else 1
-        return replace(ran(candidate), cost_s=cost(candidate.config) * self.verify_factor * noise)
-
-
-class Log:
-    """Collects events."""
-
-    def __init__(self) -> None:
-        self.events: list[tuple[str, dict]] = []
-
-    def __call__(self, event: str, data: dict) -> None:
-        self.events.append((event, data))
-
-    def of(self, event: str) -> list[dict]:
-        return [data for name, data in self.events if name == event]
-
-
-def job(**changes) -> JobSpec:
-    return replace(JobSpec(1, TASKS, AVX2, Budget(trials=40), strategy="evolution"), **changes)
-
-
-def run(spec: JobSpec, engine: FakeEngine, store: MemoryStore, log: Log | None = None) -> JobState:
-    return asyncio.run(run_job(spec, engine, store, log or Log(), asyncio.Event()))
+from worker.outcome import ErrorKind, Outcome
 
 
 def test_spends_the_trials_it_has_and_no_more():
@@ -416,78 +308,3 @@ def test_a_store_that_fails_fails_the_job():
     store = Full()
     assert run(job(), FakeEngine(), store) is JobState.FAILED
     assert "disk full" in store.jobs[-1][1]
-
-
-def test_the_final_pick_is_made_inside_the_model():
-    """Of three configs those slowest by themselves are the fastest in place: they change places."""
-
-    def in_place(payload: dict) -> Answer:
-        keys = {
-            record["workload"]["in_c"]: Record.from_json(record).workload.key for record in payload["records"]
-        }
-        found = []
-        for key in keys.values():
-            mine = [r for r in map(Record.from_json, payload["records"]) if r.workload.key == key]
-            mine.sort(key=lambda record: record.ranking_s)
-            found += [
-                {"key": key, "config": record.config.to_json(), "seconds": 1e-3 / (1 + place)}
-                for place, record in enumerate(mine[:3])
-            ]
-        return Answer({"configs": found, "tuned_s": 1e-3, "untuned_s": 1e-3, "untuned": []}, lease=0)
-
-    engine, store, log = FakeEngine(), MemoryStore(), Log()
-    engine.in_place = in_place
-    spec = job(model="/models/one.onnx", shapes={"x": [1, 3, 8, 8]})
-    assert run(spec, engine, store, log) is JobState.DONE
-    ((function, payload),) = engine.beside_calls
-    assert (function, payload["model"], payload["shapes"]) == (
-        "tuner.in_place:time_in_child",
-        "/models/one.onnx",
-        {"x": [1, 3, 8, 8]},
-    )
-    for task in TASKS:
-        known = store.known(task.workload, AVX2, "wall", 1)
-        best = min((r for r in known if not r.error), key=lambda record: record.ranking_s)
-        placed = [r for r in known if r.placed_s is not None]
-        assert best.in_place_s == min(r.in_place_s for r in placed) == 1e-3 / 3
-        assert best.isolated_s == max(r.isolated_s for r in placed)
-        assert sorted(r.placed_s for r in placed) == sorted(r.isolated_s for r in placed)
-        assert [b for b in log.of("best") if b["task"] == task.id][-1]["config"] == best.config.to_json()
-
-
-def test_an_untuned_model_that_is_faster_ranks_first():
-    """All of its configs were measured: as the tuned one took twice its time, so do all before them."""
-    chosen: dict[str, Config] = {}
-
-    def in_place(payload: dict) -> Answer:
-        for record in map(Record.from_json, payload["records"]):
-            chosen[record.workload.key] = record.config  # of each workload the last, and so no fast one
-        untuned = [{"key": key, "config": config.to_json()} for key, config in chosen.items()]
-        return Answer({"configs": [], "tuned_s": 2e-3, "untuned_s": 1e-3, "untuned": untuned}, lease=0)
-
-    engine, store = FakeEngine(), MemoryStore()
-    engine.in_place = in_place
-    assert run(job(model="/models/one.onnx"), engine, store) is JobState.DONE
-    assert "1 ms, less than the tuned one with 2 ms" in store.jobs[-1][1]
-    for task in TASKS:
-        known = [r for r in store.known(task.workload, AVX2, "wall", 1) if not r.error]
-        first, second = sorted(known, key=lambda record: record.ranking_s)[:2]
-        assert first.config == chosen[task.workload.key]
-        assert first.placed_s is None
-        assert second.ranking_s == 2 * first.ranking_s
-        assert min(r.isolated_s for r in known) < first.isolated_s
-
-
-def test_what_fails_in_place_is_told_and_the_picks_stand():
-    engine, store, log = FakeEngine(), MemoryStore(), Log()
-    engine.in_place = lambda _: Answer(problem="the child ran out of memory")
-    assert run(job(model="/models/one.onnx"), engine, store, log) is JobState.DONE
-    state, message = store.jobs[-1]
-    assert (state, "ran out of memory" in message) == (JobState.DONE, True)
-    assert all(record.placed_s is None for record in store.records.values())
-    simulated, nowhere = FakeEngine(), FakeEngine()
-    run(job(model="/models/one.onnx", clock="simulated:a"), simulated, MemoryStore())
-    assert simulated.beside_calls == []
-    store = MemoryStore()
-    run(job(model="/models/one.onnx"), nowhere, store)
-    assert store.jobs[-1] == (JobState.DONE, "")

@@ -1,0 +1,86 @@
+"""The runner's last comparison, inside the built model, against an engine without hardware."""
+
+from __future__ import annotations
+
+from fake_engine import AVX2, TASKS, FakeEngine, Log, job, run
+from memory_store import MemoryStore
+
+from kernels.space import Config
+from tuner.job import JobState
+from tuner.record import Record
+from worker.outcome import Answer
+
+
+def test_the_final_pick_is_made_inside_the_model():
+    """Of three configs those slowest by themselves are the fastest in place: they change places."""
+
+    def in_place(payload: dict) -> Answer:
+        keys = {
+            record["workload"]["in_c"]: Record.from_json(record).workload.key for record in payload["records"]
+        }
+        found = []
+        for key in keys.values():
+            mine = [r for r in map(Record.from_json, payload["records"]) if r.workload.key == key]
+            mine.sort(key=lambda record: record.ranking_s)
+            found += [
+                {"key": key, "config": record.config.to_json(), "seconds": 1e-3 / (1 + place)}
+                for place, record in enumerate(mine[:3])
+            ]
+        return Answer({"configs": found, "tuned_s": 1e-3, "untuned_s": 1e-3, "untuned": []}, lease=0)
+
+    engine, store, log = FakeEngine(), MemoryStore(), Log()
+    engine.in_place = in_place
+    spec = job(model="/models/one.onnx", shapes={"x": [1, 3, 8, 8]})
+    assert run(spec, engine, store, log) is JobState.DONE
+    ((function, payload),) = engine.beside_calls
+    assert (function, payload["model"], payload["shapes"]) == (
+        "tuner.in_place:time_in_child",
+        "/models/one.onnx",
+        {"x": [1, 3, 8, 8]},
+    )
+    for task in TASKS:
+        known = store.known(task.workload, AVX2, "wall", 1)
+        best = min((r for r in known if not r.error), key=lambda record: record.ranking_s)
+        placed = [r for r in known if r.placed_s is not None]
+        assert best.in_place_s == min(r.in_place_s for r in placed) == 1e-3 / 3
+        assert best.isolated_s == max(r.isolated_s for r in placed)
+        assert sorted(r.placed_s for r in placed) == sorted(r.isolated_s for r in placed)
+        assert [b for b in log.of("best") if b["task"] == task.id][-1]["config"] == best.config.to_json()
+
+
+def test_an_untuned_model_that_is_faster_ranks_first():
+    """All of its configs were measured: as the tuned one took twice its time, so do all before them."""
+    chosen: dict[str, Config] = {}
+
+    def in_place(payload: dict) -> Answer:
+        for record in map(Record.from_json, payload["records"]):
+            chosen[record.workload.key] = record.config  # of each workload the last, and so no fast one
+        untuned = [{"key": key, "config": config.to_json()} for key, config in chosen.items()]
+        return Answer({"configs": [], "tuned_s": 2e-3, "untuned_s": 1e-3, "untuned": untuned}, lease=0)
+
+    engine, store = FakeEngine(), MemoryStore()
+    engine.in_place = in_place
+    assert run(job(model="/models/one.onnx"), engine, store) is JobState.DONE
+    assert "1 ms, less than the tuned one with 2 ms" in store.jobs[-1][1]
+    for task in TASKS:
+        known = [r for r in store.known(task.workload, AVX2, "wall", 1) if not r.error]
+        first, second = sorted(known, key=lambda record: record.ranking_s)[:2]
+        assert first.config == chosen[task.workload.key]
+        assert first.placed_s is None
+        assert second.ranking_s == 2 * first.ranking_s
+        assert min(r.isolated_s for r in known) < first.isolated_s
+
+
+def test_what_fails_in_place_is_told_and_the_picks_stand():
+    engine, store, log = FakeEngine(), MemoryStore(), Log()
+    engine.in_place = lambda _: Answer(problem="the child ran out of memory")
+    assert run(job(model="/models/one.onnx"), engine, store, log) is JobState.DONE
+    state, message = store.jobs[-1]
+    assert (state, "ran out of memory" in message) == (JobState.DONE, True)
+    assert all(record.placed_s is None for record in store.records.values())
+    simulated, nowhere = FakeEngine(), FakeEngine()
+    run(job(model="/models/one.onnx", clock="simulated:a"), simulated, MemoryStore())
+    assert simulated.beside_calls == []
+    store = MemoryStore()
+    run(job(model="/models/one.onnx"), nowhere, store)
+    assert store.jobs[-1] == (JobState.DONE, "")
