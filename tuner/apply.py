@@ -32,8 +32,9 @@ from tuner.onnx_graph import Array
 from tuner.picks import best_by_layouts, clock_of
 from tuner.plan import Options, Plan, forced, options_of
 from tuner.plan import plan as choose
+from tuner.prices import Prices
 from tuner.record import Record
-from tuner.relayouts import Prices, Relayouts, fitting
+from tuner.relayouts import Relayouts, fitting
 from tuner.rest import optimise
 
 LINK_TIMEOUT_S = 120

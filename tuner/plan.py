@@ -19,8 +19,8 @@ from tuner.borders import DEQUANTIZE, border_of, scales_of_sums
 from tuner.graph import PRODUCT, Partition, Product
 from tuner.layout_plan import Link, State, Tensor, solve
 from tuner.operators import Rule, is_image, rule_of
+from tuner.prices import Prices
 from tuner.record import Record
-from tuner.relayouts import Prices
 
 Source = Literal["log", "analysis"]
 

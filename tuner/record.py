@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from pydantic import ConfigDict
 
-from kernels import registry
 from kernels import target as targets
 from kernels import workload as workloads
 from kernels.checked import STRICT_FIELDS, read
@@ -91,6 +90,9 @@ class Record:
     @property
     def numerics(self) -> Numerics:
         """What its config computes with."""
+        # Here, because kernels bring TVM along, for which those who only read logs should not have to wait.
+        from kernels import registry
+
         return registry.numerics_of(self.workload, self.config)
 
     @property

@@ -1,4 +1,4 @@
-"""What copying activations between layouts costs: as measured on a board, or else as predicted."""
+"""What copying activations between layouts took on a board, as it is stored and as a log has it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from pydantic import ConfigDict
 
 from kernels import target as targets
 from kernels.checked import STRICT_FIELDS, read
-from kernels.relayout import is_free, predict_relayout
 from kernels.target import Target
 from worker.relayout_time import VERSION
 
@@ -107,21 +106,3 @@ def fitting(found: Iterable[Relayouts], target: Target, threads: int, clock: str
         if (each.target.key, each.threads, each.clock, each.version) == wanted:
             chosen = each
     return chosen
-
-
-@dataclass(frozen=True)
-class Prices:
-    """What each conversion of a build costs."""
-
-    target: Target
-    threads: int
-    measured: Relayouts | None = None
-
-    def of(self, shape: tuple[int, ...], source: str, to: str) -> tuple[float, bool]:
-        """(seconds, whether that is from a measurement)."""
-        if is_free(shape, source, to):
-            return 0.0, False
-        seconds = self.measured.seconds(shape, source, to) if self.measured else None
-        if seconds is not None:
-            return seconds, True
-        return predict_relayout(shape, source, to, self.target, self.threads), False

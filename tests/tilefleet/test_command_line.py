@@ -150,3 +150,9 @@ def test_a_budget_of_no_trials_is_no_missing_budget(monkeypatch: pytest.MonkeyPa
         with pytest.raises(ConnectionError):
             Client("http://127.0.0.1:1").submit(target="host", model="0" * 64, **budget)
     assert [body.get("budget") for body in sent] == [{"trials": 0, "seconds": None}, None]
+
+
+def test_the_commands_do_without_tvm() -> None:
+    """Importing it takes seconds, of every command."""
+    code = "import sys, tilefleet.cli; sys.exit('tvm' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
