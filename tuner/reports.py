@@ -23,8 +23,9 @@ def estimated_ms(searches: Iterable[TaskSearch]) -> float | None:
 def share_of(search: TaskSearch) -> dict[str, Any]:
     """What the scheduler goes by when it gives out the budget, for one task.
 
-    ``gain_ms`` is what the whole model is expected to gain by one more trial, None while nothing of the task
-    has run: such a task comes first. After ``patience`` trials without gain, ``flat`` so far, it gets no more.
+    ``gain_ms`` is what the whole model is expected to gain by one more trial, None while nothing of the
+    task has run: such a task comes first. After ``patience`` trials without gain, ``flat`` so far, it gets
+    no more.
     """
     curve = search.curve
     known = math.isfinite(curve.best_s)
