@@ -65,7 +65,7 @@ def add(rewriting: Rewriting, node: NodeProto) -> bool:
         return False
     rewriting.operator(what, [first.name, second.name], tail.out.name, node)
     rewriting.take([node, *tail.nodes])
-    rewriting.change(tail.out)
+    rewriting.change(tail)
     return True
 
 

@@ -16,7 +16,7 @@ from kernels.quantization import Quantization
 from kernels.qworkload import QConv2d
 from kernels.workload import Conv2d
 from tuner.onnx_check import node_name
-from tuner.quantized_nodes import BYTES, QuantizedConstant
+from tuner.quantized_nodes import BYTES, NODES, QuantizedConstant
 from tuner.quantized_products import Operands, conv_operands, matmul_operands, workload_of
 from tuner.quantized_rewrite import QuantizedProduct, Rewriting, per_axis
 
@@ -55,9 +55,9 @@ def product(rewriting: Rewriting, node: NodeProto) -> bool:
         return False
     if tail:
         absorbed += tail.nodes
-        rewriting.change(tail.out)
+        rewriting.change(tail)
     output = tail.out.name if tail else real
-    names = tuple(dict.fromkeys(node_name(n) for n in absorbed if n.op_type != "QuantizeLinear"))
+    names = tuple(dict.fromkeys(node_name(n) for n in absorbed if n.op_type not in NODES))
     data = _transposed(rewriting, node, source.name)
     with _Shaped(rewriting, node, data, output, operands) as (data, result):
         made = result if tail else f"{result}/sum"

@@ -74,7 +74,7 @@ class Rewriting:
         self.operators: dict[str, Operator] = {}
         self.reasons: dict[str, str] = {}
         self._same: dict[str, str] = {}
-        self._changed: dict[str, Quantization] = {}
+        self._changed: dict[str, QuantizedTensor] = {}
         for node in graph.nodes:
             self._read_constant(node)
 
@@ -140,23 +140,24 @@ class Rewriting:
             after = self.tail(concat.output[0])
             if after is None or after.clamp is not None or after.out.quantization.scale < given.scale:
                 return tail
-            out = QuantizedTensor(tail.out.name, after.out.quantization)
+            out = QuantizedTensor(f"{tail.out.name}/rescaled", after.out.quantization)
             return Tail(tail.nodes, _composed(tail.clamp, given, None), out)
 
-    def change(self, tensor: QuantizedTensor) -> None:
-        """Let a tensor of the graph have another quantization than it says."""
-        self._changed[tensor.name] = tensor.quantization
-        self.tensor(
-            tensor.name, self.graph.tensors[tensor.name].shape, _ELEM_TYPES[tensor.quantization.dtype]
-        )
+    def change(self, tail: Tail) -> None:
+        """Let the result of ``tail`` stand for the tensor that its last node makes."""
+        name = tail.nodes[-1].output[0]
+        if tail.out.name != name:
+            self._changed[name] = tail.out
+            self.bytes_like(tail.out.name, name, tail.out.quantization.dtype)
 
     def read(self, node: NodeProto) -> QuantizedTensor | None:
         """The activation that a DequantizeLinear makes floats of, as it is now; None for any other node."""
         found = dequantized(self.graph, node)
         if found is None:
             return None
-        changed = self._changed.get(found.name, found.quantization)
-        return QuantizedTensor(self.source(found.name), changed)
+        if found.name in self._changed:
+            return self._changed[found.name]
+        return QuantizedTensor(self.source(found.name), found.quantization)
 
     # What is written.
 

@@ -52,6 +52,7 @@ def test_every_tensor_of_bytes_is_what_the_floats_between_them_say(
     for tensor, theirs in _real(model, feeds, compared).items():
         off = np.abs(values[tensor].astype(int) - theirs.astype(int))
         # Means of four and six elements end on a half, which ONNX rounds to even: one quantum, and the
-        # products behind it add up several.
-        assert off.max() <= (3 if model.graph.name == "concat" else 1), tensor
-        assert np.mean(off > 0) < 0.05, tensor
+        # products behind it add up several. What a concat reads is rounded once here and twice there.
+        most, share = (3, 0.25) if model.graph.name == "concat" else (1, 0.05)
+        assert off.max() <= most, tensor
+        assert np.mean(off > 0) < share, tensor
