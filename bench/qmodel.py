@@ -157,7 +157,14 @@ def compare(
     ours = builds["tuned" if tuned else "analysis"][1]
     return {
         "ms": {name: statistics.median(times) * 1e3 for name, times in seconds.items()},
-        "speedup": {name: {"median": r[0], "p10": r[1], "p90": r[2]} for name, r in ratios.items()},
+        "speedup": {
+            name: {
+                **dict(zip(("median", "p10", "p90"), ratio, strict=True)),
+                # What others on the machine disturb least.
+                "of_minima": min(seconds["onnxruntime"]) / min(seconds[name]),
+            }
+            for name, ratio in ratios.items()
+        },
         "speedup_wall": {
             name: timing.ratio(turns["onnxruntime"].wall, turns[name].wall)[0] for name in builds
         },
@@ -196,7 +203,7 @@ def _summary(report: dict[str, Any]) -> str:
     timed, settings = report["timed"], report["settings"]
     times = " ".join(f"{name} {value:.2f} ms" for name, value in timed["ms"].items())
     ratios = " ".join(
-        f"{name} {each['median']:.3f} ({each['p10']:.2f}-{each['p90']:.2f})"
+        f"{name} {each['median']:.3f} ({each['p10']:.2f}-{each['p90']:.2f}, minima {each['of_minima']:.3f})"
         for name, each in timed["speedup"].items()
     )
     off = ", ".join(
