@@ -60,14 +60,13 @@ def product(rewriting: Rewriting, node: NodeProto) -> bool:
     names = tuple(dict.fromkeys(node_name(n) for n in absorbed if n.op_type not in NODES))
     data = _transposed(rewriting, node, source.name)
     with _Shaped(rewriting, node, data, output, operands) as (data, result):
-        made = result if tail else f"{result}/sum"
-        info = graph.tensors[result]
-        elem_type = graph.tensors[tail.out.name].elem_type if tail else TensorProto.INT32
-        rewriting.tensor(made, info.shape, elem_type)
+        made, shape = result, graph.tensors[result].shape
+        if tail is None:
+            made = rewriting.tensor(f"{result}/sum", shape, TensorProto.INT32)
         rewriting.product(QuantizedProduct(workload, constants, names, data, made), node)
         if tail is None:
             scale = rewriting.constant(f"{real}/unit", unit if unit.size > 1 else unit.reshape(()))
-            along = {"axis": 1 if is_conv else len(info.shape) - 1} if unit.size > 1 else {}
+            along = {"axis": 1 if is_conv else len(shape) - 1} if unit.size > 1 else {}
             rewriting.add("DequantizeLinear", [made, scale], result, node, **along)
     rewriting.take(absorbed)
     return True

@@ -140,7 +140,7 @@ class Rewriting:
             after = self.tail(concat.output[0])
             if after is None or after.clamp is not None or after.out.quantization.scale < given.scale:
                 return tail
-            out = QuantizedTensor(f"{tail.out.name}/rescaled", after.out.quantization)
+            out = QuantizedTensor(self.fresh(f"{tail.out.name}/rescaled"), after.out.quantization)
             return Tail(tail.nodes, _composed(tail.clamp, given, None), out)
 
     def change(self, tail: Tail) -> None:
@@ -174,15 +174,24 @@ class Rewriting:
         self.nodes.append(copied)
 
     def constant(self, name: str, value: Array) -> str:
-        """A new constant of the graph; its name."""
+        """A new constant of the graph; its name, ``name`` or something like it."""
+        name = self.tensor(name, value.shape, helper.np_dtype_to_tensor_dtype(value.dtype))
         self.graph.constants[name] = value
-        self.tensor(name, value.shape, helper.np_dtype_to_tensor_dtype(value.dtype))
         return name
 
     def tensor(self, name: str, shape: Sequence[int], elem_type: int) -> str:
-        """Say of what shape and type a new tensor is; its name."""
+        """Say of what shape and type a new tensor is; its name, ``name`` or something like it."""
+        name = self.fresh(name)
         self.graph.tensors[name] = TensorInfo(tuple(shape), elem_type)
         return name
+
+    def fresh(self, name: str) -> str:
+        """``name``, or something like it where the model has that already."""
+        found, count = name, 0
+        while found in self.graph.tensors or found in self.graph.constants:
+            count += 1
+            found = f"{name}.{count}"
+        return found
 
     def bytes_like(self, name: str, real: str, dtype: str) -> str:
         """A new tensor of bytes with the shape of ``real``."""

@@ -343,3 +343,17 @@ def test_operators_of_onnx(tmp_path, op):
     inputs = [*X, "w", "ws", "wz", *Y] + (["b"] if op == "QLinearConv" else [])
     made = model([node(op, inputs, "y")], {"x": shape}, ["y"], constants, dtype=TensorProto.UINT8)
     assert kinds(run(tmp_path, made, 1.0)) == {"qconv2d": 1}
+
+
+def test_names_of_the_model_are_its_own(tmp_path):
+    constants = {"s": np.float32(0.05), "z": np.uint8(120), "pool/scale": np.float32(0.2)}
+    constants["pool/zero"] = np.uint8(30)
+    nodes = [
+        node("QuantizeLinear", ["pool/bytes", "s", "z"], "first"),
+        node("DequantizeLinear", ["first", "s", "z"], "real"),
+        node("MaxPool", ["real"], "pool", kernel_shape=[2, 2]),
+        node("QuantizeLinear", ["pool", "pool/scale", "pool/zero"], "second"),
+        node("DequantizeLinear", ["second", "pool/scale", "pool/zero"], "y"),
+    ]
+    made = model(nodes, {"pool/bytes": (1, 4, 8, 9)}, ["y"], constants)
+    assert kinds(run(tmp_path, made, 0.2)) == {"QPool": 1, "QLookup": 1}
