@@ -112,7 +112,7 @@ class QuantizedWinogradNeon(NeonKernel):
         near = weights / plan.passes / count
         slabs = -(-plan.windows // (plan.block.rows * plan.slab))
         whole = weights + data + sums + 2 * plan.copy.elements
-        whole += conv.in_h * conv.in_w * conv.in_c + conv.out_h * conv.out_w * conv.out_c
+        whole += (conv.in_h * conv.in_w * conv.in_c + conv.out_h * conv.out_w * conv.out_c) // plan.bands
         cycles += machine.stream_cycles(target, weights + data, whole)
         cycles += (slabs - 1) * machine.stream_cycles(target, weights, slab + near)
         cycles += (panels - 1) * count * slabs * machine.stream_cycles(target, slab, 2.0 * (slab + panel))
