@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
+from server.event_stream import event_stream
 from server.events import KEPT_EVENTS, Event, Events, LocalEvents
 from server.redis_events import RedisEvents
 
@@ -109,6 +110,41 @@ def test_several_subscribers_see_the_same(make: Make, job: int) -> None:
         seen = await asyncio.gather(*followers)
         assert len(seen[0]) == 51
         assert all(each == seen[0] for each in seen)
+
+    run(make, test)
+
+
+def test_a_subscriber_gets_what_has_come_in_one_piece(make: Make, job: int) -> None:
+    async def test(events: Events) -> None:
+        pieces: list[bytes] = []
+
+        async def subscribe() -> None:
+            async for piece in event_stream(events.follow(job, None)).body_iterator:
+                pieces.append(bytes(piece))
+
+        subscriber = asyncio.create_task(subscribe())
+        await asyncio.sleep(0.05)
+        for number in range(20):
+            events.publish(job, "trial", {"number": number})
+            await asyncio.sleep(0)
+        events.publish(job, "end", {})
+        await subscriber
+        assert b"".join(pieces).count(b"event: trial\n") == 20
+        assert b"event: end\ndata: {}\nid: " in pieces[-1]
+        # The first comes at once, the others together.
+        assert len(pieces) <= 4
+
+    run(make, test)
+
+
+def test_an_idle_stream_says_that_it_lives(make: Make, job: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("events", "redis_events"):
+        monkeypatch.setattr(f"server.{module}.IDLE_S", 0.05)
+
+    async def test(events: Events) -> None:
+        async for piece in event_stream(events.follow(job, None)).body_iterator:
+            assert piece == b": ping\n\n"
+            return
 
     run(make, test)
 
