@@ -16,10 +16,12 @@ from bench.qmodel import off_quanta, quantum_of
 from bench.quantized_models import quantized
 from worker.fleet.simulated import why_no_emulator
 
+pytestmark = pytest.mark.timeout(600)
+
 
 def _bench(name: str, report: Path, *arguments: str) -> dict[str, Any]:
     command = [sys.executable, "-m", f"bench.{name}", *arguments, "--json", str(report)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     value: dict[str, Any] = json.loads(report.read_text())
     return value

@@ -17,7 +17,7 @@ from bench.quantized_models import quantized, random_feeds
 from tuner.graph import load_partition
 from tuner.record import read_log
 
-pytestmark = pytest.mark.xdist_group("service")
+pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]
 
 
 LAYERS = 7
