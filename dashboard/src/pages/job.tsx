@@ -6,7 +6,7 @@ import type { Job, Task } from "../api/client";
 import { api, data } from "../api/client";
 import type { Link as Connection } from "../api/live";
 import { isOver, useJobEvents } from "../api/live";
-import { useJob, useTasks } from "../api/queries";
+import { useJob, useProgress, useTasks } from "../api/queries";
 import { duration, milliseconds, percent, seconds } from "../format";
 import { StateBadge } from "../parts/badges";
 import { ClockMark } from "../parts/clock";
@@ -20,6 +20,8 @@ import { nameOf, shareDone } from "./overview";
 export default function JobPage({ id }: { id: number }) {
   const job = useJob(id);
   const tasks = useTasks(id);
+  // Asked for together with the others, not when its chart is there to be drawn.
+  useProgress(id);
   const link = useJobEvents(job.data);
   return (
     <Loaded query={job}>
