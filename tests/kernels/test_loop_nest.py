@@ -12,6 +12,7 @@ from kernels import registry
 from kernels.loop_nest import Body, Branch, Loop, Nest, Straight, walk
 from kernels.loop_reader import read
 from kernels.nest_work import count, hot_path, working_set
+from kernels.space import Config
 from kernels.target import CATALOGUE
 from kernels.workload import RELU, Conv2d, Epilogue, Gemm, QConv2d, Workload
 
@@ -118,6 +119,15 @@ def test_instructions_that_add_integer_products_count(target: str, shape: dict[s
         weights = nest.buffers["weights"] // nest.widths["weights"]
         assert nest.widths["data"] == 1
         assert weights >= conv.out_c * conv.kh * conv.kw
+
+
+@pytest.mark.parametrize("chain", [1, 2])
+def test_products_that_are_added_in_pairs_count(chain: int) -> None:
+    conv, target = QConv2d(1, 16, 16, 32, 64, 1, 1, weight_range=(-64, 64)), CATALOGUE["rpi4"]
+    knobs = {"rows": 2, "columns": 4, "chain": chain, "slab": 1, "rows_from": "tiles"}
+    config = Config.of("qgemm", block="pairwise", requant="exact", **knobs)
+    nest = read(registry.kernel("qgemm").build(conv, config, target, 1, "main"))
+    assert sum(count(nest).products(node) for node in nest.body) == conv.flops // 2
 
 
 def test_a_gemm_reads_as_its_plan() -> None:
