@@ -9,7 +9,7 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from fake_engine import AVX2, LOST, OTHER, TASKS, TINY, FakeEngine, Log, job, ran, run
+from formula_engine import AVX2, LOST, OTHER, TASKS, TINY, FakeEngine, Log, job, ran, run
 from memory_store import MemoryStore
 
 from tuner.job import Budget, JobState, TaskSpec, TaskState

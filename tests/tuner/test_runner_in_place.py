@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fake_engine import AVX2, TASKS, FakeEngine, Log, job, run
+from formula_engine import AVX2, TASKS, FakeEngine, Log, job, run
 from memory_store import MemoryStore
 
 from kernels.space import Config
