@@ -19,7 +19,7 @@ from kernels.qworkload import QConv2d
 from kernels.workload import Conv2d, Epilogue, Gemm
 from tuner.epilogue import Chain, Wiring
 from tuner.geometry import conv_of
-from tuner.onnx_check import ModelError, Shapes, node_name
+from tuner.onnx_check import ModelError, Shapes, first_line, node_name
 from tuner.onnx_graph import OnnxGraph, fold_quantized, load_graph
 from tuner.quantized import OPERATOR, Operator
 from tuner.quantized import PRODUCT as PRODUCT
@@ -102,7 +102,7 @@ def load_partition(path: str | Path, shapes: Shapes | None = None) -> Partition:
     except (
         Exception
     ) as error:  # damage takes forms that no list of checks foresees: text that is no text, ...
-        reason = f"{type(error).__name__}: {str(error).strip().splitlines()[:1]}"
+        reason = f"{type(error).__name__}: {first_line(error)}"
         raise ModelError(f"{Path(path).name} is damaged or cannot be understood ({reason})") from error
 
 

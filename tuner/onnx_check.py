@@ -54,7 +54,7 @@ def check_structure(model: ModelProto) -> None:
     try:
         onnx.checker.check_model(_without_weights(model))
     except (onnx.checker.ValidationError, ValueError) as error:
-        raise ModelError(f"the model is not valid ONNX: {_first_line(error)}") from None
+        raise ModelError(f"the model is not valid ONNX: {first_line(error)}") from None
 
 
 def _without_weights(model: ModelProto) -> ModelProto:
@@ -205,5 +205,6 @@ def _static_shape(name: str, declared: list[int | str] | None, given: Sequence[i
     return list(given)
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """What an error says first."""
     return str(error).strip().split("\n", 1)[0]

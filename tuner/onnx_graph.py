@@ -15,7 +15,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from tuner.model_file import read_model
-from tuner.onnx_check import MAX_TENSOR_BYTES, ModelError, Shapes, check_size, node_name
+from tuner.onnx_check import MAX_TENSOR_BYTES, ModelError, Shapes, check_size, first_line, node_name
 
 Array = npt.NDArray[Any]
 
@@ -222,5 +222,5 @@ def evaluate_node(node: NodeProto, constants: Mapping[str, Array], opset: int) -
         return np.asarray(results[0])
     except Exception as error:  # whatever an operator's reference raises on values it does not take
         raise ModelError(
-            f"node {node_name(node)!r} ({node.op_type}) cannot be computed: {str(error).splitlines()[:1]}"
+            f"node {node_name(node)!r} ({node.op_type}) cannot be computed: {first_line(error)}"
         ) from None

@@ -11,7 +11,7 @@ from functools import partial
 from onnx import ModelProto
 
 from tuner import tflite_operators as operators
-from tuner.onnx_check import ModelError
+from tuner.onnx_check import ModelError, first_line
 from tuner.tflite_file import Operator, TfliteFile, read_file
 from tuner.tflite_products import Padded, convolution, fully_connected
 from tuner.tflite_writer import Writer
@@ -30,7 +30,7 @@ def to_onnx(data: bytes) -> ModelProto:
     except (ModelError, MemoryError):
         raise
     except Exception as error:  # the reader of the format verifies nothing: any lookup may fail somehow
-        reason = f"{type(error).__name__}: {str(error).strip().splitlines()[:1]}"
+        reason = f"{type(error).__name__}: {first_line(error)}"
         raise ModelError(f"the TFLite file is damaged ({reason})") from error
 
 
