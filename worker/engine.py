@@ -252,11 +252,6 @@ class Engine:
             return Answer(problem=f"no board was free for it within {timeout_s:.0f} s")
         return None if answer is None else Answer(**answer, lease=held.lease.token)
 
-    async def nursery_call(self, function: str, payload: Any, **options: Any) -> Any:
-        """``Nursery.call`` in a child on this machine, for work such as reading models."""
-        assert self._nursery is not None
-        return await asyncio.to_thread(self._nursery.call, function, payload, **options)
-
     @property
     def _workers(self) -> Crew:
         if self._crew is None:
