@@ -16,6 +16,8 @@ from server.events import END, IDLE_S, KEPT_EVENTS, Event, is_id, up_to_end
 log = logging.getLogger(__name__)
 _EXPIRY_S = 24 * 3600
 _UNSENT = 10_000
+_ANSWER_S = 5.0
+"""How long Redis may take to answer, besides what it is asked to wait."""
 
 # A job's id with an event's name and data; no name means "begin".
 _Message = tuple[int, str, dict[str, Any]]
@@ -28,7 +30,11 @@ class RedisEvents:
     """
 
     def __init__(self, url: str) -> None:
-        self._redis = Redis.from_url(url, decode_responses=True, health_check_interval=30)
+        # Longer than ``follow`` waits: redis-py's own timeout of 5 s would end that.
+        patience_s = IDLE_S + _ANSWER_S
+        self._redis = Redis.from_url(
+            url, decode_responses=True, health_check_interval=30, socket_timeout=patience_s
+        )
         self._unsent: asyncio.Queue[_Message | None] = asyncio.Queue(_UNSENT)
         self._sender = asyncio.create_task(self._send())
         self._reachable = True
@@ -60,7 +66,7 @@ class RedisEvents:
         while True:
             try:
                 found = await self._redis.xread(
-                    {_key(job_id): position}, count=100, block=round(IDLE_S * 1000)
+                    {_key(job_id): position}, count=KEPT_EVENTS, block=round(IDLE_S * 1000)
                 )
             except RedisError as error:
                 log.warning("no events of job %d from Redis: %s", job_id, error)

@@ -149,6 +149,23 @@ def test_an_idle_stream_says_that_it_lives(make: Make, job: int, monkeypatch: py
     run(make, test)
 
 
+def test_waiting_at_redis_is_no_outage(
+    redis_url: str, job: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.redis_events.IDLE_S", 6.0)  # redis-py itself gives up after 5
+
+    async def main() -> None:
+        events = RedisEvents(redis_url)
+        follower = events.follow(job, None)
+        assert await anext(follower) == []
+        events.publish(job, "end", {})
+        assert [event.name for event in await anext(follower)] == ["end"]
+        await events.close()
+
+    asyncio.run(asyncio.wait_for(main(), 30))
+    assert caplog.messages == []
+
+
 def test_ids_survive_a_restart(make: Make, job: int) -> None:
     """A reader that comes back after a restart with an old id misses nothing that is new."""
 
