@@ -12,7 +12,7 @@ from bench.quantized_models import SMALL, Style, quantized
 
 @pytest.mark.parametrize("name", SMALL)
 @pytest.mark.parametrize("activations", ["uint8", "int8"])
-def test_qdq_models_have_quantaaround_every_product(name, activations):
+def test_qdq_models_have_quanta_around_every_product(name, activations):
     model = quantized(name, Style(activations))
     onnx.checker.check_model(model, full_check=True)
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
