@@ -62,7 +62,9 @@ def binary(writer: Writer, op: Operator) -> None:
 def _ranked(writer: Writer, index: int, rank: int) -> str:
     """A tensor as real numbers, an operand of a result of ``rank``, whose axes come last in the file."""
     tensor = writer.tensor(index)
-    if rank != 4 or len(tensor.shape) == 4:
+    if rank != 4:
+        return writer.real(index, FILE)
+    if len(tensor.shape) == 4:
         return writer.real(index)
     shape = (1,) * (4 - len(tensor.shape)) + tensor.shape
     name = writer.nodes.name(f"{writer.label(index)}/nchw")
