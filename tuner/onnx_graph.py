@@ -65,6 +65,14 @@ class OnnxGraph:
                     readers.setdefault(name, []).append(node)
         return readers
 
+    def fresh(self, name: str) -> str:
+        """``name``, or something like it where the graph has that already."""
+        found, count = name, 0
+        while found in self.tensors or found in self.constants:
+            count += 1
+            found = f"{name}.{count}"
+        return found
+
 
 def load_graph(path: str | Path, shapes: Shapes | None = None) -> OnnxGraph:
     """Read the model at ``path``, fold its constants and infer all shapes.

@@ -140,7 +140,7 @@ class Rewriting:
             after = self.tail(concat.output[0])
             if after is None or after.clamp is not None or after.out.quantization.scale < given.scale:
                 return tail
-            out = QuantizedTensor(self.fresh(f"{tail.out.name}/rescaled"), after.out.quantization)
+            out = QuantizedTensor(self.graph.fresh(f"{tail.out.name}/rescaled"), after.out.quantization)
             return Tail(tail.nodes, _composed(tail.clamp, given, None), out)
 
     def change(self, tail: Tail) -> None:
@@ -181,17 +181,9 @@ class Rewriting:
 
     def tensor(self, name: str, shape: Sequence[int], elem_type: int) -> str:
         """Say of what shape and type a new tensor is; its name, ``name`` or something like it."""
-        name = self.fresh(name)
+        name = self.graph.fresh(name)
         self.graph.tensors[name] = TensorInfo(tuple(shape), elem_type)
         return name
-
-    def fresh(self, name: str) -> str:
-        """``name``, or something like it where the model has that already."""
-        found, count = name, 0
-        while found in self.graph.tensors or found in self.graph.constants:
-            count += 1
-            found = f"{name}.{count}"
-        return found
 
     def bytes_like(self, name: str, real: str, dtype: str) -> str:
         """A new tensor of bytes with the shape of ``real``."""

@@ -53,7 +53,7 @@ def _split_sums(graph: OnnxGraph, node: NodeProto) -> list[NodeProto]:
     nodes, total = [], node.input[0]
     for position, name in enumerate(node.input[1:], start=1):
         last = position == len(node.input) - 1
-        output = node.output[0] if last else f"{node.output[0]}/sum{position}"
+        output = node.output[0] if last else graph.fresh(f"{node.output[0]}/sum{position}")
         if not last:
             shapes = (graph.tensors[total].shape, graph.tensors[name].shape)
             info = TensorInfo(np.broadcast_shapes(*shapes), graph.tensors[name].elem_type)
@@ -76,7 +76,7 @@ def _split_gemms(graph: OnnxGraph, node: NodeProto) -> list[NodeProto]:
     info = graph.tensors[data]
     nodes: list[NodeProto] = []
     if attributes.get("transA", 0):
-        turned = f"{output}/transposed"
+        turned = graph.fresh(f"{output}/transposed")
         graph.tensors[turned] = TensorInfo(info.shape[::-1], info.elem_type)
         nodes.append(helper.make_node("Transpose", [data], [turned], name=name, perm=[1, 0]))
         data = turned
@@ -84,19 +84,21 @@ def _split_gemms(graph: OnnxGraph, node: NodeProto) -> list[NodeProto]:
     weights = weights.T if attributes.get("transB", 0) else weights
     if alpha != 1.0:
         weights = (weights * np.asarray(alpha, weights.dtype)).astype(weights.dtype)
-    _constant(graph, f"{output}/weights", weights)
-    product = f"{output}/product" if addend else output
+    factor = _constant(graph, f"{output}/weights", weights)
+    product = graph.fresh(f"{output}/product") if addend else output
     graph.tensors[product] = TensorInfo(graph.tensors[output].shape, info.elem_type)
-    nodes.append(helper.make_node("MatMul", [data, f"{output}/weights"], [product], name=name))
+    nodes.append(helper.make_node("MatMul", [data, factor], [product], name=name))
     if addend:
         if beta != 1.0:
             value = graph.constants[addend]
-            addend = f"{output}/bias"
-            _constant(graph, addend, (value * np.asarray(beta, value.dtype)).astype(value.dtype))
+            scaled = (value * np.asarray(beta, value.dtype)).astype(value.dtype)
+            addend = _constant(graph, f"{output}/bias", scaled)
         nodes.append(helper.make_node("Add", [product, addend], [output], name=name))
     return nodes
 
 
-def _constant(graph: OnnxGraph, name: str, value: Array) -> None:
+def _constant(graph: OnnxGraph, name: str, value: Array) -> str:
+    name = graph.fresh(name)
     graph.constants[name] = value
     graph.tensors[name] = TensorInfo(value.shape, helper.np_dtype_to_tensor_dtype(value.dtype))
+    return name

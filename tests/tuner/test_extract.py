@@ -8,6 +8,7 @@ from tiny_models import LIGHT, LIGHT_MODELS, model, node, save
 
 from kernels.workload import RELU, Conv2d, Epilogue, Gemm
 from tuner.extract import Extraction, extract, extract_child
+from tuner.graph import load_partition
 
 
 @pytest.mark.parametrize("name", LIGHT_MODELS)
@@ -89,6 +90,16 @@ def test_gemm_with_transposes(tmp_path, attributes, x, w):
         {"w": w, "c": (7,)},
     )
     assert only(tmp_path, made) == Gemm(3, 7, 5, epilogue=Epilogue(bias=True))
+
+
+def test_names_of_the_model_are_its_own(tmp_path):
+    shared = np.random.default_rng(0).standard_normal((5, 5)).astype(np.float32)
+    nodes = [node("Gemm", [data, "a/weights"], out, transB=1) for data, out in (("x", "a"), ("a", "y"))]
+    made = model(nodes, {"x": (3, 5)}, ["y"], {"a/weights": shared})
+    products = load_partition(save(tmp_path, made)).products
+    assert len(products) == 2
+    for product in products:
+        np.testing.assert_array_equal(product.weights(), shared.T)
 
 
 def test_matmul_flattens_leading_axes(tmp_path):
