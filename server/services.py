@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+from dataclasses import dataclass, field
 from typing import Annotated
 
 from fastapi import Depends, Request
@@ -36,6 +37,8 @@ class Services:
     jobs: Jobs
     boards: Boards
     manager: JobManager
+    compiling: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
+    """Held by who has something compiled to be explained, on the coordinator's own cores."""
 
 
 def _services(request: Request) -> Services:

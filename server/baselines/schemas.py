@@ -12,9 +12,7 @@ from server.pages import Items
 class Timing(BaseModel):
     """One measurement of a library."""
 
-    version: str = Field(
-        min_length=1, max_length=64, description="The library's version.", examples=["1.31.0"]
-    )
+    version: str = Field(pattern=r"^[!-~]{1,64}$", description="The library's version.", examples=["1.31.0"])
     seconds: float = Field(gt=0, allow_inf_nan=False, description="Seconds a call.", examples=[0.0011])
 
 

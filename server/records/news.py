@@ -26,7 +26,7 @@ def get_record_rate(
     first = present - minutes + 1
     query = select(RecordRow.minute, func.count()).where(RecordRow.minute >= first).group_by(RecordRow.minute)
     with ctx.db.read() as session:
-        counts = dict(session.execute(query).tuples().all())
+        counts = {minute: count for minute, count in session.execute(query)}
     return RecordRate(
         items=[
             Minute(at=datetime.fromtimestamp(minute * 60, UTC), records=counts.get(minute, 0))

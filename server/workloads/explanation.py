@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query
@@ -22,8 +21,6 @@ from worker.nursery import ChildCrashed, ChildRaised, ChildTimeout
 
 TIMEOUT_S = 60.0
 MEMORY_BYTES = 4 << 30
-_ONE_AT_A_TIME = asyncio.Semaphore(1)
-"""Each compiles on the coordinator's cores."""
 router = APIRouter(prefix="/workloads", tags=["records"])
 
 
@@ -97,7 +94,7 @@ async def explain_config(
 ) -> Explanation:
     """The loop nest of a config, and what each loop touches against the sizes of the caches."""
     payload, machine, measured_s = await run_in_threadpool(_asked, ctx, key, target, clock, threads, config)
-    async with _ONE_AT_A_TIME:
+    async with ctx.compiling:
         found = await run_in_threadpool(_explained, ctx.nursery, payload)
     levels = (("L1", machine.l1_bytes), ("L2", machine.l2_bytes), ("L3", machine.l3_bytes))
     return Explanation(

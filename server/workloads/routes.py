@@ -18,7 +18,7 @@ from server.workloads.schemas import Measured, TrialPoint, TrialPoints, Workload
 router = APIRouter(prefix="/workloads", tags=["records"])
 Key = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$", description="The workload's key.")]
 TargetQuery = Annotated[str, Query(description="The target's name or key.", examples=["host"])]
-Clock = Annotated[str, Query(max_length=100, description="`wall` or `simulated:...`.")]
+Clock = Annotated[str, Query(pattern=r"^[!-~]{1,100}$", description="`wall` or `simulated:...`.")]
 
 
 @router.get("/{key}", summary="Read a workload", responses=responses(404, 422))

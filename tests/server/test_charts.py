@@ -110,6 +110,7 @@ def test_a_library_is_held_against_a_workload(client: TestClient) -> None:
         (f"{WORKLOAD.key}/baselines/x", {"target": "none"}, {"version": "1", "seconds": 1}, 422, "none"),
         (f"{WORKLOAD.key}/baselines/x", {"target": "host"}, {"version": "1", "seconds": 0}, 422, "seconds"),
         (f"{WORKLOAD.key}/baselines/a b", {"target": "host"}, {"version": "1", "seconds": 1}, 422, "library"),
+        (f"{WORKLOAD.key}/baselines/x", {"target": "host"}, {"version": "\0", "seconds": 1}, 422, "version"),
     ],
 )
 def test_a_baseline_that_is_none_is_refused(
