@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
@@ -49,7 +50,8 @@ def milliseconds(seconds: float | None) -> str:
     if seconds is None:
         return "-"
     ms = seconds * 1e3
-    return f"{ms:.{3 if ms < 1 else 2 if ms < 10 else 1 if ms < 100 else 0}f}"
+    digits = 2 - math.floor(math.log10(ms)) if ms > 0 else 0
+    return f"{ms:.{min(max(digits, 0), 6)}f}"
 
 
 def mark(clock: str) -> str:

@@ -128,7 +128,7 @@ def _mean(rewriting: Rewriting, node: NodeProto) -> Pool | None:
     shape, attributes = graph.tensors[node.input[0]].shape, _attributes(node)
     axes = attributes.get("axes")
     if len(node.input) > 1 and node.input[1] in graph.constants:
-        axes = graph.constants[node.input[1]].tolist()
+        axes = graph.constants[node.input[1]].reshape(-1).tolist()
     if len(shape) != 4 or axes is None or not attributes.get("keepdims", 1):
         return None
     if sorted(axis % 4 for axis in axes) != [2, 3]:
