@@ -24,9 +24,13 @@ def get_record_rate(
     """How many records were stored in each of the last minutes, the present one included."""
     present = this_minute()
     first = present - minutes + 1
-    query = select(RecordRow.minute, func.count()).where(RecordRow.minute >= first).group_by(RecordRow.minute)
+    query = (
+        select(RecordRow.minute, func.count().label("records"))
+        .where(RecordRow.minute >= first)
+        .group_by(RecordRow.minute)
+    )
     with ctx.db.read() as session:
-        counts = {minute: count for minute, count in session.execute(query)}
+        counts = {row.minute: row.records for row in session.execute(query)}
     return RecordRate(
         items=[
             Minute(at=datetime.fromtimestamp(minute * 60, UTC), records=counts.get(minute, 0))
