@@ -16,9 +16,9 @@ from typing import Any
 class Dialect:
     """How one instruction set is read: patterns over an instruction's text.
 
-    ``fused`` are multiply-adds. ``stack`` finds an address on the stack, ``vector`` a vector
-    register that is loaded or stored. ``widths`` maps a pattern over a
-    multiply-add to the bits it works on; the first that fits counts.
+    ``fused`` are multiply-adds, of floats or of 8- and 16-bit integers. ``stack`` finds an address on the
+    stack, ``vector`` a vector register that is loaded or stored. ``widths`` maps a pattern over a multiply-add
+    to the bits it works on; the first that fits counts.
     """
 
     name: str
@@ -34,7 +34,7 @@ _DIALECTS = {
     "x86_64": Dialect(
         "x86-64",
         # Without FMA (x86-64-v2 and older) the multiplication stands for the pair.
-        re.compile(r"^(vfn?m(add|sub)\d+[ps]s|v?mul[ps]s)\b"),
+        re.compile(r"^(vfn?m(add|sub)\d+[ps]s|v?mul[ps]s|v?pmadd(wd|ubsw)|vpdp\w+)\b"),
         re.compile(r"^(?!lea|nop|prefetch).*\("),
         re.compile(r"^v?mov\w*\s.*,\s*[^,]*\([^()]*\)$"),
         re.compile(r"\(%r[sb]p\b"),
@@ -43,12 +43,12 @@ _DIALECTS = {
     ),
     "aarch64": Dialect(
         "AArch64",
-        re.compile(r"^(fml[as]|fn?madd|fn?msub)\b"),
+        re.compile(r"^(fml[as]|fn?madd|fn?msub|[su](ml[as]l|mull)2?|[su]m?mla|[su]dot)\b"),
         re.compile(r"^ld"),
         re.compile(r"^st"),
         re.compile(r"\[(sp|x29)\b"),
         re.compile(r" [qdsv]\d"),
-        ((r"\.4s", 128), (r"\.2s", 64), (r"^fn?m(add|sub)", 32)),
+        ((r"\.(4s|8h|2d)", 128), (r"\.2s", 64), (r"^(fn?m(add|sub)|[su]mull)", 32)),
     ),
     "powerpc64le": Dialect(
         "Power",
@@ -122,7 +122,7 @@ def _lines(text: str) -> list[str]:
     for line in text.splitlines():
         line = re.split(r"\s+(?:#(?= )|//|;#)", line.replace("\t", " "))[0].strip()
         if line and (not line.startswith(".") or re.match(r"\.LBB\w+:", line)):
-            lines.append(re.sub(r" +", " ", line))
+            lines.append(re.sub(r" +", " ", line).removeprefix("{vex} "))
     return lines
 
 

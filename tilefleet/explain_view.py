@@ -153,7 +153,7 @@ def _residents(residents: list[dict[str, Any]], target: Target) -> Iterator[Text
 
 def _hot_loop(loop: dict[str, Any] | None) -> Iterator[RenderableType]:
     if loop is None:
-        yield Text("no loop multiplies and adds floats: it was unrolled, or the kernel computes integers")
+        yield Text("no loop has a multiply-add: the compiler unrolled all of it")
         return
     share = percent(loop["multiply_adds"] / loop["instructions"])
     yield Text(

@@ -35,8 +35,8 @@ def explain_in_child(payload: dict[str, Any]) -> dict[str, Any]:
 
     Without a config it is the analysis's. ``nest`` holds the lines of the loop nest, ``working_sets`` what
     each loop around the hot code touches in one run, the innermost first, ``residents`` what the kernel's
-    analysis meant to keep in each cache, ``hot_loop`` the machine code, None when all of it is straight or
-    computes integers. ``products`` are the multiply-adds done, ``predicted_s`` seconds on ``threads`` cores.
+    analysis meant to keep in each cache, ``hot_loop`` the machine code, None when all of it is straight.
+    ``products`` are the multiply-adds done, ``predicted_s`` seconds on ``threads`` cores.
     """
     workload, target = from_json(payload["workload"]), target_from_json(payload["target"])
     threads = payload["threads"]

@@ -86,3 +86,28 @@ def test_no_loop_and_no_such_instruction_set() -> None:
     assert hot_loop("\tvfmadd231ps\t%ymm3, %ymm2, %ymm1\n\tretq\n", "x86_64-linux-gnu", 8) is None
     with pytest.raises(ValueError, match="cannot read the assembly of riscv64"):
         hot_loop("", "riscv64-linux-gnu", 8)
+
+
+@pytest.mark.parametrize(
+    ("triple", "multiply_adds"),
+    [
+        ("x86_64-linux-gnu", ["vpmaddubsw %ymm0, %ymm2, %ymm3", "vpmaddwd %ymm1, %ymm3, %ymm3"]),
+        ("x86_64-linux-gnu", ["{vex} vpdpbusd (%rdi), %xmm2, %xmm0"]),
+        ("aarch64-linux-gnu", ["umull2 v4.8h, v0.16b, v1.16b", "umlal v4.8h, v0.8b, v1.8b"]),
+        ("aarch64-linux-gnu", ["smlal v4.4s, v0.4h, v1.h[2]"]),
+        ("aarch64-linux-gnu", ["sdot v4.4s, v0.16b, v1.4b[0]", "ummla v4.4s, v0.16b, v1.16b"]),
+    ],
+)
+def test_integers_multiply_and_add_too(triple: str, multiply_adds: list[str]) -> None:
+    """Beside what only adds, widens or computes addresses."""
+    others = {"x": ["vpaddd %ymm3, %ymm4, %ymm4", "vpmuldq %ymm3, %ymm4, %ymm4"], "a": ["add x0, x0, #8"]}
+    lines = [
+        ".LBB0_1:",
+        *multiply_adds,
+        *others[triple[0]],
+        "jne .LBB0_1" if triple[0] == "x" else "b.ne .LBB0_1",
+    ]
+    loop = hot_loop("\n".join(lines), triple, 1)
+    assert loop is not None
+    assert loop.multiply_adds == len(multiply_adds)
+    assert loop.vector_bits == (128 if "xmm" in multiply_adds[0] or triple[0] == "a" else 256)
