@@ -17,8 +17,8 @@ class Dialect:
     """How one instruction set is read: patterns over an instruction's text.
 
     ``fused`` are multiply-adds, of floats or of 8- and 16-bit integers. ``stack`` finds an address on the
-    stack, ``vector`` a vector register that is loaded or stored. ``widths`` maps a pattern over a multiply-add
-    to the bits it works on; the first that fits counts.
+    stack, ``vector`` a vector register that is loaded or stored. ``widths`` maps a pattern over a
+    multiply-add to the bits it works on; the first that fits counts.
     """
 
     name: str
