@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from formula_engine import AVX2, CONV, TASKS, FakeEngine, job, run
 from memory_store import MemoryStore
-from test_runner import AVX2, CONV, TASKS, FakeEngine, job, run
 
 from kernels.numerics import Numerics
 from kernels.space import Config

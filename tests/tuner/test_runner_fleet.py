@@ -6,8 +6,8 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from formula_engine import TASKS, FakeEngine, Log, job, ran, run
 from memory_store import MemoryStore
-from test_runner import TASKS, FakeEngine, Log, job, ran, run
 
 from tuner.fairness import VirtualTime
 from tuner.job import Budget, JobState
