@@ -57,7 +57,12 @@ def summarise(rows: list[dict[str, Any]], tuned: dict[str, Any], peak_gflops: fl
         "trials": sum(job["trials"] for job in jobs),
         "most_trials": max(job["trials"] for job in jobs),
         "trials_to_near": near
-        and {"median": median(near), "p90": near[9 * (len(near) - 1) // 10], "most": near[-1]},
+        and {
+            "layers": len(near),
+            "median": median(near),
+            "p90": near[9 * (len(near) - 1) // 10],
+            "most": near[-1],
+        },
         "tuning_s": sum(job["tuning_s"] or 0.0 for job in jobs),
         "peak_gflops": peak_gflops,
     }
@@ -94,8 +99,8 @@ def summary(value: dict[str, Any]) -> str:
     if near := value.get("trials_to_near"):
         lines.append(
             f"A config within {100 * (NEAR - 1):.0f} % of the best found had been measured after "
-            f"{near['median']:g} trials in half of the layers, after {near['p90']} in 90 %, after "
-            f"{near['most']} in all."
+            f"{near['median']:g} trials in half of {near['layers']} layers, after {near['p90']} in 90 %, "
+            f"after {near['most']} in all."
         )
     if square["n"]:
         lines.insert(
