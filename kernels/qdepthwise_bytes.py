@@ -17,17 +17,16 @@ from kernels import machine, requantize, tir
 from kernels.kernel import Array
 from kernels.layout import PLAIN, Layouts
 from kernels.qband import Band, emit_band
+from kernels.qdepthwise_x86 import why_not_depthwise
 from kernels.qkernel import QuantizedKernel, qconv_of
 from kernels.qtir import QArguments, QFunction, const, registers, reinterpret, scratch
 from kernels.qworkload import QConv2d
-from kernels.qx86 import WAYS, add_pairs, add_products, narrow_bytes, scaling_at, why_not_x86
+from kernels.qx86 import WAYS, add_pairs, add_products, narrow_bytes, scaling_at
 from kernels.space import Config, Knobs, Space
 from kernels.target import Target
 from kernels.vectors import shuffle, split
 from kernels.workload import Workload
 
-MOST_TAPS = 64
-"""All taps are unrolled."""
 UNIT = 64
 """The constant that restores the subtracted middles is in units of this, so that it fits int16."""
 SPAN = 2 * (32767 - UNIT)
@@ -51,13 +50,8 @@ class QuantizedDepthwiseBytes(QuantizedKernel):
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
         """Depthwise convolutions with one filter a channel, whose products of two taps fit int16."""
-        if not isinstance(workload, QConv2d):
-            return "computes quantized convolutions"
-        if not workload.groups == workload.in_c == workload.out_c:
-            return "needs one filter a channel"
-        if workload.kh * workload.kw > MOST_TAPS:
-            return f"more than {MOST_TAPS} taps"
-        return why_not_x86(target) or WAYS["bytes"].why_not(workload, target)
+        reason = why_not_depthwise(workload, target)
+        return reason or WAYS["bytes"].why_not(qconv_of(workload), target)
 
     def space(self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1) -> Space:
         """One to four windows, whole planes and bands, both orders."""

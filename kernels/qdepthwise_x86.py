@@ -35,6 +35,17 @@ PAIR_CYCLES, FINISH_CYCLES, COPY_CYCLES = 0.65, 6.6, 2.1
 """A pair of taps of half a vector; requantizing and storing a vector; copying one of the input."""
 
 
+def why_not_depthwise(workload: Workload, target: Target) -> str | None:
+    """Why ``workload`` is no depthwise convolution that is computed directly on x86, or None when it is."""
+    if not isinstance(workload, QConv2d):
+        return "computes quantized convolutions"
+    if not workload.groups == workload.in_c == workload.out_c:
+        return "needs one filter a channel"
+    if workload.kh * workload.kw > MOST_TAPS:
+        return f"more than {MOST_TAPS} taps"
+    return why_not_x86(target)
+
+
 class QuantizedDepthwiseX86(QuantizedKernel):
     """One filter a channel, computed directly.
 
@@ -47,13 +58,7 @@ class QuantizedDepthwiseX86(QuantizedKernel):
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
         """Depthwise convolutions with one filter a channel and no more than ``MOST_TAPS`` taps."""
-        if not isinstance(workload, QConv2d):
-            return "computes quantized convolutions"
-        if not workload.groups == workload.in_c == workload.out_c:
-            return "needs one filter a channel"
-        if workload.kh * workload.kw > MOST_TAPS:
-            return f"more than {MOST_TAPS} taps"
-        return why_not_x86(target)
+        return why_not_depthwise(workload, target)
 
     def space(self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1) -> Space:
         """One to six windows, whole planes and bands, chunks that divide the vectors of channels."""

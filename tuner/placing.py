@@ -35,12 +35,10 @@ async def place(
     """Time the best configs in place and keep their order; whose best may be another, and what went wrong.
 
     Should the tuned model be slower than an untuned one all the same, what that has ranks first, and the
-    message says so. Where no board of the job is a machine that can run whole models nothing happens: the
-    order of the configs by themselves, with cold weights, stands. It stands as well when anything fails.
+    message says so. Where no board of the job is a machine that can run whole models, or less than LEAST_S
+    of its time is left, nothing happens: the order of the configs by themselves, with cold weights, stands. It stands as well when anything fails.
     """
-    if job.model is None or job.clock != "wall":
-        return [], ""
-    if left_s < LEAST_S:
+    if job.model is None or job.clock != "wall" or left_s < LEAST_S:
         return [], ""
     payload = await asyncio.to_thread(_payload, job, searches, store)
     answer = await engine.beside(
