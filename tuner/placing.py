@@ -36,7 +36,8 @@ async def place(
 
     Should the tuned model be slower than an untuned one all the same, what that has ranks first, and the
     message says so. Where no board of the job is a machine that can run whole models, or less than LEAST_S
-    of its time is left, nothing happens: the order of the configs by themselves, with cold weights, stands. It stands as well when anything fails.
+    of its time is left, nothing happens: the order of the configs by themselves, with cold weights, stands.
+    It stands as well when anything fails.
     """
     if job.model is None or job.clock != "wall" or left_s < LEAST_S:
         return [], ""
