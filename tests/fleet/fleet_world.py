@@ -18,7 +18,8 @@ from worker.fleet.agent_build import build_agent, host_triple
 from worker.fleet.book import LEASE_S
 from worker.fleet.dispatcher import PATIENCE_S
 
-MIN_TIME_MS = "50"
+MIN_TIME_MS = "200"
+"""So long that a job is not over by the time its first trials have been heard of, on a busy machine too."""
 TOKEN = "correct-horse-battery-staple"
 START_S = 240
 """The very first start on a machine builds the board agent and zig's C library."""
