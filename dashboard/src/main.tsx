@@ -13,7 +13,11 @@ const theme = createTheme({
   primaryColor: "cyan",
   primaryShade: 9,
   autoContrast: true,
-  components: { Alert: { defaultProps: { variant: "default" } } },
+  components: {
+    Alert: { defaultProps: { variant: "default" } },
+    // Inside a sentence colour alone does not tell a link from the words around it.
+    Anchor: { defaultProps: { underline: "always" } },
+  },
 });
 // Mantine's own dimmed and orange are too faint on its backgrounds to be read by everyone.
 const readable: CSSVariablesResolver = (of) => ({
