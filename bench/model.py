@@ -91,9 +91,9 @@ def compare(path: Path, log: list[str], target: Target, arguments: argparse.Name
     from tvm import relax
 
     from bench.peers import onnx_session
-    from tuner.apply import build_default, build_model
+    from tuner.backend.apply import build_default, build_model
+    from tuner.layouts.relayouts import read_relayouts
     from tuner.record import read_log
-    from tuner.relayouts import read_relayouts
 
     session: Any = onnx_session(str(path), arguments.threads)
     rng = np.random.default_rng(arguments.seed)

@@ -16,9 +16,9 @@ from onnx.reference import ReferenceEvaluator
 from kernels.qoperator import from_stored, to_stored
 from kernels.reference import reference
 from kernels.workload import QConv2d
-from tuner.graph import PRODUCT, Partition, Product
-from tuner.onnx_graph import QUANTIZING_OPSET
-from tuner.quantized import OPERATOR
+from tuner.frontend.graph import PRODUCT, Partition, Product
+from tuner.frontend.onnx_graph import QUANTIZING_OPSET
+from tuner.frontend.quantized.operator import OPERATOR
 
 Array = npt.NDArray[Any]
 

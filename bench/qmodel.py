@@ -118,10 +118,10 @@ def compare(
     from bench.peers import onnx_session
     from bench.quantized_models import random_feeds
     from kernels.target import from_json
-    from tuner.apply import build_model
-    from tuner.graph import load_partition
+    from tuner.backend.apply import build_model
+    from tuner.frontend.graph import load_partition
+    from tuner.layouts.relayouts import read_relayouts
     from tuner.record import read_log
-    from tuner.relayouts import read_relayouts
     from worker.host import host_target
 
     target: Target = from_json(tuned["target"]) if tuned else host_target()

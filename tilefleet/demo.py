@@ -27,8 +27,8 @@ from tilefleet.demo_report import layer_of, print_results
 from tilefleet.errors import TilefleetError
 from tilefleet.resources import Model
 from tilefleet.watching import watch
-from tuner.model_file import TFLITE
-from tuner.weights import randomize
+from tuner.backend.weights import randomize
+from tuner.frontend.model_file import TFLITE
 
 FOLDER = Path(".tilefleet/demo")
 REPORT = Path("demo-report.json")

@@ -101,7 +101,7 @@ def whole_model(request: dict[str, Any], target: Any) -> dict[str, float]:
     from tvm import relax
 
     from bench.peers import onnx_session
-    from tuner.apply import build_default
+    from tuner.backend.apply import build_default
 
     session: Any = onnx_session(request["model"], 1)
     random, feed = np.random.default_rng(0), {}

@@ -7,7 +7,7 @@ import statistics
 
 from kernels.layout import layouts_of
 from kernels.space import Config, family_of
-from tuner import layout_race
+from tuner.layouts import layout_race
 from tuner.problem import Problem
 
 HOPELESS, HOPELESS_KNOWN = 2.0, 1.5

@@ -29,11 +29,11 @@ from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload import Workload
-from tuner.affine import merge_affine
-from tuner.apply import build_model, function_name
-from tuner.graph import Partition, Product, load_partition
+from tuner.backend.apply import build_model, function_name
+from tuner.frontend.affine import merge_affine
+from tuner.frontend.graph import Partition, Product, load_partition
+from tuner.layouts.relayouts import read_relayouts
 from tuner.record import Record
-from tuner.relayouts import read_relayouts
 from worker.build import ENTRY
 from worker.session import take
 from worker.toolchain import link

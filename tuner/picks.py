@@ -12,8 +12,8 @@ from kernels.layout import PLAIN, Layouts, layouts_of
 from kernels.numerics import Numerics
 from kernels.target import Target
 from kernels.workload import Workload
-from tuner.extract import extract
-from tuner.onnx_check import Shapes
+from tuner.frontend.extract import extract
+from tuner.frontend.onnx_check import Shapes
 from tuner.record import Record
 
 

@@ -17,7 +17,7 @@ from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload import Workload
-from tuner.relayouts import FIELD as RELAYOUTS
+from tuner.layouts.relayouts import FIELD as RELAYOUTS
 from worker.outcome import ErrorKind
 
 FORMAT = 1
@@ -171,7 +171,7 @@ def write_log(records: Iterable[Record]) -> Iterator[str]:
 def read_log(lines: Iterable[str]) -> Iterator[Record]:
     """Records of a JSON-lines log; raises LogError that names the first damaged line.
 
-    Lines with times of layout changes (``tuner/relayouts.py``) are passed over.
+    Lines with times of layout changes (``tuner/layouts/relayouts.py``) are passed over.
     """
     for number, line in enumerate(lines, start=1):
         if not line.strip():

@@ -13,9 +13,10 @@ from datetime import UTC, datetime
 from kernels import registry
 from kernels.layout import Layouts
 from kernels.space import Config
-from tuner import layout_race, strategies
+from tuner import strategies
 from tuner.calibration import Calibration
 from tuner.job import JobSpec, TaskSpec, TaskState, Trial
+from tuner.layouts import layout_race
 from tuner.problem import Problem
 from tuner.record import Record
 from tuner.scheduler import Curve

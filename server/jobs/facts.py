@@ -14,7 +14,7 @@ from server.db.database import Database
 from server.db.tables import PeakRow, RelayoutRow
 from server.engine import Engine
 from tuner.job import JobSpec
-from tuner.relayouts import is_current, stored
+from tuner.layouts.relayouts import is_current, stored
 
 FACT_S = 60.0
 """How long measuring one of them may take."""

@@ -26,8 +26,8 @@ from server.models.service import Models
 from server.problems import Problem, invalid
 from server.records import repository
 from server.targets.service import Targets
+from tuner.frontend.onnx_check import check_size
 from tuner.job import TASK_TRIALS, Budget, JobSpec, JobState, TaskSpec, TaskState
-from tuner.onnx_check import check_size
 from tuner.strategies import STRATEGIES
 from worker.fleet.states import Health
 

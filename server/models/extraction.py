@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from server.problems import Problem
-from tuner.extract import Extraction
+from tuner.frontend.extract import Extraction
 from worker.nursery import ChildCrashed, ChildRaised, ChildTimeout
 
 TIMEOUT_S = 60.0
@@ -28,7 +28,7 @@ def extract(
     payload: dict[str, Any] = {"path": str(path), "shapes": {k: list(v) for k, v in (shapes or {}).items()}}
     try:
         found = nursery.call(
-            "tuner.extract:extract_child", payload, timeout_s=TIMEOUT_S, memory_bytes=MEMORY_BYTES
+            "tuner.frontend.extract:extract_child", payload, timeout_s=TIMEOUT_S, memory_bytes=MEMORY_BYTES
         )
     except ChildTimeout:
         raise Problem(422, f"model {name}: reading it took more than {TIMEOUT_S:.0f} s") from None

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 from kernels import workload as workloads
 from server.db.tables import ModelRow
 from server.pages import Page
-from tuner.extract import Extraction
+from tuner.frontend.extract import Extraction
 
 
 class ModelInput(BaseModel):

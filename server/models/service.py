@@ -18,7 +18,7 @@ from server.db.tables import ModelRow, now
 from server.models.extraction import Nursery, extract
 from server.problems import Problem, invalid
 from server.uploads import Upload
-from tuner.extract import Extraction
+from tuner.frontend.extract import Extraction
 
 Shapes = dict[str, list[int]]
 PARSERS = 2

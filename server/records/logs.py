@@ -11,8 +11,8 @@ from fastapi.responses import StreamingResponse
 
 from kernels.numerics import Numerics
 from server.records.repository import Selection
+from tuner.layouts.relayouts import Relayouts
 from tuner.record import Record, write_log
-from tuner.relayouts import Relayouts
 
 MEDIA_TYPE = "application/x-ndjson"
 Select = Annotated[

@@ -18,8 +18,8 @@ from kernels.workload import Workload
 from server.db.database import Database
 from server.db.insert import insert
 from server.db.tables import RecordRow, RelayoutRow, TargetRow, TrialRow, WorkloadRow
+from tuner.layouts.relayouts import Relayouts, of_stored
 from tuner.record import Identity, Record
-from tuner.relayouts import Relayouts, of_stored
 from worker.outcome import ErrorKind
 
 Selection = Literal["best", "top", "all"]

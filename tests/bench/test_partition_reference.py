@@ -9,7 +9,7 @@ import pytest
 
 from bench.partition_reference import evaluate
 from bench.quantized_models import SMALL, Style, quantized, random_feeds
-from tuner.graph import load_partition
+from tuner.frontend.graph import load_partition
 
 STYLES = [
     Style(),

@@ -19,8 +19,8 @@ from server.db.tables import JobRow
 from server.jobs import ownership
 from server.jobs.views import thin
 from server.settings import Settings
+from tuner.layouts.relayouts import read_relayouts
 from tuner.record import read_log
-from tuner.relayouts import read_relayouts
 from worker.candidate import Candidate
 from worker.nursery import Nursery
 from worker.outcome import ErrorKind

@@ -12,7 +12,7 @@ from server_samples import conv_model
 from kernels.target import CATALOGUE
 from server.app import create_app
 from server.settings import Settings
-from tuner.apply import build_model, export
+from tuner.backend.apply import build_model, export
 from tuner.picks import check
 from tuner.record import read_log
 from worker.fleet.simulated import why_no_emulator

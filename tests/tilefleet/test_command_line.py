@@ -17,8 +17,8 @@ from kernels.target import CATALOGUE
 from kernels.workload import Conv2d
 from tilefleet import Client
 from tilefleet.cli import app
+from tuner.layouts.relayouts import Relayouts
 from tuner.record import Record, write_log
-from tuner.relayouts import Relayouts
 
 
 def run(*arguments: str, **environment: str) -> tuple[int, str, str]:

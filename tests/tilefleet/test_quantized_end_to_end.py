@@ -14,7 +14,7 @@ from shell import Shell
 
 from bench.partition_reference import evaluate
 from bench.quantized_models import quantized, random_feeds
-from tuner.graph import load_partition
+from tuner.frontend.graph import load_partition
 from tuner.record import read_log
 
 pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]

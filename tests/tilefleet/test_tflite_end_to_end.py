@@ -14,7 +14,7 @@ from tflite_compare import by_litert, inputs_of
 from tflite_models import small
 
 from bench.partition_reference import evaluate
-from tuner.graph import load_partition
+from tuner.frontend.graph import load_partition
 
 pytestmark = pytest.mark.xdist_group("service")
 

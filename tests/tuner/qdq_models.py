@@ -10,7 +10,7 @@ from onnx import ModelProto, TensorProto
 from tiny_models import model, node, save
 
 from bench.partition_reference import evaluate
-from tuner.graph import Partition, load_partition
+from tuner.frontend.graph import Partition, load_partition
 
 
 class Qdq:

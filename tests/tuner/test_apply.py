@@ -17,11 +17,11 @@ from kernels import registry
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from tuner.apply import build_default, build_model, export
-from tuner.extract import extract
-from tuner.onnx_check import ModelError
+from tuner.backend.apply import build_default, build_model, export
+from tuner.backend.weights import randomize
+from tuner.frontend.extract import extract
+from tuner.frontend.onnx_check import ModelError
 from tuner.record import Record
-from tuner.weights import randomize
 
 TARGET = CATALOGUE["x86-avx2"]
 

@@ -14,10 +14,10 @@ from tvm import relax
 from kernels import registry
 from kernels.layout import Layouts, layouts_of
 from kernels.target import CATALOGUE
-from tuner.apply import build_model, plan_of
-from tuner.graph import load_partition
+from tuner.backend.apply import build_model, plan_of
+from tuner.frontend.graph import load_partition
+from tuner.layouts.relayouts import Relayouts
 from tuner.record import Record
-from tuner.relayouts import Relayouts
 
 TARGET = CATALOGUE["x86-avx2"]
 LAYOUTS = ("nchw", "nhwc", "nchw8c")

@@ -6,8 +6,8 @@ import pytest
 from onnx import TensorProto, helper
 from tiny_models import LIGHT, model, node, save
 
-from tuner.extract import extract
-from tuner.onnx_check import ModelError
+from tuner.frontend.extract import extract
+from tuner.frontend.onnx_check import ModelError
 from worker.nursery import ChildRaised, Nursery
 
 
@@ -132,7 +132,7 @@ def test_bombs_are_refused_before_they_go_off(tmp_path, made):
 
 
 def test_many_constants_of_allowed_size_are_a_bomb_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("tuner.onnx_graph.FOLDED_BYTES", 10 * 1024**2)
+    monkeypatch.setattr("tuner.frontend.onnx_graph.FOLDED_BYTES", 10 * 1024**2)
     nodes = [node("Expand", ["c", f"s{i}"], f"big{i}") for i in range(4)] + [
         node("Sum", [f"big{i}" for i in range(4)], "total"),
         node("Add", ["x", "total"], "y"),
@@ -186,13 +186,15 @@ def test_no_default_operator_set(tmp_path):
 
 def test_in_a_disposable_child_it_is_the_same(tmp_path):
     bad = save(tmp_path, conv_model(("N", 4, 6, 6)))
-    with Nursery(preload=("tuner.extract",)) as nursery:
+    with Nursery(preload=("tuner.frontend.extract",)) as nursery:
         found = nursery.call(
-            "tuner.extract:extract_child", {"path": str(bad), "shapes": {"x": [1, 4, 6, 6]}}, timeout_s=60
+            "tuner.frontend.extract:extract_child",
+            {"path": str(bad), "shapes": {"x": [1, 4, 6, 6]}},
+            timeout_s=60,
         )
         assert [operator["count"] for operator in found["operators"]] == [1]
         with pytest.raises(ChildRaised) as error:
-            nursery.call("tuner.extract:extract_child", {"path": str(bad)}, timeout_s=60)
+            nursery.call("tuner.frontend.extract:extract_child", {"path": str(bad)}, timeout_s=60)
     assert error.value.type_name == "ModelError"
     assert "dynamic shape [N, 4, 6, 6]" in error.value.message
 

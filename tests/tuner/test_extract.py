@@ -7,8 +7,8 @@ from onnx import TensorProto
 from tiny_models import LIGHT, LIGHT_MODELS, model, node, save
 
 from kernels.workload import RELU, Conv2d, Epilogue, Gemm
-from tuner.extract import Extraction, extract, extract_child
-from tuner.graph import load_partition
+from tuner.frontend.extract import Extraction, extract, extract_child
+from tuner.frontend.graph import load_partition
 
 
 @pytest.mark.parametrize("name", LIGHT_MODELS)

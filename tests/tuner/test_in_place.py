@@ -10,8 +10,8 @@ from kernels.reference import reference
 from kernels.space import Config
 from kernels.target import CATALOGUE
 from tuner import in_place
-from tuner.extract import extract
-from tuner.graph import load_partition
+from tuner.frontend.extract import extract
+from tuner.frontend.graph import load_partition
 from tuner.record import Record
 
 TARGET = CATALOGUE["x86-avx2"]

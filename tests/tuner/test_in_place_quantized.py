@@ -12,7 +12,7 @@ from kernels import target as targets
 from kernels.reference import reference
 from kernels.target import CATALOGUE
 from tuner import in_place
-from tuner.graph import load_partition
+from tuner.frontend.graph import load_partition
 from tuner.record import Record
 
 TARGET = CATALOGUE["x86-avx2"]

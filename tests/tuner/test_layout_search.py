@@ -10,8 +10,8 @@ from kernels.layout import PLAIN, Layouts, layout_knobs, layouts_of
 from kernels.space import Config, SearchSpace, Space
 from kernels.target import CATALOGUE
 from kernels.workload import Conv2d
-from tuner import layout_race
 from tuner.calibration import Calibration
+from tuner.layouts import layout_race
 from tuner.problem import Problem
 from tuner.strategies import make
 

@@ -8,7 +8,7 @@ from kernels.layout import PLAIN
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from tuner.extract import extract
+from tuner.frontend.extract import extract
 from tuner.picks import OtherTargetError, best_by_layouts, check
 from tuner.record import Record
 from worker.outcome import ErrorKind

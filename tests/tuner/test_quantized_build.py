@@ -18,11 +18,11 @@ from kernels.qreference import fixed_point, reference
 from kernels.quantization import Quantization
 from kernels.qworkload import QConv2d
 from kernels.target import CATALOGUE
-from tuner.apply import build_partition, plan_of
-from tuner.graph import PRODUCT, Partition, Product
-from tuner.manifest import describe
-from tuner.onnx_graph import OnnxGraph, TensorInfo
-from tuner.quantized import OPERATOR, Operator
+from tuner.backend.apply import build_partition, plan_of
+from tuner.backend.manifest import describe
+from tuner.frontend.graph import PRODUCT, Partition, Product
+from tuner.frontend.onnx_graph import OnnxGraph, TensorInfo
+from tuner.frontend.quantized.operator import OPERATOR, Operator
 from tuner.record import Record
 
 TARGET = CATALOGUE["x86-avx2"]

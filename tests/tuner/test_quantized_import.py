@@ -9,9 +9,9 @@ from bench.quantized_models import Style, quantized
 from bench.quantized_small import SMALL
 from kernels.qworkload import QConv2d
 from kernels.workload import Conv2d, Epilogue, Gemm
-from tuner.extract import extract
-from tuner.graph import load_partition
-from tuner.model_file import read_model
+from tuner.frontend.extract import extract
+from tuner.frontend.graph import load_partition
+from tuner.frontend.model_file import read_model
 
 STYLES = {
     "qdq": Style(),

@@ -4,8 +4,8 @@ from onnx import TensorProto, helper
 from qdq_models import Qdq, kinds, run
 from tiny_models import model, node, save
 
-from tuner.graph import load_partition
-from tuner.quantized import OPERATOR
+from tuner.frontend.graph import load_partition
+from tuner.frontend.quantized.operator import OPERATOR
 
 SHAPE = (1, 6, 8, 9)
 

@@ -12,11 +12,11 @@ from tvm import relax
 
 from bench.partition_reference import evaluate
 from kernels.workload import Conv2d, Gemm, QConv2d
-from tuner.apply import build_model
-from tuner.extract import extract
-from tuner.graph import PRODUCT, load_partition
-from tuner.quantized import OPERATOR
-from tuner.tflite_import import to_onnx
+from tuner.backend.apply import build_model
+from tuner.frontend.extract import extract
+from tuner.frontend.graph import PRODUCT, load_partition
+from tuner.frontend.quantized.operator import OPERATOR
+from tuner.frontend.tflite.convert import to_onnx
 from worker.host import host_target
 
 

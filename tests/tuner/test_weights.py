@@ -6,7 +6,7 @@ import pytest
 from onnx import numpy_helper
 from tiny_models import LIGHT, model, node
 
-from tuner.weights import randomize
+from tuner.backend.weights import randomize
 
 
 def weights(made):

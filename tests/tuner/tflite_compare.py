@@ -8,10 +8,10 @@ import onnxruntime
 from ai_edge_litert.interpreter import Interpreter
 
 from bench.partition_reference import evaluate
-from tuner.graph import partition
-from tuner.onnx_check import check_structure, fix_input_shapes
-from tuner.onnx_graph import graph_of
-from tuner.tflite_import import to_onnx
+from tuner.frontend.graph import partition
+from tuner.frontend.onnx_check import check_structure, fix_input_shapes
+from tuner.frontend.onnx_graph import graph_of
+from tuner.frontend.tflite.convert import to_onnx
 
 
 def inputs_of(data: bytes, seed: int = 0):

@@ -21,13 +21,13 @@ from tilefleet.commands.options import (
 )
 from tilefleet.errors import TilefleetError
 from tilefleet.render import config, mark, milliseconds, table
-from tuner.onnx_check import ModelError
+from tuner.frontend.onnx_check import ModelError
+from tuner.layouts.relayouts import Relayouts, read_relayouts
 from tuner.record import Record, read_log
-from tuner.relayouts import Relayouts, read_relayouts
 from worker.fleet.fleet_file import FleetError, read_targets
 
 if TYPE_CHECKING:
-    from tuner.manifest import Manifest
+    from tuner.backend.manifest import Manifest
     from tuner.picks import Match
 
 TargetFile = Annotated[
@@ -68,7 +68,7 @@ def build(
     """Build a module that stock TVM loads, and beside it OUT.json: what config each layer got."""
     chosen, shapes = resolve_target(target, targets), read_shapes(shape)
     # Here, because they bring TVM along, which no other command should wait for.
-    from tuner.apply import build_model, export
+    from tuner.backend.apply import build_model, export
     from tuner.picks import OtherTargetError
 
     records, relayouts = _read(log)

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from kernels.layout import Layouts, layouts_of
 from kernels.space import Config, Space, family_of
-from tuner import layout_race
+from tuner.layouts import layout_race
 from tuner.problem import Problem
 
 TRIES = 40

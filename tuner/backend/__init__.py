@@ -1,0 +1,1 @@
+"""Building a whole model: kernels for its products, integer operators, TVM for the rest."""

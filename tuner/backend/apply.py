@@ -1,0 +1,173 @@
+"""Building a whole model: every product by its configured kernel, the rest by TVM."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from kernels import registry
+from kernels.compile import MODEL_PIPELINE
+from kernels.layout import NCHW, layouts_of, stored_shape
+from kernels.numerics import Numerics
+from kernels.qworkload import QConv2d
+from kernels.space import Config
+from kernels.target import Target
+from kernels.workload import Workload
+from tuner.backend.functions import Functions
+from tuner.backend.importer import import_partition, import_whole
+from tuner.backend.lowered import lowered_product
+from tuner.backend.manifest import Manifest, describe
+from tuner.backend.rest import optimise
+from tuner.frontend.affine import merge_affine
+from tuner.frontend.graph import Partition, Product, load_partition
+from tuner.frontend.model_file import read_model
+from tuner.frontend.onnx_check import Shapes
+from tuner.frontend.onnx_graph import Array
+from tuner.layouts.plan import Options, Plan, forced, options_of
+from tuner.layouts.plan import plan as choose
+from tuner.layouts.prices import Prices
+from tuner.layouts.relayouts import Relayouts, fitting
+from tuner.picks import best_by_layouts, clock_of
+from tuner.record import Record
+
+LINK_TIMEOUT_S = 120
+
+
+def build_model(
+    path: str | Path,
+    picks: Mapping[str, Config],
+    target: Target,
+    threads: int = 1,
+    shapes: Shapes | None = None,
+    records: Iterable[Record] = (),
+    numerics: Numerics = Numerics.RELAXED,
+    plan: Mapping[int, Config] | None = None,
+    relayouts: Iterable[Relayouts] = (),
+) -> tuple[Any, Manifest]:
+    """Build the ONNX model at ``path`` for ``target`` with the configs and layouts that are cheapest for it.
+
+    A product gets the config that ``plan`` has for its index, else the one that ``picks`` has for its
+    workload's key; where neither says, ``records`` are what there is to choose from, the best usable one of
+    each workload and pair of layouts, and the analysis's configs for a workload without any. What no kernel
+    computes is left to TVM. ``relayouts`` are measured times of layout changes; where none fit the target,
+    the threads and the records' clock they are predicted.
+
+    Returns a Relax executable whose ``main`` takes the model's inputs, and the manifest. Raises ModelError
+    for a model that cannot be used, OtherTargetError for records of other targets alone, ValueError for a
+    config that is no point of the workload's space, or that ``numerics`` excludes.
+    """
+    partition = load_partition(path, shapes)
+    found = plan_of(partition, picks, target, threads, records, numerics, plan, relayouts)
+    return build_partition(partition, found, target, threads), describe(partition, found, target, threads)
+
+
+def build_partition(partition: Partition, plan: Plan, target: Target, threads: int) -> Any:
+    """The Relax executable of a partition by its plan; ModelError for what TVM cannot import."""
+    emitter = _Emitter(partition, plan, target, threads)
+    module = import_partition(partition, plan, target, threads, emitter)
+    module = optimise(module, target, threads)
+    return relax.build(module, tvm.target.Target(target.tvm), tir_pipeline=MODEL_PIPELINE)
+
+
+def plan_of(
+    partition: Partition,
+    picks: Mapping[str, Config],
+    target: Target,
+    threads: int = 1,
+    records: Iterable[Record] = (),
+    numerics: Numerics = Numerics.RELAXED,
+    plan: Mapping[int, Config] | None = None,
+    relayouts: Iterable[Relayouts] = (),
+) -> Plan:
+    """The plan by which ``build_model`` builds. Batch norms of the partition are merged in place."""
+    merge_affine(partition.graph)
+    records = list(records)
+    known = best_by_layouts(records, target, threads, numerics)
+    measured = {(r.workload.key, r.config): r for r in records if r.ranking_s is not None}
+    options: list[Options | None] = []
+    for index, product in enumerate(partition.products):
+        workload = product.workload
+        config = (plan or {}).get(index) or picks.get(workload.key)
+        if config is None:
+            options.append(options_of(workload, target, threads, numerics, known.get(workload.key, {})))
+        else:
+            record = measured.get((workload.key, config))
+            options.append(forced(workload, config, target, threads, numerics, record))
+    times = fitting(relayouts, target, threads, clock_of(records, target))
+    return choose(partition, options, target, threads, Prices(target, threads, times))
+
+
+def build_default(path: str | Path, target: Target, shapes: Shapes | None = None) -> Any:
+    """The model as stock TVM builds it, for comparison: imported, default pipeline, no tuning.
+
+    Raises ModelError as ``build_model`` does.
+    """
+    return relax.build(import_whole(read_model(path, shapes)), target=tvm.target.Target(target.tvm))
+
+
+def export(executable: Any, path: str | Path) -> None:
+    """Write ``executable`` as a shared library that ``tvm.runtime.load_module`` of stock TVM loads."""
+    executable.export_library(str(path), fcompile=_link)
+
+
+def _link(output: str, objects: list[str], options: Any = None, **_: Any) -> None:
+    """Link by the ELF linker that comes with zig: no compiler is needed on the machine."""
+    command = [sys.executable, "-m", "ziglang", "ld.lld", "-shared", "-z", "now", "--hash-style=both"]
+    command += [*objects, "-o", output]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LINK_TIMEOUT_S, check=False)
+    if done.returncode:
+        raise RuntimeError(f"linking {output} failed: {done.stderr.strip()[-500:]}")
+
+
+def function_name(workload: Workload, config: Config) -> str:
+    """What the function of a product is called in a built module."""
+    return f"tilefleet_{config.kernel}_{workload.key}_{config.key}"
+
+
+def constants_of(product: Product, config: Config, target: Target) -> list[Array]:
+    """What the function of a product takes between its data and a residual: packed weights, bias, scales."""
+    kernel = registry.kernel(config.kernel)
+    if isinstance(product.workload, QConv2d):
+        # The place of the data, which no constant depends on.
+        inputs = [np.empty(0), *product.constants]
+        arrays = kernel.constants(product.workload, config, target, inputs)
+    else:
+        packed = kernel.pack(product.workload, config, target, product.weights()).astype(np.float32)
+        arrays = [packed] if product.bias is None else [packed, product.bias]
+    return [np.ascontiguousarray(array) for array in arrays]
+
+
+class _Emitter:
+    """Emits each product as a call of its kernel."""
+
+    def __init__(self, partition: Partition, plan: Plan, target: Target, threads: int) -> None:
+        self._products, self._plan = partition.products, plan
+        self._target, self._threads = target, threads
+        self._functions = Functions()
+
+    def __call__(self, builder: Any, index: int, data: Any, residual: Any) -> Any:
+        product, option = self._products[index], self._plan.options[index]
+        if option is None:
+            return lowered_product(builder, product, data, residual)
+        workload, config = product.workload, option.config
+        kernel = registry.kernel(config.kernel)
+        arguments = [data, *map(relax.const, constants_of(product, config, self._target))]
+        if residual is not None:
+            arguments.append(residual)
+
+        def make(name: str) -> Any:
+            return kernel.build(workload, config, self._target, self._threads, name)
+
+        # One function for all products that share workload and config.
+        function = self._functions.get(builder, function_name(workload, config), make)
+        shape, layout = workload.out_shape, layouts_of(config).out
+        stored = shape if layout == NCHW else stored_shape(layout, shape)
+        dtype = workload.out_dtype if isinstance(workload, QConv2d) else "float32"
+        return relax.call_tir(function, arguments, relax.TensorType(stored, dtype))

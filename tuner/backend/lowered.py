@@ -1,0 +1,80 @@
+"""Products that no kernel computes, in operators that TVM lowers: right, and slow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax, te, tirx
+
+from kernels.qworkload import QConv2d
+from kernels.workload import Conv2d
+from tuner.frontend.graph import Product
+
+
+def lowered_product(builder: Any, product: Product, data: Any, residual: Any) -> Any:
+    """The product in Relax operators; quantized ones to the last bit as ``kernels.qreference`` says."""
+    workload = product.workload
+    if isinstance(workload, QConv2d):
+        constants = [relax.const(np.ascontiguousarray(array)) for array in product.constants]
+        hint = "quantized_product"
+        return builder.call_te(_quantized(workload), data, *constants, primfunc_name_hint=hint)
+    weights = relax.const(product.weights())
+    if isinstance(workload, Conv2d):
+        value = relax.op.nn.conv2d(
+            data, weights, list(workload.stride), list(workload.pad), list(workload.dilation), workload.groups
+        )
+    else:
+        value = relax.op.matmul(data, weights)
+    if product.bias is not None:
+        shape = (1, -1, 1, 1) if isinstance(workload, Conv2d) else (1, -1)
+        value = relax.op.add(value, relax.const(product.bias.reshape(shape)))
+    if residual is not None:
+        value = relax.op.add(value, residual)
+    low, high = workload.epilogue.clamp or (None, None)
+    if low is not None:
+        value = relax.op.maximum(value, relax.const(np.float32(low)))
+    if high is not None:
+        value = relax.op.minimum(value, relax.const(np.float32(high)))
+    return value
+
+
+def _quantized(conv: QConv2d) -> Any:
+    """A function of tensors: data, weights, bias and, unless the result is int32, multiplier and shift."""
+    top, left, bottom, right = conv.pad
+    depth, filters = conv.in_c // conv.groups, conv.out_c // conv.groups
+
+    def compute(data: Any, weights: Any, bias: Any, *scale: Any) -> Any:
+        def padded(n: Any, y: Any, x: Any, c: Any) -> Any:
+            row, column = y - top, x - left
+            inside = tvm.tirx.all(row >= 0, row < conv.in_h, column >= 0, column < conv.in_w)
+            value = data[n, row, column, c].astype("int32") - conv.data_zero
+            return tirx.if_then_else(inside, value, tirx.const(0, "int32"))
+
+        whole = (conv.n, conv.in_h + top + bottom, conv.in_w + left + right, conv.in_c)
+        image = te.compute(whole, padded, name="padded")
+        taps = [te.reduce_axis((0, extent)) for extent in (conv.kh, conv.kw, depth)]
+
+        def total(n: Any, y: Any, x: Any, f: Any) -> Any:
+            i, j, c = taps
+            row, column = y * conv.stride[0] + i * conv.dilation[0], x * conv.stride[1] + j * conv.dilation[1]
+            value = image[n, row, column, f // filters * depth + c]
+            return te.sum(value * (weights[i, j, c, f].astype("int32") - conv.weight_zero), axis=taps)
+
+        sums = te.compute(conv.out_shape, total, name="sums")
+
+        def finished(n: Any, y: Any, x: Any, f: Any) -> Any:
+            value = sums[n, y, x, f] + bias[f]
+            if not scale:
+                return value
+            multiplier, shift = (each[f if conv.per_channel else 0].astype("int64") for each in scale)
+            by = shift + tirx.const(31, "int64")
+            half = tirx.shift_right(tirx.shift_left(tirx.const(1, "int64"), by), tirx.const(1, "int64"))
+            value = tirx.shift_right(value.astype("int64") * multiplier + half, by) + conv.out_zero
+            low, high = (tirx.const(limit, "int64") for limit in conv.out_range)
+            return te.max(te.min(value, high), low).astype(conv.out_dtype)
+
+        return te.compute(conv.out_shape, finished, name="result")
+
+    return compute

@@ -1,0 +1,112 @@
+"""What a built model is made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from kernels import registry
+from kernels import target as targets
+from kernels import workload as workloads
+from kernels.layout import PLAIN, Layouts, layouts_of
+from kernels.numerics import Numerics
+from kernels.space import Config
+from kernels.target import Target
+from kernels.workload import Workload
+from tuner.frontend.graph import Partition
+from tuner.layouts.plan import Conversion, Plan
+
+Source = Literal["log", "analysis", "default"]
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One product of the model: the nodes it computes, and where its config is from.
+
+    ``log``: a measured config. ``analysis``: there was none, so the analysis's. ``default``: no kernel
+    computes it (``reason`` says why), TVM's own lowering does, which sums products and so is exact.
+    ``expected_s`` and ``max_error`` are what the config's record has measured, None where there is none.
+    """
+
+    nodes: tuple[str, ...]
+    source: Source
+    workload: Workload | None = None
+    config: Config | None = None
+    numerics: Numerics = Numerics.EXACT
+    expected_s: float | None = None
+    max_error: float | None = None
+    reason: str = ""
+
+    @property
+    def layouts(self) -> Layouts:
+        """What it reads and writes."""
+        return PLAIN if self.config is None else layouts_of(self.config)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "nodes": list(self.nodes),
+            "source": self.source,
+            "workload": None if self.workload is None else workloads.to_json(self.workload),
+            "key": None if self.workload is None else self.workload.key,
+            "name": "" if self.workload is None else str(self.workload),
+            "config": None if self.config is None else self.config.to_json(),
+            "numerics": self.numerics.value,
+            "layouts": str(self.layouts),
+            "expected_s": self.expected_s,
+            "max_error": self.max_error,
+            "reason": self.reason,
+        }
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All products of a built model, in the order they run, and the layout changes between them.
+
+    ``estimate_s`` is what the plan expects of products, layout changes, pooling and concatenation.
+    """
+
+    target: Target
+    threads: int
+    layers: tuple[Layer, ...]
+    conversions: tuple[Conversion, ...] = ()
+    estimate_s: float = 0.0
+
+    @property
+    def numerics(self) -> Numerics:
+        """Exact when all layers are."""
+        exact = all(layer.numerics is Numerics.EXACT for layer in self.layers)
+        return Numerics.EXACT if exact else Numerics.RELAXED
+
+    def count(self, source: Source) -> int:
+        """How many layers have their config from ``source``."""
+        return sum(layer.source == source for layer in self.layers)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "target": targets.to_json(self.target),
+            "threads": self.threads,
+            "numerics": self.numerics.value,
+            "layers": [layer.to_json() for layer in self.layers],
+            "conversions": [conversion.to_json() for conversion in self.conversions],
+            "estimate_s": self.estimate_s,
+        }
+
+
+def describe(partition: Partition, plan: Plan, target: Target, threads: int) -> Manifest:
+    """The manifest of ``partition`` built by ``plan``."""
+    layers = []
+    for product, option in zip(partition.products, plan.options, strict=True):
+        workload = product.workload
+        if option is None:
+            reason = registry.why_not_tunable(workload, target) or ""
+            layers.append(Layer(product.nodes, "default", workload, reason=reason))
+            continue
+        record = option.record
+        figures = (record.ranking_s, record.max_error) if record else (None, None)
+        computes = registry.numerics_of(workload, option.config)
+        layers.append(Layer(product.nodes, option.source, workload, option.config, computes, *figures))
+    for entry in partition.not_tunable:
+        layers.append(Layer((entry.node,), "default", reason=f"{entry.op}: {entry.reason}"))
+    return Manifest(target, threads, tuple(layers), plan.conversions, plan.seconds)

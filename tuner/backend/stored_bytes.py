@@ -1,0 +1,112 @@
+"""Tensors of integers in Relax, and what is computed between them: NHWC where they have four axes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from tvm import relax
+
+from kernels.layout import NCHW, NHWC, stored_shape
+from kernels.qborder import build_dequantize, build_dequantize_sums, build_quantize
+from kernels.qoperator import QOperator, stored
+from kernels.qrelayout import build_qrelayout
+from kernels.quantization import Quantization
+from kernels.target import Target
+from tuner.backend.functions import Functions
+from tuner.frontend.onnx_graph import Array
+
+BYTES = ("int8", "uint8")
+
+
+class ByteTensors:
+    """Integer tensors with four axes, in the layouts that were made or asked for."""
+
+    def __init__(self, target: Target, threads: int, builder: Any) -> None:
+        self._target, self._threads, self._builder = target, threads, builder
+        self._functions = Functions()
+        self._values: dict[str, dict[str, Any]] = {}
+
+    def names(self) -> Collection[str]:
+        """The tensors that there are."""
+        return self._values.keys()
+
+    def put(self, name: str, layout: str, value: Any) -> None:
+        """Keep ``value`` as what ``name`` is in ``layout``."""
+        self._values.setdefault(name, {})[layout] = value
+
+    def get(self, name: str, layout: str) -> Any:
+        """Tensor ``name`` in ``layout``, NCHW or NHWC."""
+        there = self._values[name]
+        if layout not in there:
+            there[layout] = self._turned(there[NCHW if layout == NHWC else NHWC], layout)
+        return there[layout]
+
+    def operator(self, what: QOperator, values: Sequence[Any]) -> Any:
+        """The stored result of ``what`` for stored ``values``."""
+        arguments = [*values, *map(relax.const, what.constants())]
+        name = f"tilefleet_{type(what).__name__.lower()}_{what.key}"
+
+        def make(name: str) -> Any:
+            return what.build(self._target, self._threads, name)
+
+        return self._call(name, make, arguments, stored(what.out_shape), what.result_dtype)
+
+    def quantize(self, value: Any, shape: tuple[int, ...], code: Quantization) -> Any:
+        """Floats stored as ``shape`` as bytes in the same order."""
+        return self._border("quantize", build_quantize, value, shape, code, code.dtype)
+
+    def dequantize(self, value: Any, shape: tuple[int, ...], code: Quantization) -> Any:
+        """Bytes stored as ``shape`` as floats in the same order."""
+        return self._border("dequantize", build_dequantize, value, shape, code, "float32")
+
+    def dequantize_sums(self, value: Any, shape: tuple[int, ...], scales: Array) -> Any:
+        """int32 sums stored as ``shape`` as floats in the same order; channels are the last axis."""
+        name = "_".join(map(str, ["tilefleet", "dequantize", "sums", scales.size, *shape]))
+
+        def make(name: str) -> Any:
+            return build_dequantize_sums(shape, scales.size, self._target, self._threads, name)
+
+        return self._call(name, make, [value, relax.const(scales)], shape, "float32")
+
+    def _border(
+        self,
+        word: str,
+        build: Callable[..., Any],
+        value: Any,
+        shape: tuple[int, ...],
+        code: Quantization,
+        dtype: str,
+    ) -> Any:
+        scale = code.scale.hex().translate(str.maketrans(".+-", "_pm"))
+        zero = f"{code.zero}".replace("-", "m")
+        name = "_".join(map(str, ["tilefleet", word, code.dtype, scale, zero, *shape]))
+
+        def make(name: str) -> Any:
+            return build(shape, code, self._target, self._threads, name)
+
+        return self._call(name, make, [value], shape, dtype)
+
+    def _turned(self, value: Any, layout: str) -> Any:
+        """``value``, which lies in the other of NCHW and NHWC, in ``layout``."""
+        extents = [int(extent) for extent in self._builder.normalize(value).ty.shape.values]
+        dtype = str(value.ty.dtype.dtype)
+        n, c, h, w = extents if layout == NHWC else (extents[0], extents[3], extents[1], extents[2])
+        shape = stored_shape(layout, (n, c, h, w))
+        if c == 1 or h * w == 1:
+            return self._builder.emit(relax.op.reshape(value, shape))
+        if dtype not in BYTES:
+            axes = [0, 2, 3, 1] if layout == NHWC else [0, 3, 1, 2]
+            return self._builder.emit(relax.op.permute_dims(value, axes))
+        name = "_".join(map(str, ["tilefleet", "bytes", "to", layout, dtype, n, c, h, w]))
+
+        def make(name: str) -> Any:
+            return build_qrelayout((n, c, h, w), layout == NHWC, dtype, self._target, self._threads, name)
+
+        return self._call(name, make, [value], shape, dtype)
+
+    def _call(
+        self, name: str, make: Callable[[str], Any], values: list[Any], shape: tuple[int, ...], dtype: str
+    ) -> Any:
+        function = self._functions.get(self._builder, name, make)
+        return self._builder.emit(relax.call_tir(function, values, relax.TensorType(shape, dtype)))

@@ -1,0 +1,115 @@
+"""What there is to tune in a model."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from kernels import workload as workloads
+from kernels.workload import Workload
+from tuner.frontend.graph import NotTunable, Partition, load_partition
+from tuner.frontend.onnx_check import Shapes, node_name
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One distinct workload; ``nodes`` lists, for every time it occurs, the nodes it is made of."""
+
+    workload: Workload
+    nodes: tuple[tuple[str, ...], ...]
+
+    @property
+    def count(self) -> int:
+        """How often it occurs."""
+        return len(self.nodes)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values, with what follows from the workload."""
+        return {
+            "key": self.workload.key,
+            "name": str(self.workload),
+            "workload": workloads.to_json(self.workload),
+            "nodes": [list(names) for names in self.nodes],
+            "count": self.count,
+            "flops": self.workload.flops,
+        }
+
+
+@dataclass(frozen=True)
+class ModelInput:
+    """One input of the model, its shape fixed."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """All distinct workloads of a model in the order they first occur, and the nodes that are a problem."""
+
+    inputs: tuple[ModelInput, ...]
+    operators: tuple[Operator, ...]
+    not_tunable: tuple[NotTunable, ...]
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of all tunable products in one run of the model."""
+        return sum(operator.workload.flops * operator.count for operator in self.operators)
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values; ``from_json`` reads it back."""
+        return {
+            "inputs": [{**asdict(value), "shape": list(value.shape)} for value in self.inputs],
+            "operators": [operator.to_json() for operator in self.operators],
+            "not_tunable": [asdict(entry) for entry in self.not_tunable],
+            "flops": self.flops,
+        }
+
+    @classmethod
+    def from_json(cls, value: dict[str, Any]) -> Extraction:
+        """Read what ``to_json`` wrote."""
+        return cls(
+            tuple(ModelInput(i["name"], tuple(i["shape"]), i["dtype"]) for i in value["inputs"]),
+            tuple(
+                Operator(workloads.from_json(o["workload"]), tuple(tuple(names) for names in o["nodes"]))
+                for o in value["operators"]
+            ),
+            tuple(NotTunable(**entry) for entry in value["not_tunable"]),
+        )
+
+
+def extract(path: str | Path, shapes: Shapes | None = None) -> Extraction:
+    """The workloads of the ONNX model at ``path``; ``shapes`` gives those of dynamic inputs.
+
+    Raises ModelError that names what is wrong with the model or the shapes.
+    """
+    partition = load_partition(path, shapes)
+    occurrences: dict[Workload, list[tuple[str, ...]]] = {}
+    for product in partition.products:
+        occurrences.setdefault(product.workload, []).append(product.nodes)
+    return Extraction(
+        tuple(ModelInput(name, info.shape, info.dtype) for name, info in partition.graph.inputs.items()),
+        tuple(Operator(workload, tuple(nodes)) for workload, nodes in occurrences.items()),
+        tuple(_with_unsupported(partition)),
+    )
+
+
+def _with_unsupported(partition: Partition) -> list[NotTunable]:
+    """What no kernel computes, and every node for which a build would fail: better known before tuning."""
+    # Brings TVM along, for which those who only read extractions should not have to wait.
+    from tuner.backend.importer import unsupported_nodes
+
+    listed = {entry.node: entry for entry in partition.not_tunable}
+    for node in unsupported_nodes(partition.graph):
+        name, reason = node_name(node), "TVM cannot import it: the model can be tuned, but not built"
+        if name in listed:
+            reason = f"{listed[name].reason}; {reason}"
+        listed[name] = NotTunable(name, node.op_type, reason)
+    return list(listed.values())
+
+
+def extract_child(payload: dict[str, Any]) -> dict[str, Any]:
+    """``extract`` for a disposable child: ``{"path": ..., "shapes": {...} or absent}`` to JSON."""
+    return extract(payload["path"], payload.get("shapes")).to_json()

@@ -1,0 +1,252 @@
+"""An ONNX model partitioned into products: what extraction lists and what a build replaces.
+
+A product is a convolution or matrix product with everything that one kernel computes along with it: bias,
+folded batch norm and scaling, a residual, a clamp. Both extraction and build read this one partition, so a
+log made from a model always fits its build.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import NodeProto, helper
+
+from kernels.qworkload import QConv2d
+from kernels.workload import Conv2d, Epilogue, Gemm
+from tuner.frontend.epilogue import Chain, Wiring
+from tuner.frontend.geometry import conv_of
+from tuner.frontend.onnx_check import ModelError, Shapes, first_line, node_name
+from tuner.frontend.onnx_graph import OnnxGraph, fold_quantized, load_graph
+from tuner.frontend.quantized.graph import replace_quantized
+from tuner.frontend.quantized.operator import OPERATOR, Operator
+from tuner.frontend.quantized.operator import PRODUCT as PRODUCT
+from tuner.frontend.quantized.rewrite import QuantizedProduct
+from tuner.frontend.rewrite import rewrite
+
+Array = npt.NDArray[Any]
+
+OTHER_PRODUCTS = {
+    "ConvTranspose": "transposed convolution",
+    "ConvInteger": "integer convolution",
+    "QLinearConv": "quantized convolution",
+    "MatMulInteger": "integer matrix product",
+    "QLinearMatMul": "quantized matrix product",
+    "DeformConv": "deformable convolution",
+    "Einsum": "einsum",
+    "Attention": "attention",
+    "RNN": "recurrent network",
+    "LSTM": "recurrent network",
+    "GRU": "recurrent network",
+}
+
+
+@dataclass
+class Product:
+    """One workload of the model with its constants; ``data`` and ``residual`` are tensors of the graph.
+
+    ``constants`` are a quantized product's, as its kernels take them after the data: weights, bias and,
+    unless the result is int32, multiplier and shift. Those of floats have ``raw_weights``, ``scale`` and
+    ``bias`` instead.
+    """
+
+    workload: Conv2d | Gemm | QConv2d
+    nodes: tuple[str, ...]
+    data: str
+    residual: str | None
+    output: str
+    raw_weights: Array
+    scale: Array | None
+    bias: Array | None
+    constants: tuple[Array, ...] = ()
+
+    def weights(self) -> npt.NDArray[np.float32]:
+        """Weights of ``workload.weight_shape`` with all scaling folded in."""
+        if self.scale is None:
+            return np.ascontiguousarray(self.raw_weights, np.float32)
+        scale = self.scale.reshape((-1, 1, 1, 1) if isinstance(self.workload, Conv2d) else (1, -1))
+        return np.ascontiguousarray(self.raw_weights * scale.astype(np.float32), np.float32)
+
+
+@dataclass(frozen=True)
+class NotTunable:
+    """A node that no kernel computes though it is a product, or that TVM cannot import; and why."""
+
+    node: str
+    op: str
+    reason: str
+
+
+@dataclass
+class Partition:
+    """The graph with every product as one node, the products in order, and what could not be one.
+
+    ``operators`` are the other integer functions, each also one node of the graph.
+    """
+
+    graph: OnnxGraph
+    products: list[Product] = field(default_factory=list)
+    not_tunable: list[NotTunable] = field(default_factory=list)
+    operators: list[Operator] = field(default_factory=list)
+
+
+def load_partition(path: str | Path, shapes: Shapes | None = None) -> Partition:
+    """Read and partition the model at ``path``; raises ModelError as ``load_graph`` does."""
+    try:
+        return partition(load_graph(path, shapes))
+    except (ModelError, MemoryError):
+        raise
+    except (
+        Exception
+    ) as error:  # damage takes forms that no list of checks foresees: text that is no text, ...
+        reason = f"{type(error).__name__}: {first_line(error)}"
+        raise ModelError(f"{Path(path).name} is damaged or cannot be understood ({reason})") from error
+
+
+def partition(graph: OnnxGraph) -> Partition:
+    """Replace every product by one node, at the place of the last node it takes in.
+
+    Quantized products and operators come first; what they leave is floats.
+    """
+    rewrite(graph)
+    quantized = replace_quantized(graph)
+    fold_quantized(graph)
+    rewrite(graph)
+    result = Partition(graph)
+    wiring = Wiring.of(graph)
+    taken: set[str] = set()
+    replacement: dict[str, NodeProto] = {}
+    for node in graph.nodes:
+        first_output = node.output[0]
+        if first_output in taken:
+            continue
+        if node.op_type == PRODUCT:
+            node.attribute.append(helper.make_attribute("index", len(result.products)))
+            result.products.append(_quantized(quantized.products[first_output]))
+            continue
+        if node.op_type == OPERATOR:
+            node.attribute.append(helper.make_attribute("index", len(result.operators)))
+            result.operators.append(quantized.operators[first_output])
+            continue
+        found = quantized.reasons.get(first_output) or _product(graph, node)
+        if found is None:
+            continue
+        if isinstance(found, str):
+            result.not_tunable.append(NotTunable(node_name(node), node.op_type, found))
+            continue
+        chain = Chain(graph, node, channel_axis=1 if isinstance(found.workload, Conv2d) else -1)
+        chain.add_bias(found.bias)
+        chain.extend(wiring, taken)
+        product = _finish(found, chain)
+        taken.update(chained.output[0] for chained in chain.nodes)
+        inputs = [product.data] + ([product.residual] if product.residual else [])
+        replacement[chain.output] = helper.make_node(
+            PRODUCT, inputs, [chain.output], name=product.nodes[0], index=len(result.products)
+        )
+        result.products.append(product)
+    _replace(graph, taken, replacement)
+    return result
+
+
+def _replace(graph: OnnxGraph, taken: set[str], replacement: dict[str, NodeProto]) -> None:
+    nodes: list[NodeProto] = []
+    for node in graph.nodes:
+        if node.output[0] in replacement:
+            nodes.append(replacement[node.output[0]])
+        elif node.output[0] not in taken:
+            nodes.append(node)
+    graph.nodes = nodes
+    used = {name for node in nodes for name in node.input} | set(graph.outputs)
+    graph.constants = {name: value for name, value in graph.constants.items() if name in used}
+
+
+def _quantized(product: QuantizedProduct) -> Product:
+    return Product(
+        workload=product.workload,
+        nodes=product.nodes,
+        data=product.data,
+        residual=None,
+        output=product.output,
+        raw_weights=product.constants[0],
+        scale=None,
+        bias=None,
+        constants=product.constants,
+    )
+
+
+def _finish(product: Product, chain: Chain) -> Product:
+    assert not isinstance(product.workload, QConv2d)  # those bring their own clamp
+    epilogue = Epilogue(chain.shift is not None, chain.residual is not None, chain.clamp)
+    return Product(
+        workload=replace(product.workload, epilogue=epilogue),
+        nodes=tuple(dict.fromkeys(node_name(node) for node in chain.nodes)),
+        data=product.data,
+        residual=chain.residual,
+        output=chain.output,
+        raw_weights=product.raw_weights,
+        scale=chain.scale,
+        bias=None if chain.shift is None else chain.shift.astype(np.float32),
+    )
+
+
+def _product(graph: OnnxGraph, node: NodeProto) -> Product | str | None:
+    """The bare product at ``node``, why there is no kernel for it, or None when it is no product at all."""
+    if node.op_type in OTHER_PRODUCTS:
+        return f"no kernel for this operator: {OTHER_PRODUCTS[node.op_type]}"
+    if node.op_type not in ("Conv", "MatMul", "Gemm"):
+        return None
+    data, weights = node.input[0], graph.constants.get(node.input[1])
+    dtype = graph.tensors[data].dtype
+    if dtype != "float32":
+        return f"no kernel for {dtype}: kernels compute float32"
+    if weights is None:
+        return (
+            "its weights are computed, not constant"
+            if node.op_type == "Conv"
+            else _matmul_reason(graph, node)
+        )
+    if data in graph.constants:
+        return "its activations are constant"
+    if node.op_type == "Gemm":
+        return "it scales an activation by beta"
+    try:
+        return (_conv if node.op_type == "Conv" else _matmul)(graph, node, data, weights)
+    except ModelError:
+        raise
+    except ValueError as error:
+        return str(error)
+
+
+def _matmul_reason(graph: OnnxGraph, node: NodeProto) -> str:
+    if node.input[0] in graph.constants:
+        return "its left operand is the constant one; kernels take constant weights on the right"
+    return "both operands are activations"
+
+
+def _conv(graph: OnnxGraph, node: NodeProto, data: str, weights: Array) -> Product | str:
+    bias = graph.constants.get(node.input[2]) if len(node.input) > 2 and node.input[2] else None
+    if len(node.input) > 2 and node.input[2] and bias is None:
+        return "its bias is computed, not constant"
+    workload = conv_of(graph, node, weights.shape)
+    if isinstance(workload, str):
+        return workload
+    if bias is not None and bias.shape != weights.shape[:1]:
+        raise ModelError(
+            f"shapes do not fit together: Conv {node_name(node)!r} has weights of {list(weights.shape)} "
+            f"and a bias of {list(bias.shape)}"
+        )
+    return Product(workload, (), data, None, node.output[0], weights, None, bias)
+
+
+def _matmul(graph: OnnxGraph, node: NodeProto, data: str, weights: Array) -> Product | str:
+    shape = graph.tensors[data].shape
+    if len(shape) < 2 or weights.ndim < 2:
+        return "an operand is a vector"
+    if any(extent != 1 for extent in weights.shape[:-2]) or weights.ndim > len(shape):
+        return "its weights are a batch of matrices"
+    k, n = weights.shape[-2:]
+    m = int(np.prod(shape[:-1]))
+    return Product(Gemm(m, n, k), (), data, None, node.output[0], weights.reshape(k, n), None, None)

@@ -1,0 +1,57 @@
+"""Reading a model file, whatever its form, as a checked ONNX model of standard operators."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
+from onnx import ModelProto
+
+from tuner.frontend.onnx_check import MAX_NODES, ModelError, Shapes, check_structure, fix_input_shapes
+from tuner.frontend.quantized.qoperator_form import to_qdq_form
+
+MAX_FILE_BYTES = 2**31 - 1
+"""What protobuf can hold."""
+TFLITE = b"TFL3"
+"""What a TFLite file has at byte 4."""
+
+
+def read_model(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
+    """The ONNX or TFLite model at ``path`` with every input's shape fixed, from the file or from ``shapes``.
+
+    A TFLite model becomes an ONNX one (``tflite_import``), and quantized operators are rewritten to QDQ form.
+    Raises ModelError for whatever is no usable model. Nothing outside the file is read.
+    """
+    model = _parse(Path(path))
+    if len(model.graph.node) <= MAX_NODES:
+        to_qdq_form(model)
+    check_structure(model)
+    fix_input_shapes(model, shapes or {})
+    return model
+
+
+def _parse(path: Path) -> ModelProto:
+    try:
+        size = path.stat().st_size
+        if size > MAX_FILE_BYTES:
+            raise ModelError(f"{path.name} is {size} bytes; a model file holds at most {MAX_FILE_BYTES}")
+        data = path.read_bytes()
+    except OSError as error:
+        raise ModelError(f"{path.name} cannot be read: {error.strerror}") from None
+    if not data:
+        raise ModelError(f"{path.name} is empty")
+    if data[4:8] == TFLITE:
+        # Here, because the schema is some two hundred modules, which other models need not wait for.
+        from tuner.frontend.tflite.convert import to_onnx
+
+        return to_onnx(data)
+    model = ModelProto()
+    try:
+        model.ParseFromString(data)
+    except DecodeError:
+        raise ModelError(f"{path.name} is not an ONNX or TFLite model, or is truncated") from None
+    if not model.ir_version or not model.opset_import or not model.graph.node:
+        raise ModelError(
+            f"{path.name} is not an ONNX or TFLite model: it has no version, operator set or nodes"
+        )
+    return model

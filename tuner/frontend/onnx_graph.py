@@ -1,0 +1,234 @@
+"""An ONNX graph with every shape known and every constant computed: what partitioning works on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from tuner.frontend.model_file import read_model
+from tuner.frontend.onnx_check import MAX_TENSOR_BYTES, ModelError, Shapes, check_size, first_line, node_name
+
+Array = npt.NDArray[Any]
+
+PROPAGATED_ELEMENTS = 1024
+"""Constants up to this size go through shape inference with their values: shapes are computed from them."""
+FOLDED_BYTES = MAX_TENSOR_BYTES
+"""All constants that are computed while reading may take as much as one tensor may."""
+QUANTA = ("int8", "uint8", "int32")
+"""Types of quantized constants."""
+QUANTIZING_OPSET = 19
+NEVER_FOLDED = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli"}
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """Shape and ONNX element type of one tensor."""
+
+    shape: tuple[int, ...]
+    elem_type: int
+
+    @property
+    def dtype(self) -> str:
+        """Name of the element type, as numpy spells it."""
+        return str(helper.tensor_dtype_to_np_dtype(self.elem_type))
+
+
+@dataclass
+class OnnxGraph:
+    """Nodes in topological order; ``constants`` holds initializers and everything computed from them.
+
+    Until ``fold_quantized`` quantized constants stay what they are: DequantizeLinear of them is not computed.
+    """
+
+    inputs: dict[str, TensorInfo]
+    outputs: list[str]
+    nodes: list[NodeProto]
+    constants: dict[str, Array]
+    tensors: dict[str, TensorInfo]
+    opset: int
+
+    def consumers(self) -> dict[str, list[NodeProto]]:
+        """The nodes that read each tensor, once for every time they do."""
+        readers: dict[str, list[NodeProto]] = {}
+        for node in self.nodes:
+            for name in node.input:
+                if name:
+                    readers.setdefault(name, []).append(node)
+        return readers
+
+    def fresh(self, name: str) -> str:
+        """``name``, or something like it where the graph has that already."""
+        found, count = name, 0
+        while found in self.tensors or found in self.constants:
+            count += 1
+            found = f"{name}.{count}"
+        return found
+
+
+def load_graph(path: str | Path, shapes: Shapes | None = None) -> OnnxGraph:
+    """Read the model at ``path``, fold its constants and infer all shapes.
+
+    Raises ModelError as ``read_model`` does, and for a tensor whose shape stays unknown or is too large.
+    """
+    return graph_of(read_model(path, shapes))
+
+
+def graph_of(model: ModelProto) -> OnnxGraph:
+    """The graph of a checked model whose inputs have static shapes."""
+    constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
+    opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
+    nodes = list(model.graph.node)
+    tensors: dict[str, TensorInfo] = {}
+    budget = FOLDED_BYTES
+    while True:
+        tensors = _infer(model, nodes, constants)
+        nodes, budget, progress = _fold(nodes, constants, tensors, opset, budget)
+        unknown = [n for n in nodes if any(o and o not in tensors for o in n.output[:1])]
+        if not unknown or not progress:
+            break
+    if unknown:
+        node = unknown[0]
+        raise ModelError(
+            f"the shape of {node.output[0]!r} (node {node_name(node)!r}, {node.op_type}) cannot be determined"
+        )
+    return OnnxGraph(
+        inputs={v.name: tensors[v.name] for v in model.graph.input if v.name not in constants},
+        outputs=[value.name for value in model.graph.output],
+        nodes=nodes,
+        constants=constants,
+        tensors=tensors,
+        opset=opset,
+    )
+
+
+def fold_quantized(graph: OnnxGraph) -> None:
+    """Compute what is left of quantized constants, as floats, and all that follows from them."""
+    budget, progress = FOLDED_BYTES, True
+    while progress:
+        graph.nodes, budget, progress = _fold(
+            graph.nodes, graph.constants, graph.tensors, graph.opset, budget, keep_quantized=False
+        )
+
+
+def _infer(model: ModelProto, nodes: list[NodeProto], constants: dict[str, Array]) -> dict[str, TensorInfo]:
+    """Shapes of all tensors that can be inferred. Large constants take part with their shapes alone.
+
+    Without onnx's own data propagation: it computes values without any limit, and ``_fold`` does it anyway.
+    """
+    small, large = [], []
+    for name, value in constants.items():
+        if value.size <= PROPAGATED_ELEMENTS:
+            small.append(numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), name))
+        else:
+            kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+            large.append(helper.make_tensor_value_info(name, kind, value.shape))
+    inputs = [value for value in model.graph.input if value.name not in constants]
+    graph = helper.make_graph(nodes, "shapes", inputs + large, list(model.graph.output), small)
+    skeleton = helper.make_model(graph, opset_imports=model.opset_import, ir_version=max(model.ir_version, 4))
+    try:
+        inferred = onnx.shape_inference.infer_shapes(skeleton, strict_mode=True)
+    except Exception as error:  # the C++ side raises its own types as well as plain RuntimeError
+        raise ModelError(f"shapes do not fit together: {str(error).strip().splitlines()[-1]}") from None
+    tensors = {
+        name: TensorInfo(value.shape, helper.np_dtype_to_tensor_dtype(value.dtype))
+        for name, value in constants.items()
+    }
+    for value in (*inferred.graph.input, *inferred.graph.value_info, *inferred.graph.output):
+        kind = value.type.tensor_type
+        if kind.HasField("shape") and all(dim.HasField("dim_value") for dim in kind.shape.dim):
+            shape = tuple(dim.dim_value for dim in kind.shape.dim)
+            info = TensorInfo(shape, kind.elem_type)
+            itemsize = helper.tensor_dtype_to_np_dtype(kind.elem_type).itemsize
+            check_size(math.prod(shape) * itemsize, f"tensor {value.name!r}", shape)
+            tensors[value.name] = info
+    return tensors
+
+
+def _fold(
+    nodes: list[NodeProto],
+    constants: dict[str, Array],
+    tensors: dict[str, TensorInfo],
+    opset: int,
+    budget: int,
+    keep_quantized: bool = True,
+) -> tuple[list[NodeProto], int, bool]:
+    """Move nodes with constant results to ``constants``; (nodes left, bytes left, whether any was moved)."""
+    left: list[NodeProto] = []
+    for node in nodes:
+        kept = keep_quantized and is_quantized_constant(node, constants)
+        value = None if kept else _constant_result(node, constants, tensors, opset)
+        if value is None:
+            left.append(node)
+            continue
+        # A ConstantOfShape is a view of one element, but others would be copies.
+        budget -= value.nbytes if node.op_type != "ConstantOfShape" else 0
+        if budget < 0:
+            raise ModelError(f"the constants take more than {FOLDED_BYTES // 1024**3} GiB when computed")
+        constants[node.output[0]] = value
+        tensors[node.output[0]] = TensorInfo(value.shape, helper.np_dtype_to_tensor_dtype(value.dtype))
+    return left, budget, len(left) < len(nodes)
+
+
+def is_quantized_constant(node: NodeProto, constants: dict[str, Array]) -> bool:
+    """Whether ``node`` makes floats of a quantized constant."""
+    if node.op_type != "DequantizeLinear" or not all(name in constants for name in node.input if name):
+        return False
+    return constants[node.input[0]].dtype in QUANTA
+
+
+def _constant_result(
+    node: NodeProto, constants: dict[str, Array], tensors: dict[str, TensorInfo], opset: int
+) -> Array | None:
+    """The value of the node's only output if it is known now."""
+    name = node.output[0]
+    if len(node.output) != 1 or node.op_type in NEVER_FOLDED:
+        return None
+    if node.op_type == "Shape" and node.input[0] in tensors and not node.attribute:
+        return np.array(tensors[node.input[0]].shape, np.int64)
+    if not all(entry in constants for entry in node.input if entry):
+        return None
+    if node.op_type == "Constant":
+        return evaluate_node(node, constants, opset)
+    if node.op_type == "ConstantOfShape":
+        shape = tuple(int(extent) for extent in constants[node.input[0]].reshape(-1))
+        values = [numpy_helper.to_array(attribute.t).reshape(()) for attribute in node.attribute]
+        fill: Array = values[0] if values else np.zeros((), np.float32)
+        if min(shape, default=0) < 0:
+            raise ModelError(f"node {node_name(node)!r} (ConstantOfShape) has the negative shape {shape}")
+        check_size(math.prod(shape) * fill.itemsize, f"node {node_name(node)!r} (ConstantOfShape)", shape)
+        return np.broadcast_to(fill, shape)
+    # Computed only when the size of the result is known beforehand.
+    if name not in tensors:
+        return None
+    return evaluate_node(node, constants, opset)
+
+
+def evaluate_node(node: NodeProto, constants: Mapping[str, Array], opset: int) -> Array:
+    """The only output of ``node``, by ONNX's own reference; raises ModelError when that cannot compute it."""
+    if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+        # The reference does not know older versions, which say the same of fewer types.
+        opset = max(opset, QUANTIZING_OPSET)
+    inputs = {name: constants[name] for name in node.input if name}
+    values = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+        for name, value in inputs.items()
+    ]
+    output = helper.make_tensor_value_info(node.output[0], TensorProto.UNDEFINED, None)
+    graph = helper.make_graph([node], "constant", values, [output])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    try:
+        results: Any = ReferenceEvaluator(model).run(None, inputs)
+        return np.asarray(results[0])
+    except Exception as error:  # whatever an operator's reference raises on values it does not take
+        raise ModelError(
+            f"node {node_name(node)!r} ({node.op_type}) cannot be computed: {first_line(error)}"
+        ) from None

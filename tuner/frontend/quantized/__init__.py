@@ -1,0 +1,1 @@
+"""Quantized models: integer products and operators found between QuantizeLinear and DequantizeLinear."""

@@ -1,0 +1,104 @@
+"""Rewrites that leave fewer kinds of nodes to think about: they change names and operators, never results."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import NodeProto, helper
+
+from tuner.frontend.onnx_check import node_name
+from tuner.frontend.onnx_graph import Array, OnnxGraph, TensorInfo
+
+
+def rewrite(graph: OnnxGraph) -> None:
+    """Drop nodes that do nothing; write Gemm as MatMul and Add, Sum as Add."""
+    for step in (_drop_identities, _split_sums, _split_gemms):
+        graph.nodes = [new for node in graph.nodes for new in step(graph, node)]
+        if step is _drop_identities:
+            _bypass(graph)
+
+
+def _drop_identities(graph: OnnxGraph, node: NodeProto) -> list[NodeProto]:
+    if _does_nothing(graph, node) and node.output[0] not in graph.outputs:
+        return [helper.make_node("Identity", [node.input[0]], [node.output[0]])]
+    return [node]
+
+
+def _does_nothing(graph: OnnxGraph, node: NodeProto) -> bool:
+    if node.op_type == "Dropout":
+        readers = graph.consumers() if len(node.output) > 1 else {}
+        training = len(node.input) > 2 and node.input[2]
+        mask_used = any(name in readers or name in graph.outputs for name in node.output[1:])
+        constant_off = training in graph.constants and not graph.constants[str(training)].any()
+        return not mask_used and (not training or constant_off)
+    return node.op_type == "Identity" or (node.op_type == "Sum" and len(node.input) == 1)
+
+
+def _bypass(graph: OnnxGraph) -> None:
+    """Let the readers of an identity read what it reads."""
+    source: dict[str, str] = {}
+    kept: list[NodeProto] = []
+    for node in graph.nodes:
+        for position, name in enumerate(node.input):
+            node.input[position] = source.get(name, name)
+        if node.op_type == "Identity" and node.output[0] not in graph.outputs:
+            source[node.output[0]] = node.input[0]
+        else:
+            kept.append(node)
+    graph.nodes = kept
+
+
+def _split_sums(graph: OnnxGraph, node: NodeProto) -> list[NodeProto]:
+    if node.op_type != "Sum" or len(node.input) < 2:
+        return [node]
+    nodes, total = [], node.input[0]
+    for position, name in enumerate(node.input[1:], start=1):
+        last = position == len(node.input) - 1
+        output = node.output[0] if last else graph.fresh(f"{node.output[0]}/sum{position}")
+        if not last:
+            shapes = (graph.tensors[total].shape, graph.tensors[name].shape)
+            info = TensorInfo(np.broadcast_shapes(*shapes), graph.tensors[name].elem_type)
+            graph.tensors[output] = info
+        nodes.append(helper.make_node("Add", [total, name], [output], name=node_name(node)))
+        total = output
+    return nodes
+
+
+def _split_gemms(graph: OnnxGraph, node: NodeProto) -> list[NodeProto]:
+    """Gemm as [Transpose,] MatMul[, Add]; alpha and beta go into constants, or the node stays as it is."""
+    if node.op_type != "Gemm" or node.input[1] not in graph.constants:
+        return [node]
+    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    addend = node.input[2] if len(node.input) > 2 else ""
+    beta, alpha = attributes.get("beta", 1.0), attributes.get("alpha", 1.0)
+    if addend and beta != 1.0 and addend not in graph.constants:
+        return [node]
+    name, output, data = node_name(node), node.output[0], node.input[0]
+    info = graph.tensors[data]
+    nodes: list[NodeProto] = []
+    if attributes.get("transA", 0):
+        turned = graph.fresh(f"{output}/transposed")
+        graph.tensors[turned] = TensorInfo(info.shape[::-1], info.elem_type)
+        nodes.append(helper.make_node("Transpose", [data], [turned], name=name, perm=[1, 0]))
+        data = turned
+    weights = graph.constants[node.input[1]]
+    weights = weights.T if attributes.get("transB", 0) else weights
+    if alpha != 1.0:
+        weights = (weights * np.asarray(alpha, weights.dtype)).astype(weights.dtype)
+    factor = _constant(graph, f"{output}/weights", weights)
+    product = graph.fresh(f"{output}/product") if addend else output
+    graph.tensors[product] = TensorInfo(graph.tensors[output].shape, info.elem_type)
+    nodes.append(helper.make_node("MatMul", [data, factor], [product], name=name))
+    if addend:
+        if beta != 1.0:
+            value = graph.constants[addend]
+            scaled = (value * np.asarray(beta, value.dtype)).astype(value.dtype)
+            addend = _constant(graph, f"{output}/bias", scaled)
+        nodes.append(helper.make_node("Add", [product, addend], [output], name=name))
+    return nodes
+
+
+def _constant(graph: OnnxGraph, name: str, value: Array) -> str:
+    name = graph.fresh(name)
+    graph.constants[name] = value
+    graph.tensors[name] = TensorInfo(value.shape, helper.np_dtype_to_tensor_dtype(value.dtype))
+    return name

@@ -1,0 +1,1 @@
+"""TFLite models, read as the ONNX models that compute the same."""

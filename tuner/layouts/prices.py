@@ -1,0 +1,27 @@
+"""What copying activations between layouts costs: as measured on a board, or else as predicted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernels.relayout import is_free, predict_relayout
+from kernels.target import Target
+from tuner.layouts.relayouts import Relayouts
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What each conversion of a build costs."""
+
+    target: Target
+    threads: int
+    measured: Relayouts | None = None
+
+    def of(self, shape: tuple[int, ...], source: str, to: str) -> tuple[float, bool]:
+        """(seconds, whether that is from a measurement)."""
+        if is_free(shape, source, to):
+            return 0.0, False
+        seconds = self.measured.seconds(shape, source, to) if self.measured else None
+        if seconds is not None:
+            return seconds, True
+        return predict_relayout(shape, source, to, self.target, self.threads), False
