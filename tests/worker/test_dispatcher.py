@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import threading
-import time
 from collections import Counter
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -371,54 +369,15 @@ def test_after_closing_nobody_waits_and_no_lease_stays():
     virtual_time.run(main())
 
 
-class SlowBook(MemoryBook):
-    """One that takes its time, and says when it is asked for a lease."""
-
-    def __init__(self):
-        super().__init__()
-        self.asked, self.refuses, self.calls = threading.Event(), False, []
-
-    def acquire(self, *arguments):
-        self.asked.set()
-        time.sleep(0.2)
-        return None if self.refuses else super().acquire(*arguments)
-
-    def entries(self):
-        self.calls.append("entries")
-        return super().entries()
-
-
-@pytest.mark.parametrize("refuses", [False, True])
-def test_closing_while_a_lease_is_taken_leaves_none_and_nobody_waiting(refuses):
-    async def check(board, entry):
-        return Check(1e-3)
-
+def test_what_was_measured_under_a_lost_lease_does_not_count():
     async def main():
-        book = SlowBook()
-        for first in ("check", "trials"):
-            dispatcher = Dispatcher(book, check, "me")
-            await dispatcher.start()
-            book.refuses = refuses and first == "check"
-            book.asked.clear()
-            await dispatcher.seen([listing()])
-            if first == "trials":
-                while dispatcher.boards()[0].activity is not Activity.IDLE:
-                    await asyncio.sleep(0.01)
-                book.refuses = refuses
-                book.asked.clear()
-            waiting = asyncio.ensure_future(dispatcher.lease(request()).__aenter__())
-            await asyncio.to_thread(book.asked.wait)
-            await dispatcher.close()
-            called = len(book.calls)
-            with suppress(NoBoard):
-                held = await asyncio.wait_for(waiting, 5)
-                assert held.lost.is_set()
-            assert book.entries()["a"].lease is None
-            await asyncio.sleep(0.3)
-            assert book.entries()["a"].lease is None
-            assert len(book.calls) == called + 2, "the book was used after closing"
+        async with scene(listing()) as it:
+            async with it.dispatcher.lease(request()) as held:
+                held.used(Usage(8, 2.0, 1.0))
+                it.book.revoke("a", "another operator")
+            assert (it.board().trials, it.board().busy_s) == (0, 0.0)
 
-    asyncio.run(asyncio.wait_for(main(), 30))
+    virtual_time.run(main())
 
 
 def test_requests_of_one_number_get_each_its_own_board():

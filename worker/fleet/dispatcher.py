@@ -232,9 +232,9 @@ class Dispatcher:
     async def _finish(self, held: Held) -> None:
         """End a lease, once; the board's health first, so that nobody gets it in between."""
         seat = self._seats[held.lease.board]
-        if seat.held is not held:
+        if seat.held is not held or held.ending:
             return
-        seat.version += 1
+        held.ending, released = True, False
         try:
             if held.why_faulty:
                 await self._change(seat.id, lambda standing: standing.fault(held.why_faulty), "fault")
@@ -243,14 +243,14 @@ class Dispatcher:
                     await self._change(seat.id, Standing.served, "served")
                 if held.why_doubtful:
                     await self._change(seat.id, lambda standing: standing.doubt(held.why_doubtful), "doubt")
-            await self._ask(self._book.release, held.lease, held.usage)
+            released = await self._ask(self._book.release, held.lease, held.usage)
             if seat.entry.standing.draining:
                 await self._change(seat.id, Standing.drained, "drained")
         except Exception:
             log.exception("the lease of board %s could not be ended; it will expire", seat.id)
         finally:
             seat.version += 1
-            seat.ended(held.usage)
+            seat.ended(held.usage, counts=released)
             self._check_if_due(seat)
             self._wake()
 
@@ -275,7 +275,7 @@ class Dispatcher:
         entries = await self._ask(self._book.entries)
         for id, version in versions.items():
             seat = self._seats[id]
-            if seat.version != version or id not in entries or seat.pending:
+            if seat.version != version or id not in entries or seat.pending or seat.ending:
                 continue
             seat.entry, seat.refused = entries[id], False
             if seat.held is not None and seat.entry.lease != seat.held.lease:

@@ -19,7 +19,8 @@ _SERVING = (Health.GOOD, Health.UNKNOWN)
 class Held:
     """A lease while it is used. ``lost`` is set when it is no longer ours: stop, and throw away what comes.
 
-    ``renewed`` is when it was known to be ours last, in seconds of the loop's clock.
+    ``renewed`` is when it was known to be ours last, in seconds of the loop's clock; ``ending`` is set while
+    it is given back.
     """
 
     lease: Lease
@@ -28,6 +29,7 @@ class Held:
     usage: Usage = field(default_factory=Usage)
     why_faulty: str = ""
     why_doubtful: str = ""
+    ending: bool = False
 
     def fault(self, reason: str) -> None:
         """Say that the board, not what ran on it, failed: it is checked before it gets anything else."""
@@ -86,6 +88,11 @@ class Seat:
         return self.held.lease if self.held else self.entry.lease
 
     @property
+    def ending(self) -> bool:
+        """Whether our lease is being given back: the book may have its use already, which we count then."""
+        return self.held is not None and self.held.ending
+
+    @property
     def taken(self) -> bool:
         """Whether it cannot be leased now, however it is."""
         return self.pending or self.refused or self.lease is not None
@@ -126,12 +133,13 @@ class Seat:
         self.entry = replace(self.entry, standing=standing)
         self.changed()
 
-    def ended(self, usage: Usage) -> None:
-        """Our lease ended, after this use."""
-        before = self.entry.usage
-        total = Usage(
-            before.trials + usage.trials, before.busy_s + usage.busy_s, before.timed_s + usage.timed_s
-        )
+    def ended(self, usage: Usage, *, counts: bool) -> None:
+        """Our lease ended, after this use, which ``counts`` unless the lease had been lost before."""
+        total = self.entry.usage
+        if counts:
+            total = Usage(
+                total.trials + usage.trials, total.busy_s + usage.busy_s, total.timed_s + usage.timed_s
+            )
         self.entry = replace(self.entry, usage=total, lease=None, expires=None)
         self.held = None
         self.unchecked_s += usage.busy_s
