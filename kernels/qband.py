@@ -156,7 +156,8 @@ def _converted(value: Any, band: Band, width: int) -> Any:
     if band.dtype == band.conv.data_dtype:
         return value
     if band.dtype == "int16":
-        return convert(value, "int16", width)
+        words = convert(value, "int16", width)
+        return words + const(band.offset, "int16", width) if band.offset else words
     # int8 as uint8 with 128 added: the upper bit flips.
     return tirx.bitwise_xor(reinterpret(value, "uint8", width), const(128, "uint8", width))
 
