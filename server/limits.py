@@ -1,8 +1,10 @@
-"""Bounds on request bodies, kept before anything reads them."""
+"""Bounds on request bodies, kept before anything reads them, and on how many requests wait for their turn."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -58,3 +60,27 @@ def too_large(limit: int, setting: str = "") -> Problem:
     """The problem that names the limit, and the setting that moves it."""
     text = f"{limit >> 20} MB" + (f" ({setting})" if setting else "")
     return Problem(413, f"the body is larger than the limit of {text}")
+
+
+class Turns:
+    """Lets one request after the other do something heavy; whoever finds ``most`` others ``waiting`` gets
+    503."""
+
+    def __init__(self, most: int) -> None:
+        self._most, self._free = most, asyncio.Semaphore(1)
+        self.waiting = 0
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[None]:
+        """Wait for a turn and have it."""
+        if self.waiting >= self._most:
+            raise Problem(503, f"{self._most} other requests wait for this already; try again later")
+        self.waiting += 1
+        try:
+            await self._free.acquire()
+        finally:
+            self.waiting -= 1
+        try:
+            yield
+        finally:
+            self._free.release()

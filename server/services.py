@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import dataclass, field
 from typing import Annotated
 
@@ -14,11 +13,15 @@ from server.engine import Engine
 from server.events import Events
 from server.jobs.manager import JobManager
 from server.jobs.service import Jobs
+from server.limits import Turns
 from server.metrics import Metrics
 from server.models.extraction import Nursery
 from server.models.service import Models
 from server.settings import Settings
 from server.targets.service import Targets
+
+EXPLANATIONS_WAIT = 16
+"""Requests that may wait for an explanation; one takes a second or two, a page asks for two."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +40,8 @@ class Services:
     jobs: Jobs
     boards: Boards
     manager: JobManager
-    compiling: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(1))
-    """Held by who has something compiled to be explained, on the coordinator's own cores."""
+    compiling: Turns = field(default_factory=lambda: Turns(EXPLANATIONS_WAIT))
+    """Of those who have something compiled to be explained, on the coordinator's own cores."""
 
 
 def _services(request: Request) -> Services:

@@ -94,7 +94,7 @@ async def explain_config(
 ) -> Explanation:
     """The loop nest of a config, and what each loop touches against the sizes of the caches."""
     payload, machine, measured_s = await run_in_threadpool(_asked, ctx, key, target, clock, threads, config)
-    async with ctx.compiling:
+    async with ctx.compiling.turn():
         found = await run_in_threadpool(_explained, ctx.nursery, payload)
     levels = (("L1", machine.l1_bytes), ("L2", machine.l2_bytes), ("L3", machine.l3_bytes))
     return Explanation(

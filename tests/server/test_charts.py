@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import math
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from fastapi.testclient import TestClient
+from httpx import Response
 from server_samples import TARGET, record
 
 from kernels.workload import Gemm, to_json
 from server.boards.activity import spread
 from server.jobs.progress import falls
+from server.problems import MEDIA_TYPE, Problem
+from server.services import EXPLANATIONS_WAIT
 from server.workloads.routes import kept
 from tuner.record import write_log
 from worker.outcome import ErrorKind
@@ -147,6 +152,44 @@ def test_a_config_is_explained(client: TestClient) -> None:
     assert (best.status_code, "kernel test" in best.json()["detail"]) == (422, True), best.text
     other = client.get(url, params={"target": "rpi4"})
     assert (other.status_code, "no record" in other.json()["detail"]) == (404, True), other.text
+
+
+def test_explanations_that_wait_are_bounded(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the bound one is refused at once; those who waited get theirs, and so does who comes then."""
+    client.post("/api/v1/records", content="".join(write_log([record(1)])))
+    url = f"/api/v1/workloads/{WORKLOAD.key}/explanation"
+    asked, done = threading.Semaphore(0), threading.Event()
+    services = client.app.state.services  # type: ignore[attr-defined]  # the application's own
+
+    def stand_in(*_: object) -> None:
+        asked.release()
+        assert done.wait(60)
+        raise Problem(422, "nothing to be said")
+
+    monkeypatch.setattr("server.workloads.explanation._explained", stand_in)
+
+    def ask() -> Response:
+        return client.get(url, params={"target": TARGET.name, "config": "analysis"})
+
+    with ThreadPoolExecutor(1 + EXPLANATIONS_WAIT) as pool:
+        answers = [pool.submit(ask) for _ in range(1 + EXPLANATIONS_WAIT)]
+        try:
+            deadline = time.monotonic() + 60
+            while services.compiling.waiting < EXPLANATIONS_WAIT:
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            refused = ask()
+            assert (refused.status_code, refused.headers["content-type"]) == (503, MEDIA_TYPE), refused.text
+            assert refused.json()["detail"] == (
+                f"{EXPLANATIONS_WAIT} other requests wait for this already; try again later"
+            )
+            assert asked.acquire(timeout=60)
+            assert not asked.acquire(blocking=False), "one after the other"
+        finally:
+            done.set()
+        assert {answer.result().status_code for answer in answers} == {422}
+    assert ask().status_code == 422
+    assert services.compiling.waiting == 0
 
 
 def test_leases_are_spread_over_slots() -> None:
