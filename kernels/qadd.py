@@ -46,6 +46,9 @@ class QAdd(QOperator):
             )
         if not 1 <= self.shift <= MOST_SHIFT:
             raise ValueError(f"the shift of a quantized sum is from 1 to {MOST_SHIFT}, got {self.shift}")
+        for dtype, zero in zip(self.dtypes, self.zeros, strict=True):
+            if not LIMITS[dtype][0] <= zero <= LIMITS[dtype][1]:
+                raise ValueError(f"a zero point of {dtype} is within {LIMITS[dtype]}, got {zero}")
 
     @classmethod
     def of(
@@ -95,7 +98,8 @@ class QAdd(QOperator):
         shape = stored(self.shape)
         words = dict(zip(("a", "b", "out"), self.dtypes, strict=True))
         function = Procedure(name, dict.fromkeys(words, shape), words)
-        # All that does not depend on the data in one constant; what wraps in it is wrapped back by the sum.
+        # All that does not depend on the data in one constant. It fits, and so does what is added to it in
+        # turn: both are within two products of 9 bits by 21 and half a quantum.
         before = (1 << (self.shift - 1)) - sum(
             zero * multiplier for zero, multiplier in zip(self.zeros[:2], self.multipliers, strict=True)
         )
@@ -106,7 +110,7 @@ class QAdd(QOperator):
 
             def emit(first: Any, width: int) -> None:
                 at = tir.vector(first, width)
-                value = const(_wrapped(before), lanes=width)
+                value = const(before, lanes=width)
                 for buffer, multiplier in zip((a, b), self.multipliers, strict=True):
                     value = value + convert(buffer[at], "int32", width) * const(multiplier, lanes=width)
                 value = tirx.shift_right(value, const(self.shift, lanes=width))
@@ -116,7 +120,3 @@ class QAdd(QOperator):
 
             each_vector(prod(shape), target.lanes("uint8"), threads, emit)
         return function.result()
-
-
-def _wrapped(value: int) -> int:
-    return (value + (1 << 31)) % (1 << 32) - (1 << 31)

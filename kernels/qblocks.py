@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
-from kernels import tir
+from kernels import tir, wrapping
 
 QUAD = 4
 """Sums of 32 bits in one vector register."""
@@ -257,7 +257,8 @@ class _Lane(_Quads):
                     lane = tirx.Shuffle([data[row]], [tir.index(k)] * QUAD)
                     slot = _quad(row * self._quads + quad)
                     product = column.astype("int32x4") * lane.astype("int32x4")
-                    tir.store(sums, sums[slot] + product, slot)
+                    # Winograd's sums may wrap (``qwinograd_neon_nest.py``).
+                    tir.store(sums, wrapping.added(sums[slot], product, QUAD), slot)
 
 
 class _Dot(_Quads):

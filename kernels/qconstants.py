@@ -66,10 +66,19 @@ def check_scale(conv: QConv2d, multiplier: Array, shift: Array) -> None:
 def folded_bias(conv: QConv2d, weights: Array, bias: Array, offset: int = 0) -> Array:
     """int32 ``b`` with ``b + sum of (data + offset) * (weight - weight_zero)`` equal to the workload's sum.
 
-    The sums over padding are right when it holds ``data_zero`` (+ ``offset``).
+    The sums over padding are right when it holds ``data_zero`` (+ ``offset``). Code may add these products to
+    each other and to ``b`` in any order: raises ValueError where some data's would leave int32 on the way,
+    which LLVM leaves undefined.
     """
-    centered = weights.astype(np.int64) - conv.weight_zero
-    folded = bias.astype(np.int64) - (conv.data_zero + offset) * centered.sum(axis=(0, 1, 2))
-    # Sums wrap in int32, and so may the bias: what is added to it wraps it back.
-    wrapped: Array = folded.astype(np.uint32).astype(np.int32)
-    return wrapped
+    centered = weights.astype(np.int16) - np.int16(conv.weight_zero)
+    total, size = (each.sum(axis=(0, 1, 2), dtype=np.int64) for each in (centered, np.abs(centered)))
+    folded: Array = bias.astype(np.int64) - (conv.data_zero + offset) * total
+    low, high = (limit + offset for limit in LIMITS[conv.data_dtype])
+    positive, negative = (size + total) // 2, (size - total) // 2
+    # Of any of the products: at most all that can be positive, at least all that can be negative.
+    most, least = high * positive - low * negative, low * positive - high * negative
+    for end in (most, least, folded, folded + most, folded + least):
+        if end.min() < LIMITS["int32"][0] or end.max() > LIMITS["int32"][1]:
+            worst = end[np.abs(end).argmax()]
+            raise ValueError(f"{conv}: by these weights and biases sums may leave 32 bits, as {worst} does")
+    return folded.astype(np.int32)

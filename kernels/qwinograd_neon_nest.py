@@ -7,14 +7,11 @@ from typing import Any
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
-from kernels import code_shape, qtir, tir
+from kernels import code_shape, qtir, tir, wrapping
 from kernels.qband import emit_band
 from kernels.qblocks import QUAD, Block, Rows
 from kernels.qfinish import Finish
 from kernels.qwinograd_neon_plan import LANES, Plan
-
-WORD = "uint32"
-"""Sums wrap, which LLVM takes as given of unsigned numbers alone."""
 
 
 class Nest:
@@ -154,13 +151,9 @@ class Nest:
         for quad in range(0, filters, QUAD):
             bias = T.Bind(self.args.bias[tir.vector(filter_at + quad, QUAD)])
             at = T.Bind(window * plan.width + filter_ + quad)
-            sums = [
-                T.Bind(qtir.reinterpret(self.sums[tir.vector(at + p * plan.sums, QUAD)], WORD, QUAD))
-                for p in range(plan.points.count)
-            ]
+            sums = [T.Bind(self.sums[tir.vector(at + p * plan.sums, QUAD)]) for p in range(plan.points.count)]
             for row, value in zip(rows, _interpolated(plan.points.results_matrix[:count], sums), strict=True):
-                signed = qtir.reinterpret(value, "int32", QUAD)
-                row.append(T.Bind(tirx.shift_right(signed, qtir.const(plan.points.loss, lanes=QUAD)) + bias))
+                row.append(T.Bind(tirx.shift_right(value, qtir.const(plan.points.loss, lanes=QUAD)) + bias))
         begin = number * plan.points.results
         y, x = (line, begin) if plan.along else (begin, line)
         pixel = (image * conv.out_h + y) * conv.out_w + x
@@ -169,10 +162,15 @@ class Nest:
 
 
 def _evaluated(matrix: list[list[int]], data: list[Any]) -> list[Any]:
-    """The matrix times the vectors: what rows of a pair have in common once."""
+    """The matrix times the vectors, in int16: what rows of a pair have in common once."""
 
     def part(row: list[int], parity: int) -> Any:
-        return _weighted([c if k % 2 == parity else 0 for k, c in enumerate(row)], data, "int16", LANES)
+        total: Any = None
+        for factor, value in list(zip(row, data, strict=True))[parity::2]:
+            if factor:
+                term = value if factor == 1 else value * qtir.const(factor, "int16", LANES)
+                total = term if total is None else total + term
+        return T.Bind(total)
 
     found = [part(matrix[0], 0)]
     for row in matrix[1:-1:2]:
@@ -185,21 +183,19 @@ def _interpolated(matrix: list[list[int]], sums: list[Any]) -> list[Any]:
     """The matrix times the sums, modulo 2^32."""
     pairs = range(1, len(sums) - 1, 2)
     folded = {
-        0: [T.Bind(sums[at] + sums[at + 1]) for at in pairs],
-        1: [T.Bind(sums[at] - sums[at + 1]) for at in pairs],
+        0: [T.Bind(wrapping.added(sums[at], sums[at + 1], QUAD)) for at in pairs],
+        1: [T.Bind(wrapping.subtracted(sums[at], sums[at + 1], QUAD)) for at in pairs],
     }
     found = []
     for k, row in enumerate(matrix):
         values = [sums[0], *folded[k % 2], sums[-1]]
-        found.append(_weighted([row[0], *row[1:-1:2], row[-1]], values, WORD, QUAD))
+        total: Any = None
+        for factor, value in zip([row[0], *row[1:-1:2], row[-1]], values, strict=True):
+            if factor:
+                signed = (factor + (1 << 31)) % (1 << 32) - (1 << 31)
+                term = (
+                    value if factor == 1 else wrapping.multiplied(value, qtir.const(signed, lanes=QUAD), QUAD)
+                )
+                total = term if total is None else wrapping.added(total, term, QUAD)
+        found.append(T.Bind(total))
     return found
-
-
-def _weighted(factors: list[int], values: list[Any], dtype: str, lanes: int) -> Any:
-    """The sum of the values, each times its factor."""
-    total: Any = None
-    for factor, value in zip(factors, values, strict=True):
-        if factor:
-            term = value if factor == 1 else value * qtir.const(factor, dtype, lanes)
-            total = term if total is None else total + term
-    return T.Bind(total)

@@ -103,9 +103,8 @@ def workload_of(
     bias = _bias(operands, unit)
     if bias is None:
         return "its bias is too large for its scales"
-    low, high = LIMITS[data.dtype]
-    reach = max(data.zero - low, high - data.zero)
-    largest = np.abs(operands.weights.astype(np.int64) - operands.zero).sum((0, 1, 2)) * reach
+    # Whatever the zero point: kernels add up products by bytes of either sign before they take it off.
+    largest = np.abs(operands.weights.astype(np.int64) - operands.zero).sum((0, 1, 2)) * 255
     if np.any(largest + np.abs(bias) >= 1 << 31):
         return "its sums may be too large for 32 bits"
     zero = data.zero
