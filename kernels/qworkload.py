@@ -15,6 +15,8 @@ Byte = Literal["int8", "uint8"]
 LIMITS = {"int8": (-128, 127), "uint8": (0, 255), "int32": (-(1 << 31), (1 << 31) - 1)}
 """The smallest and the largest value of each type."""
 Range = tuple[int, int]
+Unit = Literal["FLOP", "OP"]
+"""What ``flops`` of a workload counts: operations of floats, or of integers."""
 Scale = Literal["any", "small", "power"]
 """What is known of all scales of a workload: nothing; below a quarter (shift >= 2); a power of two, at most
 a half (multiplier 2^30, shift >= 0)."""
@@ -36,6 +38,7 @@ class QConv2d:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
     kind: ClassVar[Literal["qconv2d"]] = "qconv2d"
+    unit: ClassVar[Unit] = "OP"
     epilogue: ClassVar[Epilogue] = Epilogue(bias=True)
     """There always is a bias; the clamp is the workload's own, in quanta."""
     n: int
@@ -155,9 +158,32 @@ class QConv2d:
         text += f"/{self.stride[0]}" if max(self.stride) > 1 else ""
         text += f" d{self.dilation[0]}" if max(self.dilation) > 1 else ""
         text += f" g{self.groups}" if self.groups > 1 else ""
-        types = (self.data_dtype, self.weight_dtype, self.out_dtype)
-        text += " " + "".join(dtype.replace("uint", "u").replace("int", "s") for dtype in types)
-        return (f"{self.n}x " if self.n > 1 else "") + text
+        return (f"{self.n}x " if self.n > 1 else "") + f"{text} {self._types}{self._known}"
+
+    @property
+    def _types(self) -> str:
+        """The types of data, weights and result, each with its zero point unless that is 0: u8s8u8z131."""
+        tensors = (
+            (self.data_dtype, self.data_zero),
+            (self.weight_dtype, self.weight_zero),
+            (self.out_dtype, self.out_zero),
+        )
+        return "".join(
+            dtype.replace("uint", "u").replace("int", "s") + (f"z{zero}" if zero else "")
+            for dtype, zero in tensors
+        )
+
+    @property
+    def _known(self) -> str:
+        """What else tells workloads of one shape apart; most layers of a model have small scales."""
+        text = ""
+        if self.weight_range is not None:
+            low, high = self.weight_range
+            text += f" w{high}" if low == -high else f" w{low}..{high}"
+        if self.out_dtype != "int32":
+            text += {"any": " any scale", "small": "", "power": " power"}[self.scale]
+        text += "" if self.per_channel else " one scale"
+        return text + (f" clip {self.clamp[0]}..{self.clamp[1]}" if self.clamp else "")
 
 
 def _inside(name: str, value: Range | None, limits: Range) -> Range | None:

@@ -10,9 +10,20 @@ from pydantic import ConfigDict
 from kernels.canonical import key_of, require_positive, to_json
 from kernels.checked import STRICT_FIELDS, read
 from kernels.epilogue import RELU, Epilogue
-from kernels.qworkload import QConv2d
+from kernels.qworkload import QConv2d, Unit
 
-__all__ = ["RELU", "Conv2d", "Epilogue", "Gemm", "QConv2d", "Workload", "from_json", "key_of", "to_json"]
+__all__ = [
+    "RELU",
+    "Conv2d",
+    "Epilogue",
+    "Gemm",
+    "QConv2d",
+    "Unit",
+    "Workload",
+    "from_json",
+    "key_of",
+    "to_json",
+]
 
 
 @dataclass(frozen=True)
@@ -21,6 +32,7 @@ class Conv2d:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
     kind: ClassVar[Literal["conv2d"]] = "conv2d"
+    unit: ClassVar[Unit] = "FLOP"
     n: int
     in_c: int
     in_h: int
@@ -106,6 +118,7 @@ class Gemm:
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
     kind: ClassVar[Literal["gemm"]] = "gemm"
+    unit: ClassVar[Unit] = "FLOP"
     m: int
     n: int
     k: int

@@ -81,7 +81,7 @@ def run(
     model = client.upload(path, shapes=shapes)
     console.print(
         f"{model.name}: {model.tunable} of {model.operators} convolutions and matrix products can be "
-        f"tuned, {(model.flops or 0) / 1e9:.2f} GFLOP an inference"
+        f"tuned, {(model.flops or 0) / 1e9:.2f} billion operations an inference"
     )
     job = client.submit(model=model.hash, target="host", seconds=seconds, shapes=shapes or None)
     job = watch(client, job.id, console)

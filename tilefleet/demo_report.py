@@ -23,6 +23,7 @@ class Layer:
     analysis_ms: float | None
     tuned_ms: float | None
     gflops: float | None
+    unit: str
     share_of_peak: float | None
     trials: int
     config: dict[str, Any] | None
@@ -38,6 +39,7 @@ def layer_of(task: Task, default_s: float) -> Layer:
         analysis_ms=None if task.recommended_s is None else task.recommended_s * 1e3,
         tuned_ms=None if task.best_s is None else task.best_s * 1e3,
         gflops=task.gflops,
+        unit=task.unit,
         share_of_peak=task.share_of_peak,
         trials=task.trials,
         config=task.best_config,
@@ -46,8 +48,9 @@ def layer_of(task: Task, default_s: float) -> Layer:
 
 def print_results(console: Console, layers: Sequence[Layer], report: dict[str, Any]) -> None:
     """The table a layer, and the whole model."""
+    unit = render.rate_unit(layer.unit for layer in layers)
     table = render.table(
-        "layer", "times", "TVM default ms", "analysis ms", "tuned ms", "GFLOP/s", "of peak", "trials"
+        "layer", "times", "TVM default ms", "analysis ms", "tuned ms", unit, "of peak", "trials"
     )
     for layer in layers:
         table.add_row(

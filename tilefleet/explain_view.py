@@ -12,7 +12,7 @@ from rich.text import Text
 
 from kernels.target import Target
 from kernels.workload import Workload
-from tilefleet.render import config, mark, milliseconds, number, percent, table
+from tilefleet.render import config, mark, milliseconds, number, percent, rate_unit, table
 from tuner.record import Record
 
 _KB = 1024
@@ -67,7 +67,8 @@ def _head(
     head.add_column()
 
     def rate(seconds: float) -> str:
-        return f"{milliseconds(seconds)} ms, {workload.flops / seconds / 1e9:.1f} GFLOP/s"
+        unit = rate_unit([workload.unit])
+        return f"{milliseconds(seconds)} ms, {workload.flops / seconds / 1e9:.1f} {unit}"
 
     head.add_row("workload", Text(f"{workload}   {workload.key}", "bold"))
     caches = f"L1 {size(target.l1_bytes)}, L2 {size(target.l2_bytes)}"
@@ -88,7 +89,7 @@ def _head(
         head.add_row("measured", "not with this config, as far as known here")
     else:
         text = rate(record.ranking_s) + mark(record.clock)
-        if peak:
+        if peak and workload.unit == "FLOP":
             text += f", {percent((record.gflops or 0) / peak)} of the measured peak of {peak:.1f} GFLOP/s"
         head.add_row("measured", text + (f", on {record.board}" if record.board else ""))
     return head

@@ -54,6 +54,11 @@ def milliseconds(seconds: float | None) -> str:
     return f"{ms:.{min(max(digits, 0), 6)}f}"
 
 
+def rate_unit(units: Iterable[str]) -> str:
+    """The unit of rates, given what their workloads count: with integers among them GOP/s."""
+    return "GFLOP/s" if set(units) <= {"FLOP"} else "GOP/s"
+
+
 def mark(clock: str) -> str:
     """What follows a time that no real clock has measured."""
     return "" if clock == "wall" else " (simulated)"
@@ -181,8 +186,10 @@ def _when(time: datetime | None) -> str:
 
 def records(items: Iterable[tuple[Workload, Record]]) -> Table:
     """One line a record; each comes with its workload."""
-    result = table("workload", "config", "clock", "threads", "ms", "GFLOP/s", left=3)
-    for workload, record in items:
+    found = list(items)
+    unit = rate_unit(workload.unit for workload, _ in found)
+    result = table("workload", "config", "clock", "threads", "ms", unit, left=3)
+    for workload, record in found:
         cost = record.verified_s if record.verified_s is not None else record.cost_s
         gflops = workload.flops / cost / 1e9 if cost else None
         figures = (f"{record.threads}", milliseconds(cost) + mark(record.clock), number(gflops))
@@ -213,7 +220,8 @@ def progress(job: Job, tasks: Sequence[Task], rows: int) -> RenderableType:
 def task_table(tasks: Sequence[Task], rows: int, clock: str) -> Table:
     """The ``rows`` tasks that cost most, the most expensive first, and how many more, by the job's clock."""
     best = f"best ms{mark(clock)}"
-    result = table("workload", "times", "trials", "analysis ms", best, "GFLOP/s", "of peak", "state")
+    unit = rate_unit(task.unit for task in tasks)
+    result = table("workload", "times", "trials", "analysis ms", best, unit, "of peak", "state")
     ordered = sorted(tasks, key=lambda task: -(task.weight * (task.best_s or float("inf"))))
     for task in ordered[:rows]:
         result.add_row(

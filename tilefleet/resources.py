@@ -44,6 +44,7 @@ class WorkloadUse(_Resource):
     count: int
     nodes: list[str] = []
     flops: float
+    unit: str = "FLOP"
 
 
 class NotTunable(_Resource):
@@ -132,6 +133,7 @@ class Task(_Resource):
     workload: dict[str, Any]
     weight: float
     flops: float
+    unit: str = "FLOP"
     state: str
     trials: int = 0
     failed: int = 0

@@ -84,7 +84,7 @@ class Record:
 
     @property
     def gflops(self) -> float | None:
-        """Billions of floating-point operations a second."""
+        """Billions of the workload's operations a second, of floats or integers."""
         return self.workload.flops / self.isolated_s / 1e9 if self.isolated_s else None
 
     @property

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
 from kernels.numerics import Numerics
+from kernels.workload import Unit
 from server.baselines.schemas import Baseline
 from server.pages import Items, Page
 from tuner.job import TASK_TRIALS, JobState, TaskState
@@ -162,6 +163,7 @@ _TASK: JsonDict = {
     },
     "weight": 1,
     "flops": 5419008,
+    "unit": "FLOP",
     "state": "active",
     "trials": 9,
     "failed": 1,
@@ -229,7 +231,9 @@ class Job(BaseModel):
         description="Sum over the tasks of weight times best cost; null until every task has one."
     )
     recommended_ms: float | None = Field(description="The same with the analysis's configs alone.")
-    peak_gflops: float | None = Field(description="Measured peak of the target with so many threads.")
+    peak_gflops: float | None = Field(
+        description="Measured peak of the target with so many threads, float32, in GFLOP/s."
+    )
     errors: dict[str, int] = Field(description="Failed trials by error kind.")
 
 
@@ -257,15 +261,20 @@ class Task(BaseModel):
     text: str = Field(description="The workload for people.")
     workload: dict[str, Any] = Field(description="The workload in canonical form.")
     weight: int = Field(description="How often it occurs in the model.")
-    flops: int = Field(description="Floating-point operations of one occurrence.")
+    flops: int = Field(description="Operations of one occurrence, two a multiply-add.")
+    unit: Unit = Field(description="What `flops` and `gflops` count: `FLOP`, or `OP` of integers.")
     state: TaskState
     trials: int
     failed: int
     reused: int
     best_s: float | None = Field(description="The lowest cost so far.")
     recommended_s: float | None = Field(description="The cost of the analysis's config.")
-    gflops: float | None = Field(description="Billions of operations a second at the best cost.")
-    share_of_peak: float | None = Field(description="`gflops` over the job's `peak_gflops`.")
+    gflops: float | None = Field(
+        description="Billions of operations a second at the best cost: GFLOP/s, or GOP/s of integers."
+    )
+    share_of_peak: float | None = Field(
+        description="`gflops` over the job's `peak_gflops`; null of integers, whose peak is another."
+    )
     best_config: dict[str, int | str] | None
     best_layouts: str | None = Field(
         description="What the best config reads and writes: `nchw`, `nchw8c>nchw` and so on."

@@ -119,17 +119,20 @@ def show_tasks(session: Session, row: JobRow, live: Live | None) -> list[Task]:
     found = session.execute(query).all()
     keys = [workload.key for _, workload, _, _ in found]
     libraries = baselines.of_workloads(session, keys, [row.target_key], row.clock, row.threads)
-    for task, workload, record, recommended_s in found:
+    for task, stored, record, recommended_s in found:
+        workload = workloads.from_json(stored.document)
         best_s = record.ranking_s if record else None
         gflops = workload.flops / best_s / 1e9 if best_s else None
+        reachable = peak if workload.unit == "FLOP" else None
         tasks.append(
             Task(
                 id=task.id,
-                workload_key=workload.key,
-                text=str(workloads.from_json(workload.document)),
-                workload=workload.document,
+                workload_key=stored.key,
+                text=str(workload),
+                workload=stored.document,
                 weight=task.weight,
                 flops=workload.flops,
+                unit=workload.unit,
                 state=task.state,
                 trials=task.trials,
                 failed=task.failed,
@@ -137,11 +140,11 @@ def show_tasks(session: Session, row: JobRow, live: Live | None) -> list[Task]:
                 best_s=best_s,
                 recommended_s=recommended_s,
                 gflops=gflops,
-                share_of_peak=gflops / peak if gflops and peak else None,
+                share_of_peak=gflops / reachable if gflops and reachable else None,
                 best_config=record.document["config"] if record else None,
                 best_layouts=record.layouts if record else None,
                 curve=curves.get(task.id, []),
-                baselines=libraries.get(workload.key, []),
+                baselines=libraries.get(stored.key, []),
                 share=_share(live, task.id),
                 errors=task.errors,
                 messages=task.messages,

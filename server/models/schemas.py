@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 from pydantic import BaseModel, Field
 
 from kernels import workload as workloads
+from kernels.workload import Unit
 from server.db.tables import ModelRow
 from server.pages import Page
 from tuner.frontend.extract import Extraction
@@ -30,7 +31,9 @@ class Model(BaseModel):
     inputs: list[ModelInput] = Field(description="What it is fed with.")
     operators: int = Field(description="Convolutions and matrix products in it.", examples=[26])
     tunable: int = Field(description="Those of them that can be tuned.", examples=[26])
-    flops: int = Field(description="Floating-point operations of the tunable ones.", examples=[700000000])
+    flops: int = Field(
+        description="Operations of the tunable ones, two a multiply-add.", examples=[700000000]
+    )
     created: datetime = Field(description="When it was uploaded, UTC.")
 
     @classmethod
@@ -60,7 +63,8 @@ class WorkloadUse(BaseModel):
     nodes: list[str] = Field(
         description="For every occurrence, the nodes it is made of.", examples=[["conv1 + relu1"]]
     )
-    flops: int = Field(description="Floating-point operations of one occurrence.", examples=[231211008])
+    flops: int = Field(description="Operations of one occurrence, two a multiply-add.", examples=[231211008])
+    unit: Unit = Field(description="What `flops` counts: `FLOP`, or `OP` of integers.")
 
 
 class NotTunable(BaseModel):
@@ -89,6 +93,7 @@ class Workloads(BaseModel):
                     count=each.count,
                     nodes=[" + ".join(names) for names in each.nodes],
                     flops=each.workload.flops,
+                    unit=each.workload.unit,
                 )
                 for each in extraction.operators
             ],

@@ -66,17 +66,19 @@ def list_recent_bests(
             RecentBest(
                 record=record.id,
                 job=job.id,
-                workload_key=workload.key,
-                text=str(workloads.from_json(workload.document)),
+                workload_key=stored.key,
+                text=str(workload),
                 target=target,
                 clock=job.clock,
                 threads=job.threads,
                 best_s=best_s,
                 recommended_s=recommended_s,
                 gflops=workload.flops / best_s / 1e9,
+                unit=workload.unit,
                 config=record.document["config"],
             )
-            for job, record, best_s, workload, target, recommended_s in found
+            for job, record, best_s, stored, target, recommended_s in found
             if best_s is not None
+            for workload in (workloads.from_json(stored.document),)
         ]
     )

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
 from kernels.numerics import Numerics
+from kernels.workload import Unit
 from server.pages import Items, Page
 from tuner.record import Record as TuningRecord
 from worker.outcome import ErrorKind
@@ -45,7 +46,10 @@ _EXAMPLE: JsonDict = {
     "frequency_mhz": 1500.0,
     "toolchain": {"tvm": "0.27.0"},
     "created": "2026-11-21T05:00:00+00:00",
+    "workload_key": "0f3a9c1d2b4e5f60",
+    "text": "gemm 64x512 by 512x1000 +bias",
     "gflops": 91.0,
+    "unit": "FLOP",
     "numerics": "exact",
     "layouts": "nchw",
 }
@@ -86,14 +90,26 @@ class Record(BaseModel):
     frequency_mhz: float | None = Field(description="The board's after measuring, where it tells.")
     toolchain: dict[str, str] = Field(description="Versions of what built it.")
     created: str = Field(description="When, ISO 8601.")
-    gflops: float | None = Field(description="Billions of floating-point operations a second.")
+    workload_key: str = Field(description="The workload's hash.")
+    text: str = Field(description="The workload for people.")
+    gflops: float | None = Field(
+        description="Billions of operations a second: GFLOP/s, or GOP/s of integers."
+    )
+    unit: Unit = Field(description="What `gflops` counts: `FLOP`, or `OP` of integers.")
     numerics: Numerics = Field(description="What the config computes with.")
     layouts: str = Field(description="What the config reads and writes: `nchw`, `nhwc>nchw` and so on.")
 
     @classmethod
     def of(cls, id_: int, record: TuningRecord) -> Self:
         """The stored record as the API shows it."""
-        derived = {"gflops": record.gflops, "numerics": record.numerics, "layouts": str(record.layouts)}
+        derived = {
+            "workload_key": record.workload.key,
+            "text": str(record.workload),
+            "gflops": record.gflops,
+            "unit": record.workload.unit,
+            "numerics": record.numerics,
+            "layouts": str(record.layouts),
+        }
         return cls.model_validate({**record.to_json(), "id": id_, **derived})
 
 
@@ -130,6 +146,7 @@ _RECENT: JsonDict = {
     "best_s": 0.000296,
     "recommended_s": 0.000328,
     "gflops": 18.3,
+    "unit": "FLOP",
     "config": {"kernel": "grouped", "filters": 1, "flat": 0, "rows": 2, "vectors": 3},
 }
 
@@ -148,7 +165,8 @@ class RecentBest(BaseModel):
     threads: int
     best_s: float
     recommended_s: float | None = Field(description="What the analysis's config takes.")
-    gflops: float
+    gflops: float = Field(description="Billions of operations a second: GFLOP/s, or GOP/s of integers.")
+    unit: Unit = Field(description="What `gflops` counts: `FLOP`, or `OP` of integers.")
     config: dict[str, int | str]
 
 

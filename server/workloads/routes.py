@@ -44,11 +44,13 @@ def get_workload(key: Key, ctx: Ctx) -> WorkloadView:
             Measured(target=name, target_key=of, clock=clock, threads=threads, records=count, best_s=best)
             for name, of, clock, threads, count, best in session.execute(query)
         ]
+        workload = workloads.from_json(row.document)
         return WorkloadView(
             key=key,
-            text=str(workloads.from_json(row.document)),
+            text=str(workload),
             workload=row.document,
             flops=row.flops,
+            unit=workload.unit,
             measured=measured,
         )
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from kernels.workload import Unit
 from server.pages import Items
 
 
@@ -26,7 +27,8 @@ class WorkloadView(BaseModel):
     key: str
     text: str = Field(description="The workload for people.", examples=["conv 64x56x56 -> 64, 3x3 +bias"])
     workload: dict[str, Any] = Field(description="In canonical form.")
-    flops: int
+    flops: int = Field(description="Operations, two a multiply-add.", examples=[231211008])
+    unit: Unit = Field(description="What `flops` counts: `FLOP`, or `OP` of integers.")
     measured: list[Measured] = Field(description="For which targets, by which clocks, with how many threads.")
 
 

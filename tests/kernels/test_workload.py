@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from kernels.workload import RELU, Conv2d, Epilogue, Gemm, Workload, from_json, to_json
+from kernels.workload import RELU, Conv2d, Epilogue, Gemm, QConv2d, Workload, from_json, to_json
 
 
 def test_output_size_follows_every_attribute() -> None:
@@ -42,6 +43,21 @@ def test_names_tell_workloads_apart_but_not_spellings() -> None:
     whole, broken = Epilogue(clamp=(0, 6)), Epilogue(clamp=(0.0, 6.0))
     assert Gemm(1, 2, 3, epilogue=whole).key == Gemm(1, 2, 3, epilogue=broken).key
     assert Epilogue(clamp=(None, None)) == Epilogue()
+
+
+def test_the_text_tells_quantized_workloads_of_one_shape_apart() -> None:
+    plain = QConv2d(1, 8, 8, 16, 32, 3, 3, scale="small")
+    assert str(plain) == "qconv 8x8x16 -> 32, 3x3 u8s8u8"
+    assert str(replace(plain, data_zero=3, out_zero=131)) == "qconv 8x8x16 -> 32, 3x3 u8z3s8u8z131"
+    alike = [
+        plain,
+        *(replace(plain, **{name: 5}) for name in ("data_zero", "weight_zero", "out_zero")),
+        *(replace(plain, weight_range=found) for found in ((-64, 64), (-127, 127), (-3, 64))),
+        *(replace(plain, clamp=found) for found in ((0, 99), (3, 255))),
+        *(replace(plain, scale=scale) for scale in ("any", "power")),
+        replace(plain, per_channel=False),
+    ]
+    assert len({str(each) for each in alike}) == len(alike)
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from shell import Shell
 
 from bench.partition_reference import evaluate
 from bench.quantized_models import quantized, random_feeds
+from tilefleet import Client
 from tuner.frontend.graph import load_partition
 from tuner.record import read_log
 
@@ -23,7 +24,7 @@ pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]
 LAYERS = 7
 
 
-def test_a_quantized_model(shell: Shell, tmp_path: Path) -> None:
+def test_a_quantized_model(shell: Shell, client: Client, tmp_path: Path) -> None:
     model, path = quantized("residual"), tmp_path / "residual.onnx"
     onnx.save(model, path)
     job = json.loads(
@@ -32,6 +33,9 @@ def test_a_quantized_model(shell: Shell, tmp_path: Path) -> None:
     assert "qconv" in shell("watch", job)
     shown = next(entry for entry in json.loads(shell("jobs", "--json")) if entry["id"] == job)
     assert (shown["state"], shown["failed"]) == ("done", 0)
+    tasks = client.tasks(job)
+    assert {(task.unit, task.share_of_peak) for task in tasks} == {("OP", None)}
+    assert len({task.text for task in tasks}) == len(tasks)
     log, module = tmp_path / "best.jsonl", tmp_path / "model.so"
     shell("log", job, "-o", log)
     records = list(read_log(log.read_text().splitlines()))

@@ -5,8 +5,9 @@ from typing import Any
 
 from rich.console import Console, RenderableType
 
+from kernels.workload import QConv2d
 from tilefleet import render
-from tilefleet.resources import Board, BoardEvent, Task
+from tilefleet.resources import Board, BoardEvent, Record, Task
 
 SIMULATED = "simulated:rpi4-sim:0123456789ab"
 
@@ -58,6 +59,19 @@ def test_tasks_are_marked_by_their_jobs_clock():
     )
     assert "best ms (simulated)" in text(render.task_table([task], 9, SIMULATED))
     assert "simulated" not in text(render.task_table([task], 9, "wall"))
+
+
+def test_rates_of_integers_are_no_flops():
+    facts = {"id": 1, "workload_key": "0" * 16, "text": "x", "workload": {}, "weight": 1, "flops": 2e6}
+    floats, integers = (
+        Task.model_validate({**facts, "unit": unit, "state": "active", "best_s": 1e-3, "gflops": 2.0})
+        for unit in ("FLOP", "OP")
+    )
+    for tasks, unit in (([floats], "GFLOP/s"), ([integers], "GOP/s"), ([floats, integers], "GOP/s")):
+        assert unit in text(render.task_table(tasks, 9, "wall")).split()
+    conv = QConv2d(1, 8, 8, 16, 32, 3, 3)
+    record = Record(workload={}, target={}, config={"kernel": "qdirect"}, cost_s=1e-3)
+    assert "GOP/s" in text(render.records([(conv, record)])).split()
 
 
 def test_history_is_told_in_words():

@@ -7,7 +7,7 @@ import { api, data } from "../api/client";
 import type { Link as Connection } from "../api/live";
 import { isOver, useJobEvents } from "../api/live";
 import { useJob, useProgress, useTasks } from "../api/queries";
-import { duration, milliseconds, percent, seconds } from "../format";
+import { duration, milliseconds, percent, rate, seconds } from "../format";
 import { StateBadge } from "../parts/badges";
 import { ClockMark } from "../parts/clock";
 import { Failure, Loaded } from "../parts/states";
@@ -118,7 +118,7 @@ function Figures({ job }: { job: Job }) {
     ["Trials a second", job.trials_per_s?.toFixed(1) ?? "–"],
     ["Time left", isOver(job) ? "–" : duration(job.eta_s)],
     ["Took", duration(job.elapsed_s)],
-    ["Peak", job.peak_gflops ? `${job.peak_gflops.toFixed(0)} GFLOP/s` : "–"],
+    ["Peak, float32", rate(job.peak_gflops, "FLOP")],
   ];
   return (
     <SimpleGrid cols={{ base: 2, sm: 4 }} component="dl" m={0}>
@@ -164,7 +164,7 @@ const COLUMNS = (job: Job): Column<Task>[] => [
   { head: "Best", cell: (task) => seconds(task.best_s) },
   { head: "Untuned", cell: (task) => seconds(task.recommended_s) },
   { head: "Library", cell: (task) => seconds(task.baselines[0]?.seconds) },
-  { head: "GFLOP/s", cell: (task) => task.gflops?.toFixed(1) ?? "–" },
+  { head: "Rate", cell: (task) => rate(task.gflops, task.unit) },
   { head: "Of peak", cell: (task) => percent(task.share_of_peak) },
   { head: "Best config", cell: (task) => <ConfigText value={task.best_config} /> },
 ];
@@ -183,7 +183,7 @@ function Tasks({ job, tasks }: { job: Job; tasks: Task[] }) {
         columns={isOver(job) ? COLUMNS(job) : [...COLUMNS(job), PROMISE]}
       />
       <Text size="sm" c="dimmed">
-        GFLOP/s count the operations of a plain convolution: Winograd needs fewer, hence more than the peak.
+        Rates count the operations of a plain convolution: Winograd needs fewer, hence more than the peak.
       </Text>
     </section>
   );

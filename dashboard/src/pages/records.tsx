@@ -8,16 +8,27 @@ import { Link } from "wouter";
 import type { TuningRecord } from "../api/client";
 import { api, data } from "../api/client";
 import { useTargets } from "../api/queries";
-import { config, seconds } from "../format";
+import { config, rate, seconds } from "../format";
 import { ClockMark } from "../parts/clock";
 import { Empty, Failure, Loading } from "../parts/states";
 import type { Column } from "../parts/table";
-import { ConfigText, DataTable } from "../parts/table";
+import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
 
 type Sorted = Column<TuningRecord> & { of: (record: TuningRecord) => number | string };
 
 const COLUMNS: Sorted[] = [
   { head: "Number", of: (record) => record.id, cell: (record) => record.id },
+  {
+    head: "Workload",
+    of: (record) => record.text,
+    cell: (record) => (
+      <WorkloadLink
+        workload={record.workload_key}
+        text={record.text}
+        at={{ ...record, target: String(record.target["name"]) }}
+      />
+    ),
+  },
   {
     head: "Target",
     of: (record) => String(record.target["name"]),
@@ -33,9 +44,9 @@ const COLUMNS: Sorted[] = [
     cell: (record) => seconds(record.verified_s ?? record.cost_s),
   },
   {
-    head: "GFLOP/s",
+    head: "Rate",
     of: (record) => record.gflops ?? 0,
-    cell: (record) => record.gflops?.toFixed(1) ?? "–",
+    cell: (record) => rate(record.gflops, record.unit),
   },
   {
     head: "Spread",

@@ -7,6 +7,7 @@ import { useLocation } from "wouter";
 import type { Model, Workloads } from "../api/client";
 import { ApiError, api, data } from "../api/client";
 import { useTargets } from "../api/queries";
+import { millions } from "../format";
 import { Failure } from "../parts/states";
 import { DataTable } from "../parts/table";
 
@@ -99,7 +100,7 @@ function Start({ model, workloads }: Uploaded) {
     <>
       <Text>
         {model.name}: {model.tunable} of {model.operators} convolutions and matrix products can be tuned,{" "}
-        {workloads.workloads.length} of them distinct, {((model.flops ?? 0) / 1e9).toFixed(2)} GFLOP an
+        {workloads.workloads.length} of them distinct, {(model.flops / 1e9).toFixed(2)} billion operations an
         inference.
       </Text>
       <Group align="end">
@@ -139,7 +140,7 @@ function Start({ model, workloads }: Uploaded) {
         columns={[
           { head: "Workload", cell: (each) => each.text },
           { head: "Times", cell: (each) => each.count },
-          { head: "MFLOP", cell: (each) => (each.flops / 1e6).toFixed(0) },
+          { head: "Operations", cell: (each) => millions(each.flops, each.unit) },
         ]}
       />
       {workloads.not_tunable.length > 0 && (

@@ -6,7 +6,7 @@ import { useSearchParams } from "wouter";
 import type { components } from "../api/schema";
 import type { Where } from "../api/queries";
 import { useBaselines, useTrials, useWorkload } from "../api/queries";
-import { seconds } from "../format";
+import { millions, rate, seconds } from "../format";
 import { ClockMark } from "../parts/clock";
 import { Empty, Loaded } from "../parts/states";
 import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
@@ -49,7 +49,7 @@ function Measured({ view }: { view: WorkloadView }) {
         {here && <ClockMark clock={here.clock} />}
       </Group>
       <Text c="dimmed" size="sm">
-        {view.key}, {(view.flops / 1e6).toFixed(0)} MFLOP
+        {view.key}, {millions(view.flops, view.unit)}
       </Text>
       {where === undefined ? (
         <Empty title="Nothing was measured of it yet">A job of its model, or of itself, does that.</Empty>
@@ -163,7 +163,7 @@ function Trials({
           keyOf={(trial) => trial.record}
           columns={[
             { head: "Time", cell: (trial) => seconds(trial.cost_s) },
-            { head: "GFLOP/s", cell: (trial) => (view.flops / trial.cost_s! / 1e9).toFixed(1) },
+            { head: "Rate", cell: (trial) => rate(view.flops / trial.cost_s! / 1e9, view.unit) },
             { head: "Layouts", cell: (trial) => trial.layouts },
             { head: "Numerics", cell: (trial) => trial.numerics },
             { head: "Config", cell: (trial) => <ConfigText value={trial.config} /> },
@@ -199,8 +199,8 @@ function Elsewhere({ view }: { view: WorkloadView }) {
           { head: "Records", cell: (each) => each.records },
           { head: "Best", cell: (each) => seconds(each.best_s) },
           {
-            head: "GFLOP/s",
-            cell: (each) => (each.best_s ? (view.flops / each.best_s / 1e9).toFixed(1) : "–"),
+            head: "Rate",
+            cell: (each) => rate(each.best_s && view.flops / each.best_s / 1e9, view.unit),
           },
         ]}
       />
