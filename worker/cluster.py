@@ -32,6 +32,7 @@ RETRY_S = 5.0
 log = logging.getLogger(__name__)
 DASK = {
     "distributed.scheduler.allowed-failures": 2,
+    "distributed.scheduler.active-memory-manager.start": False,
     "distributed.scheduler.worker-saturation": 1.0,
     "distributed.scheduler.worker-ttl": "10s",
     "distributed.worker.daemon": False,
@@ -40,6 +41,12 @@ DASK = {
     "distributed.worker.memory.pause": False,
     "distributed.worker.memory.terminate": False,
     "distributed.admin.tick.limit": "60s",
+    # What nobody looks at here: each worker would sample its thread and its loop, together 700 times a
+    # second, which takes more of a core than all else an idle coordinator does.
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "5s",
+    "distributed.admin.system-monitor.disk": False,
 }
 
 
