@@ -160,6 +160,25 @@ def test_a_board_whose_checks_fail_is_parked_until_it_is_put_back():
     virtual_time.run(main())
 
 
+def test_a_board_that_goes_away_during_its_check_has_not_failed():
+    async def main():
+        async with scene(listing()) as it:
+            for _ in range(MAX_FAILURES + 1):
+                async with it.dispatcher.lease(request()) as held:
+                    held.doubt("frozen")
+                it.problem["a"] = "no session"
+                await asyncio.sleep(0.5)
+                await it.dispatcher.seen([])
+                await asyncio.sleep(5)
+                assert (it.board().health, it.board().activity) == (Health.UNKNOWN, Activity.OFFLINE)
+                it.problem.clear()
+                await it.dispatcher.seen([listing()])
+            assert (await next_lease(it)).board == "a"
+            assert "bad_check" not in [kind for _, kind, _ in it.book.history]
+
+    virtual_time.run(main())
+
+
 def test_a_busy_wall_clock_board_is_compared_with_its_reference_again():
     async def main():
         async with scene(listing(), replace(listing("sim"), clock="simulated:x")) as it:

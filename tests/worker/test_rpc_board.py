@@ -49,6 +49,18 @@ def fresh_answers(monkeypatch):
     monkeypatch.setattr(rpc_board, "_CACHED_S", 0.05)
 
 
+def test_restarting_does_not_go_by_what_was_known_before(monkeypatch):
+    monkeypatch.setattr(rpc_board, "_CACHED_S", 1000.0)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        board = RpcBoard("silent", "127.0.0.1", server.getsockname()[1])
+        assert board.alive()  # it takes connections, so it may be busy
+    board.stop()
+    assert board.alive()
+    with pytest.raises(BoardError, match="silent: nothing answers"):
+        board.restart()
+    assert not board.alive()
+
+
 def test_tvms_server_is_alive_idle_and_busy_and_dead_when_it_is_gone(nursery, tmp_path):
     port = free_port()
     board = RpcBoard("stock", "127.0.0.1", port)

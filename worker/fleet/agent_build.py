@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -16,7 +17,9 @@ _FLAGS = ("-O2", "-s", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror
 _AGENT_FLAGS = (*_FLAGS, "-static")
 _PLUGIN_FLAGS = (*_FLAGS, "-shared", "-fPIC", "-fvisibility=hidden")
 _OLDEST_GLIBC = "2.28"  # the plugin runs in any emulator that is linked with this one or a newer one
-MACHINES = ("x86_64", "aarch64", "powerpc64le", "hexagon")
+MACHINES = ("x86_64", "aarch64", "arm", "powerpc64le", "hexagon")
+_ARM32 = re.compile(r"armv[78]\w*")
+"""32-bit Arm as LLVM and Linux call it. The agent's code is for Armv7 with NEON."""
 BUILD_TIMEOUT_S = 600  # zig builds musl itself, once for each target: about a minute on one core
 
 
@@ -31,10 +34,13 @@ def host_triple() -> str:
 
 def agent_triple(triple: str) -> str:
     """The agent's triple for a machine that kernels are built for as ``triple``. Raises AgentBuildError."""
-    machine = {"ppc64le": "powerpc64le", "arm64": "aarch64"}.get(word := triple.partition("-")[0], word)
+    word = triple.partition("-")[0]
+    machine = {"ppc64le": "powerpc64le", "arm64": "aarch64"}.get(word, word)
+    if _ARM32.fullmatch(machine):
+        machine = "arm"
     if machine not in MACHINES:
         raise AgentBuildError(f"no agent can be built for {triple!r}, only for {', '.join(MACHINES)}")
-    return f"{machine}-linux-musl"
+    return f"{machine}-linux-musl" + ("eabihf" if machine == "arm" else "")
 
 
 def build_agent(triple: str, out_dir: Path) -> Path:
@@ -65,7 +71,7 @@ def plugin_fingerprint() -> str:
 
 
 def _plugin_triple() -> str:
-    return f"{host_triple().removesuffix('-musl')}-gnu.{_OLDEST_GLIBC}"
+    return f"{host_triple().replace('-musl', '-gnu')}.{_OLDEST_GLIBC}"
 
 
 def _fingerprint(triple: str, flags: tuple[str, ...], folder: Path, *more: Path) -> str:

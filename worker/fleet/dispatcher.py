@@ -306,11 +306,13 @@ class Dispatcher:
             if held.lost.is_set():
                 return
             await self._ask(self._book.checked, seat.id, check)
-            if check.problem:
+            if check.problem and seat.listing.alive:
                 failed(seat, asyncio.get_running_loop().time())
                 await self._change(
                     seat.id, lambda standing: standing.check_failed(check.problem), "bad_check"
                 )
+            elif check.problem:  # It has gone meanwhile, and is checked when it comes back.
+                await self._change(seat.id, lambda standing: standing.doubt(check.problem), "doubt")
             else:
                 passed(seat)
                 await self._change(seat.id, Standing.check_passed, "good_check")

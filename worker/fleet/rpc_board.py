@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import select
 import socket
 import struct
@@ -36,7 +37,7 @@ class RemoteBoard(ABC):
     def __init__(self, id: str, *, target: str = "", clock: str = "wall", threads: int = 1) -> None:
         self.id, self.target, self.clock, self.threads = id, target, clock, threads
         self._lock = threading.Lock()
-        self._asked, self._answer = -_CACHED_S, False
+        self._asked, self._answer = -math.inf, False
 
     @property
     @abstractmethod
@@ -67,7 +68,9 @@ class RemoteBoard(ABC):
             return self._answer
 
     def restart(self) -> None:
-        """See that it is there, which is all that can be done from here. Raises BoardError."""
+        """See that it is there now, which is all that can be done from here. Raises BoardError."""
+        with self._lock:
+            self._asked = -math.inf
         if not self.alive():
             raise BoardError(f"board {self.id}: nothing answers at {self._where}; start it there again")
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 _KB = 1024
 
@@ -65,37 +65,49 @@ class SimModel:
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
+# Pipes: LLVM's scheduling model for this core (llvm/lib/Target/AArch64/AArch64SchedA57.td, which its
+# cortex-a72 uses): issue width 3, units B 1, I 2, L 1, S 1, V 2; 128-bit arithmetic takes both V (2V),
+# a 128-bit store two S (2S), FDIV of four floats 17 cycles of W twice. Caches: Arm Cortex-A72 TRM (L1D
+# 32 KB 2-way, L2 16-way, 64-byte lines), Raspberry Pi BCM2711 documentation (1 MB L2, 1.5 GHz).
+_RPI4 = SimModel(
+    target="rpi4",
+    emulator="qemu-aarch64",
+    emulated_cpu="cortex-a72",
+    triple="aarch64-linux-musl",
+    isa="aarch64",
+    hz=1_500_000_000,
+    width=3,
+    integer=2,
+    branch=1,
+    load=1,
+    store=1,
+    vector=2,
+    matrix=1,  # the core has none
+    divide_cycles=17,
+    l1_bytes=32 * _KB,
+    l1_ways=2,
+    l2_bytes=1024 * _KB,
+    l2_ways=16,
+    line_bytes=64,
+    l2_cycles=17,  # assumed
+    memory_cycles=180,  # assumed: 120 ns
+    l2_stream_cycles=4,  # assumed: 16 bytes a cycle
+    # Assumed: 4 GB/s of reads. STREAM on a Pi 4, which counts reads and writes together, is said to reach
+    # 4.8 to 5.6 GB/s (www.sci-pi.org.uk/bench/stream.html).
+    memory_stream_cycles=24,
+)
+
 SIM_MODELS: Mapping[str, SimModel] = {
-    # Pipes: LLVM's scheduling model for this core (llvm/lib/Target/AArch64/AArch64SchedA57.td, which its
-    # cortex-a72 uses): issue width 3, units B 1, I 2, L 1, S 1, V 2; 128-bit arithmetic takes both V (2V),
-    # a 128-bit store two S (2S), FDIV of four floats 17 cycles of W twice. Caches: Arm Cortex-A72 TRM (L1D
-    # 32 KB 2-way, L2 16-way, 64-byte lines), Raspberry Pi BCM2711 documentation (1 MB L2, 1.5 GHz).
-    "rpi4-sim": SimModel(
-        target="rpi4",
-        emulator="qemu-aarch64",
-        emulated_cpu="cortex-a72",
-        triple="aarch64-linux-musl",
-        isa="aarch64",
-        hz=1_500_000_000,
-        width=3,
-        integer=2,
-        branch=1,
-        load=1,
-        store=1,
-        vector=2,
-        matrix=1,  # the core has none
-        divide_cycles=17,
-        l1_bytes=32 * _KB,
-        l1_ways=2,
-        l2_bytes=1024 * _KB,
-        l2_ways=16,
-        line_bytes=64,
-        l2_cycles=17,  # assumed
-        memory_cycles=180,  # assumed: 120 ns
-        l2_stream_cycles=4,  # assumed: 16 bytes a cycle
-        # Assumed: 4 GB/s of reads. STREAM on a Pi 4, which counts reads and writes together, is said to reach
-        # 4.8 to 5.6 GB/s (www.sci-pi.org.uk/bench/stream.html).
-        memory_stream_cycles=24,
+    "rpi4-sim": _RPI4,
+    # The same core running a system of 32 bits: the same pipes and caches, so that the two can be compared.
+    # QEMU's 32-bit emulator knows no cortex-a72; "max" has all instruction sets of that.
+    "rpi4-32-sim": replace(
+        _RPI4,
+        target="rpi4-32",
+        emulator="qemu-arm",
+        emulated_cpu="max",
+        triple="arm-linux-musleabihf",
+        isa="arm",
     ),
     # Pipes: LLVM's scheduling model (llvm/lib/Target/PowerPC/PPCScheduleP10.td): issue width 8, FX 4, BR 2,
     # LD 2, ST 2, BF 4, MM 2; XVDIVSP keeps a BF pipe busy for 8 cycles. Caches: IBM Power E1080 technical

@@ -21,6 +21,7 @@ _EMULATOR_MB = 1024
 """What QEMU itself may take of the address space: a quarter of it at the start."""
 _WHOLE_32_BITS_MB = 4096
 """What it reserves for a guest of 32 bits."""
+_32_BITS = ("hexagon", "arm-")
 _INSTALL = "install the dynamic QEMU of Debian or Ubuntu: apt-get install qemu-user"
 
 
@@ -73,7 +74,7 @@ class SimulatedBoard(AgentBoard):
             memory_mb=memory_mb,
         )
         # The emulator does not pass on the limit that a session sets itself: it gets one from outside.
-        own_mb = _WHOLE_32_BITS_MB if self._figures.triple.startswith("hexagon") else 0
+        own_mb = _WHOLE_32_BITS_MB if self._figures.triple.startswith(_32_BITS) else 0
         self._address_space_bytes = (memory_mb + own_mb + _EMULATOR_MB) << 20
 
     def _prepare(self) -> list[str]:
