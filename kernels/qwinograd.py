@@ -1,8 +1,8 @@
-"""Exact Winograd convolution F(2x2, 3x3) of 8-bit integers, in int16 and int32.
+"""Exact Winograd convolution of 3x3 filters of 8-bit integers on x86, in int16 and int32.
 
-The filters are transformed by twice G, so that nothing is rounded, and results by an exact division by four.
-The transforms only add: data need 11 bits and filters 13, products are added in pairs into int32 (vpmaddwd),
-and what wraps there wraps back, as long as four times the sum fits.
+Tiles are of two or four results along each axis. The transforms of data and filters are integers that fit
+int16, products are added in pairs into int32 (vpmaddwd), and what wraps there wraps back at the end, where
+the result is divided by up to 576.
 """
 
 from __future__ import annotations
@@ -16,8 +16,17 @@ from kernels.kernel import Array
 from kernels.layout import PLAIN, Layouts
 from kernels.qkernel import QuantizedKernel, qconv_of
 from kernels.qtir import QFunction
-from kernels.qwinograd_nest import BANDS, BLOCKS, Nest, Plan
-from kernels.qworkload import LIMITS, QConv2d
+from kernels.qwinograd_nest import Nest
+from kernels.qwinograd_plan import (
+    BANDS,
+    BLOCKS,
+    TILES,
+    Plan,
+    offset_of,
+    tiles_of,
+    why_tile_inexact,
+)
+from kernels.qworkload import QConv2d
 from kernels.qx86 import FORK_CYCLES, WAYS, why_not_x86
 from kernels.space import Config, Knobs, Space
 from kernels.target import Target
@@ -25,21 +34,20 @@ from kernels.workload import Workload
 
 TRANSFORM_CYCLES = 3.0
 """Transforming one vector of one point, either way."""
-FILTERS = np.array([[2, 0, 0], [1, 1, 1], [1, -1, 1], [0, 0, 2]])
-"""Twice the matrix G of F(2, 3)."""
 
 
 class QuantizedWinograd(QuantizedKernel):
-    """F(2x2, 3x3) with stride 1: 16 multiplications for 36.
+    """F(2x2), F(4x2), F(2x4) and F(4x4) of 3x3 filters with stride 1: 4, 3 or 2.25 multiplications for 9.
 
-    Knobs: ``rows`` x ``columns`` tiles are transformed at a time; ``block`` is tiles x vectors of filters in
-    registers; ``order`` is what is outside: ``points``, whose tiles then stay in L1, or tiles of ``filters``,
-    whose sums do; ``prefetch`` asks for the next tile of filters while one is used; ``requant`` is how sums
-    are scaled, and ``split`` is what threads share out.
+    Knobs: ``tile`` is the results of a tile, down and across, of those for which the workload proves that all
+    numbers fit; ``rows`` x ``columns`` tiles are transformed at a time; ``block`` is tiles x vectors of
+    filters in registers; ``order`` is what is outside: ``points``, whose tiles then stay in L1, or tiles of
+    ``filters``, whose sums do; ``prefetch`` asks for the next tile of filters while one is used; ``requant``
+    is how sums are scaled, and ``split`` is what threads share out.
     """
 
     name = "qwinograd"
-    version = 2
+    version = 3
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
         """3x3 filters with stride, dilation and groups of one, whose sums leave two bits of int32 free."""
@@ -49,39 +57,45 @@ class QuantizedWinograd(QuantizedKernel):
             return "needs 3x3 filters, and stride and dilation of 1"
         if workload.groups > 1:
             return "grouped"
-        # The bias comes after the division.
-        most = max(map(abs, LIMITS[workload.data_dtype])) * max(map(abs, workload.centered_range))
-        if 4 * 9 * workload.in_c * most >= 1 << 31:
-            return f"four times the sum over {workload.in_c} channels may not fit int32"
-        return why_not_x86(target)
+        return why_tile_inexact(workload, "2x2") or why_not_x86(target)
 
     def space(self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1) -> Space:
         """Blocks of about 12 to 64 tiles; register blocks of two and three vectors of filters."""
         conv = qconv_of(workload)
-        down, across = tiles_of(conv)
+        tiles = [tile for tile in TILES if why_tile_inexact(conv, tile) is None]
+        planes = {tile: tiles_of(conv, tile) for tile in tiles}
         lanes = target.vector_bits // 32
         vectors = sorted({min(v, -(-conv.out_c // lanes)) for v in (2, 3)})
         room = target.vector_registers - 2
         blocks = [(tiles, v) for v in vectors for tiles in range((room - v) // v - 2, (room - v) // v + 1)]
-        rows = sorted({-(-down // parts) for parts in range(1, down + 1)})
-        columns = sorted({-(-across // parts) for parts in (1, 2, 4) if across // parts >= 7 or parts == 1})
+        rows = {
+            tile: {-(-down // parts) for parts in range(1, down + 1)} for tile, (down, _) in planes.items()
+        }
+        columns = {
+            tile: sorted({-(-across // parts) for parts in (1, 2, 4) if across // parts >= 7 or parts == 1})
+            for tile, (_, across) in planes.items()
+        }
 
         def invalid(point: Knobs) -> str | None:
-            tiles = int(point["rows"]) * int(point["columns"])
-            if tiles > 64 and tiles > columns[0]:
-                return f"{tiles} tiles at a time are more than the caches take"
+            tile, height, width = str(point["tile"]), int(point["rows"]), int(point["columns"])
+            down, across = planes[tile]
+            if height not in rows[tile] or width not in columns[tile]:
+                return f"{height} x {width} tiles do not divide {down} x {across} into like parts"
+            if height * width > 64 and height * width > columns[tile][0]:
+                return f"{height * width} tiles at a time are more than the caches take"
             if threads > 1 and point["split"] == BLOCKS and point["order"] == "filters":
                 return "threads would share the sums of one tile of filters"
             if threads > 1 and point["split"] == BANDS:
-                bands = conv.n * -(-down // int(point["rows"]))
+                bands = conv.n * -(-down // height)
                 return "fewer bands than threads" if bands < min(threads, conv.n * down) else None
-            if tiles < min(12, down * across) and int(point["rows"]) < down:
-                return f"{tiles} tiles at a time are too few for the weights they load"
+            if height * width < min(12, down * across) and height < down:
+                return f"{height * width} tiles at a time are too few for the weights they load"
             return None
 
         knobs: dict[str, list[int | str]] = {
-            "rows": list(rows),
-            "columns": list(columns),
+            "tile": list(tiles),
+            "rows": sorted({n for each in rows.values() for n in each}),
+            "columns": sorted({n for each in columns.values() for n in each}),
             "block": [f"{tiles}x{v}" for tiles, v in blocks if tiles > 1],
             "order": ["points", "filters"],
             "prefetch": [0, 1],
@@ -95,16 +109,20 @@ class QuantizedWinograd(QuantizedKernel):
         """Matrix products, both transforms, and the traffic of weights and of what is transformed."""
         conv = qconv_of(workload)
         plan = Plan.of(conv, config, target)
-        down, across = tiles_of(conv)
+        down, across = tiles_of(conv, plan.tile)
         bands, parts = conv.n * -(-down // plan.rows), -(-across // plan.columns)
         tiles, vectors = plan.tiles, plan.filters // plan.lanes
         groups, panels = -(-tiles // plan.block), -(-vectors // plan.vectors)
-        steps = 16 * plan.units
+        steps = plan.points * plan.units
         arithmetic = WAYS["words"].cycles * steps * tiles * vectors
         loads = groups * panels * steps * (plan.block + plan.vectors) / target.loads_per_cycle
-        compute = max(arithmetic, loads) + 16 * groups * panels * machine.CALL_CYCLES
-        compute += tiles * 16 * TRANSFORM_CYCLES * (-(-conv.in_c // (2 * plan.lanes)) + vectors)
-        weights, data, sums = 2 * plan.packed_length, 2 * plan.transformed, 4 * plan.sums
+        compute = max(arithmetic, loads) + plan.points * groups * panels * machine.CALL_CYCLES
+        compute += tiles * plan.points * TRANSFORM_CYCLES * (-(-conv.in_c // (2 * plan.lanes)) + vectors)
+        weights, data, sums = (
+            2 * plan.packed_length,
+            2 * plan.points * plan.data_pitch,
+            4 * plan.points * plan.sums_pitch,
+        )
         held = data + sums
         if plan.filters_outside:
             stream = machine.stream_cycles(target, panels * data, held)
@@ -119,8 +137,12 @@ class QuantizedWinograd(QuantizedKernel):
         if plan.split == BANDS:
             return machine.seconds(cold + -(-bands // threads) * band + FORK_CYCLES)
         # Each thread reads its own filters; they meet after both transforms and the products of each block.
-        shared = -(-16 // threads) * (cold + bands * band) / 16
+        shared = -(-plan.points // threads) * (cold + bands * band) / plan.points
         return machine.seconds(shared + 3 * bands * parts * FORK_CYCLES)
+
+    def offset(self, workload: QConv2d, config: Config) -> int:
+        """The data are around zero."""
+        return offset_of(workload)
 
     def why_inexact(self, workload: Workload, config: Config) -> str | None:
         """Sums are exact; some ways to scale them are not."""
@@ -133,10 +155,11 @@ class QuantizedWinograd(QuantizedKernel):
     def pack_centered(self, conv: QConv2d, config: Config, target: Target, weights: Array) -> Array:
         """[point][tile of filters][pair of channels][filter of the tile][channel of the pair]."""
         plan = Plan.of(conv, config, target)
-        points = np.einsum("ir,js,rsck->ijck", FILTERS, FILTERS, weights.astype(np.int64))
-        filled = np.zeros((16, 2 * plan.units, plan.filters), np.int16)
-        filled[:, : conv.in_c, : conv.out_c] = points.reshape(16, conv.in_c, conv.out_c)
-        pairs = filled.reshape(16, plan.units, 2, plan.filters).transpose(0, 3, 1, 2)
+        down, across = (np.array(axis.filters) for axis in plan.axes)
+        points = np.einsum("ir,js,rsck->ijck", down, across, weights.astype(np.int64))
+        filled = np.zeros((plan.points, 2 * plan.units, plan.filters), np.int16)
+        filled[:, : conv.in_c, : conv.out_c] = points.reshape(plan.points, conv.in_c, conv.out_c)
+        pairs = filled.reshape(plan.points, plan.units, 2, plan.filters).transpose(0, 3, 1, 2)
         parts = []
         for point in pairs:
             for first, vectors, count in plan.panels():
@@ -152,8 +175,3 @@ class QuantizedWinograd(QuantizedKernel):
         with function as args:
             Nest(plan, args, threads).emit()
         return function.result()
-
-
-def tiles_of(conv: QConv2d) -> tuple[int, int]:
-    """Tiles of 2x2 results, down and across."""
-    return -(-conv.out_h // 2), -(-conv.out_w // 2)

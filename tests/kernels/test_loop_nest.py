@@ -105,7 +105,7 @@ def test_working_sets_are_what_a_run_touches(workload: Workload, kernel: str) ->
 )
 def test_instructions_that_add_integer_products_count(target: str, shape: dict[str, Any]) -> None:
     # vpmaddwd takes the taps of a column in pairs, also of three.
-    factors = {"qwinograd": 4 / 9, "qdepthwise_x86": 4 / 3}
+    factors = {"qwinograd": 36 / 16 / 9, "qdepthwise_x86": 4 / 3}
     conv = QConv2d(n=1, in_c=32, in_h=16, in_w=16, **shape)
     for config in registry.recommendations(conv, CATALOGUE[target]):
         kernel = registry.kernel(config.kernel)

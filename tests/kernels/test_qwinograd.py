@@ -4,16 +4,21 @@ import dataclasses
 import random
 import re
 
+import numpy as np
 import pytest
+import tvm
 from qguarded import quanta_off
 
 from kernels.compile import compile_module
+from kernels.qreference import reference
 from kernels.qwinograd import QuantizedWinograd
+from kernels.qwinograd_plan import TILES, why_tile_inexact
 from kernels.target import CATALOGUE
 from kernels.workload import QConv2d
 
 KERNEL = QuantizedWinograd()
 AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
+MOST_4X2 = 910
 ODD = [
     QConv2d(1, 1, 1, 1, 1, 3, 3, pad=(1, 1, 1, 1)),
     QConv2d(1, 8, 8, 16, 32, 3, 3, pad=(1, 1, 1, 1), data_zero=7, out_zero=3, scale="small"),
@@ -21,22 +26,60 @@ ODD = [
     QConv2d(1, 9, 9, 3, 5, 3, 3, data_zero=128, per_channel=False, clamp=(7, 240)),
     QConv2d(1, 5, 5, 33, 17, 3, 3, pad=(2, 2, 2, 2), scale="power", out_dtype="int8", out_zero=-4),
     QConv2d(1, 33, 35, 8, 24, 3, 3, out_dtype="int32", data_dtype="int8"),
-    QConv2d(1, 6, 3, 700, 9, 3, 3, pad=(1, 1, 1, 1), scale="small"),  # sums use almost all of int32
+    QConv2d(1, 6, 3, MOST_4X2, 9, 3, 3, pad=(1, 1, 1, 1), scale="small"),  # sums use almost all of int32
 ]
 
 
+@pytest.mark.parametrize("tile", TILES)
 @pytest.mark.parametrize("conv", ODD, ids=str)
-def test_odd_shapes_are_right_to_the_last_bit(conv):
-    """The recommended config, and random points of the space, on one thread and on three."""
-    rng = random.Random(conv.key)
-    every = [config for config in KERNEL.space(conv, AVX2) if KERNEL.why_inexact(conv, config) is None]
-    for point in [KERNEL.recommend(conv, AVX2), *rng.sample(every, min(2, len(every)))]:
-        assert quanta_off(KERNEL, conv, point, AVX2) == 0, point
-    shared = list(KERNEL.space(conv, AVX2, threads=3))
-    shared = [config for config in shared if KERNEL.why_inexact(conv, config) is None]
-    for split in ("bands", "blocks"):
-        point = rng.choice([config for config in shared if config["split"] == split])
-        assert quanta_off(KERNEL, conv, point, AVX2, threads=3) == 0, point
+def test_odd_shapes_are_right_to_the_last_bit(conv, tile):
+    """Random points of each tile, on one thread and on three."""
+    rng = random.Random(conv.key + tile)
+    if tile == "4x4" and why_tile_inexact(conv, tile) is not None:
+        assert conv.in_c == MOST_4X2
+        return
+    for threads in (1, 3):
+        every = [point for point in KERNEL.space(conv, AVX2, threads=threads) if point["tile"] == tile]
+        point = rng.choice([point for point in every if KERNEL.why_inexact(conv, point) is None])
+        assert quanta_off(KERNEL, conv, point, AVX2, threads=threads) == 0, point
+
+
+@pytest.mark.parametrize(
+    ("data", "range_", "most"),
+    [
+        ("uint8", (-64, 64), {"2x2": 7281, "4x2": 1820, "4x4": 455}),
+        ("int8", (-64, 64), {"2x2": 7281, "4x2": 1820, "4x4": 455}),
+        ("uint8", (-127, 127), {"2x2": 3669, "4x2": 917, "4x4": 229}),
+        ("uint8", (-128, 127), {"2x2": 3640, "4x2": 910, "4x4": 227}),
+    ],
+)
+def test_tiles_are_there_only_where_their_numbers_fit(data, range_, most):
+    """The proof is tight: one more channel, and a sum may lose its highest bit."""
+    for tile, channels in most.items():
+        conv = QConv2d(1, 5, 5, channels, 8, 3, 3, data_dtype=data, weight_range=range_)
+        assert why_tile_inexact(conv, tile) is None
+        assert "may not fit int32" in why_tile_inexact(dataclasses.replace(conv, in_c=channels + 1), tile)
+    assert {point["tile"] for point in KERNEL.space(conv, AVX2)} == set(TILES)
+    far = dataclasses.replace(conv, weight_dtype="uint8", weight_range=None, in_c=1)
+    assert "not fit int16" in why_tile_inexact(far, "4x4")
+    assert "4x4" not in {point["tile"] for point in KERNEL.space(far, AVX2)}
+
+
+@pytest.mark.parametrize(("tile", "channels"), [("4x4", 227), ("4x2", 910), ("2x4", 910), ("2x2", 3640)])
+def test_the_largest_sums_come_out(tile, channels):
+    """As many channels as fit, every number at the end of its range: any bit too few would show."""
+    conv = QConv2d(1, 4, 4, channels, 8, 3, 3, out_dtype="int32")
+    point = next(point for point in KERNEL.space(conv, AVX2) if point["tile"] == tile)
+    function = compile_module(KERNEL.build(conv, point, AVX2, 1, "main"), AVX2)["main"]
+    ends = np.array([-128, 127], np.int8)
+    weights = np.broadcast_to(ends[np.arange(8) % 2], conv.weight_shape).copy()
+    weights[..., 2:] = ends[np.random.default_rng(1).integers(0, 2, (3, 3, channels, 6))]
+    for data in (0, 255):
+        inputs = [np.full(conv.data_shape, data, np.uint8), weights, np.zeros(8, np.int32)]
+        out = tvm.runtime.tensor(np.zeros(conv.out_shape, np.int32))
+        arrays = [inputs[0], *KERNEL.constants(conv, point, AVX2, inputs)]
+        function(*map(tvm.runtime.tensor, arrays), out)
+        assert np.array_equal(out.numpy(), reference(conv, inputs))
 
 
 def test_what_it_cannot_compute():
@@ -46,9 +89,7 @@ def test_what_it_cannot_compute():
     assert "3x3" in KERNEL.why_not(dataclasses.replace(conv, kw=1, pad=(0, 0, 0, 0)), AVX2)
     assert KERNEL.why_not(dataclasses.replace(conv, groups=2), AVX2) == "grouped"
     assert KERNEL.why_not(conv, CATALOGUE["rpi4"]) == "for x86-64"
-    deep = dataclasses.replace(conv, in_c=2048)
-    assert "may not fit int32" in KERNEL.why_not(deep, AVX2)
-    assert KERNEL.why_not(dataclasses.replace(deep, weight_range=(-64, 64), data_dtype="int8"), AVX2) is None
+    assert "may not fit int32" in KERNEL.why_not(dataclasses.replace(conv, in_c=4096), AVX2)
 
 
 @pytest.mark.parametrize(("target", "register"), [(AVX2, "ymm"), (AVX512, "zmm")])

@@ -1,0 +1,114 @@
+"""From the sums of Winograd's points back to stored results, a vector of filters of one tile at a time.
+
+TVM objects are Any.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from tvm import tirx
+from tvm.script.ir_builder import tirx as T
+
+from kernels import tir, wrapping
+from kernels.qtir import QArguments, const, store_filters
+from kernels.qwinograd_axis import both
+from kernels.qwinograd_plan import Plan, tiles_of
+from kernels.qx86 import narrow_bytes, scaling_at
+from kernels.vectors import shuffle
+
+TOGETHER = 4
+"""Results that become bytes in one vector."""
+
+
+@dataclass(frozen=True)
+class Words:
+    """Lanes of int32 that are computed modulo 2^32."""
+
+    value: Any
+    lanes: int
+
+    def __add__(self, other: Words) -> Words:
+        return Words(wrapping.added(self.value, other.value, self.lanes), self.lanes)
+
+    def __sub__(self, other: Words) -> Words:
+        return Words(wrapping.subtracted(self.value, other.value, self.lanes), self.lanes)
+
+    def __lshift__(self, bits: int) -> Words:
+        return Words(tirx.shift_left(self.value, const(bits, lanes=self.lanes)), self.lanes)
+
+    def kept(self) -> Words:
+        """The same under a name."""
+        return Words(T.Bind(self.value), self.lanes)
+
+
+class Results:
+    """The way back of a block of tiles, the first at (``row``, ``column``), whose sums are in ``sums``."""
+
+    def __init__(self, plan: Plan, args: QArguments, sums: Any, image: Any, row: Any, column: Any) -> None:
+        self.plan, self.conv, self.args, self.sums = plan, plan.conv, args, sums
+        self.image, self.row, self.column = image, row, column
+        lanes = plan.lanes
+        quarters = [range(16 * q + 4 * p, 16 * q + 4 * p + 4) for p in range(4) for q in range(lanes // 4)]
+        self.in_order = [lane for quarter in quarters for lane in quarter]
+        down, across = plan.axes
+        self.loss = const(down.loss + across.loss, lanes=lanes)
+        inverse = pow(down.odd * across.odd, -1, 1 << 32)
+        self.inverse = const(inverse - (inverse >> 31 << 32), lanes=lanes) if inverse > 1 else None
+        # How much of the last tile is inside, down and across.
+        tiles, ends = tiles_of(self.conv, plan.tile), (self.conv.out_h, self.conv.out_w)
+        self.inside = [
+            end - (count - 1) * axis.results for count, end, axis in zip(tiles, ends, plan.axes, strict=True)
+        ]
+
+    def emit(self, filters: Any, place: Any) -> None:
+        """All tiles' results of the vector from ``filters`` on, whose sums are at ``place`` in their rows."""
+        plan, conv, lanes = self.plan, self.conv, self.plan.lanes
+        down, across = plan.axes
+        bias = T.Bind(self.args.bias[tir.vector(filters, lanes)])
+        scale = None
+        if conv.scale_length:
+            scale = scaling_at(self.args, filters if conv.per_channel else None, plan.requant, lanes)
+        with tir.loop(plan.rows) as y, tir.loop(plan.columns) as x:
+            start = T.Bind((y * plan.columns + x) * plan.sums_row + place)
+            lines = [
+                [self._sum(start + (i * across.points + j) * plan.sums_pitch) for j in range(across.points)]
+                for i in range(down.points)
+            ]
+            top = T.Bind((self.row + y) * down.results)
+            left = T.Bind((self.column + x) * across.results)
+            values = both(down.backward, across.backward, lines, Words.kept)
+            cells = [(i, j, value) for i, line in enumerate(values) for j, value in enumerate(line)]
+            for first in range(0, len(cells), TOGETHER):
+                some = cells[first : first + TOGETHER]
+                totals = [T.Bind(self._total(value.value, bias)) for _, _, value in some]
+                if scale is not None:
+                    totals = self._bytes([T.Bind(scale(total)) for total in totals])
+                for (i, j, _), result in zip(some, totals, strict=True):
+                    self._store(result, filters, top, left, i, j)
+
+    def _sum(self, at: Any) -> Words:
+        return Words(self.sums[tir.vector(at, self.plan.lanes)], self.plan.lanes).kept()
+
+    def _total(self, value: Any, bias: Any) -> Any:
+        """What the transforms multiplied by is taken off again: by an inverse modulo 2^32, then a shift."""
+        if self.inverse is not None:
+            value = wrapping.multiplied(value, self.inverse, self.plan.lanes)
+        return wrapping.added(tirx.shift_right(value, self.loss), bias, self.plan.lanes)
+
+    def _bytes(self, scaled: list[Any]) -> list[Any]:
+        """Four vectors of scaled sums as vectors of results."""
+        lanes = self.plan.lanes
+        packed = shuffle([narrow_bytes(self.conv, scaled, self.plan.bits)], self.in_order)
+        return [shuffle([packed], range(at * lanes, (at + 1) * lanes)) for at in range(TOGETHER)]
+
+    def _store(self, result: Any, filters: Any, top: Any, left: Any, i: int, j: int) -> None:
+        """One pixel, where it is inside the plane."""
+        conv = self.conv
+        inside = [top + i < conv.out_h] * (i >= self.inside[0])
+        inside += [left + j < conv.out_w] * (j >= self.inside[1])
+        with tir.when(tirx.all(*inside) if inside else None):
+            pixel = (self.image * conv.out_h + top + i) * conv.out_w + left + j
+            at = T.Bind(pixel * conv.out_c + filters)
+            store_filters(self.args.out, result, at, filters, conv.out_c, self.plan.filters, self.plan.lanes)
