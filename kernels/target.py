@@ -174,6 +174,23 @@ CATALOGUE: dict[str, Target] = {
             misses_in_flight=5.0,
             hz=1_500_000_000,
         ),
+        # The same with a system of 32 bits: 16 vector registers.
+        Target(
+            name="rpi4-32",
+            triple="armv7-linux-gnueabihf",
+            cpu="cortex-a72",
+            features=("+neon",),
+            vector_registers=16,
+            l1_bytes=32 * _KB,
+            l2_bytes=_MB,
+            l2_cycles=17,
+            l3_cycles=0,
+            dram_cycles=180,
+            fmas_per_cycle=1.0,
+            loads_per_cycle=1.0,
+            misses_in_flight=5.0,
+            hz=1_500_000_000,
+        ),
         # Arm Cortex-A76 TRM and Raspberry Pi's BCM2712 documentation: 512 KB L2 a core, 2 MB shared L3.
         Target(
             name="rpi5",

@@ -10,6 +10,8 @@ import tvm
 from tvm import rpc
 from tvm.script import tirx as T
 
+from worker.fleet.agent_build import agent_triple
+
 MACHINE = platform.machine()
 ROWS = 65536  # of 16 floats: 4 MiB
 
@@ -61,9 +63,9 @@ int __tvm_ffi_many(void *self, Value *args, int n, void *result) {
 CRASH_C = "int __tvm_ffi_main(void) { *(volatile int *)8 = 1; return 0; }"
 SPIN_C = "int __tvm_ffi_main(void) { for (;;) *(volatile int *)&__tvm_ffi_main; }"
 LATE_CRASH_C = """
-int __tvm_ffi_main(void) {  /* after most of a second */
+int __tvm_ffi_main(void) {  /* after some seconds */
   unsigned long long start = __builtin_readcyclecounter();
-  while (__builtin_readcyclecounter() - start < 2000000000) continue;
+  while (__builtin_readcyclecounter() - start < 8000000000) continue;
   *(volatile int *)8 = 1;
   return 0;
 }
@@ -139,7 +141,7 @@ def c_candidate(folder, code, machine=MACHINE):
         "ziglang",
         "cc",
         "-target",
-        f"{machine}-linux-musl",
+        agent_triple(f"{machine}-linux-musl"),
         "-O1",
         "-w",
         "-fPIC",

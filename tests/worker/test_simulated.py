@@ -9,7 +9,7 @@ import numpy as np
 import psutil
 import pytest
 import tvm
-from candidates import connect, load, on_board
+from candidates import c_candidate, connect, load, on_board
 from tvm.script import tirx as T
 
 from kernels import registry
@@ -165,6 +165,18 @@ def test_more_work_and_more_misses_cost_more(simulated_boards, simulated_dir, mo
     assert stats["few"]["l1_misses"] < SMALL
     assert stats["many"]["l2_misses"] >= LARGE
     assert cost["many"] > 5 * cost["few"]
+
+
+def test_thumb_code_is_refused_as_the_clock_does_not_know_it(simulated_boards, tmp_path):
+    code = "{} int __tvm_ffi_main(void) {{ return 0; }}"
+    for mode in ("arm", "thumb"):
+        path = c_candidate(tmp_path, code.format(f'__attribute__((target("{mode}")))'), "arm")
+        module = load(connect(simulated_boards["rpi4-32-sim"], timeout=60), path)
+        if mode == "arm":
+            module["main"]()
+        else:
+            with pytest.raises(Exception, match=r"main is Thumb code, .*: build it as A32"):
+                module["main"]()
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -35,9 +35,14 @@ SHAPES = [
 DRAWN = {
     "hexagon-sim": 1,
     "power10-sim": 2,
+    "rpi4-32-sim": 1,
     "rpi4-sim": 2,
 }  # the more, the longer: Hexagon code is slow to compile
-VECTOR_CODE = {"rpi4-sim": r"\bfmla\s+v\d+\.4s", "power10-sim": r"\bxvm(?:add|sub)[am]sp\b|\bxvf32gerpp\b"}
+VECTOR_CODE = {
+    "rpi4-sim": r"\bfmla\s+v\d+\.4s",
+    "rpi4-32-sim": r"\bvfma\.f32\s+q\d+",
+    "power10-sim": r"\bxvm(?:add|sub)[am]sp\b|\bxvf32gerpp\b",
+}
 OPTIONS = MeasureOptions(cold=False, min_time_s=0.001, run_timeout_s=60.0)
 
 

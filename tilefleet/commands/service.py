@@ -21,7 +21,10 @@ def up(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 is any.")] = DEFAULT_PORT,
     boards: Annotated[
         str | None,
-        typer.Option(help="Comma-separated: host, rpi4-sim, power10-sim, hexagon-sim.", show_default="host"),
+        typer.Option(
+            help="Comma-separated: host, rpi4-sim, rpi4-32-sim, power10-sim, hexagon-sim.",
+            show_default="host",
+        ),
     ] = None,
     fleet: Annotated[
         Path | None, typer.Option(help="A fleet file that says what boards there are, instead of --boards.")

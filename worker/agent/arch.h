@@ -20,11 +20,22 @@ enum { ARCH_R_ABSOLUTE = R_AARCH64_ABS64, ARCH_R_GLOB_DAT = R_AARCH64_GLOB_DAT,
 #define ARCH_MACHINE EM_PPC64
 enum { ARCH_R_ABSOLUTE = R_PPC64_ADDR64, ARCH_R_GLOB_DAT = R_PPC64_GLOB_DAT,
        ARCH_R_JUMP_SLOT = R_PPC64_JMP_SLOT, ARCH_R_RELATIVE = R_PPC64_RELATIVE };
+#elif defined(__arm__)
+#define ARCH_MACHINE EM_ARM
+enum { ARCH_R_ABSOLUTE = R_ARM_ABS32, ARCH_R_GLOB_DAT = R_ARM_GLOB_DAT,
+       ARCH_R_JUMP_SLOT = R_ARM_JUMP_SLOT, ARCH_R_RELATIVE = R_ARM_RELATIVE };
 #elif defined(__hexagon__)
 #define ARCH_MACHINE 164 /* EM_HEXAGON and R_HEX_* are not in musl's elf.h */
 enum { ARCH_R_ABSOLUTE = 6, ARCH_R_GLOB_DAT = 33, ARCH_R_JUMP_SLOT = 34, ARCH_R_RELATIVE = 35 };
 #else
 #error "the agent does not know this instruction set: add it to arch.h"
+#endif
+
+/* Whether a relocation's addend stands where its result will, instead of beside it. */
+#if defined(__arm__)
+#define ARCH_ADDENDS_IN_PLACE 1
+#else
+#define ARCH_ADDENDS_IN_PLACE 0
 #endif
 
 /* zig's linker relocates accesses to thread-local variables wrongly on Hexagon (the low bits of an offset get
@@ -41,7 +52,7 @@ enum { ARCH_MAX_THREADS = 256 };
 static inline void arch_pause(void) {
 #if defined(__x86_64__)
   _mm_pause();
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) || defined(__arm__)
   __asm__ volatile("yield" ::: "memory");
 #else
   __asm__ volatile("" ::: "memory");
@@ -54,6 +65,16 @@ __attribute__((target("clflushopt"))) static inline void arch_flush_opt(const ch
   for (; line < end; line += 64) _mm_clflushopt((void *)(uintptr_t)line);
 }
 #endif
+
+/* Whether the simulated clock knows the instruction set that code at this address is of: T32's have odd ones. */
+static inline int arch_is_known_to_clock(uintptr_t address) {
+#if defined(__arm__)
+  return !(address & 1);
+#else
+  (void)address;
+  return 1;
+#endif
+}
 
 /* Write back and drop every cache line of [data, data + bytes), from all levels. */
 static inline void arch_flush_cache(const void *data, size_t bytes) {
@@ -84,7 +105,7 @@ static inline void arch_flush_cache(const void *data, size_t bytes) {
 
 /* Make code that was just written in [begin, end) visible to instruction fetch. */
 static inline void arch_sync_code(char *begin, char *end) {
-#if defined(__x86_64__) || defined(__aarch64__)
+#if defined(__x86_64__) || defined(__aarch64__) || defined(__arm__)
   __builtin___clear_cache(begin, end);
 #elif defined(__powerpc64__) /* zig's compiler-rt has no __clear_cache here */
   for (char *line = begin; line < end; line += 32) __asm__ volatile("dcbst 0,%0" ::"r"(line) : "memory");

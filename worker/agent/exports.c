@@ -45,15 +45,23 @@ static int TVMBackendFreeWorkspace(int device, int id, void *block) {
   return 0;
 }
 
+/* Of compiler-rt: candidates divide, convert 64-bit integers, and on Hexagon do double-precision arithmetic, by
+ * calling these. */
 #if defined(__hexagon__)
-/* Of compiler-rt: candidates divide, and do double-precision arithmetic, by calling these. */
 #define HELPERS(X)                                                                                      \
   X(__hexagon_divsi3) X(__hexagon_udivsi3) X(__hexagon_modsi3) X(__hexagon_umodsi3) X(__hexagon_divdi3) \
   X(__hexagon_udivdi3) X(__hexagon_moddi3) X(__hexagon_umoddi3) X(__hexagon_divsf3)                     \
   X(__hexagon_divdf3) X(__hexagon_adddf3) X(__hexagon_subdf3) X(__hexagon_muldf3)
+#elif defined(__arm__)
+#define HELPERS(X)                                                                                    \
+  X(__aeabi_idiv) X(__aeabi_uidiv) X(__aeabi_idivmod) X(__aeabi_uidivmod) X(__aeabi_ldivmod)          \
+  X(__aeabi_uldivmod) X(__aeabi_l2d) X(__aeabi_ul2d) X(__aeabi_l2f) X(__aeabi_ul2f) X(__aeabi_d2lz)   \
+  X(__aeabi_d2ulz) X(__aeabi_f2lz) X(__aeabi_f2ulz)
+#else
+#define HELPERS(X)
+#endif
 #define DECLARE(name) extern void name(void);
 HELPERS(DECLARE)
-#endif
 
 #define SYMBOL(name) {#name, (void *)(uintptr_t)name}
 #define SYMBOLS(name) SYMBOL(name), SYMBOL(name##f)
@@ -112,10 +120,8 @@ static const struct {
     SYMBOLS(tan),
     SYMBOLS(tanh),
     SYMBOLS(trunc),
-#if defined(__hexagon__)
 #define ENTRY(name) SYMBOL(name),
     HELPERS(ENTRY)
-#endif
 };
 
 void *export_find(const char *name) {

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "arch.h"
 #include "error.h"
 #include "reply.h"
 #include "stats.h"
@@ -61,6 +62,8 @@ static PackedFunction find_kernel(const Value *module, const char *name) {
     return error_set("the function name %.40s... is too long", name), NULL;
   void *address = image_symbol(object->image, symbol);
   if (!address) error_set("the module has no function %s", name);
+  if (simulation_active() && !arch_is_known_to_clock((uintptr_t)address))
+    return error_set("%s is Thumb code, which the simulated clock does not know: build it as A32", name), NULL;
   return (PackedFunction)(uintptr_t)address;
 }
 

@@ -24,10 +24,20 @@ typedef Elf32_Ehdr Header;
 typedef Elf32_Phdr Segment;
 typedef Elf32_Dyn Dynamic;
 typedef Elf32_Sym Symbol;
+#if ARCH_ADDENDS_IN_PLACE
+typedef Elf32_Rel Relocation;
+#else
 typedef Elf32_Rela Relocation;
+#endif
 #define RELOCATION_TYPE ELF32_R_TYPE
 #define RELOCATION_SYMBOL ELF32_R_SYM
 enum { HOST_CLASS = ELFCLASS32 };
+#endif
+
+#if ARCH_ADDENDS_IN_PLACE
+enum { TABLE = DT_REL, TABLE_BYTES = DT_RELSZ };
+#else
+enum { TABLE = DT_RELA, TABLE_BYTES = DT_RELASZ };
 #endif
 
 enum { MAX_IMAGE_BYTES = 256 << 20 };
@@ -119,8 +129,8 @@ static int read_dynamic(Image *image, const Segment *segments, size_t count, Rel
       case DT_STRTAB: names = value; break;
       case DT_STRSZ: image->names_bytes = (size_t)value; break;
       case DT_HASH: hash = value; break;
-      case DT_RELA: data = value; break;
-      case DT_RELASZ: data_bytes = value; break;
+      case TABLE: data = value; break;
+      case TABLE_BYTES: data_bytes = value; break;
       case DT_JMPREL: calls = value; break;
       case DT_PLTRELSZ: calls_bytes = value; break;
       case DT_INIT:
@@ -148,6 +158,17 @@ static int read_dynamic(Image *image, const Segment *segments, size_t count, Rel
   return 0;
 }
 
+static uintptr_t addend_of(const Image *image, const Relocation *relocation, uint32_t type) {
+#if ARCH_ADDENDS_IN_PLACE
+  uintptr_t addend;
+  memcpy(&addend, image->base + relocation->r_offset, sizeof addend);
+  return type == ARCH_R_JUMP_SLOT ? 0 : addend; /* lazy binding keeps an address of its own there */
+#else
+  (void)image, (void)type;
+  return (uintptr_t)relocation->r_addend;
+#endif
+}
+
 static int relocate(Image *image, const Relocation *relocations, size_t count) {
   for (size_t i = 0; i < count; i++) {
     const Relocation *r = relocations + i;
@@ -168,7 +189,7 @@ static int relocate(Image *image, const Relocation *relocations, size_t count) {
     } else {
       return error_set("candidate: relocation type %u is not supported", type);
     }
-    value += (uintptr_t)r->r_addend;
+    value += addend_of(image, r, type);
     memcpy(image->base + r->r_offset, &value, sizeof value);
   }
   return 0;

@@ -1,19 +1,7 @@
 /* Encodings: Arm Architecture Reference Manual for A-profile, C4.1 "A64 instruction set encoding". */
 #include <string.h>
 
-#include "classify.h"
-
-static unsigned bits(uint32_t word, unsigned low, unsigned count) { return word >> low & ((1u << count) - 1); }
-
-static void add_load(Usage *usage, uint32_t bytes) {
-  usage->loads++;
-  usage->slots[PIPE_LOAD] += bytes > 16 ? bytes / 16 : 1;
-}
-
-static void add_store(Usage *usage, uint32_t bytes) {
-  usage->stores++;
-  usage->slots[PIPE_STORE] += bytes > 8 ? bytes / 8 : 1;
-}
+#include "arm_pipes.h"
 
 /* LD1 to LD4 and ST1 to ST4: the bytes moved. */
 static uint32_t structure_bytes(uint32_t word) {

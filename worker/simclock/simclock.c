@@ -1,7 +1,7 @@
 /* The clock of a simulated board: a QEMU plugin that charges every executed block for the pipes it keeps
  * busy and every cache miss for its latency. docs/simulated-clock.md says what the figures mean.
  *
- * Options: isa=aarch64|ppc64|hexagon, page=FILE, clock=NAME, hz=N, and the model: width, the
+ * Options: isa=aarch64|arm|ppc64|hexagon, page=FILE, clock=NAME, hz=N, and the model: width, the
  * pipes' slots a cycle (integer, branch, load, store, vector, matrix), divide_cycles, l1_bytes, l1_ways,
  * l2_bytes, l2_ways, line_bytes, l2_cycles, memory_cycles, l2_stream_cycles, memory_stream_cycles. All
  * are needed; boards with a third cache have l3_bytes, l3_ways, l3_cycles and l3_stream_cycles as well. */
@@ -21,7 +21,18 @@
 
 enum { TICKS = SIMULATION_TICKS_PER_CYCLE };
 
-static Classify classify;
+static const struct Isa {
+  const char *name;
+  Classify classify;
+  uint64_t last_address;
+} isas[] = {
+    {"aarch64", classify_aarch64, UINT64_MAX},
+    {"arm", classify_arm, UINT32_MAX},
+    {"ppc64", classify_ppc64, UINT64_MAX},
+    {"hexagon", classify_hexagon, UINT32_MAX},
+};
+
+static const struct Isa *isa;
 static uint64_t ticks_per_instruction, ticks_per_slot[PIPES];
 static SimulationPage *page;
 static SimulationCounters counters; /* without those of the memory */
@@ -54,7 +65,7 @@ static void on_block(qemu_plugin_id_t id, struct qemu_plugin_tb *block) {
   for (size_t i = 0; i < count; i++) {
     struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(block, i);
     usage.beyond_l1 = false;
-    classify(qemu_plugin_insn_data(instruction), qemu_plugin_insn_size(instruction), &usage);
+    isa->classify(qemu_plugin_insn_data(instruction), qemu_plugin_insn_size(instruction), &usage);
     qemu_plugin_register_vcpu_mem_cb(instruction, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
                                      usage.beyond_l1 ? &mark : NULL);
   }
@@ -73,7 +84,7 @@ static void on_call(qemu_plugin_id_t id, unsigned cpu, int64_t number, uint64_t 
       caches_reset();
       break;
     case SIMULATION_EVICT:
-      caches_evict(address, bytes);
+      caches_evict(address & isa->last_address, bytes); /* QEMU extends arguments of 32 bits by their sign */
       break;
     default:
       break;
@@ -146,11 +157,10 @@ static int configure(int argc, char **argv) {
     model.l3_ticks = TICKS * number(&options, "l3_cycles");
     model.l3_stream_ticks = TICKS * number(&options, "l3_stream_cycles");
   }
-  const char *isa = option("isa", argc, argv);
-  if (isa && !strcmp(isa, "aarch64")) classify = classify_aarch64;
-  else if (isa && !strcmp(isa, "ppc64")) classify = classify_ppc64;
-  else if (isa && !strcmp(isa, "hexagon")) classify = classify_hexagon;
-  if (!options.complete || !classify || !caches_configure(&model)) return -1;
+  const char *wanted = option("isa", argc, argv);
+  for (size_t i = 0; wanted && i < sizeof isas / sizeof *isas; i++)
+    if (!strcmp(wanted, isas[i].name)) isa = isas + i;
+  if (!options.complete || !isa || !caches_configure(&model)) return -1;
   return open_page(option("page", argc, argv), option("clock", argc, argv), hz);
 }
 
