@@ -17,6 +17,8 @@ from kernels.qdepthwise_bytes import QuantizedDepthwiseBytes
 from kernels.qdepthwise_x86 import QuantizedDepthwiseX86
 from kernels.qdirect import QuantizedDirect
 from kernels.qgemm import QuantizedGemm
+from kernels.qgrouped import QuantizedGroups
+from kernels.qgrouped_neon import QuantizedGroupsNeon
 from kernels.qwinograd import QuantizedWinograd
 from kernels.qwinograd_neon import QuantizedWinogradNeon
 from kernels.sconv import SConv
@@ -42,6 +44,8 @@ def all_kernels() -> dict[str, Kernel]:
         QuantizedGemm(),
         QuantizedDepthwise(),
         QuantizedDirect(),
+        QuantizedGroups(),
+        QuantizedGroupsNeon(),
         QuantizedDepthwiseX86(),
         QuantizedDepthwiseBytes(),
         QuantizedWinograd(),

@@ -51,6 +51,13 @@ WINOGRAD = [
     QConv2d(1, 5, 20, 16, 3, 2, 4, pad=(1, 1, 0, 2), **SYMMETRIC),
     QConv2d(1, 4, 9, 820, 4, 3, 3, weight_range=(-127, 127), data_zero=255),  # sums wrap
 ]
+GROUPED = [
+    QConv2d(1, 9, 7, 32, 32, 3, 3, pad=(1, 1, 1, 1), groups=8, weight_range=(-127, 127), data_zero=9),
+    QConv2d(2, 7, 6, 21, 14, 3, 2, (2, 1), (1, 0, 2, 1), (1, 2), groups=7, clamp=(20, 200)),  # 3 -> 2
+    QConv2d(1, 5, 13, 52, 60, 1, 3, pad=(0, 1, 0, 1), groups=2, scale="small", **SYMMETRIC),  # 26 -> 30
+    QConv2d(1, 6, 5, 6, 18, 3, 3, pad=(2, 2, 2, 2), groups=6, weight_dtype="uint8", weight_zero=99),  # 1 -> 3
+    QConv2d(1, 4, 15, 48, 16, 1, 1, groups=4, out_dtype="int32"),
+]
 OPTIONS = MeasureOptions(cold=False, min_time_s=0.001, run_timeout_s=60.0)
 EVERY_SIZE = [(rows, columns) for rows in range(1, 9) for columns in range(1, 9)]
 
@@ -80,7 +87,7 @@ def wrong(nursery, builder, tmp_path):
     return run
 
 
-@pytest.mark.parametrize("workload", [*SHAPES, *DEPTHWISE, *WINOGRAD], ids=str)
+@pytest.mark.parametrize("workload", [*SHAPES, *DEPTHWISE, *GROUPED, *WINOGRAD], ids=str)
 def test_quantized_kernels_are_exact(simulated_boards, wrong, workload):
     board, rng = simulated_boards["rpi4-sim"], random.Random(7)
     for kernel in registry.applicable(workload, CATALOGUE["rpi4"]):
