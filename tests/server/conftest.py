@@ -69,7 +69,7 @@ def postgres() -> Iterator[str]:
                 yield f"postgresql+psycopg://postgres@/{{}}?host={folder}"
             finally:
                 process.send_signal(signal.SIGINT)  # a connection that is still open does not hold it up
-                process.wait(20)
+                process.wait(120)
 
 
 @pytest.fixture(scope="session")
@@ -91,11 +91,11 @@ def redis_url() -> Iterator[str]:
                 yield f"unix://{socket}"
             finally:
                 process.terminate()
-                process.wait(20)
+                process.wait(120)
 
 
 def _wait_for(probe, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while True:
         try:
             probe()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -31,10 +32,14 @@ def cost(candidate: Candidate) -> float:
 
 @dataclass
 class FakeEngine:
-    """``fault`` says how a candidate fails, or None; ``listings`` are the boards, ``check`` how they are."""
+    """``fault`` says how a candidate fails, or None; ``listings`` are the boards, ``check`` how they are.
+
+    Once it has ``measured`` as many as ``most`` it measures nothing more.
+    """
 
     fault: Callable[[Candidate], ErrorKind | None] = lambda _: None
     delay_s: float = 0.01
+    most: float = math.inf
     listings: list[Listing] = field(default_factory=lambda: [Listing("host", HOST, "wall", 2)])
     check: Check = field(default_factory=lambda: Check(1e-3, artifact="reference"))
     measured: list[Candidate] = field(default_factory=list)
@@ -104,6 +109,8 @@ class FakeEngine:
         async with self.dispatcher.lease(request) as held:
             for place, candidate in enumerate(candidates):
                 await asyncio.sleep(self.delay_s)
+                while len(self.measured) >= self.most and not cancelled.is_set():
+                    await asyncio.sleep(0.01)
                 if cancelled.is_set():
                     outcome = Outcome(error=ErrorKind.CANCELLED)
                 else:
@@ -148,7 +155,7 @@ class FakeEngine:
         self.dispatcher = Dispatcher(book, check, ownership.me())
         await self.dispatcher.start()
         await self.refresh()
-        deadline = asyncio.get_running_loop().time() + 30
+        deadline = asyncio.get_running_loop().time() + 120
         while not self.check.problem and any(board.health is Health.UNKNOWN for board in self.boards()):
             assert asyncio.get_running_loop().time() < deadline, self.boards()
             await asyncio.sleep(0.01)

@@ -38,7 +38,7 @@ def test_several_processes_may_upgrade_at_once(database_url: str) -> None:
     code = "import sys; from server.db.database import Database; Database(sys.argv[1]).upgrade()"
     command_line = [sys.executable, "-c", code, database_url]
     processes = [subprocess.Popen(command_line, stderr=subprocess.PIPE) for _ in range(3)]
-    errors = [process.communicate(timeout=60)[1] for process in processes]
+    errors = [process.communicate(timeout=240)[1] for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0], errors
     database = Database(database_url)
     with database.read() as session:

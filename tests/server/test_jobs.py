@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -40,7 +41,7 @@ def create(client: TestClient, **fields: Any) -> dict[str, Any]:
 
 
 def wait(client: TestClient, job_id: int, *states: str) -> dict[str, Any]:
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while True:
         job: dict[str, Any] = client.get(f"{URL}/{job_id}").json()
         if job["state"] in (states or ("done", "failed", "cancelled", "interrupted")):
@@ -180,12 +181,12 @@ def test_failed_trials_are_counted_by_kind(client: TestClient, engine: FakeEngin
 
 
 def test_cancel_and_resume_repeat_nothing(client: TestClient, engine: FakeEngine) -> None:
-    engine.delay_s = 0.05
+    engine.most = 3
     job = create(client, budget={"trials": 14})
-    while not engine.measured:
+    while len(engine.measured) < 3:
         time.sleep(0.01)
     cancelled = client.post(f"{URL}/{job['id']}/cancel")
-    assert (cancelled.status_code, cancelled.json()["state"]) == (200, "cancelling")
+    assert (cancelled.status_code, cancelled.json()["state"]) in [(200, "cancelling"), (200, "cancelled")]
     cancelled = wait(client, job["id"])
     assert cancelled["state"] == "cancelled"
     assert 0 < cancelled["trials"] < 14
@@ -194,7 +195,7 @@ def test_cancel_and_resume_repeat_nothing(client: TestClient, engine: FakeEngine
     assert again.status_code == 409
     assert "cancelled" in again.json()["detail"]
 
-    engine.delay_s = 0
+    engine.most = math.inf
     resumed = client.post(f"{URL}/{job['id']}/resume")
     assert (resumed.status_code, resumed.json()["state"]) in [(200, "queued"), (200, "running")]
     done = wait(client, job["id"])
@@ -209,12 +210,12 @@ def test_cancel_and_resume_repeat_nothing(client: TestClient, engine: FakeEngine
 def test_shutdown_interrupts_and_the_next_process_resumes(
     settings: Settings, engine: FakeEngine, nursery: Nursery
 ) -> None:
-    engine.delay_s = 0.05
+    engine.most = 3
     with TestClient(create_app(settings, engine.open, nursery)) as client:
         job = create(client, budget={"trials": 14})
         while len(engine.measured) < 3:
             time.sleep(0.01)
-    engine.delay_s = 0
+    engine.most = math.inf
     with TestClient(create_app(settings, engine.open, nursery)) as client:
         interrupted = client.get(f"{URL}/{job['id']}").json()
         assert interrupted["state"] == "interrupted"

@@ -36,7 +36,7 @@ def test_a_small_model_is_tuned_on_this_machine(tmp_path: Path) -> None:
         request = {
             "model": model["hash"],
             "target": "host",
-            "budget": {"trials": 6, "seconds": 120},
+            "budget": {"trials": 6, "seconds": 3600},
             "strategy": "random",
         }
         job = client.post("/api/v1/jobs", json=request).json()
