@@ -48,7 +48,9 @@ from worker.nursery import Nursery
 
 OpenEngine = Callable[[Settings, Book], AbstractAsyncContextManager[Engine]]
 _DESCRIPTION = """Upload a model, tune its convolutions and matrix products for a kind of board, and get the
-best configs back. Times are seconds, timestamps ISO 8601 UTC. Errors are problem bodies (RFC 9457)."""
+best configs back. Times are seconds, timestamps ISO 8601 UTC. Errors are problem bodies (RFC 9457). Beside
+those that are listed, any request may be answered by 400 (a `Host` header that this server does not know),
+403 (a page of another site wants to change something), 500, or 503 (the database does not answer)."""
 _ROUTES = (
     model_routes,
     job_routes,

@@ -16,6 +16,12 @@ from server.problems import Problem, responses
 from server.services import Ctx
 from tuner.job import JobState
 
+_METRICS = {
+    "text/plain": {
+        "example": 'tilefleet_trials_total{outcome="ok"} 271.0\ntilefleet_jobs{state="running"} 1.0\n'
+    }
+}
+
 
 def _version_of(package: str) -> str:
     try:
@@ -38,9 +44,11 @@ class Version(BaseModel):
     """What runs here."""
 
     version: str = Field(description="Tilefleet's version.", examples=["0.1.0"])
-    api: Literal["v1"] = "v1"
-    python: str = Field(examples=["3.11.2"])
-    toolchain: dict[str, str] = Field(description="Versions of what builds candidates.")
+    api: Literal["v1"] = Field(default="v1", description="The API's version, as in its paths.")
+    python: str = Field(description="The interpreter's version.", examples=["3.11.2"])
+    toolchain: dict[str, str] = Field(
+        description="Versions of what builds candidates.", examples=[{"tvm": "0.27.0.post1", "zig": "0.16.0"}]
+    )
 
 
 @router.get("/health", summary="Health", responses=responses(503))
@@ -69,7 +77,9 @@ def get_version() -> Version:
     "/metrics",
     summary="Prometheus metrics",
     response_class=Response,
-    responses={200: {"description": "Prometheus' text format.", "content": {"text/plain": {}}}},
+    responses={
+        200: {"description": "Prometheus' text format.", "content": {"text/plain": {"example": _METRICS}}}
+    },
 )
 def get_metrics(ctx: Ctx) -> Response:
     """Trials by outcome, jobs by state, boards and who waits for one, HTTP requests."""

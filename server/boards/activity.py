@@ -39,7 +39,7 @@ class Slot(BaseModel):
 class CheckPoint(BaseModel):
     """A health check that ran the reference kernel."""
 
-    at: datetime
+    at: datetime = Field(description="When it was made.")
     seconds: float = Field(description="Time of the reference kernel.")
     drift: float | None = Field(description="Over the best of the present code; null for other code.")
 

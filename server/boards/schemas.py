@@ -64,7 +64,7 @@ class BoardLease(BaseModel):
 
     holder: str = Field(description="The coordinator: host, process id and its start time.")
     job: int | None = Field(description="The job whose trials it is for; null for a health check.")
-    purpose: Purpose
+    purpose: Purpose = Field(description="`trials` or `check`.")
     token: int = Field(description="The fencing token that results carry; grows with every lease.")
     expires: datetime = Field(description="When it ends unless renewed.")
 
@@ -74,7 +74,7 @@ class Board(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"example": _BOARD})
 
-    id: str
+    id: str = Field(description="Its name in the fleet.")
     target: str = Field(description="The kind of machine it is.")
     clock: str = Field(description="`wall` or `simulated:...`; times of two clocks do not compare.")
     threads: int = Field(description="What a parallel kernel gets.")
@@ -83,7 +83,7 @@ class Board(BaseModel):
     health: Health = Field(description="How it is: only `good` ones get trials, `unknown` ones are checked.")
     reason: str = Field(description="Why it is not good, or why it is drained.")
     draining: bool = Field(description="Whether it goes out of service when its lease ends.")
-    lease: BoardLease | None
+    lease: BoardLease | None = Field(description="Who has it; null when nobody does.")
     utilisation: float | None = Field(
         description="Share of wall time inside the timer in the last 5 minutes, up to its present lease."
     )
@@ -112,13 +112,13 @@ class BoardEvent(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"example": _EVENT})
 
-    id: int
-    at: datetime
+    id: int = Field(description="Grows with time.")
+    at: datetime = Field(description="When it happened.")
     kind: str = Field(
         description="`check`, `fault`, `drain`, `drained`, `park`, `return`, `retire`, `lease_expired`, "
         "`lease_revoked` and others."
     )
-    detail: dict[str, Any]
+    detail: dict[str, Any] = Field(description="What else is known of it, by kind.")
 
 
 class BoardHistory(Page[BoardEvent]):

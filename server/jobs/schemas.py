@@ -98,8 +98,8 @@ class JobRequest(BaseModel):
 class JobBudget(BaseModel):
     """The budget of a job."""
 
-    trials: int | None
-    seconds: float | None
+    trials: int | None = Field(description="Trials of all tasks together; null: unlimited.")
+    seconds: float | None = Field(description="Running time; null: unlimited.")
 
 
 class Waiting(BaseModel):
@@ -201,26 +201,26 @@ class Job(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"example": _JOB})
 
-    id: int
+    id: int = Field(description="Grows with every job.")
     model: str | None = Field(description="The model's hash, or null.")
     model_name: str | None = Field(description="The model's name, or null.")
     workload: dict[str, Any] | None = Field(description="The workload, for a job without model.")
-    target: str
-    threads: int
+    target: str = Field(description="The target's name.")
+    threads: int = Field(description="Threads that its kernels run on.")
     clock: str = Field(description="How its times are obtained.")
-    strategy: str
-    seed: int
+    strategy: str = Field(description="How configs are chosen.")
+    seed: int = Field(description="Seed of the search's random choices.")
     numerics: Numerics = Field(description="Which algorithms it may use.")
     priority: int = Field(description="A job of higher priority gets boards before others.")
     tags: list[str] = Field(description="What a board must have to measure for it.")
-    budget: JobBudget
+    budget: JobBudget = Field(description="When it ends at the latest.")
     shapes: dict[str, list[int]] | None = Field(description="Input shapes given with the job.")
-    state: JobState
+    state: JobState = Field(description="The last four of them have ended, and can be resumed.")
     message: str = Field(description="Why it did not end well, or empty.")
     waiting: Waiting | None = Field(description="Why it waits; null while it is measured or not running.")
-    created: datetime
+    created: datetime = Field(description="When it was submitted.")
     started: datetime | None = Field(description="When it was last started.")
-    finished: datetime | None
+    finished: datetime | None = Field(description="When it last ended.")
     trials: int = Field(description="Trials so far, reused ones included.")
     failed: int = Field(description="Those that ended in an error.")
     reused: int = Field(description="Those whose record was known before.")
@@ -256,17 +256,17 @@ class Task(BaseModel):
 
     model_config = ConfigDict(json_schema_extra={"example": _TASK})
 
-    id: int
-    workload_key: str
+    id: int = Field(description="As in the job's events.")
+    workload_key: str = Field(description="The workload's hash.")
     text: str = Field(description="The workload for people.")
     workload: dict[str, Any] = Field(description="The workload in canonical form.")
     weight: int = Field(description="How often it occurs in the model.")
     flops: int = Field(description="Operations of one occurrence, two a multiply-add.")
     unit: Unit = Field(description="What `flops` and `gflops` count: `FLOP`, or `OP` of integers.")
-    state: TaskState
-    trials: int
-    failed: int
-    reused: int
+    state: TaskState = Field(description="Whether it still gets trials, and why not.")
+    trials: int = Field(description="Trials so far, reused ones included.")
+    failed: int = Field(description="Those that ended in an error.")
+    reused: int = Field(description="Those whose record was known before.")
     best_s: float | None = Field(description="The lowest cost so far.")
     recommended_s: float | None = Field(description="The cost of the analysis's config.")
     gflops: float | None = Field(
@@ -275,7 +275,7 @@ class Task(BaseModel):
     share_of_peak: float | None = Field(
         description="`gflops` over the job's `peak_gflops`; null of integers, whose peak is another."
     )
-    best_config: dict[str, int | str] | None
+    best_config: dict[str, int | str] | None = Field(description="The config of `best_s`.")
     best_layouts: str | None = Field(
         description="What the best config reads and writes: `nchw`, `nchw8c>nchw` and so on."
     )

@@ -17,7 +17,7 @@ from tuner.frontend.extract import Extraction
 class ModelInput(BaseModel):
     """One input of a model."""
 
-    name: str = Field(examples=["data_0"])
+    name: str = Field(description="As in the file.", examples=["data_0"])
     shape: list[int] = Field(description="Every dimension fixed.", examples=[[1, 3, 224, 224]])
 
 

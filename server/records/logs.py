@@ -15,6 +15,10 @@ from tuner.layouts.relayouts import Relayouts
 from tuner.record import Record, write_log
 
 MEDIA_TYPE = "application/x-ndjson"
+EXAMPLE = (
+    '{"format": 1, "workload": {"kind": "gemm", "m": 64, "n": 1000, "k": 512, ...}, "target": {...}, '
+    '"config": {"kernel": "gemm", "mc": 64, ...}, "threads": 1, "clock": "wall", "cost_s": 0.00071, ...}\n'
+)
 Select = Annotated[
     Selection,
     Query(
@@ -29,7 +33,7 @@ LOG_RESPONSE: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "JSON lines, one record each; those with `relayouts` have times of conversions "
         "between layouts instead.",
-        "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+        "content": {MEDIA_TYPE: {"schema": {"type": "string"}, "example": EXAMPLE}},
     }
 }
 

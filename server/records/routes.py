@@ -11,7 +11,7 @@ from server.pages import AfterId, Limit
 from server.problems import responses
 from server.records import repository
 from server.records.importer import import_log
-from server.records.logs import MEDIA_TYPE
+from server.records.logs import EXAMPLE, MEDIA_TYPE
 from server.records.schemas import Imported, Record, RecordPage
 from server.services import Ctx
 from server.uploads import received
@@ -22,7 +22,7 @@ _LOG_BODY = {
     "requestBody": {
         "required": True,
         "description": "JSON lines, one record each.",
-        "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+        "content": {MEDIA_TYPE: {"schema": {"type": "string"}, "example": EXAMPLE}},
     }
 }
 

@@ -158,16 +158,16 @@ class RecentBest(BaseModel):
 
     record: int = Field(description="The record's number.")
     job: int = Field(description="The newest job that has it as its best.")
-    workload_key: str
+    workload_key: str = Field(description="The workload's hash.")
     text: str = Field(description="The workload for people.")
-    target: str
-    clock: str
-    threads: int
-    best_s: float
+    target: str = Field(description="The target's name.")
+    clock: str = Field(description="`wall` or `simulated:...`; times of two clocks do not compare.")
+    threads: int = Field(description="Threads that the kernel ran on.")
+    best_s: float = Field(description="Seconds a call.")
     recommended_s: float | None = Field(description="What the analysis's config takes.")
     gflops: float = Field(description="Billions of operations a second: GFLOP/s, or GOP/s of integers.")
     unit: Unit = Field(description="What `gflops` counts: `FLOP`, or `OP` of integers.")
-    config: dict[str, int | str]
+    config: dict[str, int | str] = Field(description="The config of `best_s`.")
 
 
 class RecentBests(Items[RecentBest]):

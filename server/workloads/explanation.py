@@ -27,8 +27,8 @@ router = APIRouter(prefix="/workloads", tags=["records"])
 class NestLine(BaseModel):
     """One line of a loop nest."""
 
-    depth: int
-    text: str = Field(examples=["for rows in 14"])
+    depth: int = Field(description="How far in it is.")
+    text: str = Field(description="The loop or statement for people.", examples=["for rows in 14"])
     moves: list[str] = Field(description="The buffers whose place depends on the loop.")
     share: float | None = Field(description="Part of all multiply-adds inside; null where there are none.")
     hot: bool = Field(description="Whether it is the line with most multiply-adds.")
@@ -37,47 +37,47 @@ class NestLine(BaseModel):
 class Cache(BaseModel):
     """A cache of the target."""
 
-    level: str = Field(examples=["L1"])
-    bytes: int
+    level: str = Field(description="L1, L2 or L3.", examples=["L1"])
+    bytes: int = Field(description="How much it holds.", examples=[32768])
 
 
 class WorkingSet(BaseModel):
     """What one run of a loop around the hot code touches."""
 
-    loop: str = Field(examples=["for rows in 14"])
+    loop: str = Field(description="The loop, as in the nest.", examples=["for rows in 14"])
     bytes: dict[str, int] = Field(description="By buffer.")
-    total: int
+    total: int = Field(description="Of all buffers, in bytes.")
     level: str = Field(description="The smallest cache that holds it, else `memory`.", examples=["L1"])
 
 
 class Resident(BaseModel):
     """What the kernel's analysis meant to stay in a cache."""
 
-    level: str
-    what: str
+    level: str = Field(description="The cache.", examples=["L2"])
+    what: str = Field(description="The part of a buffer.", examples=["packed weights of 16 filters"])
     size: int = Field(description="In bytes.")
 
 
 class Registers(BaseModel):
     """Vector registers that hold sums."""
 
-    accumulators: int
+    accumulators: int = Field(description="How many do.")
     of: int = Field(description="How many the target has.")
-    bits: int
+    bits: int = Field(description="Width of one.")
 
 
 class Explanation(BaseModel):
     """A config of a workload: its loops, and what they keep in which cache."""
 
-    config: dict[str, int | str]
+    config: dict[str, int | str] = Field(description="The kernel's name and a value for each knob.")
     measured_s: float | None = Field(description="Seconds by the record, where there is one.")
     predicted_s: float = Field(description="Seconds by the machine model.")
     products: int = Field(description="Multiply-adds done.")
-    nest: list[NestLine]
-    registers: Registers
+    nest: list[NestLine] = Field(description="From the outermost line on.")
+    registers: Registers = Field(description="How many vector registers hold sums.")
     caches: list[Cache] = Field(description="Those the target has, the smallest first.")
     working_sets: list[WorkingSet] = Field(description="The innermost loop first.")
-    residents: list[Resident]
+    residents: list[Resident] = Field(description="What the analysis meant to stay where.")
 
 
 @router.get("/{key}/explanation", summary="Explain a config", responses=responses(404, 422, 503))

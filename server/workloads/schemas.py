@@ -14,9 +14,9 @@ class Measured(BaseModel):
     """Where there are records of a workload."""
 
     target: str = Field(description="The target's name.", examples=["host"])
-    target_key: str
-    clock: str = Field(examples=["wall"])
-    threads: int = Field(examples=[1])
+    target_key: str = Field(description="The target's hash.", examples=["5f0c1d2b4e5f6073"])
+    clock: str = Field(description="`wall` or `simulated:...`.", examples=["wall"])
+    threads: int = Field(description="Threads that kernels ran on.", examples=[1])
     records: int = Field(description="How many there are.", examples=[57])
     best_s: float | None = Field(description="The lowest cost among them, in any layout.")
 
@@ -24,7 +24,7 @@ class Measured(BaseModel):
 class WorkloadView(BaseModel):
     """One operator instance."""
 
-    key: str
+    key: str = Field(description="The workload's hash.", examples=["6b7d178c4a20e046"])
     text: str = Field(description="The workload for people.", examples=["conv 64x56x56 -> 64, 3x3 +bias"])
     workload: dict[str, Any] = Field(description="In canonical form.")
     flops: int = Field(description="Operations, two a multiply-add.", examples=[231211008])
@@ -49,11 +49,11 @@ class TrialPoint(BaseModel):
     )
 
     record: int = Field(description="The record's number, in the order of measurement.")
-    config: dict[str, int | str]
+    config: dict[str, int | str] = Field(description="The kernel's name and a value for each knob.")
     cost_s: float | None = Field(description="Seconds; null where it failed.")
-    error: str | None
-    layouts: str
-    numerics: str
+    error: str | None = Field(description="Its error kind, or null.")
+    layouts: str = Field(description="What the config reads and writes.")
+    numerics: str = Field(description="What it computes with: `exact` or `relaxed`.")
 
 
 class TrialPoints(Items[TrialPoint]):

@@ -56,10 +56,12 @@ def test_every_operation_is_described_and_every_error_a_problem(schema: dict[str
     assert tags == {operation["tags"][0] for _, _, operation in operations(schema)}
 
 
-def test_names_in_the_schema_are_clean(schema: dict[str, Any]) -> None:
+def test_every_resource_and_field_is_described(schema: dict[str, Any]) -> None:
     for name, model in schema["components"]["schemas"].items():
         assert name.isalnum(), name
         assert model.get("description") or "enum" in model, name
+        for field, facts in model.get("properties", {}).items():
+            assert facts.get("description") or "const" in facts, (name, field)
 
 
 @pytest.mark.parametrize("resource", [Job, Task, Record, Board, BoardEvent])
