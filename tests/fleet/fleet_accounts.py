@@ -5,18 +5,21 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+import time
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Callable, Collection
+from contextlib import closing
 from itertools import dropwhile, pairwise
 from typing import Any
 
+import psutil
 from fleet_world import Service, wait_for
 
 from kernels.workload import Conv2d, to_json
 from tilefleet import Client
 from tuner.record import Record, read_log
 
-JOB_S = 120
+JOB_S = 400
 """Only a job that hangs takes so long."""
 
 
@@ -60,7 +63,7 @@ class Job:
             return job if job.ended else None
 
         job = wait_for(ended, JOB_S, lambda: (self.service.client.job(self.id), self.service.client.boards()))
-        self._follower.join(30)
+        self._follower.join(JOB_S)
         return job
 
     def records(self) -> list[Record]:
@@ -105,7 +108,7 @@ def settled(*jobs: Job, errors: Collection[str] = (), leases_lost: bool = False)
 
 def exclusive(service: Service) -> list[sqlite3.Row]:
     """Assert that no board ever had two leases at once; all leases, the oldest first."""
-    with sqlite3.connect(database(service)) as db:
+    with closing(sqlite3.connect(database(service), timeout=60)) as db:
         db.row_factory = sqlite3.Row
         leases = db.execute("select * from leases order by board, token").fetchall()
     for one, next_one in pairwise(leases):
@@ -118,6 +121,30 @@ def exclusive(service: Service) -> list[sqlite3.Row]:
 def database(service: Service) -> str:
     """The book that the service keeps."""
     return str(service.world.home / "book.sqlite3")
+
+
+def leased(job: Job, board: str) -> int:
+    """The lease of a board that a job has now, or 0."""
+    with closing(sqlite3.connect(database(job.service), timeout=60)) as db:
+        mine = "select max(token) from leases where state = 'active' and job = ? and board = ?"
+        return int(db.execute(mine, (job.id, board)).fetchone()[0] or 0)
+
+
+def caught(job: Job, board: str, find: Callable[[], psutil.Process]) -> psutil.Process:
+    """Suspend a process that a job needs on a board, in the middle of a lease that cannot end without it."""
+
+    def suspended() -> psutil.Process | None:
+        process, lease = find(), leased(job, board)
+        if not lease:
+            return None
+        process.suspend()
+        time.sleep(1)  # what it had done before has been told by then, and the lease has ended
+        if process.is_running() and process.status() == psutil.STATUS_STOPPED and leased(job, board) == lease:
+            return process
+        process.resume()
+        return None
+
+    return wait_for(suspended, JOB_S, lambda: job.service.client.job(job.id))
 
 
 def probed(job: Job, board: str, *kinds: str) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+import psutil
 import pytest
-from fleet_accounts import Job, exclusive, layer, settled
+from fleet_accounts import Job, caught, exclusive, layer, settled
 from fleet_files import free_port, write_fleet
 from fleet_world import Service, World, wait_for
 
-pytestmark = pytest.mark.xdist_group("coordinator")
+pytestmark = [pytest.mark.xdist_group("coordinator"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -22,7 +23,7 @@ def service(world: World) -> Iterator[Service]:
     lonely["token_file"] = str(world.home / "lonely.token")
     fleet = write_fleet(world.home / "fleet.toml", [{"id": "host", "kind": "host"}, lonely])
     book = f"sqlite:///{world.home / 'book.sqlite3'}"
-    service = Service(world, "--fleet", fleet, patience_s=3.0, lease_s=300.0, TILEFLEET_DATABASE_URL=book)
+    service = Service(world, "--fleet", fleet, patience_s=8.0, lease_s=300.0, TILEFLEET_DATABASE_URL=book)
     service.wait_good("host", "lonely")
     yield service
     service.stop()
@@ -31,6 +32,7 @@ def service(world: World) -> Iterator[Service]:
 def test_a_killed_coordinator_goes_on_where_it_was(service: Service) -> None:
     job = Job(service, "host", layer(8), 20)
     job.measured(5)
+    caught(job, "host", lambda: psutil.Process(service.process.pid))
     tree = service.tree()
     service.process.kill()
     service.process.wait()
@@ -64,4 +66,4 @@ def test_without_its_only_board_a_job_fails_and_says_so(service: Service) -> Non
     assert counted <= len(fine)
     assert {record.error for record in records} <= {None, "board_lost"}
     assert "fault" in [event.kind for event in job.history("lonely")]
-    assert service.client.board("lonely").activity == "offline"
+    wait_for(lambda: service.client.board("lonely").activity == "offline")

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import suppress
 
-import psutil
 import pytest
-from fleet_accounts import Job, layer, probed, settled
-from fleet_world import Service, World, wait_for
+from fleet_accounts import Job, caught, layer, probed, settled
+from fleet_world import Service, World
 
-pytestmark = pytest.mark.xdist_group("killed")
+pytestmark = [pytest.mark.xdist_group("killed"), pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
@@ -26,30 +24,24 @@ def service(world: World) -> Iterator[Service]:
 def test_a_killed_process_costs_a_retry(service: Service, victim: str) -> None:
     job = Job(service, "host", layer(len(victim)), 20)
     job.measured(4)
-    killed = wait_for(lambda: strike(service.world, victim))
+    find = service.world.measuring_child if victim == "measuring_child" else service.world.session
+    held = caught(job, "host", lambda: find("host"))
+    killed = held.parent() if victim == "agent" else held
+    killed.kill()
     settled(job)
     probed(job, "host")
-    service.world.assert_gone([killed])
-
-
-def strike(world: World, victim: str) -> psutil.Process | None:
-    """Kill a process of the board while it measures; None, or psutil's error, when it had ended before."""
-    session = world.session("host")
-    killed = {"agent": session.parent(), "session": session}.get(victim) or world.measuring_child("host")
-    if not session.is_running():
-        return None
-    killed.kill()
-    return killed
+    service.world.assert_gone([killed, held])
 
 
 @pytest.mark.parametrize("victims", [["agent"], ["agent", "session"]], ids="+".join)
 def test_a_frozen_board_is_mended(service: Service, victims: list[str]) -> None:
-    job = Job(service, "host", layer(20 + len("".join(victims))), 12)
+    job = Job(service, "host", layer(20 + len("".join(victims))), 20)
     job.measured(3)
-    frozen = [getattr(service.world, victim)("host") for victim in victims]
-    for process in frozen:
-        with suppress(psutil.NoSuchProcess):  # a session that has just ended
-            process.suspend()
+    session = caught(job, "host", lambda: service.world.session("host"))
+    agent = session.parent()
+    agent.suspend()
+    if "session" not in victims:
+        session.resume()
     settled(job)
     probed(job, "host", "fault")
-    service.world.assert_gone(frozen)
+    service.world.assert_gone([agent, session])

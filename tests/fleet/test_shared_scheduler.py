@@ -13,12 +13,11 @@ from subprocess import Popen
 
 import psutil
 import pytest
-from fleet_accounts import Job, database, exclusive, layer, probed, settled
+from fleet_accounts import Job, caught, database, exclusive, layer, probed, settled
 from fleet_files import free_port
 from fleet_world import START_S, Service, World, wait_for
 
-pytestmark = pytest.mark.xdist_group("shared")
-LEASE_S = 4.0
+pytestmark = [pytest.mark.xdist_group("shared"), pytest.mark.timeout(900)]
 
 
 @dataclass
@@ -57,9 +56,7 @@ def shared(world: World) -> Iterator[Shared]:
     }
     with ThreadPoolExecutor() as pool:  # importing is what takes so long
         workers = {board: pool.submit(start_worker, world, scheduler, board) for board in ("one", "two")}
-        services = [
-            pool.submit(Service, world, name=name, lease_s=LEASE_S, **settings) for name in ("here", "there")
-        ]
+        services = [pool.submit(Service, world, name=name, **settings) for name in ("here", "there")]
     here, there = [service.result() for service in services]
     started = {board: worker.result() for board, worker in workers.items()}
     shared = Shared(world, scheduler, started, here, there)
@@ -78,10 +75,9 @@ def test_no_board_is_anybodys_twice(shared: Shared) -> None:
 
 
 def test_a_killed_measure_worker_is_replaced(shared: Shared) -> None:
-    # Looking begins at once: a short job may be over before a busy machine gets to look.
-    job = Job(shared.here, "host", layer(16), 24)
-    wait_for(lambda: _measures(shared, "one", job))
+    job = Job(shared.here, "host", layer(16), 40)
     victim = shared.workers["one"]
+    caught(job, "one", lambda: psutil.Process(victim.pid))
     tree = psutil.Process(victim.pid).children(recursive=True)
     victim.kill()
     victim.wait()
@@ -93,7 +89,7 @@ def test_a_killed_measure_worker_is_replaced(shared: Shared) -> None:
 
 
 def test_a_coordinator_that_sleeps_through_its_lease_records_nothing_under_it(shared: Shared) -> None:
-    sleeper = Job(shared.here, "host", layer(20), 24)
+    sleeper = Job(shared.here, "host", layer(20), 60)
     sleeper.measured(4)
     process = psutil.Process(shared.here.process.pid)
     while True:
@@ -141,9 +137,3 @@ def _locked(shared: Shared) -> bool:
     except sqlite3.OperationalError:
         return True
     return False
-
-
-def _measures(shared: Shared, name: str, job: Job) -> bool:
-    """Whether a board is at work on a job's trials, and not on a check of its health."""
-    board = shared.here.client.board(name)
-    return board.activity == "measuring" and board.lease is not None and board.lease.job == job.id
