@@ -42,6 +42,14 @@ def sleep_with_grandchild(payload, send):
     time.sleep(payload)
 
 
+def meet(payload):
+    """Return when so many others are here at the same time."""
+    folder = Path(payload["folder"])
+    (folder / payload["name"]).touch()
+    while len(list(folder.iterdir())) < payload["of"]:
+        time.sleep(0.01)
+
+
 def print_much(payload):
     block = "x" * (1 << 20)
     for _ in range(payload):

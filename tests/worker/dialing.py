@@ -12,14 +12,14 @@ from worker.fleet.agent_build import build_agent, host_triple
 TOKEN = "correct-horse-battery-staple"
 
 
-def wait_until(condition, seconds=30):
+def wait_until(condition, seconds=120):
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline, "it has not happened"
         time.sleep(0.01)
 
 
-def all_gone(processes, seconds=15):
+def all_gone(processes, seconds=60):
     """Whether the processes end; a zombie has ended."""
     _, left = psutil.wait_procs(processes, timeout=seconds)
     return not [process for process in left if process.status() != psutil.STATUS_ZOMBIE]

@@ -95,7 +95,7 @@ def test_a_killed_agent_takes_its_spinning_candidate_along(served, tmp_path, nur
     payload = {"address": board.address, "path": str(c_candidate(tmp_path, SPIN_C, machine))}
     agent, starts = agent_of(board), board.starts
     with ThreadPoolExecutor() as pool:
-        client = pool.submit(nursery.call, "board_clients:run_main", payload, timeout_s=60)
+        client = pool.submit(nursery.call, "board_clients:run_main", payload, timeout_s=600)
         wait_until(agent.children)
         time.sleep(0.5)
         spinning = agent.children()

@@ -20,7 +20,7 @@ def stats(board):
 
 
 def wait_until(condition):
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 120
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -79,7 +79,7 @@ time.sleep(600)
         assert owner.stdout.readline()
         (agent,) = psutil.Process(owner.pid).children()
         owner.kill()
-    _, left = psutil.wait_procs([agent], timeout=10)
+    _, left = psutil.wait_procs([agent], timeout=60)
     assert not [process for process in left if process.status() != psutil.STATUS_ZOMBIE]
 
 

@@ -13,9 +13,14 @@ def test_the_peak_needs_the_vector_units_and_grows_with_the_vectors(nursery, boa
     def peak(target):
         return peak_gflops(nursery, board, target, 1, store=builder.store, lock_dir=tmp_path)
 
-    whole, half = peak(host), peak(replace(host, vector_bits=host.vector_bits // 2))
-    # The same number of instructions does half the work.
-    assert 1.5 < whole / half < 2.5
+    wholes, halves = [], []
+    for turn in range(20):  # whatever else the machine does makes the best less, and is not for ever
+        wholes.append(peak(host))
+        halves.append(peak(replace(host, vector_bits=host.vector_bits // 2)))
+        # The same number of instructions does half the work.
+        if turn >= 2 and 1.5 < max(wholes) / max(halves) < 2.5:
+            break
+    assert 1.5 < max(wholes) / max(halves) < 2.5
 
 
 @pytest.mark.xdist_group("simulated")

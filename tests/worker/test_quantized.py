@@ -11,7 +11,7 @@ from worker.candidate import Candidate
 from worker.measure import MeasureOptions, measure
 from worker.outcome import ErrorKind
 
-OPTIONS = MeasureOptions(min_time_s=0.01, run_timeout_s=5.0)
+OPTIONS = MeasureOptions(min_time_s=0.01, run_timeout_s=10.0)
 CONV = QConv2d(
     1, 9, 9, 10, 20, 3, 3, pad=(1, 1, 1, 1), data_zero=9, out_zero=4, weight_range=(-64, 64), scale="small"
 )

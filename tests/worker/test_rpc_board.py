@@ -73,7 +73,7 @@ def test_tvms_server_is_alive_idle_and_busy_and_dead_when_it_is_gone(nursery, tm
         board.restart()
         double = {"address": board.address, "path": str(tvm_candidate(tmp_path))}
         for _ in range(2):  # probes have not broken it
-            assert nursery.call("board_clients:double", double, timeout_s=30)
+            assert nursery.call("board_clients:double", double, timeout_s=200)
             time.sleep(0.1)
             assert board.alive()
         states = []
@@ -83,10 +83,10 @@ def test_tvms_server_is_alive_idle_and_busy_and_dead_when_it_is_gone(nursery, tm
                 time.sleep(0.1)
                 states.append(board.alive())
 
-        nursery.call("board_clients:visit", board.address, timeout_s=30, on_message=look)
+        nursery.call("board_clients:visit", board.address, timeout_s=200, on_message=look)
         assert states
         assert all(states)
-        assert nursery.call("board_clients:double", double, timeout_s=30)
+        assert nursery.call("board_clients:double", double, timeout_s=200)
     wait_until(lambda: not board.alive())
     board.stop()
 
@@ -100,9 +100,9 @@ def test_a_tracker_that_was_killed_is_found_again(nursery, tmp_path):
     with tvm_exec("rpc_server", *options, "--tracker", f"127.0.0.1:{port}"):
         for _ in range(2):
             with tvm_exec("rpc_tracker", "--host", "127.0.0.1", "--port", port, "--port-end", port + 1):
-                wait_until(board.alive, 60)
+                wait_until(board.alive, 240)
                 payload = {"address": board.address, "path": path}
-                assert nursery.call("board_clients:double", payload, timeout_s=30)
+                assert nursery.call("board_clients:double", payload, timeout_s=200)
             wait_until(lambda: not board.alive())
     with pytest.raises(BoardError, match=r"tracker 127\.0\.0\.1"):
         board.restart()
@@ -122,14 +122,14 @@ def test_an_agent_with_a_token_serves_who_knows_it(agent_dir, tmp_path, nursery,
         board = RpcBoard("board", address, listening_port(process), token=TOKEN)
         assert board.alive()
         assert board.address["key"] == f"board.{TOKEN}"
-        assert nursery.call("board_clients:stats", board.address, timeout_s=30)["clock"] == "wall"
+        assert nursery.call("board_clients:stats", board.address, timeout_s=200)["clock"] == "wall"
         wrong = ("board", "", f"board.{TOKEN}x", f"board.{TOKEN[:-1]}", f"other.{TOKEN}", TOKEN)
         for key in (*wrong, f"board.{TOKEN[:-1]}x"):
             greeting = f"client:{key}".encode()
-            with socket.create_connection((board.host, board.port), 10) as peer:
+            with socket.create_connection((board.host, board.port), 120) as peer:
                 peer.sendall(struct.pack("<ii", 0xFF271, len(greeting)) + greeting)
                 assert peer.recv(1 << 10) == struct.pack("<i", 0xFF271 + 2), key
-        assert nursery.call("board_clients:stats", board.address, timeout_s=30)
+        assert nursery.call("board_clients:stats", board.address, timeout_s=200)
     wait_until(lambda: not board.alive())
 
 
@@ -137,7 +137,7 @@ def test_a_client_that_names_no_token_is_told(agent_dir, tmp_path, nursery):
     with dialing.agent(agent_dir, tmp_path, "--bind", "127.0.0.1") as (_, process):
         board = RpcBoard("board", "127.0.0.1", listening_port(process))
         with pytest.raises(ChildRaised, match=r"(?i)key"):
-            nursery.call("board_clients:stats", board.address, timeout_s=30)
+            nursery.call("board_clients:stats", board.address, timeout_s=200)
 
 
 def test_what_would_be_open_to_all_is_refused(agent_dir, tmp_path):
@@ -145,7 +145,7 @@ def test_what_would_be_open_to_all_is_refused(agent_dir, tmp_path):
 
     def said(*options):
         done = subprocess.run(
-            [program, *map(str, options)], capture_output=True, text=True, timeout=20, check=False
+            [program, *map(str, options)], capture_output=True, text=True, timeout=120, check=False
         )
         assert done.returncode in (1, 2)
         return done.stderr
@@ -175,9 +175,9 @@ def test_nobody_sees_the_token_and_a_spinning_candidate_is_stopped(agent_dir, tm
         board = RpcBoard("board", "127.0.0.1", listening_port(process), token=TOKEN)
         spin = {"address": board.address, "path": str(c_candidate(tmp_path, SPIN_C)), "session_s": 1}
         with pytest.raises(ChildRaised, match="the session's 1 s are over"):
-            nursery.call("board_clients:run_main", spin, timeout_s=30)
+            nursery.call("board_clients:run_main", spin, timeout_s=200)
         assert board.alive()
-        assert nursery.call("board_clients:stats", board.address, timeout_s=30)
+        assert nursery.call("board_clients:stats", board.address, timeout_s=200)
 
 
 def test_the_address_is_what_measuring_understands():
