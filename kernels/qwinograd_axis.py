@@ -40,7 +40,7 @@ class Axis:
     @cached_property
     def data(self) -> Array:
         """(points, data): what ``forward`` computes."""
-        return np.array(self.forward(np.eye(self.points, dtype=np.int64), lambda value: value))
+        return np.array(self.forward(list(np.eye(self.points, dtype=np.int64)), lambda value: value))
 
     @cached_property
     def gains(self) -> tuple[int, int]:

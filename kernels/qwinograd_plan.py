@@ -66,6 +66,12 @@ class Plan:
         return down.points * across.points
 
     @property
+    def results(self) -> int:
+        """Results of a tile."""
+        down, across = self.axes
+        return down.results * across.results
+
+    @property
     def lanes(self) -> int:
         """Filters in a vector."""
         return self.bits // 32
@@ -105,6 +111,12 @@ class Plan:
     def sums_pitch(self) -> int:
         """Between points of a block's sums."""
         return self.tiles * self.sums_row + LINE_BYTES // 4
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Bytes of the filters, and of a block's transformed tiles and sums."""
+        data, sums = self.points * self.data_pitch, self.points * self.sums_pitch
+        return 2 * self.packed_length, 2 * data, 4 * sums
 
     @property
     def band(self) -> Band:
