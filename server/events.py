@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import re
 import time
 from collections import OrderedDict, deque
@@ -19,6 +20,11 @@ KEPT_EVENTS = 1000
 """How many events of a job can be replayed."""
 IDLE_S = 15.0
 """Who follows hears so often that there is nothing to hear."""
+FLUSH_S = 0.4
+"""How long events are gathered after some were sent: hundreds may watch, and sending is what they cost.
+What comes after a pause is sent at once."""
+PATIENT_S = {"trial": 0.9, "progress": 0.9}
+"""Events that may wait longer, until others are sent: there are many, and none of them is news by itself."""
 _KEPT_JOBS = 64
 
 
@@ -52,7 +58,8 @@ class Events(Protocol):
     def follow(self, job_id: int, after: str | None) -> AsyncIterator[list[Event]]:
         """``history``, then what is published from now on, up to the job's ``end``.
 
-        In bursts: all that has come since the last one was taken. After ``IDLE_S`` without any, an empty one.
+        In bursts: all that has come since the last one, gathered for ``FLUSH_S`` or, where nothing is urgent,
+        for as long as ``PATIENT_S`` says. After ``IDLE_S`` without any, an empty one.
         """
 
     async def close(self) -> None:
@@ -60,9 +67,39 @@ class Events(Protocol):
 
 
 class _Channel:
+    """The last events of a job, and one timer for all who follow it: they are woken together."""
+
     def __init__(self) -> None:
         self.events: deque[Event] = deque(maxlen=KEPT_EVENTS)
-        self.changed = asyncio.Event()
+        self.flushed = asyncio.Event()
+        self._last_flush_s = -math.inf
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, event: Event) -> None:
+        """Keep an event, and wake those who follow when it is due."""
+        self.events.append(event)
+        loop = asyncio.get_running_loop()
+        due_s = max(self._last_flush_s + PATIENT_S.get(event.name, FLUSH_S), loop.time())
+        if self._timer is not None:
+            if self._timer.when() <= due_s:
+                return
+            self._timer.cancel()
+        self._timer = loop.call_at(due_s, self._flush)
+
+    def behind(self, number: int) -> list[Event]:
+        """The events with greater ids."""
+        found: list[Event] = []
+        # From the newest: every subscriber comes here for every burst.
+        for event in reversed(self.events):
+            if int(event.id) <= number:
+                break
+            found.append(event)
+        return found[::-1]
+
+    def _flush(self) -> None:
+        self._timer, self._last_flush_s = None, asyncio.get_running_loop().time()
+        self.flushed.set()
+        self.flushed = asyncio.Event()
 
 
 class LocalEvents:
@@ -83,46 +120,32 @@ class LocalEvents:
         """See ``Events.publish``."""
         # Ids follow the clock, so that one from before a restart is smaller than all from after it.
         self._last_id = max(self._last_id + 1, time.time_ns() // 1000)
-        channel = self._channel(job_id)
-        channel.events.append(Event(str(self._last_id), name, data))
-        channel.changed.set()
-        channel.changed = asyncio.Event()
+        self._channel(job_id).add(Event(str(self._last_id), name, data))
 
     async def history(self, job_id: int, after: str | None) -> list[Event]:
         """See ``Events.history``."""
-        return self._behind(self._channel(job_id), after)
+        return self._channel(job_id).behind(_number(after))
 
     async def follow(self, job_id: int, after: str | None) -> AsyncIterator[list[Event]]:
         """See ``Events.follow``."""
-        channel = self._channel(job_id)
+        channel, number = self._channel(job_id), _number(after)
         while True:
-            changed = channel.changed
-            burst = up_to_end(self._behind(channel, after))
+            flushed = channel.flushed
+            burst = up_to_end(channel.behind(number))
             if burst:
-                after = burst[-1].id
+                number = int(burst[-1].id)
                 yield burst
                 if burst[-1].name == END:
                     return
-                continue
             try:
                 async with asyncio.timeout(IDLE_S):
-                    await changed.wait()
+                    await flushed.wait()
             except TimeoutError:
                 yield []
 
     async def close(self) -> None:
         """See ``Events.close``."""
         self._channels.clear()
-
-    def _behind(self, channel: _Channel, after: str | None) -> list[Event]:
-        number = int(after.split("-")[0]) if after is not None and is_id(after) else 0
-        found: list[Event] = []
-        # From the newest: every subscriber comes here for every event.
-        for event in reversed(channel.events):
-            if int(event.id) <= number:
-                break
-            found.append(event)
-        return found[::-1]
 
     def _channel(self, job_id: int) -> _Channel:
         channel = self._channels.setdefault(job_id, _Channel())
@@ -144,6 +167,10 @@ def up_to_end(events: list[Event]) -> list[Event]:
 def is_id(text: str) -> bool:
     """Whether ``text`` is an event's id as some implementation makes them."""
     return re.fullmatch(r"\d{1,18}(-\d{1,18})?", text) is not None
+
+
+def _number(after: str | None) -> int:
+    return int(after.split("-")[0]) if after is not None and is_id(after) else 0
 
 
 def _ended(channel: _Channel) -> bool:

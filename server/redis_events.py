@@ -11,7 +11,7 @@ from typing import Any, cast
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
-from server.events import END, IDLE_S, KEPT_EVENTS, Event, is_id, up_to_end
+from server.events import END, FLUSH_S, IDLE_S, KEPT_EVENTS, Event, is_id, up_to_end
 
 log = logging.getLogger(__name__)
 _EXPIRY_S = 24 * 3600
@@ -77,6 +77,7 @@ class RedisEvents:
                 position = burst[-1].id
                 if burst[-1].name == END:
                     return
+                await asyncio.sleep(FLUSH_S)  # each reader has a connection to Redis, so each its own pause
 
     async def close(self) -> None:
         """See ``Events.close``."""

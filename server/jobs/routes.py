@@ -10,7 +10,7 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from kernels.numerics import Numerics
-from server.db.tables import RelayoutRow
+from server.db.tables import JobRow, RelayoutRow
 from server.event_stream import event_stream
 from server.events import END, Event
 from server.jobs import views
@@ -137,13 +137,18 @@ async def follow_job(
 
     The stream closes after `end`. An idle stream carries a comment every 15 seconds.
     """
-    job = await run_in_threadpool(_read, ctx, job_id)
+    job = await run_in_threadpool(_row, ctx, job_id)
     if job.state not in ENDED:
         return event_stream(ctx.events.follow(job_id, last_event_id))
     return event_stream(_replayed(ctx, job, last_event_id))
 
 
-async def _replayed(ctx: Services, job: Job, last_event_id: str | None) -> AsyncIterator[list[Event]]:
+def _row(ctx: Services, job_id: int) -> JobRow:
+    with ctx.db.read() as session:
+        return views.get_row(session, job_id)
+
+
+async def _replayed(ctx: Services, job: JobRow, last_event_id: str | None) -> AsyncIterator[list[Event]]:
     """The events of a job that has ended."""
     kept = await ctx.events.history(job.id, last_event_id)
     if not kept or kept[-1].name != END:

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from server.event_stream import event_stream
-from server.events import KEPT_EVENTS, Event, Events, LocalEvents
+from server.events import KEPT_EVENTS, PATIENT_S, Event, Events, LocalEvents
 from server.redis_events import RedisEvents
 
 Make = Callable[[], Events]
@@ -117,7 +117,8 @@ def test_several_subscribers_see_the_same(make: Make, job: int) -> None:
 def test_a_subscriber_gets_what_has_come_in_one_piece(
     make: Make, job: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("server.event_stream.FLUSH_S", 1.5)  # however long Redis takes for all of them
+    for module in ("events", "redis_events"):
+        monkeypatch.setattr(f"server.{module}.FLUSH_S", 1.5)  # however long Redis takes for all of them
 
     async def test(events: Events) -> None:
         pieces: list[bytes] = []
@@ -139,6 +140,40 @@ def test_a_subscriber_gets_what_has_come_in_one_piece(
         assert len(pieces) <= 4
 
     run(make, test)
+
+
+def test_news_do_not_wait_and_take_with_them_what_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.events.FLUSH_S", 0.05)
+    for name in PATIENT_S:
+        monkeypatch.setitem(PATIENT_S, name, 1000.0)
+
+    async def test(events: Events) -> None:
+        bursts: list[list[str]] = []
+
+        async def subscribe() -> None:
+            async for burst in events.follow(1, None):
+                bursts.append([event.name for event in burst])
+
+        async def sent(count: int) -> None:
+            while len(bursts) < count:
+                await asyncio.sleep(0.01)
+
+        subscriber = asyncio.create_task(subscribe())
+        await asyncio.sleep(0)
+        events.publish(1, "trial", {})
+        await sent(1)
+        events.publish(1, "trial", {})
+        events.publish(1, "progress", {})
+        await asyncio.sleep(0.3)
+        assert bursts == [["trial"]], "the first is sent at once, the others are gathered"
+        events.publish(1, "best", {})
+        await sent(2)
+        events.publish(1, "trial", {})
+        events.publish(1, "end", {})
+        await subscriber
+        assert bursts[1:] == [["trial", "progress", "best"], ["trial", "end"]]
+
+    run(LocalEvents, test)
 
 
 def test_an_idle_stream_says_that_it_lives(make: Make, job: int, monkeypatch: pytest.MonkeyPatch) -> None:
