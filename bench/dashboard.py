@@ -9,22 +9,17 @@ import argparse
 import json
 import shutil
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench import timing
 from bench.service import service
+from bench.watched import watched
 
 if TYPE_CHECKING:
     from server.db.database import Database
 
 TASKS = 20
-MODEL = "squeezenet"
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 
 
@@ -32,17 +27,19 @@ def main() -> None:
     """Run the bench and print its figures."""
     parser = argparse.ArgumentParser(prog="python -m bench.dashboard", description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=10_000, help="trials of the job that is opened")
-    parser.add_argument("--loads", type=int, default=9, help="how often each page is opened")
+    parser.add_argument("--loads", type=int, default=9, help="how often each page is opened; may be 0")
     parser.add_argument("--watchers", type=int, default=200, help="event streams beside a job; 0 for none")
-    parser.add_argument("--turns", type=int, default=3, help="jobs with and jobs without watchers")
-    parser.add_argument("--job-trials", type=int, default=120, help="trials of each of those jobs")
+    parser.add_argument("--turns", type=int, default=8, help="windows of the job with and without them")
+    parser.add_argument("--window", type=float, default=30, help="seconds of each")
     parser.add_argument("--json", type=Path, help="write all figures here")
     arguments = parser.parse_args()
-    if shutil.which("chromium") is None:
-        parser.error("chromium is not installed")
-    report: dict[str, Any] = {"pages": pages(arguments.trials, arguments.loads)}
+    report: dict[str, Any] = {}
+    if arguments.loads:
+        if shutil.which("chromium") is None:
+            parser.error("chromium is not installed")
+        report["pages"] = pages(arguments.trials, arguments.loads)
     if arguments.watchers:
-        report["watchers"] = watched(arguments.watchers, arguments.turns, arguments.job_trials)
+        report["watchers"] = watched(arguments.watchers, arguments.turns, arguments.window)
     if arguments.json:
         arguments.json.write_text(json.dumps(report, indent=1) + "\n")
 
@@ -115,64 +112,6 @@ def fill(db: Database, trials: int) -> int:
             trial = {"task_id": tasks[at % TASKS].id, "number": at // TASKS, "reused": False}
             session.add(TrialRow(job_id=job.id, record_id=record.id, **trial))
         return job.id
-
-
-def watched(watchers: int, turns: int, trials: int) -> dict[str, Any]:
-    """Trials a second of the same job without and with so many event streams open, in turns."""
-    runs: dict[str, list[Run]] = {"alone": [], "watched": []}
-    for turn in range(turns):
-        # Now one, now the other first: a machine that gets busier is nobody's fault.
-        for kind in ("alone", "watched")[:: 1 if turn % 2 == 0 else -1]:
-            run = _run(trials, watchers if kind == "watched" else 0)
-            runs[kind].append(run)
-            print(
-                f"{kind}: {trials / run.seconds:.2f} trials/s, "
-                f"coordinator {run.cpu_s / run.seconds:.1%} of a core",
-                flush=True,
-            )
-    speed, low, high = timing.ratio(*([run.seconds for run in runs[kind]] for kind in ("alone", "watched")))
-    cpu = {kind: statistics.median(run.cpu_s / run.seconds for run in found) for kind, found in runs.items()}
-    print(f"{watchers} watchers: {speed:.3f} of the speed without ({low:.3f} to {high:.3f})")
-    print(f"coordinator: {cpu['alone']:.1%} of a core without, {cpu['watched']:.1%} with them")
-    seconds = {kind: [asdict(run) for run in found] for kind, found in runs.items()}
-    return {"watchers": watchers, "runs": seconds, "speed": speed, "p10": low, "p90": high, "cores": cpu}
-
-
-@dataclass(frozen=True)
-class Run:
-    """How long a job took, and the coordinator's processor time meanwhile."""
-
-    seconds: float
-    cpu_s: float
-
-
-def _run(trials: int, watchers: int) -> Run:
-    """One job of a service that knows nothing yet."""
-    import psutil
-
-    from bench.models import MAKERS
-
-    with tempfile.TemporaryDirectory(prefix="tilefleet-bench-") as folder, service() as client:
-        (coordinator,) = psutil.Process().children()
-        path = Path(folder) / f"{MODEL}.onnx"
-        path.write_bytes(MAKERS[MODEL](0).SerializeToString())
-        model = client.upload(path)
-        job = client.submit(model=model.hash, target="host", trials=trials)
-        url = f"{client.url}/api/v1/jobs/{job.id}/events"
-        command = [sys.executable, "-m", "bench.watchers", url, str(watchers)]
-        crowd = subprocess.Popen(command, stdout=subprocess.PIPE, text=True) if watchers else None
-        before = sum(coordinator.cpu_times()[:2])
-        while client.job(job.id).state in ("queued", "running"):
-            time.sleep(0.5)
-        cpu_s = sum(coordinator.cpu_times()[:2]) - before
-        if crowd is not None:
-            answer, _ = crowd.communicate(timeout=60)
-            if int(answer or 0) < watchers:
-                raise SystemExit(f"bench.dashboard: only {answer or 0} of {watchers} streams saw the end")
-        ended = client.job(job.id)
-    if ended.trials < trials:
-        raise SystemExit(f"bench.dashboard: the job ended as {ended.state} after {ended.trials} trials")
-    return Run(float(ended.elapsed_s or 0), cpu_s)
 
 
 if __name__ == "__main__":

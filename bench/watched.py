@@ -1,0 +1,175 @@
+"""What many watchers of a job cost its tuning: now they watch, now they do not, in turns, in one job."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+from bench import timing
+from bench.service import service
+
+if TYPE_CHECKING:
+    import psutil
+
+    from tilefleet.client import Client
+
+MODEL = "squeezenet"
+SETTLE_S = 3.0
+"""Streams that were just opened, or closed, have no part in a window."""
+TRIALS = 1_000_000
+"""Budget of the job, which is cancelled."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """What happened in a stretch of the job."""
+
+    seconds: float
+    trials: int
+    coordinator_s: float
+    """Processor time."""
+    readers_s: float
+    """Processor time of all watchers together."""
+
+
+def watched(watchers: int, turns: int, window_s: float) -> dict[str, Any]:
+    """Windows of one job without and with so many event streams, and what they have to say.
+
+    Wall time alone would say little: how long a trial takes varies from one to the next, and with whatever
+    else the machine does. Processor time says what is taken from tuning where it has all cores.
+
+    Raises SystemExit when the job ends before the last window, or a stream lost an event.
+    """
+    found: dict[str, list[Window]] = {"alone": [], "watched": []}
+    seen: list[dict[str, Any]] = []
+    with _job() as (client, coordinator, job):
+        for turn in range(turns):
+            # Now one, now the other first: a machine that gets busier is nobody's fault.
+            for kind in ("alone", "watched")[:: 1 if turn % 2 == 0 else -1]:
+                if kind == "watched":
+                    with _crowd(f"{client.url}/api/v1/jobs/{job}/events", watchers) as (readers, saw):
+                        window = _window(client, job, window_s, coordinator, readers)
+                    seen.append(saw)
+                else:
+                    window = _window(client, job, window_s, coordinator, None)
+                found[kind].append(window)
+                print(f"{kind}: {_line(window)}", flush=True)
+    report = summary(found["alone"], found["watched"])
+    print(
+        f"{watchers} watchers: {report['speed']:.3f} of the speed without "
+        f"({report['p10']:.3f} to {report['p90']:.3f})\n"
+        f"coordinator: {report['coordinator_alone']:.1%} of a core alone, {report['coordinator_added']:+.1%} "
+        f"watched (pairs: {report['added_low']:+.1%} to {report['added_high']:+.1%}); "
+        f"readers: {report['readers']:.1%} of a core\n"
+        f"events: {max(each['worst_s'] for each in seen):.2f} s at worst from publication to reading, "
+        f"{statistics.median(each['median_s'] for each in seen):.2f} s in the median; none lost"
+    )
+    windows = {kind: [asdict(window) for window in each] for kind, each in found.items()}
+    return {"watchers": watchers, **report, "windows": windows, "readers_saw": seen}
+
+
+def summary(alone: list[Window], watched: list[Window]) -> dict[str, float]:
+    """The speed watched over that alone, by wall time, and the shares of a core, by processor time.
+
+    Windows of the same place are pairs. ``p10`` and ``p90`` are of the speed of single pairs; differences of
+    the coordinator's share are those of pairs, too: their median, least and greatest.
+    """
+    times = [[each.seconds / max(each.trials, 1) for each in kind] for kind in (alone, watched)]
+    speed, low, high = timing.ratio(*times)
+    shares = [[each.coordinator_s / each.seconds for each in kind] for kind in (alone, watched)]
+    added = [after - before for before, after in zip(*shares, strict=True)]
+    return {
+        "speed": speed,
+        "p10": low,
+        "p90": high,
+        "coordinator_alone": statistics.median(shares[0]),
+        "coordinator_added": statistics.median(added),
+        "added_low": min(added),
+        "added_high": max(added),
+        "readers": statistics.median(each.readers_s / each.seconds for each in watched),
+    }
+
+
+@contextmanager
+def _job() -> Iterator[tuple[Client, psutil.Process, int]]:
+    """A service that knows nothing yet, its process, and a job that has a trial of each task behind it."""
+    import psutil
+
+    from bench.models import MAKERS
+
+    with TemporaryDirectory(prefix="tilefleet-bench-") as folder, service() as client:
+        (coordinator,) = psutil.Process().children()
+        path = Path(folder) / f"{MODEL}.onnx"
+        path.write_bytes(MAKERS[MODEL](0).SerializeToString())
+        job = client.submit(model=client.upload(path).hash, target="host", trials=TRIALS)
+        tasks = len(client.tasks(job.id))
+        while (now := client.job(job.id)).trials < 2 * tasks and not now.ended:
+            time.sleep(0.5)
+        yield client, coordinator, job.id
+        client.cancel(job.id)
+
+
+@contextmanager
+def _crowd(url: str, count: int) -> Iterator[tuple[psutil.Process, dict[str, Any]]]:
+    """So many open streams; what they saw is in the dictionary behind the block."""
+    import psutil
+
+    from worker.cluster import split_cpus
+
+    # People watch from elsewhere: what they cost there is no question. They stay off the board's core.
+    cpus = ",".join(map(str, split_cpus(1)[0]))
+    command = [sys.executable, "-m", "bench.watchers", url, str(count), cpus]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as readers:
+        assert readers.stdin is not None
+        assert readers.stdout is not None
+        readers.stdout.readline()
+        seen: dict[str, Any] = {}
+        yield psutil.Process(readers.pid), seen
+        readers.stdin.close()
+        seen |= json.loads(readers.stdout.read())
+    if seen["whole"] < count or not seen["events"]:
+        raise SystemExit(f"bench.dashboard: only {seen['whole']} of {count} streams had all events")
+
+
+def _window(
+    client: Client,
+    job: int,
+    seconds: float,
+    coordinator: psutil.Process,
+    readers: psutil.Process | None,
+) -> Window:
+    time.sleep(SETTLE_S)
+
+    def look() -> Window:
+        cpu_s = [sum(each.cpu_times()[:2]) if each else 0.0 for each in (coordinator, readers)]
+        return Window(time.monotonic(), client.job(job).trials, *cpu_s)
+
+    before = look()
+    time.sleep(seconds)
+    after = look()
+    if client.job(job).ended:
+        raise SystemExit("bench.dashboard: the job has nothing more to try; ask for fewer or shorter turns")
+    return Window(
+        after.seconds - before.seconds,
+        after.trials - before.trials,
+        after.coordinator_s - before.coordinator_s,
+        after.readers_s - before.readers_s,
+    )
+
+
+def _line(window: Window) -> str:
+    coordinator, readers = window.coordinator_s / window.seconds, window.readers_s / window.seconds
+    a_trial = 1e3 * window.coordinator_s / max(window.trials, 1)
+    return (
+        f"{window.trials / window.seconds:.2f} trials/s, coordinator {coordinator:.1%} of a core "
+        f"({a_trial:.0f} ms a trial), readers {readers:.1%}"
+    )

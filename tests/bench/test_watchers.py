@@ -1,0 +1,84 @@
+"""The readers of the dashboard's bench, and what is made of its windows."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from bench.watched import Window, summary
+from bench.watchers import RECENT_S, watch
+
+
+def event(id_: int, name: str = "trial") -> bytes:
+    return f'event: {name}\ndata: {{"number": {id_}}}\nid: {id_}\n\n'.encode()
+
+
+def chunk(data: bytes) -> bytes:
+    return b"%x\r\n%s\r\n" % (len(data), data)
+
+
+@contextmanager
+def serving(*streams: list[bytes], hold: threading.Event | None = None) -> Iterator[str]:
+    """A server whose connections get these pieces, one connection a stream, each ended when all were sent."""
+
+    def serve() -> None:
+        connections = [listener.accept()[0] for _ in streams]
+        for connection, pieces in zip(connections, streams, strict=True):
+            connection.recv(4096)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+            for piece in pieces:
+                connection.sendall(piece)
+                time.sleep(0.06)  # pieces are read one by one
+        if hold is not None:
+            hold.wait(20)
+        for connection in connections:
+            connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=serve)
+        server.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}/events"
+        finally:
+            server.join(30)
+
+
+def test_a_stream_with_a_gap_or_out_of_order_is_not_whole() -> None:
+    burst = chunk(event(2) + event(3))
+    whole = [chunk(event(1)), burst[:20], burst[20:], chunk(event(4, "end")) + chunk(b"")]
+    gap = [chunk(event(1)), chunk(event(3)), chunk(event(4, "end"))]
+    swapped = [chunk(event(1) + event(3) + event(2)), chunk(event(4, "end"))]
+    twice = [chunk(event(1)), burst, burst, chunk(event(4, "end"))]
+    with serving(whole, gap, swapped, twice, whole) as url:
+        seen = watch(url, 5)
+    assert (seen.streams, seen.whole, seen.ended, seen.events) == (5, 2, 5, 4)
+
+
+def test_readers_stop_and_forgive_what_was_just_published() -> None:
+    now = time.time_ns() // 1000
+    old = now - round((RECENT_S + 1) * 1e6)
+    hold, (read, write) = threading.Event(), os.pipe()
+    with serving([chunk(event(old))], [chunk(event(old) + event(now + 10**6))], hold=hold) as url:
+        threading.Timer(0.5, os.close, [write]).start()
+        with os.fdopen(read) as stop:
+            seen = watch(url, 2, stop)
+        hold.set()
+    assert (seen.whole, seen.ended, seen.events) == (2, 0, 1)
+
+
+def test_pairs_of_windows_are_compared() -> None:
+    alone = [Window(10.0, 50, 1.0, 0.0), Window(10.0, 40, 1.2, 0.0), Window(10.0, 50, 1.0, 0.0)]
+    watched = [Window(10.0, 45, 1.5, 0.2), Window(10.0, 40, 1.5, 0.1), Window(10.0, 40, 1.1, 0.1)]
+    found = summary(alone, watched)
+    assert found["speed"] == pytest.approx(0.8)
+    assert (found["p10"], found["p90"]) == pytest.approx((0.8, 1.0))
+    assert found["coordinator_alone"] == pytest.approx(0.10)
+    shares = (found["coordinator_added"], found["added_low"], found["added_high"])
+    assert shares == pytest.approx((0.03, 0.01, 0.05))
+    assert found["readers"] == pytest.approx(0.01)
