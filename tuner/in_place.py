@@ -3,7 +3,8 @@
 The model is built once by its plan. While it runs, each call of a heavy kernel is made with one of the
 configs that could stand there (same workload, same layouts), the next one in each run. So all meet the
 caches as the layer before leaves them, and weights that the rest of the model has pushed out. At last the
-model with the fastest of them takes turns with the one that is built without any record.
+model with the fastest of them takes turns with the one that is built without any record, both as a user
+would run them: what exchanges the configs costs time at every call.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import statistics
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence, Set
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -83,14 +85,16 @@ def time_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
         for contest in contests:
             contest.build(target, threads, Path(folder))
             send({"stage": "kernels"})
-        with Path(payload["lock"]).open("w") as lock:
-            take(lock, send)
-            inputs = _inputs(partition)
-            run, run_untuned = _runner(tuned, inputs, contests), _runner(untuned, inputs)
-            _time_configs(run, contests, send)
-            for contest in contests:
-                contest.settle()
-            tuned_s, untuned_s = _time_models(run, run_untuned, send)
+        inputs = _inputs(partition)
+        with _board(payload["lock"], send):
+            _time_configs(_runner(tuned, inputs, contests), contests, send)
+        fastest = {id(product): each.fastest for each in contests for product in each.products}
+        final = [fastest.get(id(product), chosen[at]) for at, product in enumerate(partition.products)]
+        if final != chosen[: len(final)]:
+            plan = {at: config for at, config in enumerate(final) if config is not None}
+            tuned, _ = build(records, numerics, plan=plan, relayouts=times)
+        with _board(payload["lock"], send):
+            tuned_s, untuned_s = _time_models(_runner(tuned, inputs), _runner(untuned, inputs), send)
     return {
         "configs": [found for contest in contests for found in contest.results()],
         "tuned_s": tuned_s,
@@ -108,9 +112,8 @@ class Contest:
         self._constants: list[list[list[Any]]] = []
         self._seats: dict[int, int] = {}
         self._seconds: list[dict[int, list[float]]] = [{} for _ in configs]
-        self.turn = 0
-        """Whose turn it is: a number of a config, counted on beyond the last."""
-        self.timed = False
+        self.turn: int | None = None
+        """Whose turn it is: a number of a config, counted on beyond the last. None to warm up, untimed."""
 
     @property
     def name(self) -> str:
@@ -131,18 +134,18 @@ class Contest:
 
     def call(self, arguments: Sequence[Any]) -> None:
         """Make a call with the config whose turn it is, and note what it took."""
-        number, seat = self.turn % len(self.configs), self._seat(arguments[1])
+        number, seat = (self.turn or 0) % len(self.configs), self._seat(arguments[1])
         function, constants = self._functions[number], self._constants[number][seat]
         start = time.perf_counter()
         function(arguments[0], *constants, *arguments[1 + len(constants) :])
         spent = time.perf_counter() - start
-        if self.timed:
+        if self.turn is not None:
             self._seconds[number].setdefault(seat, []).append(spent)
 
-    def settle(self) -> None:
-        """Leave the calls to the fastest, and note them no more."""
-        calls = [self._call_s(number) for number in range(len(self.configs))]
-        self.turn, self.timed = calls.index(min(calls)), False
+    @property
+    def fastest(self) -> Config:
+        """The config whose calls took least."""
+        return self.configs[min(range(len(self.configs)), key=self._call_s)]
 
     def results(self) -> list[dict[str, Any]]:
         """What a call takes with each config."""
@@ -168,6 +171,14 @@ class Contest:
                 if np.array_equal(packed.numpy(), array)
             )
         return self._seats[place]
+
+
+@contextmanager
+def _board(lock: str, send: Send) -> Iterator[None]:
+    """Have the board, which others use as well."""
+    with Path(lock).open("w") as file:
+        take(file, send)
+        yield
 
 
 def find_contests(
@@ -241,7 +252,7 @@ def _time_configs(run: Callable[[], None], contests: Sequence[Contest], send: Se
     """Run the model, each time with the next config of every contest."""
     for turn in _turns(max((len(each.configs) for each in contests), default=0)):
         for contest in contests:
-            contest.turn, contest.timed = turn, True
+            contest.turn = turn
         run()
         send({"stage": "run"})
 

@@ -61,9 +61,10 @@ def test_near_configs_take_turns_in_the_model_and_compute_the_same(tmp_path, mon
     assert found["tuned_s"] > 0
     assert found["untuned_s"] > 0
     assert {each["key"] for each in found["untuned"]} == {operator.workload.key}
-    assert stages[-12:] == ["run"] * 12
-    # To warm up, three runs with each config, three with the fastest; both layers have weights of their own.
-    assert len(calls) == 2 * 10
+    assert stages.count("run") == 12
+    # To warm up, and three runs with each config; both layers have weights of their own. When whole models
+    # are compared nothing comes between their calls.
+    assert len(calls) == 2 * 7
     products = load_partition(path).products
     for layer, product in enumerate(products):
         for data, result in calls[layer::2]:
