@@ -47,6 +47,28 @@ def depthwise(seed: int = 0) -> ModelProto:
     return graph.model(data, "depthwise", seed, shape=None)
 
 
+def gated(seed: int = 0) -> ModelProto:
+    """Squeeze and excitation: a block of MobileNet v3, then one of EfficientNet with its swish."""
+    graph = Graph(SIDE)
+
+    def gate(data: str, squeezed: int, relu: str, sigmoid: str) -> str:
+        mean = graph.node("GlobalAveragePool", [data])
+        hidden = graph.node(relu, [graph.conv(mean, squeezed, 1)])
+        scale = graph.node(sigmoid, [graph.conv(hidden, graph.channels(data), 1)])
+        return graph.node("Mul", [data, scale])
+
+    def swish(data: str) -> str:
+        return graph.node("Mul", [data, graph.node("Sigmoid", [data])])
+
+    data = graph.node("HardSwish", [graph.conv("input", 8, 3, 2)])
+    hidden = graph.node("HardSwish", [graph.conv(data, 24, 1)])
+    hidden = gate(graph.node("Relu", [graph.conv(hidden, 24, 3, groups=24)]), 8, "Relu", "HardSigmoid")
+    data = graph.node("Add", [graph.conv(hidden, 8, 1), data])
+    hidden = swish(graph.conv(data, 40, 1))
+    hidden = gate(swish(graph.conv(hidden, 40, 5, 2, groups=40)), 5, "Sigmoid", "Sigmoid")
+    return graph.model(graph.conv(hidden, 12, 1), "gated", seed, shape=None)
+
+
 def concat(seed: int = 0) -> ModelProto:
     """A block of Inception: branches side by side, average and max pooling."""
     graph = Graph(SIDE)
@@ -75,6 +97,7 @@ SMALL: dict[str, Callable[[int], ModelProto]] = {
     "plain": plain,
     "residual": residual,
     "depthwise": depthwise,
+    "gated": gated,
     "concat": concat,
     "dense": dense,
 }

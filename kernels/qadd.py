@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from math import prod
 from typing import Any
 
 import numpy as np
 from tvm import tirx
 
 from kernels import tir
-from kernels.procedure import Procedure, each_vector
+from kernels.procedure import Procedure
 from kernels.qoperator import Array, QOperator, stored
+from kernels.qpairs import check_second, check_zeros, each_pair
 from kernels.qtir import const, convert
 from kernels.quantization import Quantization
 from kernels.qworkload import LIMITS, Byte, Range
@@ -28,8 +28,8 @@ MOST_SHIFT = 30
 class QAdd(QOperator):
     """``clip((((a - za) * ma + (b - zb) * mb + 2^(shift - 1)) >> shift) + zo)``, ties up, all in int32.
 
-    ``dtypes`` and ``zeros`` are of a, b and the result, which all have ``shape``; ``clamp`` is in quanta.
-    Raises ValueError for what does not fit int32.
+    ``dtypes`` and ``zeros`` are of a, b and the result. These have ``shape``, b as well unless ``second`` is
+    its own: one number for each plane. ``clamp`` is in quanta. Raises ValueError for what does not fit int32.
     """
 
     shape: tuple[int, ...]
@@ -38,6 +38,7 @@ class QAdd(QOperator):
     multipliers: tuple[int, int]
     shift: int
     clamp: Range
+    second: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
         if not all(0 <= multiplier < 1 << MULTIPLIER_BITS for multiplier in self.multipliers):
@@ -46,9 +47,8 @@ class QAdd(QOperator):
             )
         if not 1 <= self.shift <= MOST_SHIFT:
             raise ValueError(f"the shift of a quantized sum is from 1 to {MOST_SHIFT}, got {self.shift}")
-        for dtype, zero in zip(self.dtypes, self.zeros, strict=True):
-            if not LIMITS[dtype][0] <= zero <= LIMITS[dtype][1]:
-                raise ValueError(f"a zero point of {dtype} is within {LIMITS[dtype]}, got {zero}")
+        check_zeros(self.dtypes, self.zeros)
+        check_second(self.shape, self.second or self.shape)
 
     @classmethod
     def of(
@@ -58,19 +58,21 @@ class QAdd(QOperator):
         b: Quantization,
         out: Quantization,
         clamp: Range | None = None,
+        second: tuple[int, ...] | None = None,
     ) -> QAdd:
         """The sum of real numbers ``a + b`` as ``out``; ValueError where its scale is far too small."""
         ratios = a.scale / out.scale, b.scale / out.scale
         shift = min(MULTIPLIER_BITS - math.frexp(max(ratios))[1], MOST_SHIFT)
         most = (1 << MULTIPLIER_BITS) - 1
-        first, second = (min(math.floor(math.ldexp(ratio, shift) + 0.5), most) for ratio in ratios)
+        factors = tuple(min(math.floor(math.ldexp(ratio, shift) + 0.5), most) for ratio in ratios)
         return cls(
             shape,
             (a.dtype, b.dtype, out.dtype),
             (a.zero, b.zero, out.zero),
-            (first, second),
+            (factors[0], factors[1]),
             shift,
             clamp or LIMITS[out.dtype],
+            second,
         )
 
     @property
@@ -84,7 +86,7 @@ class QAdd(QOperator):
         return self.dtypes[2]
 
     def reference(self, *inputs: Array) -> Array:
-        """The result for two arrays of ``shape``."""
+        """The result for two arrays, of ``shape`` and ``second``."""
         first, second = (
             (array.astype(np.int64) - zero) * multiplier
             for array, zero, multiplier in zip(inputs, self.zeros[:2], self.multipliers, strict=True)
@@ -95,9 +97,9 @@ class QAdd(QOperator):
 
     def build(self, target: Target, threads: int, name: str) -> Any:
         """As of any operator: two tensors and the result."""
-        shape = stored(self.shape)
-        words = dict(zip(("a", "b", "out"), self.dtypes, strict=True))
-        function = Procedure(name, dict.fromkeys(words, shape), words)
+        second = self.second or self.shape
+        shapes = {"a": stored(self.shape), "b": stored(second), "out": stored(self.shape)}
+        function = Procedure(name, shapes, dict(zip(shapes, self.dtypes, strict=True)))
         # All that does not depend on the data in one constant. It fits, and so does what is added to it in
         # turn: both are within two products of 9 bits by 21 and half a quantum.
         before = (1 << (self.shift - 1)) - sum(
@@ -108,15 +110,16 @@ class QAdd(QOperator):
             before, after = before + (after << self.shift), 0
         with function as (a, b, out):
 
-            def emit(first: Any, width: int) -> None:
+            def emit(first: Any, other: Any, width: int) -> None:
                 at = tir.vector(first, width)
                 value = const(before, lanes=width)
-                for buffer, multiplier in zip((a, b), self.multipliers, strict=True):
-                    value = value + convert(buffer[at], "int32", width) * const(multiplier, lanes=width)
+                operands = a[at], b[tir.vector(other, width)]
+                for operand, multiplier in zip(operands, self.multipliers, strict=True):
+                    value = value + convert(operand, "int32", width) * const(multiplier, lanes=width)
                 value = tirx.shift_right(value, const(self.shift, lanes=width))
                 if after:
                     value = value + const(after, lanes=width)
                 tir.store(out, saturated(value, self.dtypes[2], self.clamp, width), at)
 
-            each_vector(prod(shape), target.lanes("uint8"), threads, emit)
+            each_pair(self.shape, second, target.lanes("uint8"), threads, emit)
         return function.result()

@@ -26,7 +26,7 @@ _STORED_AXIS = (0, 3, 1, 2)
 class QConcat(QOperator):
     """Tensors of ``shapes`` one after another along ``axis`` (not negative).
 
-    Raises ValueError for shapes that do not fit together.
+    Raises ValueError for shapes that do not fit together, or hold nothing.
     """
 
     shapes: tuple[tuple[int, ...], ...]
@@ -38,6 +38,8 @@ class QConcat(QOperator):
         ranks = {len(shape) for shape in self.shapes}
         if len(ranks) != 1 or len(rest) != 1 or not 0 <= self.axis < min(ranks):
             raise ValueError(f"tensors of {list(self.shapes)} cannot be put together along axis {self.axis}")
+        if any(extent < 1 for shape in self.shapes for extent in shape):
+            raise ValueError(f"tensors to put together must not be empty, got {list(self.shapes)}")
 
     @property
     def out_shape(self) -> tuple[int, ...]:

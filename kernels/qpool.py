@@ -10,7 +10,7 @@ import numpy as np
 from kernels.pool import Pool
 from kernels.procedure import Procedure
 from kernels.qoperator import Array, QOperator, stored
-from kernels.qpool_nest import Mean, count_of, counts, emit_pool, inside
+from kernels.qpool_nest import Mean, count_of, counts, emit_pool, inside, why_not_emitted
 from kernels.qreference import fixed_point, multiply
 from kernels.quantization import Quantization
 from kernels.qworkload import LIMITS, Byte
@@ -34,9 +34,7 @@ class QPool(QOperator):
     scales: tuple[tuple[int, int, int], ...] = ()
 
     def __post_init__(self) -> None:
-        why_not = self.pool.why_not()
-        if why_not is not None:
-            raise ValueError(why_not)
+        check_pool(self.pool)
         same = self.dtype == self.out_dtype and self.zeros[0] == self.zeros[1]
         if self.pool.kind == "max" and (not same or self.scales):
             raise ValueError("max pooling keeps the quantization of its data")
@@ -52,6 +50,7 @@ class QPool(QOperator):
             if data != out:
                 raise ValueError("max pooling keeps the quantization of its data")
             return cls(pool, data.dtype, out.dtype, (data.zero, out.zero))
+        check_pool(pool)
         numbers = counts(pool)
         factors = fixed_point(data.scale / out.scale / np.array(numbers, np.float64))
         scales = zip(numbers, *(factor.tolist() for factor in factors), strict=True)
@@ -96,3 +95,10 @@ class QPool(QOperator):
                 scaled = multiply(sums, factors[count][:1], factors[count][1:]) + self.zeros[1]
                 result[:, :, row, column] = scaled.clip(*LIMITS[self.out_dtype])
         return result
+
+
+def check_pool(pool: Pool) -> None:
+    """Raises ValueError for pooling without results, or without code."""
+    why_not = "nothing is pooled" if min(pool.shape) < 1 else pool.why_not() or why_not_emitted(pool)
+    if why_not is not None:
+        raise ValueError(why_not)

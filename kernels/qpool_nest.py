@@ -14,12 +14,11 @@ from tvm.script.ir_builder import tirx as T
 from kernels import tir
 from kernels.pool import Pool
 from kernels.procedure import threads_for
+from kernels.qscale import scaled
 from kernels.qtir import const, convert, registers
 from kernels.qworkload import LIMITS
-from kernels.requantize import fixed_point_multiply
 from kernels.saturate import saturated
 from kernels.target import Target
-from kernels.vectors import shuffle
 
 LONGEST_UNROLL = 8
 """Columns of a window that are reduced without a loop."""
@@ -27,6 +26,12 @@ SHORT_COUNT = 128
 """So many bytes, signed or not, add up in int16."""
 TILE = {"max": 4, "average": 2}
 """Windows that are reduced side by side: maxima take one register each, sums at least two."""
+
+
+MOST_WINDOWS = 1 << 16
+"""Of rows or columns of windows, which are looked at one by one."""
+MOST_PARTS = 1024
+"""Of a plane's windows by what of them lies inside: each has code of its own."""
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,16 @@ def runs(pool: Pool, axis: int) -> list[Run]:
         found.append(Run(first, number, offset, taps))
         first += number
     return found
+
+
+def why_not_emitted(pool: Pool) -> str | None:
+    """Why there is no code for ``pool``, or None when there is."""
+    if max(pool.out) > MOST_WINDOWS:
+        return f"pooling has at most {MOST_WINDOWS} rows and columns of results, not {max(pool.out)}"
+    parts = len(runs(pool, 0)) * len(runs(pool, 1))
+    if parts > MOST_PARTS:
+        return f"windows of {pool.window[0]}x{pool.window[1]} hang over the edges in {parts} ways, too many"
+    return None
 
 
 def count_of(pool: Pool, rows: int, columns: int) -> int:
@@ -158,24 +173,9 @@ class _Row:
         if mean is None:
             return value
         multiplier, shift = mean.factors[count_of(self.pool, rows, columns)]
-        most = 255 * rows * columns
-        # Shifted left as far as it makes the scale a small one, which takes fewest instructions.
-        before = max(0, 2 - shift)
-        how = "high" if most << before < 1 << 31 else "exact"
-        before = before if how == "high" else 0
-        parts = max(1, self.lanes // 8)
-        width = self.lanes // parts
-        factor, total = const(multiplier, lanes=width), const(shift + before, lanes=width)
-        multiply = fixed_point_multiply(factor, total, how, width)
-        value = T.Bind(
-            convert(value, "int32", self.lanes) - const(rows * columns * mean.zeros[0], lanes=self.lanes)
-        )
-        value = T.Bind(tirx.shift_left(value, const(before, lanes=self.lanes)))
-        scaled = [
-            multiply(shuffle([value], range(part * width, (part + 1) * width)) if parts > 1 else value)
-            for part in range(parts)
-        ]
-        whole = scaled[0] if parts == 1 else shuffle(scaled, range(self.lanes))
+        value = convert(value, "int32", self.lanes)
+        value = value - const(rows * columns * mean.zeros[0], lanes=self.lanes)
+        whole = scaled(value, 255 * rows * columns, multiplier, shift, self.lanes)
         if mean.zeros[1]:
             whole = whole + const(mean.zeros[1], lanes=self.lanes)
         return saturated(whole, mean.dtype, LIMITS[mean.dtype], self.lanes)

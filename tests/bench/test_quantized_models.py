@@ -35,6 +35,7 @@ def test_small_models_have_what_they_are_for():
     kinds = {name: Counter(node.op_type for node in quantized(name).graph.node) for name in SMALL}
     assert kinds["residual"]["Add"] == 2
     assert kinds["depthwise"]["HardSwish"] == 4
+    assert kinds["gated"]["Mul"] == 4
     assert kinds["concat"]["Concat"] == 2
     assert kinds["dense"]["MatMul"] == 1
 

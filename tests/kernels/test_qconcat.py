@@ -29,3 +29,9 @@ def test_tensors_lie_side_by_side(shapes, axis, dtype):
 def test_shapes_must_fit():
     with pytest.raises(ValueError, match="cannot be put together"):
         QConcat(((1, 2, 3), (1, 2, 4)), 1, "int8")
+
+
+@pytest.mark.parametrize("shapes", [((0, 3), (0, 4)), ((2, 3), (2, 0)), ((1, 0, 4, 4), (1, 0, 4, 4))])
+def test_empty_tensors_are_refused(shapes):
+    with pytest.raises(ValueError, match="must not be empty"):
+        QConcat(shapes, 1, "int8")

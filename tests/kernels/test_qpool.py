@@ -71,6 +71,21 @@ def test_what_cannot_be_is_refused():
 
 
 @pytest.mark.parametrize("kind", ["max", "average"])
+@pytest.mark.parametrize(
+    ("plane", "message"),
+    [
+        (((1, 1, 1 << 30, 4), (1 << 30, 4), (1, 1), (1, 1), (0, 0)), "at most 65536 rows and columns"),
+        (((1, 8, 900, 900), (900, 900), (801, 801), (1, 1), (400, 400)), "801x801 hang over the edges"),
+        (((1, 0, 4, 4), (2, 2), (2, 2), (2, 2), (0, 0)), "nothing is pooled"),
+    ],
+)
+def test_sizes_that_would_take_for_ever_are_refused(kind, plane, message):
+    same = Quantization("uint8", 0.1)
+    with pytest.raises(ValueError, match=message):
+        QPool.of(Pool(kind, *plane), same, same)
+
+
+@pytest.mark.parametrize("kind", ["max", "average"])
 def test_code_is_vectors(kind):
     same = Quantization("uint8", 0.1)
     operator = QPool.of(Pool(kind, (1, 64, 30, 30), (28, 28), (3, 3), (1, 1), (0, 0)), same, same)

@@ -13,6 +13,7 @@ from kernels.pool import Pool
 from kernels.qadd import QAdd
 from kernels.qconcat import QConcat
 from kernels.qlookup import QLookup
+from kernels.qmul import QMul
 from kernels.qpool import QPool
 from kernels.qreference import fixed_point, reference
 from kernels.quantization import Quantization
@@ -142,6 +143,23 @@ def test_a_network_with_everything_is_the_reference_to_the_last_bit(threads):
     net.border("DequantizeLinear", "f", "z", U8)
     manifest = net.check(["y", "z", "g", "j"], threads)
     assert [layer.source for layer in manifest.layers] == ["analysis"] * 4
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_gates_meet_whole_planes(threads):
+    net = Net((2, 40, 33, 31), "uint8")
+    shape = net.values["x"].shape
+    planes = (*shape[:2], 1, 1)
+    pool = Pool("average", shape, (1, 1), shape[2:], (1, 1), (0, 0))
+    net.operator(QPool.of(pool, U8, OUT), ["x"], "a")
+    net.product("a", "b", out_c=40, kh=1, kw=1, out_zero=120)
+    net.operator(QMul.of(shape, U8, OUT, OUT, None, planes), ["x", "b"], "c")
+    net.operator(QAdd.of(shape, OUT, OUT, OUT, None, planes), ["c", "b"], "d")
+    constant = net.constant("e", net.rng.integers(0, 256, planes).astype(np.uint8))
+    net.values["e"] = net.graph.constants[constant]
+    net.operator(QMul.of(shape, OUT, U8, S8, (-100, 90), planes), ["d", "e"], "f")
+    net.operator(QMul.of(planes, OUT, U8, U8), ["a", "e"], "g")
+    net.check(["c", "f", "g"], threads)
 
 
 def test_bytes_that_tvm_computes_are_planes():

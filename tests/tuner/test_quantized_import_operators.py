@@ -35,11 +35,28 @@ def test_sums_with_a_constant(tmp_path, shape):
     assert only(tmp_path, graph, graph.through(real, 0.0311, 120), 0.0311) == expected
 
 
-def test_sums_of_other_shapes_or_far_scales_stay_floats(tmp_path):
+KINDS = {"Add": "QAdd", "Mul": "QMul"}
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("op", KINDS)
+def test_a_number_for_each_plane(tmp_path, op, turned):
     graph = Qdq()
-    row = graph.add("ReduceMax", [graph.through("z", 0.1, 3)], axes=[2, 3])
-    real = graph.add("Add", [graph.through("x", 0.02, 120), graph.through(row, 0.1, 3)])
-    assert only(tmp_path, graph, graph.through(real, 0.02, 120), 0.02) == {"Add": 1, "ReduceMax": 1}
+    gate = graph.through(graph.add("GlobalAveragePool", [graph.through("z", 0.02, 120)]), 0.0107, 128)
+    operands = [graph.through("x", 0.02, 120), gate]
+    real = graph.add(op, operands[::-1] if turned else operands)
+    assert only(tmp_path, graph, graph.through(real, 0.02, 120), 0.02) == {"QPool": 1, KINDS[op]: 1}
+
+
+@pytest.mark.parametrize("op", KINDS)
+def test_shapes_that_are_no_planes_stay_floats(tmp_path, op):
+    graph = Qdq()
+    row = graph.through(graph.add("ReduceMax", [graph.through("z", 0.1, 3)], axes=[1]), 0.1, 3)
+    real = graph.add(op, [graph.through("x", 0.02, 120), row])
+    assert only(tmp_path, graph, graph.through(real, 0.02, 120), 0.02) == {op: 1, "ReduceMax": 1}
+
+
+def test_sums_of_far_scales_stay_floats(tmp_path):
     graph = Qdq()
     real = graph.add("Add", [graph.through("x", 0.02, 120), graph.through("z", 0.02, 120)])
     made = graph.model({"x": SHAPE, "z": SHAPE}, [graph.through(real, 1e-12, 3)])
@@ -91,10 +108,30 @@ def test_arithmetic_with_numbers_is_a_table(tmp_path):
     assert only(tmp_path, graph, graph.through(moved, 0.004, 0), 0.004) == {"QLookup": 1}
 
 
+@pytest.mark.parametrize("clamp", [None, "Relu"])
+@pytest.mark.parametrize(("dtype", "zero"), [(np.uint8, 3), (np.int8, -100)])
+def test_products_of_two_tensors(tmp_path, clamp, dtype, zero):
+    graph = Qdq()
+    real = graph.add("Mul", [graph.through("x", 0.0203, 120), graph.through("z", 0.0307, 7, np.int8)])
+    real = graph.add(clamp, [real]) if clamp else real
+    assert only(tmp_path, graph, graph.through(real, 0.02, zero, dtype), 0.02) == {"QMul": 1}
+
+
+@pytest.mark.parametrize("shape", [(9,), (6, 1, 1), (), SHAPE])
+def test_products_with_a_constant(tmp_path, shape):
+    graph = Qdq()
+    values = graph.constant(graph.rng.integers(0, 256, shape).astype(np.uint8))
+    row = graph.dequantize(values, 0.0107, 130)
+    real = graph.add("Mul", [row, graph.through("x", 0.0203, 120)])
+    expected = {"QLookup": 1} if shape == () else {"QMul": 1}
+    assert only(tmp_path, graph, graph.through(real, 0.0211, 120), 0.0211) == expected
+
+
 def test_functions_of_two_tensors_stay_floats(tmp_path):
     graph = Qdq()
-    real = graph.add("Mul", [graph.through("x", 0.02, 120), graph.through("z", 0.02, 120)])
-    assert only(tmp_path, graph, graph.through(real, 0.03, 120), 0.03) == {"Mul": 1}
+    real = graph.add("Div", [graph.through("x", 0.02, 120), graph.through("z", 0.02, 0)])
+    made = graph.model({"x": SHAPE, "z": SHAPE}, [graph.through(real, 0.03, 120)])
+    assert kinds(load_partition(save(tmp_path, made))) == {"Div": 1}
 
 
 def test_functions_without_a_number_stay_floats(tmp_path):
@@ -285,7 +322,7 @@ def parameters(*scales):
 X, Z, Y = ["x", "xs", "xz"], ["z", "zs", "zz"], ["ys", "yz"]
 QOPERATORS = {
     "QLinearAdd": (X + Z + Y, {}, {"QAdd": 1}),
-    "QLinearMul": (X + Z + Y, {}, {"Mul": 1}),
+    "QLinearMul": (X + Z + Y, {}, {"QMul": 1}),
     "QLinearConcat": (Y + X + Z, {"axis": 1}, {"QConcat": 1, "QLookup": 2}),
     "QLinearAveragePool": (X + Y, {"kernel_shape": [3, 3], "pads": [1] * 4}, {"QPool": 1}),
     "QLinearGlobalAveragePool": (X + Y, {}, {"QPool": 1}),

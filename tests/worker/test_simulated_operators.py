@@ -10,6 +10,7 @@ from kernels.qadd import QAdd
 from kernels.qborder import build_dequantize, build_quantize
 from kernels.qconcat import QConcat
 from kernels.qlookup import QLookup
+from kernels.qmul import QMul
 from kernels.qoperator import from_stored, stored, to_stored
 from kernels.qpool import QPool
 from kernels.qrelayout import build_qrelayout
@@ -22,10 +23,13 @@ from worker.toolchain import link
 pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(600)]
 
 TARGET = CATALOGUE["rpi4"]
-SHAPE = (1, 37, 9, 11)
+SHAPE, PLANES = (1, 37, 9, 11), (1, 37, 1, 1)
 U8, S8 = Quantization("uint8", 0.02, 120), Quantization("int8", 0.03, -4)
 OPERATORS = {
     "add": QAdd.of(SHAPE, U8, S8, U8),
+    "add by planes": QAdd.of(SHAPE, U8, S8, U8, None, PLANES),
+    "multiply": QMul.of(SHAPE, U8, S8, S8),
+    "multiply by planes": QMul.of(SHAPE, S8, S8, U8, (3, 200), PLANES),
     "lookup": QLookup.of(SHAPE, S8, U8, np.tanh),
     "clip": QLookup.of(SHAPE, S8, S8, lambda real: real.clip(0, 2)),
     "max": QPool.of(Pool("max", SHAPE, (5, 6), (3, 3), (2, 2), (1, 1)), S8, S8),
@@ -65,9 +69,11 @@ def random_bytes(shape, dtype):
 @pytest.mark.parametrize("name", OPERATORS)
 def test_operators_are_exact(run, name):
     operator = OPERATORS[name]
-    dtypes = {"add": ("uint8", "int8"), "concat": ("uint8", "uint8")}.get(name)
-    dtypes = dtypes or (operator.dtype,)
-    inputs = [random_bytes(SHAPE, dtype) for dtype in dtypes]
+    if isinstance(operator, QAdd | QMul):
+        shapes = (SHAPE, operator.second or SHAPE)
+        inputs = [random_bytes(*each) for each in zip(shapes, operator.dtypes[:2], strict=True)]
+    else:
+        inputs = [random_bytes(SHAPE, operator.dtype) for _ in range(2 if name == "concat" else 1)]
     expected = operator.reference(*inputs)
     out = np.zeros(stored(operator.out_shape), operator.result_dtype)
     function = operator.build(TARGET, 1, ENTRY)

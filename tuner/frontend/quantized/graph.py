@@ -16,6 +16,7 @@ from tuner.frontend.quantized.operators import (
     concat,
     max_pool,
     move,
+    multiply,
     quantize,
 )
 from tuner.frontend.quantized.product_nodes import integer_product, product
@@ -47,6 +48,7 @@ MATCHES: dict[str, Match] = {
     "MatMul": product,
     "MatMulInteger": integer_product,
     "MaxPool": max_pool,
+    "Mul": multiply,
     "QuantizeLinear": quantize,
     "ReduceMean": average_pool,
     "Relu": byte_function,

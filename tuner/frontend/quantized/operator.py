@@ -7,8 +7,11 @@ from dataclasses import dataclass
 from kernels.qadd import QAdd
 from kernels.qconcat import QConcat
 from kernels.qlookup import QLookup
+from kernels.qmul import QMul
 from kernels.qpool import QPool
 
+What = QAdd | QMul | QLookup | QPool | QConcat
+"""What one of them computes."""
 PRODUCT = "TilefleetProduct"
 """Operator of the one node that stands for a product; its attribute ``index`` points into the products."""
 OPERATOR = "TilefleetOperator"
@@ -23,6 +26,6 @@ class Operator:
     """
 
     name: str
-    what: QAdd | QLookup | QPool | QConcat
+    what: What
     inputs: tuple[str, ...]
     output: str

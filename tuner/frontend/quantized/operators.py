@@ -5,6 +5,7 @@ Every function here takes a node and says whether it has written what replaces i
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from kernels.pool import Pool
 from kernels.qadd import QAdd
 from kernels.qconcat import QConcat
 from kernels.qlookup import QLookup
+from kernels.qmul import QMul
+from kernels.qpairs import planes_of
 from kernels.qpool import QPool
 from kernels.quantization import Quantization
 from tuner.backend.operators import pool_geometry
@@ -47,20 +50,41 @@ def quantize(rewriting: Rewriting, node: NodeProto) -> bool:
 
 
 def add(rewriting: Rewriting, node: NodeProto) -> bool:
-    """Add of two quantized tensors of the same shape, or one and a constant, a clamp, QuantizeLinear."""
+    """Add of two quantized tensors, or one and a constant, a clamp, QuantizeLinear."""
+    return _pair(rewriting, node, QAdd)
+
+
+def multiply(rewriting: Rewriting, node: NodeProto) -> bool:
+    """The same of Mul. What is a function of one tensor, as x times its sigmoid, is left to be a table."""
     tail = rewriting.tail(node.output[0])
     if tail is None:
         return False
+    graph, wiring, real = rewriting.graph, rewriting.wiring, tail.nodes[-1].input[0]
+    if lookup_of(graph, wiring, rewriting.known, real, tail.out.quantization) is not None:
+        return False
+    return _pair(rewriting, node, QMul)
+
+
+def _pair(rewriting: Rewriting, node: NodeProto, kind: type[QAdd] | type[QMul]) -> bool:
+    """Two operands of one shape, or one of them a number for each of the other's planes."""
+    tail = rewriting.tail(node.output[0])
+    if tail is None or not any(name in rewriting.known for name in node.input):
+        return False
     tail = rewriting.wanted(tail)
+    shape = rewriting.graph.tensors[node.output[0]].shape
     operands = [_operand(rewriting, node, name) for name in node.input]
     first, second = operands
-    if first is None or second is None or not any(name in rewriting.known for name in node.input):
+    if first is None or second is None:
         return False
+    if rewriting.graph.tensors[first.name].shape != shape:
+        first, second = second, first
+    shapes = [rewriting.graph.tensors[operand.name].shape for operand in (first, second)]
     out = tail.out.quantization
-    shape = rewriting.graph.tensors[node.output[0]].shape
     clamp = quanta_range(tail.clamp, out)
+    if shapes[0] != shape:
+        return False
     try:
-        what = QAdd.of(shape, first.quantization, second.quantization, out, clamp)
+        what = kind.of(shape, first.quantization, second.quantization, out, clamp, shapes[1])
     except ValueError:
         return False
     rewriting.operator(what, [first.name, second.name], tail.out.name, node)
@@ -70,14 +94,18 @@ def add(rewriting: Rewriting, node: NodeProto) -> bool:
 
 
 def _operand(rewriting: Rewriting, node: NodeProto, name: str) -> QuantizedTensor | None:
-    """An operand of ``node`` that has the shape of its result; a constant is made so."""
+    """An operand of ``node`` with the shape of its result or of its planes; a constant is made so."""
     shape = rewriting.graph.tensors[node.output[0]].shape
+    planes = planes_of(shape)
     constant = rewriting.constants.get(name)
     if constant is None:
-        return rewriting.known.get(name) if rewriting.graph.tensors[name].shape == shape else None
+        fits = rewriting.graph.tensors[name].shape in (shape, planes)
+        return rewriting.known.get(name) if fits else None
     dtype = next((byte for byte in BYTES if byte == constant.quanta.dtype), None)
     if dtype is None or constant.scale.size > 1 or constant.quanta.size == 1:
         return None  # a number makes a function of one tensor
+    if planes is not None and constant.quanta.shape[-2:] == (1, 1):
+        shape = planes
     whole = np.ascontiguousarray(np.broadcast_to(constant.quanta, shape))
     made = rewriting.constant(f"{node.output[0]}/operand", whole)
     return QuantizedTensor(made, Quantization(dtype, float(constant.scale[0]), int(constant.zero[0])))
@@ -93,7 +121,10 @@ def max_pool(rewriting: Rewriting, node: NodeProto) -> bool:
     pool = None if source is None or len(node.output) > 1 else pool_geometry(rewriting.graph, node)
     if source is None or pool is None:
         return False
-    what = QPool.of(pool, source.quantization, source.quantization)
+    try:
+        what = QPool.of(pool, source.quantization, source.quantization)
+    except ValueError:
+        return False
     if rewriting.is_bytes(real):
         rewriting.operator(what, [source.name], real, node)
         return True
@@ -139,6 +170,8 @@ def _mean(rewriting: Rewriting, node: NodeProto) -> Pool | None:
 def concat(rewriting: Rewriting, node: NodeProto) -> bool:
     """Concat of quantized tensors, those of another scale requantized to the following QuantizeLinear's."""
     real = node.output[0]
+    if not all(math.prod(rewriting.graph.tensors[name].shape) for name in node.input):
+        return False
     if all(rewriting.is_bytes(name) for name in node.input):
         names = [rewriting.source(name) for name in node.input]
         unit = _unit(rewriting.graph.tensors[real].dtype)

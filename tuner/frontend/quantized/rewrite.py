@@ -10,10 +10,6 @@ import numpy as np
 import numpy.typing as npt
 from onnx import NodeProto, TensorProto, helper
 
-from kernels.qadd import QAdd
-from kernels.qconcat import QConcat
-from kernels.qlookup import QLookup
-from kernels.qpool import QPool
 from kernels.quantization import Quantization
 from kernels.qworkload import QConv2d
 from kernels.workload import RELU
@@ -29,7 +25,7 @@ from tuner.frontend.quantized.nodes import (
     quantized,
     quantized_constant,
 )
-from tuner.frontend.quantized.operator import OPERATOR, PRODUCT, Operator
+from tuner.frontend.quantized.operator import OPERATOR, PRODUCT, Operator, What
 
 Array = npt.NDArray[Any]
 
@@ -195,9 +191,7 @@ class Rewriting:
         if name in self.graph.outputs:
             self.add("Identity", [source], name, like)
 
-    def operator(
-        self, what: QAdd | QLookup | QPool | QConcat, inputs: Sequence[str], output: str, like: NodeProto
-    ) -> str:
+    def operator(self, what: What, inputs: Sequence[str], output: str, like: NodeProto) -> str:
         """Write an integer operator; its output."""
         self.operators[output] = Operator(node_name(like), what, tuple(inputs), output)
         return self.add(OPERATOR, inputs, output, like)
