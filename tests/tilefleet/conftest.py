@@ -41,7 +41,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             yield home
         finally:
             server.terminate()
-            assert server.wait(60) == 0, (home / "up.log").read_text()
+            assert server.wait(120) == 0, (home / "up.log").read_text()
             assert not (home / "url").exists()
 
 
