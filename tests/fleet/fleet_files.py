@@ -13,14 +13,6 @@ from pathlib import Path
 _ELF = b"\x7fELF"
 
 
-def free_port() -> int:
-    """A port of the loopback interface that nobody listens on."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
 def write_fleet(path: Path, boards: list[dict[str, object]]) -> Path:
     """A fleet file with these boards; each target that they name is this machine, but a kind of its own."""
     names = sorted({str(board["target"]) for board in boards if "target" in board})

@@ -143,10 +143,6 @@ class World:
         assert len(agents) == 1, agents
         return agents[0]
 
-    def session(self, board: str) -> psutil.Process:
-        """The session that a board serves, as soon as there is one."""
-        return wait_for(lambda: self.agent(board).children())[0]
-
     def measuring_child(self, board: str) -> psutil.Process:
         """Who measures on a board: whoever has its lock file open."""
         lock = f"board-{board}.lock"
@@ -159,6 +155,11 @@ class World:
             ]
 
         return wait_for(holders)[0]
+
+
+def session(agent: psutil.Process) -> psutil.Process:
+    """The session that an agent serves, as soon as there is one."""
+    return wait_for(agent.children)[0]
 
 
 def _key(process: psutil.Process) -> str:

@@ -7,9 +7,10 @@ from collections.abc import Iterator
 
 import psutil
 import pytest
+from dialing import free_port
 from fleet_accounts import Job, caught, exclusive, layer, settled
-from fleet_files import free_port, write_fleet
-from fleet_world import Service, World, wait_for
+from fleet_files import write_fleet
+from fleet_world import Service, World, session, wait_for
 
 pytestmark = [pytest.mark.xdist_group("coordinator"), pytest.mark.timeout(900)]
 
@@ -53,9 +54,11 @@ def test_a_killed_coordinator_goes_on_where_it_was(service: Service) -> None:
 
 
 def test_without_its_only_board_a_job_fails_and_says_so(service: Service) -> None:
+    agent = service.world.agent("lonely")
     job = Job(service, "rare", layer(8), 40)
     job.measured(4)
-    service.world.agent("lonely").kill()
+    caught(job, "lonely", lambda: session(agent))
+    agent.kill()
     ended = job.wait()
     assert ended.state == "failed"
     assert "lonely" in ended.message, ended

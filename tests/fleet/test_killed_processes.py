@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 from fleet_accounts import Job, caught, layer, probed, settled
-from fleet_world import Service, World
+from fleet_world import Service, World, session
 
 pytestmark = [pytest.mark.xdist_group("killed"), pytest.mark.timeout(900)]
 
@@ -22,11 +22,14 @@ def service(world: World) -> Iterator[Service]:
 
 @pytest.mark.parametrize("victim", ["agent", "session", "measuring_child"])
 def test_a_killed_process_costs_a_retry(service: Service, victim: str) -> None:
+    agent = service.world.agent("host")
     job = Job(service, "host", layer(len(victim)), 20)
     job.measured(4)
-    find = service.world.measuring_child if victim == "measuring_child" else service.world.session
-    held = caught(job, "host", lambda: find("host"))
-    killed = held.parent() if victim == "agent" else held
+    if victim == "measuring_child":
+        held = caught(job, "host", lambda: service.world.measuring_child("host"))
+    else:
+        held = caught(job, "host", lambda: session(agent))
+    killed = agent if victim == "agent" else held
     killed.kill()
     settled(job)
     probed(job, "host")
@@ -35,13 +38,13 @@ def test_a_killed_process_costs_a_retry(service: Service, victim: str) -> None:
 
 @pytest.mark.parametrize("victims", [["agent"], ["agent", "session"]], ids="+".join)
 def test_a_frozen_board_is_mended(service: Service, victims: list[str]) -> None:
+    agent = service.world.agent("host")
     job = Job(service, "host", layer(20 + len("".join(victims))), 20)
     job.measured(3)
-    session = caught(job, "host", lambda: service.world.session("host"))
-    agent = session.parent()
+    held = caught(job, "host", lambda: session(agent))
     agent.suspend()
     if "session" not in victims:
-        session.resume()
+        held.resume()
     settled(job)
     probed(job, "host", "fault")
-    service.world.assert_gone([agent, session])
+    service.world.assert_gone([agent, held])

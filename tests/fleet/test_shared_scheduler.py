@@ -13,8 +13,8 @@ from subprocess import Popen
 
 import psutil
 import pytest
-from fleet_accounts import Job, caught, database, exclusive, layer, probed, settled
-from fleet_files import free_port
+from dialing import free_port
+from fleet_accounts import Job, caught, database, exclusive, layer, leased, probed, settled
 from fleet_world import START_S, Service, World, wait_for
 
 pytestmark = [pytest.mark.xdist_group("shared"), pytest.mark.timeout(900)]
@@ -75,7 +75,7 @@ def test_no_board_is_anybodys_twice(shared: Shared) -> None:
 
 
 def test_a_killed_measure_worker_is_replaced(shared: Shared) -> None:
-    job = Job(shared.here, "host", layer(16), 40)
+    job = Job(shared.here, "host", layer(16), 24)
     victim = shared.workers["one"]
     caught(job, "one", lambda: psutil.Process(victim.pid))
     tree = psutil.Process(victim.pid).children(recursive=True)
@@ -89,17 +89,24 @@ def test_a_killed_measure_worker_is_replaced(shared: Shared) -> None:
 
 
 def test_a_coordinator_that_sleeps_through_its_lease_records_nothing_under_it(shared: Shared) -> None:
-    sleeper = Job(shared.here, "host", layer(20), 60)
+    sleeper = Job(shared.here, "host", layer(20), 24)
     sleeper.measured(4)
     process = psutil.Process(shared.here.process.pid)
-    while True:
-        wait_for(lambda: _held(shared))
+
+    def held() -> set[str]:
+        return {board for board in ("one", "two") if leased(sleeper, board)}
+
+    def asleep() -> set[str]:
+        if not held():
+            return set()
         process.suspend()
-        if _held(shared) and not _locked(shared):
-            break
+        if not _locked(shared) and (kept := held()):
+            return kept
         process.resume()
+        return set()
+
     # A lease ends as expired when its board is wanted: the other job shall have no other board.
-    free = {"one", "two"} - set(_held(shared))
+    free = {"one", "two"} - wait_for(asleep)
     try:
         for board in free:
             shared.there.client.change_board(board, "park", "the other board shall be wanted")
@@ -119,13 +126,6 @@ def test_a_coordinator_that_sleeps_through_its_lease_records_nothing_under_it(sh
     )
     mine = [lease for lease in exclusive(shared.here) if lease["job"] == sleeper.id]
     assert measured == slept_on + sum(lease["trials"] for lease in mine if lease["started"] > woken)
-
-
-def _held(shared: Shared) -> list[str]:
-    """The boards that one coordinator has, as the other sees it."""
-    holder = f"/{shared.here.process.pid}/"
-    boards = shared.there.client.boards()
-    return [each.id for each in boards if each.lease and holder in each.lease.holder and each.lease.job]
 
 
 def _locked(shared: Shared) -> bool:

@@ -8,6 +8,7 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
+import dialing
 import faulty_kernels
 import pytest
 
@@ -143,8 +144,7 @@ def test_tvms_own_server_is_a_board_too(run, builder, host, stock_board):
 
 @pytest.fixture
 def stock_board():
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = dialing.free_port()
     ports = ["--port", str(port), "--port-end", str(port + 1)]
     command = [sys.executable, "-m", "tvm.exec.rpc_server", "--host", "127.0.0.1", "--key", "stock", *ports]
     server = subprocess.Popen(command, stderr=subprocess.DEVNULL, start_new_session=True)

@@ -14,7 +14,7 @@ from pathlib import Path
 import dialing
 import pytest
 from candidates import SPIN_C, c_candidate, tvm_candidate
-from dialing import TOKEN, wait_until
+from dialing import TOKEN, free_port, wait_until
 
 from worker.fleet import rpc_board
 from worker.fleet.agent_board import BoardError
@@ -22,12 +22,6 @@ from worker.fleet.agent_build import build_agent, host_triple
 from worker.fleet.rpc_board import RpcBoard, TrackedBoard
 from worker.measure_child import connect
 from worker.nursery import ChildRaised
-
-
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 @contextlib.contextmanager
