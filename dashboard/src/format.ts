@@ -36,12 +36,12 @@ type Unit = "FLOP" | "OP";
 
 /** Operations of floats or integers, in millions: 231 MFLOP, 231 MOP. */
 export function millions(operations: number, unit: Unit): string {
-  return `${digits(operations / 1e6)} M${unit}`;
+  return `${digits(operations / 1e6)} M${unit}`;
 }
 
 /** Billions of operations a second: 91.2 GFLOP/s, 183 GOP/s. */
 export function rate(giga: number | null | undefined, unit: Unit): string {
-  return giga === null || giga === undefined ? "–" : `${digits(giga)} G${unit}/s`;
+  return giga === null || giga === undefined ? "–" : `${digits(giga)} G${unit}/s`;
 }
 
 /** How long ago an ISO 8601 time was. */

@@ -126,7 +126,7 @@ def _asked(
             "threads": threads,
             "config": best.config.to_json() if best and config == "best" else None,
         }
-    return payload, machine, best.ranking_s if best and config == "best" else None
+    return payload, machine, best.isolated_s if best and config == "best" else None
 
 
 def _explained(nursery: Nursery, payload: dict[str, Any]) -> dict[str, Any]:

@@ -91,7 +91,8 @@ def list_trials(
             TrialPoint(
                 record=row.id,
                 config=row.document["config"],
-                cost_s=row.ranking_s,
+                cost_s=row.document.get("verified_s") or row.document.get("cost_s"),
+                ranking_s=row.ranking_s,
                 error=row.error,
                 layouts=row.layouts,
                 numerics="exact" if row.exact else "relaxed",

@@ -41,6 +41,7 @@ class TrialPoint(BaseModel):
                 "record": 4711,
                 "config": {"kernel": "fconv", "block": "4x3", "channels": 64},
                 "cost_s": 0.00071,
+                "ranking_s": 0.00071,
                 "error": None,
                 "layouts": "nchw",
                 "numerics": "exact",
@@ -50,7 +51,10 @@ class TrialPoint(BaseModel):
 
     record: int = Field(description="The record's number, in the order of measurement.")
     config: dict[str, int | str] = Field(description="The kernel's name and a value for each knob.")
-    cost_s: float | None = Field(description="Seconds; null where it failed.")
+    cost_s: float | None = Field(description="Measured seconds; null where it failed.")
+    ranking_s: float | None = Field(
+        description="What it ranks by: `cost_s`, or its place among those that were timed in a built model."
+    )
     error: str | None = Field(description="Its error kind, or null.")
     layouts: str = Field(description="What the config reads and writes.")
     numerics: str = Field(description="What it computes with: `exact` or `relaxed`.")

@@ -62,7 +62,8 @@ def test_thinning_keeps_the_fastest_and_the_order() -> None:
 
 
 def test_a_workload_says_where_it_was_measured(client: TestClient) -> None:
-    lines = write_log([record(1), record(2), record(3, error=ErrorKind.CRASH), record(4, threads=2)])
+    placed = record(2, placed_s=5e-6)
+    lines = write_log([record(1), placed, record(3, error=ErrorKind.CRASH), record(4, threads=2)])
     assert client.post("/api/v1/records", content="".join(lines)).status_code == 200
     view = client.get(f"/api/v1/workloads/{WORKLOAD.key}").json()
     assert view["text"] == str(WORKLOAD)
@@ -72,10 +73,10 @@ def test_a_workload_says_where_it_was_measured(client: TestClient) -> None:
     ]
     assert math.isclose(view["measured"][0]["best_s"], 1e-6)
     trials = client.get(f"/api/v1/workloads/{WORKLOAD.key}/trials", params={"target": TARGET.name}).json()
-    assert [(each["cost_s"], each["error"]) for each in trials["items"]] == [
-        (1e-6, None),
-        (2e-6, None),
-        (None, "crash"),
+    assert [(each["cost_s"], each["ranking_s"], each["error"]) for each in trials["items"]] == [
+        (1e-6, 1e-6, None),
+        (2e-6, 5e-6, None),
+        (None, None, "crash"),
     ]
     assert trials["total"] == 3
     few = client.get(f"/api/v1/workloads/{WORKLOAD.key}/trials", params={"target": TARGET.name, "limit": 2})

@@ -4,7 +4,7 @@ import { useState } from "react";
 
 import type { Job } from "../api/client";
 import { useJobs, useTasks } from "../api/queries";
-import { milliseconds, percent, quoted, seconds } from "../format";
+import { milliseconds, quoted, rate, seconds } from "../format";
 import { ClockMark } from "../parts/clock";
 import { Empty, Loaded } from "../parts/states";
 import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
@@ -87,7 +87,7 @@ function Configs({ job }: { job: Job }) {
               },
               { head: "Times", cell: (task) => task.weight },
               { head: "Best", cell: (task) => seconds(task.best_s) },
-              { head: "Of peak", cell: (task) => percent(task.share_of_peak) },
+              { head: "Rate", cell: (task) => rate(task.gflops, task.unit) },
               { head: "Config", cell: (task) => <ConfigText value={task.best_config} /> },
             ]}
           />

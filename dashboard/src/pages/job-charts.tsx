@@ -4,7 +4,7 @@ import { useMemo, useState } from "react";
 
 import type { Job, Task } from "../api/client";
 import { useProgress } from "../api/queries";
-import { digits, milliseconds, seconds } from "../format";
+import { milliseconds, seconds } from "../format";
 import { Chart, DIGITS } from "../parts/chart";
 import { Empty } from "../parts/states";
 
@@ -26,13 +26,12 @@ export function WholeModel({ job }: { job: Job }) {
       },
       yAxis: {
         type: "value",
-        name: "ms",
         scale: true,
         // A line beside the curve does not move the axis by itself.
         ...(job.recommended_ms !== null && {
           max: ({ max }: { max: number }) => Math.max(max, job.recommended_ms! * 1.02),
         }),
-        axisLabel: { formatter: digits },
+        axisLabel: { formatter: milliseconds, hideOverlap: true },
       },
       series: [
         {

@@ -151,6 +151,7 @@ function Errors({ job, tasks }: { job: Job; tasks: Task[] }) {
   );
 }
 
+const PEAK = "Of peak";
 const PROMISE: Column<Task> = { head: "Next trial's gain", cell: promiseOf };
 
 const COLUMNS = (job: Job): Column<Task>[] => [
@@ -165,11 +166,13 @@ const COLUMNS = (job: Job): Column<Task>[] => [
   { head: "Untuned", cell: (task) => seconds(task.recommended_s) },
   { head: "Library", cell: (task) => seconds(task.baselines[0]?.seconds) },
   { head: "Rate", cell: (task) => rate(task.gflops, task.unit) },
-  { head: "Of peak", cell: (task) => percent(task.share_of_peak) },
+  { head: PEAK, cell: (task) => percent(task.share_of_peak) },
   { head: "Best config", cell: (task) => <ConfigText value={task.best_config} /> },
 ];
 
 function Tasks({ job, tasks }: { job: Job; tasks: Task[] }) {
+  // The peak is that of floats.
+  const compared = tasks.some((task) => task.unit === "FLOP");
   return (
     <section aria-labelledby="tasks">
       <Title order={3} size="h5" id="tasks">
@@ -180,11 +183,16 @@ function Tasks({ job, tasks }: { job: Job; tasks: Task[] }) {
         minWidth={1000}
         rows={tasks}
         keyOf={(task) => task.id}
-        columns={isOver(job) ? COLUMNS(job) : [...COLUMNS(job), PROMISE]}
+        columns={[
+          ...COLUMNS(job).filter(({ head }) => head !== PEAK || compared),
+          ...(isOver(job) ? [] : [PROMISE]),
+        ]}
       />
-      <Text size="sm" c="dimmed">
-        Rates count the operations of a plain convolution: Winograd needs fewer, hence more than the peak.
-      </Text>
+      {compared && (
+        <Text size="sm" c="dimmed">
+          Rates count the operations of a plain convolution: Winograd needs fewer, hence more than the peak.
+        </Text>
+      )}
     </section>
   );
 }

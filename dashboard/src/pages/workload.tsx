@@ -51,6 +51,11 @@ function Measured({ view }: { view: WorkloadView }) {
       <Text c="dimmed" size="sm">
         {view.key}, {millions(view.flops, view.unit)}
       </Text>
+      {view.workload["kind"] === "qconv2d" && (
+        <Text c="dimmed" size="sm">
+          {constantsOf(view.workload)}
+        </Text>
+      )}
       {where === undefined ? (
         <Empty title="Nothing was measured of it yet">A job of its model, or of itself, does that.</Empty>
       ) : (
@@ -81,6 +86,27 @@ function Measured({ view }: { view: WorkloadView }) {
   );
 }
 
+const SCALES: Record<string, string> = {
+  any: "scales of any size",
+  small: "scales below a quarter",
+  power: "scales that are powers of two",
+};
+
+/** What a quantized workload knows of its constants, in words; its text has it in short. */
+function constantsOf(workload: WorkloadView["workload"]): string {
+  const zeros = ["data_zero", "weight_zero", "out_zero"].map((name) => workload[name] ?? 0);
+  const [weights, clip] = ["weight_range", "clamp"].map(
+    (name) => workload[name] as number[] | null | undefined,
+  );
+  return [
+    `Zero points of data, weights and result: ${zeros.join(", ")}`,
+    ...(weights ? [`weights from ${weights.join(" to ")}`] : []),
+    ...(workload["out_dtype"] === "int32" ? [] : [SCALES[String(workload["scale"])]]),
+    ...(workload["per_channel"] === false ? ["one scale for all channels"] : []),
+    ...(clip ? [`clipped to ${clip.join(" to ")}`] : []),
+  ].join("; ");
+}
+
 function Trials({
   trials,
   total,
@@ -101,7 +127,7 @@ function Trials({
   if (ran.length === 0) return <Empty title="Every trial failed">The records page has what they said.</Empty>;
   const x = first ?? knobs[0]!;
   const y = second ?? knobs.find((knob) => knob !== x)!;
-  const fastest = [...ran].sort((one, other) => one.cost_s! - other.cost_s!).slice(0, 10);
+  const fastest = [...ran].sort((one, other) => one.ranking_s! - other.ranking_s!).slice(0, 10);
   return (
     <>
       {trials.length < total && (
@@ -169,6 +195,11 @@ function Trials({
             { head: "Config", cell: (trial) => <ConfigText value={trial.config} /> },
           ]}
         />
+        {fastest.some((trial) => trial.ranking_s !== trial.cost_s) && (
+          <Text size="sm" c="dimmed">
+            Times are by themselves. What was timed inside the built model as well is ordered by that.
+          </Text>
+        )}
       </section>
     </>
   );
