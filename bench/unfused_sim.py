@@ -71,8 +71,8 @@ def _scaling(conv: QConv2d, how: str, target: Target) -> Any:
 
     from kernels import tir
     from kernels.qfinish import Finish
-    from kernels.qneon import is_arm32
     from kernels.qtir import QArguments
+    from kernels.target import is_arm32
 
     pixels = conv.n * conv.out_h * conv.out_w
     scales = conv.out_c + 3 if conv.per_channel else 1

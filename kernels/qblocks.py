@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
-from kernels import tir, wrapping
+from kernels import code_shape, tir, wrapping
 
 QUAD = 4
 """Sums of 32 bits in one vector register."""
@@ -102,6 +102,11 @@ class Block(ABC):
         """What the accumulators hold before the first step; nothing when that step sets them."""
         return bias * self.rows
 
+    @property
+    def first_apart(self) -> bool:
+        """Whether the first step is to have code of its own, before the loop of the others."""
+        return True
+
     @abstractmethod
     def step(self, sums: Any, rows: Rows, weights: Any, at: Any, first: bool) -> None:
         """Add the products of one step, whose weights are at ``at``; ``first`` is the one after ``begin``."""
@@ -130,9 +135,9 @@ class _Pairwise(Block):
     @property
     def operands(self) -> int:
         # The shorter side stays, an element of the other and its products pass. On 32-bit Arm half a
-        # vector is half a register.
-        halves = 2 * min(self.rows, self.columns) + 2
-        return (-(-halves // 2) if self.arm32 else halves) + 4
+        # vector is half a register, and one product passes at a time.
+        stay = min(self.rows, self.columns)
+        return stay + 2 if self.arm32 else 2 * stay + 6
 
     @property
     def cycles(self) -> float:
@@ -151,12 +156,14 @@ class _Pairwise(Block):
                 passing = data(row)
                 for column, there in enumerate(stay):
                     self._add_products(sums, row, column, passing, there, first)
+                self._order()
         else:
             stay = [data(row) for row in range(self.rows)]
             for column in range(self.columns):
                 passing = filters(column)
                 for row, there in enumerate(stay):
                     self._add_products(sums, row, column, there, passing, first)
+                self._order()
 
     def _add_products(
         self, sums: Any, row: int, column: int, data: list[Any], weights: list[Any], first: bool
@@ -178,7 +185,15 @@ class _Pairwise(Block):
             rows.append([T.Bind(quad + start) for quad, start in zip(quads, bias, strict=True)])
         return rows
 
+    def _order(self) -> None:
+        """Let the next element pass only now where registers are few."""
+        if self.arm32:
+            code_shape.order()
+
     def _halves(self, buffer: Any, at: Any) -> list[Any]:
+        if self.arm32:
+            whole = T.Bind(buffer[tir.vector(at, 16)])
+            return [_part(whole, half, 8) for half in (0, 8)]
         return [T.Bind(buffer[tir.vector(at + half, 8)]) for half in (0, 8)]
 
     def _product(self, one: Any, other: Any) -> Any:
@@ -199,9 +214,11 @@ class _Pairwise(Block):
         """Sums of neighbours, those of ``one`` first."""
         if not self.arm32:
             return _call("int32x4", "llvm.aarch64.neon.addp.v4i32", one, other)
-        even = tirx.Shuffle([one, other], [tir.index(lane) for lane in (0, 2, 4, 6)])
-        odd = tirx.Shuffle([one, other], [tir.index(lane) for lane in (1, 3, 5, 7)])
-        return even + odd
+        halves = [
+            _call("int32x2", "llvm.arm.neon.vpadd.v2i32", *(_part(sums, at, 2) for at in (0, 2)))
+            for sums in (one, other)
+        ]
+        return tirx.Shuffle(halves, [tir.index(lane) for lane in range(QUAD)])
 
 
 class _Quads(Block):
@@ -232,7 +249,7 @@ class _Lane(_Quads):
 
     @property
     def operands(self) -> int:
-        return self.rows + self._quads
+        return -(-self.rows // 2) + 2 if self.arm32 else self.rows + self._quads
 
     @property
     def cycles(self) -> float:
@@ -242,10 +259,19 @@ class _Lane(_Quads):
     def dtype(self) -> str:
         return "int16"
 
+    @property
+    def first_apart(self) -> bool:
+        # There LLVM would share widened weights between the two and multiply by vmla.i32 in the first.
+        return not self.arm32
+
     def weights_step(self, panel: Any) -> Any:
         return panel
 
     def step(self, sums: Any, rows: Rows, weights: Any, at: Any, first: bool) -> None:
+        if self.arm32:
+            for start in range(0, self.depth, QUAD):
+                self._half_step(sums, rows, weights, at, start)
+            return
         data = []
         for row in range(self.rows):
             vector = rows.buffer[tir.vector(rows.at + row * rows.pitch, self.depth)]
@@ -255,10 +281,30 @@ class _Lane(_Quads):
                 column = T.Bind(weights[tir.vector(at + k * self.panel + quad * QUAD, QUAD)])
                 for row in range(self.rows):
                     lane = tirx.Shuffle([data[row]], [tir.index(k)] * QUAD)
-                    slot = _quad(row * self._quads + quad)
-                    product = column.astype("int32x4") * lane.astype("int32x4")
-                    # Winograd's sums may wrap (``qwinograd_neon_nest.py``).
-                    tir.store(sums, wrapping.added(sums[slot], product, QUAD), slot)
+                    self._add_product(sums, _quad(row * self._quads + quad), column, lane)
+
+    def _half_step(self, sums: Any, rows: Rows, weights: Any, at: Any, start: int) -> None:
+        """As ``step``, of the elements ``start`` to ``start + 4`` on 32-bit Arm.
+
+        There lanes must be in the first four vectors: eight rows of four elements fill these.
+        """
+        data = []
+        for row in range(self.rows):
+            vector = rows.buffer[tir.vector(rows.at + row * rows.pitch + start, QUAD)]
+            data.append(T.Bind(vector.astype("int16x4") if rows.buffer.dtype != "int16" else vector))
+        for k in range(QUAD):
+            whole = T.Bind(weights[tir.vector(at + (start + k) * self.panel, self.panel)])
+            columns = [_part(whole, at, QUAD) for at in range(0, self.panel, QUAD)]
+            for row in range(self.rows):
+                lane = tirx.Shuffle([data[row]], [tir.index(k)] * QUAD)
+                for quad, column in enumerate(columns):
+                    self._add_product(sums, _quad(row * self._quads + quad), column, lane)
+        code_shape.order()
+
+    def _add_product(self, sums: Any, slot: Any, column: Any, lane: Any) -> None:
+        product = column.astype("int32x4") * lane.astype("int32x4")
+        # Winograd's sums may wrap (``qwinograd_neon_nest.py``).
+        tir.store(sums, wrapping.added(sums[slot], product, QUAD), slot)
 
 
 class _Dot(_Quads):
@@ -358,6 +404,10 @@ BLOCKS: dict[str, type[Block]] = {kind.name: kind for kind in (_Pairwise, _Lane,
 
 def _quad(at: int) -> Any:
     return tir.vector(at * QUAD, QUAD)
+
+
+def _part(vector: Any, start: int, lanes: int) -> Any:
+    return T.Bind(tirx.Shuffle([vector], [tir.index(start + lane) for lane in range(lanes)]))
 
 
 def _call(dtype: str, name: str, *arguments: Any) -> Any:

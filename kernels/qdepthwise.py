@@ -14,10 +14,10 @@ from kernels.qdepthwise_nest import BAND, NONE, PAIRS, TOUCH, WIDE, Nest, Plan
 from kernels.qfinish import Finish, finish_cycles
 from kernels.qgemm_plan import signedness, why_not_chained
 from kernels.qkernel import qconv_of
-from kernels.qneon import NeonKernel, is_arm32, ways, why_not_neon
+from kernels.qneon import NeonKernel, ways, why_not_neon
 from kernels.qworkload import QConv2d
 from kernels.space import Config, Knobs, Space
-from kernels.target import Target
+from kernels.target import Target, is_arm32
 from kernels.workload import Workload
 
 UNFETCHED = 3.0

@@ -12,10 +12,10 @@ from kernels.qfinish import Finish, finish_cycles
 from kernels.qgemm_nest import Nest
 from kernels.qgemm_plan import Plan, signedness, why_not_chained, why_not_in_place, windows_of
 from kernels.qkernel import qconv_of
-from kernels.qneon import NeonKernel, is_arm32, ways, why_not_neon
+from kernels.qneon import NeonKernel, ways, why_not_neon
 from kernels.qworkload import QConv2d
 from kernels.space import Config, Knobs, Space
-from kernels.target import Target
+from kernels.target import Target, is_arm32
 from kernels.workload import Workload
 
 FEATURES = {"dot": "dotprod", "matrix": "i8mm"}

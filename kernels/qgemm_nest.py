@@ -70,10 +70,12 @@ class Nest:
             weights = T.Bind(at + number * (block.panel * block.depth))
             block.step(sums, source, self.args.weights, weights, first)
 
-        step(0, True)
-        if plan.steps > 1:
-            with code_shape.kept_loop(plan.steps - 1) as k:
-                step(k + 1, False)
+        apart = int(block.first_apart)
+        if apart:
+            step(0, True)
+        if plan.steps > apart:
+            with code_shape.kept_loop(plan.steps - apart) as k:
+                step(k + apart, False)
         found = block.end(sums, bias)
         filters = plan.conv.out_c
         out = T.Bind(window * filters + filter_)

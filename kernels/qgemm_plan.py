@@ -8,10 +8,9 @@ import numpy as np
 
 from kernels.kernel import Array
 from kernels.qblocks import BLOCKS, Block
-from kernels.qneon import is_arm32
 from kernels.qworkload import QConv2d
 from kernels.space import Config
-from kernels.target import Target
+from kernels.target import Target, is_arm32
 
 SIGNED, UNSIGNED = (-128, 127), (0, 255)
 

@@ -13,10 +13,10 @@ from kernels.qblocks import QUAD
 from kernels.qfinish import Finish, finish_cycles
 from kernels.qgrouped_neon_nest import CHANNELS, Nest, Plan
 from kernels.qkernel import qconv_of
-from kernels.qneon import NeonKernel, is_arm32, ways, why_not_neon
+from kernels.qneon import NeonKernel, ways, why_not_neon
 from kernels.qworkload import QConv2d
 from kernels.space import Config, Knobs, Space
-from kernels.target import Target
+from kernels.target import Target, is_arm32
 from kernels.workload import Workload
 
 WINDOWS = (1, 2, 4, 6, 7, 8, 12)

@@ -11,7 +11,7 @@ from kernels.kernel import Array
 from kernels.qkernel import QuantizedKernel
 from kernels.qworkload import QConv2d
 from kernels.space import Config
-from kernels.target import Target
+from kernels.target import Target, is_arm32
 from kernels.workload import Workload
 
 
@@ -47,11 +47,6 @@ def why_not_neon(target: Target) -> str | None:
     if target.triple.startswith("aarch64") or (is_arm32(target) and target.has("neon")):
         return None
     return f"there is no NEON on {target.name}"
-
-
-def is_arm32(target: Target) -> bool:
-    """Whether it is an Arm of 32 bits."""
-    return target.triple.startswith("arm")
 
 
 def normal(multiplier: Array, shift: Array) -> tuple[Array, Array]:

@@ -11,13 +11,13 @@ from kernels.kernel import Array
 from kernels.layout import PLAIN, Layouts
 from kernels.qfinish import Finish, finish_cycles
 from kernels.qkernel import qconv_of
-from kernels.qneon import NeonKernel, is_arm32, ways, why_not_neon
+from kernels.qneon import NeonKernel, ways, why_not_neon
 from kernels.qpoints import PAIRS, Points
 from kernels.qwinograd_neon_nest import Nest
 from kernels.qwinograd_neon_plan import LANES, Plan, axis_of
 from kernels.qworkload import LIMITS, QConv2d
 from kernels.space import Config, Knobs, Space
-from kernels.target import Target
+from kernels.target import Target, is_arm32
 from kernels.workload import Workload
 
 MOST_TAPS = 7
@@ -78,7 +78,7 @@ class QuantizedWinogradNeon(NeonKernel):
             {
                 "points": sorted({points for points, _ in choices}),
                 "taps": sorted({taps for _, taps in choices}),
-                "rows": [3, 4, 6, 7, 8] if not is_arm32(target) else [2, 3],
+                "rows": [3, 4, 6, 7, 8] if not is_arm32(target) else [2, 3, 4],
                 "columns": [columns],
                 "band": sorted(bands),
                 "slab": [1, 2, 4, 8],

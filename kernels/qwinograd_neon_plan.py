@@ -10,11 +10,10 @@ import numpy as np
 from kernels.kernel import Array
 from kernels.qband import Band
 from kernels.qblocks import BLOCKS, Block
-from kernels.qneon import is_arm32
 from kernels.qpoints import Points
 from kernels.qworkload import QConv2d
 from kernels.space import Knobs
-from kernels.target import Target
+from kernels.target import Target, is_arm32
 
 LANES = 8
 """16-bit elements of a vector: channels that are transformed, and filters that are finished together."""

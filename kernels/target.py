@@ -62,8 +62,12 @@ class Target:
     def tvm(self) -> dict[str, Any]:
         """What ``tvm.target.Target`` takes."""
         spec: dict[str, Any] = {"kind": "llvm", "mtriple": self.triple, "mcpu": self.cpu, "num-cores": 1}
-        if self.features:
-            spec["mattr"] = list(self.features)
+        features = list(self.features)
+        if is_arm32(self):
+            # LLVM's other scheduler starts loads so early that sums and operands no longer fit 16 registers.
+            features.append("+use-misched")
+        if features:
+            spec["mattr"] = features
         if self.triple.startswith("powerpc"):
             spec["vector-width"] = self.vector_bits  # TVM guesses the same, and warns at every build
         return spec
@@ -83,6 +87,11 @@ class Target:
 _NOT_IN_KEY = ("name", "hz", "fmas_per_cycle", "loads_per_cycle", "misses_in_flight")
 _IN_KEY_IF_SET = ("integer_vector_bits", "integer_vector_registers", "matrix")
 """Facts younger than the first records, whose keys still hold."""
+
+
+def is_arm32(target: Target) -> bool:
+    """Whether it is an Arm of 32 bits."""
+    return target.triple.startswith("arm") and not target.triple.startswith("arm64")
 
 
 def to_json(target: Target) -> dict[str, Any]:
