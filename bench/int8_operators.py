@@ -53,6 +53,7 @@ def _cases() -> list[Case]:
     from kernels.qadd import QAdd
     from kernels.qconcat import QConcat
     from kernels.qlookup import QLookup
+    from kernels.qmul import QMul
     from kernels.qpool import QPool
     from kernels.quantization import Quantization
 
@@ -63,7 +64,14 @@ def _cases() -> list[Case]:
         shape = (1, channels, side, side)
         name = f"add {side}x{side}x{channels}"
         cases.append(Case(name, QAdd.of(shape, a, b, out), [shape] * 2, [a, b], out, "QLinearAdd", {}))
+    for channels, side in ((96, 56), (480, 14)):
+        shape, planes = (1, channels, side, side), (1, channels, 1, 1)
+        name = f"multiply planes {side}x{side}x{channels}"
+        product = QMul.of(shape, b, unit, a, None, planes)
+        cases.append(Case(name, product, [shape, planes], [b, unit], a, "QLinearMul", {}))
     shape = (1, 256, 56, 56)
+    product = QMul.of(shape, a, b, out)
+    cases.append(Case("multiply 56x56x256", product, [shape] * 2, [a, b], out, "QLinearMul", {}))
     sigmoid = QLookup.of(shape, a, unit, lambda real: 1 / (1 + np.exp(-real)))
     cases.append(Case("sigmoid 56x56x256", sigmoid, [shape], [a], unit, "QLinearSigmoid", {}))
     last = {"channels_last": 1}

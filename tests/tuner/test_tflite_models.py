@@ -11,6 +11,7 @@ from tflite_models import TYPES, VALID, Maker, branches, mobilenet
 from tvm import relax
 
 from bench.partition_reference import evaluate
+from kernels.qmul import QMul
 from kernels.workload import Conv2d, Gemm, QConv2d
 from tuner.backend.apply import build_model
 from tuner.frontend.extract import extract
@@ -132,3 +133,20 @@ def test_what_is_left_of_a_quantized_model(tmp_path):
     assert set(kinds) == {"Transpose", "Reshape", "DequantizeLinear", "Softmax", "QuantizeLinear"}
     stem = partition.products[0].workload
     assert (stem.data_dtype, stem.weight_dtype, stem.out_dtype, stem.data_zero) == ("int8", "int8", "int8", 0)
+
+
+def test_a_quantized_gate_is_integers(tmp_path):
+    """Between the model's own borders nothing computes with floats, and the build is exact."""
+    path, data = tmp_path / "branches.tflite", branches("int8")
+    path.write_bytes(data)
+    partition = load_partition(path)
+    kinds = {node.op_type for node in partition.graph.nodes}
+    assert kinds == {PRODUCT, OPERATOR, "Transpose", "Reshape"}
+    (gate,) = (operator for operator in partition.operators if isinstance(operator.what, QMul))
+    assert gate.what.second == (1, 24, 1, 1) != gate.what.shape
+    executable, _ = build_model(path, {}, host_target())
+    feed = inputs_of(data)
+    results = relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(feed["x"]))
+    wanted = evaluate(partition, feed)
+    for name, result in zip(partition.graph.outputs, results, strict=True):
+        assert np.array_equal(result.numpy(), wanted[name])
