@@ -104,6 +104,13 @@ class Band:
         """Where a window starts, from that of the band."""
         return row * (self.step[0] * self.pitch) + column * (self.step[1] * self.conv.in_c)
 
+    def numbered(self, number: Any) -> Any:
+        """Where window ``number``, counted along rows, starts."""
+        width = self.conv.out_w
+        if self.window(1, 0) == self.window(0, width):
+            return self.window(0, number)  # rows follow each other as windows do
+        return self.window(number // width, number % width)
+
     def tap(self, row: Any, column: Any) -> Any:
         """Where a run starts, from its window."""
         conv = self.conv

@@ -17,7 +17,7 @@ from kernels.qdirect_nest import BANDS, FILTERS, Nest, Plan
 from kernels.qkernel import QuantizedKernel, qconv_of
 from kernels.qtir import QFunction
 from kernels.qworkload import QConv2d
-from kernels.qx86 import FORK_CYCLES, WAYS, ways, why_not_x86
+from kernels.qx86 import FORK_CYCLES, PARTS, WAYS, Multiply, ways, why_not_x86
 from kernels.space import Config, Knobs, Space
 from kernels.target import Target
 from kernels.workload import Workload
@@ -38,7 +38,7 @@ class QuantizedDirect(QuantizedKernel):
     """
 
     name = "qdirect"
-    version = 1
+    version = 2
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
         """Quantized convolutions on x86 whose groups have at least a vector of filters."""
@@ -51,9 +51,13 @@ class QuantizedDirect(QuantizedKernel):
     def space(self, workload: Workload, target: Target, layouts: Layouts = PLAIN, threads: int = 1) -> Space:
         """All ways, blocks that fit the registers, whole planes and bands for L1 and L2, both orders."""
         conv = qconv_of(workload)
+        blocks = {
+            way.name: [f"{windows}x{vectors}" for windows, vectors in _blocks(conv, target, way)]
+            for way in ways(conv, target)
+        }
         knobs: dict[str, list[int | str]] = {
-            "multiply": [way.name for way in ways(conv, target)],
-            "block": [f"{windows}x{vectors}" for windows, vectors in _blocks(conv, target)],
+            "multiply": list(blocks),
+            "block": list(dict.fromkeys(block for each in blocks.values() for block in each)),
             "rows": list(_bands(conv)),
             "order": ["ws", "is"],
             "prefetch": [0, 1],
@@ -63,6 +67,8 @@ class QuantizedDirect(QuantizedKernel):
             knobs["split"] = [BANDS, FILTERS]
 
         def invalid(point: Knobs) -> str | None:
+            if point["block"] not in blocks[str(point["multiply"])]:
+                return "sums and weights would not fit the registers"
             if threads > 1 and point["split"] == FILTERS and point["order"] == "is":
                 return "threads would meet after every block of windows"
             if threads > 1 and point["split"] == BANDS:
@@ -82,7 +88,7 @@ class QuantizedDirect(QuantizedKernel):
         blocks = -(-windows // plan.windows)
         vectors = conv.groups * plan.filters // plan.lanes
         tiles = conv.groups * -(-plan.filters // plan.lanes // plan.vectors)
-        arithmetic = plan.way.cycles * windows * vectors * plan.depth
+        arithmetic = _unit_cycles(plan) * windows * vectors * plan.depth
         loads = blocks * tiles * plan.depth * (plan.windows + plan.vectors) / target.loads_per_cycle
         compute = max(arithmetic, loads) + blocks * tiles * (machine.CALL_CYCLES + 4 * plan.windows)
         compute += windows * vectors * FINISH_CYCLES
@@ -119,7 +125,8 @@ class QuantizedDirect(QuantizedKernel):
         return np.pad(groups, ((0, 0), (0, plan.filters - groups.shape[1]))).reshape(-1)
 
     def pack_centered(self, conv: QConv2d, config: Config, target: Target, weights: Array) -> Array:
-        """[group][tile][run][step][filter of the tile][channel of the unit], filled with zeros."""
+        """[group][tile][run][step][filter of the tile][channel of the unit], filled with zeros; where sums
+        begin in int16, each tile as ``ShortSums.pack`` has it."""
         plan = Plan.of(conv, config, target)
         band, lanes, unit = plan.band, plan.lanes, plan.way.unit
         down, across = band.runs
@@ -129,14 +136,17 @@ class QuantizedDirect(QuantizedKernel):
         ordered = ordered.reshape(conv.groups, of_group, down * across, band.run)
         filled = np.zeros((conv.groups, plan.filters, down * across, band.steps * unit), plan.way.packed)
         filled[:, :of_group, :, : band.run] = ordered
-        filled = filled.reshape(conv.groups, plan.filters, down * across, band.steps, unit)
+        filled = filled.reshape(conv.groups, plan.filters, plan.depth, unit)
         parts = []
         for group in range(conv.groups):
             for first, vectors, count in plan.tiles():
                 size = vectors * lanes
-                tile = filled[group, first * lanes : first * lanes + count * size]
-                tile = tile.reshape(count, size, -1, band.steps, unit).transpose(0, 2, 3, 1, 4)
-                parts.append(tile.reshape(-1))
+                tiles = filled[group, first * lanes : first * lanes + count * size]
+                tiles = tiles.reshape(count, size, plan.depth, unit)
+                if plan.short:
+                    parts.append(plan.short.pack(tiles, plan.offsets()))
+                else:
+                    parts.append(tiles.transpose(0, 2, 1, 3).reshape(-1))
         return np.ascontiguousarray(np.concatenate(parts))
 
     def build(self, workload: Workload, config: Config, target: Target, threads: int, name: str) -> Any:
@@ -149,15 +159,27 @@ class QuantizedDirect(QuantizedKernel):
         return function.result()
 
 
-def _blocks(conv: QConv2d, target: Target) -> list[tuple[int, int]]:
+def _unit_cycles(plan: Plan) -> float:
+    """One vector of weights; where sums begin in int16, as far as weights are usually small enough for it."""
+    if plan.short is None:
+        return plan.way.cycles
+    fitting = min(1.0, plan.depth / plan.short.usual)
+    return fitting * plan.way.cycles + (1 - fitting) * WAYS["bytes"].cycles
+
+
+def _blocks(conv: QConv2d, target: Target, way: Multiply) -> list[tuple[int, int]]:
     """(windows, vectors) whose sums fit the registers beside weights, a window and a product."""
     most = max(1, -(-conv.out_c // conv.groups // (target.vector_bits // 32)))
+    parts = PARTS.get(way.name)
     found = []
-    for vectors in (1, 2, 3, 4):
-        if vectors > most:
+    for vectors in range(1, min(most, 4) + 1):
+        if parts is None:
+            windows = (target.vector_registers - 2 - vectors) // vectors
+            found += [(w, vectors) for w in range(max(2, windows - 2), windows + 1)]
             continue
-        windows = (target.vector_registers - 2 - vectors) // vectors
-        found += [(w, vectors) for w in range(max(1, windows - 2), windows + 1) if w > 1]
+        windows = (target.vector_registers - 4 - parts * vectors) // vectors
+        # Few windows for as many weights are slower than one vector.
+        found += [(w, vectors) for w in range(windows - 2, windows + 1) if w >= 4]
     return found
 
 

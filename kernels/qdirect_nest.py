@@ -6,13 +6,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from tvm.script.ir_builder import tirx as T
 
 from kernels import tir
+from kernels.kernel import Array
 from kernels.qband import Band, emit_band
+from kernels.qshort_sums import ShortSums
 from kernels.qtir import QArguments, registers, scratch, store_filters
 from kernels.qworkload import QConv2d
-from kernels.qx86 import WAYS, Multiply, prefetch, scaling
+from kernels.qx86 import PARTS, WAYS, Multiply, prefetch, scaling
 from kernels.requantize import Requantizer
 from kernels.space import Config
 from kernels.target import Target
@@ -77,7 +80,25 @@ class Plan:
     @property
     def packed_length(self) -> int:
         """Elements of the packed weights."""
-        return self.conv.groups * self.filters * self.depth * self.way.unit
+        return self.conv.groups * self.filters // self.lanes * self.packed_vector
+
+    @property
+    def packed_vector(self) -> int:
+        """Elements of the packed weights of one vector of filters."""
+        return self.short.vector if self.short else self.lanes * self.depth * self.way.unit
+
+    @property
+    def short(self) -> ShortSums | None:
+        """How sums are begun in int16, where they are."""
+        parts = PARTS.get(self.way.name)
+        return ShortSums(parts, self.depth, self.lanes) if parts else None
+
+    def offsets(self) -> Array:
+        """Where the data of each unit begin, from those of the window."""
+        down, across = self.band.runs
+        starts = [self.band.tap(row, column) for row in range(down) for column in range(across)]
+        steps = np.arange(self.band.steps) * self.way.unit
+        return (np.array(starts)[:, None] + steps).reshape(-1)
 
     def tiles(self) -> list[tuple[int, int, int]]:
         """(first vector, vectors of a tile, count) of a group: whole tiles, then what is left."""
@@ -146,40 +167,48 @@ class Nest:
         self, source: Any, start: Any, out: Any, group: Any, windows: int, first: Any, tile: Any, vectors: int
     ) -> None:
         """``windows`` x ``vectors`` results: sums in registers over all runs, then requantized."""
-        plan, lanes, unit, band = self.plan, self.plan.lanes, self.plan.way.unit, self.band
-        width = self.conv.out_w
+        plan, lanes = self.plan, self.plan.lanes
         slots = [
             [tir.vector((i * vectors + j) * lanes, lanes) for j in range(vectors)] for i in range(windows)
         ]
         sums = registers(windows * vectors * lanes)
         filters = T.Bind(group * plan.filters + tile * lanes)
+        packed = T.Bind((group * (plan.filters // lanes) + tile) * plan.packed_vector)
         for j in range(vectors):
             bias = T.Bind(self.args.bias[tir.vector(filters + j * lanes, lanes)])
             for i in range(windows):
                 tir.store(sums, bias, slots[i][j])
         numbers = [first + i for i in range(windows)]
-        at = [T.Bind(start + band.window(w // width, w % width)) for w in numbers]
+        starts = [T.Bind(start + self.band.numbered(number)) for number in numbers]
+        if plan.short:
+            plan.short.emit(self.args.weights, packed, source, starts, sums, slots, plan.prefetch)
+        else:
+            self._runs(source, starts, packed, sums, slots)
+        self._finish(sums, slots, out, group, numbers, filters, tile, vectors)
+
+    def _runs(self, source: Any, starts: list[Any], packed: Any, sums: Any, slots: list[list[Any]]) -> None:
+        """Add the products of all units of all runs, one unit at a time."""
+        plan, band, lanes, unit = self.plan, self.band, self.plan.lanes, self.plan.way.unit
+        vectors = range(len(slots[0]))
+        size = len(vectors) * lanes * unit
         down, across = band.runs
-        packed = T.Bind((group * plan.filters + tile * lanes) * (plan.depth * unit))
         with tir.loop(down) as row, tir.loop(across) as column:
             run = T.Bind(band.tap(row, column))
-            weights = T.Bind(packed + (row * across + column) * (band.steps * vectors * lanes * unit))
-            starts = [T.Bind(each + run) for each in at]
+            weights = T.Bind(packed + (row * across + column) * (band.steps * size))
+            at = [T.Bind(each + run) for each in starts]
             with tir.loop(band.steps) as step:
-                base = weights + step * (vectors * lanes * unit)
+                base = weights + step * size
                 if plan.prefetch:
-                    size = vectors * lanes * unit
                     prefetch(self.args.weights, base + plan.depth * size, size)
                 panel = [
                     T.Bind(self.args.weights[tir.vector(base + j * lanes * unit, lanes * unit)])
-                    for j in range(vectors)
+                    for j in vectors
                 ]
-                for i in range(windows):
-                    data = T.Bind(plan.way.unit_at(source, starts[i] + step * unit, lanes))
-                    for j in range(vectors):
+                for i, start in enumerate(at):
+                    data = T.Bind(plan.way.unit_at(source, start + step * unit, lanes))
+                    for j in vectors:
                         total = plan.way.add(sums[slots[i][j]], data, panel[j], plan.bits)
                         tir.store(sums, total, slots[i][j])
-        self._finish(sums, slots, out, group, numbers, filters, tile, vectors)
 
     def _finish(
         self,

@@ -14,6 +14,10 @@ Array = npt.NDArray[Any]
 Wide = npt.NDArray[np.int64]
 EXTREME = 0.25
 """Share of filters and of rows of the data that are at the ends of their range throughout."""
+EXTREME_RUN = 8
+"""How many such filters there are beside each other, where there are enough."""
+SPREADS = 6.0
+"""The range of weights in standard deviations of the others: what 7 bits are to the filters of networks."""
 SPREAD = 60.0
 """Standard deviation of the results in quanta: most of the range, and some that are clipped."""
 
@@ -33,14 +37,21 @@ def random_inputs(conv: QConv2d, rng: np.random.Generator) -> list[Array]:
     """Data, weights, bias, [multiplier, shift], as ``reference`` takes them.
 
     Weights and scales keep to what the workload says of them. Some filters and some rows of the data have
-    nothing but the ends of their range, so that sums that do not fit somewhere come out wrong.
+    nothing but the ends of their range, so that sums that do not fit somewhere come out wrong. The others are
+    uniform data and normal weights, as networks have them: time may depend on how large weights are.
     """
-    data = _with_extremes(conv.data_shape, LIMITS[conv.data_dtype], conv.data_dtype, rng, axis=1)
-    limits = conv.weight_range or LIMITS[conv.weight_dtype]
-    weights = _with_extremes(conv.weight_shape, limits, conv.weight_dtype, rng, axis=3)
+    low, high = LIMITS[conv.data_dtype]
+    uniform = rng.integers(low, high + 1, conv.data_shape)
+    data = _with_extremes(uniform, (low, high), rng, axis=1).astype(conv.data_dtype)
+    low, high = conv.weight_range or LIMITS[conv.weight_dtype]
+    usual = rng.normal((low + high) / 2, (high - low) / SPREADS, conv.weight_shape)
+    rounded = np.rint(usual).clip(low, high).astype(np.int64)
+    # Neighbours together, as kernels compute some filters at a time.
+    run = min(EXTREME_RUN, -(-conv.out_c // EXTREME_RUN))
+    weights = _with_extremes(rounded, (low, high), rng, axis=3, run=run).astype(conv.weight_dtype)
     terms = conv.kh * conv.kw * conv.in_c // conv.groups
-    # 74 is the deviation of a uniform byte; the extremes add to it.
-    deviation = 74.0 * (limits[1] - limits[0]) / 3.46 * terms**0.5 + 1
+    # 74 is the deviation of a uniform byte; weights have that of uniform ones, extremes included.
+    deviation = 74.0 * (high - low) / 3.46 * terms**0.5 + 1
     bias = rng.normal(0, deviation, conv.out_c).clip(-(1 << 28), 1 << 28).astype(np.int32)
     if not conv.scale_length:
         return [data, weights, bias]
@@ -113,11 +124,10 @@ def _sums(conv: QConv2d, data: Wide, weights: Wide) -> Wide:
 
 
 def _with_extremes(
-    shape: tuple[int, ...], limits: tuple[int, int], dtype: str, rng: np.random.Generator, axis: int
-) -> Array:
-    """Uniform values; along ``axis`` some are at one end of the range throughout."""
-    low, high = limits
-    values = rng.integers(low, high + 1, shape)
-    lines = [extent if number == axis else 1 for number, extent in enumerate(shape)]
-    ends = rng.choice([low, high], lines)
-    return np.where(rng.random(lines) < EXTREME, ends, values).astype(dtype)
+    values: Wide, limits: tuple[int, int], rng: np.random.Generator, axis: int, run: int = 1
+) -> Wide:
+    """``values``, but along ``axis`` some are at an end of the range throughout, ``run`` side by side."""
+    lines = [extent if number == axis else 1 for number, extent in enumerate(values.shape)]
+    extreme = np.repeat(rng.random(-(-lines[axis] // run)) < EXTREME, run)[: lines[axis]]
+    result: Wide = np.where(extreme.reshape(lines), rng.choice(list(limits), lines), values)
+    return result

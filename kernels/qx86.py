@@ -26,6 +26,9 @@ INT16 = (-(1 << 15), (1 << 15) - 1)
 FORK_CYCLES = 10_000
 """Starting threads on a loop and waiting for the last of them: some 3 microseconds."""
 
+PARTS = {"sixes": 3, "eights": 4}
+"""How many units are added in int16 by the ways of ``kernels/qshort_sums.py``."""
+
 
 @dataclass(frozen=True)
 class Multiply:
@@ -49,8 +52,10 @@ class Multiply:
     def why_not(self, conv: QConv2d, target: Target) -> str | None:
         """Why this is no way to compute ``conv`` exactly on ``target``, or None when it is."""
         low, high = conv.centered_range
-        if self.name == "bytes" and not INT16[0] <= 2 * 255 * low <= 2 * 255 * high <= INT16[1]:
+        if self.name in ("bytes", *PARTS) and not INT16[0] <= 2 * 255 * low <= 2 * 255 * high <= INT16[1]:
             return f"two products of bytes by weights from {low} to {high} may not fit int16"
+        if self.name in PARTS and target.vector_bits != 256:
+            return "measured with AVX2 alone"
         if self.name == "vnni":
             if not -128 <= low <= high <= 127:
                 return f"weights from {low} to {high} do not fit int8"
@@ -81,6 +86,8 @@ WAYS = {
     for way in (
         Multiply("words", 2, "int16", "int16", 0.65),
         Multiply("bytes", 4, "uint8", "int8", 1.05),
+        Multiply("sixes", 4, "uint8", "int8", 0.87),
+        Multiply("eights", 4, "uint8", "int8", 0.84),
         Multiply("vnni", 4, "uint8", "int8", 0.5),
     )
 }

@@ -11,6 +11,11 @@ from kernels.reference import max_error, random_inputs, reference
 def quanta_off(kernel, conv, config, target, threads=1, seed=None):
     """Build, run between guard pages, and compare: the largest difference in quanta."""
     inputs = random_inputs(conv, np.random.default_rng(seed))
+    return quanta_off_of(kernel, conv, config, target, inputs, threads)
+
+
+def quanta_off_of(kernel, conv, config, target, inputs, threads=1):
+    """The same for given inputs."""
     expected = reference(conv, inputs)
     function = compile_module(kernel.build(conv, config, target, threads, "candidate"), target)["candidate"]
     buffers = [guarded(inputs[0]), *map(guarded, kernel.constants(conv, config, target, inputs))]

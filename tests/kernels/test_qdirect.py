@@ -11,7 +11,7 @@ from qguarded import quanta_off
 from kernels.compile import compile_module
 from kernels.qdirect import QuantizedDirect
 from kernels.qreference import random_inputs
-from kernels.qx86 import ways
+from kernels.qx86 import PARTS, ways
 from kernels.space import Config
 from kernels.target import CATALOGUE
 from kernels.workload import Conv2d, QConv2d
@@ -60,11 +60,12 @@ def test_what_is_not_exact_is_at_most_one_off():
     assert max(quanta_off(KERNEL, conv, point, AVX2, seed=seed) for seed in range(6)) == 1
 
 
+@pytest.mark.parametrize("multiply", ["bytes", "sixes", "eights"])
 @pytest.mark.parametrize("data", ["int8", "uint8"])
-def test_bytes_hold_at_the_ends_of_the_proven_range(data):
+def test_bytes_hold_at_the_ends_of_the_proven_range(data, multiply):
     """All data and weights at their ends, where vpmaddubsw saturates if it ever does."""
     conv = QConv2d(1, 4, 4, 32, 16, 1, 1, data_dtype=data, out_dtype="int32", weight_range=NARROW)
-    point = next(c for c in KERNEL.space(conv, AVX2) if c["multiply"] == "bytes")
+    point = next(c for c in KERNEL.space(conv, AVX2) if c["multiply"] == multiply)
     for seed in range(8):
         assert quanta_off(KERNEL, conv, point, AVX2, seed=seed) == 0
 
@@ -74,12 +75,12 @@ def test_ways_that_the_range_of_weights_does_not_prove_are_not_there():
     assert [way.name for way in ways(conv, AVX2)] == ["words"]
     for unproven in ((-65, 64), (-64, 65)):
         assert [way.name for way in ways(dataclasses.replace(conv, weight_range=unproven), AVX2)] == ["words"]
-    assert [way.name for way in ways(ODD[4], AVX2)] == ["words", "bytes"]
+    assert [way.name for way in ways(ODD[4], AVX2)] == ["words", "bytes", "sixes", "eights"]
     point = next(c for c in KERNEL.space(ODD[4], AVX2) if c["multiply"] == "bytes")
     assert "multiply=bytes" in KERNEL.space(conv, AVX2).why_not(point)
     # Weights that the workload excludes never reach the code.
     inputs = random_inputs(ODD[4], np.random.default_rng(0))
-    inputs[1][0, 0, 0, 0] = 65
+    inputs[1][0, 0, 0, :2] = -64, 65
     with pytest.raises(ValueError, match="from -64 to 64, got -64 to 65"):
         KERNEL.constants(ODD[4], point, AVX2, inputs)
     # With a zero point weights of uint8 need nine bits.
@@ -93,6 +94,8 @@ def test_ways_that_the_range_of_weights_does_not_prove_are_not_there():
     [
         (AVX2, "words", r"vpmaddwd\s.*%ymm"),
         (AVX2, "bytes", r"vpmaddubsw\s.*%ymm"),
+        (AVX2, "sixes", r"vpmaddubsw\s.*%ymm"),
+        (AVX2, "eights", r"vpmaddubsw\s.*%ymm"),
         (AVX512, "words", r"vpmaddwd\s.*%zmm"),
         (AVX512, "bytes", r"vpmaddubsw\s.*%zmm"),
         (AVXVNNI, "vnni", r"\{vex\}\s*vpdpbusd\s.*%ymm"),
@@ -101,9 +104,10 @@ def test_ways_that_the_range_of_weights_does_not_prove_are_not_there():
     ids=lambda value: value if isinstance(value, str) else value.name,
 )
 def test_the_instructions_wanted_are_in_the_loop_and_sums_in_registers(target, multiply, wanted):
+    block = "8x1" if multiply in PARTS else "4x2"
     conv = QConv2d(1, 14, 14, 64, 64, 3, 3, pad=(1, 1, 1, 1), weight_range=NARROW, scale="small")
     point = Config.of(
-        "qdirect", multiply=multiply, block="4x2", rows=14, order="ws", prefetch=0, requant="high"
+        "qdirect", multiply=multiply, block=block, rows=14, order="ws", prefetch=0, requant="high"
     )
     assembly = compile_module(KERNEL.build(conv, point, target, 1, "main"), target).inspect_source("asm")
     loop = r"\n(?P<label>\.LBB\w+):((?:(?!\n\.LBB).)*?)\bj\w+\s+(?P=label)\n"
@@ -113,6 +117,9 @@ def test_the_instructions_wanted_are_in_the_loop_and_sums_in_registers(target, m
     hot = [body for body, count in zip(bodies, counts, strict=True) if count and count % 8 == 0]
     assert hot, assembly
     assert not any("(%rsp)" in line and "mm" in line for body in hot for line in body.splitlines())
+    if multiply in PARTS:
+        widened = [len(re.findall(r"vpmaddwd", body)) for body in hot]
+        assert PARTS[multiply] in [len(re.findall(wanted, b)) / w for b, w in zip(hot, widened, strict=True)]
 
 
 def test_what_it_cannot_compute():

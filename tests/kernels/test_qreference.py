@@ -127,6 +127,7 @@ def test_nonsense_is_named(change, message):
 def test_constants_that_the_workload_excludes_are_refused():
     conv = QConv2d(1, 4, 4, 8, 8, 1, 1, weight_range=(-64, 64), scale="small")
     _, weights, _, multiplier, shift = random_inputs(conv, np.random.default_rng(0))
+    weights[0, 0, 0, :2] = -64, 64
     qconstants.check_weights(conv, weights)
     qconstants.check_scale(conv, multiplier, shift)
     assert qconstants.weight_range_of(weights) == (-64, 64)
