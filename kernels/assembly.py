@@ -1,6 +1,6 @@
 """The hot loop in a kernel's assembly, and what its instructions do.
 
-LLVM's text for the four instruction sets of the catalogue. A loop is what lies between a label and a branch
+LLVM's text for the five instruction sets of the catalogue. A loop is what lies between a label and a branch
 back to it, on Hexagon between ``loop0(label)``'s label and ``:endloop0``.
 """
 
@@ -50,6 +50,15 @@ _DIALECTS = {
         re.compile(r" [qdsv]\d"),
         ((r"\.(4s|8h|2d)", 128), (r"\.2s", 64), (r"^(fn?m(add|sub)|[su]mull)", 32)),
     ),
+    "arm": Dialect(
+        "Arm",
+        re.compile(r"^(vfn?m[as]|vn?ml[as]l?|vmull|v[su]dot|v[su]mmla)\b"),
+        re.compile(r"^v?(ld|pop)"),
+        re.compile(r"^v?(st|push)"),
+        re.compile(r"(\[|m\w* )(sp|r11)\b"),
+        re.compile(r" \{?[qds]\d"),
+        ((r" q\d", 128), (r" d\d", 64), (r" s\d", 32)),
+    ),
     "powerpc64le": Dialect(
         "Power",
         re.compile(r"^(xvn?m(add|sub)[am]sp|vmaddfp|xsn?m(add|sub)[am]sp|xvf32ger\w*)\b"),
@@ -71,6 +80,8 @@ _DIALECTS = {
 }
 _LABEL = re.compile(r"^([.\w$]+):$")
 _TARGET = re.compile(r"(\.L\w+)\)?(?:,#\d+\))?$")
+_ARM32 = re.compile(r"arm(v\d\w*)?")
+_STACK_ADDRESS = re.compile(r"add (r\d+|lr), sp, ")
 _HARDWARE_LOOP = re.compile(r"\bloop0\((\.L\w+)")
 
 
@@ -103,7 +114,8 @@ def hot_loop(text: str, triple: str, products: int) -> HotLoop | None:
     compute a multiple of it, which tells sums from transforms, that with the fewest stores wins, then the
     largest. Raises ValueError for an instruction set it cannot read.
     """
-    dialect = _DIALECTS.get(triple.partition("-")[0])
+    machine = triple.partition("-")[0]
+    dialect = _DIALECTS.get("arm" if _ARM32.fullmatch(machine) else machine)
     if dialect is None:
         raise ValueError(f"cannot read the assembly of {triple}; there are {sorted(_DIALECTS)}")
     found = [_counted(dialect, lines) for lines in _innermost(_lines(text))]
@@ -120,7 +132,7 @@ def _lines(text: str) -> list[str]:
     """Labels that are jumped to, and instructions; tabs made spaces, directives and comments left out."""
     lines = []
     for line in text.splitlines():
-        line = re.split(r"\s+(?:#(?= )|//|;#)", line.replace("\t", " "))[0].strip()
+        line = re.split(r"\s+(?:[#@](?= )|//|;#)", line.replace("\t", " "))[0].strip()
         if line and (not line.startswith(".") or re.match(r"\.LBB\w+:", line)):
             lines.append(re.sub(r" +", " ", line).removeprefix("{vex} "))
     return lines
@@ -145,8 +157,20 @@ def _innermost(lines: list[str]) -> Iterator[list[str]]:
             yield lines[first : last + 1]
 
 
+def _with_stack_addresses(lines: list[str]) -> Iterator[str]:
+    """The lines, registers that hold an address on the stack as ``sp``: vectors of 32-bit Arm need such."""
+    held: set[str] = set()
+    for line in lines:
+        yield re.sub(r"\b(r\d+|lr)\b", lambda found: "sp" if found[1] in held else found[1], line)
+        if start := _STACK_ADDRESS.match(line):
+            held.add(start[1])
+        elif written := re.match(r"\w+ (r\d+|lr), ", line):
+            held.discard(written[1])
+
+
 def _counted(dialect: Dialect, lines: list[str]) -> HotLoop:
-    instructions = [line for line in lines if not _LABEL.match(line) and not line.startswith(("{", "}"))]
+    plain = [line for line in lines if not _LABEL.match(line) and not line.startswith(("{", "}"))]
+    instructions = list(_with_stack_addresses(plain))
     fused = [line for line in instructions if dialect.fused.search(line)]
     stores = [line for line in instructions if dialect.store.search(line)]
     loads = [line for line in instructions if dialect.load.search(line) and not dialect.store.search(line)]

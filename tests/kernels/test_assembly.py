@@ -39,6 +39,20 @@ ARM = """
 	ldr	x9, [sp, #16]
 	b.ne	.LBB3_3
 """
+ARM32 = """
+.LBB3_3:                                @ =>This Inner Loop Header: Depth=1
+	vld1.32	{d16[], d17[]}, [r2:32]!
+	add	r3, sp, #376
+	vfma.f32	q9, q8, q10
+	vstmia	r3, {d18, d19}
+	mov	r3, r4
+	vfma.f32	q11, q8, q12
+	vstmia	r3, {d22, d23}
+	add	lr, sp, #16
+	ldr	r5, [sp, #8]
+	vld1.64	{d18, d19}, [lr:128]
+	bne	.LBB3_3
+"""
 POWER = """
 .LBB3_3:
 	lxvwsx 63, 16, 10
@@ -71,6 +85,7 @@ HEXAGON = """
         # Instructions, multiply-adds, bits, loads, stores, spills, reloads, those of vectors.
         ("x86_64-linux-gnu", X86, 16, (7, 2, 256, 3, 1, 1, 1, 1, 0)),
         ("aarch64-linux-gnu", ARM, 8, (7, 2, 128, 3, 1, 1, 2, 1, 1)),
+        ("armv7-linux-gnueabihf", ARM32, 8, (11, 2, 128, 3, 2, 1, 2, 1, 1)),
         ("powerpc64le-linux-gnu", POWER, 8, (6, 2, 128, 2, 1, 1, 0, 1, 0)),
         ("hexagon-unknown-linux-musl", HEXAGON, 1, (5, 1, 32, 2, 1, 1, 0, 0, 0)),
     ],
@@ -95,6 +110,7 @@ def test_no_loop_and_no_such_instruction_set() -> None:
         ("x86_64-linux-gnu", ["{vex} vpdpbusd (%rdi), %xmm2, %xmm0"]),
         ("aarch64-linux-gnu", ["umull2 v4.8h, v0.16b, v1.16b", "umlal v4.8h, v0.8b, v1.8b"]),
         ("aarch64-linux-gnu", ["smlal v4.4s, v0.4h, v1.h[2]"]),
+        ("arm-linux-gnueabihf", ["vmull.s8 q8, d0, d1", "vmlal.s8 q8, d2, d3", "vmlal.s16 q9, d0, d2[1]"]),
         ("aarch64-linux-gnu", ["sdot v4.4s, v0.16b, v1.4b[0]", "ummla v4.4s, v0.16b, v1.16b"]),
     ],
 )
