@@ -28,7 +28,7 @@ GEMM = Gemm(64, 96, 128, epilogue=Epilogue(bias=True))
 
 
 def run(*arguments: object, home: Path) -> tuple[int, str, str]:
-    environment = {"TILEFLEET_HOME": str(home), "TILEFLEET_URL": None, "COLUMNS": "100"}
+    environment = {"TILEFLEET_HOME": str(home), "TILEFLEET_URL": "http://127.0.0.1:1", "COLUMNS": "100"}
     result = CliRunner().invoke(app, ["explain", *map(str, arguments)], env=environment)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.stdout, result.stderr
