@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 
     from tilefleet.client import Client
 
-MODEL = "squeezenet"
+MODEL = "inception_v1"
+"""It has so many layers that a job has enough to try for all windows."""
 SETTLE_S = 3.0
 """Streams that were just opened, or closed, have no part in a window."""
 TRIALS = 1_000_000
