@@ -27,8 +27,14 @@ DEPTHWISE = Conv2d(1, 16, 28, 28, 16, 3, 3, stride=(2, 2), pad=(1, 1, 1, 1), gro
 GEMM = Gemm(64, 96, 128, epilogue=Epilogue(bias=True))
 
 
+@pytest.fixture(autouse=True)
+def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At the usual port there may be somebody's service."""
+    monkeypatch.setattr("tilefleet.home.DEFAULT_PORT", 1)
+
+
 def run(*arguments: object, home: Path) -> tuple[int, str, str]:
-    environment = {"TILEFLEET_HOME": str(home), "TILEFLEET_URL": "http://127.0.0.1:1", "COLUMNS": "100"}
+    environment = {"TILEFLEET_HOME": str(home), "TILEFLEET_URL": None, "COLUMNS": "100"}
     result = CliRunner().invoke(app, ["explain", *map(str, arguments)], env=environment)
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return result.exit_code, result.stdout, result.stderr
