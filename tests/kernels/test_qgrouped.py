@@ -50,7 +50,7 @@ def test_groups_are_merged_as_far_as_vectors_fill():
 
 @pytest.mark.parametrize("conv", ODD, ids=str)
 def test_every_group_has_a_kernel_wherever_there_are_vectors(conv):
-    for target in (AVX2, AVX512, RPI4, CATALOGUE["rpi5"]):
+    for target in (AVX2, AVX512, RPI4, CATALOGUE["rpi5"], CATALOGUE["rpi4-32"]):
         assert registry.why_not_tunable(conv, target) is None
         for config in registry.recommendations(conv, target):
             function = registry.kernel(config.kernel).build(conv, config, target, 1, "main")

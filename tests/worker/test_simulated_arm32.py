@@ -3,7 +3,7 @@
 import random
 
 import pytest
-from test_simulated_quantized import DEPTHWISE, OPTIONS, SHAPES, SYMMETRIC, WINOGRAD
+from test_simulated_quantized import DEPTHWISE, GROUPED, OPTIONS, SHAPES, SYMMETRIC, WINOGRAD
 
 from bench.int8_best_blocks import layer
 from kernels import registry
@@ -51,7 +51,9 @@ def block(kind, rows, columns, chain=1):
 
 
 @pytest.mark.parametrize(
-    "workload", [*SHAPES[:2], SHAPES[3], *DEPTHWISE[:2], DEPTHWISE[5], WINOGRAD[1], WINOGRAD[7]], ids=str
+    "workload",
+    [*SHAPES[:2], SHAPES[3], *DEPTHWISE[:2], DEPTHWISE[5], *GROUPED[:2], WINOGRAD[1], WINOGRAD[7]],
+    ids=str,
 )
 def test_quantized_kernels_are_exact(outcomes, workload):
     rng = random.Random(7)
