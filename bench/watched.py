@@ -57,7 +57,7 @@ def watched(watchers: int, turns: int, window_s: float) -> dict[str, Any]:
             # Now one, now the other first: a machine that gets busier is nobody's fault.
             for kind in ("alone", "watched")[:: 1 if turn % 2 == 0 else -1]:
                 if kind == "watched":
-                    with _crowd(f"{client.url}/api/v1/jobs/{job}/events", watchers) as (readers, saw):
+                    with crowd(f"{client.url}/api/v1/jobs/{job}/events", watchers) as (readers, saw):
                         window = _window(client, job, window_s, coordinator, readers)
                     seen.append(saw)
                 else:
@@ -120,8 +120,11 @@ def _job() -> Iterator[tuple[Client, psutil.Process, int]]:
 
 
 @contextmanager
-def _crowd(url: str, count: int) -> Iterator[tuple[psutil.Process, dict[str, Any]]]:
-    """So many open streams; what they saw is in the dictionary behind the block."""
+def crowd(url: str, count: int) -> Iterator[tuple[psutil.Process, dict[str, Any]]]:
+    """So many open streams in a process of their own; what they saw is in the dictionary behind the block.
+
+    Raises SystemExit when a stream lost an event.
+    """
     import psutil
 
     from worker.cluster import split_cpus
@@ -132,7 +135,8 @@ def _crowd(url: str, count: int) -> Iterator[tuple[psutil.Process, dict[str, Any
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as readers:
         assert readers.stdin is not None
         assert readers.stdout is not None
-        readers.stdout.readline()
+        if readers.stdout.readline() != "open\n":
+            raise SystemExit(f"bench.dashboard: the streams of {url} ended before they were all open")
         seen: dict[str, Any] = {}
         yield psutil.Process(readers.pid), seen
         readers.stdin.close()

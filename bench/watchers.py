@@ -1,8 +1,8 @@
 """Many readers of one event stream in one process: ``python -m bench.watchers URL COUNT [CPU,CPU...]``.
 
 They read until the server has ended all streams, or until standard input is closed. A line says when all of
-them are open, another one, in JSON, what they saw (``Seen``). It imports nothing but the standard library and
-is as cheap as a reader can be: people watch from other machines.
+them had something, another one, in JSON, what they saw (``Seen``). It imports nothing but the standard
+library and is as cheap as a reader can be: people watch from other machines.
 """
 
 from __future__ import annotations
@@ -78,12 +78,12 @@ def watch(url: str, count: int, stop: IO[str] | None = None) -> Seen:
                     continue
                 received = _receive(reader.socket)
                 size += len(received)
-                silent -= not reader.bursts
+                burst = _take(reader, received)
+                latencies += [_now() - id_ for _, id_ in burst if opened and id_ > opened]
+                silent -= burst != () and len(reader.bursts) == 1
                 if silent == 0 and not opened:
                     opened = _now()
                     print("open", flush=True)
-                burst = _take(reader, received)
-                latencies += [_now() - id_ for _, id_ in burst if opened and id_ > opened]
                 if not received:
                     selector.unregister(reader.socket)
     for reader in readers:
@@ -128,7 +128,8 @@ def _take(reader: _Reader, received: bytes) -> _Events:
     # The end of an HTTP chunk is left before the next event, where it is passed over.
     reader.rest = text[cut:]
     burst = _events(text[:cut].lstrip(b"\r\n"))
-    reader.bursts.append(burst)
+    if burst:
+        reader.bursts.append(burst)
     return burst
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from bench.watched import Window, summary
+from bench.watched import Window, crowd, summary
 from bench.watchers import RECENT_S, watch
 
 
@@ -70,6 +70,22 @@ def test_readers_stop_and_forgive_what_was_just_published() -> None:
             seen = watch(url, 2, stop)
         hold.set()
     assert (seen.whole, seen.ended, seen.events) == (2, 0, 1)
+
+
+def test_a_crowd_reads_in_a_process_of_its_own() -> None:
+    old = time.time_ns() // 1000 - round((RECENT_S + 1) * 1e6)
+    both, hold = [chunk(event(old) + event(old + 1))], threading.Event()
+    with serving(both, both, hold=hold) as url:
+        with crowd(url, 2) as (readers, seen):
+            assert readers.is_running()
+        hold.set()
+    assert (seen["streams"], seen["whole"], seen["events"]) == (2, 2, 2)
+    hold.clear()
+    lossy = serving(both, [chunk(event(old))], hold=hold)
+    with lossy as url, pytest.raises(SystemExit, match="only 1 of 2 streams"), crowd(url, 2):
+        hold.set()
+    with serving([], []) as url, pytest.raises(SystemExit, match="ended before"), crowd(url, 2):
+        pass
 
 
 def test_pairs_of_windows_are_compared() -> None:
