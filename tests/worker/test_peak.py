@@ -32,6 +32,7 @@ def test_the_peak_is_the_matrix_units_where_there_is_one(simulated_boards, nurse
     # Two outer products of 4x4 a cycle at 4 GHz; one multiply-add of 128 bits a cycle at 1.5 GHz.
     assert 250 < peak("power10-sim") <= 256
     assert 11 < peak("rpi4-sim") <= 12
+    assert 11 < peak("rpi4-32-sim") <= 12
 
 
 def test_a_board_that_is_not_there_is_an_error(nursery, builder, host, tmp_path):

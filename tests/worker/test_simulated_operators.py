@@ -22,7 +22,6 @@ from worker.toolchain import link
 
 pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(600)]
 
-TARGET = CATALOGUE["rpi4"]
 SHAPE, PLANES = (1, 37, 9, 11), (1, 37, 1, 1)
 U8, S8 = Quantization("uint8", 0.02, 120), Quantization("int8", 0.03, -4)
 OPERATORS = {
@@ -39,14 +38,24 @@ OPERATORS = {
 }
 
 
+@pytest.fixture(params=["rpi4-sim", "rpi4-32-sim"])
+def board(request, simulated_boards):
+    return simulated_boards[request.param]
+
+
 @pytest.fixture
-def run(simulated_boards, tmp_path):
+def target(board):
+    return CATALOGUE[board.target]
+
+
+@pytest.fixture
+def run(board, target, tmp_path):
     """What a PrimFunc, called with arrays, leaves in the last of them on the board."""
 
     def run(function, *arrays):
         path = tmp_path / "operator.so"
-        path.write_bytes(link(compile_object(function, TARGET)))
-        session = connect(simulated_boards["rpi4-sim"].address, 300)
+        path.write_bytes(link(compile_object(function, target)))
+        session = connect(board.address, 300)
         session.upload(str(path))
         device, module = session.cpu(0), session.load_module("operator.so")
         tensors = [_sent(array, device) for array in arrays]
@@ -67,7 +76,7 @@ def random_bytes(shape, dtype):
 
 
 @pytest.mark.parametrize("name", OPERATORS)
-def test_operators_are_exact(run, name):
+def test_operators_are_exact(run, target, name):
     operator = OPERATORS[name]
     if isinstance(operator, QAdd | QMul):
         shapes = (SHAPE, operator.second or SHAPE)
@@ -76,29 +85,29 @@ def test_operators_are_exact(run, name):
         inputs = [random_bytes(SHAPE, operator.dtype) for _ in range(2 if name == "concat" else 1)]
     expected = operator.reference(*inputs)
     out = np.zeros(stored(operator.out_shape), operator.result_dtype)
-    function = operator.build(TARGET, 1, ENTRY)
+    function = operator.build(target, 1, ENTRY)
     got = run(function, *map(to_stored, inputs), *operator.constants(), out)
     assert np.array_equal(from_stored(got), expected)
 
 
 @pytest.mark.parametrize("code", [U8, S8])
-def test_borders_round_as_onnx_says(run, code):
+def test_borders_round_as_onnx_says(run, target, code):
     rng = np.random.default_rng()
     real = rng.normal(0, 100 * code.scale, SHAPE).astype(np.float32)
     ties = (rng.integers(-300, 300, SHAPE) + 0.5).astype(np.float32) * np.float32(code.scale)
     real = np.where(rng.random(SHAPE) < 0.3, ties, real)
-    got = run(build_quantize(SHAPE, code, TARGET, 1, ENTRY), real, np.zeros(SHAPE, code.dtype))
+    got = run(build_quantize(SHAPE, code, target, 1, ENTRY), real, np.zeros(SHAPE, code.dtype))
     assert np.array_equal(got, code.quanta(real))
-    back = run(build_dequantize(SHAPE, code, TARGET, 1, ENTRY), got, np.zeros_like(real))
+    back = run(build_dequantize(SHAPE, code, target, 1, ENTRY), got, np.zeros_like(real))
     assert np.array_equal(back, code.real(got))
 
 
 @pytest.mark.parametrize("channels", [3, 37])
-def test_bytes_change_layout(run, channels):
+def test_bytes_change_layout(run, target, channels):
     shape = (1, channels, 9, 11)
     data = random_bytes(shape, "uint8")
     nhwc = to_stored(data)
-    there = build_qrelayout(shape, True, "uint8", TARGET, 1, ENTRY)
+    there = build_qrelayout(shape, True, "uint8", target, 1, ENTRY)
     assert np.array_equal(run(there, data, np.zeros_like(nhwc)), nhwc)
-    back = build_qrelayout(shape, False, "uint8", TARGET, 1, ENTRY)
+    back = build_qrelayout(shape, False, "uint8", target, 1, ENTRY)
     assert np.array_equal(run(back, nhwc, np.zeros_like(data)), data)
