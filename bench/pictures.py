@@ -24,6 +24,8 @@ def main() -> None:
 
     from tilefleet.client import Client
 
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     url, job = sys.argv[1], int(sys.argv[2])
     with Client(url) as client:
         costliest = max(client.tasks(job), key=lambda task: task.weight * (task.best_s or 0))

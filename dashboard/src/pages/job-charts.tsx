@@ -31,7 +31,7 @@ export function WholeModel({ job }: { job: Job }) {
         ...(job.recommended_ms !== null && {
           max: ({ max }: { max: number }) => Math.max(max, job.recommended_ms! * 1.02),
         }),
-        axisLabel: { formatter: milliseconds, hideOverlap: true },
+        axisLabel: { formatter: milliseconds, showMaxLabel: false },
       },
       series: [
         {

@@ -190,7 +190,8 @@ function Trials({
           columns={[
             { head: "Time", cell: (trial) => seconds(trial.cost_s) },
             { head: "Rate", cell: (trial) => rate(view.flops / trial.cost_s! / 1e9, view.unit) },
-            { head: "Layouts", cell: (trial) => trial.layouts },
+            // Quantized tensors have one layout, which no config chooses.
+            ...(view.unit === "FLOP" ? [{ head: "Layouts", cell: (trial: Trial) => trial.layouts }] : []),
             { head: "Numerics", cell: (trial) => trial.numerics },
             { head: "Config", cell: (trial) => <ConfigText value={trial.config} /> },
           ]}
