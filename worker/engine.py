@@ -319,7 +319,11 @@ class Engine:
 
     async def _check(self, board: str, entry: Entry) -> Check:
         """Run the reference kernel on a board and judge it by the board's page in the book."""
-        check = await self._workers.run_on(board, check_task, token=uuid.uuid4().hex)
+        try:
+            check = await self._workers.run_on(board, check_task, token=uuid.uuid4().hex)
+        except WorkerGone:
+            await self.refresh()
+            raise
         if check.problem:
             await self.refresh()  # A board that has gone has not failed.
         (clock,) = [status.clock for status in self.boards() if status.id == board]
