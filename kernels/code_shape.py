@@ -19,7 +19,7 @@ SMALLEST_LOOP = 24
 """Multiply-adds from which on a body is not unrolled: a loop costs little beside so many, while LLVM's
 scheduler starts the loads of unrolled bodies so early that the sums no longer fit in the registers."""
 EXTENT, ORDER, PREFETCH = "tilefleet_extent", "tilefleet_order", "tilefleet_prefetch"
-TOUCH = "tilefleet_touch"
+TOUCH, FRESH = "tilefleet_touch", "tilefleet_fresh"
 """The functions' names."""
 
 _LLVM = f"""
@@ -35,6 +35,10 @@ declare void @llvm.prefetch.p0(ptr, i32, i32, i32)
 define linkonce_odr void @{PREFETCH}(ptr %at) {{
   call void @llvm.prefetch.p0(ptr %at, i32 0, i32 3, i32 1)
   ret void
+}}
+define linkonce_odr i32 @{FRESH}(i32 %value, i32 %turn) {{
+  %same = call i32 asm "", "=r,0,r"(i32 %value, i32 %turn)
+  ret i32 %same
 }}
 define linkonce_odr void @{TOUCH}(ptr %at) {{
   %unused = load volatile i8, ptr %at
@@ -61,6 +65,12 @@ def kept_loop(extent: int) -> Any:
 def order() -> None:
     """Let no load cross this point, and no value loaded before it serve for one loaded behind it."""
     T.evaluate(tirx.call_extern("void", ORDER))
+
+
+def fresh(value: Any, turn: Any) -> Any:
+    """``value``, of which LLVM does not know that it is: so nothing loaded from there is kept from one
+    ``turn`` to the next. The fence of ``order`` does not do that for buffers that are only read."""
+    return T.Bind(tirx.call_extern("int32", FRESH, tir.index(value), tir.index(turn)))
 
 
 def prefetch(buffer: Any, at: Any) -> None:
