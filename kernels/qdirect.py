@@ -22,10 +22,12 @@ from kernels.space import Config, Knobs, Space
 from kernels.target import Target
 from kernels.workload import Workload
 
-FINISH_CYCLES = 6.0
-"""Requantizing and storing one vector of sums."""
+FINISH_CYCLES, FINISH_FOUR_CYCLES = 6.0, 5.0
+"""Requantizing and storing one vector of sums, beside another and with three more windows."""
 COPY_CYCLES = 1.5
 """Copying one vector of the input."""
+PACKED_AT_ONCE = 1 << 18
+"""Units of tiles that are packed together: more at a time is faster and takes more memory."""
 
 
 class QuantizedDirect(QuantizedKernel):
@@ -38,7 +40,7 @@ class QuantizedDirect(QuantizedKernel):
     """
 
     name = "qdirect"
-    version = 2
+    version = 3
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
         """Quantized convolutions on x86 whose groups have at least a vector of filters."""
@@ -88,10 +90,10 @@ class QuantizedDirect(QuantizedKernel):
         blocks = -(-windows // plan.windows)
         vectors = conv.groups * plan.filters // plan.lanes
         tiles = conv.groups * -(-plan.filters // plan.lanes // plan.vectors)
-        arithmetic = _unit_cycles(plan) * windows * vectors * plan.depth
+        arithmetic = _depth_cycles(plan) * windows * vectors
         loads = blocks * tiles * plan.depth * (plan.windows + plan.vectors) / target.loads_per_cycle
         compute = max(arithmetic, loads) + blocks * tiles * (machine.CALL_CYCLES + 4 * plan.windows)
-        compute += windows * vectors * FINISH_CYCLES
+        compute += windows * vectors * (FINISH_FOUR_CYCLES if plan.vectors == 1 else FINISH_CYCLES)
         size = 2 if plan.way.data == "int16" else 1
         weights = plan.packed_length * (2 if plan.way.packed == "int16" else 1)
         held = band.elements * size
@@ -144,7 +146,9 @@ class QuantizedDirect(QuantizedKernel):
                 tiles = filled[group, first * lanes : first * lanes + count * size]
                 tiles = tiles.reshape(count, size, plan.depth, unit)
                 if plan.short:
-                    parts.append(plan.short.pack(tiles, plan.offsets()))
+                    some = -(-PACKED_AT_ONCE // plan.depth)
+                    chunks = [tiles[at : at + some] for at in range(0, count, some)]
+                    parts += [plan.short.pack(chunk, plan.offsets()) for chunk in chunks]
                 else:
                     parts.append(tiles.transpose(0, 2, 1, 3).reshape(-1))
         return np.ascontiguousarray(np.concatenate(parts))
@@ -159,12 +163,13 @@ class QuantizedDirect(QuantizedKernel):
         return function.result()
 
 
-def _unit_cycles(plan: Plan) -> float:
-    """One vector of weights; where sums begin in int16, as far as weights are usually small enough for it."""
+def _depth_cycles(plan: Plan) -> float:
+    """All units of a vector of weights; where sums begin in int16, as far as weights are usually small."""
     if plan.short is None:
-        return plan.way.cycles
+        return plan.way.cycles * plan.depth
     fitting = min(1.0, plan.depth / plan.short.usual)
-    return fitting * plan.way.cycles + (1 - fitting) * WAYS["bytes"].cycles
+    cycles = fitting * plan.way.cycles + (1 - fitting) * WAYS["bytes"].cycles
+    return cycles * plan.short.steps * plan.short.parts
 
 
 def _blocks(conv: QConv2d, target: Target, way: Multiply) -> list[tuple[int, int]]:

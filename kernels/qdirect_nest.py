@@ -15,10 +15,11 @@ from kernels.qband import Band, emit_band
 from kernels.qshort_sums import ShortSums
 from kernels.qtir import QArguments, registers, scratch, store_filters
 from kernels.qworkload import QConv2d
-from kernels.qx86 import PARTS, WAYS, Multiply, prefetch, scaling
+from kernels.qx86 import PARTS, WAYS, Multiply, narrow_bytes, prefetch, scaling, scaling_at
 from kernels.requantize import Requantizer
 from kernels.space import Config
 from kernels.target import Target
+from kernels.vectors import shuffle
 
 BANDS, FILTERS = "bands", "filters"
 """What threads share out: bands of rows, or the tiles of filters of each band."""
@@ -221,18 +222,40 @@ class Nest:
         tile: Any,
         vectors: int,
     ) -> None:
-        """Requantize and store, two vectors of filters at a time where there are two."""
+        """Requantize and store, two vectors of filters at a time where there are two, else four windows."""
         plan, conv = self.plan, self.conv
         of_group = conv.out_c // conv.groups
-        j = 0
-        while j < vectors:
-            together = 2 if j + 1 < vectors else 1
-            lanes = together * plan.lanes
-            begin = filters + j * plan.lanes
+        for j in range(0, vectors, 2):
+            together = min(2, vectors - j)
+            begin, first = filters + j * plan.lanes, (tile + j) * plan.lanes
+
+            def write(
+                result: Any, number: Any, lanes: int = together * plan.lanes, first: Any = first
+            ) -> None:
+                at = T.Bind(out + number * conv.out_c + group * of_group + first)
+                store_filters(self.args.out, result, at, first, of_group, plan.filters, lanes)
+
+            if together == 1 and conv.scale_length:
+                self._four_windows([sums[slot[j]] for slot in slots], begin, numbers, write)
+                continue
             requantize = Requantizer(self.args, begin, plan.lanes, plan.requant, together, scaling)
             for i, number in enumerate(numbers):
-                result = T.Bind(requantize(*(sums[slot] for slot in slots[i][j : j + together])))
-                at = T.Bind(out + number * conv.out_c + group * of_group + (tile + j) * plan.lanes)
-                first = (tile + j) * plan.lanes
-                store_filters(self.args.out, result, at, first, of_group, plan.filters, lanes)
-            j += together
+                write(T.Bind(requantize(*(sums[slot] for slot in slots[i][j : j + together]))), number)
+
+    def _four_windows(
+        self, sums: list[Any], filters: Any, numbers: list[Any], write: Callable[[Any, Any], None]
+    ) -> None:
+        """A vector of filters from number ``filters`` on: four windows make up one vector of bytes."""
+        plan, lanes = self.plan, self.plan.lanes
+        multiply = scaling_at(self.args, filters if self.conv.per_channel else None, plan.requant, lanes)
+        # narrow_bytes takes four results of each window in turn.
+        order = [
+            4 * (4 * four + window) + i for window in range(4) for four in range(lanes // 4) for i in range(4)
+        ]
+        for at in range(0, len(numbers), 4):
+            some = numbers[at : at + 4]
+            scaled = [T.Bind(multiply(value)) for value in sums[at : at + 4]]
+            scaled += [scaled[-1]] * (4 - len(some))
+            ordered = T.Bind(shuffle([narrow_bytes(self.conv, scaled, plan.bits)], order))
+            for window, number in enumerate(some):
+                write(T.Bind(shuffle([ordered], range(window * lanes, (window + 1) * lanes))), number)

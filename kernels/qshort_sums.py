@@ -40,7 +40,7 @@ class ShortSums:
         """A vector's share of the bytes before the steps: how many fit, and where the data of each are."""
         self.vector = self.header + self.steps * parts * lanes * UNIT
         """Bytes of a packed vector of filters."""
-        self.usual = {3: 16, 4: 64}.get(parts, 0)
+        self.usual = {3: 8, 4: 64}.get(parts, 0)
         """From how many units on nearly all steps fit, in networks with weights of 7 bits, one scale a
         filter: the more weights the scale covers, the smaller most of them are."""
 
