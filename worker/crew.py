@@ -162,14 +162,17 @@ class Crew:
 
     async def _stop(self, token: str) -> None:
         with contextlib.suppress(Exception):
-            await asyncio.wait_for(self._client.run(stop, token, on_error="ignore"), ANSWER_S)
+            async with asyncio.timeout(ANSWER_S):
+                await self._client.run(stop, token, on_error="ignore")
 
     async def _describe(self) -> dict[str, Listing | None]:
         """What each worker says of its board."""
 
         async def ask(workers: list[str] | None) -> dict[str, Listing | None]:
-            run = self._client.run(describe, workers=workers, on_error="ignore")
-            answers: dict[str, Listing | None] = await asyncio.wait_for(run, ANSWER_S)
+            async with asyncio.timeout(ANSWER_S):
+                answers: dict[str, Listing | None] = await self._client.run(
+                    describe, workers=workers, on_error="ignore"
+                )
             return answers
 
         with contextlib.suppress(TimeoutError):

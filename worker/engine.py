@@ -34,6 +34,7 @@ from worker.nursery import Nursery
 from worker.outcome import Answer, ErrorKind, Outcome
 from worker.shop import beside_task, check_task, peak_task, relayout_task
 from worker.stream import OnOutcome
+from worker.tasks import end
 
 log = logging.getLogger(__name__)
 REFRESH_S = 2.0
@@ -122,8 +123,7 @@ class Engine:
     async def close(self) -> None:
         """Stop everything; what runs is killed."""
         if self._watcher is not None:
-            self._watcher.cancel()
-            await asyncio.wait([self._watcher])
+            await end(self._watcher)
         await self._stack.aclose()
         self._crew = None
 

@@ -22,6 +22,7 @@ from server.jobs.views import Live
 from tuner.fairness import VirtualTime
 from tuner.job import JobSpec, JobState
 from tuner.runner import run_job
+from worker.tasks import end
 
 MAX_RUNNING = 16
 
@@ -57,8 +58,7 @@ class JobManager:
     async def close(self) -> None:
         """Leave every job ``interrupted``."""
         if self._beating is not None:
-            self._beating.cancel()
-            await asyncio.wait([self._beating])
+            await end(self._beating)
         for job_id in list(self._queued):
             self._queued.pop(job_id)
             await self._end(job_id, JobState.INTERRUPTED)
