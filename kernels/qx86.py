@@ -169,6 +169,36 @@ def scaling(multiplier: Any, shift: Any, how: str, lanes: int) -> Callable[[Any]
     return multiply
 
 
+CROSSED = (0, 2, 1, 3)
+"""The order in which ``upper_products`` gives each four results, and that which takes it back."""
+
+
+def upper_products(value: Any, even: Any, odd: Any, lanes: int) -> Any:
+    """The upper halves of the products of int32 lanes by multipliers, ``CROSSED``.
+
+    Of ``even`` and of ``odd`` every other lane counts: ``odd`` has the multipliers one lane lower.
+    """
+    bits = const(32, "int64", lanes // 2)
+    order = [at + i for at in range(0, lanes, 4) for i in (1, 3, lanes + 1, lanes + 3)]
+
+    def extended(value: Any) -> Any:
+        value = reinterpret(value, "int64", lanes // 2)
+        return tirx.shift_right(tirx.shift_left(value, bits), bits)
+
+    value = T.Bind(value)
+    products = [
+        reinterpret(extended(one) * extended(other), "int32", lanes)
+        for one, other in ((value, even), (shuffle([value], [at | 1 for at in range(lanes)]), odd))
+    ]
+    return shuffle(products, order)
+
+
+def rounded_words(words: Any, factors: Any, bits: int) -> Any:
+    """``(word * factor + 2^14) >> 15`` of int16 lanes: by 2^(15 - n) a shift of n, ties up."""
+    name = "llvm.x86.avx512.pmul.hr.sw.512" if bits == 512 else "llvm.x86.avx2.pmul.hr.sw"
+    return T.Bind(tirx.call_llvm_pure_intrin(of_type("int16", bits // 16), name, words, factors))
+
+
 def _every_other(value: Any, lanes: int) -> tuple[Any, Any]:
     """The even and the odd lanes of an int32 vector as int64."""
     bits = const(32, "int64", lanes // 2)
@@ -192,26 +222,39 @@ def narrow(conv: QConv2d, lower: Any, upper: Any, bits: int) -> Any:
     return T.Bind(convert(limited, conv.out_dtype, lanes))
 
 
+def words_of(one: Any, other: Any, bits: int) -> Any:
+    """Two vectors of int32 as one of int16, saturated: of each eight the first four come from ``one``."""
+    return _packed("packssdw", "int16", one, other, bits)
+
+
 def narrow_bytes(conv: QConv2d, scaled: Sequence[Any], bits: int) -> Any:
-    """Four vectors of scaled sums as one of results, by vpackssdw, then vpacksswb or vpackuswb.
+    """Four vectors of scaled sums as one of results.
 
     Of each sixteen results the first four come from the first vector, the next from the second, and so on.
     """
-    version = "avx512" if bits == 512 else "avx2"
-    end = ".512" if bits == 512 else ""
+    return narrow_words(conv, [words_of(scaled[at], scaled[at + 1], bits) for at in (0, 2)], bits)
 
-    def pack(name: str, dtype: str, lanes: int, one: Any, other: Any) -> Any:
-        name = f"llvm.x86.{version}.{name}{end}"
-        return T.Bind(tirx.call_llvm_pure_intrin(of_type(dtype, lanes), name, one, other))
 
-    words = [pack("packssdw", "int16", bits // 16, *scaled[at : at + 2]) for at in (0, 2)]
+def narrow_words(conv: QConv2d, words: Sequence[Any], bits: int) -> Any:
+    """Two vectors of scaled sums from ``words_of`` as one of results, by vpacksswb or vpackuswb.
+
+    Of each sixteen results the first eight come from the first vector.
+    """
+    lanes = bits // 16
     if conv.out_zero:
         # With saturation: what is far outside stays there.
-        kind, zero = of_type("int16", bits // 16), const(conv.out_zero, "int16", bits // 16)
+        kind, zero = of_type("int16", lanes), const(conv.out_zero, "int16", lanes)
         words = [T.Bind(tirx.call_llvm_pure_intrin(kind, "llvm.sadd.sat", word, zero)) for word in words]
     name = "packuswb" if conv.out_dtype == "uint8" else "packsswb"
-    result = pack(name, conv.out_dtype, bits // 8, *words)
-    low, high = (const(limit, conv.out_dtype, bits // 8) for limit in conv.out_range)
+    result = _packed(name, conv.out_dtype, words[0], words[1], bits)
+    low, high = (const(limit, conv.out_dtype, 2 * lanes) for limit in conv.out_range)
     if conv.clamp:
         result = tirx.Max(tirx.Min(result, high), low)
     return result
+
+
+def _packed(name: str, dtype: str, one: Any, other: Any, bits: int) -> Any:
+    """Lanes of half as many bits, 64 bits of the one and of the other in turn."""
+    full = f"llvm.x86.avx512.{name}.512" if bits == 512 else f"llvm.x86.avx2.{name}"
+    lanes = bits // 8 if dtype.endswith("t8") else bits // 16
+    return T.Bind(tirx.call_llvm_pure_intrin(of_type(dtype, lanes), full, one, other))
