@@ -70,7 +70,7 @@ def test_what_they_do_not_compute():
 def test_filters_on_arm_are_packed_tile_by_tile():
     """[group][tile][tap][channel][filter], the last tile narrower and filled up to fours."""
     conv = QConv2d(1, 5, 5, 6, 28, 3, 2, groups=2)
-    config = Config.of("qgrouped_neon", block="4x2", rows=2, requant="exact")
+    config = Config.of("qgrouped_neon", multiply="lane", block="4x2", rows=2, requant="exact")
     weights = np.random.default_rng(1).integers(-128, 128, conv.weight_shape, dtype=np.int8)
     packed = ARM.pack(conv, config, RPI4, weights).reshape(2, 6 * 3 * 16)
     assert packed.size == Plan.of(conv, config).packed
@@ -83,10 +83,30 @@ def test_filters_on_arm_are_packed_tile_by_tile():
 
 def test_products_on_arm_are_by_lane_and_leave_nothing_on_the_stack():
     conv = replace(ODD[0], in_h=14, in_w=14, in_c=512, out_c=512)
-    config = Config.of("qgrouped_neon", block="7x2", rows=14, requant="high")
+    config = Config.of("qgrouped_neon", multiply="lane", block="7x2", rows=14, requant="high")
     assembly = compile_module(ARM.build(conv, config, RPI4, 1, "main"), RPI4).inspect_source("asm")
     blocks = re.split(r"\n(?=\.LBB)", assembly)
     loop = max(blocks, key=lambda block: len(re.findall(r"\ssmlal", block)))
     # 7 windows by 8 filters by 8 channels.
     assert len(re.findall(r"\ssmlal2?\s+v\d+\.4s, v\d+\.[48]h, v\d+\.h\[\d\]", loop)) == 7 * 2 * 8
     assert not re.findall(r"\[sp", loop)
+
+
+def test_dot_products_take_units_of_four_channels():
+    conv = QConv2d(1, 9, 9, 40, 48, 3, 3, pad=(1, 1, 1, 1), groups=4, scale="small")
+    rpi5 = CATALOGUE["rpi5"]
+    config = Config.of("qgrouped_neon", multiply="dot", block="4x3", rows=9, requant="high")
+    assert ARM.space(conv, rpi5).why_not(config) is None
+    assert ARM.space(conv, RPI4).why_not(config) is not None
+    wide = replace(conv, weight_dtype="uint8", weight_zero=99)
+    assert {c["multiply"] for c in ARM.space(wide, rpi5)} == {"lane"}
+    assert ARM.offset(conv, config) == -128
+    weights = np.random.default_rng(1).integers(-128, 128, conv.weight_shape, dtype=np.int8)
+    packed = ARM.pack(conv, config, rpi5, weights).reshape(4, 9, 3, 12, 4)
+    expected = weights.reshape(9, 10, 4, 12).transpose(2, 0, 3, 1)
+    assert np.array_equal(packed[:, :, 1], expected[..., 4:8])
+    assert np.array_equal(packed[:, :, 2, :, :2], expected[..., 8:])
+    assert not packed[:, :, 2, :, 2:].any()
+    assembly = compile_module(ARM.build(conv, config, rpi5, 1, "main"), rpi5).inspect_source("asm")
+    # Ten channels are three units; blocks of 9 windows are of three, by three fours of filters.
+    assert len(re.findall(r"\ssdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b\[\d\]", assembly)) == 3 * 3 * 3

@@ -7,6 +7,7 @@ import pytest
 
 from bench.unfused_sim import unfused_cycles
 from kernels import registry
+from kernels.qgemm_plan import signedness
 from kernels.space import Config
 from kernels.target import CATALOGUE
 from kernels.workload import QConv2d
@@ -128,6 +129,15 @@ def test_newer_instructions_are_exact(newest, wrong, workload, block):
     chosen = [c for c in points if (c.int("rows"), c.int("columns")) in sizes and c["slab"] == 3]
     assert len(chosen) >= 4
     assert wrong(newest, workload, chosen) == []
+
+
+@pytest.mark.parametrize("workload", GROUPED, ids=str)
+def test_groups_by_dot_products_are_exact(newest, wrong, workload):
+    space = registry.kernel("qgrouped_neon").space(workload, CATALOGUE["graviton3"])
+    points = [config for config in space if config["multiply"] == "dot"]
+    fits = signedness(workload) is not None
+    assert bool(points) == fits
+    assert not fits or wrong(newest, workload, random.Random(7).sample(points, 4)) == []
 
 
 @pytest.mark.parametrize("kernel", ["qgemm", "qwinograd_neon"])
