@@ -66,7 +66,7 @@ class Faulty(Kernel):
         if config["fault"] in FINE:
             return GEMM.pack(workload, GEMM.recommend(workload, target), target, weights)
         if config["fault"] == "kills_worker":  # this child's nursery's parent
-            time.sleep(1)  # what it measured before has been told by then
+            time.sleep(4)  # what it measured before has been told by then
             psutil.Process().parent().parent().kill()
             time.sleep(60)
         return np.zeros(16, np.float32)
