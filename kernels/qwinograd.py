@@ -74,7 +74,8 @@ class QuantizedWinograd(QuantizedKernel):
         lanes = target.vector_bits // 32
         vectors = sorted({min(v, -(-conv.out_c // lanes)) for v in (2, 3)})
         room = target.vector_registers - 2
-        blocks = [(tiles, v) for v in vectors for tiles in range((room - v) // v - 2, (room - v) // v + 1)]
+        largest = {v: (room - v) // v for v in vectors}
+        blocks = [(size, v) for v in vectors for size in range(max(2, largest[v] - 2), largest[v] + 1)]
         rows = {
             tile: {-(-down // parts) for parts in range(1, down + 1)} for tile, (down, _) in planes.items()
         }
@@ -90,6 +91,9 @@ class QuantizedWinograd(QuantizedKernel):
                 return f"{height} x {width} tiles do not divide {down} x {across} into like parts"
             if height * width > 64 and height * width > columns[tile][0]:
                 return f"{height * width} tiles at a time are more than the caches take"
+            size, v = map(int, str(point["block"]).split("x"))
+            if (size - 1, v) in blocks and -(-height * width // size) == -(-height * width // (size - 1)):
+                return f"the same as {size - 1}x{v}, as blocks are of like sizes"
             if threads > 1 and point["split"] == BLOCKS and point["order"] == "filters":
                 return "threads would share the sums of one tile of filters"
             if threads > 1 and point["split"] == BANDS:
@@ -103,7 +107,7 @@ class QuantizedWinograd(QuantizedKernel):
             "tile": list(tiles),
             "rows": sorted({n for each in rows.values() for n in each}),
             "columns": sorted({n for each in columns.values() for n in each}),
-            "block": [f"{tiles}x{v}" for tiles, v in blocks if tiles > 1],
+            "block": [f"{size}x{v}" for size, v in blocks],
             "order": ["points", "filters"],
             "prefetch": [0, 1],
             "requant": requantize.choices(conv, target),

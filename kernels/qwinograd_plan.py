@@ -14,7 +14,7 @@ from kernels.target import Target
 
 BANDS, BLOCKS = "bands", "blocks"
 """What threads share out: bands of tiles, or each block's rows, points and filters in turn."""
-TILES = ("4x4", "4x2", "2x4", "2x2")
+TILES = ("4x4", "2x4", "4x2", "2x2")
 """Results of a tile, down and across."""
 LARGEST = 128
 """Data as they are multiplied are from -128 to 127: of uint8, 128 less."""
