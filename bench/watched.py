@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import operator
 import statistics
 import subprocess
 import sys
@@ -38,6 +39,8 @@ class Window:
     trials: int
     coordinator_s: float
     """Processor time."""
+    loop_s: float
+    """That of its event loop's thread, which sends; search and database are in others."""
     readers_s: float
     """Processor time of all watchers together."""
 
@@ -69,7 +72,8 @@ def watched(watchers: int, turns: int, window_s: float) -> dict[str, Any]:
         f"{watchers} watchers: {report['speed']:.3f} of the speed without "
         f"({report['p10']:.3f} to {report['p90']:.3f})\n"
         f"coordinator: {report['coordinator_alone']:.1%} of a core alone, {report['coordinator_added']:+.1%} "
-        f"watched (pairs: {report['added_low']:+.1%} to {report['added_high']:+.1%}); "
+        f"watched; its event loop: {report['loop_alone']:.1%}, {report['loop_added']:+.1%} (pairs: "
+        f"{report['loop_added_least']:+.1%} to {report['loop_added_most']:+.1%}); "
         f"readers: {report['readers']:.1%} of a core\n"
         f"events: {max(each['worst_s'] for each in seen):.2f} s at worst from publication to reading, "
         f"{statistics.median(each['median_s'] for each in seen):.2f} s in the median; none lost"
@@ -81,21 +85,24 @@ def watched(watchers: int, turns: int, window_s: float) -> dict[str, Any]:
 def summary(alone: list[Window], watched: list[Window]) -> dict[str, float]:
     """The speed watched over that alone, by wall time, and the shares of a core, by processor time.
 
-    Windows of the same place are pairs. ``p10`` and ``p90`` are of the speed of single pairs; differences of
-    the coordinator's share are those of pairs, too: their median, least and greatest.
+    Windows of the same place are pairs. ``p10`` and ``p90`` are of the speed of single pairs; what is added
+    is the median of the pairs' differences.
     """
     times = [[each.seconds / max(each.trials, 1) for each in kind] for kind in (alone, watched)]
     speed, low, high = timing.ratio(*times)
-    shares = [[each.coordinator_s / each.seconds for each in kind] for kind in (alone, watched)]
-    added = [after - before for before, after in zip(*shares, strict=True)]
+    coordinator = [[each.coordinator_s / each.seconds for each in kind] for kind in (alone, watched)]
+    loop = [[each.loop_s / each.seconds for each in kind] for kind in (alone, watched)]
+    loop_added = list(map(operator.sub, loop[1], loop[0]))
     return {
         "speed": speed,
         "p10": low,
         "p90": high,
-        "coordinator_alone": statistics.median(shares[0]),
-        "coordinator_added": statistics.median(added),
-        "added_low": min(added),
-        "added_high": max(added),
+        "coordinator_alone": statistics.median(coordinator[0]),
+        "coordinator_added": statistics.median(map(operator.sub, coordinator[1], coordinator[0])),
+        "loop_alone": statistics.median(loop[0]),
+        "loop_added": statistics.median(loop_added),
+        "loop_added_least": min(loop_added),
+        "loop_added_most": max(loop_added),
         "readers": statistics.median(each.readers_s / each.seconds for each in watched),
     }
 
@@ -155,8 +162,10 @@ def _window(
     time.sleep(SETTLE_S)
 
     def look() -> Window:
+        loop = next(each for each in coordinator.threads() if each.id == coordinator.pid)
         cpu_s = [sum(each.cpu_times()[:2]) if each else 0.0 for each in (coordinator, readers)]
-        return Window(time.monotonic(), client.job(job).trials, *cpu_s)
+        loop_s = loop.user_time + loop.system_time
+        return Window(time.monotonic(), client.job(job).trials, cpu_s[0], loop_s, cpu_s[1])
 
     before = look()
     time.sleep(seconds)
@@ -167,14 +176,16 @@ def _window(
         after.seconds - before.seconds,
         after.trials - before.trials,
         after.coordinator_s - before.coordinator_s,
+        after.loop_s - before.loop_s,
         after.readers_s - before.readers_s,
     )
 
 
 def _line(window: Window) -> str:
-    coordinator, readers = window.coordinator_s / window.seconds, window.readers_s / window.seconds
+    cpu_s = (window.coordinator_s, window.loop_s, window.readers_s)
+    coordinator, loop, readers = (each / window.seconds for each in cpu_s)
     a_trial = 1e3 * window.coordinator_s / max(window.trials, 1)
     return (
         f"{window.trials / window.seconds:.2f} trials/s, coordinator {coordinator:.1%} of a core "
-        f"({a_trial:.0f} ms a trial), readers {readers:.1%}"
+        f"({a_trial:.0f} ms a trial), its event loop {loop:.1%}, readers {readers:.1%}"
     )

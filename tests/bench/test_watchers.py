@@ -89,12 +89,16 @@ def test_a_crowd_reads_in_a_process_of_its_own() -> None:
 
 
 def test_pairs_of_windows_are_compared() -> None:
-    alone = [Window(10.0, 50, 1.0, 0.0), Window(10.0, 40, 1.2, 0.0), Window(10.0, 50, 1.0, 0.0)]
-    watched = [Window(10.0, 45, 1.5, 0.2), Window(10.0, 40, 1.5, 0.1), Window(10.0, 40, 1.1, 0.1)]
+    alone = [Window(10.0, trials, cpu_s, 0.5, 0.0) for trials, cpu_s in ((50, 1.0), (40, 1.2), (50, 1.0))]
+    watched = [
+        Window(10.0, 45, 1.5, 0.6, 0.2),
+        Window(10.0, 40, 1.5, 0.8, 0.1),
+        Window(10.0, 40, 1.1, 0.7, 0.1),
+    ]
     found = summary(alone, watched)
     assert found["speed"] == pytest.approx(0.8)
     assert (found["p10"], found["p90"]) == pytest.approx((0.8, 1.0))
-    assert found["coordinator_alone"] == pytest.approx(0.10)
-    shares = (found["coordinator_added"], found["added_low"], found["added_high"])
-    assert shares == pytest.approx((0.03, 0.01, 0.05))
+    assert (found["coordinator_alone"], found["coordinator_added"]) == pytest.approx((0.10, 0.03))
+    assert (found["loop_alone"], found["loop_added"]) == pytest.approx((0.05, 0.02))
+    assert (found["loop_added_least"], found["loop_added_most"]) == pytest.approx((0.01, 0.03))
     assert found["readers"] == pytest.approx(0.01)
