@@ -2,7 +2,9 @@
 
 import pytest
 
+from bench.int8_best_blocks import SIZES, configs, layer
 from bench.int8_blocks import Loop, loops
+from kernels.target import CATALOGUE
 
 ARM32 = """
 .LBB0_1:
@@ -41,3 +43,14 @@ def test_loops_are_charged_for_their_busiest_pipe(text, expected):
 def test_pairs_of_vectors_take_two_loads():
     assert Loop.of(["ldp q0, q1, [x1]"] * 4).cycles == 8
     assert Loop.of(["ldp d0, d1, [x1]"] * 4).cycles == 4
+
+
+@pytest.mark.parametrize(("target", "pairwise", "lane"), [("rpi4", 49, 64), ("rpi4-32", 29, 60)])
+def test_every_block_that_fits_the_registers_is_measured(target, pairwise, lane):
+    found = {(c["block"], c["rows"], c["columns"]) for c in configs(layer(*SIZES[0]), CATALOGUE[target])}
+    assert [sum(kind == key[0] for key in found) for kind in ("pairwise", "lane")] == [pairwise, lane]
+
+
+def test_loads_of_several_registers_take_a_slot_for_each():
+    assert Loop.of(["vldmia r1, {d16, d17}"] * 4).cycles == 8
+    assert Loop.of(["vld1.64 {d16, d17}, [r1]"] * 4).cycles == 4
