@@ -35,7 +35,7 @@ SHAPES = [
 DRAWN = {
     "hexagon-sim": 1,
     "power10-sim": 2,
-    "rpi4-32-sim": 1,
+    "rpi4-32-sim": 0,
     "rpi4-sim": 2,
 }  # the more, the longer: Hexagon code is slow to compile
 VECTOR_CODE = {
