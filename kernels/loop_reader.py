@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 from tvm import tirx
@@ -18,6 +19,8 @@ REGISTERS = "registers"
 _OUTER_PRODUCT = "tilefleet_mma_add"
 """The function that is no TIR but computes: ``mma.SIDE`` floats at each address, times each other."""
 _NO_WORK = ("tirx.address_of", "tirx.reinterpret", "llvm.prefetch", code_shape.ORDER)
+_WRAPPING = {"llvm.vp.add": tirx.Add, "llvm.vp.sub": tirx.Sub, "llvm.vp.mul": tirx.Mul}
+"""Operations of ``kernels/wrapping.py``, and what they are where they do not wrap."""
 _INTEGER_PRODUCTS = {
     "pmadd.wd": 2,
     "pmaddw.d.512": 2,
@@ -155,9 +158,11 @@ class _Reader:
     def _straight(self, statement: Any, into: Straight) -> None:
         if isinstance(statement, tirx.Bind):
             if _is_integer(statement.value):
-                self.scope[statement.var] = self._index(statement.value)
-            else:
-                self._from[statement.var] = self._value(statement.value, into)
+                with suppress(ValueError):
+                    self.scope[statement.var] = self._index(statement.value)
+                    return
+            # What comes from memory is a value, also where it is an integer.
+            self._from[statement.var] = self._value(statement.value, into)
         elif isinstance(statement, tirx.BufferStore):
             self._store(statement, into)
         elif isinstance(statement, tirx.Evaluate):
@@ -167,12 +172,12 @@ class _Reader:
 
     def _store(self, statement: Any, into: Straight) -> None:
         name, value = self.names[statement.buffer], statement.value
-        if name == REGISTERS and isinstance(value, tirx.Add) and _has_product(value):
+        terms = [*map(_unconverted, _sides(value, tirx.Add))]
+        if name == REGISTERS and any(_sides(term, tirx.Mul) for term in terms):
             into.multiply_adds[_lanes(value)] += 1
             sources: set[str] = set()
-            for part in map(_unconverted, (value.a, value.b)):
-                for operand in (part.a, part.b) if isinstance(part, tirx.Mul) else (part,):
-                    sources |= self._value(operand, into)
+            for term in terms:
+                sources |= self._all(_sides(term, tirx.Mul) or (term,), into)
         else:
             sources = self._value(value, into)
         if name != REGISTERS:
@@ -210,6 +215,8 @@ class _Reader:
             for load in (argument.args[0] for argument in call.args[1:]):
                 if (name := self.names[load.source]) != REGISTERS:
                     self._access(name, load.indices[0], False, into, mma.SIDE)
+        elif function in _WRAPPING:
+            into.others[_lanes(call)] += 1
         elif products := _integer_products(call, function):
             into.multiply_adds[products] += 1
         elif function not in _NO_WORK:
@@ -233,7 +240,9 @@ class _Reader:
             return Index.number(int(value.value))
         if isinstance(value, tirx.Var) and value in self.scope:
             return self.scope[value]
-        if hasattr(value, "args") and _called(value) == code_shape.EXTENT:
+        if isinstance(value, tirx.Cast):
+            return self._index(value.value)
+        if hasattr(value, "args") and _called(value) in (code_shape.EXTENT, code_shape.FRESH):
             return self._index(value.args[1])
         operation = _OPERATIONS.get(type(value))
         if operation is None:
@@ -268,8 +277,13 @@ def _integer_products(call: Any, function: str) -> int:
     return _INTEGER_PRODUCTS[name] * _lanes(call)
 
 
-def _has_product(value: Any) -> bool:
-    return any(isinstance(_unconverted(part), tirx.Mul) for part in (value.a, value.b))
+def _sides(value: Any, operation: Any) -> tuple[Any, ...]:
+    """Both operands where ``value`` is that operation, also one that wraps; else none."""
+    if isinstance(value, operation):
+        return value.a, value.b
+    if hasattr(value, "args") and _WRAPPING.get(_called(value)) is operation:
+        return tuple(value.args[1:3])
+    return ()
 
 
 def _unconverted(value: Any) -> Any:
