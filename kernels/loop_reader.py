@@ -124,6 +124,8 @@ class _Reader:
 
     def _loop(self, statement: Any, nodes: list[Node], depth: int) -> None:
         start, extent = self._index(statement.min), self._index(statement.extent)
+        if extent.constant == 0:
+            return
         if extent.constant == 1:
             self.scope[statement.loop_var] = start
             self._read(statement.body, nodes, depth)
@@ -161,7 +163,9 @@ class _Reader:
                 with suppress(ValueError):
                     self.scope[statement.var] = self._index(statement.value)
                     return
-            # What comes from memory is a value, also where it is an integer.
+                # It comes from memory, so nobody knows it here. As a loop's extent it says how many steps run
+                # in the first of two loops that share them: the second then has them all.
+                self.scope[statement.var] = Index.number(0)
             self._from[statement.var] = self._value(statement.value, into)
         elif isinstance(statement, tirx.BufferStore):
             self._store(statement, into)

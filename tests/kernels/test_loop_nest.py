@@ -130,6 +130,19 @@ def test_products_that_are_added_in_pairs_count(chain: int) -> None:
     assert sum(count(nest).products(node) for node in nest.body) == conv.flops // 2
 
 
+def test_loops_whose_share_of_the_steps_is_in_memory_have_all_of_them_together() -> None:
+    conv, target = (
+        QConv2d(1, 14, 14, 64, 64, 1, 1, weight_range=(-64, 64), scale="small"),
+        CATALOGUE["x86-avx2"],
+    )
+    kernel = registry.kernel("qdirect")
+    (config, *_) = (each for each in kernel.space(conv, target) if each["multiply"] == "sixes")
+    nest = read(kernel.build(conv, config, target, 1, "main"))
+    products = sum(count(nest).products(node) for node in nest.body)
+    # A step takes twelve channels, of 64.
+    assert products == conv.flops // 2 * 72 // 64
+
+
 def test_a_gemm_reads_as_its_plan() -> None:
     workload, target = Gemm(64, 96, 512), CATALOGUE["x86-avx2"]
     kernel = registry.kernel("gemm")
