@@ -28,7 +28,7 @@ from kernels.workload import Workload
 
 UNROLLED = 400
 """Most products in the code that are worth compiling."""
-PRODUCT_CYCLES, FINISH_CYCLES, COPY_CYCLES = 1.3, 15.0, 2.6
+PRODUCT_CYCLES, FINISH_CYCLES, COPY_CYCLES = 1.3, 15.0, 1.8
 """A product for a vector; adding up, requantizing and storing one; copying one of the input."""
 BLOCK_CYCLES, SHARED_CYCLES = 8.0, 1.0
 """Of a block of windows: its addresses and constants; a product's weights, and data it alone interleaves."""
@@ -85,7 +85,10 @@ class QuantizedDepthwiseBytes(QuantizedKernel):
         conv, products = plan.conv, len(plan.products)
         bands = conv.n * -(-conv.out_h // plan.rows)
         each = products * PRODUCT_CYCLES + FINISH_CYCLES
-        each += (products * SHARED_CYCLES + BLOCK_CYCLES) / plan.windows
+        # Rows at the edges have small blocks.
+        inside = len(plan.inside[0]) / conv.out_h
+        blocks = inside / plan.windows + (1 - inside) / plan.parts[-1].windows
+        each += (products * SHARED_CYCLES + BLOCK_CYCLES) * blocks
         windows = plan.rows * conv.out_w
         each += machine.CALL_CYCLES / windows  # so that bands are as large as they can be
         cycles = windows * each * sum(part.count / part.windows for part in plan.parts)
@@ -93,16 +96,18 @@ class QuantizedDepthwiseBytes(QuantizedKernel):
             cycles += plan.band.elements / plan.lanes * COPY_CYCLES
         pitch, constants = plan.pitch, 2 * plan.vectors * (plan.packed + 6 * plan.lanes * plan.kinds)
         data = plan.rows * conv.stride[0] * pitch
-        if plan.order == CHANNELS:
-            held = conv.kh * conv.in_w * target.line_bytes
-            data *= target.line_bytes // plan.lanes
-        else:
-            held = conv.kh * pitch + constants
-            turns = plan.rows * (conv.out_w / plan.windows if plan.order == PIXELS else 1)
-            near = conv.kh * (conv.in_c * plan.windows * conv.stride[1] if plan.order == PIXELS else pitch)
-            cycles += machine.stream_cycles(target, turns * constants, near + constants)
+        used = windows * conv.kh * conv.in_c
+        if plan.order == PIXELS:
+            held = conv.kh * pitch + conv.out_w * conv.out_c + constants
+            near = conv.kh * conv.in_c * plan.windows * conv.stride[1] + constants
+            cycles += machine.stream_cycles(target, windows / plan.windows * constants, near)
+        else:  # a line comes again for the next of its vectors
+            again = max(1, target.line_bytes // plan.lanes)
+            row = conv.kh * conv.in_w * target.line_bytes
+            held = row if plan.order == CHANNELS else conv.kh * pitch + conv.out_w * conv.out_c + constants
+            data, used = (data * again, used) if plan.order == CHANNELS else (data, used * again)
         cycles += machine.stream_cycles(target, data, 2 * data)
-        cycles += machine.stream_cycles(target, windows * conv.kh * conv.in_c, held)
+        cycles += machine.stream_cycles(target, used, held)
         return machine.seconds(bands * cycles / min(threads, bands))
 
     def why_inexact(self, workload: Workload, config: Config) -> str | None:

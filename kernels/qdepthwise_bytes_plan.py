@@ -265,19 +265,23 @@ class Plan:
         )
 
     def runs(self, edge: bool) -> list[tuple[range, int]]:
-        """The windows of a row in blocks as even as can be: the first of neighbours that have the same code,
-        and how many they are. Rows at an ``edge`` have small blocks, so that there is less code."""
+        """The windows of a row in blocks as even as can be, those apart that reach into the padding: of
+        neighbours that have the same code the first, and how many they are. Rows at an ``edge`` have small
+        blocks, so that there is less code."""
         at_once = self.parts[-1].windows if edge else self.windows
-        count = -(-self.conv.out_w // at_once)
-        small, larger = divmod(self.conv.out_w, count)
-        ends = [number * small + min(number, larger) for number in range(count + 1)]
         across, found = self.inside[1], list[tuple[range, int]]()
-        for block in (range(*pair) for pair in itertools.pairwise(ends)):
-            within = block.start in across and block[-1] in across
-            if found and within and found[-1][0].start in across and len(found[-1][0]) == len(block):
-                found[-1] = (found[-1][0], found[-1][1] + 1)
+        before, behind = range(across.start), range(across.stop, self.conv.out_w)
+        for part in filter(None, (before, across, behind)):
+            count = -(-len(part) // at_once)
+            small, larger = divmod(len(part), count)
+            sizes = [small + 1] * larger + [small] * (count - larger)
+            starts = itertools.accumulate(sizes, initial=part.start)
+            blocks = [range(start, start + size) for start, size in zip(starts, sizes, strict=False)]
+            if part is across:
+                runs = [[block for block in blocks if len(block) == size] for size in sorted({*sizes})[::-1]]
+                found += [(same[0], len(same)) for same in runs]
             else:
-                found.append((block, 1))
+                found += [(block, 1) for block in blocks]
         return found
 
     @property
