@@ -29,7 +29,7 @@ class QuantizedGroups(QuantizedKernel):
     """
 
     name = "qgrouped"
-    version = 1
+    version = 2
 
     def __init__(self) -> None:
         self._direct = QuantizedDirect()
