@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("--loads", type=int, default=9, help="how often each page is opened; may be 0")
     parser.add_argument("--watchers", type=int, default=200, help="event streams beside a job; 0 for none")
     parser.add_argument("--turns", type=int, default=8, help="windows of the job with and without them")
-    parser.add_argument("--window", type=float, default=30, help="seconds of each")
+    parser.add_argument("--window", type=float, default=20, help="seconds of each")
     parser.add_argument("--json", type=Path, help="write all figures here")
     arguments = parser.parse_args()
     report: dict[str, Any] = {}

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tilefleet.client import Client
 
 MODEL = "inception_v1"
-"""It has so many layers that a job has enough to try for all windows."""
+"""It has 50 tasks, so that a job has enough to try for many windows."""
 SETTLE_S = 3.0
 """Streams that were just opened, or closed, have no part in a window."""
 TRIALS = 1_000_000
@@ -51,22 +51,32 @@ def watched(watchers: int, turns: int, window_s: float) -> dict[str, Any]:
     Wall time alone would say little: how long a trial takes varies from one to the next, and with whatever
     else the machine does. Processor time says what is taken from tuning where it has all cores.
 
-    Raises SystemExit when the job ends before the last window, or a stream lost an event.
+    When the job ends early there are fewer pairs of them.
+
+    Raises SystemExit when there is none, or a stream lost an event.
     """
     found: dict[str, list[Window]] = {"alone": [], "watched": []}
     seen: list[dict[str, Any]] = []
+    # Now one, now the other first: a machine that gets busier is nobody's fault.
+    order = [kind for turn in range(turns) for kind in ("alone", "watched")[:: 1 if turn % 2 == 0 else -1]]
     with _job() as (client, coordinator, job):
-        for turn in range(turns):
-            # Now one, now the other first: a machine that gets busier is nobody's fault.
-            for kind in ("alone", "watched")[:: 1 if turn % 2 == 0 else -1]:
-                if kind == "watched":
-                    with crowd(f"{client.url}/api/v1/jobs/{job}/events", watchers) as (readers, saw):
-                        window = _window(client, job, window_s, coordinator, readers)
-                    seen.append(saw)
-                else:
-                    window = _window(client, job, window_s, coordinator, None)
-                found[kind].append(window)
-                print(f"{kind}: {_line(window)}", flush=True)
+        for kind in order:
+            window: Window | None
+            if kind == "watched":
+                with crowd(f"{client.url}/api/v1/jobs/{job}/events", watchers) as (readers, saw):
+                    window = _window(client, job, window_s, coordinator, readers)
+                seen.append(saw)
+            else:
+                window = _window(client, job, window_s, coordinator, None)
+            if window is None:
+                print("the job has nothing more to try: these are all windows there are", flush=True)
+                break
+            found[kind].append(window)
+            print(f"{kind}: {_line(window)}", flush=True)
+    pairs = min(map(len, found.values()))
+    if not pairs:
+        raise SystemExit("bench.dashboard: the job ended in the first pair of windows; ask for shorter ones")
+    found = {kind: each[:pairs] for kind, each in found.items()}
     report = summary(found["alone"], found["watched"])
     print(
         f"{watchers} watchers: {report['speed']:.3f} of the speed without "
@@ -123,7 +133,8 @@ def _job() -> Iterator[tuple[Client, psutil.Process, int]]:
         while (now := client.job(job.id)).trials < 2 * tasks and not now.ended:
             time.sleep(0.5)
         yield client, coordinator, job.id
-        client.cancel(job.id)
+        if not client.job(job.id).ended:
+            client.cancel(job.id)
 
 
 @contextmanager
@@ -158,7 +169,8 @@ def _window(
     seconds: float,
     coordinator: psutil.Process,
     readers: psutil.Process | None,
-) -> Window:
+) -> Window | None:
+    """None when the job is over."""
     time.sleep(SETTLE_S)
 
     def look() -> Window:
@@ -171,7 +183,7 @@ def _window(
     time.sleep(seconds)
     after = look()
     if client.job(job).ended:
-        raise SystemExit("bench.dashboard: the job has nothing more to try; ask for fewer or shorter turns")
+        return None
     return Window(
         after.seconds - before.seconds,
         after.trials - before.trials,
