@@ -18,7 +18,7 @@ class Shell:
     def run(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "tilefleet", *map(str, arguments)]
         done = subprocess.run(
-            command, env=self.environment, capture_output=True, text=True, timeout=250, check=False
+            command, env=self.environment, capture_output=True, text=True, timeout=800, check=False
         )
         assert "Traceback" not in done.stderr
         return done

@@ -16,7 +16,7 @@ from kernels.layout import PLAIN
 from tilefleet import Client, Conflict, InvalidInput, NotFound
 from tuner.record import read_log
 
-pytestmark = pytest.mark.xdist_group("service")
+pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]
 
 
 def test_the_main_job(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:

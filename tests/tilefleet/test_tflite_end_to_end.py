@@ -16,7 +16,7 @@ from tflite_models import small
 from bench.partition_reference import evaluate
 from tuner.frontend.graph import load_partition
 
-pytestmark = pytest.mark.xdist_group("service")
+pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]
 
 
 def test_a_tflite_model(shell: Shell, tmp_path: Path) -> None:
