@@ -26,6 +26,7 @@ from kernels.qx86 import (
     words_of,
 )
 from kernels.vectors import shuffle, split
+from kernels.wrapping import added
 
 Spot = tuple[int, tuple[int, ...]]
 """A row and, for each window in a vector, a column, from the first window's corner."""
@@ -100,7 +101,8 @@ class Block:
         for number in range(0, len(plan.groups), 2):
             pair = [self._group(half, n) for n in range(number, min(number + 2, len(plan.groups)))]
             sums = [
-                [T.Bind(total + term) for total, term in zip(*both, strict=True)]
+                # The bias may have wrapped.
+                [T.Bind(added(total, term, plan.lanes // 4)) for total, term in zip(*both, strict=True)]
                 for both in zip(sums, self._widened(pair), strict=True)
             ]
         if not conv.scale_length:
