@@ -155,8 +155,8 @@ class QConv2d:
 
     def __str__(self) -> str:
         text = f"qconv {self.in_h}x{self.in_w}x{self.in_c} -> {self.out_c}, {self.kh}x{self.kw}"
-        text += f"/{self.stride[0]}" if max(self.stride) > 1 else ""
-        text += f" d{self.dilation[0]}" if max(self.dilation) > 1 else ""
+        text += f"/{both(self.stride)}" if max(self.stride) > 1 else ""
+        text += f" d{both(self.dilation)}" if max(self.dilation) > 1 else ""
         text += f" g{self.groups}" if self.groups > 1 else ""
         return (f"{self.n}x " if self.n > 1 else "") + f"{text} {self._types}{self._known}"
 
@@ -184,6 +184,11 @@ class QConv2d:
             text += {"any": " any scale", "small": "", "power": " power"}[self.scale]
         text += "" if self.per_channel else " one scale"
         return text + (f" clip {self.clamp[0]}..{self.clamp[1]}" if self.clamp else "")
+
+
+def both(axes: tuple[int, int]) -> str:
+    """A number for rows and one for columns for people: 2, or 2x1 where they differ."""
+    return "x".join(map(str, dict.fromkeys(axes)))
 
 
 def _inside(name: str, value: Range | None, limits: Range) -> Range | None:

@@ -10,7 +10,7 @@ from pydantic import ConfigDict
 from kernels.canonical import key_of, require_positive, to_json
 from kernels.checked import STRICT_FIELDS, read
 from kernels.epilogue import RELU, Epilogue
-from kernels.qworkload import QConv2d, Unit
+from kernels.qworkload import QConv2d, Unit, both
 
 __all__ = [
     "RELU",
@@ -106,8 +106,8 @@ class Conv2d:
 
     def __str__(self) -> str:
         text = f"conv {self.in_c}x{self.in_h}x{self.in_w} -> {self.out_c}, {self.kh}x{self.kw}"
-        text += f"/{self.stride[0]}" if max(self.stride) > 1 else ""
-        text += f" d{self.dilation[0]}" if max(self.dilation) > 1 else ""
+        text += f"/{both(self.stride)}" if max(self.stride) > 1 else ""
+        text += f" d{both(self.dilation)}" if max(self.dilation) > 1 else ""
         text += f" g{self.groups}" if self.groups > 1 else ""
         return (f"{self.n}x " if self.n > 1 else "") + text + _epilogue_suffix(self.epilogue)
 

@@ -60,6 +60,15 @@ def test_the_text_tells_quantized_workloads_of_one_shape_apart() -> None:
     assert len({str(each) for each in alike}) == len(alike)
 
 
+def test_the_text_says_both_strides_and_dilations_where_they_differ() -> None:
+    float_, quantized = Conv2d(1, 3, 8, 8, 4, 3, 3), QConv2d(1, 8, 8, 3, 4, 3, 3)
+    for conv, text in ((float_, "conv 3x8x8 -> 4"), (quantized, "qconv 8x8x3 -> 4")):
+        for both, shown in (((2, 2), "2"), ((1, 2), "1x2"), ((2, 1), "2x1")):
+            stepped, dilated = replace(conv, stride=both), replace(conv, dilation=both)
+            assert str(stepped).startswith(f"{text}, 3x3/{shown}")
+            assert str(dilated).startswith(f"{text}, 3x3 d{shown}")
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
