@@ -55,8 +55,11 @@ class Target:
         return bits // {"float32": 32, "int32": 32, "int8": 8, "uint8": 8}[dtype]
 
     def has(self, feature: str) -> bool:
-        """Whether kernels may count on an instruction set, for example ``dotprod``."""
-        return f"+{feature}" in self.features
+        """Whether kernels may count on an instruction set, for example ``dotprod``.
+
+        On 32-bit Arm they know how to use NEON alone.
+        """
+        return f"+{feature}" in self.features and (feature == "neon" or not is_arm32(self))
 
     @property
     def tvm(self) -> dict[str, Any]:

@@ -8,7 +8,10 @@ import pytest
 import tvm
 from tvm.target.codegen import llvm_get_cpu_features
 
+from kernels.compile import compile_module
+from kernels.registry import applicable
 from kernels.target import CATALOGUE, from_json, to_json
+from kernels.workload import QConv2d
 
 
 @pytest.mark.parametrize("name", sorted(CATALOGUE))
@@ -44,6 +47,22 @@ def test_what_kernels_ask_of_a_target() -> None:
     assert [graviton.has(name) for name in ("dotprod", "i8mm", "sme")] == [True, True, False]
     assert CATALOGUE["rpi5"].has("dotprod")
     assert not CATALOGUE["rpi4"].has("dotprod")
+
+
+def test_kernels_for_32_bit_arm_use_no_instruction_that_they_know_of_64_bits_alone() -> None:
+    """LLVM ends the process over an instruction that it cannot select."""
+    features = ("+neon", "+dotprod", "+i8mm")
+    target = replace(
+        CATALOGUE["rpi4-32"], cpu="cortex-a710", triple="armv8-linux-gnueabihf", features=features
+    )
+    assert [target.has(feature[1:]) for feature in features] == [True, False, False]
+    shape = {"data_dtype": "int8", "weight_range": (-127, 127)}
+    for conv in (QConv2d(1, 6, 6, 32, 32, 1, 1, **shape), QConv2d(1, 6, 6, 32, 32, 3, 3, groups=4, **shape)):
+        for kernel in applicable(conv, target):
+            module = compile_module(
+                kernel.build(conv, kernel.recommend(conv, target), target, 1, "main"), target
+            )
+            assert "vmlal" in module.inspect_source("asm")
 
 
 def test_features_are_instruction_sets_of_the_processor() -> None:
