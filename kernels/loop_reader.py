@@ -275,10 +275,17 @@ def _called(call: Any) -> str:
 def _integer_products(call: Any, function: str) -> int:
     """How many products an instruction adds; sums of neighbours are products by one and count as none."""
     name = next((name for name in _INTEGER_PRODUCTS if f".{name}" in function), None)
-    factor = call.args[-1].value if name and isinstance(call.args[-1], tirx.Broadcast) else None
-    if name is None or (isinstance(factor, tirx.IntImm) and int(factor.value) == 1):
+    if name is None or _is_of_ones(call.args[-1]):
         return 0
     return _INTEGER_PRODUCTS[name] * _lanes(call)
+
+
+def _is_of_ones(value: Any) -> bool:
+    """Whether a vector has nothing but ones and zeros of 16 bits, also as pairs in words of 32 bits."""
+    if hasattr(value, "args") and _called(value) == "tirx.reinterpret":
+        return _is_of_ones(value.args[0])
+    word = value.value if isinstance(value, tirx.Broadcast) else None
+    return isinstance(word, tirx.IntImm) and int(word.value) in (1, 1 << 16, 1 | 1 << 16)
 
 
 def _sides(value: Any, operation: Any) -> tuple[Any, ...]:
