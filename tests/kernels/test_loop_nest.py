@@ -115,7 +115,7 @@ def test_instructions_that_add_integer_products_count(target: str, shape: dict[s
         if kernel.name == "qwinograd_neon":
             assert conv.flops // 9 < products < conv.flops // 2
         elif kernel.name == "qdepthwise_bytes":
-            # By weights of 8 bits vpmaddubsw takes one tap; two windows of half a vector may be computed twice.
+            # vpmaddubsw takes one tap of 8 bits, and two windows of half a vector may be computed twice.
             assert conv.flops <= products <= 1.25 * conv.flops, config
         else:
             assert products == conv.flops // 2 * factors.get(kernel.name, 1), config
