@@ -81,17 +81,19 @@ class Allowance:
         Of the ``used`` trials ``flying`` have not ended yet. Near the end batches shrink, so that the last
         ones can still build on results.
         """
-        left = self.trials_left(used)
-        if self.rate is not None:
-            left = min(left, self.search_left() * self.rate - flying)
+        left = self._left(used, flying)
         size = min(BATCH, left, max(SMALLEST, math.ceil(left / flights) if math.isfinite(left) else BATCH))
         if self._trial_s:
             size = min(size, max(1.0, BATCH_S / self._trial_s))
         return max(0, int(size))
 
-    def opening(self, used: int, waiting: int, wanted: int) -> int:
+    def opening(self, used: int, flying: int, waiting: int, wanted: int) -> int:
         """Size of a task's first batch: as many as are ``wanted``, but leave the other tasks half."""
-        left = self.trials_left(used)
-        if left < 1 or self.search_left() <= 0:
+        if self.trials_left(used) < 1 or self.search_left() <= 0:
             return 0
-        return int(max(1, min(wanted, left // (2 * max(1, waiting)))))
+        return int(max(1, min(wanted, self._left(used, flying) // (2 * max(1, waiting)))))
+
+    def _left(self, used: int, flying: int) -> float:
+        """Trials that can still be begun, by the trials and by the seconds of the budget."""
+        left = self.trials_left(used)
+        return left if self.rate is None else min(left, self.search_left() * self.rate - flying)

@@ -186,7 +186,7 @@ class _Run:
             search = self.searches[at]
             if search.curve.trials + search.curve.in_flight == 0:
                 waiting = sum(other.state is TaskState.WAITING for other in self.searches)
-                size = self.allowance.opening(used, waiting, wanted=len(search.problem.seeds))
+                size = self.allowance.opening(used, flying, waiting, wanted=len(search.problem.seeds))
             else:
                 size = self.allowance.batch(used, flying, self._in_flight)
             if size < 1:

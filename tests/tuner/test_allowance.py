@@ -32,3 +32,16 @@ def test_only_slow_candidates_come_in_smaller_batches() -> None:
         allowance = Allowance(Budget(trials=400), 0.0, final=0)
         allowance.observe(8, 8 * board_s)
         assert allowance.batch(8, 0, FLIGHTS) == size
+
+
+def test_first_batches_leave_time_for_the_other_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("tuner.allowance.time.monotonic", lambda: now)
+    allowance = Allowance(Budget(seconds=110), 0.0, final=0)
+    assert allowance.opening(0, 0, waiting=10, wanted=12) == 12, "nobody knows yet how long a trial takes"
+    now = 10.0
+    allowance.observe(4, 4.0)
+    # A hundred seconds at 0.4 trials a second, less the four on their way: two for each of nine, twice.
+    assert allowance.opening(8, 4, waiting=9, wanted=12) == 2
+    now = 108.0
+    assert allowance.opening(40, 0, waiting=2, wanted=12) == 1
