@@ -124,7 +124,8 @@ class LocalEvents:
 
     async def history(self, job_id: int, after: str | None) -> list[Event]:
         """See ``Events.history``."""
-        return self._channel(job_id).behind(_number(after))
+        channel = self._channels.get(job_id)
+        return channel.behind(_number(after)) if channel else []
 
     async def follow(self, job_id: int, after: str | None) -> AsyncIterator[list[Event]]:
         """See ``Events.follow``."""
@@ -151,8 +152,8 @@ class LocalEvents:
         channel = self._channels.setdefault(job_id, _Channel())
         self._channels.move_to_end(job_id)
         if len(self._channels) > _KEPT_JOBS:
-            ended = (id_ for id_, each in self._channels.items() if not each.events or _ended(each))
-            oldest = next((id_ for id_ in ended if id_ != BOARDS), job_id)
+            # Not those without events: who follows one would not hear of what comes.
+            oldest = next((id_ for id_, each in self._channels.items() if _ended(each)), job_id)
             if oldest != job_id:
                 del self._channels[oldest]
         return channel
@@ -174,4 +175,4 @@ def _number(after: str | None) -> int:
 
 
 def _ended(channel: _Channel) -> bool:
-    return channel.events[-1].name == END
+    return bool(channel.events) and channel.events[-1].name == END

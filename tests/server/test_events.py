@@ -73,6 +73,19 @@ def test_follows_to_the_end_and_replays_behind_an_id(make: Make, job: int) -> No
     run(make, test)
 
 
+def test_who_follows_before_the_first_event_is_not_forgotten_for_other_jobs(make: Make, job: int) -> None:
+    async def test(events: Events) -> None:
+        early = asyncio.create_task(take(events, job))
+        await asyncio.sleep(0.05)
+        for other in range(1, 100):
+            events.publish(job + other, "end", {"state": "done"})
+            await events.history(job + 1000 + other, None)
+        events.publish(job, "end", {"state": "done"})
+        assert [event.name for event in await asyncio.wait_for(early, 60)] == ["end"]
+
+    run(make, test)
+
+
 def test_a_new_run_forgets_the_old_end_and_ids_go_on(make: Make, job: int) -> None:
     async def test(events: Events) -> None:
         events.publish(job, "end", {"state": "cancelled"})
