@@ -15,7 +15,7 @@ from bench.fleet_simulation import BATCH, Fleet, Job
 from kernels.target import CATALOGUE
 from worker.fleet import checks
 from worker.fleet.book import LEASE_S, RENEW_S, Check, Listing, Purpose, Usage
-from worker.fleet.dispatcher import PATIENCE_S, Dispatcher, NoBoard
+from worker.fleet.dispatcher import MOST_GONE, PATIENCE_S, Dispatcher, NoBoard
 from worker.fleet.matching import Request
 from worker.fleet.memory_book import MemoryBook
 from worker.fleet.states import MAX_FAILURES, Activity, Health
@@ -175,6 +175,26 @@ def test_a_board_that_goes_away_during_its_check_has_not_failed():
                 await it.dispatcher.seen([listing()])
             assert (await next_lease(it)).board == "a"
             assert "bad_check" not in [kind for _, kind, _ in it.book.history]
+
+    virtual_time.run(main())
+
+
+def test_a_board_that_goes_away_in_every_check_is_parked():
+    """Else a job would wait for it for ever."""
+
+    async def main():
+        async with scene(listing()) as it:
+            it.problem["a"] = "no session"
+            waiting = asyncio.ensure_future(next_lease(it))
+            for _ in range(MOST_GONE + MAX_FAILURES):
+                assert it.board().health is Health.UNKNOWN
+                await asyncio.sleep(0.5)
+                await it.dispatcher.seen([])
+                await asyncio.sleep(10)
+                await it.dispatcher.seen([listing()])
+            assert it.board().health is Health.BAD
+            with pytest.raises(NoBoard):
+                await waiting
 
     virtual_time.run(main())
 

@@ -24,6 +24,8 @@ PATIENCE_S = 60.0
 """How long a request waits while no board that fits can be expected to serve it."""
 ENLIST_S = 30.0
 """How often the book is told of boards of which nothing has changed."""
+MOST_GONE = 3
+"""In how many checks in a row a board may go away before that counts as failing them."""
 BOOK_THREADS = 4
 _STOPPING = "the service is stopping"
 
@@ -306,8 +308,9 @@ class Dispatcher:
             if held.lost.is_set():
                 return
             await self._ask(self._book.checked, seat.id, check)
-            if check.problem and seat.listing.alive:
+            if check.problem:
                 failed(seat, asyncio.get_running_loop().time())
+            if check.problem and (seat.listing.alive or seat.failed_checks > MOST_GONE):
                 await self._change(
                     seat.id, lambda standing: standing.check_failed(check.problem), "bad_check"
                 )
