@@ -135,7 +135,8 @@ class QuantizedDepthwiseBytes(QuantizedKernel):
         packed = self.pack(conv, config, target, weights)
         taps = weights.reshape(conv.kh, conv.kw, conv.out_c).astype(np.int32) - conv.weight_zero
         folded = folded_bias(conv, weights, bias, plan.offset)
-        filled = plan.fill(folded + plan.middles(taps).sum(0).astype(np.int32))  # may wrap as sums do
+        # In the middle of what sums can be, so it fits as they do.
+        filled = plan.fill(folded + plan.middles(taps).sum(0).astype(np.int32))
         if not scale:
             return [packed, filled.reshape(-1)]
         check_scale(conv, *scale)
