@@ -57,8 +57,9 @@ def check_scale(conv: QConv2d, multiplier: Array, shift: Array) -> None:
             raise ValueError(
                 f"{conv} takes {conv.scale_length} int32 as {name}, got {array.shape} {array.dtype}"
             )
-    if np.any(multiplier < 0) or np.any((shift < -31) | (shift > 31)):
-        raise ValueError(f"{conv}: multipliers must not be negative, shifts from -31 to 31")
+    if np.any((multiplier != 0) & (multiplier < 1 << 30)) or np.any((shift < -31) | (shift > 31)):
+        # Smaller ones would leave ``int32`` of requantize.py too few bits.
+        raise ValueError(f"{conv}: multipliers must be 0 or from 2^30 on, shifts from -31 to 31")
     if not _holds(conv.scale, multiplier, shift):
         raise ValueError(f"{conv} is for scales that are {conv.scale}, got others; see scale_of")
 
