@@ -37,15 +37,18 @@ PRODUCT_CYCLES, STEP_CYCLES, HINT_CYCLES = 0.58, 0.6, 0.15
 """One vector of products and sums; each turn of the loop around a block of them, and a prefetch in it."""
 TRANSFORM_CYCLES = 9.5
 """One vector of the data at one point."""
-RESULT_CYCLES = 11.5
-"""One vector of results, from the sums of the points to bytes."""
+RESULT_CYCLES, SLAB_CYCLES = 11.5, 8.0
+"""One vector of results, from the sums of the points to bytes; and each further slab's part of it."""
 AHEAD, WAITING = 2.0, 4.5
 """How much longer filters take to arrive than the caches need, asked for in time and not."""
+SCATTERED_CYCLES = 0.5
+"""A line of filters from beyond L2 that does not follow the one before: a tile of filters at all points."""
 
 
 class QuantizedWinograd(QuantizedKernel):
     """F(2x2), F(4x2), F(2x4) and F(4x4) of 3x3 filters with stride 1: 4, 3 or 2.25 multiplications for 9.
 
+    Channels whose sums would not fit together are split in slabs, as few as do.
     Knobs: ``tile`` is the results of a tile, down and across, of those for which the workload proves that all
     numbers fit; ``rows`` x ``columns`` tiles are transformed at a time; ``block`` is tiles x vectors of
     filters in registers; ``order`` is what is outside: ``points``, whose tiles then stay in L1, or tiles of
@@ -57,7 +60,8 @@ class QuantizedWinograd(QuantizedKernel):
     version = 3
 
     def why_not(self, workload: Workload, target: Target) -> str | None:
-        """3x3 filters with stride, dilation and groups of one, whose sums leave two bits of int32 free."""
+        """3x3 filters with stride, dilation and groups of one, and channels of which a part of
+        ``MOST_SLABS`` leaves two bits of int32 free."""
         if not isinstance(workload, QConv2d):
             return "computes quantized convolutions"
         if (workload.kh, workload.kw, *workload.stride, *workload.dilation) != (3, 3, 1, 1, 1, 1):
@@ -130,12 +134,15 @@ class QuantizedWinograd(QuantizedKernel):
         loads = groups * panels * steps * (plan.block + plan.vectors) / target.loads_per_cycle
         compute = max(arithmetic, loads)
         compute += TRANSFORM_CYCLES * tiles * plan.points * -(-conv.in_c // (2 * plan.lanes))
-        compute += RESULT_CYCLES * tiles * plan.results * vectors
+        back = RESULT_CYCLES + SLAB_CYCLES * (plan.slabs - 1)
+        compute += back * tiles * plan.results * vectors
         weights, data, sums = plan.sizes
         held = data + sums
         stream = machine.stream_cycles(target, panels * data if plan.filters_outside else 2 * held, held)
         near = plan.prefetch or weights + held <= target.l2_bytes
         again = machine.stream_cycles(target, weights, weights + held) * (AHEAD if near else WAITING)
+        if plan.filters_outside and weights > target.l2_bytes:
+            stream += SCATTERED_CYCLES * weights / target.line_bytes
         blocks = parts * (bands if plan.split == BLOCKS else -(-bands // threads))
         total = blocks * (compute + stream) + (blocks - 1) * again
         cold = machine.cold_cycles(target, weights)

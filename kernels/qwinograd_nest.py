@@ -35,7 +35,7 @@ class Nest:
                 row = T.Bind(tir.least(row, self.down - plan.rows))  # the last band ends with the plane
             self.copy = scratch(plan.band.elements, "int16")
             self.transformed = scratch(plan.points * plan.data_pitch, "int16")
-            self.sums = scratch(plan.points * plan.sums_pitch, "int32")
+            self.sums = scratch(plan.slabs * plan.points * plan.sums_pitch, "int32")
             top = row * plan.axes[0].results
             emit_band(plan.band, self.args.data, self.copy, image, top, plan.bits // 16)
             with tir.loop(parts) as part:
@@ -100,27 +100,40 @@ class Nest:
                     self._point(point, vector, vectors, vector * plan.lanes)
 
     def _point(self, point: Any, vector: Any, vectors: int, place: Any) -> None:
-        """All tiles of one point by one tile of filters, to ``place`` in the rows of sums."""
+        """All tiles of one point by one tile of filters, to ``place`` in the rows of sums of each slab."""
         plan = self.plan
+        whole, rest = divmod(plan.units, plan.slab)
+        with tir.loop(whole) as slab:
+            self._slab(point, vector, vectors, slab, plan.slab, place)
+        if rest:
+            self._slab(point, vector, vectors, whole, rest, place)
+
+    def _slab(self, point: Any, vector: Any, vectors: int, slab: Any, units: int, place: Any) -> None:
+        """The same of the ``units`` pairs of channels of one slab."""
+        plan = self.plan
+        start = T.Bind(slab * plan.slab)
+        weights = (point * plan.filters + vector * plan.lanes) * (2 * plan.units)
+        weights = T.Bind(weights + start * (2 * vectors * plan.lanes))
+        data = T.Bind(point * plan.data_pitch + start * 2)
+        target = T.Bind((slab * plan.points + point) * plan.sums_pitch + place)
         blocks = -(-plan.tiles // plan.block)
         small, larger = divmod(plan.tiles, blocks)
         for size, times, base in ((small + 1, larger, 0), (small, blocks - larger, larger * (small + 1))):
             if times:
                 with tir.loop(times) as number:
                     first = T.Bind(base + number * size)
-                    target = T.Bind(point * plan.sums_pitch + first * plan.sums_row + place)
-                    self._micro(point, vector, vectors, size, first, target)
+                    tiles, sums = data + first * (2 * plan.units), target + first * plan.sums_row
+                    self._micro(size, vectors, units, T.Bind(tiles), weights, T.Bind(sums))
 
-    def _micro(self, point: Any, vector: Any, vectors: int, tiles: int, first: Any, target: Any) -> None:
+    def _micro(self, tiles: int, vectors: int, units: int, data: Any, weights: Any, target: Any) -> None:
+        """The sums of a block, over ``units`` pairs of channels, from where its data and filters begin."""
         plan, lanes = self.plan, self.plan.lanes
         slots = [[tir.vector((i * vectors + j) * lanes, lanes) for j in range(vectors)] for i in range(tiles)]
         sums = registers(tiles * vectors * lanes)
         for row in slots:
             for slot in row:
                 tir.store(sums, const(0, lanes=lanes), slot)
-        data = T.Bind(point * plan.data_pitch + first * (2 * plan.units))
-        weights = T.Bind((point * plan.filters + vector * lanes) * (2 * plan.units))
-        with tir.loop(plan.units) as step:
+        with tir.loop(units) as step:
             base = weights + step * (2 * vectors * lanes)
             panel = [
                 T.Bind(self.args.weights[tir.vector(base + 2 * j * lanes, 2 * lanes)]) for j in range(vectors)

@@ -18,6 +18,8 @@ TILES = ("4x4", "2x4", "4x2", "2x2")
 """Results of a tile, down and across."""
 LARGEST = 128
 """Data as they are multiplied are from -128 to 127: of uint8, 128 less."""
+MOST_SLABS = 4
+"""Parts of the channels, each with sums of its own that fit: more would be sums and ways back for no gain."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,16 @@ class Plan:
         return -(-self.conv.in_c // 2)
 
     @property
+    def slabs(self) -> int:
+        """Parts of the channels that are transformed back one by one, and added up as results."""
+        return slabs_of(self.conv, self.tile)
+
+    @property
+    def slab(self) -> int:
+        """Pairs of channels in a slab; the last one may have less."""
+        return -(-self.units // self.slabs)
+
+    @property
     def packed_length(self) -> int:
         """Elements of the transformed filters."""
         return self.points * 2 * self.units * self.filters
@@ -115,7 +127,7 @@ class Plan:
     @property
     def sizes(self) -> tuple[int, int, int]:
         """Bytes of the filters, and of a block's transformed tiles and sums."""
-        data, sums = self.points * self.data_pitch, self.points * self.sums_pitch
+        data, sums = self.points * self.data_pitch, self.slabs * self.points * self.sums_pitch
         return 2 * self.packed_length, 2 * data, 4 * sums
 
     @property
@@ -151,11 +163,22 @@ def why_tile_inexact(conv: QConv2d, tile: str) -> str | None:
     filters = down.gains[1] * across.gains[1] * weight
     if filters > INT16[1] or down.gains[0] * across.gains[0] * LARGEST > INT16[1]:
         return f"filters of {tile} tiles may be up to {filters} and not fit int16"
-    # The bias comes after the division, whose rest has to be right.
-    lost = down.loss + across.loss
-    if LARGEST * weight * 9 * conv.in_c << lost >= 1 << 31:
-        return f"{1 << lost} times the sum over {conv.in_c} channels may not fit int32"
+    if slabs_of(conv, tile) > MOST_SLABS:
+        lost = 1 << down.loss + across.loss
+        return f"{lost} times the sum over a part of {MOST_SLABS} of {conv.in_c} channels may not fit int32"
     return None
+
+
+def slabs_of(conv: QConv2d, tile: str) -> int:
+    """The fewest parts of whole pairs of channels whose sums come back right from ``tile``.
+
+    The bias and the other parts are added after the division, whose rest has to be right.
+    """
+    down, across = axes_of(tile)
+    weight = max(1, *map(abs, conv.centered_range))
+    most = ((1 << 31) - 1) // (LARGEST * weight * 9 << down.loss + across.loss)
+    units = -(-conv.in_c // 2)
+    return 1 if conv.in_c <= most else -(-units // (most // 2))
 
 
 def tiles_of(conv: QConv2d, tile: str) -> tuple[int, int]:

@@ -72,30 +72,40 @@ class Results:
             scale = scaling_at(self.args, filters if conv.per_channel else None, plan.requant, lanes)
         with tir.loop(plan.rows) as y, tir.loop(plan.columns) as x:
             start = T.Bind((y * plan.columns + x) * plan.sums_row + place)
-            lines = [
-                [self._sum(start + (i * across.points + j) * plan.sums_pitch) for j in range(across.points)]
-                for i in range(down.points)
-            ]
             top = T.Bind((self.row + y) * down.results)
             left = T.Bind((self.column + x) * across.results)
-            values = both(down.backward, across.backward, lines, Words.kept)
-            cells = [(i, j, value) for i, line in enumerate(values) for j, value in enumerate(line)]
+            slabs = [self._back(start + slab * (plan.points * plan.sums_pitch)) for slab in range(plan.slabs)]
+            cells = [(i, j) for i in range(down.results) for j in range(across.results)]
             for first in range(0, len(cells), TOGETHER):
                 some = cells[first : first + TOGETHER]
-                totals = [T.Bind(self._total(value.value, bias)) for _, _, value in some]
+                totals = [self._total([slab[i][j] for slab in slabs], bias) for i, j in some]
                 if scale is not None:
                     totals = self._bytes([T.Bind(scale(total)) for total in totals])
-                for (i, j, _), result in zip(some, totals, strict=True):
+                for (i, j), result in zip(some, totals, strict=True):
                     self._store(result, filters, top, left, i, j)
 
     def _sum(self, at: Any) -> Words:
         return Words(self.sums[tir.vector(at, self.plan.lanes)], self.plan.lanes).kept()
 
-    def _total(self, value: Any, bias: Any) -> Any:
+    def _back(self, start: Any) -> list[list[Words]]:
+        """One slab's sums of a tile, transformed back."""
+        plan = self.plan
+        down, across = plan.axes
+        lines = [
+            [self._sum(start + (i * across.points + j) * plan.sums_pitch) for j in range(across.points)]
+            for i in range(down.points)
+        ]
+        return both(down.backward, across.backward, lines, Words.kept)
+
+    def _total(self, slabs: list[Words], bias: Any) -> Any:
         """What the transforms multiplied by is taken off again: by an inverse modulo 2^32, then a shift."""
-        if self.inverse is not None:
-            value = wrapping.multiplied(value, self.inverse, self.plan.lanes)
-        return wrapping.added(tirx.shift_right(value, self.loss), bias, self.plan.lanes)
+        total = bias
+        for slab in slabs:
+            value = slab.value
+            if self.inverse is not None:
+                value = wrapping.multiplied(value, self.inverse, self.plan.lanes)
+            total = T.Bind(wrapping.added(tirx.shift_right(value, self.loss), total, self.plan.lanes))
+        return total
 
     def _bytes(self, scaled: list[Any]) -> list[Any]:
         """Four vectors of scaled sums as vectors of results."""

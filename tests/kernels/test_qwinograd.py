@@ -12,7 +12,7 @@ from qguarded import quanta_off
 from kernels.compile import compile_module
 from kernels.qreference import reference
 from kernels.qwinograd import QuantizedWinograd
-from kernels.qwinograd_plan import TILES, why_tile_inexact
+from kernels.qwinograd_plan import MOST_SLABS, TILES, slabs_of, why_tile_inexact
 from kernels.target import CATALOGUE
 from kernels.workload import QConv2d
 
@@ -54,18 +54,42 @@ def test_odd_shapes_are_right_to_the_last_bit(conv, tile):
     ],
 )
 def test_tiles_are_there_only_where_their_numbers_fit(data, range_, most):
-    """The proof is tight: one more channel, and a sum may lose its highest bit."""
+    """The proof is tight: one more channel, and a sum may lose its highest bit unless it is split."""
     for tile, channels in most.items():
         conv = QConv2d(1, 5, 5, channels, 8, 3, 3, data_dtype=data, weight_range=range_)
+        assert slabs_of(conv, tile) == 1
         assert why_tile_inexact(conv, tile) is None
-        assert "may not fit int32" in why_tile_inexact(dataclasses.replace(conv, in_c=channels + 1), tile)
+        assert slabs_of(dataclasses.replace(conv, in_c=channels + 1), tile) == 2
+        pairs = dataclasses.replace(conv, in_c=MOST_SLABS * (channels // 2 * 2))
+        assert slabs_of(pairs, tile) == MOST_SLABS
+        assert why_tile_inexact(pairs, tile) is None
+        more = dataclasses.replace(pairs, in_c=pairs.in_c + 1)
+        assert "may not fit int32" in why_tile_inexact(more, tile)
     assert {point["tile"] for point in KERNEL.space(conv, AVX2)} == set(TILES)
     far = dataclasses.replace(conv, weight_dtype="uint8", weight_range=None, in_c=1)
     assert "not fit int16" in why_tile_inexact(far, "4x4")
     assert "4x4" not in {point["tile"] for point in KERNEL.space(far, AVX2)}
 
 
-@pytest.mark.parametrize(("tile", "channels"), [("4x4", 227), ("4x2", 910), ("2x4", 910), ("2x2", 3640)])
+@pytest.mark.parametrize(
+    ("order", "split"), [("points", "bands"), ("filters", "bands"), ("points", "blocks")]
+)
+@pytest.mark.parametrize("channels", [229, 301, 900])
+def test_channels_in_slabs(channels, order, split):
+    """Two, three and four with a shorter last one and half a pair, and filters that no vector divides."""
+    conv = QConv2d(1, 6, 11, channels, 13, 3, 3, pad=(1, 1, 1, 1), data_zero=9, scale="small")
+    assert slabs_of(conv, "4x4") == -(-channels // 226) > 1
+    threads = 3 if split == "blocks" else 1
+    wanted = {"tile": "4x4", "order": order} | ({"split": split} if threads > 1 else {})
+    every = KERNEL.space(conv, AVX2, threads=threads)
+    point = next(point for point in every if all(point[name] == value for name, value in wanted.items()))
+    assert quanta_off(KERNEL, conv, point, AVX2, threads=threads) == 0
+
+
+@pytest.mark.parametrize(
+    ("tile", "channels"),
+    [("4x4", 227), ("4x4", 904), ("4x2", 910), ("2x4", 910), ("2x4", 1820), ("2x2", 3640)],
+)
 def test_the_largest_sums_come_out(tile, channels):
     """As many channels as fit, every number at the end of its range: any bit too few would show."""
     conv = QConv2d(1, 4, 4, channels, 8, 3, 3, out_dtype="int32")
@@ -82,6 +106,14 @@ def test_the_largest_sums_come_out(tile, channels):
         assert np.array_equal(out.numpy(), reference(conv, inputs))
 
 
+def test_deep_layers_of_few_tiles_get_the_largest_ones():
+    """A build without tuning takes the analysis's config: 4x4 in two slabs is the fastest there."""
+    conv = QConv2d(1, 7, 7, 512, 512, 3, 3, pad=(1, 1, 1, 1), scale="small", weight_range=(-64, 64))
+    point = KERNEL.recommend(conv, AVX2)
+    assert slabs_of(conv, "4x4") == 2
+    assert (point["tile"], point["order"], point["prefetch"]) == ("4x4", "points", 1)
+
+
 def test_what_it_cannot_compute():
     conv = ODD[1]
     assert KERNEL.why_not(conv, AVX2) is None
@@ -89,7 +121,7 @@ def test_what_it_cannot_compute():
     assert "3x3" in KERNEL.why_not(dataclasses.replace(conv, kw=1, pad=(0, 0, 0, 0)), AVX2)
     assert KERNEL.why_not(dataclasses.replace(conv, groups=2), AVX2) == "grouped"
     assert KERNEL.why_not(conv, CATALOGUE["rpi4"]) == "for x86-64"
-    assert "may not fit int32" in KERNEL.why_not(dataclasses.replace(conv, in_c=4096), AVX2)
+    assert "may not fit int32" in KERNEL.why_not(dataclasses.replace(conv, in_c=4 * 4096), AVX2)
 
 
 @pytest.mark.parametrize(("target", "register"), [(AVX2, "ymm"), (AVX512, "zmm")])
