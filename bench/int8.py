@@ -5,7 +5,7 @@ python -m bench.int8 --target host --suite resnet50 --sample 12 --seed 1 --json 
 FILE is written after every layer; called again with the same settings the bench goes on where it stopped.
 Data and weights are random with extremes. Our result is compared with the integer reference to the last bit,
 the peers' with it as well: how many results differ, and by how much, is in FILE. ``unfused`` is our own tuned
-config with the sums stored as int32 and scaled afterwards.
+config with the sums stored as int32 and scaled afterwards. ``--target rpi4-sim`` is bench/int8_sim.py.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench import journal, timing
+from bench import int8_sim, journal, timing
 
 if TYPE_CHECKING:
     from bench.int8_suite import QLayer
@@ -30,8 +30,15 @@ SETTINGS = ("target", "suite", "weight_bits", "max_trials", "budget_s", "seed")
 
 def main() -> None:
     """Run the bench and print its table."""
-    parser = argparse.ArgumentParser(prog="python -m bench.int8", description=__doc__.splitlines()[0])
-    parser.add_argument("--target", choices=["host"], default="host")
+    where = argparse.ArgumentParser(prog="python -m bench.int8", add_help=False)
+    where.add_argument("--target", choices=["host", int8_sim.BOARD], default="host")
+    chosen, others = where.parse_known_args()
+    if chosen.target == int8_sim.BOARD:
+        int8_sim.main(others)
+        return
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.int8", description=__doc__.splitlines()[0], parents=[where]
+    )
     parser.add_argument("--suite", choices=SUITES, required=True)
     parser.add_argument("--sample", type=int, default=12, help="how many layers to draw (default 12)")
     parser.add_argument("--seed", type=int, default=0)

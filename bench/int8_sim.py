@@ -1,7 +1,7 @@
 """Quantized layers on the simulated Raspberry Pi 4, ours and LiteRT's, by the same simulated clock.
 
 scripts/litert-arm64 FOLDER
-python -m bench.int8_sim --litert FOLDER --suite mobilenet_v2 --sample 12 --seed 1 --json FILE
+python -m bench.int8 --target rpi4-sim --litert FOLDER --suite mobilenet_v2 --sample 12 --seed 1 --json FILE
 
 LiteRT (XNNPACK, one thread) runs whole under QEMU with the clock as plugin; a call of its interpreter is
 timed, which is about 15 000 cycles for a layer that does next to nothing. Of ours, the configs predicted best
@@ -31,7 +31,7 @@ import numpy as np
 from bench import journal, timing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from kernels.kernel import Array
     from kernels.space import Config
@@ -47,19 +47,21 @@ OF_A_SHAPE = 2
 """How many configs are measured that differ in other knobs alone."""
 
 
-def main() -> None:
+def main(arguments_given: Sequence[str]) -> None:
     """Run the bench and print its table."""
     from bench.int8 import SUITES
     from bench.int8_suite import layers_of
 
-    parser = argparse.ArgumentParser(prog="python -m bench.int8_sim", description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(
+        prog=f"python -m bench.int8 --target {BOARD}", description=__doc__.splitlines()[0]
+    )
     parser.add_argument("--litert", type=Path, required=True, help="made by scripts/litert-arm64")
     parser.add_argument("--suite", choices=SUITES, required=True)
     parser.add_argument("--sample", type=int, default=12, help="how many layers to draw (default 12)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--candidates", type=int, default=12, help="configs measured a layer (default 12)")
     parser.add_argument("--json", type=Path, help="write all figures here, and continue what is there")
-    arguments = parser.parse_args()
+    arguments = parser.parse_args(arguments_given)
     if not (arguments.litert / "site" / "ai_edge_litert").is_dir():
         parser.error(f"{arguments.litert} holds no LiteRT; run scripts/litert-arm64 {arguments.litert}")
     try:
@@ -242,7 +244,3 @@ def _line(row: dict[str, Any]) -> str:
     return (
         f"{row['text']:48s} M cycles: {text} ({mega['litert'] / mega['tuned']:.2f}, {off['share']:.1%} off)"
     )
-
-
-if __name__ == "__main__":
-    main()

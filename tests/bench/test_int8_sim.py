@@ -1,10 +1,11 @@
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bench import int8_sim
+from bench import int8, int8_sim
 from kernels import registry
 from kernels.reference import random_inputs, reference
 from kernels.target import CATALOGUE
@@ -39,3 +40,13 @@ def test_litert_computes_the_same_layer_by_the_same_clock(tmp_path):
     assert counted["off"]["largest"] <= 1
     assert counted["cycles"] > LAYER.flops / 2 / 16
     assert counted["instructions"] > 0
+
+
+def test_it_is_the_bench_of_a_target(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    options = ["--target", int8_sim.BOARD, "--suite", "resnet50", "--litert", "nowhere"]
+    monkeypatch.setattr(sys, "argv", ["int8", *options])
+    with pytest.raises(SystemExit, match="2"):
+        int8.main()
+    assert "nowhere holds no LiteRT; run scripts/litert-arm64 nowhere" in capsys.readouterr().err
