@@ -24,11 +24,11 @@ server/dashboard/index.html: $(VENV)/installed $(filter-out dashboard/openapi.js
 demo: setup ## tune a real model on this machine in about three minutes (MODEL=path.onnx for your own)
 	@$(PYTHON) -m tilefleet.demo $(if $(MODEL),--model "$(MODEL)")
 
-# A test that kills processes under other tests' load may be unlucky once: the summary lists who needed a second run.
+# A test that kills processes under other tests' load may be unlucky: the summary lists who needed another run.
 test: setup ## all checks and all tests, in parallel on all cores (CORES=n for fewer)
 	@scripts/system-packages
 	@$(MAKE) --no-print-directory check
-	$(PYTHON) -m pytest -n $(CORES) --dist loadgroup --reruns 1 -rR
+	$(PYTHON) -m pytest -n $(CORES) --dist loadgroup --reruns 2 --reruns-delay 5 -rR
 
 check: setup ## formatting, lint and types
 	$(PYTHON) -m ruff format --check .
