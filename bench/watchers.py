@@ -14,6 +14,7 @@ import selectors
 import socket
 import sys
 import time
+from bisect import bisect_left
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import IO
@@ -33,7 +34,9 @@ class Seen:
 
     streams: int
     whole: int
-    """Those that had every event that any stream had, each once and in order."""
+    """Those that had every event that any stream had since their own first, each once and in order.
+
+    Streams begin with what the server still keeps, so one that was opened later may begin later."""
     ended: int
     """Those that had the job's end."""
     events: int
@@ -94,7 +97,7 @@ def watch(url: str, count: int, stop: IO[str] | None = None) -> Seen:
     late = sorted(latencies) or [0]
     return Seen(
         streams=count,
-        whole=ids.count(known),
+        whole=sum(each == known[bisect_left(known, each[0]) :] for each in ids if each),
         ended=sum(any(name == b"end" for burst in each.bursts for name, _ in burst) for each in readers),
         events=len(known),
         size=size,

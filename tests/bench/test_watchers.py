@@ -55,9 +55,10 @@ def test_a_stream_with_a_gap_or_out_of_order_is_not_whole() -> None:
     gap = [chunk(event(1)), chunk(event(3)), chunk(event(4, "end"))]
     swapped = [chunk(event(1) + event(3) + event(2)), chunk(event(4, "end"))]
     twice = [chunk(event(1)), burst, burst, chunk(event(4, "end"))]
-    with serving(whole, gap, swapped, twice, whole) as url:
-        seen = watch(url, 5)
-    assert (seen.streams, seen.whole, seen.ended, seen.events) == (5, 2, 5, 4)
+    later = [burst, chunk(event(4, "end")) + chunk(b"")]
+    with serving(whole, gap, swapped, twice, later, whole) as url:
+        seen = watch(url, 6)
+    assert (seen.streams, seen.whole, seen.ended, seen.events) == (6, 3, 6, 4)
 
 
 def test_readers_stop_and_forgive_what_was_just_published() -> None:
