@@ -135,7 +135,7 @@ def _ours(
     rows: list[dict[str, Any]] = []
     for config, outcome in zip(configs, outcomes, strict=True):
         if outcome.error is not None or outcome.max_error:
-            raise SystemExit(f"bench.int8_sim: {config} on {conv}: {outcome.message or 'not exact'}")
+            raise SystemExit(f"bench.int8: {config} on {conv}: {outcome.message or 'not exact'}")
         rows.append({**(outcome.counters or {}), "config": config.to_json()})
     analysis = registry.recommendations(conv, target)[0].to_json()
     best = min(range(len(rows)), key=lambda number: int(rows[number]["cycles"]))
@@ -232,7 +232,7 @@ def _emulate(root: Path, folder: Path, model: Path) -> dict[str, int]:
         env={"PATH": os.environ.get("PATH", "")},
     )
     if done.returncode:
-        raise SystemExit(f"bench.int8_sim: LiteRT failed under {emulator}: {done.stderr.strip()[-500:]}")
+        raise SystemExit(f"bench.int8: LiteRT failed under {emulator}: {done.stderr.strip()[-500:]}")
     counted: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
     return counted
 

@@ -60,7 +60,7 @@ def unfused_cycles(conv: QConv2d, config: Config, target: Target, board: Any, fo
         module.time_evaluator("main", wire.device, number=1, repeat=1)(*arguments[name])
         cycles += json.loads(wire.session.get_function("tilefleet.stats")())["cycles"]
     if not np.array_equal(wire.get(out), reference(conv, inputs)):
-        raise SystemExit(f"bench.int8_sim: {conv} is not exact when scaled afterwards")
+        raise SystemExit(f"bench.int8: {conv} is not exact when scaled afterwards")
     return cycles
 
 
