@@ -6,9 +6,9 @@ CORES ?= $(shell getconf _NPROCESSORS_ONLN)
 # What the dashboard is made from: its sources, and the API whose types it uses.
 DASHBOARD := $(wildcard dashboard/*.* dashboard/public/* dashboard/src/*.* dashboard/src/*/*.* server/*/schemas.py)
 
-.PHONY: help setup demo test check lock
+.PHONY: help setup demo test test-fast check lock
 help:
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 8
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 setup: $(VENV)/installed server/dashboard/index.html ## make the virtual environment .venv from requirements.lock
 
@@ -22,13 +22,21 @@ server/dashboard/index.html: $(VENV)/installed $(filter-out dashboard/openapi.js
 	@$(PYTHON) dashboard/build.py
 
 demo: setup ## tune a real model on this machine in about three minutes (MODEL=path.onnx for your own)
-	@$(PYTHON) -m tilefleet.demo $(if $(MODEL),--model "$(MODEL)")
+	@$(PYTHON) -m bench.demo $(if $(MODEL),--model "$(MODEL)")
 
 # A test that kills processes under other tests' load may be unlucky: the summary lists who needed another run.
 test: setup ## all checks and all tests, in parallel on all cores (CORES=n for fewer)
 	@scripts/system-packages
 	@$(MAKE) --no-print-directory check
-	$(PYTHON) -m pytest -n $(CORES) --dist loadgroup --reruns 2 --reruns-delay 5 -rR
+	$(PYTHON) -m pytest -n $(CORES) --dist loadgroup --reruns 2 --reruns-delay 5 -rR --durations 20
+
+# Boards, services, browsers and whole models take most of the time of all tests; these do without.
+FAST := tests/test_project.py tests/kernels tests/server tests/tuner
+SLOW := $(addprefix tests/tuner/,operators test_apply.py test_comparison.py) $(addprefix tests/kernels/, \
+  test_fconv_layouts.py test_qdepthwise_bytes.py test_qdirect.py test_qwinograd.py test_sconv.py test_winograd.py)
+
+test-fast: setup ## the quick tests: without boards, browsers and whole models
+	$(PYTHON) -m pytest -n $(CORES) --dist loadgroup $(FAST) $(addprefix --ignore=,$(SLOW))
 
 check: setup ## formatting, lint and types
 	$(PYTHON) -m ruff format --check .

@@ -1,9 +1,27 @@
-"""For all tests: what keeps groups of pytest-xdist together."""
+"""For all tests: what keeps groups of pytest-xdist together, and what ends a killed run's processes."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+from uuid import uuid4
+
 import pytest
 from _pytest.nodeid import coerce_node_id
+
+GUARD = Path(__file__).parent / "tests/process_guard.py"
+MARK = "TILEFLEET_TEST_RUN"
+
+
+def pytest_configure() -> None:
+    """Watch over a run; workers of pytest-xdist belong to the one that started them."""
+    if MARK in os.environ:
+        return
+    os.environ[MARK] = mark = f"{MARK}={uuid4().hex}"
+    # The pipe closes with this process, however that ends.
+    subprocess.Popen([sys.executable, str(GUARD), mark], stdin=subprocess.PIPE, start_new_session=True)
 
 
 @pytest.hookimpl(trylast=True)

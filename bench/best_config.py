@@ -18,11 +18,11 @@ from sqlalchemy import event, text
 
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from kernels.workload import Gemm
+from kernels.workload.base import Gemm
 from server.db.database import Database
 from server.db.tables import RecordRow
 from server.records import repository
-from tuner.record import Record
+from tuner.log.record import Record
 
 CONFIGS = 1000
 """Records of one workload on one target: a long search."""

@@ -104,7 +104,7 @@ def _tune(client: Client, layer: Layer, arguments: argparse.Namespace) -> tuple[
     """Tune one layer by a job: its best config and what that took, and the core's peak GFLOP/s."""
     from bench.conv_summary import trials_to_near
     from bench.service import run_job
-    from kernels.workload import to_json
+    from kernels.workload.base import to_json
 
     job = run_job(
         client,

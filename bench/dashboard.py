@@ -1,7 +1,4 @@
-"""How fast the dashboard's pages are, and what many watchers cost tuning.
-
-``python -m bench.dashboard --trials 10000 --watchers 200 --json FILE``
-"""
+"""How fast the dashboard's pages are: ``python -m bench.dashboard --trials 10000 --json FILE``"""
 
 from __future__ import annotations
 
@@ -14,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.service import service
-from bench.watched import watched
 
 if TYPE_CHECKING:
     from server.db.database import Database
@@ -27,19 +23,12 @@ def main() -> None:
     """Run the bench and print its figures."""
     parser = argparse.ArgumentParser(prog="python -m bench.dashboard", description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=10_000, help="trials of the job that is opened")
-    parser.add_argument("--loads", type=int, default=9, help="how often each page is opened; may be 0")
-    parser.add_argument("--watchers", type=int, default=200, help="event streams beside a job; 0 for none")
-    parser.add_argument("--turns", type=int, default=8, help="windows of the job with and without them")
-    parser.add_argument("--window", type=float, default=20, help="seconds of each")
+    parser.add_argument("--loads", type=int, default=9, help="how often each page is opened")
     parser.add_argument("--json", type=Path, help="write all figures here")
     arguments = parser.parse_args()
-    report: dict[str, Any] = {}
-    if arguments.loads:
-        if shutil.which("chromium") is None:
-            parser.error("chromium is not installed")
-        report["pages"] = pages(arguments.trials, arguments.loads)
-    if arguments.watchers:
-        report["watchers"] = watched(arguments.watchers, arguments.turns, arguments.window)
+    if shutil.which("chromium") is None:
+        parser.error("chromium is not installed")
+    report = {"pages": pages(arguments.trials, arguments.loads)}
     if arguments.json:
         arguments.json.write_text(json.dumps(report, indent=1) + "\n")
 
@@ -83,10 +72,10 @@ def fill(db: Database, trials: int) -> int:
 
     from kernels.space import Config
     from kernels.target import CATALOGUE
-    from kernels.workload import Gemm
+    from kernels.workload.base import Gemm
     from server.db.tables import JobRow, RecordRow, TaskRow, TrialRow
     from server.records import repository
-    from tuner.record import Record
+    from tuner.log.record import Record
 
     rng, target = random.Random(0), CATALOGUE["x86-avx2"]
     workloads = [Gemm(m=8 + at, n=64, k=64) for at in range(TASKS)]
@@ -103,14 +92,18 @@ def fill(db: Database, trials: int) -> int:
         ]
         session.add_all(tasks)
         session.flush()
+        lowest: dict[int, float] = {}
         for at in range(trials // TASKS * TASKS):
             workload, cost = workloads[at % TASKS], rng.lognormvariate(-8, 1)
             config = Config.of("bench", point=at, block=f"{rng.randrange(8)}x{rng.randrange(4)}")
             record = RecordRow(**repository.columns(Record(workload, target, config, 1, cost_s=cost)))
             session.add(record)
             session.flush()
-            trial = {"task_id": tasks[at % TASKS].id, "number": at // TASKS, "reused": False}
+            task = tasks[at % TASKS]
+            trial = {"task_id": task.id, "number": at // TASKS, "reused": False}
             session.add(TrialRow(job_id=job.id, record_id=record.id, **trial))
+            if cost < lowest.setdefault(task.id, cost + 1):
+                lowest[task.id], task.best_id = cost, record.id
         return job.id
 
 

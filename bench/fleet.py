@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench.service import service
-from kernels.workload import RELU, Conv2d, Epilogue, to_json
-from tuner.record import Record, read_log
+from kernels.workload.base import RELU, Conv2d, Epilogue, to_json
+from tuner.log.record import Record, read_log
 
 if TYPE_CHECKING:
     from tilefleet.client import Client

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from kernels.target import CATALOGUE
+from worker.demand import Demand
 from worker.fleet.book import Check, Entry, Listing, Usage
 from worker.fleet.dispatcher import Dispatcher
 from worker.fleet.matching import Request
@@ -31,7 +32,6 @@ BATCH = 8
 CHECK_S = 0.5
 REFRESH_S = 2.0
 TARGET = CATALOGUE["rpi4"]
-KEY = TARGET.key
 
 
 @dataclass
@@ -58,8 +58,8 @@ class Job:
     numbers: Any = field(default_factory=itertools.count)
     taken: set[int] = field(default_factory=set)
     measured: Counter[int] = field(default_factory=Counter)
-    start: float = 0.0
-    """Virtual start of its next batch."""
+    turn: float = 0.0
+    """That of its next batch."""
 
 
 class Fleet:
@@ -91,12 +91,12 @@ class Fleet:
         while any(board.health != "good" for board in self.dispatcher.boards()):
             await asyncio.sleep(CHECK_S / 10)
         self._end = loop.time() + seconds
-        flights = math.ceil(len(self.boards) / len(self.jobs)) + 2
+        at_once = math.ceil(len(self.boards) / len(self.jobs)) + 2
         refreshing = asyncio.ensure_future(self._refresh())
         harm = asyncio.ensure_future(trouble(self)) if trouble else None
         try:
             begun = loop.time()
-            work = [self._flight(job) for job in self.jobs for _ in range(flights)]
+            work = [self._serve(job) for job in self.jobs for _ in range(at_once)]
             await asyncio.gather(*work)
             if harm is not None:
                 await harm
@@ -118,26 +118,23 @@ class Fleet:
         await asyncio.sleep(CHECK_S)
         return Check(1e-3) if self.boards[board].up else Check(None, "no answer")
 
-    async def _flight(self, job: Job) -> None:
+    async def _serve(self, job: Job) -> None:
         """Batch after batch of one job."""
         loop = asyncio.get_running_loop()
         while loop.time() < self._end:
             left = [next(job.numbers) for _ in range(BATCH)]
             job.taken.update(left)
-            start, job.start = job.start, job.start + BATCH
+            turn, job.turn = job.turn, job.turn + BATCH
             while left:
-                left = await self._measure(job, left, start)
+                left = await self._measure(job, left, turn)
 
-    async def _measure(self, job: Job, numbers: list[int], start: float) -> list[int]:
+    async def _measure(self, job: Job, numbers: list[int], turn: float) -> list[int]:
         """Measure under one lease; what is still to be measured then."""
         loop = asyncio.get_running_loop()
         request = Request(
             next(self._requests),
-            KEY,
-            priority=job.priority,
-            start=start,
+            Demand(TARGET, job=job.id, priority=job.priority, turn=turn),
             since=loop.time(),
-            job=job.id,
         )
         async with self.dispatcher.lease(request) as held:
             board, done = self.boards[held.lease.board], 0

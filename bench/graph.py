@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from tuner.backend.weights import randomize
+from bench.random_weights import randomize
 
 OPSET = 17
 CLASSES = 1000

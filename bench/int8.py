@@ -17,13 +17,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench import int8_sim, journal, timing
+from bench.int8_suite import SUITES
 
 if TYPE_CHECKING:
     from bench.int8_suite import QLayer
     from kernels.target import Target
     from tilefleet.client import Client
 
-SUITES = ("mobilenet_v2", "inception_v3", "resnet50")
 SETTINGS = ("target", "suite", "weight_bits", "max_trials", "budget_s", "seed")
 """What two runs must have in common to be one."""
 
@@ -102,7 +102,7 @@ def _tune(client: Client, layer: QLayer, arguments: argparse.Namespace) -> dict[
     from kernels.numerics import Numerics
     from kernels.registry import why_not_tunable
     from kernels.target import from_json
-    from kernels.workload import to_json
+    from kernels.workload.base import to_json
 
     why = why_not_tunable(layer.conv, from_json(client.target("host")))
     if why is not None:

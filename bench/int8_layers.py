@@ -32,7 +32,7 @@ SESSION_S = 3600
 def main() -> None:
     """Run the layers and print a line for each."""
     from bench.quantized_models import NAMES, SMALL, Style, quantized
-    from worker.fleet.sim_models import SIM_MODELS
+    from worker.fleet.drivers.sim_models import SIM_MODELS
 
     parser = argparse.ArgumentParser(prog="python -m bench.int8_layers", description=__doc__.splitlines()[0])
     parser.add_argument("--suite", choices=(*NAMES, *SMALL), required=True, help="the network")
@@ -84,7 +84,7 @@ class Layer:
     @property
     def text(self) -> str:
         """What it computes, in short."""
-        from kernels.workload import QConv2d
+        from kernels.workload.base import QConv2d
 
         if isinstance(self.what, QConv2d):
             return str(self.what)
@@ -94,8 +94,8 @@ class Layer:
 def layers_of(partition: Partition, feeds: Mapping[str, Array]) -> Iterator[Layer]:
     """The quantized products of ``partition`` with distinct workloads, then its distinct operators."""
     from bench.partition_reference import evaluate
-    from kernels.qoperator import to_stored
-    from kernels.workload import QConv2d
+    from kernels.operators.int8.base import to_stored
+    from kernels.workload.base import QConv2d
 
     values = evaluate(partition, feeds)
     products = {each.workload: each for each in reversed(partition.products)}
@@ -120,11 +120,11 @@ def on_board(layers: list[Layer], model: str, folder: Path) -> Iterator[dict[str
     from tvm import rpc
     from tvm.runtime import tensor
 
-    from kernels.compile import compile_object
+    from kernels.emit.compile import compile_object
     from kernels.target import CATALOGUE
-    from worker.build import ENTRY
-    from worker.fleet.simulated import SimulatedBoard
-    from worker.toolchain import link
+    from worker.build.build import ENTRY
+    from worker.build.toolchain import link
+    from worker.fleet.drivers.simulated import SimulatedBoard
 
     with SimulatedBoard(model, state_dir=folder) as board:
         target = CATALOGUE[board.target]
@@ -152,8 +152,8 @@ def _function(layer: Layer, target: Target) -> tuple[Any, list[Array]]:
     """The layer's function, and the constants that it takes after its inputs."""
     from kernels import registry
     from kernels.numerics import Numerics
-    from kernels.workload import QConv2d
-    from worker.build import ENTRY
+    from kernels.workload.base import QConv2d
+    from worker.build.build import ENTRY
 
     if not isinstance(layer.what, QConv2d):
         return layer.what.build(target, 1, ENTRY), layer.constants

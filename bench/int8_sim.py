@@ -3,11 +3,11 @@
 scripts/litert-arm64 FOLDER
 python -m bench.int8 --target rpi4-sim --litert FOLDER --suite mobilenet_v2 --sample 12 --seed 1 --json FILE
 
-LiteRT (XNNPACK, one thread) runs whole under QEMU with the clock as plugin; a call of its interpreter is
-timed, which is about 15 000 cycles for a layer that does next to nothing. Of ours, the configs predicted best
-are measured, and the best of these once more with all sums stored before they are scaled (``unfused``). Both
-have their weights in the caches if these are large enough. Both results are compared with the integer
-reference: ours must be exact, of LiteRT's is told how many are off, and by how much.
+LiteRT (XNNPACK, one thread) runs whole under QEMU with the clock as plugin. A call of its interpreter is
+timed, less a call for a model without operators: what is compared is the layer. Of ours, the configs
+predicted best are measured, and the best of these once more with all sums stored before they are scaled
+(``unfused``). Both have their weights in the caches if these are large enough. Both results are compared with
+the integer reference: ours must be exact, of LiteRT's is told how many are off, and by how much.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from kernels.kernel import Array
     from kernels.space import Config
     from kernels.target import Target
-    from kernels.workload import QConv2d
+    from kernels.workload.base import QConv2d
 
 BOARD, TARGET = "rpi4-sim", "rpi4"
 SETTINGS = ("suite", "seed", "candidates")
@@ -49,8 +49,7 @@ OF_A_SHAPE = 2
 
 def main(arguments_given: Sequence[str]) -> None:
     """Run the bench and print its table."""
-    from bench.int8 import SUITES
-    from bench.int8_suite import layers_of
+    from bench.int8_suite import SUITES, layers_of
 
     parser = argparse.ArgumentParser(
         prog=f"python -m bench.int8 --target {BOARD}", description=__doc__.splitlines()[0]
@@ -72,14 +71,20 @@ def main(arguments_given: Sequence[str]) -> None:
         parser.error(str(error))
     layers = sorted(layers_of(arguments.suite, 8), key=lambda layer: layer.name)
     random.Random(arguments.seed).shuffle(layers)
+    if "no_layer" not in report:
+        with tempfile.TemporaryDirectory(prefix="tilefleet-int8-sim-") as name:
+            report["no_layer"] = no_layer(arguments.litert, Path(name))
+        journal.save(arguments.json, report)
+    fixed = report["no_layer"]["cycles"]
+    print(f"LiteRT: cycles of a call less the {fixed:,} that a model without operators takes")
     rows = report.setdefault("rows", [])
     done = {row["layer"] for row in rows}
     for row in _rows([x for x in layers[: arguments.sample] if x.name not in done], arguments):
         rows.append(row)
         journal.save(arguments.json, report)
-        print(_line(row), flush=True)
+        print(_line(row, fixed), flush=True)
     for kind in ("tuned", "analysis"):
-        ratios = [row["litert"]["cycles"] / row[kind]["cycles"] for row in rows]
+        ratios = [_layer_cycles(row, fixed) / row[kind]["cycles"] for row in rows]
         least, wins = min(ratios), sum(ratio >= 1 for ratio in ratios)
         print(f"LiteRT / {kind}: {timing.geomean(ratios):.2f}, at least {least:.2f}, {wins} of {len(rows)}")
     gains = [row["unfused"] / row["tuned"]["cycles"] for row in rows if row["unfused"]]
@@ -90,11 +95,11 @@ def main(arguments_given: Sequence[str]) -> None:
 
 def _rows(layers: list[Any], arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     from kernels.target import CATALOGUE
-    from worker.artifacts import ArtifactStore
-    from worker.build import Builder
-    from worker.fleet.simulated import SimulatedBoard
-    from worker.nursery import Nursery
-    from worker.shop import PRELOAD
+    from worker.build.artifacts import ArtifactStore
+    from worker.build.build import Builder
+    from worker.children.nursery import Nursery
+    from worker.engine.dask_worker import PRELOAD
+    from worker.fleet.drivers.simulated import SimulatedBoard
 
     with (
         tempfile.TemporaryDirectory(prefix="tilefleet-int8-sim-") as name,
@@ -126,7 +131,7 @@ def _ours(
     from bench.unfused_sim import unfused_cycles
     from kernels import registry
     from worker.candidate import Candidate
-    from worker.measure import MeasureOptions, measure
+    from worker.measure.measure import MeasureOptions, measure
 
     options = MeasureOptions(cold=False, min_time_s=0.001, run_timeout_s=120.0)
     configs = _candidates(conv, target, count)
@@ -152,9 +157,8 @@ def _candidates(conv: QConv2d, target: Target, count: int) -> list[Config]:
 
     ranked = sorted(
         (
-            (kernel.predict(conv, config, target), str(config), config)
-            for kernel in registry.applicable(conv, target)
-            for config in kernel.space(conv, target)
+            (registry.kernel(config.kernel).predict(conv, config, target), str(config), config)
+            for config in registry.search_space(conv, target)
         ),
         key=lambda entry: entry[:2],
     )
@@ -172,7 +176,7 @@ def _candidates(conv: QConv2d, target: Target, count: int) -> list[Config]:
 def litert(layer: QConv2d, root: Path, folder: Path) -> dict[str, Any]:
     """What the clock counts for LiteRT on ``layer``, and how its result differs from the reference."""
     from bench.litert_peer import one_layer, same_padding
-    from kernels.qreference import random_inputs, reference
+    from kernels.int8.reference import random_inputs, reference
 
     _find_schema(root / "site")
     data, weights, bias, multiplier, shift = random_inputs(layer, np.random.default_rng(0))
@@ -185,13 +189,17 @@ def litert(layer: QConv2d, root: Path, folder: Path) -> dict[str, Any]:
         shifted = np.pad(shifted, pads, constant_values=layer.data_zero - 128)
     scales = np.broadcast_to(multiplier.astype(np.float64) * 2.0 ** (-31.0 - shift), (layer.out_c,))
     content = one_layer(layer, shifted.shape, weights, bias, scales.astype(np.float32), same)
-    path = folder / "layer.tflite"
-    path.write_bytes(content)
-    np.save(f"{path}.npy", shifted)
-    counted = _emulate(root.resolve(), folder, path)
-    result: Array = np.load(f"{path}.out.npy")
+    counted, result = _emulate(root, folder, content, shifted)
     off = np.abs(result.astype(np.int64) - expected)
     return counted | {"off": {"share": float(np.mean(off > 0)), "largest": int(off.max())}}
+
+
+def no_layer(root: Path, folder: Path) -> dict[str, int]:
+    """What the clock counts for a call of LiteRT's interpreter that has nothing to compute."""
+    from bench import litert_peer
+
+    _find_schema(root / "site")
+    return _emulate(root, folder, litert_peer.no_layer(), np.zeros(1, np.int8))[0]
 
 
 def _find_schema(site: Path) -> None:
@@ -202,11 +210,17 @@ def _find_schema(site: Path) -> None:
         sys.modules["ai_edge_litert"] = package
 
 
-def _emulate(root: Path, folder: Path, model: Path) -> dict[str, int]:
-    """Run the guest on one model; raises SystemExit with what it said when it fails."""
-    from worker.fleet.agent_build import build_plugin
-    from worker.fleet.sim_models import SIM_MODELS
+def _emulate(root: Path, folder: Path, content: bytes, data: Array) -> tuple[dict[str, int], Array]:
+    """What the clock counts for a model in the guest, and its result.
 
+    Raises SystemExit with what the guest said when it fails.
+    """
+    from worker.fleet.drivers.agent_build import build_plugin
+    from worker.fleet.drivers.sim_models import SIM_MODELS
+
+    root, model = root.resolve(), folder / "model.tflite"
+    model.write_bytes(content)
+    np.save(f"{model}.npy", data)
     figures = SIM_MODELS[BOARD]
     page = folder / "litert.clock"
     page.write_bytes(bytes(4096))
@@ -234,11 +248,18 @@ def _emulate(root: Path, folder: Path, model: Path) -> dict[str, int]:
     if done.returncode:
         raise SystemExit(f"bench.int8: LiteRT failed under {emulator}: {done.stderr.strip()[-500:]}")
     counted: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
-    return counted
+    return counted, np.load(f"{model}.out.npy")
 
 
-def _line(row: dict[str, Any]) -> str:
-    mega = {kind: row[kind]["cycles"] / 1e6 for kind in ("tuned", "analysis", "litert")}
+def _layer_cycles(row: dict[str, Any], fixed: int) -> int:
+    """LiteRT's cycles for the layer alone."""
+    cycles: int = row["litert"]["cycles"] - fixed
+    return cycles
+
+
+def _line(row: dict[str, Any], fixed: int) -> str:
+    mega = {kind: row[kind]["cycles"] / 1e6 for kind in ("tuned", "analysis")}
+    mega["litert"] = _layer_cycles(row, fixed) / 1e6
     text = " ".join(f"{kind} {cycles:7.3f}" for kind, cycles in mega.items())
     off = row["litert"]["off"]
     return (

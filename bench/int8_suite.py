@@ -6,11 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from kernels.qconstants import RANGES
-from kernels.workload import Conv2d, QConv2d, Workload
+from kernels.int8.constants import RANGES
+from kernels.workload.base import Conv2d, QConv2d, Workload
 
 WEIGHT_RANGES = dict(zip((7, 8), RANGES, strict=True))
 """By bits of the weights; onnxruntime recommends 7 (``reduce_range``) where there is no VNNI."""
+
+SUITES = ("mobilenet_v2", "inception_v3", "resnet50")
 
 
 @dataclass(frozen=True)

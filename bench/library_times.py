@@ -25,8 +25,8 @@ def main() -> None:
     limit_threads(request["threads"])
     pin(request["threads"])
     from kernels import target as targets
-    from kernels import workload as workloads
-    from worker.host import host_target
+    from kernels.workload import base as workloads
+    from worker.measure.host import host_target
 
     wanted, here = targets.from_json(request["target"]), host_target()
     if wanted.key != here.key:
@@ -47,7 +47,7 @@ def timed(workload: Any, threads: int) -> dict[str, Any]:
     from bench.onnx_layer import onnxruntime_layer
     from bench.qpeers import onnxruntime_qconv
     from kernels.reference import random_inputs
-    from kernels.workload import QConv2d
+    from kernels.workload.base import QConv2d
 
     inputs = random_inputs(workload, np.random.default_rng(0))
     try:

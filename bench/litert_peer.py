@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.peers import Peer
 from kernels.kernel import Array
-from kernels.workload import QConv2d
+from kernels.workload.base import QConv2d
 
 
 def why_not(layer: QConv2d) -> str | None:
@@ -73,14 +73,12 @@ def one_layer(
     layer: QConv2d, shape: tuple[int, ...], weights: Array, bias: Array, scales: Array, same: bool
 ) -> bytes:
     """The FlatBuffer of a model of one operator; the data's scale and the result's are one."""
-    import flatbuffers
     from ai_edge_litert import schema_py_generated as schema
 
     depthwise = layer.groups > 1
     # (kh, kw, channel, filter) to (filter, kh, kw, channel), or (1, kh, kw, channel) of depthwise ones.
     ordered = weights.transpose(2, 0, 1, 3) if depthwise else weights.transpose(3, 0, 1, 2)
     model, graph = schema.ModelT(), schema.SubGraphT()
-    model.version, model.description = 3, "one layer"
     model.buffers = []
     graph.tensors = []
     zeros = np.zeros(layer.out_c, np.int64)
@@ -117,7 +115,25 @@ def one_layer(
     builtin = schema.BuiltinOperator
     code.builtinCode = builtin.DEPTHWISE_CONV_2D if depthwise else builtin.CONV_2D
     code.deprecatedBuiltinCode, code.version = code.builtinCode, 3
-    model.operatorCodes, model.subgraphs = [code], [graph]
+    model.operatorCodes = [code]
+    return _packed(model, graph)
+
+
+def no_layer() -> bytes:
+    """The FlatBuffer of a model without operators, whose input of one int8 is its output."""
+    from ai_edge_litert import schema_py_generated as schema
+
+    model, graph, tensor = schema.ModelT(), schema.SubGraphT(), schema.TensorT()
+    tensor.name, tensor.shape, tensor.type = "x", [1], schema.TensorType.INT8
+    graph.tensors, graph.inputs, graph.outputs, graph.operators = [tensor], [0], [0], []
+    model.buffers, model.operatorCodes = [schema.BufferT()], []
+    return _packed(model, graph)
+
+
+def _packed(model: Any, graph: Any) -> bytes:
+    import flatbuffers
+
+    model.version, model.subgraphs = 3, [graph]
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), b"TFL3")
     return bytes(builder.Output())

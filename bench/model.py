@@ -20,9 +20,6 @@ from kernels.numerics import Numerics
 if TYPE_CHECKING:
     from kernels.target import Target
 
-TOLERANCE = 1e-4
-"""Largest accepted difference from onnxruntime relative to the output's largest value."""
-
 
 def main() -> None:
     """Run the bench and print its figures."""
@@ -92,8 +89,9 @@ def compare(path: Path, log: list[str], target: Target, arguments: argparse.Name
 
     from bench.peers import onnx_session
     from tuner.backend.apply import build_default, build_model
-    from tuner.layouts.relayouts import read_relayouts
-    from tuner.record import read_log
+    from tuner.backend.comparison import Build, check
+    from tuner.log.record import read_log
+    from tuner.log.relayouts import read_relayouts
 
     session: Any = onnx_session(str(path), arguments.threads)
     rng = np.random.default_rng(arguments.seed)
@@ -106,14 +104,14 @@ def compare(path: Path, log: list[str], target: Target, arguments: argparse.Name
     if arguments.default:
         builds["default"] = build_default(path, target)
     runs: dict[str, Callable[[], Any]] = {"onnxruntime": functools.partial(session.run, None, feeds)}
-    expected = runs["onnxruntime"]()
-    errors = {}
+    built = Build(str(path), None, target, arguments.threads, manifest.configs, manifest.tolerance)
+    checks = {}
     for name, executable in builds.items():
         main_function = relax.VirtualMachine(executable, tvm.cpu())["main"]
         runs[name] = functools.partial(main_function, *map(tvm.runtime.tensor, feeds.values()))
-        errors[name] = _largest_error(runs[name](), expected)
-        if not errors[name] <= TOLERANCE:
-            raise SystemExit(f"bench.model: the {name} build is off by {errors[name]:.1e} from onnxruntime")
+        checks[name] = check(lambda: main_function, built)  # noqa: B023  # called at once
+        if not checks[name].checked:
+            raise SystemExit(f"bench.model: the {name} build: {checks[name]}")
     turns = timing.take_turns(runs, arguments.rounds)
     seconds = {name: each.fair(arguments.threads) for name, each in turns.items()}
     ratio = timing.ratio(seconds["onnxruntime"], seconds["tuned"])
@@ -123,19 +121,9 @@ def compare(path: Path, log: list[str], target: Target, arguments: argparse.Name
         "speedup_p10": ratio[1],
         "speedup_p90": ratio[2],
         "speedup_wall": timing.ratio(turns["onnxruntime"].wall, turns["tuned"].wall)[0],
-        "max_rel_err": errors["tuned"],
+        "max_rel_err": max(checks["tuned"].errors.values()),
         "layers": [layer.to_json() for layer in manifest.layers],
     }
-
-
-def _largest_error(outputs: Any, expected: list[Any]) -> float:
-    import numpy as np
-
-    arrays = [outputs.numpy()] if hasattr(outputs, "numpy") else [output.numpy() for output in outputs]
-    return max(
-        float(np.abs(ours - theirs).max() / np.abs(theirs).max())
-        for ours, theirs in zip(arrays, expected, strict=True)
-    )
 
 
 def _model_file(arguments: argparse.Namespace, folder: Path) -> Path:

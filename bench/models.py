@@ -12,7 +12,7 @@ from onnx import ModelProto, numpy_helper
 
 from bench.graph import CLASSES, Graph
 from bench.inception import inception_v3
-from tuner.backend.weights import randomize
+from bench.random_weights import randomize
 
 LIGHT = Path(onnx.__file__).parent / "backend" / "test" / "data" / "light"
 

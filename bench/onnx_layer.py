@@ -9,7 +9,7 @@ import numpy as np
 
 from bench.peers import Peer, onnx_session
 from kernels.kernel import Array
-from kernels.workload import Conv2d, Gemm
+from kernels.workload.base import Conv2d, Gemm
 
 
 def onnxruntime_layer(workload: Conv2d | Gemm, inputs: Sequence[Array], threads: int) -> Peer:

@@ -6,11 +6,11 @@ import numpy as np
 
 from bench.peers import Peer
 from kernels import registry
-from kernels.compile import compile_module
+from kernels.emit.compile import compile_module
 from kernels.kernel import Array
 from kernels.space import Config
 from kernels.target import Target
-from kernels.workload import QConv2d, Workload
+from kernels.workload.base import QConv2d, Workload
 
 
 def kernel(

@@ -13,12 +13,12 @@ import numpy.typing as npt
 from onnx import NodeProto, TensorProto, helper
 from onnx.reference import ReferenceEvaluator
 
-from kernels.qoperator import from_stored, to_stored
+from kernels.operators.int8.base import from_stored, to_stored
 from kernels.reference import reference
-from kernels.workload import QConv2d
+from kernels.workload.base import QConv2d
 from tuner.frontend.graph import PRODUCT, Partition, Product
 from tuner.frontend.onnx_graph import QUANTIZING_OPSET
-from tuner.frontend.quantized.operator import OPERATOR
+from tuner.frontend.own_nodes import OPERATOR
 
 Array = npt.NDArray[Any]
 

@@ -15,7 +15,7 @@ from tempfile import mkdtemp
 import numpy as np
 import numpy.typing as npt
 
-from kernels.workload import Conv2d
+from kernels.workload.base import Conv2d
 
 Array = npt.NDArray[np.float32]
 

@@ -120,9 +120,9 @@ def compare(
     from kernels.target import from_json
     from tuner.backend.apply import build_model
     from tuner.frontend.graph import load_partition
-    from tuner.layouts.relayouts import read_relayouts
-    from tuner.record import read_log
-    from worker.host import host_target
+    from tuner.log.record import read_log
+    from tuner.log.relayouts import read_relayouts
+    from worker.measure.host import host_target
 
     target: Target = from_json(tuned["target"]) if tuned else host_target()
     build = functools.partial(

@@ -10,7 +10,7 @@ import numpy as np
 from bench import litert_peer
 from bench.peers import Peer, onnx_session
 from kernels.kernel import Array
-from kernels.workload import QConv2d
+from kernels.workload.base import QConv2d
 
 
 def onnxruntime_qconv(layer: QConv2d, inputs: list[Array], threads: int) -> Peer:

@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from server.jobs.schemas import Job
     from tilefleet.client import Client
-    from tilefleet.resources import Job
 
 START_S = 180
 """The first start builds the board agent, and with it zig's C library."""

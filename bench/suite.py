@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass
 from pathlib import Path
 
-from kernels.workload import Conv2d
+from kernels.workload.base import Conv2d
 
 SIZES = ("n", "in_c", "in_h", "in_w", "out_c", "kh", "kw")
 PADS = ("pad_top", "pad_left", "pad_bottom", "pad_right")

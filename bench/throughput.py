@@ -35,7 +35,7 @@ def run(trials: int) -> dict[str, Any]:
 
     from bench.models import MAKERS
     from bench.service import run_job, service
-    from kernels.workload import Conv2d, to_json
+    from kernels.workload.base import Conv2d, to_json
 
     layer = Conv2d(1, 64, 28, 28, 128, 3, 3, pad=(1, 1, 1, 1))
     with service() as client, TemporaryDirectory(prefix="tilefleet-bench-") as folder:

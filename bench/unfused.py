@@ -10,14 +10,15 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from bench.peers import Peer
-from kernels import registry, tir
-from kernels.compile import compile_module
+from kernels import registry
+from kernels.emit import tir
+from kernels.emit.compile import compile_module
+from kernels.int8.tir import QArguments
+from kernels.int8.x86.finish import Finish
 from kernels.kernel import Array
-from kernels.qtir import QArguments
-from kernels.requantize import Requantizer
 from kernels.space import Config
 from kernels.target import Target
-from kernels.workload import QConv2d
+from kernels.workload.base import QConv2d
 
 
 def unfused(conv: QConv2d, config: Config, target: Target, inputs: list[Array]) -> Peer:
@@ -58,12 +59,12 @@ def _scaling(conv: QConv2d, how: str, target: Target) -> Any:
         result = T.arg("out", T.Buffer(conv.out_shape, conv.out_dtype))
         sums = T.decl_buffer((pixels * conv.out_c,), "int32", data=sums.data)
         out = T.decl_buffer((pixels * conv.out_c,), conv.out_dtype, data=result.data)
-        arguments = QArguments(conv, sums, None, None, scales[0], scales[1], out)
+        arguments = QArguments(conv, sums, None, None, out, *scales)
         with tir.loop(conv.out_c // (2 * lanes)) as vector:
             filters = T.Bind(vector * (2 * lanes))
-            requantize = Requantizer(arguments, filters, lanes, how, 2)
+            finished = Finish(arguments, how, 32 * lanes).pair(filters)
             with tir.loop(pixels) as pixel:
                 at = T.Bind(pixel * conv.out_c + filters)
                 halves = [sums[tir.vector(at + half, lanes)] for half in (0, lanes)]
-                tir.store(out, requantize(*halves), tir.vector(at, 2 * lanes))
+                tir.store(out, finished(halves), tir.vector(at, 2 * lanes))
     return builder.get()

@@ -13,7 +13,7 @@ from kernels.space import Config
 
 if TYPE_CHECKING:
     from kernels.target import Target
-    from kernels.workload import QConv2d
+    from kernels.workload.base import QConv2d
 
 VECTOR = 8
 """Sums that are scaled and stored together."""
@@ -28,10 +28,10 @@ def unfused_cycles(conv: QConv2d, config: Config, target: Target, board: Any, fo
     from tvm import rpc
 
     from kernels import registry
-    from kernels.compile import compile_object
+    from kernels.emit.compile import compile_object
     from kernels.reference import random_inputs, reference
-    from worker.toolchain import link
-    from worker.wire import Wire
+    from worker.build.toolchain import link
+    from worker.measure.wire import Wire
 
     if conv.out_c % VECTOR:
         return None
@@ -69,10 +69,10 @@ def _scaling(conv: QConv2d, how: str, target: Target) -> Any:
     from tvm.script.ir_builder import IRBuilder
     from tvm.script.ir_builder import tirx as T
 
-    from kernels import tir
-    from kernels.qfinish import Finish
-    from kernels.qtir import QArguments
-    from kernels.target import is_arm32
+    from kernels.emit import tir
+    from kernels.int8.arm.finish import Finish
+    from kernels.int8.tir import QArguments
+    from kernels.isa.arm import ARM32
 
     pixels = conv.n * conv.out_h * conv.out_w
     scales = conv.out_c + 3 if conv.per_channel else 1
@@ -84,7 +84,7 @@ def _scaling(conv: QConv2d, how: str, target: Target) -> Any:
         result = T.arg("out", T.Buffer(conv.out_shape, conv.out_dtype))
         sums = T.decl_buffer((pixels * conv.out_c,), "int32", data=sums.data)
         out = T.decl_buffer((pixels * conv.out_c,), conv.out_dtype, data=result.data)
-        finish = Finish(QArguments(conv, sums, None, None, multiplier, shift, out), how, is_arm32(target))
+        finish = Finish(QArguments(conv, sums, None, None, out, multiplier, shift), how, target.isa is ARM32)
         with tir.loop(pixels) as pixel, tir.loop(conv.out_c // VECTOR) as vector:
             filters = T.Bind(vector * VECTOR)
             at = T.Bind(pixel * conv.out_c + filters)

@@ -1,4 +1,4 @@
-"""How activations of a convolution lie in memory, and which layouts a config reads and writes.
+"""How activations of a convolution lie in memory.
 
 A layout is a word: ``nchw``, ``nhwc``, or ``nchw8c`` (any block in place of 8): channels in blocks of 8, the
 block's channels innermost. All are dense. Workloads keep their logical shape, NCHW; a layout is how an array
@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kernels.space import Config
 from kernels.target import Target
 
 Array = npt.NDArray[Any]
@@ -42,17 +41,6 @@ class Layouts(NamedTuple):
 
 PLAIN = Layouts()
 """What a kernel has that knows no layouts."""
-
-
-def layouts_of(config: Config) -> Layouts:
-    """The layouts of ``config``: its knobs ``data`` and ``out``, NCHW where it has none."""
-    knobs = dict(config.knobs)
-    return Layouts(str(knobs.get("data", NCHW)), str(knobs.get("out", NCHW)))
-
-
-def layout_knobs(layouts: Layouts) -> dict[str, list[int | str]]:
-    """The knobs by which a config says its layouts; none for NCHW alone."""
-    return {} if layouts == PLAIN else {"data": [layouts.data], "out": [layouts.out]}
 
 
 def block_of(layout: str) -> int | None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kernels import qreference
-from kernels.workload import Conv2d, Epilogue, Gemm, QConv2d, Workload
+from kernels.int8 import reference as qreference
+from kernels.workload.base import Conv2d, Epilogue, Gemm, QConv2d, Workload
 
 Array = npt.NDArray[Any]
 Precise = npt.NDArray[np.float64]

@@ -3,36 +3,37 @@
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
-from kernels.depthwise import Depthwise
-from kernels.depthwise_rows import DepthwiseRows
-from kernels.fconv import FilterConv
-from kernels.gemm import PackedGemm
-from kernels.grouped import Grouped
+from kernels.float.depthwise.kernel import Depthwise
+from kernels.float.depthwise_rows.kernel import DepthwiseRows
+from kernels.float.fconv.kernel import FilterConv
+from kernels.float.gemm.kernel import PackedGemm
+from kernels.float.grouped.kernel import Grouped
+from kernels.float.sconv.kernel import SConv
+from kernels.float.sconv.mma import MatrixSConv
+from kernels.float.winograd.kernel import Winograd
+from kernels.int8.arm.depthwise.kernel import QuantizedDepthwise
+from kernels.int8.arm.gemm.kernel import QuantizedGemm
+from kernels.int8.arm.grouped.kernel import QuantizedGroupsNeon
+from kernels.int8.arm.winograd.kernel import QuantizedWinogradNeon
+from kernels.int8.x86.depthwise.kernel import QuantizedDepthwiseBytes
+from kernels.int8.x86.direct.grouped import QuantizedGroups
+from kernels.int8.x86.direct.kernel import QuantizedDirect
+from kernels.int8.x86.winograd.kernel import QuantizedWinograd
 from kernels.kernel import Kernel
-from kernels.layout import PLAIN, Layouts, layouts_of
+from kernels.layout import PLAIN, Layouts
 from kernels.numerics import Numerics
-from kernels.qdepthwise import QuantizedDepthwise
-from kernels.qdepthwise_bytes import QuantizedDepthwiseBytes
-from kernels.qdepthwise_x86 import QuantizedDepthwiseX86
-from kernels.qdirect import QuantizedDirect
-from kernels.qgemm import QuantizedGemm
-from kernels.qgrouped import QuantizedGroups
-from kernels.qgrouped_neon import QuantizedGroupsNeon
-from kernels.qwinograd import QuantizedWinograd
-from kernels.qwinograd_neon import QuantizedWinogradNeon
-from kernels.sconv import SConv
-from kernels.sconv_mma import MatrixSConv
-from kernels.space import Config, Knobs, SearchSpace, Space
+from kernels.space import Config, SearchSpace, Space
 from kernels.target import Target
-from kernels.winograd import Winograd
-from kernels.workload import Workload
+from kernels.workload.base import Workload
+from kernels.workload.qconv2d import QConv2d
 
 
 @cache
-def all_kernels() -> dict[str, Kernel]:
+def all_kernels() -> dict[str, Kernel[Any]]:
     """Every kernel by name."""
-    kernels: tuple[Kernel, ...] = (
+    kernels: tuple[Kernel[Any], ...] = (
         SConv(),
         MatrixSConv(),
         FilterConv(),
@@ -46,7 +47,6 @@ def all_kernels() -> dict[str, Kernel]:
         QuantizedDirect(),
         QuantizedGroups(),
         QuantizedGroupsNeon(),
-        QuantizedDepthwiseX86(),
         QuantizedDepthwiseBytes(),
         QuantizedWinograd(),
         QuantizedWinogradNeon(),
@@ -54,7 +54,12 @@ def all_kernels() -> dict[str, Kernel]:
     return {kernel.name: kernel for kernel in kernels}
 
 
-def kernel(name: str) -> Kernel:
+def register(kernel: Kernel[Any]) -> None:
+    """Make one more kernel known to this process."""
+    all_kernels()[kernel.name] = kernel
+
+
+def kernel(name: str) -> Kernel[Any]:
     """The kernel called ``name``; raises ValueError that lists those there are."""
     try:
         return all_kernels()[name]
@@ -62,7 +67,7 @@ def kernel(name: str) -> Kernel:
         raise ValueError(f"unknown kernel {name!r}; there are {sorted(all_kernels())}") from None
 
 
-def applicable(workload: Workload, target: Target) -> list[Kernel]:
+def applicable(workload: Workload, target: Target) -> list[Kernel[Any]]:
     """The kernels that can compute ``workload`` on ``target``."""
     return [kernel for kernel in all_kernels().values() if kernel.why_not(workload, target) is None]
 
@@ -78,7 +83,7 @@ def why_not_tunable(workload: Workload, target: Target) -> str | None:
 def search_space(
     workload: Workload,
     target: Target,
-    numerics: Numerics = Numerics.RELAXED,
+    numerics: Numerics = Numerics.EXACT_INTEGERS,
     threads: int = 1,
     any_layout: bool = False,
 ) -> SearchSpace:
@@ -90,7 +95,7 @@ def search_space(
 def recommendations(
     workload: Workload,
     target: Target,
-    numerics: Numerics = Numerics.RELAXED,
+    numerics: Numerics = Numerics.EXACT_INTEGERS,
     threads: int = 1,
     any_layout: bool = False,
 ) -> list[Config]:
@@ -103,7 +108,7 @@ def recommendations(
     picks: list[tuple[bool, float, Config]] = []
     for kernel, layouts, space in _spaces(workload, target, numerics, threads, any_layout):
 
-        def predict(config: Config, kernel: Kernel = kernel) -> float:
+        def predict(config: Config, kernel: Kernel[Any] = kernel) -> float:
             return kernel.predict(workload, config, target, threads)
 
         config = kernel.recommend(workload, target, layouts, threads)
@@ -123,7 +128,7 @@ def space_of(workload: Workload, config: Config, target: Target, threads: int = 
     reason = found.why_not(workload, target)
     if reason is not None:
         return reason
-    layouts = layouts_of(config)
+    layouts = config.layouts
     if layouts not in found.layouts(workload, target):
         return f"{config.kernel} does not compute {layouts}"
     return found.space(workload, target, layouts, threads)
@@ -133,32 +138,38 @@ def numerics_of(workload: Workload, config: Config) -> Numerics:
     """What ``config`` computes with; relaxed where the kernel or its knobs are unknown."""
     found = all_kernels().get(config.kernel)
     try:
-        exact = found is not None and found.why_inexact(workload, config) is None
+        exact = (
+            found is not None
+            and isinstance(workload, found.workload_type)
+            and found.why_inexact(workload, config) is None
+        )
     except (KeyError, ValueError):
         exact = False
     return Numerics.EXACT if exact else Numerics.RELAXED
 
 
+def must_be_exact(workload: Workload, numerics: Numerics) -> bool:
+    """Whether ``numerics`` allows only exact configs for ``workload``."""
+    of_integers = isinstance(workload, QConv2d)
+    return numerics is Numerics.EXACT or (numerics is Numerics.EXACT_INTEGERS and of_integers)
+
+
+def why_not_allowed(workload: Workload, config: Config, numerics: Numerics) -> str | None:
+    """Why ``numerics`` excludes ``config``, or None when it does not."""
+    reason = kernel(config.kernel).why_inexact(workload, config)
+    return f"it is not exact: {reason}" if reason and must_be_exact(workload, numerics) else None
+
+
 def _spaces(
     workload: Workload, target: Target, numerics: Numerics, threads: int, any_layout: bool
-) -> list[tuple[Kernel, Layouts, Space]]:
+) -> list[tuple[Kernel[Any], Layouts, Space]]:
     """The kernels with something to offer, in which layouts, and that."""
     spaces = [
         (kernel, layouts, kernel.space(workload, target, layouts, threads))
         for kernel in applicable(workload, target)
         for layouts in (kernel.layouts(workload, target) if any_layout else (PLAIN,))
     ]
-    if numerics is Numerics.RELAXED:
+    if not must_be_exact(workload, numerics):
         return spaces
-    exact = [(kernel, layouts, _exact(kernel, workload, space)) for kernel, layouts, space in spaces]
+    exact = [(kernel, layouts, kernel.exact_part(workload, space)) for kernel, layouts, space in spaces]
     return [found for found in exact if next(iter(found[2]), None) is not None]
-
-
-def _exact(kernel: Kernel, workload: Workload, space: Space) -> Space:
-    """The exact points of ``space``."""
-
-    def invalid(point: Knobs) -> str | None:
-        reason = kernel.why_inexact(workload, Config.of(kernel.name, **point))
-        return f"not exact: {reason}" if reason else space.invalid(point)
-
-    return Space(kernel.name, space.knobs, invalid)

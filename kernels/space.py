@@ -10,21 +10,36 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from kernels.layout import PLAIN, Layouts
+
 Value = int | str
+_FIELDS = {"kernel", *Layouts._fields}
+"""What a config's JSON has beside knobs."""
 Knobs = Mapping[str, Value]
 
 
 @dataclass(frozen=True)
 class Config:
-    """One point: a kernel and a value for each of its knobs."""
+    """One point: a kernel, the layouts that it reads and writes, and a value for each of its knobs."""
 
     kernel: str
     knobs: tuple[tuple[str, Value], ...]
+    layouts: Layouts = PLAIN
 
     @classmethod
-    def of(cls, kernel: str, **knobs: Value) -> Config:
-        """Make a config; knobs are kept sorted, so equal points are equal objects."""
-        return cls(kernel, tuple(sorted(knobs.items())))
+    def of(cls, kernel: str, layouts: Layouts = PLAIN, /, **knobs: Value) -> Config:
+        """Make a config; knobs are kept sorted, so equal points are equal objects.
+
+        Raises ValueError for a knob whose name the JSON needs for something else.
+        """
+        if taken := _FIELDS & knobs.keys():
+            raise ValueError(f"{kernel}: a knob cannot be called {min(taken)}")
+        return cls(kernel, tuple(sorted(knobs.items())), layouts)
+
+    @property
+    def family(self) -> str:
+        """The kernel's name, and the layouts where they are not NCHW."""
+        return family_of(self.kernel, self.layouts)
 
     def __getitem__(self, knob: str) -> Value:
         return dict(self.knobs)[knob]
@@ -43,22 +58,24 @@ class Config:
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def to_json(self) -> dict[str, Value]:
-        """A flat object with the kernel's name under ``kernel``."""
-        return {"kernel": self.kernel, **dict(self.knobs)}
+        """A flat object: ``kernel``, the knobs, and ``data`` and ``out`` where they are not NCHW."""
+        ends: dict[str, Value] = {} if self.layouts == PLAIN else dict(self.layouts._asdict())
+        return {"kernel": self.kernel, **ends, **dict(self.knobs)}
 
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Config:
         """Read a config; raises ValueError that names what is wrong with it."""
-        knobs = {name: item for name, item in value.items() if name != "kernel"}
+        knobs = {name: item for name, item in value.items() if name not in _FIELDS}
         if not isinstance(value.get("kernel"), str):
             raise ValueError(f"config must name its kernel, got {value!r}")
         for name, item in knobs.items():
             if isinstance(item, bool) or not isinstance(item, (int, str)):
                 raise ValueError(f"config knob {name} must be a number or a word, got {item!r}")
-        return cls.of(value["kernel"], **knobs)
+        layouts = Layouts(*(str(value.get(end, word)) for end, word in PLAIN._asdict().items()))
+        return cls.of(value["kernel"], layouts, **knobs)
 
     def __str__(self) -> str:
-        return f"{self.kernel}(" + ", ".join(f"{name}={value}" for name, value in self.knobs) + ")"
+        return f"{self.family}(" + ", ".join(f"{name}={value}" for name, value in self.knobs) + ")"
 
 
 def _always(_: Knobs) -> str | None:
@@ -67,7 +84,7 @@ def _always(_: Knobs) -> str | None:
 
 @dataclass(frozen=True)
 class Space:
-    """All points of one kernel for one workload on one target.
+    """All points of one kernel in one pair of layouts for one workload on one target.
 
     ``knobs`` lists each knob's values in a meaningful order (neighbours differ little). ``invalid`` gives
     the reason why a combination cannot be built, or None.
@@ -76,21 +93,27 @@ class Space:
     kernel: str
     knobs: Mapping[str, Sequence[Value]]
     invalid: Callable[[Knobs], str | None] = _always
+    layouts: Layouts = PLAIN
 
     @property
     def family(self) -> str:
-        """The kernel's name, and the layouts where they are not NCHW; ``family_of`` of its points."""
-        ends = [str(self.knobs[end][0]) for end in ("data", "out") if end in self.knobs]
-        return " ".join([self.kernel, *ends])
+        """That of its points."""
+        return family_of(self.kernel, self.layouts)
+
+    def config(self, point: Knobs) -> Config:
+        """The config of one value for each knob."""
+        return Config.of(self.kernel, self.layouts, **point)
 
     def __iter__(self) -> Iterator[Config]:
         for values in itertools.product(*self.knobs.values()):
             point = dict(zip(self.knobs, values, strict=True))
             if self.invalid(point) is None:
-                yield Config.of(self.kernel, **point)
+                yield self.config(point)
 
     def why_not(self, config: Config) -> str | None:
         """Why ``config`` is no point of this space, or None when it is one."""
+        if config.family != self.family:
+            return f"{config.family} is not {self.family}"
         point = dict(config.knobs)
         if point.keys() != self.knobs.keys():
             return f"{self.kernel} has the knobs {sorted(self.knobs)}, not {sorted(point)}"
@@ -104,7 +127,7 @@ class Space:
         for _ in range(tries):
             point = {name: rng.choice(values) for name, values in self.knobs.items()}
             if self.invalid(point) is None:
-                return Config.of(self.kernel, **point)
+                return self.config(point)
         return None
 
     def mutate(self, config: Config, rng: random.Random, tries: int = 50) -> Config | None:
@@ -118,7 +141,7 @@ class Space:
                 near = [value for value in values[max(0, at - 1) : at + 2] if value != point[name]]
                 point[name] = rng.choice(near if rng.random() < 0.6 else values)
             if point != dict(config.knobs) and self.invalid(point) is None:
-                return Config.of(self.kernel, **point)
+                return self.config(point)
         return None
 
     def cross(self, one: Config, other: Config, rng: random.Random, tries: int = 20) -> Config | None:
@@ -127,14 +150,13 @@ class Space:
         for _ in range(tries):
             point = {name: rng.choice((first, second))[name] for name in self.knobs}
             if self.invalid(point) is None:
-                return Config.of(self.kernel, **point)
+                return self.config(point)
         return None
 
 
-def family_of(config: Config) -> str:
-    """``Space.family`` of the space that ``config`` is a point of."""
-    knobs = dict(config.knobs)
-    return " ".join([config.kernel, *(str(knobs[end]) for end in ("data", "out") if end in knobs)])
+def family_of(kernel: str, layouts: Layouts) -> str:
+    """The name of a kernel's configs in one pair of layouts."""
+    return kernel if layouts == PLAIN else f"{kernel} {layouts}"
 
 
 @dataclass(frozen=True)
@@ -152,9 +174,7 @@ class SearchSpace:
 
     def why_not(self, config: Config) -> str | None:
         """Why ``config`` is no point of any of the spaces, or None when it is one."""
-        space = self.of(family_of(config))
+        space = self.of(config.family)
         if space is None:
-            return (
-                f"kernel {family_of(config)} does not apply; those that do: {[s.family for s in self.spaces]}"
-            )
+            return f"kernel {config.family} does not apply; those that do: {[s.family for s in self.spaces]}"
         return space.why_not(config)

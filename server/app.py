@@ -10,61 +10,38 @@ from fastapi import FastAPI
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
-from server import dashboard_page, docs_page, problems, status
-from server.baselines import routes as baseline_routes
-from server.boards import activity
-from server.boards import routes as board_routes
+from server import status
 from server.boards.book import SqlBook
 from server.boards.changes import tell_of_boards
 from server.boards.pruning import pruning
 from server.boards.service import Boards
-from server.configs import routes as config_routes
 from server.db.database import Database
 from server.engine import Engine, open_engine
-from server.events import Events, LocalEvents
-from server.jobs import progress
-from server.jobs import routes as job_routes
+from server.events.base import Events, LocalEvents
+from server.events.redis import RedisEvents
+from server.http import dashboard_page, docs_page, problems
+from server.http.limits import BodyLimit
+from server.http.origin import KnownHosts, SameOrigin
+from server.http.problems import responses
 from server.jobs.manager import JobManager
 from server.jobs.service import Jobs
 from server.jobs.store import SqlStore
-from server.limits import BodyLimit
 from server.metrics import CountRequests, Metrics
-from server.models import routes as model_routes
 from server.models.service import Models
-from server.origin import KnownHosts, SameOrigin
-from server.problems import responses
-from server.records import news
-from server.records import routes as record_routes
-from server.redis_events import RedisEvents
+from server.routes import baselines, boards, configs, jobs, models, records, targets, workloads
 from server.services import Services
 from server.settings import Settings
-from server.targets import routes as target_routes
 from server.targets.service import Targets
-from server.workloads import explanation
-from server.workloads import routes as workload_routes
-from worker.cluster import split_cpus
+from worker.children.nursery import Nursery
+from worker.engine.cluster import split_cpus
 from worker.fleet.book import Book
-from worker.nursery import Nursery
 
 OpenEngine = Callable[[Settings, Book], AbstractAsyncContextManager[Engine]]
 _DESCRIPTION = """Upload a model, tune its convolutions and matrix products for a kind of board, and get the
 best configs back. Times are seconds, timestamps ISO 8601 UTC. Errors are problem bodies (RFC 9457). Beside
 those that are listed, any request may be answered by 400 (a `Host` header that this server does not know),
 403 (a page of another site wants to change something), 500, or 503 (the database does not answer)."""
-_ROUTES = (
-    model_routes,
-    job_routes,
-    progress,
-    target_routes,
-    record_routes,
-    news,
-    config_routes,
-    workload_routes,
-    explanation,
-    baseline_routes,
-    board_routes,
-    activity,
-)
+_ROUTES = (models, jobs, targets, records, configs, workloads, baselines, boards)
 _TAGS = [
     {"name": "models", "description": "Uploaded models and what there is to tune in them."},
     {"name": "jobs", "description": "Tuning one model or workload for one target within a budget."},
@@ -96,7 +73,9 @@ def create_app(
             db = Database(settings.database)
             stack.callback(db.close)
             await run_in_threadpool(db.upgrade)
-            engine = await stack.enter_async_context(make_engine(settings, SqlBook(db)))
+            engine = await stack.enter_async_context(
+                make_engine(settings, SqlBook(db, lease_s=settings.times.lease_s))
+            )
             parser = nursery or stack.enter_context(_parser(settings))
             events: Events = RedisEvents(settings.redis_url) if settings.redis_url else LocalEvents()
             stack.push_async_callback(events.close)
@@ -152,7 +131,9 @@ def create_app(
 
 def _parser(settings: Settings) -> Nursery:
     """A nursery for models and explanations, off the board's cores: neither must disturb measuring."""
-    return Nursery(("tvm", "tuner.frontend.extract", "tuner.explain"), split_cpus(settings.host_threads)[0])
+    return Nursery(
+        ("tvm", "tuner.frontend.extract", "tuner.explain.explain"), split_cpus(settings.host_threads)[0]
+    )
 
 
 class _App(FastAPI):

@@ -1,4 +1,4 @@
-"""What the service needs of the engine (``worker/engine.py``)."""
+"""What the service needs of the engine (``worker/engine/engine.py``)."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol
 
-from kernels.target import Target
-from server.jobs import ownership
+from server import ownership
 from server.settings import Settings
-from tuner import engine
-from worker.engine import Engine as WorkerEngine
+from tuner.job import engine
+from worker.demand import Demand
+from worker.engine.engine import Engine as WorkerEngine
 from worker.fleet.book import Book
 from worker.fleet.matching import Place
 from worker.fleet.status import BoardStatus
@@ -51,12 +51,10 @@ class Engine(engine.Engine, Protocol):
     async def refresh(self) -> None:
         """See which boards there are now."""
 
-    async def peak_gflops(self, target: Target, threads: int, clock: str) -> float:
-        """The measured peak of a board of ``target`` by its ``clock``; several may ask at once."""
+    async def peak_gflops(self, demand: Demand) -> float:
+        """The measured peak of a board that meets a demand; several may ask at once."""
 
-    async def relayout_seconds(
-        self, target: Target, threads: int, clock: str
-    ) -> dict[str, list[tuple[float, float]]]:
+    async def relayout_seconds(self, demand: Demand) -> dict[str, list[tuple[float, float]]]:
         """Measured conversions between layouts, [elements, seconds] by ``from>to``; as ``peak_gflops``."""
 
 
@@ -71,5 +69,6 @@ async def open_engine(settings: Settings, book: Book) -> AsyncIterator[Engine]:
         boards=settings.plan,
         book=book,
         holder=ownership.me(),
+        times=settings.times,
     ) as running:
         yield running

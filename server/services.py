@@ -10,10 +10,10 @@ from fastapi import Depends, Request
 from server.boards.service import Boards
 from server.db.database import Database
 from server.engine import Engine
-from server.events import Events
+from server.events.base import Events
+from server.http.limits import Turns
 from server.jobs.manager import JobManager
 from server.jobs.service import Jobs
-from server.limits import Turns
 from server.metrics import Metrics
 from server.models.extraction import Nursery
 from server.models.service import Models

@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from worker.fleet.fleet_file import Fleet, FleetError, fleet_of, read_fleet, split_names
+from worker.fleet.times import USUAL, FleetTimes
 
 
 class Settings(BaseSettings):
@@ -37,6 +38,7 @@ class Settings(BaseSettings):
     board_threads: int = Field(
         default=1, ge=1, description="Cores of this machine that are its board; builds get the others."
     )
+    times: FleetTimes = Field(default=USUAL, description="Deadlines and periods of the fleet.")
     max_model_mb: int = Field(default=512, ge=1, description="Largest accepted model file.")
     max_log_mb: int = Field(default=64, ge=1, description="Largest accepted tuning log.")
     allowed_hosts: tuple[str, ...] = Field(

@@ -11,10 +11,10 @@ from pydantic import BaseModel, Field
 from sqlalchemy import func, select, text
 
 from server.db.tables import JobRow
+from server.http.problems import Problem, responses
 from server.metrics import CONTENT_TYPE
-from server.problems import Problem, responses
 from server.services import Ctx
-from tuner.job import JobState
+from tuner.states import JobState
 
 _METRICS = {
     "text/plain": {

@@ -2,15 +2,33 @@
 
 from __future__ import annotations
 
+import ast
+import os
 import re
 import subprocess
 import tomllib
+from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import pytest
 import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
-MAX_LINES = 500
+MAX_LINES = 450
+FOLDERS = (
+    "kernels",
+    "worker",
+    "tuner",
+    "server",
+    "tilefleet",
+    "bench",
+    "dashboard",
+    "tests",
+    "docs",
+    "scripts",
+)
+PACKAGES = ("kernels", "worker", "tuner", "server", "tilefleet", "bench")
 
 
 def tracked(*patterns: str) -> list[Path]:
@@ -55,6 +73,38 @@ def test_test_modules_have_different_names() -> None:
     assert sorted(set(names)) == sorted(names)
 
 
+def imported(path: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (each.name for each in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield from (f"{node.module}.{each.name}" for each in node.names)
+
+
+def test_no_ring_of_imports_at_any_depth() -> None:
+    """In each folder its files and its folders, each with all it holds, have an order."""
+    paths = [path for folder in PACKAGES for path in tracked(f"{folder}/*.py")]
+    named = {
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in paths
+    }
+    rooms: dict[Path, dict[str, set[str]]] = {}
+    for path in paths:
+        for name in imported(path):
+            other = named.get(name) or named.get(name.rpartition(".")[0])
+            if other is None or other == path:
+                continue
+            shared = Path(os.path.commonpath([path, other]))
+            one, two = (each.relative_to(shared).parts[0] for each in (path, other))
+            rooms.setdefault(shared, {}).setdefault(one, set()).add(two)
+    assert len(rooms) > 20
+    for room, arrows in rooms.items():
+        try:
+            TopologicalSorter(arrows).prepare()
+        except CycleError as ring:
+            pytest.fail(f"{room.relative_to(ROOT)}: {' <- '.join(ring.args[1])}")
+
+
 def test_imports_point_one_way() -> None:
     """server -> tuner -> worker -> kernels; tilefleet is on top and may import all."""
     above = {"kernels": "worker|tuner|server|tilefleet", "worker": "tuner|server|tilefleet"}
@@ -74,7 +124,9 @@ def test_deployment_publishes_nothing_beyond_loopback() -> None:
 
 
 def test_documents_point_at_files_that_exist() -> None:
-    for page in tracked("README.md", "docs/*.md"):
+    for page in tracked("README.md", "docs/**.md"):
         prose = re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL)
         for link in re.findall(r"\]\((?!https?:|#)([^)#]+)", prose):
             assert (page.parent / link).exists(), f"{page.name} points at {link}"
+        for named in re.findall(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]*?(?:\.\w+|/))`", prose):
+            assert (ROOT / named).exists(), f"{page.name} names {named}"

@@ -12,9 +12,10 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from server.baselines.schemas import Baseline
+from server.jobs.schemas import Job, Task
 from tilefleet.client import Client
 from tilefleet.errors import TilefleetError
-from tilefleet.resources import Baseline, Job, Task
 
 TIMEOUT_S, PATIENCE_S = 1800, 20.0
 

@@ -13,20 +13,14 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel
 
+from server.baselines.schemas import Baseline
+from server.boards.schemas import Board, BoardEvent
+from server.jobs.schemas import Job, Task
+from server.models.schemas import Model, Workloads
+from server.records.schemas import Imported, Record
 from tilefleet import errors, sse
 from tilefleet.home import server_url
-from tilefleet.resources import (
-    Baseline,
-    Board,
-    BoardEvent,
-    Event,
-    Imported,
-    Job,
-    Model,
-    Record,
-    Task,
-    Workloads,
-)
+from tilefleet.sse import Event
 
 Resource = TypeVar("Resource", bound=BaseModel)
 
@@ -97,7 +91,7 @@ class Client:
         threads: int = 1,
         shapes: dict[str, list[int]] | None = None,
         seed: int = 0,
-        numerics: str = "relaxed",
+        numerics: str = "exact-integers",
         priority: int = 0,
         tags: Sequence[str] = (),
     ) -> Job:
@@ -105,8 +99,8 @@ class Client:
 
         Without a budget it gets 60 trials for each distinct workload.
 
-        ``numerics`` is ``exact`` or ``relaxed``. ``priority`` is from -100 to 100, higher first; only boards
-        with all ``tags`` measure for it.
+        ``numerics`` is ``exact``, ``exact-integers`` or ``relaxed``. ``priority`` is from -100 to
+        100, higher first; only boards with all ``tags`` measure for it.
         """
         body = {
             "target": target,
@@ -178,19 +172,19 @@ class Client:
             time.sleep(min(0.1 * 2**failures, 3.0))
 
     def job_log(
-        self, job_id: int, select: str = "best", k: int | None = None, numerics: str = "relaxed"
+        self, job_id: int, select: str = "best", k: int | None = None, numerics: str | None = None
     ) -> Iterator[str]:
         """A job's tuning log as JSON lines: ``best``, ``top`` (the ``k`` best) or ``all``.
 
-        The best are those of each workload and pair of layouts. With ``exact`` numerics as if there were no
-        others.
+        The best are those of each workload and pair of layouts; given ``numerics``, of configs that these
+        allow.
         """
         return self._lines(f"/api/v1/jobs/{job_id}/log", select, k, numerics)
 
     def target_log(
-        self, target: str, select: str = "best", k: int | None = None, numerics: str = "relaxed"
+        self, target: str, select: str = "best", k: int | None = None, numerics: str | None = None
     ) -> Iterator[str]:
-        """A target's tuning log as JSON lines, over all jobs, as ``job_log``."""
+        """A target's tuning log as JSON lines, over all jobs; ``exact-integers`` unless told otherwise."""
         return self._lines(f"/api/v1/targets/{target}/log", select, k, numerics)
 
     def targets(self) -> list[dict[str, Any]]:
@@ -218,7 +212,7 @@ class Client:
         target: str,
         threads: int = 1,
         clock: str = "wall",
-        numerics: str = "relaxed",
+        numerics: str = "exact-integers",
         layouts: str = "nchw",
     ) -> Record:
         """The best record of a workload (its key) on a target; ``NotFound`` when there is none.
@@ -303,10 +297,9 @@ class Client:
             if after is None:
                 return
 
-    def _lines(self, path: str, select: str, k: int | None, numerics: str) -> Iterator[str]:
-        params: dict[str, str | int] = {"select": select, "numerics": numerics}
-        if k is not None:
-            params["k"] = k
+    def _lines(self, path: str, select: str, k: int | None, numerics: str | None) -> Iterator[str]:
+        asked: dict[str, str | int | None] = {"select": select, "k": k, "numerics": numerics}
+        params = {name: value for name, value in asked.items() if value is not None}
         try:
             with self._http.stream("GET", path, params=params) as response:
                 _raise_for(response)

@@ -16,10 +16,7 @@ from packaging.specifiers import SpecifierSet
 
 from server.settings import Settings
 from tilefleet.configuration import read_settings
-from worker.fleet.drivers import make_driver, why_not
-from worker.fleet.fleet_file import BoardSpec
-from worker.fleet.gateway import Gateway
-from worker.fleet.sim_models import SIM_MODELS
+from worker.fleet.drivers.spec import BoardSpec
 
 REINSTALL = "run `make setup`, or install requirements.lock with --require-hashes"
 _CHILD_S = 300
@@ -52,13 +49,14 @@ def examine() -> Iterator[Finding]:
         ("packages", _packages, REINSTALL),
         ("linker", lambda: _child("zig"), f"ziglang from PyPI must run on this machine; {REINSTALL}"),
         ("tvm", lambda: _child("tvm"), f"a newer tvm-ffi than pinned crashes; {REINSTALL}"),
+        ("host", lambda: _child("host"), "see the message; it comes from /proc/cpuinfo and TVM's LLVM"),
         ("lightgbm", lambda: _child("lightgbm"), f"it needs libgomp (apt-get install libgomp1); {REINSTALL}"),
         ("state folder", lambda: _state(settings.home_dir), "set TILEFLEET_HOME to a folder you can write"),
         ("database", lambda: _database(settings), "check TILEFLEET_DATABASE_URL and that its server runs"),
         ("board", lambda: _board(settings.home_dir), "see the message; the agent is C11 built by ziglang"),
     ]
     for spec in settings.plan.boards:
-        if spec.kind != "host":  # which "board" tries
+        if spec is not settings.plan.host:  # which "board" tries
             checks.append((f"board {spec.id}", partial(could_start, spec), "see the message"))
     if settings.redis_url:
         checks.append(("redis", lambda: _redis(settings), "check TILEFLEET_REDIS_URL and that Redis runs"))
@@ -135,7 +133,7 @@ def _database(settings: Settings) -> str:
 
 
 def _board(home: Path) -> str:
-    from worker.fleet.native import NativeBoard
+    from worker.fleet.drivers.host import NativeBoard
 
     with NativeBoard("doctor", state_dir=home / "boards") as board:
         if not board.alive():
@@ -145,19 +143,9 @@ def _board(home: Path) -> str:
 
 def could_start(spec: BoardSpec) -> str:
     """What a board could start with; one that others run need not be there now. Raises Broken."""
-    problem = why_not(spec)
-    if problem:
+    if problem := spec.why_not():
         raise Broken(problem)
-    if spec.kind == "simulated":
-        return f"{SIM_MODELS[spec.model].emulator} is there and takes plugins"
-    if spec.kind == "dial":
-        return "may dial in"
-    driver = make_driver(spec, Path(), host_cpus=(), other_cpus=(), gateway=Gateway())
-    try:
-        where = spec.address or f"the tracker {spec.tracker}"
-        return f"answers at {where}" if driver.alive() else f"nothing answers at {where} now"
-    finally:
-        driver.stop()
+    return spec.outlook()
 
 
 def _redis(settings: Settings) -> str:

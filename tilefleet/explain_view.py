@@ -11,9 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from kernels.target import Target
-from kernels.workload import Workload
+from kernels.workload.base import Workload
 from tilefleet.render import config, mark, milliseconds, number, percent, rate_unit, table
-from tuner.record import Record
+from tuner.log.record import Record
 
 _KB = 1024
 _WIDTH, _MARGIN, _HOT = 100, 10, "  <- hot"
@@ -88,7 +88,7 @@ def _head(
     if record is None or record.ranking_s is None:
         head.add_row("measured", "not with this config, as far as known here")
     else:
-        text = rate(record.ranking_s) + mark(record.clock)
+        text = rate(record.ranking_s) + mark(record.clock, record.disturbed)
         if peak and workload.unit == "FLOP":
             text += f", {percent((record.gflops or 0) / peak)} of the measured peak of {peak:.1f} GFLOP/s"
         head.add_row("measured", text + (f", on {record.board}" if record.board else ""))

@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from kernels import target as targets
-from kernels import workload as workloads
 from kernels.target import Target
-from kernels.workload import Workload
+from kernels.workload import base as workloads
+from kernels.workload.base import Workload
+from server.jobs.schemas import Job
 from tilefleet.client import Client
 from tilefleet.errors import NotFound, TilefleetError
-from tilefleet.resources import Job
-from tuner.record import LogError, Record, read_log
+from tuner.log.record import LogError, Record, read_log
 
 _KEY = re.compile(r"[0-9a-f]{16}")
 _EXAMPLE = '{"kind": "gemm", "m": 64, "n": 256, "k": 512}'
@@ -42,7 +42,7 @@ class Measured:
         ]
         newest = max(found, key=lambda record: (record.clock == "wall", record.created), default=None)
         alike = [record for record in found if newest is not None and record.clock == newest.clock]
-        return sorted(alike, key=lambda record: record.ranking_s or 0.0)
+        return sorted(alike, key=lambda record: record.rank)
 
 
 def from_log(log: Path, wanted: str) -> Measured:

@@ -11,8 +11,10 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from kernels.workload import Workload
-from tilefleet.resources import Board, BoardEvent, Job, Record, Task
+from kernels.workload.base import Workload
+from server.boards.schemas import Board, BoardEvent
+from server.jobs.schemas import Job, Task
+from server.records.schemas import LogLine
 
 _STYLES = {
     "running": "cyan",
@@ -59,8 +61,10 @@ def rate_unit(units: Iterable[str]) -> str:
     return "GFLOP/s" if set(units) <= {"FLOP"} else "GOP/s"
 
 
-def mark(clock: str) -> str:
-    """What follows a time that no real clock has measured."""
+def mark(clock: str, disturbed: bool = False) -> str:
+    """What follows a time that no real clock has measured, or that others disturbed."""
+    if disturbed:
+        return " (disturbed)"
     return "" if clock == "wall" else " (simulated)"
 
 
@@ -90,11 +94,15 @@ def counts(errors: dict[str, int]) -> str:
 
 def jobs(items: Iterable[Job]) -> Table:
     """One line a job."""
-    result = table("job", "model", "target", "state", "trials", "failed", "estimate ms", "elapsed", left=4)
+    result = table(
+        "job", "model", "target", "state", "trials", "failed", "estimate ms", "built ms", "elapsed", left=4
+    )
     for job in items:
         name = job.model_name or "(one workload)"
         estimate = number(job.estimated_ms, 2) + mark(job.clock)
-        figures = (f"{job.trials}", f"{job.failed}", estimate, duration(job.elapsed_s))
+        built = job.built.measured_ms if job.built else None
+        measured = number(built, 2) + (mark(job.clock) if built else "")
+        figures = (f"{job.trials}", f"{job.failed}", estimate, measured, duration(job.elapsed_s))
         how = Text.assemble(state(job.state), f", waits: {job.waiting.reason}" if job.waiting else "")
         result.add_row(f"{job.id}", name, job.target, how, *figures)
     return result
@@ -125,7 +133,7 @@ def board(value: Board) -> Table:
     lease = value.lease
     rows: dict[str, RenderableType] = {
         "board": value.id,
-        "target": f"{value.target}, {_count(value.threads, 'thread')}",
+        "target": f"{value.target}: {', '.join([*value.instruction_sets, _count(value.threads, 'thread')])}",
         "clock": value.clock,
         "tags": ", ".join(value.tags) or "-",
         "state": state(value.activity),
@@ -184,7 +192,7 @@ def _when(time: datetime | None) -> str:
     return "-" if time is None else f"{time.astimezone():%Y-%m-%d %H:%M:%S}"
 
 
-def records(items: Iterable[tuple[Workload, Record]]) -> Table:
+def records(items: Iterable[tuple[Workload, LogLine]]) -> Table:
     """One line a record; each comes with its workload."""
     found = list(items)
     unit = rate_unit(workload.unit for workload, _ in found)
@@ -192,7 +200,11 @@ def records(items: Iterable[tuple[Workload, Record]]) -> Table:
     for workload, record in found:
         cost = record.verified_s if record.verified_s is not None else record.cost_s
         gflops = workload.flops / cost / 1e9 if cost else None
-        figures = (f"{record.threads}", milliseconds(cost) + mark(record.clock), number(gflops))
+        figures = (
+            f"{record.threads}",
+            milliseconds(cost) + mark(record.clock, record.disturbed),
+            number(gflops),
+        )
         result.add_row(str(workload), config(record.config), record.clock, *figures)
     return result
 
@@ -212,7 +224,7 @@ def progress(job: Job, tasks: Sequence[Task], rows: int) -> RenderableType:
     bar.add_row(state(job.state), ProgressBar(total=1.0, completed=share, width=30), done)
     headline = Text.assemble(
         (number(job.estimated_ms, 2, " ms"), "bold"),
-        f"{mark(job.clock)}  whole model, estimated (analysis alone {number(job.recommended_ms, 2, ' ms')})",
+        f"{mark(job.clock)}  all layers, estimated (analysis alone {number(job.recommended_ms, 2, ' ms')})",
     )
     return Group(bar, headline, Text(summary(job), style="dim"), Text(), task_table(tasks, rows, job.clock))
 
@@ -229,7 +241,7 @@ def task_table(tasks: Sequence[Task], rows: int, clock: str) -> Table:
             f"{task.weight:g}",
             f"{task.trials}" + (f" ({task.failed} failed)" if task.failed else ""),
             milliseconds(task.recommended_s),
-            milliseconds(task.best_s),
+            milliseconds(task.best_s) + mark("wall", task.best_disturbed),
             number(task.gflops),
             percent(task.share_of_peak),
             state(task.state),
@@ -237,6 +249,19 @@ def task_table(tasks: Sequence[Task], rows: int, clock: str) -> Table:
     if len(ordered) > rows:
         result.add_row(f"and {len(ordered) - rows} cheaper ones", *[""] * 7)
     return result
+
+
+def times(job: Job) -> str:
+    """What the whole model takes: measured as it was built, if it was, beside what was estimated."""
+    estimates = (
+        f"{number(job.estimated_ms, 2, ' ms')}{mark(job.clock)} estimated, "
+        f"{number(job.recommended_ms, 2, ' ms')} with the analysis alone"
+    )
+    if job.built is None or job.built.measured_ms is None:
+        return estimates
+    spread = f"spread {percent(job.built.spread)}"
+    measured = f"{number(job.built.measured_ms, 2, ' ms')}{mark(job.clock)}"
+    return f"{measured} built and measured ({spread}), {estimates}"
 
 
 def summary(job: Job) -> str:

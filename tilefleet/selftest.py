@@ -36,15 +36,23 @@ def zig(folder: Path) -> str:
     return f"zig {release.stdout.strip()} compiles and links"
 
 
+def host(folder: Path) -> str:
+    """Say what code is generated for here."""
+    from worker.measure.host import host_target
+
+    target = host_target()
+    return f"{', '.join(target.instruction_sets)}; code for {target.cpu}"
+
+
 def tvm(folder: Path) -> str:
     """Compile one of our kernels for this machine, run it here, compare with the reference."""
     import tvm
 
     from kernels import registry
-    from kernels.compile import compile_module
+    from kernels.emit.compile import compile_module
     from kernels.reference import random_inputs, reference
-    from kernels.workload import Gemm
-    from worker.host import host_target
+    from kernels.workload.base import Gemm
+    from worker.measure.host import host_target
 
     workload, target = Gemm(m=5, n=24, k=16), host_target()
     config = registry.recommendations(workload, target)[0]
@@ -75,4 +83,4 @@ def lightgbm(folder: Path) -> str:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(prefix="tilefleet-selftest-") as name:
-        print({"zig": zig, "tvm": tvm, "lightgbm": lightgbm}[sys.argv[1]](Path(name)))
+        print({"zig": zig, "host": host, "tvm": tvm, "lightgbm": lightgbm}[sys.argv[1]](Path(name)))

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from typing import Any
 
-from tilefleet.resources import Event
+from pydantic import BaseModel
+
+
+class Event(BaseModel):
+    """One event of a job: ``state``, ``trial``, ``best``, ``progress`` or ``end``."""
+
+    id: str
+    name: str
+    data: dict[str, Any]
 
 
 def parse(lines: Iterable[str]) -> Iterator[Event]:

@@ -8,9 +8,9 @@ from contextlib import nullcontext
 from rich.console import Console
 from rich.live import Live
 
+from server.jobs.schemas import Job
 from tilefleet import render
 from tilefleet.client import Client
-from tilefleet.resources import Job
 
 _REDRAW_S = 0.5
 _LINE_S = 5.0
@@ -43,8 +43,7 @@ def report(client: Client, job: Job, console: Console) -> None:
     console.print(render.task_table(client.tasks(job.id), rows=1000, clock=job.clock))
     console.print(
         f"job {job.id} {job.state} after {render.duration(job.elapsed_s)}: "
-        f"{render.number(job.estimated_ms, 2, ' ms')}{render.mark(job.clock)} estimated, "
-        f"{render.number(job.recommended_ms, 2, ' ms')} with the analysis alone; {render.summary(job)}",
+        f"{render.times(job)}; {render.summary(job)}",
         soft_wrap=True,
         highlight=False,
     )

@@ -14,11 +14,12 @@ from pathlib import Path
 
 import dask
 
-from worker.cluster import DASK, Benches, EngineError, make_nursery, make_worker, split_cpus
-from worker.cores import Cores
-from worker.fleet.agent_board import BoardError
-from worker.fleet.fleet_file import HOST, BoardSpec, Fleet, FleetError, fleet_of, read_fleet, split_names
-from worker.shop import Shop
+from worker.engine.cluster import DASK, EngineError, FleetBoards, make_nursery, make_worker, split_cpus
+from worker.engine.worker_context import WorkerContext
+from worker.fleet.drivers.base import BoardError
+from worker.fleet.drivers.host import HostSpec
+from worker.fleet.fleet_file import Fleet, FleetError, fleet_of, read_fleet, split_names
+from worker.measure.cores import Cores
 
 
 def main() -> None:
@@ -50,7 +51,7 @@ def _fleet(arguments: argparse.Namespace) -> Fleet:
         return read_fleet(arguments.fleet)
     if arguments.boards:
         return fleet_of(split_names(arguments.boards), arguments.threads)
-    host = BoardSpec(id=arguments.board, kind=HOST, threads=arguments.threads) if arguments.board else None
+    host = HostSpec(id=arguments.board, threads=arguments.threads) if arguments.board else None
     return Fleet((host,) if host else ())
 
 
@@ -63,17 +64,17 @@ async def _serve(arguments: argparse.Namespace, fleet: Fleet) -> None:
         stack.enter_context(dask.config.set(DASK))
         nursery = stack.enter_context(make_nursery(arguments.preload, cores.builds))
         await asyncio.to_thread(nursery.start)
-        benches = Benches(arguments.state_dir, nursery, fleet, cores, preload=arguments.preload)
-        await stack.enter_async_context(benches)
-        builder = Shop(nursery, arguments.state_dir, cores=cores)
-        shops = [(f"build-{index}", builder) for index in range(arguments.builds)]
-        shops += [(spec.id, shop) for spec, shop in zip(fleet.boards, benches.shops, strict=True)]
-        for name, shop in shops:
+        boards = FleetBoards(arguments.state_dir, nursery, fleet, cores, preload=arguments.preload)
+        await stack.enter_async_context(boards)
+        builder = WorkerContext(nursery, arguments.state_dir, cores=cores)
+        contexts = [(f"build-{index}", builder) for index in range(arguments.builds)]
+        contexts += [(spec.id, context) for spec, context in zip(fleet.boards, boards.contexts, strict=True)]
+        for name, context in contexts:
             worker = make_worker(
-                arguments.scheduler, name, shop, build=shop.board is None, host=arguments.host
+                arguments.scheduler, name, context, build=context.board is None, host=arguments.host
             )
             await stack.enter_async_context(worker)
-        print(f"{len(shops)} workers joined {arguments.scheduler}", flush=True)
+        print(f"{len(contexts)} workers joined {arguments.scheduler}", flush=True)
         await stopped.wait()
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernels import target as targets
-from kernels import workload as workloads
 from kernels.space import Config
 from kernels.target import Target
-from kernels.workload import Workload
+from kernels.workload import base as workloads
+from kernels.workload.base import Workload
 
 
 @dataclass(frozen=True)

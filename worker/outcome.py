@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -38,6 +39,8 @@ class Outcome:
     ``counters`` are what a simulated board counted in the last timed repeat: cycles, instructions, loads,
     stores, l1_misses, l2_misses.
     ``temperature_c`` and ``frequency_mhz`` are the board's just after that, where it offers them.
+    ``disturbed`` is whether too few repeats were left alone by the rest of the machine
+    (``worker/measure/quiet.py``): then it may be faster than ``cost_s``.
     ``fault`` is what failed under the trial by no doing of its own, after which it was tried again.
     ``lease`` is the fencing token under which it was measured; 0 when that was under none.
     """
@@ -57,6 +60,7 @@ class Outcome:
     counters: dict[str, int] = field(default_factory=dict)
     temperature_c: float | None = None
     frequency_mhz: float | None = None
+    disturbed: bool = False
     fault: str = ""
     lease: int = 0
     toolchain: dict[str, str] = field(default_factory=dict)
@@ -65,6 +69,10 @@ class Outcome:
     def ok(self) -> bool:
         """Whether there is a cost."""
         return self.error is None
+
+
+OnOutcome = Callable[[int, Outcome], None]
+"""Gets an outcome with its place in the batch."""
 
 
 @dataclass(frozen=True)

@@ -20,19 +20,16 @@ import { Loading, NothingHere } from "./parts/states";
 import { Overview } from "./pages/overview";
 
 // Charts are large: pages that draw them come when they are opened.
-const Submit = lazy(() => import("./pages/submit"));
 const JobPage = lazy(() => import("./pages/job"));
 const WorkloadPage = lazy(() => import("./pages/workload"));
-const Boards = lazy(() => import("./pages/boards"));
-const Records = lazy(() => import("./pages/records"));
-const Best = lazy(() => import("./pages/best"));
 
+/** What the navigation lists. A new page is a file in `pages`, a line here and its path in dashboard_page.py. */
 const PAGES = [
-  { path: "/", label: "Overview" },
-  { path: "/submit", label: "Submit a model" },
-  { path: "/boards", label: "Boards" },
-  { path: "/records", label: "Records" },
-  { path: "/best", label: "Best configs" },
+  { path: "/", label: "Overview", page: Overview },
+  { path: "/submit", label: "Submit a model", page: lazy(() => import("./pages/submit")) },
+  { path: "/boards", label: "Boards", page: lazy(() => import("./pages/boards")) },
+  { path: "/records", label: "Records", page: lazy(() => import("./pages/records")) },
+  { path: "/best", label: "Best configs", page: lazy(() => import("./pages/best")) },
 ];
 
 export function Shell() {
@@ -81,13 +78,11 @@ export function Shell() {
         )}
         <Suspense fallback={<Loading />}>
           <Switch>
-            <Route path="/" component={Overview} />
-            <Route path="/submit" component={Submit} />
+            {PAGES.map(({ path, page }) => (
+              <Route key={path} path={path} component={page} />
+            ))}
             <Route path="/jobs/:id">{({ id }) => <JobPage id={Number(id)} />}</Route>
             <Route path="/workloads/:key">{({ key }) => <WorkloadPage workload={key} />}</Route>
-            <Route path="/boards" component={Boards} />
-            <Route path="/records" component={Records} />
-            <Route path="/best" component={Best} />
             <Route>
               <NothingHere />
             </Route>

@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from server.pages import Items
+from server.http.lists import Items
 
 
 class Timing(BaseModel):

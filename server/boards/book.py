@@ -17,8 +17,9 @@ from server.db.database import Database
 from server.db.insert import insert
 from server.db.tables import BoardEventRow, BoardRow
 from server.records.repository import add_targets
-from worker.fleet.book import LEASE_S, Check, Entry, Lease, Listing, Purpose, Usage, allows
+from worker.fleet.book import Check, Entry, Lease, Listing, Purpose, Usage, allows
 from worker.fleet.states import Health, Standing
+from worker.fleet.times import USUAL
 
 _LOCK = {"key_share": True}
 _Found = TypeVar("_Found")
@@ -33,7 +34,7 @@ class SqlBook:
     """
 
     def __init__(
-        self, db: Database, *, lease_s: float = LEASE_S, clock: Callable[[], float] = time.time
+        self, db: Database, *, lease_s: float = USUAL.lease_s, clock: Callable[[], float] = time.time
     ) -> None:
         self._db, self._lease_s, self._clock = db, lease_s, clock
 
@@ -157,12 +158,6 @@ class SqlBook:
                 row.reference_s = check.seconds if known_s is None else min(known_s, check.seconds)
                 row.reference_artifact = check.artifact
             self._add_event(session, board, "check", detail)
-
-    def note(self, board: str, kind: str, detail: dict[str, Any]) -> None:
-        """See ``Book.note``."""
-        with self._db.write() as session:
-            _known(session.get(BoardRow, board), board)
-            self._add_event(session, board, kind, detail)
 
     def _add(self, session: Session, board: Listing) -> None:
         """Add a board; another coordinator may do so at the same time."""

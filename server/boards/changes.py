@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from server.engine import Engine
-from server.events import BOARDS, Events
+from server.events.base import BOARDS, Events
 from worker.fleet.status import BoardStatus
 
 

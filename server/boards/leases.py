@@ -9,8 +9,8 @@ from typing import Any, cast
 from sqlalchemy import Row, Table, and_, bindparam, insert, or_, select, update
 from sqlalchemy.orm import Session
 
+from server import ownership
 from server.db.tables import BoardRow, LeaseRow
-from server.jobs import ownership
 
 
 class LeaseState(StrEnum):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from datetime import UTC, datetime
 from typing import Any
 
 from sqlalchemy import Row
 
 from server.db.tables import BoardRow
-from worker.fleet.book import Check, Entry, Lease, Purpose, Usage
+from worker.fleet.book import Entry, Lease, Purpose
 from worker.fleet.states import Health, Standing
 
 
@@ -28,10 +27,6 @@ def entry_of(board: BoardRow, lease: Row[Any] | None) -> Entry:
     return Entry(
         standing_of(board),
         Lease(lease.token, lease.board, lease.holder, Purpose(lease.purpose), lease.job) if lease else None,
-        datetime.fromtimestamp(lease.expires, UTC) if lease else None,
         board.reference_s,
         board.reference_artifact,
-        Check(**board.last_check) if board.last_check else None,
-        board.checked,
-        Usage(board.trials, board.busy_s, board.timed_s),
     )

@@ -8,13 +8,14 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
-from server.pages import Items, Page
+from server.http.lists import Items, Page
 from worker.fleet.book import Purpose
 from worker.fleet.states import Activity, Health
 
 _BOARD: JsonDict = {
     "id": "pi-3",
     "target": "rpi4",
+    "instruction_sets": ["NEON"],
     "clock": "wall",
     "threads": 4,
     "tags": ["lab"],
@@ -76,6 +77,7 @@ class Board(BaseModel):
 
     id: str = Field(description="Its name in the fleet.")
     target: str = Field(description="The kind of machine it is.")
+    instruction_sets: list[str] = Field(description="What kernels may use there, in usual words.")
     clock: str = Field(description="`wall` or `simulated:...`; times of two clocks do not compare.")
     threads: int = Field(description="What a parallel kernel gets.")
     tags: list[str] = Field(description="What jobs may ask for.")
@@ -142,3 +144,40 @@ class Parking(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     reason: Reason = Field(description="Why; it is shown wherever the board is.")
+
+
+CHECKS = 200
+"""Most health checks of an answer."""
+
+
+class Slot(BaseModel):
+    """A stretch of time."""
+
+    at: datetime = Field(description="When it began.")
+    leased: float = Field(description="Share of it under a lease.", examples=[0.91])
+    timing: float = Field(description="Share of it inside the timer.", examples=[0.42])
+    trials: float = Field(description="Candidates measured; of a lease over several slots its share.")
+
+
+class CheckPoint(BaseModel):
+    """A health check that ran the reference kernel."""
+
+    at: datetime = Field(description="When it was made.")
+    seconds: float = Field(description="Time of the reference kernel.")
+    drift: float | None = Field(description="Over the best of the present code; null for other code.")
+
+
+class BoardActivity(BaseModel):
+    """A board's use, and how steady it is."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "slots": [{"at": "2026-11-21T14:03:00Z", "leased": 0.91, "timing": 0.42, "trials": 7.5}],
+                "checks": [{"at": "2026-11-21T14:03:11Z", "seconds": 0.00099, "drift": 1.004}],
+            }
+        }
+    )
+
+    slots: list[Slot] = Field(description="From the oldest on, without gaps.")
+    checks: list[CheckPoint] = Field(description=f"Of 30 days, evenly thinned to {CHECKS}.")

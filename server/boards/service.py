@@ -8,7 +8,7 @@ from server.boards import rows, views
 from server.boards.schemas import Board
 from server.db.database import Database
 from server.engine import Engine
-from server.problems import Problem
+from server.http.problems import Problem
 from worker.fleet.states import Health, Standing
 
 _IN_SERVICE = (Health.GOOD, Health.UNKNOWN)

@@ -9,11 +9,12 @@ from datetime import UTC, datetime
 from sqlalchemy import ColumnElement, and_, case, func, select
 from sqlalchemy.orm import Session, aliased
 
+from kernels.target import from_json
 from server.boards import leases
 from server.boards.leases import LeaseState
 from server.boards.schemas import Board, BoardEvent, BoardLease
 from server.db.tables import BoardEventRow, BoardRow, LeaseRow, TargetRow
-from server.problems import Problem
+from server.http.problems import Problem
 from worker.fleet.states import Activity
 from worker.fleet.status import BoardStatus
 
@@ -32,7 +33,7 @@ def get_row(session: Session, board: str) -> BoardRow:
 
 def show(session: Session, statuses: Iterable[BoardStatus], only: str | None = None) -> list[Board]:
     """All boards, or one; what they do now comes from ``statuses``."""
-    query = select(BoardRow, TargetRow.name).join(TargetRow, TargetRow.key == BoardRow.target_key)
+    query = select(BoardRow, TargetRow).join(TargetRow, TargetRow.key == BoardRow.target_key)
     if only is not None:
         query = query.where(BoardRow.id == only)
     now_s = time.time()
@@ -42,7 +43,8 @@ def show(session: Session, statuses: Iterable[BoardStatus], only: str | None = N
     return [
         Board(
             id=row.id,
-            target=target,
+            target=target.name,
+            instruction_sets=from_json(target.document).instruction_sets,
             clock=row.clock,
             threads=row.threads,
             tags=row.tags,

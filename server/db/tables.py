@@ -146,7 +146,7 @@ class JobRow(Base):
     clock: Mapped[str] = mapped_column(String(100))
     strategy: Mapped[str] = mapped_column(String(32))
     seed: Mapped[int] = mapped_column(BigInteger)
-    numerics: Mapped[str] = mapped_column(String(16), default="relaxed", server_default="relaxed")
+    numerics: Mapped[str] = mapped_column(String(16), server_default="relaxed")
     budget_trials: Mapped[int | None]
     budget_seconds: Mapped[float | None] = mapped_column(Float(53))
     shapes: Mapped[dict[str, list[int]] | None] = mapped_column(JSON(none_as_null=True))
@@ -161,6 +161,8 @@ class JobRow(Base):
     finished: Mapped[datetime | None] = mapped_column(Utc)
     elapsed_s: Mapped[float] = mapped_column(Float(53), default=0.0)
     """Running time over all runs of the job: while it runs, as of the last trial saved."""
+    delivery: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
+    """What came of building its model at the end (``tuner.backend.check.Delivery``)."""
 
 
 class TaskRow(Base):
@@ -210,6 +212,7 @@ class RecordRow(Base):
             "clock",
             "threads",
             "layouts",
+            "disturbed",
             "ranking_s",
             sqlite_where=text("ranking_s IS NOT NULL"),
             postgresql_where=text("ranking_s IS NOT NULL"),
@@ -225,6 +228,7 @@ class RecordRow(Base):
     config_key: Mapped[str] = mapped_column(Key)
     kernel: Mapped[str] = mapped_column(String(64))
     kernel_version: Mapped[int]
+    disturbed: Mapped[bool] = mapped_column(server_default=false())
     ranking_s: Mapped[float | None] = mapped_column(Float(53))
     error: Mapped[str | None] = mapped_column(String(32))
     exact: Mapped[bool] = mapped_column(server_default=false())

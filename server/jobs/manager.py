@@ -11,18 +11,19 @@ from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 
+from server import ownership
 from server.db.database import Database
 from server.engine import Engine
-from server.events import END, Events
-from server.jobs import ownership
-from server.jobs.facts import Facts
+from server.events.base import END, Events
 from server.jobs.schemas import Waiting
 from server.jobs.store import SqlStore
 from server.jobs.views import Live
-from tuner.fairness import VirtualTime
-from tuner.job import JobSpec, JobState
-from tuner.runner import run_job
-from worker.tasks import end
+from server.targets.facts import Facts
+from tuner.job.fairness import VirtualTime
+from tuner.job.runner import run_job
+from tuner.spec import JobSpec
+from tuner.states import JobState
+from worker.engine.asyncio_tasks import end
 
 MAX_RUNNING = 16
 
@@ -101,14 +102,14 @@ class JobManager:
         """Why the job waits for a board, unless some board works for it."""
         if any(board.job == job_id for board in self._engine.boards()):
             return None
-        places = (place for place in self._engine.dispatcher.waiting() if place.request.job == job_id)
+        places = (place for place in self._engine.dispatcher.waiting() if place.request.demand.job == job_id)
         place = next(places, None)
         return Waiting(position=place.position, reason=place.reason) if place else None
 
     def _start_next(self) -> None:
         # A job that was resumed at once may still be on its way out of its former run.
         waiting = [job_id for job_id in self._queued if job_id not in self._running]
-        waiting.sort(key=lambda job_id: -self._queued[job_id].spec.priority)  # else the oldest first
+        waiting.sort(key=lambda job_id: -self._queued[job_id].spec.demand.priority)  # else the oldest first
         for job_id in waiting[: MAX_RUNNING - len(self._running)]:
             entry = self._queued.pop(job_id)
             self._running[job_id] = (entry, asyncio.create_task(self._run(entry), name=f"job {job_id}"))

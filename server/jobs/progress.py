@@ -5,46 +5,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
-from fastapi import APIRouter
-from pydantic import BaseModel, Field
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from server.db.tables import JobRow, RecordRow, TaskRow, TrialRow
+from server.http.pages import thin
 from server.jobs import views
-from server.pages import JobId
-from server.problems import responses
-from server.services import Ctx
-
-POINTS = 400
-router = APIRouter(prefix="/jobs", tags=["jobs"])
+from server.jobs.schemas import CURVE, Point, Progress
 
 
-class Point(BaseModel):
-    """The whole model after a number of trials."""
-
-    trial: int = Field(description="Trials of all tasks by then; 0 before tuning.", examples=[120])
-    estimated_ms: float = Field(description="Sum over the tasks of weight times best cost.", examples=[7.17])
-
-
-class Progress(BaseModel):
-    """A falling curve."""
-
-    points: list[Point] = Field(
-        description=f"Where the estimate fell, and the last trial; at most {POINTS}, evenly thinned."
-    )
-
-
-@router.get("/{job_id}/progress", summary="Read a job's curve", responses=responses(404))
-def get_progress(job_id: JobId, ctx: Ctx) -> Progress:
-    """The estimated time of the whole model over trials; empty until every task has a time.
-
-    A task that had no time by then counts as untuned, by the analysis's config.
-    """
-    with ctx.db.read() as session:
-        points = _falls(session, views.get_row(session, job_id))
-    thinned = views.thin(points, POINTS)
-    return Progress(points=[Point(trial=trial, estimated_ms=ms) for trial, ms in thinned])
+def progress(session: Session, job: JobRow) -> Progress:
+    """The estimated time of the whole model over trials; empty until every task has a time."""
+    other_ms = views.other_ms(job)
+    thinned = thin(_falls(session, job), CURVE)
+    return Progress(points=[Point(trial=trial, estimated_ms=ms + other_ms) for trial, ms in thinned])
 
 
 def _falls(session: Session, job: JobRow) -> list[tuple[int, float]]:
@@ -56,13 +30,8 @@ def _falls(session: Session, job: JobRow) -> list[tuple[int, float]]:
     found = session.execute(tasks).all()
     weights = {row.id: row.weight for row in found}
     untuned = {row.id: row.ranking_s for row in found if row.ranking_s is not None}
-    query = (
-        select(TrialRow.task_id, RecordRow.ranking_s)
-        .join(RecordRow, RecordRow.id == TrialRow.record_id)
-        .where(TrialRow.job_id == job.id)
-        .order_by(TrialRow.id)
-    )
-    return falls(weights, untuned, ((row.task_id, row.ranking_s) for row in session.execute(query)))
+    trials = session.execute(views.trials_of(job.id).order_by(TrialRow.id))
+    return falls(weights, untuned, ((task, seconds) for task, _, seconds in trials))
 
 
 def falls(

@@ -9,10 +9,10 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
 from kernels.numerics import Numerics
-from kernels.workload import Unit
+from kernels.workload.base import Unit
 from server.baselines.schemas import Baseline
-from server.pages import Items, Page
-from tuner.job import TASK_TRIALS, JobState, TaskState
+from server.http.lists import Items, Page
+from tuner.states import TASK_TRIALS, JobState, TaskState
 
 Tag = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w.:-]+$")]
 Dimension = Annotated[int, Field(ge=1, lt=2**31)]
@@ -76,8 +76,9 @@ class JobRequest(BaseModel):
     )
     seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of the search's random choices.")
     numerics: Numerics = Field(
-        default=Numerics.RELAXED,
-        description="`exact` leaves out algorithms that round more than sums of products do.",
+        default=Numerics.EXACT_INTEGERS,
+        description="`exact` leaves out algorithms that round more than sums of products do, "
+        "`exact-integers` only those for integers.",
     )
     priority: int = Field(
         default=0, ge=-100, le=100, description="A job of higher priority gets boards before others."
@@ -109,6 +110,27 @@ class Waiting(BaseModel):
     reason: str = Field(description="What it waits for.")
 
 
+class ModelCheck(BaseModel):
+    """A built model, run once on random inputs, beside its own definition."""
+
+    tolerance: float = Field(description="How far an output may be off, relative to its largest value.")
+    errors: dict[str, float] = Field(description="How far each output is off.")
+    allowed: dict[str, float] = Field(description="How far each may be: more where the model amplifies.")
+    by: str = Field(description="Who computed the definition: `onnxruntime 1.31.1`.")
+    wrong: str = Field(description="The first tensor that is wrong, and how; empty when none is.")
+    skipped: str = Field(description="Why nothing was compared; empty when it was.")
+
+
+class BuiltModel(BaseModel):
+    """The model as the job's log builds it."""
+
+    measured_ms: float | None = Field(description="Median of its runs on the board; null when it is wrong.")
+    spread: float | None = Field(description="Interquartile range of the runs over their median.")
+    other_ms: float | None = Field(description="The part of it in which no tuned layer is computed.")
+    checked: bool = Field(description="Whether it was compared with its definition, and is right.")
+    check: ModelCheck = Field(description="What was compared.")
+
+
 _JOB: JsonDict = {
     "id": 12,
     "model": "770b0f3c8623e18bf58b53754d710051b4c268248422142980a132bbe6dfe908",
@@ -119,7 +141,7 @@ _JOB: JsonDict = {
     "clock": "wall",
     "strategy": "model",
     "seed": 0,
-    "numerics": "relaxed",
+    "numerics": "exact-integers",
     "priority": 10,
     "tags": ["lab"],
     "budget": {"trials": None, "seconds": 60.0},
@@ -138,6 +160,7 @@ _JOB: JsonDict = {
     "elapsed_s": 8.2,
     "estimated_ms": 7.17,
     "recommended_ms": 7.4,
+    "built": None,
     "peak_gflops": 91.9,
     "errors": {"wrong_result": 1},
 }
@@ -169,6 +192,7 @@ _TASK: JsonDict = {
     "failed": 1,
     "reused": 0,
     "best_s": 0.000296,
+    "best_disturbed": False,
     "recommended_s": 0.000328,
     "gflops": 18.3,
     "share_of_peak": 0.199,
@@ -228,13 +252,22 @@ class Job(BaseModel):
     eta_s: float | None = Field(description="Seconds until the budget is spent; null when not running.")
     elapsed_s: float = Field(description="Running time over all runs of the job.")
     estimated_ms: float | None = Field(
-        description="Sum over the tasks of weight times best cost; null until every task has one."
+        description="Sum over the tasks of weight times best cost, and `other_ms` of `built` once that is "
+        "known; null until every task has one."
     )
     recommended_ms: float | None = Field(description="The same with the analysis's configs alone.")
+    built: BuiltModel | None = Field(
+        description="What the whole model takes: null until a job of a model has built it at its end."
+    )
     peak_gflops: float | None = Field(
         description="Measured peak of the target with so many threads, float32, in GFLOP/s."
     )
     errors: dict[str, int] = Field(description="Failed trials by error kind.")
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more happens unless it is resumed."""
+        return self.state.final
 
 
 class Share(BaseModel):
@@ -267,7 +300,8 @@ class Task(BaseModel):
     trials: int = Field(description="Trials so far, reused ones included.")
     failed: int = Field(description="Those that ended in an error.")
     reused: int = Field(description="Those whose record was known before.")
-    best_s: float | None = Field(description="The lowest cost so far.")
+    best_s: float | None = Field(description="The lowest cost so far; of the quiet ones, if there are any.")
+    best_disturbed: bool = Field(description="Whether none could be measured quietly.")
     recommended_s: float | None = Field(description="The cost of the analysis's config.")
     gflops: float | None = Field(
         description="Billions of operations a second at the best cost: GFLOP/s, or GOP/s of integers."
@@ -287,6 +321,25 @@ class Task(BaseModel):
     share: Share | None = Field(description="While the job runs: what its share of the budget goes by.")
     errors: dict[str, int] = Field(description="Failed trials by error kind.")
     messages: dict[str, str] = Field(description="The first message of each error kind.")
+
+
+CURVE = 400
+"""Most points of a job's curve."""
+
+
+class Point(BaseModel):
+    """The whole model after a number of trials."""
+
+    trial: int = Field(description="Trials of all tasks by then; 0 before tuning.", examples=[120])
+    estimated_ms: float = Field(description="Sum over the tasks of weight times best cost.", examples=[7.17])
+
+
+class Progress(BaseModel):
+    """A falling curve."""
+
+    points: list[Point] = Field(
+        description=f"Where the estimate fell, and the last trial; at most {CURVE}, evenly thinned."
+    )
 
 
 class JobPage(Page[Job]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -11,24 +12,27 @@ from sqlalchemy.orm import Session
 
 from kernels import registry
 from kernels import target as targets
-from kernels import workload as workloads
 from kernels.numerics import Numerics
 from kernels.target import Target
-from kernels.workload import Workload
+from kernels.workload import base as workloads
+from kernels.workload.base import Workload
+from server import ownership
 from server.db.database import Database
 from server.db.tables import JobRow, ModelRow, TargetRow, TaskRow, WorkloadRow, now
 from server.engine import Engine
-from server.jobs import ownership
+from server.http.problems import Problem, invalid
 from server.jobs.schemas import JobRequest
 from server.jobs.store import ENDED
 from server.jobs.views import get_row
 from server.models.service import Models
-from server.problems import Problem, invalid
 from server.records import repository
 from server.targets.service import Targets
 from tuner.frontend.onnx_check import check_size
-from tuner.job import TASK_TRIALS, Budget, JobSpec, JobState, TaskSpec, TaskState
-from tuner.strategies import STRATEGIES
+from tuner.search.strategies import STRATEGIES
+from tuner.spec import Budget, JobSpec, TaskSpec
+from tuner.states import TASK_TRIALS, JobState, TaskState
+from worker.demand import Demand
+from worker.fleet.matching import fits
 from worker.fleet.states import Health
 
 Weighted = list[tuple[Workload, int]]
@@ -43,7 +47,7 @@ class Jobs:
     def create(self, request: JobRequest) -> JobSpec:
         """Check a request and store its job and tasks, queued; raises problems that name what is wrong."""
         target = self._targets.get(request.target, "body", "target")
-        clock = self._clock(target, request.threads, frozenset(request.tags))
+        clock = self._clock(Demand(target, request.threads, frozenset(request.tags), "wall"))
         if request.strategy not in STRATEGIES:
             known = ", ".join(sorted(STRATEGIES))
             raise invalid(f"unknown strategy {request.strategy!r}; there are: {known}", "body", "strategy")
@@ -94,8 +98,7 @@ class Jobs:
             row = get_row(session, job_id, lock=True)
             if row.state not in ENDED:
                 raise Problem(409, f"job {job_id} is {row.state} and cannot be resumed")
-            target = targets.from_json(session.get_one(TargetRow, row.target_key).document)
-            clock = self._clock(target, row.threads, frozenset(row.tags), row.clock)
+            clock = self._clock(_demand(session, row))
             if clock != row.clock:
                 detail = f"job {job_id} was timed by {row.clock}, the board has {clock} now: submit it anew"
                 raise Problem(409, detail)
@@ -120,16 +123,12 @@ class Jobs:
         return JobSpec(
             id=row.id,
             tasks=tuple(TaskSpec(task.id, workloads.from_json(doc), task.weight) for task, doc in documents),
-            target=targets.from_json(session.get_one(TargetRow, row.target_key).document),
+            demand=_demand(session, row),
             budget=Budget(row.budget_trials, row.budget_seconds),
-            threads=row.threads,
-            clock=row.clock,
             strategy=row.strategy,
             seed=row.seed,
             numerics=Numerics(row.numerics),
             elapsed_s=row.elapsed_s,
-            priority=row.priority,
-            tags=frozenset(row.tags),
             any_layout=model is not None,
             model=str(self._models.path(model.hash)) if model else None,
             shapes=row.shapes or (model.shapes if model else None),
@@ -156,11 +155,12 @@ class Jobs:
             )
         return row.hash, [(each.workload, each.count) for each in extraction.operators]
 
-    def _clock(self, target: Target, threads: int, tags: frozenset[str], wanted: str = "wall") -> str:
-        """The clock of a job: ``wanted`` if a board that could run it has that, else that of those boards.
+    def _clock(self, demand: Demand) -> str:
+        """The clock of a job: the demand's if a board that could run it has that, else that of those boards.
 
         422 when no board could run it, or when those that could have several clocks.
         """
+        target, threads, tags = demand.target, demand.threads, demand.tags
         boards = [
             board
             for board in self._engine.boards()
@@ -181,7 +181,7 @@ class Jobs:
                 "body",
                 "threads",
             )
-        fitting = [board for board in boards if tags.issubset(board.tags) and board.threads >= threads]
+        fitting = [board for board in boards if fits(replace(demand, clock=""), board)]
         if not fitting:
             raise invalid(
                 f"no board of {target.name!r} with {threads} threads has the tags {_listed(tags)}; "
@@ -190,8 +190,8 @@ class Jobs:
                 "tags",
             )
         clocks = sorted({board.clock for board in fitting})
-        if wanted in clocks:
-            return wanted
+        if demand.clock in clocks:
+            return demand.clock
         if len(clocks) > 1:
             raise invalid(
                 f"boards of {target.name!r} have several clocks, whose times do not compare "
@@ -201,6 +201,11 @@ class Jobs:
                 "tags",
             )
         return clocks[0]
+
+
+def _demand(session: Session, row: JobRow) -> Demand:
+    target = targets.from_json(session.get_one(TargetRow, row.target_key).document)
+    return Demand(target, row.threads, frozenset(row.tags), row.clock, row.id, row.priority)
 
 
 def _listed(tags: Iterable[str]) -> str:

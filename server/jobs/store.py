@@ -1,25 +1,27 @@
-"""The runner's store (``tuner/store.py``) over SQL."""
+"""The runner's store (``tuner/job/store.py``) over SQL."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
-from sqlalchemy import select, update
+from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
 from kernels.target import Target
-from kernels.workload import Workload
+from kernels.workload.base import Workload
 from server.boards.leases import recordable
 from server.db.database import Database
 from server.db.insert import insert
 from server.db.tables import JobRow, RecordRow, RelayoutRow, TaskRow, TrialRow, now
 from server.metrics import Metrics
 from server.records import repository
-from tuner.job import JobState, TaskState, Trial
-from tuner.record import Record
+from tuner.backend.check import Delivery
+from tuner.log.record import Record
+from tuner.spec import Trial
+from tuner.states import JobState, TaskState
 
-ENDED = (JobState.DONE, JobState.CANCELLED, JobState.FAILED, JobState.INTERRUPTED)
+ENDED = tuple(state for state in JobState if state.final)
 
 
 class SqlStore:
@@ -51,8 +53,11 @@ class SqlStore:
             clock = session.execute(select(JobRow.clock).where(JobRow.id == job_id)).scalar_one()
             kept = [trial for trial in trials if trial.lease in tokens and trial.record.clock == clock]
             repository.add(session, [trial.record for trial in kept])
-            for trial in kept:
-                record_id = repository.find(session, trial.record.identity).id
+            ids = [repository.find(session, trial.record.identity).id for trial in kept]
+            # Of other jobs, too: a quiet time may have taken the place of their disturbed one.
+            measured = {id_ for id_, trial in zip(ids, kept, strict=True) if not trial.reused}
+            tasks = _lock_tasks(session, measured, (trial.task_id for trial in kept))
+            for record_id, trial in zip(ids, kept, strict=True):
                 row = {
                     "job_id": job_id,
                     "task_id": trial.task_id,
@@ -62,9 +67,9 @@ class SqlStore:
                 }
                 added = insert(session, TrialRow).values(row).on_conflict_do_nothing().returning(TrialRow.id)
                 if session.execute(added).first() is not None:
-                    _count(session.get_one(TaskRow, trial.task_id, with_for_update=True), trial, record_id)
+                    _count(session.get_one(TaskRow, trial.task_id), trial, record_id)
                     new.append(trial)
-            for task_id in sorted({trial.task_id for trial in kept}):
+            for task_id in tasks:
                 _choose_best(session, task_id)
             session.execute(update(JobRow).where(JobRow.id == job_id).values(elapsed_s=elapsed_s))
         for trial in new:
@@ -81,10 +86,9 @@ class SqlStore:
             for name, value in repository.columns(record).items():
                 setattr(row, name, value)
             session.flush()
-            tasks = select(TrialRow.task_id).where(TrialRow.record_id == row.id)
-            for task_id in session.execute(tasks).scalars().all():
+            for task_id in _lock_tasks(session, {row.id}):
                 if record.error is not None:
-                    _count_failure(session.get_one(TaskRow, task_id, with_for_update=True), record)
+                    _count_failure(session.get_one(TaskRow, task_id), record)
                 _choose_best(session, task_id)
         return True
 
@@ -99,6 +103,11 @@ class SqlStore:
             )
         return [each.line() for each in found]
 
+    def delivered(self, job_id: int, delivery: Delivery) -> None:
+        """See ``Store.delivered``."""
+        with self._db.write() as session:
+            session.execute(update(JobRow).where(JobRow.id == job_id).values(delivery=delivery.to_json()))
+
     def task_state(self, task_id: int, state: TaskState) -> None:
         """See ``Store.task_state``."""
         with self._db.write() as session:
@@ -110,7 +119,7 @@ class SqlStore:
             row = session.get_one(JobRow, job_id, with_for_update=True)
             if state is JobState.RUNNING:
                 self._runs[job_id] = (row.elapsed_s, time.monotonic())
-                row.started, row.finished = now(), None
+                row.started, row.finished, row.delivery = now(), None, None
                 if row.state == JobState.CANCELLING:
                     return
             elif state in ENDED:
@@ -119,6 +128,16 @@ class SqlStore:
                     before, began = self._runs.pop(job_id)
                     row.elapsed_s = before + time.monotonic() - began
             row.state, row.message = state.value, message
+
+
+def _lock_tasks(session: Session, records: Collection[int], also: Iterable[int] = ()) -> list[int]:
+    """Lock all tasks that have trials of these records, and others, and give them.
+
+    In one order: two jobs that share records would wait for each other for ever.
+    """
+    having = select(TrialRow.task_id).where(TrialRow.record_id.in_(records))
+    query = select(TaskRow.id).where(or_(TaskRow.id.in_(having), TaskRow.id.in_(list(also))))
+    return list(session.execute(query.order_by(TaskRow.id).with_for_update()).scalars())
 
 
 def _count(task: TaskRow, trial: Trial, record_id: int) -> None:
@@ -143,7 +162,7 @@ def _choose_best(session: Session, task_id: int) -> None:
         .join(TrialRow, TrialRow.record_id == RecordRow.id)
         .join(JobRow, JobRow.id == TrialRow.job_id)
         .where(TrialRow.task_id == task_id, RecordRow.ranking_s.is_not(None), RecordRow.clock == JobRow.clock)
-        .order_by(RecordRow.ranking_s, RecordRow.id)
+        .order_by(*repository.RANK)
         .limit(1)
     )
     session.execute(update(TaskRow).where(TaskRow.id == task_id).values(best_id=best.scalar_subquery()))

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Select, case, select
 from sqlalchemy.orm import Session, aliased
 
-from kernels import workload as workloads
 from kernels.numerics import Numerics
+from kernels.workload import base as workloads
 from server.baselines import repository as baselines
 from server.db.tables import JobRow, ModelRow, PeakRow, RecordRow, TargetRow, TaskRow, TrialRow, WorkloadRow
-from server.jobs.schemas import Job, JobBudget, Share, Task, Waiting
-from server.problems import Problem
-from tuner.job import JobState
-
-CURVE_POINTS = 200
-Point = TypeVar("Point")
+from server.http.pages import thin
+from server.http.problems import Problem
+from server.jobs.schemas import BuiltModel, Job, JobBudget, ModelCheck, Share, Task, Waiting
+from tuner.backend.check import Delivery
+from tuner.states import JobState
 
 
 @dataclass(frozen=True)
@@ -68,6 +67,7 @@ def show(session: Session, row: JobRow, live: Live | None) -> Job:
     measured = sum(task.trials - task.reused for task in tasks)
     ended = Live(row.elapsed_s, measured / row.elapsed_s if row.elapsed_s > 0 else None)
     live = live or ended
+    rest_ms = other_ms(row)
     return Job(
         id=row.id,
         model=row.model_hash,
@@ -95,8 +95,9 @@ def show(session: Session, row: JobRow, live: Live | None) -> Job:
         trials_per_s=live.trials_per_s,
         eta_s=live.eta_s,
         elapsed_s=live.elapsed_s,
-        estimated_ms=_total_ms([(task.weight, best_s) for task, best_s, _ in found]),
-        recommended_ms=_total_ms([(task.weight, first_s) for task, _, first_s in found]),
+        estimated_ms=_total_ms([(task.weight, best_s) for task, best_s, _ in found], rest_ms),
+        recommended_ms=_total_ms([(task.weight, first_s) for task, _, first_s in found], rest_ms),
+        built=_built(row),
         peak_gflops=_peak(session, row),
         errors=dict(sum((Counter(task.errors) for task in tasks), Counter())),
     )
@@ -141,6 +142,7 @@ def show_tasks(session: Session, row: JobRow, live: Live | None) -> list[Task]:
                 recommended_s=recommended_s,
                 gflops=gflops,
                 share_of_peak=gflops / reachable if gflops and reachable else None,
+                best_disturbed=bool(record and record.disturbed),
                 best_config=record.document["config"] if record else None,
                 best_layouts=record.layouts if record else None,
                 curve=curves.get(task.id, []),
@@ -158,23 +160,24 @@ def _share(live: Live | None, task_id: int) -> Share | None:
     return Share.model_validate(found) if found else None
 
 
-def thin(points: Sequence[Point], limit: int = CURVE_POINTS) -> Sequence[Point]:
-    """At most ``limit`` of the points, evenly spread, the first and the last among them."""
-    if len(points) <= limit:
-        return points
-    step = (len(points) - 1) / (limit - 1)
-    return [points[round(step * at)] for at in range(limit)]
+def trials_of(job_id: int) -> Select[int, int, float | None]:
+    """Task, number and seconds of a job's trials by its clock; None for what failed, or was disturbed when
+    its task's best was not."""
+    best = aliased(RecordRow)
+    seconds = case((RecordRow.disturbed == best.disturbed, RecordRow.ranking_s))
+    return (
+        select(TrialRow.task_id, TrialRow.number, seconds)
+        .join(RecordRow, RecordRow.id == TrialRow.record_id)
+        .join(JobRow, JobRow.id == TrialRow.job_id)
+        .join(TaskRow, TaskRow.id == TrialRow.task_id)
+        .outerjoin(best, best.id == TaskRow.best_id)
+        .where(TrialRow.job_id == job_id, RecordRow.clock == JobRow.clock)
+    )
 
 
 def _curves(session: Session, job_id: int) -> dict[int, list[tuple[int, float]]]:
     """Best-so-far curves by task: a point where the best cost fell, and one at the last trial."""
-    query = (
-        select(TrialRow.task_id, TrialRow.number, RecordRow.ranking_s)
-        .join(RecordRow, RecordRow.id == TrialRow.record_id)
-        .join(JobRow, JobRow.id == TrialRow.job_id)
-        .where(TrialRow.job_id == job_id, RecordRow.clock == JobRow.clock)
-        .order_by(TrialRow.task_id, TrialRow.number)
-    )
+    query = trials_of(job_id).order_by(TrialRow.task_id, TrialRow.number)
     curves: dict[int, list[tuple[int, float]]] = {}
     last: dict[int, int] = {}
     for task_id, number, cost in session.execute(query):
@@ -188,9 +191,28 @@ def _curves(session: Session, job_id: int) -> dict[int, list[tuple[int, float]]]
     return {task_id: list(thin(curve)) for task_id, curve in curves.items()}
 
 
-def _total_ms(costs: list[tuple[int, float | None]]) -> float | None:
+def other_ms(row: JobRow) -> float:
+    """What is known of the time in which the job's model computes no tuned layer."""
+    built = _built(row)
+    return (built and built.other_ms) or 0.0
+
+
+def _total_ms(costs: list[tuple[int, float | None]], rest_ms: float) -> float | None:
     known = [weight * cost for weight, cost in costs if cost is not None]
-    return sum(known) * 1e3 if costs and len(known) == len(costs) else None
+    return sum(known) * 1e3 + rest_ms if costs and len(known) == len(costs) else None
+
+
+def _built(row: JobRow) -> BuiltModel | None:
+    if row.delivery is None:
+        return None
+    delivery = Delivery.from_json(row.delivery)
+    return BuiltModel(
+        measured_ms=None if delivery.seconds is None else 1e3 * delivery.seconds,
+        spread=delivery.spread,
+        other_ms=None if delivery.other_s is None else 1e3 * delivery.other_s,
+        checked=delivery.check.checked,
+        check=ModelCheck(**vars(delivery.check)),
+    )
 
 
 def _peak(session: Session, row: JobRow) -> float | None:

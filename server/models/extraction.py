@@ -6,16 +6,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-from server.problems import Problem
+from server.http.problems import Problem
 from tuner.frontend.extract import Extraction
-from worker.nursery import ChildCrashed, ChildRaised, ChildTimeout
+from worker.children.nursery import ChildCrashed, ChildRaised, ChildTimeout
 
 TIMEOUT_S = 60.0
 MEMORY_BYTES = 8 << 30
 
 
 class Nursery(Protocol):
-    """What runs a function in a disposable child (``worker.nursery.Nursery``)."""
+    """What runs a function in a disposable child (``worker.children.nursery.Nursery``)."""
 
     def call(self, function: str, payload: Any, *, timeout_s: float, memory_bytes: int | None = None) -> Any:
         """Call ``"module:function"`` with ``payload``."""

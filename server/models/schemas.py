@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal, Self
+from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from kernels import workload as workloads
-from kernels.workload import Unit
-from server.db.tables import ModelRow
-from server.pages import Page
-from tuner.frontend.extract import Extraction
+from kernels.workload.base import Unit
+from server.http.lists import Page
 
 
 class ModelInput(BaseModel):
@@ -35,22 +32,6 @@ class Model(BaseModel):
         description="Operations of the tunable ones, two a multiply-add.", examples=[700000000]
     )
     created: datetime = Field(description="When it was uploaded, UTC.")
-
-    @classmethod
-    def of(cls, row: ModelRow) -> Self:
-        """The stored model as the API shows it."""
-        extraction = Extraction.from_json(row.extraction)
-        tunable = sum(operator.count for operator in extraction.operators)
-        return cls(
-            hash=row.hash,
-            name=row.name,
-            size=row.size,
-            inputs=[ModelInput(name=each.name, shape=list(each.shape)) for each in extraction.inputs],
-            operators=tunable + len(extraction.not_tunable),
-            tunable=tunable,
-            flops=extraction.flops,
-            created=row.created,
-        )
 
 
 class WorkloadUse(BaseModel):
@@ -80,27 +61,6 @@ class Workloads(BaseModel):
 
     workloads: list[WorkloadUse] = Field(description="Distinct workloads in the order they first occur.")
     not_tunable: list[NotTunable] = Field(description="Products that no kernel computes.")
-
-    @classmethod
-    def of(cls, extraction: Extraction) -> Self:
-        """An extraction as the API shows it."""
-        return cls(
-            workloads=[
-                WorkloadUse(
-                    key=each.workload.key,
-                    text=str(each.workload),
-                    workload=workloads.to_json(each.workload),
-                    count=each.count,
-                    nodes=[" + ".join(names) for names in each.nodes],
-                    flops=each.workload.flops,
-                    unit=each.workload.unit,
-                )
-                for each in extraction.operators
-            ],
-            not_tunable=[
-                NotTunable(node=each.node, op=each.op, reason=each.reason) for each in extraction.not_tunable
-            ],
-        )
 
 
 class ModelPage(Page[Model]):

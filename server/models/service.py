@@ -15,9 +15,9 @@ from sqlalchemy.orm import Session
 from server.db.database import Database
 from server.db.insert import insert
 from server.db.tables import ModelRow, now
+from server.http.problems import Problem, invalid
+from server.http.uploads import Upload
 from server.models.extraction import Nursery, extract
-from server.problems import Problem, invalid
-from server.uploads import Upload
 from tuner.frontend.extract import Extraction
 
 Shapes = dict[str, list[int]]

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 
 from kernels.target import Target
 from server.db.database import Database
-from server.problems import Problem
+from server.http.problems import Problem
 from server.records import repository
-from tuner.record import LogError, Record, read_log
+from tuner.log.record import LogError, Record, read_log
 
 _INT32 = 2**31
 _INT64 = 2**63

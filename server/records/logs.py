@@ -11,8 +11,8 @@ from fastapi.responses import StreamingResponse
 
 from kernels.numerics import Numerics
 from server.records.repository import Selection
-from tuner.layouts.relayouts import Relayouts
-from tuner.record import Record, write_log
+from tuner.log.record import Record, write_log
+from tuner.log.relayouts import Relayouts
 
 MEDIA_TYPE = "application/x-ndjson"
 EXAMPLE = (
@@ -26,7 +26,7 @@ Select = Annotated[
         "`top`: the `k` fastest; `all`: every record, failures too."
     ),
 ]
-Allowed = Annotated[Numerics, Query(description="`exact`: only records of exact configs.")]
+Allowed = Annotated[Numerics, Query(description="Only records of configs that it allows.")]
 K = Annotated[int, Query(ge=1, le=1000, description="How many of each, for `top`.")]
 
 LOG_RESPONSE: dict[int | str, dict[str, Any]] = {

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
 
-from fastapi import APIRouter, Query
 from sqlalchemy import func, select
-from sqlalchemy.orm import aliased
+from sqlalchemy.orm import Session, aliased
 
-from kernels import workload as workloads
+from kernels.workload import base as workloads
 from server.db.tables import JobRow, RecordRow, TargetRow, TaskRow, WorkloadRow, this_minute
 from server.records.schemas import Minute, RecentBest, RecentBests, RecordRate
-from server.services import Ctx
-
-router = APIRouter(tags=["records"])
 
 
-@router.get("/records/rate", summary="Count records by minute")
-def get_record_rate(
-    ctx: Ctx, minutes: Annotated[int, Query(ge=1, le=1440, description="How far back to go.")] = 60
-) -> RecordRate:
+def rate(session: Session, minutes: int) -> RecordRate:
     """How many records were stored in each of the last minutes, the present one included."""
     present = this_minute()
     first = present - minutes + 1
@@ -29,8 +21,7 @@ def get_record_rate(
         .where(RecordRow.minute >= first)
         .group_by(RecordRow.minute)
     )
-    with ctx.db.read() as session:
-        counts = {row.minute: row.records for row in session.execute(query)}
+    counts = {row.minute: row.records for row in session.execute(query)}
     return RecordRate(
         items=[
             Minute(at=datetime.fromtimestamp(minute * 60, UTC), records=counts.get(minute, 0))
@@ -39,10 +30,7 @@ def get_record_rate(
     )
 
 
-@router.get("/configs/recent", summary="List recent bests")
-def list_recent_bests(
-    ctx: Ctx, limit: Annotated[int, Query(ge=1, le=100, description="Most entries.")] = 10
-) -> RecentBests:
+def recent_bests(session: Session, limit: int) -> RecentBests:
     """The bests of all jobs' tasks that were measured last."""
     recommended = aliased(RecordRow)
     # Of jobs that share a best, the newest is named.
@@ -59,8 +47,7 @@ def list_recent_bests(
         .order_by(TaskRow.best_id.desc())
         .limit(limit)
     )
-    with ctx.db.read() as session:
-        found = session.execute(query).all()
+    found = session.execute(query).all()
     return RecentBests(
         items=[
             RecentBest(

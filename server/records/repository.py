@@ -6,20 +6,21 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
 from sqlalchemy import ColumnElement, Select, and_, func, literal_column, not_, or_, select, true
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from kernels import registry
 from kernels import target as targets
-from kernels import workload as workloads
 from kernels.layout import PLAIN, Layouts
 from kernels.numerics import Numerics
 from kernels.target import Target
-from kernels.workload import Workload
+from kernels.workload import base as workloads
+from kernels.workload.base import Workload
+from kernels.workload.qconv2d import QConv2d
 from server.db.database import Database
 from server.db.insert import insert
 from server.db.tables import RecordRow, RelayoutRow, TargetRow, TrialRow, WorkloadRow
-from tuner.layouts.relayouts import Relayouts, of_stored
-from tuner.record import Identity, Record
+from tuner.log.record import Identity, Record
+from tuner.log.relayouts import Relayouts, of_stored
 from worker.outcome import ErrorKind
 
 Selection = Literal["best", "top", "all"]
@@ -30,6 +31,8 @@ _BATCH = 500
 TRANSIENT = tuple(kind for kind in ErrorKind if kind.transient)
 # Literals, because a statement for many rows takes no list as a parameter.
 _TRANSIENT_ERROR = RecordRow.error.in_([literal_column(f"'{kind.value}'") for kind in TRANSIENT])
+RANK = (RecordRow.disturbed, RecordRow.ranking_s, RecordRow.id)
+"""What the records of a search are sorted by, as ``Record.rank`` does."""
 _IDENTITY = ["workload_key", "target_key", "clock", "config_key", "kernel_version", "threads"]
 
 
@@ -56,7 +59,7 @@ def add_targets(session: Session, items: Iterable[Target]) -> None:
 def add(session: Session, records: Sequence[Record]) -> int:
     """Store records; returns how many were new. Of equal identities the first stays.
 
-    Only a failure that says nothing about the config gives way to a later record.
+    Only a failure that says nothing about the config, and a disturbed time, give way to a later record.
     """
     add_workloads(session, (record.workload for record in records))
     add_targets(session, (record.target for record in records))
@@ -66,9 +69,9 @@ def add(session: Session, records: Sequence[Record]) -> int:
         for record in batch:
             rows.setdefault(record.identity, columns(record))
         statement = insert(session, RecordRow)
-        taken = {name: statement.excluded[name] for name in ("ranking_s", "error", "document")}
+        taken = {name: statement.excluded[name] for name in ("disturbed", "ranking_s", "error", "document")}
         statement = statement.on_conflict_do_update(
-            index_elements=_IDENTITY, set_=taken, where=_TRANSIENT_ERROR
+            index_elements=_IDENTITY, set_=taken, where=or_(_TRANSIENT_ERROR, RecordRow.disturbed)
         )
         added += len(session.execute(statement.returning(RecordRow.id), list(rows.values())).all())
     return added
@@ -112,10 +115,10 @@ def best(
     target: str,
     clock: str,
     threads: int,
-    numerics: Numerics = Numerics.RELAXED,
+    numerics: Numerics = Numerics.EXACT_INTEGERS,
     layouts: Layouts | None = PLAIN,
 ) -> Found | None:
-    """The fastest correct record that ``numerics`` allows, by index; of any layouts where None is given."""
+    """The best correct record that ``numerics`` allows, by index; of any layouts where None is given."""
     query = _records().where(
         RecordRow.workload_key == workload,
         RecordRow.target_key == target,
@@ -126,7 +129,7 @@ def best(
         _allowed(numerics),
         true() if layouts is None else RecordRow.layouts == str(layouts),
     )
-    return next(iter(_found(session, query.order_by(RecordRow.ranking_s).limit(1))), None)
+    return next(iter(_found(session, query.order_by(*RANK).limit(1))), None)
 
 
 def known(session: Session, workload: str, target: str, clock: str, threads: int) -> list[Record]:
@@ -154,7 +157,7 @@ def log(
     *,
     target_keys: Sequence[str] | None = None,
     job: int | None = None,
-    numerics: Numerics = Numerics.RELAXED,
+    numerics: Numerics = Numerics.EXACT_INTEGERS,
 ) -> Iterator[Record]:
     """The log of a target or a job: all records, or the fastest of each (workload, clock, threads, layouts).
 
@@ -182,7 +185,7 @@ def log(
             RecordRow.threads,
             RecordRow.layouts,
         ),
-        order_by=(RecordRow.ranking_s, RecordRow.id),
+        order_by=RANK,
     )
     ranked = (
         select(RecordRow.id, RecordRow.workload_key, RecordRow.layouts, place.label("place"))
@@ -220,7 +223,13 @@ def not_outdated() -> ColumnElement[bool]:
 
 def _allowed(numerics: Numerics) -> ColumnElement[bool]:
     """Leaves out records of relaxed configs where only exact ones are allowed."""
-    return RecordRow.exact.is_(True) if numerics is Numerics.EXACT else true()
+    if numerics is Numerics.RELAXED:
+        return true()
+    exact, workload = RecordRow.exact.is_(True), aliased(WorkloadRow)
+    of_floats = select(workload.key).where(
+        workload.key == RecordRow.workload_key, workload.kind != QConv2d.kind
+    )
+    return exact if numerics is Numerics.EXACT else or_(exact, of_floats.exists())
 
 
 def _in_job(job_id: int) -> ColumnElement[bool]:
@@ -255,6 +264,7 @@ def columns(record: Record) -> dict[str, Any]:
         "config_key": config,
         "kernel": record.config.kernel,
         "kernel_version": version,
+        "disturbed": record.disturbed,
         "ranking_s": record.ranking_s,
         "error": record.error and record.error.value,
         "exact": record.numerics is Numerics.EXACT,

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Self
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
 from kernels.numerics import Numerics
-from kernels.workload import Unit
-from server.pages import Items, Page
-from tuner.record import Record as TuningRecord
+from kernels.workload.base import Unit
+from server.http.lists import Items, Page
 from worker.outcome import ErrorKind
 
 _EXAMPLE: JsonDict = {
@@ -36,6 +35,7 @@ _EXAMPLE: JsonDict = {
     "placed_s": None,
     "repeats_s": [0.0007, 0.00071, 0.00074],
     "spread": 0.03,
+    "disturbed": False,
     "max_error": 3e-7,
     "cold": True,
     "error": None,
@@ -55,12 +55,9 @@ _EXAMPLE: JsonDict = {
 }
 
 
-class Record(BaseModel):
-    """One trial with its circumstances; a line of a tuning log with its id."""
+class LogLine(BaseModel):
+    """One trial with its circumstances, as a line of a tuning log has it."""
 
-    model_config = ConfigDict(json_schema_extra={"example": _EXAMPLE})
-
-    id: int = Field(description="The record's number in this database.")
     format: int = Field(description="Version of the log format.")
     workload: dict[str, Any] = Field(description="The operator instance in canonical form.")
     target: dict[str, Any] = Field(description="The kind of machine it was measured on.")
@@ -76,6 +73,7 @@ class Record(BaseModel):
     )
     repeats_s: list[float] = Field(description="The single measurements.")
     spread: float | None = Field(description="Interquartile range over the median.")
+    disturbed: bool = Field(description="Whether others had the machine as well; it ranks behind quiet ones.")
     max_error: float | None = Field(
         description="Largest difference from float64 arithmetic over the largest value."
     )
@@ -90,6 +88,14 @@ class Record(BaseModel):
     frequency_mhz: float | None = Field(description="The board's after measuring, where it tells.")
     toolchain: dict[str, str] = Field(description="Versions of what built it.")
     created: str = Field(description="When, ISO 8601.")
+
+
+class Record(LogLine):
+    """A line of a tuning log with its id, and what follows from it."""
+
+    model_config = ConfigDict(json_schema_extra={"example": _EXAMPLE})
+
+    id: int = Field(description="The record's number in this database.")
     workload_key: str = Field(description="The workload's hash.")
     text: str = Field(description="The workload for people.")
     gflops: float | None = Field(
@@ -98,19 +104,6 @@ class Record(BaseModel):
     unit: Unit = Field(description="What `gflops` counts: `FLOP`, or `OP` of integers.")
     numerics: Numerics = Field(description="What the config computes with.")
     layouts: str = Field(description="What the config reads and writes: `nchw`, `nhwc>nchw` and so on.")
-
-    @classmethod
-    def of(cls, id_: int, record: TuningRecord) -> Self:
-        """The stored record as the API shows it."""
-        derived = {
-            "workload_key": record.workload.key,
-            "text": str(record.workload),
-            "gflops": record.gflops,
-            "unit": record.workload.unit,
-            "numerics": record.numerics,
-            "layouts": str(record.layouts),
-        }
-        return cls.model_validate({**record.to_json(), "id": id_, **derived})
 
 
 class Imported(BaseModel):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from server.pages import Items
+from server.http.lists import Items
 
 
 class Target(BaseModel):
@@ -15,7 +15,7 @@ class Target(BaseModel):
     name: str = Field(description="`host` is the native board's.", examples=["host"])
     triple: str = Field(description="As LLVM spells it.", examples=["x86_64-linux-gnu"])
     cpu: str = Field(description="As LLVM names it.", examples=["x86-64-v3"])
-    features: list[str] = Field(description="CPU features beyond those of `cpu`.", examples=[["+dotprod"]])
+    features: list[str] = Field(description="Instruction sets, as LLVM names them.", examples=[["+dotprod"]])
     vector_bits: int = Field(description="Width of a vector register.", examples=[256])
     vector_registers: int = Field(description="How many there are.", examples=[16])
     l1_bytes: int = Field(description="Data cache.", examples=[32768])

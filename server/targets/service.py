@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from kernels.target import CATALOGUE, Target
 from server.db.tables import TargetRow
 from server.engine import Engine
-from server.problems import Problem, invalid
+from server.http.problems import Problem, invalid
 
 
 class Targets:

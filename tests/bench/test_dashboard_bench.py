@@ -8,7 +8,7 @@ import shutil
 import pytest
 
 from bench import dashboard
-from server.dashboard_page import BUILT
+from server.http.dashboard_page import BUILT
 
 
 def test_pages_are_opened_and_timed() -> None:

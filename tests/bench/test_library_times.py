@@ -13,7 +13,7 @@ from bench.onnx_layer import onnxruntime_layer
 from kernels import target as targets
 from kernels.reference import random_inputs, reference
 from kernels.target import CATALOGUE
-from kernels.workload import RELU, Conv2d, Epilogue, Gemm, QConv2d, to_json
+from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm, QConv2d, to_json
 
 WORKLOADS = [
     Conv2d(1, 8, 9, 9, 12, 3, 3, stride=(2, 2), pad=(0, 1, 1, 0), epilogue=Epilogue(bias=True, clamp=RELU)),

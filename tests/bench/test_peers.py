@@ -7,7 +7,7 @@ import pytest
 
 from bench.peers import conv_peers
 from kernels.reference import random_inputs, reference
-from kernels.workload import Conv2d
+from kernels.workload.base import Conv2d
 
 LAYERS = [
     Conv2d(1, 3, 17, 15, 8, 7, 7, (2, 2), (3, 3, 3, 3)),

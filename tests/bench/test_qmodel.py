@@ -14,7 +14,7 @@ import pytest
 
 from bench.qmodel import off_quanta, quantum_of
 from bench.quantized_models import quantized
-from worker.fleet.simulated import why_no_emulator
+from worker.fleet.drivers.simulated import why_no_emulator
 
 pytestmark = pytest.mark.timeout(600)
 

@@ -9,7 +9,7 @@ from bench import litert_peer
 from bench.int8_suite import WEIGHT_RANGES, layers_of, quantized
 from bench.qpeers import qconv_peers
 from kernels.reference import max_error, random_inputs, reference
-from kernels.workload import Conv2d, Gemm, QConv2d
+from kernels.workload.base import Conv2d, Gemm, QConv2d
 
 LAYERS = [
     QConv2d(1, 17, 15, 3, 8, 7, 7, (2, 2), (3, 3, 3, 3), data_zero=128, out_zero=3),

@@ -15,9 +15,9 @@ from typing import Any
 import psutil
 from fleet_world import Service, wait_for
 
-from kernels.workload import Conv2d, to_json
+from kernels.workload.base import Conv2d, to_json
 from tilefleet import Client
-from tuner.record import Record, read_log
+from tuner.log.record import Record, read_log
 
 JOB_S = 400
 """Only a job that hangs takes so long."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,27 +16,14 @@ from typing import Any, TypeVar
 import psutil
 
 from tilefleet import Client
-from worker.fleet.agent_build import build_agent, host_triple
-from worker.fleet.book import LEASE_S
-from worker.fleet.dispatcher import PATIENCE_S
+from worker.fleet.drivers.agent_build import build_agent, host_triple
+from worker.fleet.times import USUAL, FleetTimes
 
 MIN_TIME_MS = "500"
 """So long that a job is not over by the time its first trials have been heard of, on a busy machine too."""
 TOKEN = "correct-horse-battery-staple"
 START_S = 240
 """The very first start on a machine builds the board agent and zig's C library."""
-COMMAND = """
-import worker.fleet.book as book
-book.LEASE_S, book.RENEW_S = {lease_s}, {lease_s} / 4
-import worker.fleet.dispatcher as dispatcher
-dispatcher.PATIENCE_S = {patience_s}
-import worker.fleet.health as health
-health.DRIFT_LIMIT = 1000.0
-from tilefleet.cli import main
-main()
-"""
-"""The command with deadlines of its own. A board's time is no sign of its health where other tests run at the
-same time."""
 T = TypeVar("T")
 
 
@@ -172,27 +161,30 @@ def _key(process: psutil.Process) -> str:
 
 
 class Service:
-    """``tilefleet up`` in a world, and a client of it, with its usual deadlines or others."""
+    """``tilefleet up`` in a world, and a client of it, with its usual deadlines or others.
+
+    A board's time is no sign of its health where other tests run at the same time.
+    """
 
     def __init__(
         self,
         world: World,
         *arguments: object,
         name: str = "up",
-        lease_s: float = LEASE_S,
-        patience_s: float = PATIENCE_S,
+        times: FleetTimes = USUAL,
         **settings: str,
     ) -> None:
         self.world, self.home, self._log = world, world.home / name, f"{name}.log"
         self.home.mkdir()
-        self._command = ("-c", COMMAND.format(lease_s=lease_s, patience_s=patience_s))
+        times = replace(times, drift_limit=1000.0)
+        settings["TILEFLEET_TIMES"] = json.dumps(asdict(times))
         self._arguments, self._settings = arguments, settings
         self.start()
 
     def start(self) -> None:
         """Start it, again too, and wait until it answers."""
         (self.home / "url").unlink(missing_ok=True)
-        command = (sys.executable, *self._command, "up", "--port", "0", *self._arguments)
+        command = (sys.executable, "-m", "tilefleet", "up", "--port", "0", *self._arguments)
         self.process = self.world.start(*command, log=self._log, home=self.home, **self._settings)
 
         def url() -> str:

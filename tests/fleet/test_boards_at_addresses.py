@@ -14,6 +14,8 @@ from fleet_accounts import Job, caught, layer, probed, settled
 from fleet_files import Cutter, cutter, write_fleet
 from fleet_world import START_S, Service, World, session, wait_for
 
+from worker.fleet.times import FleetTimes
+
 pytestmark = [pytest.mark.xdist_group("addresses"), pytest.mark.timeout(900)]
 
 
@@ -55,7 +57,9 @@ def lab(world: World) -> Iterator[Lab]:
         fleet = write_fleet(world.home / "fleet.toml", boards)
         book = f"sqlite:///{world.home / 'book.sqlite3'}"
         # No board is given up here, however long a program of TVM takes to start.
-        service = Service(world, "--fleet", fleet, patience_s=300.0, TILEFLEET_DATABASE_URL=book)
+        service = Service(
+            world, "--fleet", fleet, times=FleetTimes(patience_s=300.0), TILEFLEET_DATABASE_URL=book
+        )
         service.wait_good(*ports, "stock")
         yield Lab(world, proxy, tracker_port, server_port, tracker, stock, agents, service)
         service.stop()

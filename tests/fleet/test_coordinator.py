@@ -12,6 +12,8 @@ from fleet_accounts import Job, caught, exclusive, layer, settled
 from fleet_files import write_fleet
 from fleet_world import Service, World, session, wait_for
 
+from worker.fleet.times import FleetTimes
+
 pytestmark = [pytest.mark.xdist_group("coordinator"), pytest.mark.timeout(900)]
 
 
@@ -24,7 +26,13 @@ def service(world: World) -> Iterator[Service]:
     lonely["token_file"] = str(world.home / "lonely.token")
     fleet = write_fleet(world.home / "fleet.toml", [{"id": "host", "kind": "host"}, lonely])
     book = f"sqlite:///{world.home / 'book.sqlite3'}"
-    service = Service(world, "--fleet", fleet, patience_s=8.0, lease_s=300.0, TILEFLEET_DATABASE_URL=book)
+    service = Service(
+        world,
+        "--fleet",
+        fleet,
+        times=FleetTimes(patience_s=8.0, lease_s=300.0, renew_s=75.0),
+        TILEFLEET_DATABASE_URL=book,
+    )
     service.wait_good("host", "lonely")
     yield service
     service.stop()

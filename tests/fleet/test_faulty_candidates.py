@@ -8,13 +8,11 @@ from pathlib import Path
 
 import faulty_kernels
 import psutil
-import pytest
 
-from kernels.target import Target
-from worker.candidate import Candidate
-from worker.engine import Engine
+from worker.engine.engine import Engine
 from worker.fleet.memory_book import MemoryBook
-from worker.measure import MeasureOptions
+from worker.fleet.times import FleetTimes
+from worker.measure.measure import MeasureOptions
 from worker.outcome import ErrorKind, Outcome
 
 OPTIONS = MeasureOptions(min_time_s=0.01, run_timeout_s=10.0)
@@ -30,18 +28,9 @@ EXPECTED = {
 }
 
 
-@pytest.fixture(autouse=True)
-def busy_machine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What other tests do to a board's time is no sign of its health."""
-    monkeypatch.setattr("worker.fleet.health.DRIFT_LIMIT", 1000.0)
-
-
-def candidates(target: Target, *faults: str) -> list[Candidate]:
-    return [faulty_kernels.candidate(fault, target) for fault in faults]
-
-
 def engine(folder: Path, book: MemoryBook) -> Engine:
-    return Engine(folder, preload=["faulty_kernels"], book=book)
+    """Where what other tests do to a board's time is no sign of its health."""
+    return Engine(folder, preload=["faulty_kernels"], book=book, times=FleetTimes(drift_limit=1000.0))
 
 
 def test_each_gets_its_error_kind_and_the_board_is_probed(tmp_path: Path) -> None:
@@ -50,12 +39,13 @@ def test_each_gets_its_error_kind_and_the_board_is_probed(tmp_path: Path) -> Non
     async def scenario() -> list[Outcome]:
         async with engine(tmp_path, book) as running:
             target = running.boards()[0].target
-            outcomes = await running.evaluate(candidates(target, *EXPECTED, "none"), OPTIONS)
-            again = await running.evaluate(candidates(target, "none"), OPTIONS)
+            outcomes = await running.evaluate(faulty_kernels.batch(target, *EXPECTED, "none"), OPTIONS)
+            again = await running.evaluate(faulty_kernels.batch(target, "none"), OPTIONS)
             assert again[0].ok
             (board,) = running.boards()
             built = [outcome for outcome in outcomes if outcome.error is not ErrorKind.BUILD_ERROR]
-            assert (board.health, board.trials) == ("good", len(built) + 1)
+            assert board.health == "good"
+            assert sum(usage.trials for _, usage in book.ended.values()) == len(built) + 1
             return outcomes
 
     before = set(psutil.Process().children(recursive=True))
@@ -79,7 +69,7 @@ def test_a_crash_costs_the_board_less_than_a_second(tmp_path: Path) -> None:
 
             async def seconds(*faults: str) -> float:
                 started = time.monotonic()
-                outcomes = await running.evaluate(candidates(target, *faults), OPTIONS)
+                outcomes = await running.evaluate(faulty_kernels.batch(target, *faults), OPTIONS)
                 assert outcomes[-1].ok
                 return time.monotonic() - started
 

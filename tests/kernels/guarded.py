@@ -6,8 +6,8 @@ import mmap
 import numpy as np
 import tvm
 
-from kernels.compile import compile_module
-from kernels.layout import PLAIN, from_layout, layouts_of, stored_shape, to_layout
+from kernels.emit.compile import compile_module
+from kernels.layout import PLAIN, from_layout, stored_shape, to_layout
 from kernels.reference import max_error, random_inputs, reference
 
 _PROTECT = ctypes.CDLL(None, use_errno=True).mprotect
@@ -38,7 +38,7 @@ def error_of(kernel, workload, config, target, threads=1):
         "candidate"
     ]
     packed = kernel.pack(workload, config, target, inputs[1])
-    arrays, out_shape, layouts = [inputs[0], *inputs[2:]], workload.out_shape, layouts_of(config)
+    arrays, out_shape, layouts = [inputs[0], *inputs[2:]], workload.out_shape, config.layouts
     if layouts != PLAIN:
         # The bias is the one that is no image.
         rest = [to_layout(array, layouts.out) if array.ndim == 4 else array for array in inputs[2:]]

@@ -4,10 +4,10 @@ import numpy as np
 import tvm
 from guarded import guarded
 
-from kernels.compile import compile_module
-from kernels.qoperator import from_stored, stored, to_stored
-from kernels.qworkload import LIMITS
+from kernels.emit.compile import compile_module
+from kernels.operators.int8.base import from_stored, stored, to_stored
 from kernels.target import CATALOGUE
+from kernels.workload.qconv2d import LIMITS
 
 HOST = CATALOGUE["x86-avx2"]
 

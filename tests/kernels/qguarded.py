@@ -4,7 +4,7 @@ import numpy as np
 import tvm
 from guarded import guarded
 
-from kernels.compile import compile_module
+from kernels.emit.compile import compile_module
 from kernels.reference import max_error, random_inputs, reference
 
 

@@ -3,11 +3,11 @@
 import pytest
 
 from kernels import registry
-from kernels.assembly import hot_loop
-from kernels.compile import compile_module
+from kernels.emit.compile import compile_module
+from kernels.explain.assembly import hot_loop
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from kernels.workload import Conv2d
+from kernels.workload.base import Conv2d
 
 CONV = Conv2d(1, 64, 56, 56, 64, 3, 3, pad=(1, 1, 1, 1))
 IN_PLACE = {"order": "is", "channels": 32, "k2_halvings": 0, "k3_halvings": 0, "pack": 0}
@@ -31,10 +31,13 @@ BLOCK = {"order": "ws", "channels": 64, "windows": 192}
         ("x86-avx2", "fconv", "6x2", BLOCK | {"data": "nhwc", "out": "nhwc"}),
         ("x86-avx2", "fconv", "4x3", BLOCK | {"data": "nchw8c", "out": "nchw8c"}),
         ("x86-avx512", "fconv", "9x3", BLOCK | {"data": "nhwc", "out": "nchw16c"}),
+        ("riscv-k1", "sconv", "14x2", IN_PLACE),
+        ("riscv-k1", "fconv", "9x3", BLOCK),
+        ("riscv-k1", "fconv", "6x4", BLOCK | {"data": "nchw8c", "out": "nchw8c"}),
     ],
 )
 def test_no_vector_is_spilt(target, kernel, block, knobs):
-    kind, config = CATALOGUE[target], Config.of(kernel, block=block, **knobs)
+    kind, config = CATALOGUE[target], Config.from_json({"kernel": kernel, "block": block, **knobs})
     function = registry.kernel(kernel).build(CONV, config, kind, 1, "main")
     one, other = (int(part) for part in block.split("x"))
     text = compile_module(function, kind).inspect_source("asm")

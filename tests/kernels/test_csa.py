@@ -2,9 +2,9 @@ import dataclasses
 
 import pytest
 
-from kernels.csa import INPUT_STATIONARY, WEIGHT_STATIONARY, Slicing, analyse, slice_for
+from kernels.float.sconv.csa import INPUT_STATIONARY, WEIGHT_STATIONARY, Slicing, analyse, slice_for
 from kernels.target import CATALOGUE
-from kernels.workload import Conv2d
+from kernels.workload.base import Conv2d
 
 AVX2 = CATALOGUE["x86-avx2"]
 SMALL = dataclasses.replace(AVX2, l1_bytes=8192, l2_bytes=16384, l3_bytes=65536)

@@ -5,13 +5,13 @@ from dataclasses import replace
 import guarded
 import pytest
 
-from kernels.assembly import hot_loop
-from kernels.compile import compile_module
-from kernels.depthwise import Depthwise
-from kernels.depthwise_rows import DepthwiseRows
+from kernels.emit.compile import compile_module
+from kernels.explain.assembly import hot_loop
+from kernels.float.depthwise.kernel import Depthwise
+from kernels.float.depthwise_rows.kernel import DepthwiseRows
 from kernels.layout import PLAIN, Layouts
 from kernels.target import CATALOGUE
-from kernels.workload import RELU, Conv2d, Epilogue, Gemm
+from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
 
 CHANNELS, ROWS = Depthwise(), DepthwiseRows()
 AVX2 = CATALOGUE["x86-avx2"]
@@ -77,7 +77,7 @@ def test_refuses_all_but_one_filter_a_channel():
     for kernel in (CHANNELS, ROWS):
         assert "groups" in str(kernel.why_not(Conv2d(1, 4, 8, 8, 4, 3, 3, groups=2), AVX2))
         assert "groups" in str(kernel.why_not(Conv2d(1, 4, 8, 8, 8, 3, 3, groups=4), AVX2))
-        assert "convolutions" in str(kernel.why_not(Gemm(2, 2, 2), AVX2))
+        assert "conv2d" in str(kernel.why_not(Gemm(2, 2, 2), AVX2))
 
 
 def test_rows_shorter_than_a_vector_are_left_to_vectors_of_channels():

@@ -5,10 +5,9 @@ import pytest
 from guarded import error_of
 from test_sconv import AVX2, AVX512, EPILOGUES, NARROW, NEON, ODD_SHAPES, VSX, WIDE
 
-from kernels.fconv import FilterConv
-from kernels.fconv_plan import spread
+from kernels.float.fconv.kernel import FilterConv
 from kernels.space import Config
-from kernels.workload import Conv2d, Gemm
+from kernels.workload.base import Conv2d, Gemm
 
 KERNEL = FilterConv()
 
@@ -52,14 +51,8 @@ def test_the_recommendation_is_in_a_small_space_on_every_target(target):
         assert len(list(space)) <= 40
 
 
-def test_tiles_are_as_even_as_can_be():
-    assert spread(49, 6) == [(6, 4), (5, 5)]
-    assert spread(12, 6) == [(6, 2)]
-    assert spread(0, 6) == []
-
-
 def test_what_it_cannot_compute():
-    assert KERNEL.why_not(Gemm(4, 4, 4), AVX2) == "not a convolution"
+    assert KERNEL.why_not(Gemm(4, 4, 4), AVX2) == "computes conv2d, not gemm"
     assert KERNEL.why_not(Conv2d(1, 4, 8, 8, 4, 3, 3, groups=2), AVX2) == "grouped"
 
 

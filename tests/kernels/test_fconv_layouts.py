@@ -7,11 +7,11 @@ import pytest
 from guarded import error_of
 from test_sconv import AVX2, EPILOGUES, NARROW, ODD_SHAPES, WIDE
 
-from kernels.compile import compile_module
-from kernels.fconv import FilterConv
+from kernels.emit.compile import compile_module
+from kernels.float.fconv.kernel import FilterConv
 from kernels.layout import PLAIN, Layouts
 from kernels.space import Config
-from kernels.workload import Conv2d
+from kernels.workload.base import Conv2d
 
 KERNEL = FilterConv()
 ALL = EPILOGUES[4]
@@ -30,7 +30,7 @@ BLOCKABLE = [
 
 def point(layouts, **knobs):
     chosen = {"block": "6x2", "order": "is", "channels": 16, "windows": 24} | knobs
-    return Config.of("fconv", data=layouts.data, out=layouts.out, **chosen)
+    return Config.of("fconv", layouts, **chosen)
 
 
 @pytest.mark.parametrize("layouts", EVERY_PAIR[1:], ids=str)

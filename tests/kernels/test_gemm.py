@@ -4,11 +4,11 @@ from dataclasses import replace
 import guarded
 import pytest
 
-from kernels.compile import compile_module
-from kernels.gemm import PackedGemm
+from kernels.emit.compile import compile_module
+from kernels.float.gemm.kernel import PackedGemm
 from kernels.space import Config
 from kernels.target import CATALOGUE, Target
-from kernels.workload import RELU, Conv2d, Epilogue, Gemm
+from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
 
 KERNEL = PackedGemm()
 AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
@@ -93,10 +93,8 @@ def test_the_recommended_block_fills_the_registers_and_spills_none(target, regis
 def test_refuses_what_is_no_matrix_product():
     conv = Conv2d(1, 8, 8, 8, 8, 1, 1)
     assert KERNEL.why_not(Gemm(1, 2, 3), AVX2) is None
-    assert "matrix products" in str(KERNEL.why_not(conv, AVX2))
+    assert KERNEL.why_not(conv, AVX2) == "computes gemm, not conv2d"
     assert "int8" in str(KERNEL.why_not(Gemm(1, 2, 3, dtype="int8"), AVX2))
-    with pytest.raises(ValueError, match="matrix products"):
-        KERNEL.predict(conv, config(rows=1, vectors=1), AVX2)
 
 
 @pytest.mark.parametrize("target", WIDTHS, ids=lambda target: f"{target.vector_bits} bits")

@@ -4,11 +4,11 @@ from dataclasses import replace
 import guarded
 import pytest
 
-from kernels.compile import compile_module
-from kernels.grouped import Grouped
+from kernels.emit.compile import compile_module
+from kernels.float.grouped.kernel import Grouped
 from kernels.space import Config
 from kernels.target import CATALOGUE, Target
-from kernels.workload import RELU, Conv2d, Epilogue, Gemm
+from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
 
 KERNEL = Grouped()
 AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
@@ -79,7 +79,7 @@ def test_an_impossible_register_block_is_refused_with_the_reason():
 def test_refuses_one_group_and_one_channel_a_group():
     assert "depthwise" in str(KERNEL.why_not(Conv2d(1, 4, 8, 8, 4, 3, 3, groups=4), AVX2))
     assert "group" in str(KERNEL.why_not(Conv2d(1, 4, 8, 8, 4, 3, 3), AVX2))
-    assert "convolutions" in str(KERNEL.why_not(Gemm(2, 2, 2), AVX2))
+    assert "conv2d" in str(KERNEL.why_not(Gemm(2, 2, 2), AVX2))
 
 
 @pytest.mark.parametrize("target", WIDTHS, ids=lambda target: f"{target.vector_bits} bits")

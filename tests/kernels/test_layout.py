@@ -9,13 +9,11 @@ from kernels.layout import (
     Layouts,
     block_of,
     from_layout,
-    layout_knobs,
     layouts_for,
-    layouts_of,
     stored_shape,
     to_layout,
 )
-from kernels.space import Config, Space, family_of
+from kernels.space import Config, Space
 from kernels.target import CATALOGUE
 
 
@@ -49,10 +47,20 @@ def test_what_is_no_layout_is_refused(layout):
 
 def test_a_config_says_its_layouts_and_its_family():
     plain = Config.of("fconv", block="4x3")
-    other = Config.of("fconv", block="4x3", data="nchw8c", out="nhwc")
-    assert layouts_of(plain) == PLAIN == (NCHW, NCHW)
-    assert layouts_of(other) == Layouts("nchw8c", "nhwc")
+    other = Config.of("fconv", Layouts("nchw8c", "nhwc"), block="4x3")
+    assert plain.layouts == PLAIN == (NCHW, NCHW)
+    assert other.layouts == Layouts("nchw8c", "nhwc")
     for config in (plain, other):
-        space = Space("fconv", {"block": ["4x3"], **layout_knobs(layouts_of(config))})
-        assert space.family == family_of(config)
+        space = Space("fconv", {"block": ["4x3"]}, layouts=config.layouts)
+        assert space.family == config.family == Config.from_json(config.to_json()).family
         assert space.why_not(config) is None
+        assert space.why_not(plain if config is other else other) is not None
+
+
+def test_a_config_in_json_is_flat_and_no_knob_hides_its_layouts():
+    config = Config.of("fconv", Layouts("nchw8c", "nhwc"), block="4x3")
+    assert config.to_json() == {"kernel": "fconv", "data": "nchw8c", "out": "nhwc", "block": "4x3"}
+    assert Config.from_json(config.to_json()) == config
+    for name in ("data", "out"):
+        with pytest.raises(ValueError, match=f"cannot be called {name}"):
+            Config.of("fconv", **{name: "nhwc"})

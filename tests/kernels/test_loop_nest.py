@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from kernels import registry
-from kernels.loop_nest import Body, Branch, Loop, Nest, Straight, walk
-from kernels.loop_reader import read
-from kernels.nest_work import count, hot_path, working_set
+from kernels.explain.loop_nest import Body, Branch, Loop, Nest, Straight, walk
+from kernels.explain.loop_reader import read
+from kernels.explain.nest_work import count, hot_path, working_set
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from kernels.workload import RELU, Conv2d, Epilogue, Gemm, QConv2d, Workload
+from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm, QConv2d, Workload
 
 WORKLOADS: list[Workload] = [
     Conv2d(1, 6, 9, 9, 20, 3, 3, pad=(1, 1, 1, 1), epilogue=Epilogue(True, True, RELU)),
@@ -104,8 +104,7 @@ def test_working_sets_are_what_a_run_touches(workload: Workload, kernel: str) ->
     ids=str,
 )
 def test_instructions_that_add_integer_products_count(target: str, shape: dict[str, Any]) -> None:
-    # vpmaddwd takes the taps of a column in pairs, also of three.
-    factors = {"qwinograd": 36 / 16 / 9, "qdepthwise_x86": 4 / 3}
+    factors = {"qwinograd": 36 / 16 / 9}
     conv = QConv2d(n=1, in_c=32, in_h=16, in_w=16, **shape)
     for config in registry.recommendations(conv, CATALOGUE[target]):
         kernel = registry.kernel(config.kernel)

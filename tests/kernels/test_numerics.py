@@ -1,14 +1,23 @@
+import random
 from dataclasses import replace
 
 import pytest
 
 from kernels import registry
+from kernels.int8.requantize import choices, why_inexact
+from kernels.isa.arm import AARCH64
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from kernels.workload import Conv2d, Gemm
+from kernels.workload.base import Conv2d, Gemm
+from kernels.workload.qconv2d import QConv2d
 
 AVX2 = CATALOGUE["x86-avx2"]
+QUANTIZED = [
+    QConv2d(1, 9, 9, 20, 16, 3, 3, weight_range=(-64, 64)),
+    QConv2d(1, 9, 9, 24, 24, 3, 3, groups=24, weight_range=(-64, 64)),
+    QConv2d(1, 9, 9, 24, 24, 3, 3, groups=4, weight_range=(-64, 64)),
+]
 CONV = Conv2d(1, 64, 56, 56, 64, 3, 3, pad=(1, 1, 1, 1))
 
 
@@ -36,6 +45,31 @@ def test_the_analysis_recommends_what_the_numerics_allow(taps):
     winograd = [config["m"] for config in exact if config.kernel == "winograd"]
     assert winograd == ([2] if taps == 3 else [])
     assert [c for c in exact if c.kernel != "winograd"] == [c for c in relaxed if c.kernel != "winograd"]
+
+
+@pytest.mark.parametrize("target", ["rpi4", "rpi4-32", "rpi5", "x86-avx2"])
+@pytest.mark.parametrize("conv", QUANTIZED, ids=str)
+def test_integers_are_exact_unless_relaxed_numerics_are_asked_for(target, conv):
+    """Who says nothing gets no way that rounds twice; who says ``relaxed`` has it in each space."""
+    target = CATALOGUE[target]
+    inexact = {way for way in choices(conv, target) if why_inexact(way)}
+    assert inexact == {"int32", *["arm"] * (target.isa is AARCH64)}
+    for space in registry.search_space(conv, target, Numerics.RELAXED).spaces:
+        assert inexact < set(space.knobs["requant"])
+        relaxed = replace(space, knobs={**space.knobs, "requant": sorted(inexact)}).sample(random.Random(1))
+        assert registry.numerics_of(conv, relaxed) is Numerics.RELAXED
+        for asked in ({}, {"numerics": Numerics.EXACT}, {"numerics": Numerics.EXACT_INTEGERS}):
+            assert registry.search_space(conv, target, **asked).why_not(relaxed)
+    for asked in ({}, {"numerics": Numerics.RELAXED}):
+        for config in registry.recommendations(conv, target, **asked):
+            assert registry.numerics_of(conv, config) is Numerics.EXACT
+    for space in registry.search_space(conv, target).spaces:
+        assert not inexact & set(space.knobs["requant"])
+
+
+def test_floats_may_be_relaxed_where_integers_are_exact():
+    default, relaxed = registry.search_space(CONV, AVX2), registry.search_space(CONV, AVX2, Numerics.RELAXED)
+    assert set(default) == set(relaxed)
 
 
 def test_what_is_not_known_is_not_exact():

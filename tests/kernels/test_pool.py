@@ -3,9 +3,9 @@ import pytest
 import tvm
 from guarded import guarded
 
-from kernels.compile import compile_module
+from kernels.emit.compile import compile_module
 from kernels.layout import from_layout, layouts_for, to_layout
-from kernels.pool import Pool, build_pool, predict_pool
+from kernels.operators.pool import Pool, build_pool, predict_pool
 from kernels.target import CATALOGUE
 
 HOST = CATALOGUE["x86-avx2"]

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from operators_guarded import assembly, check, random_bytes
 
-from kernels.qadd import QAdd
-from kernels.quantization import Quantization
+from kernels.int8.quantization import Quantization
+from kernels.operators.int8.add import QAdd
 from kernels.target import CATALOGUE
 
 

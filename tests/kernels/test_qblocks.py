@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from kernels import registry
-from kernels.compile import compile_module
+from kernels.emit.compile import compile_module
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from kernels.workload import QConv2d
+from kernels.workload.base import QConv2d
 
 RPI4, ARM32, RPI5, GRAVITON = (CATALOGUE[name] for name in ("rpi4", "rpi4-32", "rpi5", "graviton3"))
 SIGNED = QConv2d(1, 12, 12, 64, 48, 3, 3, data_dtype="int8", weight_range=(-127, 127), scale="small")

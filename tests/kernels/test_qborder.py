@@ -4,10 +4,10 @@ import tvm
 from guarded import guarded
 from operators_guarded import HOST, random_bytes
 
-from kernels.compile import compile_module
-from kernels.qborder import build_dequantize, build_dequantize_sums, build_quantize
-from kernels.qrelayout import build_qrelayout
-from kernels.quantization import Quantization
+from kernels.emit.compile import compile_module
+from kernels.int8.quantization import Quantization
+from kernels.operators.int8.border import build_dequantize, build_dequantize_sums, build_quantize
+from kernels.operators.int8.relayout import build_qrelayout
 
 CODES = [Quantization("uint8", 0.0173, 3), Quantization("int8", 0.5, -128), Quantization("int8", 0.25, 127)]
 

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from operators_guarded import check, random_bytes
 
-from kernels.qconcat import QConcat
+from kernels.operators.int8.concat import QConcat
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from kernels import registry
-from kernels.compile import compile_module
+from kernels.emit.compile import compile_module
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from kernels.workload import QConv2d
+from kernels.workload.base import QConv2d
 
 RPI4, KERNEL = CATALOGUE["rpi4"], registry.kernel("qdepthwise")
 CONV = QConv2d(

@@ -8,10 +8,11 @@ import numpy as np
 import pytest
 from qguarded import quanta_off
 
-from kernels.compile import compile_module
-from kernels.qdepthwise_bytes import QuantizedDepthwiseBytes
+from kernels.emit.compile import compile_module
+from kernels.int8.x86.depthwise.kernel import QuantizedDepthwiseBytes
+from kernels.int8.x86.depthwise.taps import Taps
 from kernels.target import CATALOGUE
-from kernels.workload import QConv2d
+from kernels.workload.base import QConv2d
 
 KERNEL = QuantizedDepthwiseBytes()
 AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
@@ -22,6 +23,7 @@ def depthwise(h, w, c, side, stride=(1, 1), pad=None, n=1, **more):
     return QConv2d(n, h, w, c, c, side, side, stride, pad or (side // 2,) * 4, groups=c, **more)
 
 
+UINT8 = {"weight_dtype": "uint8", "weight_zero": 130, "weight_range": None}
 ODD = [
     depthwise(3, 3, 1, 1),
     depthwise(8, 8, 32, 3, data_zero=7, out_zero=3, scale="small"),
@@ -46,6 +48,8 @@ ODD = [
     depthwise(11, 13, 144, 3, (2, 2), data_dtype="int8", data_zero=-128, out_dtype="int8", scale="small"),
     depthwise(7, 10, 16, 5, (3, 3), (4, 0, 0, 3), data_zero=250, per_channel=False, scale="small"),
     depthwise(2, 3, 80, 3, n=2, weight_range=None, data_zero=9, scale="small"),  # all at the edge
+    depthwise(9, 7, 20, 3, (2, 2), (0, 1, 1, 0), 2, data_dtype="int8", data_zero=-3, **UINT8),
+    depthwise(6, 9, 33, 2, weight_dtype="uint8", weight_range=None, scale="small"),
 ]
 
 
@@ -59,25 +63,42 @@ def test_odd_shapes_are_right_to_the_last_bit(conv):
         assert quanta_off(KERNEL, conv, point, AVX2, threads) == 0, point
 
 
-@pytest.mark.parametrize("ends_of_weights", [(-64, 64), (-128, 127)])
+@pytest.mark.parametrize(
+    ("weights", "zero", "ends_of_weights"),
+    [
+        ("int8", 0, (-64, 64)),
+        ("int8", 0, (-128, 127)),
+        *[("uint8", zero, (0, 255)) for zero in (0, 130, 255)],
+    ],
+)
 @pytest.mark.parametrize("side", [2, 3, 5])
 @pytest.mark.parametrize("data", ["int8", "uint8"])
-def test_sums_of_taps_hold_at_the_ends_of_the_proven_range(data, side, ends_of_weights, monkeypatch):
+def test_sums_of_taps_hold_at_the_ends_of_the_proven_range(
+    data, side, weights, zero, ends_of_weights, monkeypatch
+):
     """All data and weights are ends of their ranges: where int16 saturates or wraps if it ever does."""
-    more = {"data_dtype": data, "out_dtype": "int32", "weight_range": ends_of_weights}
-    conv = depthwise(6, 6, 32, side, pad=(0, 0, 1, 0), n=4, **more)
+    more = {"weight_dtype": weights, "weight_zero": zero, "weight_range": ends_of_weights}
+    conv = depthwise(6, 6, 32, side, pad=(0, 0, 1, 0), n=4, data_dtype=data, out_dtype="int32", **more)
     ends = {"int8": (-128, 127), "uint8": (0, 255)}[data]
 
     def inputs(conv, rng):
-        signs = rng.choice(ends_of_weights, (3, *conv.weight_shape)).astype(np.int8)
+        signs = rng.choice(ends_of_weights, (3, *conv.weight_shape)).astype(weights)
         signs[1], signs[2] = ends_of_weights
-        weights = np.where(np.arange(conv.out_c) % 3 == 0, signs[0], signs[1])
-        weights = np.where(np.arange(conv.out_c) % 3 == 1, signs[2], weights).astype(np.int8)
-        return [rng.choice(ends, conv.data_shape).astype(data), weights, np.zeros(conv.out_c, np.int32)]
+        first = np.where(np.arange(conv.out_c) % 3 == 0, signs[0], signs[1])
+        every = np.where(np.arange(conv.out_c) % 3 == 1, signs[2], first).astype(weights)
+        return [rng.choice(ends, conv.data_shape).astype(data), every, np.zeros(conv.out_c, np.int32)]
 
     monkeypatch.setattr("qguarded.random_inputs", inputs)
     point = next(iter(KERNEL.space(conv, AVX2)))
     assert quanta_off(KERNEL, conv, point, AVX2, seed=0) == 0
+
+
+@pytest.mark.parametrize(("zero", "excess"), [(100, 28), (0, 128), (128, 0), (255, -127)])
+def test_what_takes_weights_out_of_int8_is_taken_off(zero, excess):
+    conv = dataclasses.replace(ODD[1], weight_dtype="uint8", weight_zero=zero, weight_range=None)
+    assert Taps(conv).excess == excess
+    assert not Taps(conv).together
+    assert Taps(dataclasses.replace(conv, weight_zero=255, weight_range=(0, 60))).together
 
 
 @pytest.mark.parametrize("out", ["int8", "uint8"])
@@ -101,9 +122,10 @@ def test_scales_of_any_small_size_round_ties_up(out, monkeypatch):
 
 
 def test_what_it_cannot_compute():
-    wide = dataclasses.replace(ODD[1], weight_dtype="uint8", weight_zero=100, weight_range=None)
-    assert "do not fit int8" in KERNEL.why_not(wide, AVX2)
-    assert KERNEL.why_not(QConv2d(1, 4, 4, 8, 8, 3, 3), AVX2) == "needs one filter a channel"
+    for filters in (8, 16):
+        conv = QConv2d(1, 4, 4, 8, filters, 3, 3, groups=1 if filters == 8 else 8)
+        assert KERNEL.why_not(conv, AVX2) == "needs one filter a channel"
+    assert "taps" in KERNEL.why_not(depthwise(9, 9, 8, 9), AVX2)
     assert KERNEL.why_not(ODD[1], CATALOGUE["rpi4"]) == "for x86-64"
 
 

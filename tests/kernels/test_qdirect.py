@@ -3,23 +3,27 @@
 import dataclasses
 import random
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 from qguarded import quanta_off
 
-from kernels.compile import compile_module
-from kernels.qdirect import QuantizedDirect
-from kernels.qreference import random_inputs
-from kernels.qx86 import PARTS, ways
+from kernels.emit.compile import compile_module
+from kernels.int8.reference import random_inputs
+from kernels.int8.x86.direct.kernel import QuantizedDirect
+from kernels.int8.x86.instructions import PARTS, ways
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from kernels.workload import Conv2d, QConv2d
+from kernels.workload.base import Conv2d, QConv2d
 
 KERNEL = QuantizedDirect()
 AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
 AVXVNNI = dataclasses.replace(AVX2, features=("+avxvnni",))
 VNNI512 = dataclasses.replace(AVX512, features=("+avx512vnni",))
+NEEDS_VNNI = pytest.mark.skipif(
+    "avx512_vnni" not in Path("/proc/cpuinfo").read_text(), reason="this machine has no VNNI of 512 bits"
+)
 NARROW = (-64, 64)
 ODD = [
     QConv2d(1, 1, 1, 1, 1, 1, 1),
@@ -40,16 +44,17 @@ def exact(space):
     return [config for config in space if KERNEL.why_inexact(None, config) is None]
 
 
+@pytest.mark.parametrize("target", [AVX2, pytest.param(VNNI512, marks=NEEDS_VNNI)], ids=["avx2", "vnni"])
 @pytest.mark.parametrize("conv", ODD, ids=str)
-def test_odd_shapes_are_right_to_the_last_bit(conv):
+def test_odd_shapes_are_right_to_the_last_bit(conv, target):
     """The recommended config, and random points of the space, on one thread and on three."""
     rng = random.Random(conv.key)
-    for point in [KERNEL.recommend(conv, AVX2), *rng.sample(exact(KERNEL.space(conv, AVX2)), 2)]:
-        assert quanta_off(KERNEL, conv, point, AVX2) == 0, point
-    shared = exact(KERNEL.space(conv, AVX2, threads=3))
+    for point in [KERNEL.recommend(conv, target), *rng.sample(exact(KERNEL.space(conv, target)), 2)]:
+        assert quanta_off(KERNEL, conv, point, target) == 0, point
+    shared = exact(KERNEL.space(conv, target, threads=3))
     for split in {config["split"] for config in shared}:
         point = rng.choice([config for config in shared if config["split"] == split])
-        assert quanta_off(KERNEL, conv, point, AVX2, threads=3) == 0, point
+        assert quanta_off(KERNEL, conv, point, target, threads=3) == 0, point
 
 
 def test_what_is_not_exact_is_at_most_one_off():
@@ -123,7 +128,7 @@ def test_the_instructions_wanted_are_in_the_loop_and_sums_in_registers(target, m
 
 
 def test_what_it_cannot_compute():
-    assert KERNEL.why_not(Conv2d(1, 4, 8, 8, 4, 3, 3), AVX2) == "computes quantized convolutions"
+    assert KERNEL.why_not(Conv2d(1, 4, 8, 8, 4, 3, 3), AVX2) == "computes qconv2d, not conv2d"
     assert KERNEL.why_not(ODD[1], CATALOGUE["rpi4"]) == "for x86-64"
     assert "AVX2" in KERNEL.why_not(ODD[1], dataclasses.replace(AVX2, cpu="x86-64-v2", vector_bits=128))
     assert "fewer filters" in KERNEL.why_not(QConv2d(1, 4, 4, 8, 8, 3, 3, groups=8), AVX2)

@@ -5,12 +5,10 @@ import numpy as np
 import pytest
 
 from kernels import registry
-from kernels.qgemm_plan import Plan, why_not_chained
-from kernels.qneon import normal
-from kernels.qreference import multiply
+from kernels.int8.arm.operands import why_not_chained
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from kernels.workload import Conv2d, QConv2d
+from kernels.workload.base import Conv2d, QConv2d
 
 RPI4, RPI5, GRAVITON, X86 = (CATALOGUE[name] for name in ("rpi4", "rpi5", "graviton3", "x86-avx2"))
 GEMM, DEPTHWISE = registry.kernel("qgemm"), registry.kernel("qdepthwise")
@@ -72,7 +70,7 @@ def test_targets_and_weights_decide_which_blocks_there_are():
     assert GEMM.why_not(CONV, X86) == "there is no NEON on x86-avx2"
     assert GEMM.why_not(DEEP, RPI4) == "grouped"
     assert DEPTHWISE.why_not(CONV, RPI4) == "not one filter to each channel"
-    assert GEMM.why_not(Conv2d(1, 4, 4, 4, 4, 1, 1), RPI4) == "not a quantized convolution"
+    assert GEMM.why_not(Conv2d(1, 4, 4, 4, 4, 1, 1), RPI4) == "computes qconv2d, not conv2d"
 
 
 @pytest.mark.parametrize("target", [RPI4, RPI5, GRAVITON], ids=lambda target: target.name)
@@ -111,16 +109,4 @@ def test_rows_in_place_need_windows_that_lie_in_the_data():
     assert "multiple of 16" in reason(replace(pointwise, in_c=24))
     assert "overlap" in reason(replace(pointwise, stride=(2, 2)))
     assert "uint8" in reason(replace(pointwise, data_dtype="uint8"))
-    assert Plan.of(pointwise, config, RPI4).in_place
-
-
-def test_normal_scales_multiply_the_same():
-    rng = np.random.default_rng(5)
-    multiplier = (rng.integers(0, 1 << 31, 3000) >> rng.integers(0, 31, 3000)).astype(np.int32)
-    shift = rng.integers(-31, 32, 3000).astype(np.int32)
-    changed, shifted = normal(multiplier, shift)
-    assert np.all((shifted >= 0) | (changed >= 1 << 30) | (changed == 0))
-    value = rng.integers(-(1 << 20), 1 << 20, 3000)
-    small = shift > -12  # where the product fits the reference's int64
-    expected = multiply(value[small], multiplier[small], shift[small])
-    assert np.array_equal(multiply(value[small], changed[small], shifted[small]), expected)
+    assert GEMM.plan(pointwise, config, RPI4).in_place

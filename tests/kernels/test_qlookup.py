@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from operators_guarded import assembly, check, random_bytes
 
-from kernels.qlookup import QLookup
-from kernels.quantization import Quantization
+from kernels.int8.quantization import Quantization
+from kernels.operators.int8.lookup import QLookup
 from kernels.target import CATALOGUE
 
 TANH = [Quantization("int8", 0.02, 3), Quantization("uint8", 0.01, 128)]

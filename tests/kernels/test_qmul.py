@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 from operators_guarded import assembly, check, random_bytes
 
-from kernels.qadd import QAdd
-from kernels.qmul import QMul
-from kernels.quantization import Quantization
-from kernels.qworkload import LIMITS
+from kernels.int8.quantization import Quantization
+from kernels.operators.int8.add import QAdd
+from kernels.operators.int8.mul import QMul
 from kernels.target import CATALOGUE
+from kernels.workload.qconv2d import LIMITS
 
 CASES = [
     (("uint8", 0.02, 3), ("uint8", 1 / 256, 0), ("uint8", 0.02, 10)),

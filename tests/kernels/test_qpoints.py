@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kernels.qpoints import PAIRS, WORD, Points
+from kernels.int8.arm.winograd.points import PAIRS, WORD, Points
 
 
 def wrapped(value):

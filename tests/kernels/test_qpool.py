@@ -3,9 +3,9 @@ import pytest
 from operators_guarded import assembly, check, random_bytes
 from test_pool import PLANES
 
-from kernels.pool import Pool
-from kernels.qpool import QPool
-from kernels.quantization import Quantization
+from kernels.int8.quantization import Quantization
+from kernels.operators.int8.pool import QPool
+from kernels.operators.pool import Pool
 from kernels.target import CATALOGUE
 
 PLANES = {

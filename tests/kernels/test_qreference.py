@@ -8,10 +8,10 @@ from math import floor
 import numpy as np
 import pytest
 
-from kernels import qconstants
-from kernels.qreference import fixed_point, multiply
+from kernels.int8 import constants as qconstants
+from kernels.int8.reference import fixed_point, multiply
 from kernels.reference import max_error, random_inputs, reference
-from kernels.workload import Conv2d, Epilogue, Gemm, QConv2d, from_json, to_json
+from kernels.workload.base import Conv2d, Epilogue, Gemm, QConv2d, from_json, to_json
 
 ODD = QConv2d(
     2,

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from qguarded import quanta_off_of
 
-from kernels.qdirect import QuantizedDirect
-from kernels.qreference import random_inputs
-from kernels.qshort_sums import MOST, UNIT, ShortSums, choose
+from kernels.int8.reference import random_inputs
+from kernels.int8.x86.direct.kernel import QuantizedDirect
+from kernels.int8.x86.direct.short_sums import MOST, UNIT, ShortSums, choose
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from kernels.workload import QConv2d
+from kernels.workload.base import QConv2d
 
 KERNEL, AVX2 = QuantizedDirect(), CATALOGUE["x86-avx2"]
 NARROW = (-64, 64)

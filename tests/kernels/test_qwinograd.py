@@ -9,12 +9,12 @@ import pytest
 import tvm
 from qguarded import quanta_off
 
-from kernels.compile import compile_module
-from kernels.qreference import reference
-from kernels.qwinograd import QuantizedWinograd
-from kernels.qwinograd_plan import MOST_SLABS, TILES, slabs_of, why_tile_inexact
+from kernels.emit.compile import compile_module
+from kernels.int8.reference import reference
+from kernels.int8.x86.winograd.kernel import QuantizedWinograd
+from kernels.int8.x86.winograd.plan import MOST_SLABS, TILES, slabs_of, why_tile_inexact
 from kernels.target import CATALOGUE
-from kernels.workload import QConv2d
+from kernels.workload.base import QConv2d
 
 KERNEL = QuantizedWinograd()
 AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]

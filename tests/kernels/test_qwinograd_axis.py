@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from kernels.qpoints import Points
-from kernels.qwinograd_axis import AXES, both
+from kernels.int8.arm.winograd.points import Points
+from kernels.int8.x86.winograd.axis import AXES, both
 
 
 def same(value):

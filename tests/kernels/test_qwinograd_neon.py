@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from kernels import registry
-from kernels.compile import compile_module
-from kernels.qpoints import Points
+from kernels.emit.compile import compile_module
+from kernels.int8.arm.winograd.points import Points
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from kernels.workload import Conv2d, QConv2d
+from kernels.workload.base import Conv2d, QConv2d
 
 KERNEL = registry.kernel("qwinograd_neon")
 RPI4, X86 = CATALOGUE["rpi4"], CATALOGUE["x86-avx2"]
@@ -25,7 +25,7 @@ KNOBS = {
 def test_what_it_cannot_compute():
     assert KERNEL.why_not(CONV, RPI4) is None
     assert KERNEL.why_not(CONV, X86) == "there is no NEON on x86-avx2"
-    assert KERNEL.why_not(Conv2d(1, 4, 4, 4, 4, 3, 3), RPI4) == "not a quantized convolution"
+    assert KERNEL.why_not(Conv2d(1, 4, 4, 4, 4, 3, 3), RPI4) == "computes qconv2d, not conv2d"
     for other in ({"stride": (1, 2)}, {"dilation": (2, 1)}, {"out_c": 12, "groups": 12}):
         assert KERNEL.why_not(replace(CONV, **other), RPI4) == "needs stride, dilation and groups of 1"
     assert "taps" in KERNEL.why_not(replace(CONV, kw=2), RPI4)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kernels.reference import max_error, random_inputs, reference
-from kernels.workload import RELU, Conv2d, Epilogue, Gemm
+from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
 
 FULL = Epilogue(bias=True, residual=True, clamp=(-1.0, 2.0))
 

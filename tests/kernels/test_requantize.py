@@ -10,11 +10,12 @@ from requantize_models import MODELS
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from kernels import requantize, tir
-from kernels.compile import compile_module
-from kernels.qreference import multiply
-from kernels.qworkload import QConv2d
+from kernels.emit import tir
+from kernels.emit.compile import compile_module
+from kernels.int8 import requantize
+from kernels.int8.reference import multiply
 from kernels.target import CATALOGUE
+from kernels.workload.qconv2d import QConv2d
 
 AVX2, NEON, VSX = CATALOGUE["x86-avx2"], CATALOGUE["rpi4"], CATALOGUE["power10"]
 NEAR = [v + d for v in (0, 1, 1 << 15, 1 << 30, (1 << 31) - 3) for d in (0, 1, 2)]

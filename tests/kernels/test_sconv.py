@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from guarded import error_of
 
-from kernels import csa
-from kernels.compile import compile_module
-from kernels.sconv import SConv, register_blocks
+from kernels.emit.compile import compile_module
+from kernels.float.sconv import csa
+from kernels.float.sconv.kernel import SConv
 from kernels.space import Config
 from kernels.target import CATALOGUE, Target
-from kernels.workload import RELU, Conv2d, Epilogue, Gemm
+from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
 
 KERNEL = SConv()
 AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
@@ -148,23 +148,38 @@ def assembly(target, block, pack=1):
     ids=lambda part: getattr(part, "name", ""),
 )
 def test_one_source_makes_each_targets_vector_multiply_adds(target, instruction):
-    filters, vectors = register_blocks(target)[0]
+    filters, vectors = KERNEL.blocks(target)[0]
     text = assembly(target, f"{filters}x{vectors}")
     assert len([line for line in text.splitlines() if re.search(instruction, line)]) >= filters * vectors
 
 
-def test_accumulators_stay_in_registers():
+@pytest.mark.parametrize("conv", ODD_SHAPES, ids=str)
+def test_the_papers_block_for_avx512_on_odd_shapes(conv):
+    """24 filters x 16 windows, which no other target has, in both orders, packed and where it may be not."""
+    assert [block for block in map(KERNEL.blocks, CATALOGUE.values()) if (24, 1) in block] == [
+        KERNEL.blocks(AVX512)
+    ]
+    points = [point for point in KERNEL.space(conv, WIDE) if point["block"] == "24x1"]
+    for order in ("is", "ws"):
+        for pack in {point["pack"] for point in points}:
+            mine = [point for point in points if (point["order"], point["pack"]) == (order, pack)]
+            point = random.Random(conv.key).choice(mine)
+            assert error_of(KERNEL, conv, point, WIDE) < KERNEL.tolerance, point
+
+
+@pytest.mark.parametrize(("target", "block", "sums"), [(AVX2, "4x3", 12), (AVX512, "24x1", 24)])
+def test_accumulators_stay_in_registers(target, block, sums):
     """The inner loop of a full block: a multiply-add each, and no vector store (a spill)."""
-    lines = assembly(AVX2, "4x3").splitlines()
+    lines = assembly(target, block).splitlines()
     labels = {line[:-1]: number for number, line in enumerate(lines) if line.startswith(".LBB")}
     jumps = [
         (labels.get(line.split()[-1], number), number) for number, line in enumerate(lines) if "\tj" in line
     ]
     loops = [lines[start:end] for start, end in jumps if start < end]
     inner = [body for body in loops if not any(line.startswith(".LBB") for line in body[1:])]
-    full = [body for body in inner if sum("vfmadd" in line for line in body) == 12]
+    full = [body for body in inner if sum("vfmadd" in line for line in body) == sums]
     assert full
-    assert not [line for body in full for line in body if re.search(r"vmov\w+\s+%ymm\d+, .*\(", line)]
+    assert not [line for body in full for line in body if re.search(r"vmov\w+\s+%[yz]mm\d+, .*\(", line)]
 
 
 @pytest.mark.parametrize("order", ["is", "ws"])
@@ -212,9 +227,9 @@ def test_space_is_small_and_says_why_a_point_is_not_in_it():
 
 
 def test_what_it_cannot_compute():
-    assert KERNEL.why_not(Gemm(4, 4, 4), AVX2) == "not a convolution"
+    assert KERNEL.why_not(Gemm(4, 4, 4), AVX2) == "computes conv2d, not gemm"
     assert KERNEL.why_not(Conv2d(1, 4, 8, 8, 4, 3, 3, groups=4), AVX2) == "grouped"
-    assert KERNEL.why_not(Conv2d(1, 4, 8, 8, 4, 3, 3, dtype="int8"), AVX2) == "dtype int8 is not float32"
+    assert KERNEL.why_not(Conv2d(1, 4, 8, 8, 4, 3, 3, dtype="int8"), AVX2) == "computes float32, not int8"
     assert KERNEL.why_not(Conv2d(1, 4, 8, 8, 4, 3, 3), AVX2) is None
 
 

@@ -6,10 +6,10 @@ import pytest
 import tvm
 
 from kernels import registry
-from kernels.compile import KERNEL_ATTRIBUTE, MODEL_PIPELINE, compile_module
-from kernels.sconv_mma import MatrixSConv
+from kernels.emit.compile import KERNEL_ATTRIBUTE, MODEL_PIPELINE, compile_module
+from kernels.float.sconv.mma import MatrixSConv
 from kernels.target import CATALOGUE
-from kernels.workload import Conv2d, Epilogue, Gemm
+from kernels.workload.base import Conv2d, Epilogue, Gemm
 
 KERNEL, POWER10 = registry.kernel(MatrixSConv.name), CATALOGUE["power10"]
 CONV = Conv2d(1, 32, 28, 28, 48, 3, 3, pad=(1, 1, 1, 1), epilogue=Epilogue(bias=True))
@@ -61,5 +61,5 @@ def test_two_kernels_of_one_module_share_the_linked_functions():
 def test_only_where_the_unit_is():
     assert KERNEL.why_not(CONV, POWER10) is None
     assert "no matrix unit" in KERNEL.why_not(CONV, CATALOGUE["rpi4"])
-    assert KERNEL.why_not(Gemm(4, 4, 4), POWER10) == "not a convolution"
+    assert KERNEL.why_not(Gemm(4, 4, 4), POWER10) == "computes conv2d, not gemm"
     assert KERNEL in registry.applicable(CONV, POWER10)

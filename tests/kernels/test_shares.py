@@ -2,7 +2,7 @@ import itertools
 
 import pytest
 
-from kernels.shares import grid, sizes
+from kernels.emit.shares import grid, sizes
 
 
 @pytest.mark.parametrize(

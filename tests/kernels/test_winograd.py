@@ -5,13 +5,13 @@ from fractions import Fraction
 import guarded
 import pytest
 
-from kernels.compile import compile_module
+from kernels.emit.compile import compile_module
+from kernels.float.winograd.kernel import Winograd
+from kernels.float.winograd.transform import Transform, matrices
 from kernels.layout import PLAIN, Layouts
 from kernels.space import Config
 from kernels.target import CATALOGUE, Target
-from kernels.winograd import Winograd
-from kernels.winograd_transform import Transform, matrices
-from kernels.workload import RELU, Conv2d, Epilogue, Gemm
+from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
 
 KERNEL = Winograd()
 AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
@@ -172,7 +172,7 @@ def test_multiplies_in_whole_registers(target, register):
 @pytest.mark.parametrize(
     ("workload", "reason"),
     [
-        (Gemm(4, 4, 4), "convolutions"),
+        (Gemm(4, 4, 4), "conv2d"),
         (Conv2d(1, 4, 8, 8, 4, 1, 1), "saves nothing"),
         (Conv2d(1, 4, 8, 8, 4, 1, 7), "square"),
         (Conv2d(1, 4, 8, 8, 4, 3, 3, stride=(1, 2)), "stride"),

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kernels.workload import RELU, Conv2d, Epilogue, Gemm, QConv2d, Workload, from_json, to_json
+from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm, QConv2d, Workload, from_json, to_json
 
 
 def test_output_size_follows_every_attribute() -> None:

@@ -8,12 +8,16 @@ import pytest
 import tvm
 from guarded import guarded
 
-from kernels import qconstants, registry, tir, wrapping
-from kernels.compile import compile_module
-from kernels.procedure import Procedure, each_vector
-from kernels.qworkload import QConv2d
+from kernels import registry
+from kernels.emit import tir
+from kernels.emit.compile import compile_module
+from kernels.emit.elements import each_vector
+from kernels.emit.function import Function
+from kernels.int8 import constants as qconstants
+from kernels.int8 import wrapping
 from kernels.space import Config
 from kernels.target import CATALOGUE
+from kernels.workload.qconv2d import QConv2d
 
 CONV = QConv2d(1, 9, 9, 16, 20, 3, 3, pad=(1, 1, 1, 1), weight_range=(-127, 127), scale="small")
 ENDS = np.array([-(1 << 31), (1 << 31) - 1, -1, 0, 1, 46341, -46341, 1 << 30], np.int32)
@@ -23,7 +27,7 @@ def test_wrapping_arithmetic_is_modulo_2_to_the_32():
     one, other = (np.ascontiguousarray(each.reshape(-1)) for each in np.meshgrid(ENDS, ENDS))
     names = ("added", "subtracted", "multiplied")
     shapes = dict.fromkeys(("one", "other", *names), one.shape)
-    function = Procedure("main", shapes, dict.fromkeys(shapes, "int32"))
+    function = Function("main", shapes, dict.fromkeys(shapes, "int32"))
     with function as (a, b, *outs):
 
         def emit(first, lanes):

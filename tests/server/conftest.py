@@ -21,7 +21,7 @@ from fastapi.testclient import TestClient
 from server.app import create_app
 from server.db.database import Database
 from server.settings import Settings
-from worker.nursery import Nursery
+from worker.children.nursery import Nursery
 
 
 def lacking(what: str) -> None:

@@ -11,16 +11,19 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from kernels.target import CATALOGUE, Target
-from server.jobs import ownership
+from kernels.target import CATALOGUE
+from server import ownership
 from server.settings import Settings
+from tuner.backend.check import Delivery
+from worker.batch import Batch
 from worker.candidate import Candidate
+from worker.demand import Demand
 from worker.fleet.book import Book, Check, Entry, Listing, Usage
 from worker.fleet.dispatcher import Dispatcher, NoBoard
 from worker.fleet.matching import Request
 from worker.fleet.states import Health
 from worker.fleet.status import BoardStatus
-from worker.outcome import ErrorKind, Outcome
+from worker.outcome import Answer, ErrorKind, Outcome
 
 HOST = replace(CATALOGUE["x86-avx2"], name="host", cpu="x86-64-v3-here")
 
@@ -45,80 +48,63 @@ class FakeEngine:
     measured: list[Candidate] = field(default_factory=list)
     peaks: int = 0
     peak_delay_s: float = 0.0
+    delivery: Delivery | None = None
+    """What comes of building a job's model; None where no board can run one."""
     _numbers: Any = field(default_factory=itertools.count)
 
     def boards(self) -> Sequence[BoardStatus]:
         return self.dispatcher.boards()
 
-    def capacity(self, target: Target, *, threads: int, tags: frozenset[str], clock: str) -> int:
-        request = Request(0, target.key, threads, tags, clock=clock)
-        return sum(board.in_service for board in self.dispatcher.fitting(request))
+    def capacity(self, demand: Demand) -> int:
+        return sum(board.in_service for board in self.dispatcher.fitting(demand))
 
     async def refresh(self) -> None:
         await self.dispatcher.seen(self.listings)
 
-    async def peak_gflops(self, target: Target, threads: int, clock: str) -> float:
+    async def peak_gflops(self, demand: Demand) -> float:
         await asyncio.sleep(self.peak_delay_s)
         self.peaks += 1
-        return (100.0 if clock == "wall" else 10.0) * threads
+        return (100.0 if demand.clock == "wall" else 10.0) * demand.threads
 
-    async def relayout_seconds(
-        self, target: Target, threads: int, clock: str
-    ) -> dict[str, list[list[float]]]:
+    async def relayout_seconds(self, demand: Demand) -> dict[str, list[list[float]]]:
         return {"nchw>nhwc": [[3136, 1e-6], [802816, 2e-4]]}
 
-    async def evaluate(
-        self,
-        candidates: Sequence[Candidate],
-        *,
-        priority: float,
-        cancelled: asyncio.Event,
-        job: int | None = None,
-        tags: frozenset[str] = frozenset(),
-        clock: str = "",
-        level: int = 0,
-        on_outcome: Callable[[int, Outcome], None] | None = None,
-    ) -> list[Outcome]:
-        first = candidates[0]
-        request = Request(
-            next(self._numbers), first.target.key, first.threads, tags, level, -priority, job=job, clock=clock
-        )
-        waiting = asyncio.ensure_future(self._measure(request, candidates, cancelled, on_outcome))
-        watch = asyncio.ensure_future(cancelled.wait())
+    async def evaluate(self, batch: Batch) -> list[Outcome]:
+        if batch.rounds:
+            board = self.listings[0]
+            return [
+                Outcome(cost(each) * 1.01, board=board.id, clock=board.clock) for each in batch.candidates
+            ]
+        request = Request(next(self._numbers), batch.demand)
+        waiting = asyncio.ensure_future(self._measure(request, batch))
+        watch = asyncio.ensure_future(batch.cancelled.wait())
         try:
             await asyncio.wait([waiting, watch], return_when=asyncio.FIRST_COMPLETED)
             if not waiting.done() and any(
                 place.request.id == request.id for place in self.dispatcher.waiting()
             ):
-                return [Outcome(error=ErrorKind.CANCELLED)] * len(candidates)
+                return [Outcome(error=ErrorKind.CANCELLED)] * len(batch.configs)
             return await waiting
         except NoBoard as error:
-            return [Outcome(error=ErrorKind.BOARD_LOST, message=str(error))] * len(candidates)
+            return [Outcome(error=ErrorKind.BOARD_LOST, message=str(error))] * len(batch.configs)
         finally:
             watch.cancel()
             waiting.cancel()
 
-    async def _measure(
-        self,
-        request: Request,
-        candidates: Sequence[Candidate],
-        cancelled: asyncio.Event,
-        on_outcome: Callable[[int, Outcome], None] | None,
-    ) -> list[Outcome]:
+    async def _measure(self, request: Request, batch: Batch) -> list[Outcome]:
         outcomes = []
         async with self.dispatcher.lease(request) as held:
-            for place, candidate in enumerate(candidates):
+            for place, candidate in enumerate(batch.candidates):
                 await asyncio.sleep(self.delay_s)
-                while len(self.measured) >= self.most and not cancelled.is_set():
+                while len(self.measured) >= self.most and not batch.cancelled.is_set():
                     await asyncio.sleep(0.01)
-                if cancelled.is_set():
+                if batch.cancelled.is_set():
                     outcome = Outcome(error=ErrorKind.CANCELLED)
                 else:
                     self.measured.append(candidate)
                     outcome = self._outcome(candidate, held.lease.board, held.lease.token)
                 outcomes.append(outcome)
-                if on_outcome is not None:
-                    on_outcome(place, outcome)
+                batch.on_outcome(place, outcome)
             held.used(Usage(sum(outcome.ok for outcome in outcomes), 1.5, 1.0))
         return outcomes
 
@@ -133,19 +119,10 @@ class FakeEngine:
             lease=lease,
         )
 
-    async def verify(
-        self,
-        candidates: Sequence[Candidate],
-        *,
-        priority: float,
-        cancelled: asyncio.Event,
-        **_: Any,
-    ) -> list[Outcome]:
-        board = self.listings[0]
-        return [Outcome(cost(each) * 1.01, board=board.id, clock=board.clock) for each in candidates]
-
-    async def beside(self, function: str, payload: dict[str, Any], target: Target, **_: Any) -> None:
-        return None
+    async def beside(self, function: str, payload: dict[str, Any], demand: Demand, **_: Any) -> Answer | None:
+        if self.delivery is None or not function.endswith(":deliver_in_child"):
+            return None
+        return Answer(self.delivery.to_json())
 
     @asynccontextmanager
     async def open(self, settings: Settings, book: Book) -> AsyncIterator[FakeEngine]:

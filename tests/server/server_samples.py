@@ -10,8 +10,8 @@ from onnx import TensorProto, helper, numpy_helper
 
 from kernels.space import Config
 from kernels.target import CATALOGUE, Target
-from kernels.workload import Gemm, Workload
-from tuner.record import Record
+from kernels.workload.base import Gemm, Workload
+from tuner.log.record import Record
 
 TARGET = CATALOGUE["x86-avx2"]
 OTHER = CATALOGUE["x86-avx512"]

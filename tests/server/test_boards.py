@@ -15,20 +15,21 @@ from fake_engine import HOST, FakeEngine
 from fastapi.testclient import TestClient
 from server_samples import TARGET, record
 
-from kernels.workload import Conv2d, Gemm, to_json
+from kernels.workload.base import Conv2d, Gemm, to_json
 from server.boards import views
 from server.boards.book import SqlBook
 from server.boards.leases import LeaseState
 from server.boards.pruning import DAY_S, prune
 from server.db.database import Database
 from server.db.tables import BoardEventRow, BoardRow, JobRow, LeaseRow, RecordRow, TaskRow, TrialRow
-from server.events import BOARDS, Event
+from server.events.base import BOARDS, Event
 from server.jobs.store import SqlStore
 from server.metrics import Metrics
 from server.records import repository
-from tuner.job import Trial
-from worker.fleet.book import LEASE_S, Check, Listing, Purpose, Usage
+from tuner.spec import Trial
+from worker.fleet.book import Check, Listing, Purpose, Usage
 from worker.fleet.states import Standing
+from worker.fleet.times import USUAL
 
 URL = "/api/v1/boards"
 CONV = to_json(Conv2d(n=1, in_c=16, in_h=28, in_w=28, out_c=32, kh=3, kw=3, pad=(1, 1, 1, 1)))
@@ -69,6 +70,7 @@ def test_boards_tell_how_they_are(client: TestClient) -> None:
     board = boards["pi-1"]
     assert board == client.get(f"{URL}/pi-1").json()
     assert (board["target"], board["clock"], board["threads"]) == ("x86-avx2", "wall", 4)
+    assert board["instruction_sets"] == ["AVX2"]
     assert (board["activity"], board["health"], board["reason"]) == ("idle", "good", "")
     assert (board["tags"], board["lease"], board["draining"]) == (["lab", "fan"], None, False)
     assert (board["reference_s"], board["best_reference_s"], board["drift"]) == (1e-3, 1e-3, 1.0)
@@ -230,7 +232,7 @@ def test_what_a_zombie_measured_is_refused(db: Database) -> None:
     assert old is not None
     first = trial(0, old.token)
     assert store.save(job, [first], 1.0) == [first]
-    now[0] += LEASE_S
+    now[0] += USUAL.lease_s
     late = trial(1, old.token)
     assert store.save(job, [late], 2.0) == [], "past its expiry, though nobody has the board"
     new = book.acquire("a", "elsewhere/2/1.00", Purpose.TRIALS, job)

@@ -12,13 +12,13 @@ from fastapi.testclient import TestClient
 from httpx import Response
 from server_samples import TARGET, record
 
-from kernels.workload import Gemm, to_json
+from kernels.workload.base import Gemm, to_json
 from server.boards.activity import spread
+from server.http.problems import MEDIA_TYPE, Problem
 from server.jobs.progress import falls
-from server.problems import MEDIA_TYPE, Problem
 from server.services import EXPLANATIONS_WAIT
-from server.workloads.routes import kept
-from tuner.record import write_log
+from server.workloads.repository import kept
+from tuner.log.record import write_log
 from worker.outcome import ErrorKind
 
 WORKLOAD, LARGER = Gemm(m=8, n=8, k=8), Gemm(m=64, n=64, k=64)
@@ -167,7 +167,7 @@ def test_explanations_that_wait_are_bounded(client: TestClient, monkeypatch: pyt
         assert done.wait(240)
         raise Problem(422, "nothing to be said")
 
-    monkeypatch.setattr("server.workloads.explanation._explained", stand_in)
+    monkeypatch.setattr("server.routes.workloads.explained", stand_in)
 
     def ask() -> Response:
         return client.get(url, params={"target": TARGET.name, "config": "analysis"})

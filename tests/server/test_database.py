@@ -14,13 +14,14 @@ from alembic.runtime.migration import MigrationContext
 from sqlalchemy import inspect, select, text
 from sqlalchemy.exc import IntegrityError
 
+from kernels.layout import Layouts
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from kernels.workload import Conv2d, Gemm
+from kernels.workload.base import Conv2d, Gemm
 from server.db.database import Database, alembic_config
 from server.db.tables import Base, JobRow, RecordRow, TargetRow, TaskRow
 from server.records import repository
-from tuner.record import Record
+from tuner.log.record import Record
 
 
 def test_migrations_make_exactly_the_tables(db: Database) -> None:
@@ -42,7 +43,7 @@ def test_several_processes_may_upgrade_at_once(database_url: str) -> None:
     assert [process.returncode for process in processes] == [0, 0, 0], errors
     database = Database(database_url)
     with database.read() as session:
-        assert session.execute(text("select version_num from alembic_version")).scalars().all() == ["0005"]
+        assert session.execute(text("select version_num from alembic_version")).scalars().all() == ["0008"]
     database.close()
 
 
@@ -64,6 +65,7 @@ def test_what_the_first_schema_held_stays(db: Database) -> None:
     with db.read() as session:
         job = session.get_one(JobRow, 7)
         assert (job.priority, job.tags, job.elapsed_s) == (0, [], 1.5)
+        assert job.numerics == "exact-integers"  # nobody had asked for other integers
         assert session.query(TaskRow).one().job_id == 7
 
 
@@ -100,10 +102,9 @@ def test_old_records_are_told_exact_from_relaxed(db: Database) -> None:
 
 def test_old_records_get_their_layouts(db: Database) -> None:
     conv = Conv2d(1, 8, 28, 28, 8, 3, 3)
-    knobs = [{}, {"data": "nchw8c", "out": "nchw8c"}, {"data": "nchw8c", "out": "nchw"}, {"data": "nhwc"}]
-    records = [
-        Record(conv, CATALOGUE["x86-avx2"], Config.of("fconv", **each), 1, cost_s=1.0) for each in knobs
-    ]
+    words = ["nchw", "nchw8c", "nchw8c>nchw", "nhwc>nchw"]
+    configs = [Config.of("fconv", Layouts.read(word)) for word in words]
+    records = [Record(conv, CATALOGUE["x86-avx2"], config, 1, cost_s=1.0) for config in configs]
     layouts = select(RecordRow.layouts).order_by(RecordRow.id)
     with db.write() as session:
         repository.add(session, records)

@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
-from server.event_stream import event_stream
-from server.events import KEPT_EVENTS, PATIENT_S, Event, Events, LocalEvents
-from server.redis_events import RedisEvents
+from server.events.base import KEPT_EVENTS, Event, Events, EventTimes, LocalEvents
+from server.events.redis import RedisEvents
+from server.http.event_stream import event_stream
 
-Make = Callable[[], Events]
+Make = Callable[..., Events]
 
 
 @pytest.fixture(params=["local", "redis"])
@@ -20,7 +21,7 @@ def make(request: pytest.FixtureRequest) -> Make:
     if request.param == "local":
         return LocalEvents
     url = request.getfixturevalue("redis_url")
-    return lambda: RedisEvents(url)
+    return partial(RedisEvents, url)
 
 
 @pytest.fixture
@@ -127,11 +128,8 @@ def test_several_subscribers_see_the_same(make: Make, job: int) -> None:
     run(make, test)
 
 
-def test_a_subscriber_gets_what_has_come_in_one_piece(
-    make: Make, job: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for module in ("events", "redis_events"):
-        monkeypatch.setattr(f"server.{module}.FLUSH_S", 1.5)  # however long Redis takes for all of them
+def test_a_subscriber_gets_what_has_come_in_one_piece(make: Make, job: int) -> None:
+    times = EventTimes(flush_s=1.5)  # however long Redis takes for all of them
 
     async def test(events: Events) -> None:
         pieces: list[bytes] = []
@@ -152,13 +150,11 @@ def test_a_subscriber_gets_what_has_come_in_one_piece(
         # The first comes at once, the others together.
         assert len(pieces) <= 4
 
-    run(make, test)
+    run(partial(make, times=times), test)
 
 
-def test_news_do_not_wait_and_take_with_them_what_may(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("server.events.FLUSH_S", 0.05)
-    for name in PATIENT_S:
-        monkeypatch.setitem(PATIENT_S, name, 1000.0)
+def test_news_do_not_wait_and_take_with_them_what_may() -> None:
+    times = EventTimes(flush_s=0.05, patient_s=1000.0)
 
     async def test(events: Events) -> None:
         bursts: list[list[str]] = []
@@ -186,28 +182,23 @@ def test_news_do_not_wait_and_take_with_them_what_may(monkeypatch: pytest.Monkey
         await subscriber
         assert bursts[1:] == [["trial", "progress", "best"], ["trial", "end"]]
 
-    run(LocalEvents, test)
+    run(partial(LocalEvents, times), test)
 
 
-def test_an_idle_stream_says_that_it_lives(make: Make, job: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("events", "redis_events"):
-        monkeypatch.setattr(f"server.{module}.IDLE_S", 0.05)
-
+def test_an_idle_stream_says_that_it_lives(make: Make, job: int) -> None:
     async def test(events: Events) -> None:
         async for piece in event_stream(events.follow(job, None)).body_iterator:
             assert piece == b": ping\n\n"
             return
 
-    run(make, test)
+    run(partial(make, times=EventTimes(idle_s=0.05)), test)
 
 
-def test_waiting_at_redis_is_no_outage(
-    redis_url: str, job: int, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("server.redis_events.IDLE_S", 6.0)  # redis-py itself gives up after 5
+def test_waiting_at_redis_is_no_outage(redis_url: str, job: int, caplog: pytest.LogCaptureFixture) -> None:
+    times = EventTimes(idle_s=6.0)  # redis-py itself gives up after 5
 
     async def main() -> None:
-        events = RedisEvents(redis_url)
+        events = RedisEvents(redis_url, times)
         follower = events.follow(job, None)
         assert await anext(follower) == []
         events.publish(job, "end", {})

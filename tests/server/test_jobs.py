@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -13,17 +14,18 @@ from fake_engine import HOST, FakeEngine
 from fastapi.testclient import TestClient
 from server_samples import conv_model
 
-from kernels.workload import Conv2d, Gemm, to_json
+from kernels.workload.base import Conv2d, Gemm, to_json
+from server import ownership
 from server.app import create_app
 from server.db.database import Database
 from server.db.tables import JobRow
-from server.jobs import ownership
-from server.jobs.views import thin
+from server.http.pages import thin
 from server.settings import Settings
-from tuner.layouts.relayouts import read_relayouts
-from tuner.record import read_log
+from tuner.backend.check import Check, Delivery
+from tuner.log.record import read_log
+from tuner.log.relayouts import read_relayouts
 from worker.candidate import Candidate
-from worker.nursery import Nursery
+from worker.children.nursery import Nursery
 from worker.outcome import ErrorKind
 
 URL = "/api/v1/jobs"
@@ -116,6 +118,34 @@ def test_a_model_is_tuned(client: TestClient, engine: FakeEngine) -> None:
     assert len(records) == job["trials"]
 
 
+def test_the_built_model_is_the_last_word(client: TestClient, engine: FakeEngine) -> None:
+    model = client.post("/api/v1/models", params={"name": "net.onnx"}, content=conv_model()).json()
+    check = Check(1e-4, {"y": 1e-6}, {"y": 1e-4}, "onnxruntime 1.31.1")
+    engine.delivery = Delivery(check, seconds=5e-3, spread=0.02, other_s=1e-3)
+    job = create(client, workload=None, model=model["hash"], budget={"trials": 20})
+    assert job["built"] is None
+    job = wait(client, job["id"])
+    assert job["built"] == {
+        "measured_ms": 5.0,
+        "spread": 0.02,
+        "other_ms": 1.0,
+        "checked": True,
+        "check": vars(check),
+    }
+    # What is no layer belongs to the estimates as well, and to their curve.
+    tasks = client.get(f"{URL}/{job['id']}/tasks").json()["items"]
+    layers_ms = sum(1e3 * task["weight"] * task["best_s"] for task in tasks)
+    assert job["estimated_ms"] == pytest.approx(layers_ms + 1)
+    curve = client.get(f"{URL}/{job['id']}/progress").json()["points"]
+    assert curve[-1]["estimated_ms"] == pytest.approx(layers_ms + 1)
+
+    engine.delivery = Delivery(replace(check, wrong="conv5 differs by 0.3"))
+    assert client.post(f"{URL}/{job['id']}/resume").status_code == 200
+    job = wait(client, job["id"])
+    assert (job["state"], job["message"]) == ("failed", "the built model is wrong: conv5 differs by 0.3")
+    assert (job["built"]["measured_ms"], job["built"]["checked"]) == (None, False)
+
+
 def test_a_second_job_reuses_what_is_known(client: TestClient, engine: FakeEngine) -> None:
     first = wait(client, create(client)["id"])
     measured = len(engine.measured)
@@ -135,7 +165,8 @@ def test_an_exact_job_has_only_exact_records(client: TestClient, engine: FakeEng
     large = {"workload": to_json(Conv2d(1, 64, 56, 56, 64, 3, 3, pad=(1, 1, 1, 1))), "strategy": "random"}
     relaxed = wait(client, create(client, **large, budget={"trials": 40})["id"])
     exact = wait(client, create(client, **large, numerics="exact", budget={"trials": 40})["id"])
-    assert (relaxed["numerics"], exact["numerics"], exact["state"]) == ("relaxed", "exact", "done")
+    assert (relaxed["numerics"], exact["numerics"]) == ("exact-integers", "exact")
+    assert exact["state"] == "done"
     records = client.get("/api/v1/records", params={"limit": 500}).json()["items"]
     assert {record["numerics"] for record in records} == {"relaxed", "exact"}
     ours = client.get("/api/v1/records", params={"job": exact["id"], "limit": 500}).json()["items"]

@@ -14,7 +14,7 @@ from onnx import helper
 from server_samples import conv_model
 
 from server.settings import Settings
-from worker.nursery import Nursery
+from worker.children.nursery import Nursery
 
 URL = "/api/v1/models"
 

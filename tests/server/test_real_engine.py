@@ -13,7 +13,7 @@ from server_samples import conv_model
 from kernels.space import Config
 from server.app import create_app
 from server.settings import Settings
-from tuner.record import read_log
+from tuner.log.record import read_log
 
 
 def listening() -> set[str]:

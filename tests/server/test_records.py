@@ -9,9 +9,13 @@ import pytest
 from fastapi.testclient import TestClient
 from server_samples import OTHER, TARGET, record
 
+from kernels import registry
+from kernels.layout import Layouts
 from kernels.space import Config
-from kernels.workload import Gemm
-from tuner.record import Record, read_log, write_log
+from kernels.target import CATALOGUE
+from kernels.workload.base import Conv2d, Gemm
+from kernels.workload.qconv2d import QConv2d
+from tuner.log.record import Record, read_log, write_log
 from worker.outcome import ErrorKind
 
 URL = "/api/v1/records"
@@ -139,7 +143,7 @@ def test_best_is_the_fastest_of_its_clock_threads_and_target(client: TestClient)
 
 def test_outdated_kernels_are_never_best(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     class Kernel:
-        name, version = "test", 2
+        name, version, workload_type = "test", 2, object
         why_inexact = staticmethod(lambda *_: None)
 
     import_(client, record(1), replace(record(2), kernel_version=2))
@@ -147,6 +151,32 @@ def test_outdated_kernels_are_never_best(client: TestClient, monkeypatch: pytest
     assert best(client).json()["config"]["point"] == 2
     log = client.get("/api/v1/targets/x86-avx2/log").text.splitlines()
     assert [each.kernel_version for each in read_log(log)] == [2]
+
+
+def test_integers_that_may_be_off_are_best_only_where_they_are_asked_for(client: TestClient) -> None:
+    """Beside them a float record that is relaxed as well, which the default allows."""
+    target = CATALOGUE["rpi4"]
+    conv, plain = QConv2d(1, 8, 8, 16, 16, 1, 1), Conv2d(1, 8, 8, 8, 8, 3, 3)
+    made = [*((conv, "qgemm", {"requant": way}) for way in ("exact", "arm")), (plain, "winograd", {"m": 4})]
+    versions = {name: kernel.version for name, kernel in registry.all_kernels().items()}
+    records = [
+        Record(workload, target, Config.of(kernel, **knobs), versions[kernel], cost_s=1e-6 / number)
+        for number, (workload, kernel, knobs) in enumerate(made, 1)
+    ]
+    import_(client, *records)
+
+    def found(**params: object) -> list[dict[str, object]]:
+        params |= {"workload": conv.key, "target": "rpi4"}
+        config = client.get("/api/v1/configs/best", params=params).json()["config"]
+        log = client.get("/api/v1/targets/rpi4/log", params=params).text.splitlines()
+        configs = [each.config.to_json() for each in read_log(log)]
+        assert config in configs
+        return [config, *(each for each in configs if each["kernel"] == "winograd")]
+
+    exact, arm, winograd = (record.config.to_json() for record in records)
+    assert found() == found(numerics="exact-integers") == [exact, winograd]
+    assert found(numerics="exact") == [exact]
+    assert found(numerics="relaxed") == [arm, winograd]
 
 
 def test_logs_best_and_top(client: TestClient) -> None:
@@ -167,11 +197,11 @@ def test_logs_best_and_top(client: TestClient) -> None:
 
 
 def test_best_and_logs_know_layouts(client: TestClient) -> None:
-    def laid(number: int, **ends: str) -> Record:
-        return replace(record(number), config=Config.of("test", point=number, **ends))
+    def laid(number: int, layouts: str) -> Record:
+        return replace(record(number), config=Config.of("test", Layouts.read(layouts), point=number))
 
-    blocked, back = {"data": "nchw8c", "out": "nchw8c"}, {"data": "nchw8c", "out": "nchw"}
-    import_(client, record(7), record(6), laid(2, **blocked), laid(3, **blocked), laid(4, **back))
+    back = laid(4, "nchw8c>nchw")
+    import_(client, record(7), record(6), laid(2, "nchw8c"), laid(3, "nchw8c"), back)
     found = best(client).json()
     assert (found["config"]["point"], found["layouts"]) == (6, "nchw")
     for layouts, point in (("nchw", 6), ("any", 2), ("nchw8c", 2), ("nchw8c>nchw", 4)):
@@ -187,7 +217,7 @@ def test_best_and_logs_know_layouts(client: TestClient) -> None:
 
     assert points() == [6, 2, 4]
     assert points(select="top", k=2) == [6, 7, 2, 3, 4]
-    hostile = replace(record(1), config=Config.of("test", data="x" * 100, out="y"))
+    hostile = replace(record(1), config=Config.of("test", Layouts("x" * 100, "y")))
     assert "layouts" in import_(client, hostile).json()["detail"]
 
 

@@ -13,9 +13,9 @@ from kernels.target import CATALOGUE
 from server.app import create_app
 from server.settings import Settings
 from tuner.backend.apply import build_model, export
-from tuner.picks import check
-from tuner.record import read_log
-from worker.fleet.simulated import why_no_emulator
+from tuner.log.picks import check
+from tuner.log.record import read_log
+from worker.fleet.drivers.simulated import why_no_emulator
 
 # In the worker of tests/worker/test_simulated.py: zig makes its C library for a board only once.
 pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(900)]

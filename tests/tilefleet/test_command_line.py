@@ -12,13 +12,15 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from kernels.layout import PLAIN, Layouts
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from kernels.workload import Conv2d
+from kernels.workload.base import Conv2d
 from tilefleet import Client
 from tilefleet.cli import app
-from tuner.layouts.relayouts import Relayouts
-from tuner.record import Record, write_log
+from tuner.log.record import Record, write_log
+from tuner.log.relayouts import Relayouts
+from worker.measure.host import host_target
 
 
 def run(*arguments: str, **environment: str) -> tuple[int, str, str]:
@@ -100,9 +102,9 @@ def test_doctor_passes_here(tmp_path: Path) -> None:
     code, out, _ = run("doctor", "--json", TILEFLEET_HOME=str(tmp_path))
     findings = {finding["name"]: finding for finding in json.loads(out)}
     assert code == 0, findings
-    assert {"python", "packages", "linker", "tvm", "lightgbm", "state folder", "database", "board"} == set(
-        findings
-    )
+    names = "python packages linker host tvm lightgbm"
+    assert set(findings) == {*names.split(), "state folder", "database", "board"}
+    assert findings["host"]["detail"].startswith(", ".join(host_target().instruction_sets))
     assert "largest relative error" in findings["tvm"]["detail"]
 
 
@@ -123,10 +125,9 @@ def test_times_of_layout_changes_in_a_log_are_no_records(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     target, times = CATALOGUE["x86-avx2"], {"nchw>nhwc": [(1000, 1e-6)]}
-    knobs = ({}, {"data": "nhwc", "out": "nhwc"})
     records = [
-        Record(Conv2d(1, 8, 8, 8, 8, 3, 3), target, Config.of("fconv", **each), 1, cost_s=1e-3)
-        for each in knobs
+        Record(Conv2d(1, 8, 8, 8, 8, 3, 3), target, Config.of("fconv", layouts), 1, cost_s=1e-3)
+        for layouts in (PLAIN, Layouts("nhwc", "nhwc"))
     ]
     lines = [Relayouts(target, 1, "wall", times).line(), *write_log(records)]
     monkeypatch.setattr(Client, "target_log", lambda *_, **__: iter(lines))

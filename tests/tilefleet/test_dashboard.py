@@ -17,10 +17,10 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from kernels import registry
 from kernels.target import CATALOGUE
-from kernels.workload import Gemm
-from server.dashboard_page import BUILT
+from kernels.workload.base import Gemm
+from server.http.dashboard_page import BUILT
 from tilefleet import Client
-from tuner.record import Record, write_log
+from tuner.log.record import Record, write_log
 
 pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]
 ROOT = Path(__file__).parents[2]
@@ -150,7 +150,7 @@ def test_from_a_model_to_the_log_of_its_job(page: Page, tiny_model: Path, client
 
     page.get_by_role("link", name="Overview").click()
     expect(
-        page.get_by_role("region", name="Recent bests").get_by_role("link", name=task.text)
+        page.get_by_role("region", name="Recent bests").get_by_role("link", name=task.text).first
     ).to_be_visible()
     expect(page.get_by_role("img", name=re.compile("Records a minute"))).to_be_visible()
     page.get_by_role("link", name="Boards").click()

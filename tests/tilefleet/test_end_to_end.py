@@ -14,7 +14,7 @@ from shell import Shell
 
 from kernels.layout import PLAIN
 from tilefleet import Client, Conflict, InvalidInput, NotFound
-from tuner.record import read_log
+from tuner.log.record import read_log
 
 pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]
 
@@ -207,7 +207,7 @@ def _stop(client: Client, job: int) -> bool:
 
 
 def _key(workload: dict[str, object]) -> str:
-    from kernels.workload import from_json
+    from kernels.workload.base import from_json
 
     return from_json(workload).key
 

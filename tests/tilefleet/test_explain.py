@@ -14,13 +14,13 @@ import pytest
 from typer.testing import CliRunner
 
 from kernels import registry
-from kernels import workload as workloads
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from kernels.workload import RELU, Conv2d, Epilogue, Gemm, Workload
+from kernels.workload import base as workloads
+from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm, Workload
 from tilefleet import Client
 from tilefleet.cli import app
-from tuner.record import Record, write_log
+from tuner.log.record import Record, write_log
 
 RESIDUAL = Conv2d(1, 32, 28, 28, 48, 3, 3, pad=(1, 1, 1, 1), epilogue=Epilogue(True, True, RELU))
 DEPTHWISE = Conv2d(1, 16, 28, 28, 16, 3, 3, stride=(2, 2), pad=(1, 1, 1, 1), groups=16)
@@ -61,6 +61,7 @@ def text(workload: Workload) -> str:
         (DEPTHWISE, "depthwise_rows", "rpi3", 128),
         (GEMM, "gemm", "power10", 128),
         (GEMM, "gemm", "graviton3", 128),
+        (RESIDUAL, "fconv", "riscv-k1", 256),
     ],
 )
 def test_families_and_instruction_sets(

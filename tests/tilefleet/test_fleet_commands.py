@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from tilefleet.cli import app
 from tilefleet.configuration import read_settings
 from tilefleet.doctor import Broken, could_start
 from tilefleet.errors import TilefleetError
+from worker.fleet.times import FleetTimes
 
 FLEET = """
 [[board]]
@@ -60,11 +62,16 @@ def test_arguments_take_the_place_of_the_environment(fleet: Path, monkeypatch: p
     assert read_settings("host").host_threads == 1
     fleet.write_text(FLEET.replace("rpi5", "rpi9"))
     with pytest.raises(
-        TilefleetError, match=r"^TILEFLEET_FLEET: .*fleet\.toml: board 2 \(far\): target 'rpi9'"
+        TilefleetError, match=r"^TILEFLEET_FLEET: .*fleet\.toml: board 2 \(far\): target: 'rpi9'"
     ):
         read_settings()
     with pytest.raises(TilefleetError, match=r"^TILEFLEET_BOARDS: unknown board 'vax'"):
         read_settings("vax")
+    monkeypatch.setenv("TILEFLEET_TIMES", '{"patience_s": 8}')
+    assert replace(read_settings("host").times, patience_s=60.0) == FleetTimes()
+    monkeypatch.setenv("TILEFLEET_TIMES", '{"pateince_s": 8}')
+    with pytest.raises(TilefleetError, match=r"^TILEFLEET_TIMES: "):
+        read_settings("host")
 
 
 def test_up_names_what_is_wrong_with_a_fleet_file(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from bench.partition_reference import evaluate
 from bench.quantized_models import quantized, random_feeds
 from tilefleet import Client
 from tuner.frontend.graph import load_partition
-from tuner.record import read_log
+from tuner.log.record import read_log
 
 pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]
 

@@ -3,11 +3,14 @@
 from datetime import UTC, datetime
 from typing import Any
 
+from pydantic import BaseModel
 from rich.console import Console, RenderableType
 
-from kernels.workload import QConv2d
+from kernels.workload.base import Gemm, QConv2d
+from server.boards.schemas import Board, BoardEvent
+from server.jobs.schemas import Task
+from server.records.schemas import Record
 from tilefleet import render
-from tilefleet.resources import Board, BoardEvent, Record, Task
 
 SIMULATED = "simulated:rpi4-sim:0123456789ab"
 
@@ -19,25 +22,19 @@ def text(shown: RenderableType) -> str:
     return captured.get()
 
 
+def example(kind: type[BaseModel]) -> dict[str, Any]:
+    return dict(kind.model_config["json_schema_extra"]["example"])  # type: ignore[index, call-overload]
+
+
 def board(**changes: Any) -> Board:
     facts = {
+        **example(Board),
+        **dict.fromkeys(("lease", "reference_s", "best_reference_s", "drift", "checked")),
         "id": "pi",
-        "target": "rpi4",
         "clock": SIMULATED,
         "threads": 1,
-        "tags": [],
-        "activity": "idle",
-        "health": "unknown",
-        "reason": "new",
-        "draining": False,
-        "lease": None,
-        "utilisation": 0.0,
-        "utilisation_total": 0.0,
         "trials": 0,
         "leases": 1,
-        "faults": 2,
-        "busy_s": 0.0,
-        "timed_s": 0.0,
     }
     return Board.model_validate({**facts, **changes})
 
@@ -48,29 +45,30 @@ def test_a_simulated_board_is_marked_also_before_it_was_ever_timed():
     assert "wall" not in line
     timed = text(render.board(board(reference_s=0.00125, drift=1.0)))
     assert "1.25 ms (simulated)" in timed
-    assert "rpi4, 1 thread\n" in "\n".join(line.rstrip() + "\n" for line in timed.splitlines())
+    assert "rpi4: NEON, 1 thread\n" in "\n".join(line.rstrip() + "\n" for line in timed.splitlines())
     assert "0 in 1 lease, 2 faults" in timed
 
 
 def test_tasks_are_marked_by_their_jobs_clock():
-    facts = {"weight": 1, "flops": 1, "trials": 1, "failed": 0, "reused": 0, "state": "active", "curve": []}
-    task = Task.model_validate(
-        {"id": 1, "workload_key": "x", "text": "conv", "workload": {}, "best_s": 1e-3, **facts}
-    )
+    task = Task.model_validate(example(Task))
     assert "best ms (simulated)" in text(render.task_table([task], 9, SIMULATED))
     assert "simulated" not in text(render.task_table([task], 9, "wall"))
 
 
+def test_disturbed_times_are_marked():
+    for disturbed in (True, False):
+        task = Task.model_validate({**example(Task), "best_s": 1e-3, "best_disturbed": disturbed})
+        assert ("1.00 (disturbed)" in text(render.task_table([task], 9, "wall"))) is disturbed
+        record = Record.model_validate({**example(Record), "verified_s": 1e-3, "disturbed": disturbed})
+        assert ("1.00 (disturbed)" in text(render.records([(Gemm(8, 8, 8), record)]))) is disturbed
+
+
 def test_rates_of_integers_are_no_flops():
-    facts = {"id": 1, "workload_key": "0" * 16, "text": "x", "workload": {}, "weight": 1, "flops": 2e6}
-    floats, integers = (
-        Task.model_validate({**facts, "unit": unit, "state": "active", "best_s": 1e-3, "gflops": 2.0})
-        for unit in ("FLOP", "OP")
-    )
+    floats, integers = (Task.model_validate({**example(Task), "unit": unit}) for unit in ("FLOP", "OP"))
     for tasks, unit in (([floats], "GFLOP/s"), ([integers], "GOP/s"), ([floats, integers], "GOP/s")):
         assert unit in text(render.task_table(tasks, 9, "wall")).split()
     conv = QConv2d(1, 8, 8, 16, 32, 3, 3)
-    record = Record(workload={}, target={}, config={"kernel": "qdirect"}, cost_s=1e-3)
+    record = Record.model_validate(example(Record))
     assert "GOP/s" in text(render.records([(conv, record)])).split()
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from server.dashboard_page import BUILT
+from server.http.dashboard_page import BUILT
 
 ROOT = Path(__file__).resolve().parents[2]
 

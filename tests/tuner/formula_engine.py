@@ -10,11 +10,13 @@ from memory_store import MemoryStore
 
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from kernels.workload import Conv2d, Gemm
-from tuner.job import Budget, JobSpec, JobState, TaskSpec
-from tuner.runner import run_job
+from kernels.workload.base import Conv2d, Gemm
+from tuner.job.runner import run_job
+from tuner.spec import Budget, JobSpec, TaskSpec
+from tuner.states import JobState
 from worker.candidate import Candidate
-from worker.outcome import ErrorKind, Outcome
+from worker.demand import Demand
+from worker.outcome import Answer, ErrorKind, Outcome
 
 AVX2 = CATALOGUE["x86-avx2"]
 CONV = Conv2d(1, 64, 56, 56, 64, 3, 3, pad=(1, 1, 1, 1))
@@ -38,8 +40,13 @@ class FakeEngine:
     """One board: batches are served one after the other, ``trial_s`` a candidate."""
 
     def __init__(
-        self, answer: Callable[[Candidate], Outcome] = ran, trial_s: float = 0.0, verify_factor: float = 1.0
+        self,
+        answer: Callable[[Candidate], Outcome] = ran,
+        trial_s: float = 0.0,
+        verify_factor: float = 1.0,
+        verify_disturbed: bool = False,
     ) -> None:
+        self.verify_disturbed = verify_disturbed
         self.answer, self.trial_s, self.verify_factor = answer, trial_s, verify_factor
         self.evaluated: list[Candidate] = []
         self.verified: list[list[Config]] = []
@@ -48,28 +55,29 @@ class FakeEngine:
         self.boards = 1
         self.streams = True
         self.dies_after = 0
-        self.wanted: dict = {}
-        self.priorities: list[float] = []
+        self.demands: list[Demand] = []
         self.flying = self.most_flying = 0
         self.board = asyncio.Lock()
-        self.in_place: Callable[[dict], tuple] | None = None
+        self.in_place: Callable[[dict], Answer] | None = None
+        self.deliver: Callable[[dict], Answer] | None = None
         self.beside_calls: list[tuple[str, dict]] = []
 
-    def capacity(self, target, *, threads, tags, clock):
+    def capacity(self, demand):
         return self.boards
 
-    async def evaluate(self, candidates, *, priority, cancelled, on_outcome, **wanted):
+    async def evaluate(self, batch):
+        if batch.rounds:
+            return await self.verify(batch)
         self.flying += 1
         self.most_flying = max(self.most_flying, self.flying)
-        self.priorities.append(priority)
-        self.wanted = wanted
+        self.demands.append(batch.demand)
         outcomes = []
         try:
             async with self.board:
-                for place, candidate in enumerate(candidates):
-                    outcomes.append(await self._one(candidate, cancelled))
+                for place, candidate in enumerate(batch.candidates):
+                    outcomes.append(await self._one(candidate, batch.cancelled))
                     if self.streams:
-                        on_outcome(place, outcomes[-1])
+                        batch.on_outcome(place, outcomes[-1])
                     if len(self.evaluated) == self.dies_after:
                         raise ConnectionError("the service is gone")
                 return outcomes
@@ -84,20 +92,22 @@ class FakeEngine:
         self.evaluated.append(candidate)
         return self.answer(candidate)
 
-    async def verify(self, candidates, *, priority, cancelled, **wanted):
-        self.verified.append([candidate.config for candidate in candidates])
+    async def verify(self, batch):
+        self.verified.append(list(batch.configs))
         await asyncio.sleep(self.trial_s)
-        return [self._again(candidate) for candidate in candidates]
+        return [self._again(candidate) for candidate in batch.candidates]
 
-    async def beside(self, function, payload, target, **wanted):
+    async def beside(self, function, payload, demand, **limits):
         self.beside_calls.append((function, payload))
-        return self.in_place(payload) if self.in_place else None
+        answer = self.deliver if function.endswith(":deliver_in_child") else self.in_place
+        return answer(payload) if answer else None
 
     def _again(self, candidate: Candidate) -> Outcome:
         if self.first_is_wrong and candidate.config == self.verified[0][0]:
             return Outcome(error=ErrorKind.WRONG_RESULT, message="largest error 1")
         noise = 3 if len(self.verified) <= self.noisy_rounds else 1
-        return replace(ran(candidate), cost_s=cost(candidate.config) * self.verify_factor * noise)
+        seconds = cost(candidate.config) * self.verify_factor * noise
+        return replace(ran(candidate), cost_s=seconds, disturbed=self.verify_disturbed)
 
 
 class Log:
@@ -114,7 +124,10 @@ class Log:
 
 
 def job(**changes) -> JobSpec:
-    return replace(JobSpec(1, TASKS, AVX2, Budget(trials=40), strategy="evolution"), **changes)
+    """Job 1 unless ``changes``, of the spec or of its demand, say otherwise."""
+    wanted = {name: changes.pop(name) for name in ("clock", "tags", "priority") if name in changes}
+    demand = Demand(AVX2, job=changes.get("id", 1), **{"clock": "wall", **wanted})
+    return replace(JobSpec(1, TASKS, demand, Budget(trials=40), strategy="evolution"), **changes)
 
 
 def run(spec: JobSpec, engine: FakeEngine, store: MemoryStore, log: Log | None = None) -> JobState:

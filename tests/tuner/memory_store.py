@@ -1,12 +1,14 @@
-"""A store in memory that behaves as ``tuner.store.Store`` says."""
+"""A store in memory that behaves as ``tuner.job.store.Store`` says."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tuner.job import JobState, TaskState, Trial
-from tuner.record import Identity, Record
+from tuner.backend.check import Delivery
+from tuner.log.record import Identity, Record
+from tuner.spec import Trial
+from tuner.states import JobState, TaskState
 
 
 class MemoryStore:
@@ -17,6 +19,7 @@ class MemoryStore:
         self.lost_leases: set[int] = set()
         self.tasks: dict[int, TaskState] = {}
         self.jobs: list[tuple[JobState, str]] = []
+        self.deliveries: list[Delivery] = []
 
     def known(self, workload, target, clock, threads) -> list[Record]:
         wanted = (workload.key, target.key, clock, threads)
@@ -32,7 +35,7 @@ class MemoryStore:
         for trial in kept:
             key = trial.record.identity
             old = self.records.get(key)
-            if old is None or (old.error is not None and old.error.transient):
+            if old is None or old.disturbed or (old.error is not None and old.error.transient):
                 self.records[key] = trial.record
             self.saved.setdefault(job_id, {}).setdefault((trial.task_id, key), trial)
         return kept
@@ -45,6 +48,9 @@ class MemoryStore:
 
     def relayouts(self, target, threads, clock) -> list[str]:
         return []
+
+    def delivered(self, job_id: int, delivery: Delivery) -> None:
+        self.deliveries.append(delivery)
 
     def task_state(self, task_id: int, state: TaskState) -> None:
         self.tasks[task_id] = state

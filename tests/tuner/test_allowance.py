@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tuner.allowance import BATCH, BATCH_S, SMALLEST, Allowance
-from tuner.job import Budget
+from tuner.job.budget import BATCH, BATCH_S, SMALLEST, Allowance
+from tuner.spec import Budget
 
 FLIGHTS = 3
 
@@ -36,7 +36,7 @@ def test_only_slow_candidates_come_in_smaller_batches() -> None:
 
 def test_first_batches_leave_time_for_the_other_tasks(monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr("tuner.allowance.time.monotonic", lambda: now)
+    monkeypatch.setattr("tuner.job.budget.time.monotonic", lambda: now)
     allowance = Allowance(Budget(seconds=110), 0.0, final=0)
     assert allowance.opening(0, 0, waiting=10, wanted=12) == 12, "nobody knows yet how long a trial takes"
     now = 10.0

@@ -13,15 +13,15 @@ from test_extract import CONV, EPILOGUE_CONSTANTS, EPILOGUES
 from tiny_models import LIGHT, model, node, save
 from tvm import relax
 
+from bench.random_weights import randomize
 from kernels import registry
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_default, build_model, export
-from tuner.backend.weights import randomize
 from tuner.frontend.extract import extract
 from tuner.frontend.onnx_check import ModelError
-from tuner.record import Record
+from tuner.log.record import Record
 
 TARGET = CATALOGUE["x86-avx2"]
 
@@ -230,3 +230,32 @@ def test_old_models_that_list_initializers_as_inputs(onnxruntime, tmp_path):
     made = model([CONV], inputs, ["p"], {"w": (4, 4, 3, 3)}, ir_version=3, opset=9)
     made.graph.output[0].CopyFrom(helper.make_tensor_value_info("p", TensorProto.FLOAT, (1, 4, 6, 6)))
     build_and_compare(onnxruntime, save(tmp_path, made))
+
+
+def test_constants_of_64_bits_stay_so(onnxruntime, tmp_path):
+    rows = np.array([2**40, -3, 2**31], np.int64)
+    constants = {
+        "one": np.array([1]),
+        "end": np.array([2**63 - 1]),
+        "which": np.array([2, 0]),
+        "rows": rows,
+        "half": np.array(0.1),
+    }
+    nodes = [
+        node("Slice", ["x", "one", "end", "one"], "rest"),
+        node("Cast", ["rest"], "wide", to=TensorProto.DOUBLE),
+        node("Mul", ["wide", "half"], "tenth"),
+        node("Cast", ["x"], "whole", to=TensorProto.INT64),
+        node("Add", ["whole", "rows"], "sum"),
+        node("Gather", ["sum", "which"], "taken", axis=1),
+    ]
+    made = model(nodes, {"x": (2, 3)}, ["rest", "tenth", "taken"], constants)
+    for value, kind in zip(made.graph.output[1:], (TensorProto.DOUBLE, TensorProto.INT64), strict=True):
+        value.type.tensor_type.elem_type = kind
+    path, inputs = save(tmp_path, made), {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
+    results = run(build_model(path, {}, TARGET)[0], inputs.values())
+    references = expected(onnxruntime, path, inputs)
+    assert [value.dtype for value in results] == [np.float32, np.float64, np.int64]
+    assert all(
+        np.array_equal(result, reference) for result, reference in zip(results, references, strict=True)
+    )

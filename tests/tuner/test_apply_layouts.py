@@ -12,12 +12,12 @@ from tiny_models import model, node, save
 from tvm import relax
 
 from kernels import registry
-from kernels.layout import Layouts, layouts_of
+from kernels.layout import Layouts
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model, plan_of
 from tuner.frontend.graph import load_partition
-from tuner.layouts.relayouts import Relayouts
-from tuner.record import Record
+from tuner.log.record import Record
+from tuner.log.relayouts import Relayouts
 
 TARGET = CATALOGUE["x86-avx2"]
 LAYOUTS = ("nchw", "nhwc", "nchw8c")
@@ -43,7 +43,7 @@ def configs(workload, threads=1):
     """The analysis's config in each pair of layouts."""
     found = {}
     for config in registry.recommendations(workload, TARGET, threads=threads, any_layout=True):
-        found.setdefault(layouts_of(config), config)
+        found.setdefault(config.layouts, config)
     return found
 
 
@@ -230,4 +230,4 @@ def test_measured_times_decide(tmp_path):
         ("nchw8c", "nchw", True),
     ]
     assert cheap.seconds == pytest.approx(19e-6)
-    assert [layouts_of(option.config) for option in cheap.options] == [plain, blocked]
+    assert [option.config.layouts for option in cheap.options] == [plain, blocked]

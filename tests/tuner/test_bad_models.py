@@ -8,7 +8,7 @@ from tiny_models import LIGHT, model, node, save
 
 from tuner.frontend.extract import extract
 from tuner.frontend.onnx_check import ModelError
-from worker.nursery import ChildRaised, Nursery
+from worker.children.nursery import ChildRaised, Nursery
 
 
 def conv_model(x=(1, 4, 6, 6), **fields):
@@ -90,6 +90,12 @@ def test_unknown_operator(tmp_path, domain):
 def test_dynamic_shape_says_how_to_give_it(tmp_path):
     path = save(tmp_path, conv_model(("N", 4, 6, "width")))
     refused(path, "input 'x'", "[N, 4, 6, width]", "x=1,4,6,1")
+    assert extract(path, {"x": [2, 4, 6, 7]}).operators[0].workload.data_shape == (2, 4, 6, 7)
+
+
+def test_an_extent_of_minus_one_is_dynamic(tmp_path):
+    path = save(tmp_path, conv_model((-1, 4, 6, -1)))
+    refused(path, "input 'x'", "[?, 4, 6, ?]", "x=1,4,6,1")
     assert extract(path, {"x": [2, 4, 6, 7]}).operators[0].workload.data_shape == (2, 4, 6, 7)
 
 

@@ -10,10 +10,10 @@ import pytest
 
 from kernels.space import Config, SearchSpace, Space
 from kernels.target import CATALOGUE
-from kernels.workload import Conv2d
-from tuner.cost_model import CostModel
-from tuner.features import Featurizer
-from tuner.problem import Problem
+from kernels.workload.base import Conv2d
+from tuner.search.cost_model import CostModel
+from tuner.search.features import Featurizer
+from tuner.search.problem import Problem
 
 SIZES = (1, 2, 4, 8, 16, 32, 64)
 BLOCKS = ("4x3", "6x2", "14x1")

@@ -9,8 +9,8 @@ from memory_store import MemoryStore
 
 from kernels.numerics import Numerics
 from kernels.space import Config
-from tuner.job import Budget
-from tuner.problem import Problem
+from tuner.search.problem import Problem
+from tuner.spec import Budget
 
 
 def test_exact_and_relaxed_jobs_share_what_both_may_use():

@@ -6,9 +6,10 @@ import pytest
 from onnx import TensorProto
 from tiny_models import LIGHT, LIGHT_MODELS, model, node, save
 
-from kernels.workload import RELU, Conv2d, Epilogue, Gemm
+from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
 from tuner.frontend.extract import Extraction, extract, extract_child
 from tuner.frontend.graph import load_partition
+from tuner.frontend.model_file import load_graph
 
 
 @pytest.mark.parametrize("name", LIGHT_MODELS)
@@ -199,6 +200,17 @@ def test_shapes_computed_from_shapes_are_followed(tmp_path):
     constants = {"first": np.int64(0), "axis": np.array([0]), "rest": np.array([-1]), "w": (48, 5)}
     made = model(nodes, {"x": ("N", 3, 4, 4)}, ["y"], constants)
     assert only(tmp_path, made, {"x": [2, 3, 4, 4]}) == Gemm(2, 5, 48)
+
+
+@pytest.mark.parametrize(
+    ("part", "extents"),
+    [({"start": 0}, [2, 3, 4, 5]), ({"start": -3, "end": 2}, [3]), ({"end": -2}, [2, 3]), ({"start": 9}, [])],
+)
+def test_a_part_of_a_shape(tmp_path, part, extents):
+    made = model([node("Shape", ["x"], "shape", **part)], {"x": ("N", 3, 4, 5)}, ["shape"])
+    made.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    known = load_graph(save(tmp_path, made), {"x": [2, 3, 4, 5]}).constants["shape"]
+    assert known.tolist() == extents
 
 
 NOT_TUNABLE = {

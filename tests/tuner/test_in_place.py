@@ -9,10 +9,10 @@ from kernels import target as targets
 from kernels.reference import reference
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from tuner import in_place
 from tuner.frontend.extract import extract
 from tuner.frontend.graph import load_partition
-from tuner.record import Record
+from tuner.job import in_place
+from tuner.log.record import Record
 
 TARGET = CATALOGUE["x86-avx2"]
 

@@ -11,9 +11,9 @@ from kernels import registry
 from kernels import target as targets
 from kernels.reference import reference
 from kernels.target import CATALOGUE
-from tuner import in_place
 from tuner.frontend.graph import load_partition
-from tuner.record import Record
+from tuner.job import in_place
+from tuner.log.record import Record
 
 TARGET = CATALOGUE["x86-avx2"]
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tuner.layouts.layout_plan import Link, Tensor, solve
+from tuner.layouts.solve import Link, Tensor, solve
 
 LAYOUTS = ("nchw", "nhwc", "nchw8c")
 

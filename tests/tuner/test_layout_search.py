@@ -6,14 +6,14 @@ import random
 
 import pytest
 
-from kernels.layout import PLAIN, Layouts, layout_knobs, layouts_of
+from kernels.layout import PLAIN, Layouts
 from kernels.space import Config, SearchSpace, Space
 from kernels.target import CATALOGUE
-from kernels.workload import Conv2d
-from tuner.calibration import Calibration
-from tuner.layouts import layout_race
-from tuner.problem import Problem
-from tuner.strategies import make
+from kernels.workload.base import Conv2d
+from tuner.layouts import race as layout_race
+from tuner.search.calibration import Calibration
+from tuner.search.problem import Problem
+from tuner.search.strategies import make
 
 POINTWISE = Conv2d(1, 64, 56, 56, 256, 1, 1)
 SIZES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -25,7 +25,7 @@ KERNELS = {"good": 1.0, "other": 1.1, "bad": 4.0}
 
 def cost(config: Config) -> float:
     """A valley whose place depends a little on the layouts, times what kernel and layouts cost."""
-    layouts = layouts_of(config)
+    layouts = config.layouts
     tile, block = (SIZES.index(config.int(knob)) for knob in ("tile", "block"))
     away = (tile - 5 - (layouts.out == "nchw8c")) ** 2 + (block - 2) ** 2
     return 1e-3 * KERNELS[config.kernel] * FACTORS[layouts.data] * FACTORS[layouts.out] * (1 + 0.05 * away)
@@ -33,14 +33,14 @@ def cost(config: Config) -> float:
 
 def predicted(config: Config) -> float:
     """Off by a factor that depends on the layouts."""
-    return cost(config) * (1.6 if "nhwc" in layouts_of(config) else 1.0)
+    return cost(config) * (1.6 if "nhwc" in config.layouts else 1.0)
 
 
 def problem(workload: Conv2d = POINTWISE) -> Problem:
     knobs = {"tile": SIZES, "block": SIZES, "unroll": SIZES[:4]}
-    spaces = tuple(Space(kernel, knobs | layout_knobs(pair)) for kernel in KERNELS for pair in PAIRS)
+    spaces = tuple(Space(kernel, knobs, layouts=pair) for kernel in KERNELS for pair in PAIRS)
     seeds = [next(config for config in space if config["tile"] == 8) for space in spaces]
-    seeds.sort(key=lambda seed: (layouts_of(seed) != PLAIN, predicted(seed)))
+    seeds.sort(key=lambda seed: (seed.layouts != PLAIN, predicted(seed)))
     return Problem(workload, CATALOGUE["x86-avx2"], SearchSpace(spaces), tuple(seeds), predicted)
 
 
@@ -55,7 +55,7 @@ def test_sixty_trials_serve_every_useful_pair() -> None:
             strategy.tell([(config, cost(config)) for config in asked])
             bad += sum(config.kernel == "bad" for config in asked)
             for config in asked:
-                best[layouts_of(config)] = min(best[layouts_of(config)], cost(config))
+                best[config.layouts] = min(best[config.layouts], cost(config))
         assert bad == 0
         least = {pair: 1e-3 * FACTORS[pair.data] * FACTORS[pair.out] for pair in PAIRS}
         bounds = layout_race.bounds(POINTWISE, least)
@@ -81,16 +81,16 @@ def test_what_some_tasks_show_orders_the_seeds_of_others() -> None:
     before = calibration.seeds(searched)
     assert before[0] == searched.seeds[0]
     assert not any(seed.kernel == "bad" for seed in before)
-    place = before.index(next(seed for seed in before[1:] if "nhwc" not in layouts_of(seed)))
-    assert all("nhwc" not in layouts_of(seed) for seed in before[:place])
+    place = before.index(next(seed for seed in before[1:] if "nhwc" not in seed.layouts))
+    assert all("nhwc" not in seed.layouts for seed in before[:place])
     for _ in range(3):
         for seed in searched.seeds:
             # NHWC is fast, whatever was predicted, and ``other`` far slower.
-            off = (0.5 if "nhwc" in layouts_of(seed) else 1.0) * (3 if seed.kernel == "other" else 1)
+            off = (0.5 if "nhwc" in seed.layouts else 1.0) * (3 if seed.kernel == "other" else 1)
             calibration.learn(searched, seed, cost(seed) * off)
     after = calibration.seeds(searched)
     assert after[0] == searched.seeds[0]
     assert {seed.kernel for seed in after} == {"good"}
     assert calibration.predict(searched, after[1]) == pytest.approx(
-        cost(after[1]) * (0.5 if "nhwc" in layouts_of(after[1]) else 1.0)
+        cost(after[1]) * (0.5 if "nhwc" in after[1].layouts else 1.0)
     )

@@ -8,9 +8,10 @@ from kernels.layout import PLAIN
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import CATALOGUE
+from kernels.workload.qconv2d import QConv2d
 from tuner.frontend.extract import extract
-from tuner.picks import OtherTargetError, best_by_layouts, check
-from tuner.record import Record
+from tuner.log.picks import OtherTargetError, best_by_layouts, check
+from tuner.log.record import Record
 from worker.outcome import ErrorKind
 
 TARGET, OTHER = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
@@ -74,6 +75,18 @@ def test_an_exact_build_passes_over_relaxed_records(tmp_path):
     (match,) = check(path, [relaxed], TARGET, numerics=Numerics.EXACT)
     assert match.record is None
     assert match.reason.startswith("it is not exact: F(")
+
+
+def test_integers_stay_exact_unless_relaxed_ones_are_asked_for():
+    conv, target = QConv2d(1, 8, 8, 16, 16, 1, 1), CATALOGUE["rpi4"]
+    (exact,) = registry.recommendations(conv, target)
+    relaxed = Config.of(exact.kernel, **{**dict(exact.knobs), "requant": "arm"})
+    version = registry.kernel(exact.kernel).version
+    costs = {exact: 2e-5, relaxed: 1e-5}
+    records = [Record(conv, target, config, version, cost_s=cost) for config, cost in costs.items()]
+    assert best_by_layouts(records, target)[conv.key][PLAIN].config == exact
+    assert best_by_layouts(records, target, numerics=Numerics.RELAXED)[conv.key][PLAIN].config == relaxed
+    assert best_by_layouts(records[1:], target) == {}
 
 
 def test_a_log_of_another_target_is_named(record):

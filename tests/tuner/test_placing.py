@@ -6,12 +6,13 @@ from dataclasses import replace
 
 from kernels import registry
 from kernels.target import CATALOGUE
-from kernels.workload import Conv2d
-from tuner.job import Budget, JobSpec, TaskSpec
-from tuner.placing import behind
-from tuner.problem import Problem
-from tuner.record import Record
-from tuner.search import TaskSearch
+from kernels.workload.base import Conv2d
+from tuner.job.placing import behind
+from tuner.log.record import Record
+from tuner.search.problem import Problem
+from tuner.search.task import TaskSearch
+from tuner.spec import Budget, JobSpec, TaskSpec
+from worker.demand import Demand
 from worker.outcome import ErrorKind, Outcome
 
 AVX2 = CATALOGUE["x86-avx2"]
@@ -25,7 +26,7 @@ FAST, MIDDLE, SLOW = (
 
 def test_what_is_measured_again_loses_its_place() -> None:
     task = TaskSpec(1, CONV, 1)
-    search = TaskSearch(task, JobSpec(1, (task,), AVX2, Budget(trials=9)), Problem.of(CONV, AVX2))
+    search = TaskSearch(task, JobSpec(1, (task,), Demand(AVX2), Budget(trials=9)), Problem.of(CONV, AVX2))
     placed = replace(FAST, placed_s=1.0, verified_s=2e-3)
     again = search.remeasured(placed, Outcome(cost_s=1e-3))
     assert (again.ranking_s, again.placed_s) == (1e-3, None)

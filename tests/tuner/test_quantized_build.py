@@ -9,22 +9,23 @@ from onnx import TensorProto, helper
 from tvm import relax
 
 from kernels import registry
-from kernels.pool import Pool
-from kernels.qadd import QAdd
-from kernels.qconcat import QConcat
-from kernels.qlookup import QLookup
-from kernels.qmul import QMul
-from kernels.qpool import QPool
-from kernels.qreference import fixed_point, reference
-from kernels.quantization import Quantization
-from kernels.qworkload import QConv2d
+from kernels.int8.quantization import Quantization
+from kernels.int8.reference import fixed_point, reference
+from kernels.operators.int8.add import QAdd
+from kernels.operators.int8.concat import QConcat
+from kernels.operators.int8.lookup import QLookup
+from kernels.operators.int8.mul import QMul
+from kernels.operators.int8.pool import QPool
+from kernels.operators.pool import Pool
 from kernels.target import CATALOGUE
+from kernels.workload.qconv2d import QConv2d
 from tuner.backend.apply import build_partition, plan_of
 from tuner.backend.manifest import describe
 from tuner.frontend.graph import PRODUCT, Partition, Product
 from tuner.frontend.onnx_graph import OnnxGraph, TensorInfo
-from tuner.frontend.quantized.operator import OPERATOR, Operator
-from tuner.record import Record
+from tuner.frontend.own_nodes import OPERATOR
+from tuner.frontend.quantized.rewriting import QuantizedOperator
+from tuner.log.record import Record
 
 TARGET = CATALOGUE["x86-avx2"]
 TYPES = {
@@ -96,7 +97,7 @@ class Net:
 
     def operator(self, what, sources, output):
         result = what.reference(*(self.values[source] for source in sources))
-        self.partition.operators.append(Operator(output, what, tuple(sources), output))
+        self.partition.operators.append(QuantizedOperator(output, what, tuple(sources), output))
         index = len(self.partition.operators) - 1
         return self.node(OPERATOR, list(sources), output, result, index=index)
 

@@ -7,8 +7,8 @@ from tiny_models import model, node, save
 
 from bench.quantized_models import Style, quantized
 from bench.quantized_small import SMALL
-from kernels.qworkload import QConv2d
-from kernels.workload import Conv2d, Epilogue, Gemm
+from kernels.workload.base import Conv2d, Epilogue, Gemm
+from kernels.workload.qconv2d import QConv2d
 from tuner.frontend.extract import extract
 from tuner.frontend.graph import load_partition
 from tuner.frontend.model_file import read_model

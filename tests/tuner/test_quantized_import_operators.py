@@ -5,7 +5,7 @@ from qdq_models import Qdq, kinds, run
 from tiny_models import model, node, save
 
 from tuner.frontend.graph import load_partition
-from tuner.frontend.quantized.operator import OPERATOR
+from tuner.frontend.own_nodes import OPERATOR
 
 SHAPE = (1, 6, 8, 9)
 
@@ -185,6 +185,14 @@ def test_concats(tmp_path, axis, same):
     real = graph.add("Concat", inputs, axis=axis)
     found = only(tmp_path, graph, graph.through(real, 0.02, 120), 0.02)
     assert found == {"QConcat": 1} | ({} if same else {"QLookup": 1})
+
+
+def test_operators_of_constants_alone(tmp_path):
+    graph = Qdq()
+    ends = [graph.through(graph.add("Neg", [graph.weights(SHAPE)]), 0.0103, 120) for _ in range(2)]
+    total = graph.through(graph.add("Add", ends), 0.0107, 120)
+    real = graph.through(graph.add("Add", [graph.through("x", 0.02, 120), total]), 0.02, 120)
+    assert only(tmp_path, graph, real, 0.02) == {"QAdd": 2}
 
 
 def test_products_write_what_a_concat_wants(tmp_path):

@@ -10,8 +10,8 @@ import pytest
 
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from kernels.workload import Conv2d
-from tuner.record import LogError, Record, read_log, write_log
+from kernels.workload.base import Conv2d
+from tuner.log.record import LogError, Record, read_log, write_log
 from worker.outcome import ErrorKind
 
 GOOD = Record(

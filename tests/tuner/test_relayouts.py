@@ -4,8 +4,8 @@ import pytest
 
 from kernels.target import CATALOGUE
 from tuner.layouts.prices import Prices
-from tuner.layouts.relayouts import Relayouts, fitting, is_current, of_stored, read_relayouts, stored
-from tuner.record import read_log
+from tuner.log.record import read_log
+from tuner.log.relayouts import Relayouts, fitting, is_current, of_stored, read_relayouts, stored
 
 TARGET = CATALOGUE["x86-avx2"]
 TIMES = Relayouts(TARGET, 2, "wall", {"nchw>nhwc": [(1000, 1e-6), (3000, 5e-6)], "nhwc>nchw": [(1000, 2e-6)]})

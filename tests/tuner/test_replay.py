@@ -13,9 +13,9 @@ from pathlib import Path
 
 from kernels.space import Config, SearchSpace, Space, Value
 from kernels.target import CATALOGUE
-from kernels.workload import Conv2d
-from tuner import strategies
-from tuner.problem import Problem
+from kernels.workload.base import Conv2d
+from tuner.search import strategies
+from tuner.search.problem import Problem
 
 LANDSCAPE = Path(__file__).parent / "data" / "landscape.jsonl"
 LAYER = Conv2d(1, 64, 56, 56, 64, 3, 3, stride=(2, 2), pad=(1, 1, 1, 1))

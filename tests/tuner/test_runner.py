@@ -12,9 +12,10 @@ import pytest
 from formula_engine import AVX2, LOST, OTHER, TASKS, TINY, FakeEngine, Log, job, ran, run
 from memory_store import MemoryStore
 
-from tuner.job import Budget, JobState, TaskSpec, TaskState
-from tuner.problem import Problem
-from tuner.runner import AHEAD, HOPELESS, run_job
+from tuner.job.runner import AHEAD, HOPELESS, run_job
+from tuner.search.problem import Problem
+from tuner.spec import Budget, TaskSpec
+from tuner.states import JobState, TaskState
 from worker.candidate import Candidate
 from worker.outcome import ErrorKind, Outcome
 
@@ -272,10 +273,10 @@ def test_a_failure_of_the_engine_is_one_of_the_trials():
     calls = iter(range(10_000))
 
     class Shaky(FakeEngine):
-        async def evaluate(self, candidates, **more):
+        async def evaluate(self, batch):
             if next(calls) == 1:
                 raise ConnectionError("scheduler restarted")
-            return await super().evaluate(candidates, **more)
+            return await super().evaluate(batch)
 
     log = Log()
     assert run(job(), Shaky(), MemoryStore(), log) is JobState.DONE

@@ -6,20 +6,23 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
-from formula_engine import TASKS, FakeEngine, Log, job, ran, run
+from formula_engine import AVX2, TASKS, FakeEngine, Log, job, ran, run
 from memory_store import MemoryStore
 
-from tuner.fairness import VirtualTime
-from tuner.job import Budget, JobState
-from tuner.runner import AHEAD
+from tuner.job.fairness import VirtualTime
+from tuner.job.runner import AHEAD
+from tuner.spec import Budget
+from tuner.states import JobState
 from worker.candidate import Candidate
+from worker.demand import Demand
 from worker.outcome import Outcome
 
 
 def test_the_engine_is_told_which_boards_will_do_and_whose_they_are():
     engine = FakeEngine()
     run(job(id=7, tags=frozenset({"rack-2"}), priority=3), engine, MemoryStore())
-    assert engine.wanted == {"job": 7, "tags": {"rack-2"}, "clock": "wall", "level": 3}
+    wanted = Demand(AVX2, 1, frozenset({"rack-2"}), "wall", job=7, priority=3)
+    assert {replace(demand, turn=0.0) for demand in engine.demands} == {wanted}
 
 
 def test_more_boards_get_more_batches():
@@ -94,8 +97,8 @@ def test_a_trial_is_offered_again_each_time_its_lease_is_lost_but_not_without_en
 
 def test_a_best_measured_again_under_a_lost_lease_stays_as_it_was():
     class Late(FakeEngine):
-        async def verify(self, candidates, **more):
-            found = await super().verify(candidates, **more)
+        async def verify(self, batch):
+            found = await super().verify(batch)
             return [replace(outcome, cost_s=1e-9, lease=9) for outcome in found]
 
     store = MemoryStore()
@@ -122,4 +125,5 @@ def test_a_short_job_is_not_queued_behind_a_long_one():
     assert long[1] <= short < long[2]
     engine = FakeEngine()
     run(job(), engine, MemoryStore())
-    assert engine.priorities == sorted(engine.priorities, reverse=True)
+    turns = [demand.turn for demand in engine.demands]
+    assert turns == sorted(turns)

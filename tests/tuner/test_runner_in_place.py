@@ -6,8 +6,8 @@ from formula_engine import AVX2, TASKS, FakeEngine, Log, job, run
 from memory_store import MemoryStore
 
 from kernels.space import Config
-from tuner.job import JobState
-from tuner.record import Record
+from tuner.log.record import Record
+from tuner.states import JobState
 from worker.outcome import Answer
 
 
@@ -32,9 +32,9 @@ def test_the_final_pick_is_made_inside_the_model():
     engine.in_place = in_place
     spec = job(model="/models/one.onnx", shapes={"x": [1, 3, 8, 8]})
     assert run(spec, engine, store, log) is JobState.DONE
-    ((function, payload),) = engine.beside_calls
+    (function, payload), _ = engine.beside_calls
     assert (function, payload["model"], payload["shapes"]) == (
-        "tuner.in_place:time_in_child",
+        "tuner.job.in_place:time_in_child",
         "/models/one.onnx",
         {"x": [1, 3, 8, 8]},
     )
@@ -80,7 +80,9 @@ def test_what_fails_in_place_is_told_and_the_picks_stand():
     assert all(record.placed_s is None for record in store.records.values())
     simulated, nowhere = FakeEngine(), FakeEngine()
     run(job(model="/models/one.onnx", clock="simulated:a"), simulated, MemoryStore())
-    assert simulated.beside_calls == []
+    assert [function for function, _ in simulated.beside_calls] == [
+        "tuner.job.delivery_child:deliver_in_child"
+    ]
     store = MemoryStore()
     run(job(model="/models/one.onnx"), nowhere, store)
     assert store.jobs[-1] == (JobState.DONE, "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 
-from tuner.scheduler import Curve, choose, total_s
+from tuner.search.scheduler import Curve, choose, total_s
 
 
 def landscape(start: float, floor: float, pace: float, seed: int) -> list[float]:

@@ -9,9 +9,9 @@ import pytest
 
 from kernels.space import Config, Knobs, SearchSpace, Space
 from kernels.target import CATALOGUE
-from kernels.workload import Conv2d, Gemm
-from tuner.problem import Problem
-from tuner.strategies import STRATEGIES, make
+from kernels.workload.base import Conv2d, Gemm
+from tuner.search.problem import Problem
+from tuner.search.strategies import STRATEGIES, make
 
 AVX2 = CATALOGUE["x86-avx2"]
 CONV = Conv2d(1, 64, 28, 28, 64, 3, 3, pad=(1, 1, 1, 1))

@@ -11,14 +11,14 @@ from tflite_models import TYPES, VALID, Maker, branches, mobilenet
 from tvm import relax
 
 from bench.partition_reference import evaluate
-from kernels.qmul import QMul
-from kernels.workload import Conv2d, Gemm, QConv2d
+from kernels.operators.int8.mul import QMul
+from kernels.workload.base import Conv2d, Gemm, QConv2d
 from tuner.backend.apply import build_model
 from tuner.frontend.extract import extract
 from tuner.frontend.graph import PRODUCT, load_partition
-from tuner.frontend.quantized.operator import OPERATOR
+from tuner.frontend.own_nodes import OPERATOR
 from tuner.frontend.tflite.convert import to_onnx
-from worker.host import host_target
+from worker.measure.host import host_target
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8", "uint8"])

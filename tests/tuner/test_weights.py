@@ -6,7 +6,7 @@ import pytest
 from onnx import numpy_helper
 from tiny_models import LIGHT, model, node
 
-from tuner.backend.weights import randomize
+from bench.random_weights import randomize
 
 
 def weights(made):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from candidates import load, on_board
 
-from worker.measure_child import connect
+from worker.measure.child import connect
 
 
 def stats(address):

@@ -10,7 +10,7 @@ import tvm
 from tvm import rpc
 from tvm.script import tirx as T
 
-from worker.fleet.agent_build import agent_triple
+from worker.fleet.drivers.agent_build import agent_triple
 
 MACHINE = platform.machine()
 ROWS = 65536  # of 16 floats: 4 MiB

@@ -1,19 +1,30 @@
 import fcntl
 import os
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from pathlib import Path
 
+import numpy as np
 import pytest
+import tvm
 
 from kernels import target as targets
-from worker.artifacts import ArtifactStore
-from worker.build import Builder
-from worker.fleet.agent_build import build_agent, build_plugin, host_triple
-from worker.fleet.native import NativeBoard
-from worker.fleet.sim_models import SIM_MODELS
-from worker.fleet.simulated import SimulatedBoard, why_no_emulator
-from worker.nursery import Nursery
-from worker.shop import PRELOAD
+from kernels.emit.compile import compile_object
+from kernels.target import CATALOGUE
+from worker.build.artifacts import ArtifactStore
+from worker.build.build import ENTRY, Builder
+from worker.build.toolchain import link
+from worker.children.nursery import Nursery
+from worker.engine.dask_worker import PRELOAD
+from worker.fleet.drivers.agent_build import build_agent, build_plugin, host_triple
+from worker.fleet.drivers.host import NativeBoard
+from worker.fleet.drivers.sim_models import SIM_MODELS
+from worker.fleet.drivers.simulated import SimulatedBoard, why_no_emulator
+from worker.measure.session import connect
+
+for _folder in ("kernels", "extending"):  # models of requantization, the recipes
+    sys.path.insert(0, str(Path(__file__).parents[1] / _folder))
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +37,7 @@ def nursery():
 @pytest.fixture(scope="session")
 def host(nursery):
     """This machine's target."""
-    return targets.from_json(nursery.call("worker.host:host_target_in_child", None, timeout_s=60))
+    return targets.from_json(nursery.call("worker.measure.host:host_target_in_child", None, timeout_s=60))
 
 
 @pytest.fixture(scope="session")
@@ -78,3 +89,20 @@ def simulated_boards(simulated_dir):
             model: running.enter_context(SimulatedBoard(model, state_dir=simulated_dir))
             for model in sorted(SIM_MODELS)
         }
+
+
+@pytest.fixture
+def run_on(tmp_path):
+    """What a PrimFunc, called with arrays, leaves in the last of them on a board."""
+
+    def run(board, function, *arrays):
+        path = tmp_path / "function.so"
+        path.write_bytes(link(compile_object(function, CATALOGUE[board.target])))
+        session = connect(board.address, 300)
+        session.upload(str(path))
+        device, module = session.cpu(0), session.load_module(path.name)
+        tensors = [tvm.runtime.tensor(np.ascontiguousarray(array), device) for array in arrays]
+        module[ENTRY](*tensors)
+        return tensors[-1].numpy()
+
+    return run

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 
-from worker.fleet.agent_build import build_agent, host_triple
+from worker.fleet.drivers.agent_build import build_agent, host_triple
 
 TOKEN = "correct-horse-battery-staple"
 

@@ -4,19 +4,25 @@ import ctypes
 import os
 import platform
 import time
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import psutil
 import tvm
 from tvm import tirx
 
-from kernels import registry, tir
-from kernels.gemm import PackedGemm
+from kernels import registry
+from kernels.emit import tir
+from kernels.float.gemm.kernel import PackedGemm
+from kernels.float.plan import FloatPlan
 from kernels.kernel import Kernel
 from kernels.layout import PLAIN
-from kernels.space import Config, Space
-from kernels.workload import Gemm
+from kernels.space import Config
+from kernels.workload.base import Gemm
+from worker.batch import Batch
 from worker.candidate import Candidate
+from worker.demand import Demand
 
 BUILD_FAULTS = ("raises", "compiler_crash", "compiler_hang", "compiler_chatter")
 RUN_FAULTS = ("wrong", "unwritten", "segfault", "hang", "beyond", "chatter", "kills_worker")
@@ -47,59 +53,80 @@ def candidate(fault, target):
     return Candidate(WORKLOAD, Config.of("faulty", fault=fault), target)
 
 
-class Faulty(Kernel):
-    name = "faulty"
+def batch(target, *faults, **more):
+    configs = [Config.of("faulty", fault=fault) for fault in faults]
+    return Batch(WORKLOAD, configs, Demand(target), **more)
 
-    def why_not(self, workload, target):
-        return None if workload == WORKLOAD else "is for tests alone"
 
-    def space(self, workload, target, layouts=PLAIN, threads=1):
-        return Space(self.name, {"fault": ("none", *BUILD_FAULTS, *RUN_FAULTS)})
+@dataclass(frozen=True)
+class FaultyPlan(FloatPlan):
+    knobs: str
 
-    def recommend(self, workload, target, layouts=PLAIN, threads=1):
-        return Config.of(self.name, fault="none")
+    packed_length: ClassVar[int] = 16
 
-    def predict(self, workload, config, target, threads=1):
+    def cycles(self):
         return 1.0
 
-    def pack(self, workload, config, target, weights):
-        if config["fault"] in FINE:
-            return GEMM.pack(workload, GEMM.recommend(workload, target), target, weights)
-        if config["fault"] == "kills_worker":  # this child's nursery's parent
+    def pack(self, weights):
+        if self.knobs in FINE:
+            return fine(self).pack(weights)
+        if self.knobs == "kills_worker":  # this child's nursery's parent
             time.sleep(4)  # what it measured before has been told by then
             psutil.Process().parent().parent().kill()
             time.sleep(60)
         return np.zeros(16, np.float32)
 
-    def build(self, workload, config, target, threads, name):
-        fault = config["fault"]
+    def emit(self, name):
+        fault = self.knobs
         if fault == "compiler_chatter":
             for _ in range(1024):
                 os.write(1, bytes(1 << 20))
         if fault in FINE:
-            fine = GEMM.build(workload, GEMM.recommend(workload, target), target, threads, name)
-            return chattering(fine) if fault == "chatter" else fine
+            function = fine(self).emit(name)
+            return chattering(function) if fault == "chatter" else function
         if fault == "raises":
             raise ValueError("no such block\nand a second line")
         if fault == "compiler_crash":
             ctypes.string_at(0)
         if fault == "compiler_hang":
             time.sleep(60)
-        function = tir.Function(workload, name, 16)
-        with function as args:
-            size = workload.m * workload.n
-            if fault in ("wrong", "hang"):
-                with tir.loop(size) as at:
-                    tir.store(args.out, tir.number(1.0), at)
-            if fault == "segfault":
-                tir.store(args.out, tir.number(1.0), tir.index(1 << 30))
-            if fault == "beyond":
-                with tir.loop(1 << 30) as at:
-                    tir.store(args.out, tir.number(1.0), at)
-            if fault == "hang":
-                with tir.loop(1 << 30), tir.loop(1 << 30):
-                    tir.store(args.out, args.out[0] * args.data[0] + args.data[1], 0)
-        return function.result()
+        return super().emit(name)
+
+    def body(self, args):
+        fault, size = self.knobs, self.workload.m * self.workload.n
+        if fault in ("wrong", "hang"):
+            with tir.loop(size) as at:
+                tir.store(args.out, tir.number(1.0), at)
+        if fault == "segfault":
+            tir.store(args.out, tir.number(1.0), tir.index(1 << 30))
+        if fault == "beyond":
+            with tir.loop(1 << 30) as at:
+                tir.store(args.out, tir.number(1.0), at)
+        if fault == "hang":
+            with tir.loop(1 << 30), tir.loop(1 << 30):
+                tir.store(args.out, args.out[0] * args.data[0] + args.data[1], 0)
+
+
+class Faulty(Kernel):
+    name = "faulty"
+    workload_type = Gemm
+
+    def why_unfit(self, workload, target):
+        return None if workload == WORKLOAD else "is for tests alone"
+
+    def knobs(self, workload, target, layouts, threads):
+        return {"fault": ("none", *BUILD_FAULTS, *RUN_FAULTS)}
+
+    def recommend(self, workload, target, layouts=PLAIN, threads=1):
+        return Config.of(self.name, fault="none")
+
+    def plan(self, workload, config, target, threads=1):
+        return FaultyPlan(workload, target, threads, config["fault"])
+
+
+def fine(plan):
+    config = GEMM.recommend(plan.workload, plan.target)
+    return GEMM.plan(plan.workload, config, plan.target, plan.threads)
 
 
 def chattering(function):
@@ -110,4 +137,4 @@ def chattering(function):
 
 
 GEMM = PackedGemm()
-registry.all_kernels()["faulty"] = Faulty()
+registry.register(Faulty())

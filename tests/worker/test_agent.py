@@ -15,7 +15,7 @@ import pytest
 import tvm
 from candidates import c_candidate, connect, load, on_board, tvm_candidate
 
-from worker.fleet.native import NativeBoard
+from worker.fleet.drivers.host import NativeBoard
 
 MAGIC = 0xFF271
 

@@ -10,16 +10,17 @@ from dataclasses import replace
 import pytest
 import virtual_time
 
-from kernels.gemm import PackedGemm
+from kernels.float.gemm.kernel import PackedGemm
 from kernels.target import CATALOGUE
-from kernels.workload import Gemm
-from worker.batch import ATTEMPTS, KILLS, Batch, Order
-from worker.candidate import Candidate
-from worker.crew import WorkerGone
+from kernels.workload.base import Gemm
+from worker.batch import Batch
+from worker.demand import Demand
+from worker.engine.batch_run import ATTEMPTS, KILLS, BatchRun
+from worker.engine.dask_client import WorkerGone
 from worker.fleet.book import Check, Listing
 from worker.fleet.dispatcher import Dispatcher
 from worker.fleet.memory_book import MemoryBook
-from worker.measure import MeasureOptions
+from worker.measure.measure import MeasureOptions
 from worker.outcome import ErrorKind, Outcome
 
 TARGET = CATALOGUE["rpi4"]
@@ -30,7 +31,7 @@ CUT = Outcome(error=ErrorKind.UPLOAD_ERROR, message="upload cut", measure_s=1.0)
 KILL = "kill"
 
 
-class FakeCrew:
+class FakeDask:
     """``answers[place]`` are what becomes of a candidate each time it is measured; then it is fine."""
 
     topic = "outcomes"
@@ -39,8 +40,10 @@ class FakeCrew:
         self.answers = {place: list(sequence) for place, sequence in answers.items()}
         self.measured = Counter()
         self.boards = []
+        self.build_priorities = []
 
-    async def build(self, function, candidate, *rest, **more):
+    async def build(self, function, candidate, *rest, priority, **more):
+        self.build_priorities.append(priority)
         return candidate
 
     @contextmanager
@@ -53,7 +56,7 @@ class FakeCrew:
         outcomes = []
         for index, candidate in enumerate(parts):
             await asyncio.sleep(1)
-            place = CANDIDATES.index(candidate)
+            place = CONFIGS.index(candidate.config)
             self.measured[place] += 1
             sequence = self.answers.get(place, [])
             answer = sequence.pop(0) if sequence else FINE
@@ -64,33 +67,32 @@ class FakeCrew:
         return outcomes
 
 
-CANDIDATES = [
-    Candidate(WORKLOAD, config, TARGET)
-    for config, _ in zip(PackedGemm().space(WORKLOAD, TARGET), range(4), strict=False)
-]
+CONFIGS = list(PackedGemm().space(WORKLOAD, TARGET))[:4]
 
 
-def run(answers, boards="ab"):
-    """(outcomes, crew, book, statuses by board) of a batch of four."""
+def run(answers, boards="ab", **demand):
+    """(outcomes, Dask client, book, statuses by board) of a batch of four."""
 
     async def check(board, entry):
         return Check(1e-3)
 
     async def main():
-        book, crew = MemoryBook(virtual_time.clock), FakeCrew(answers)
+        book, dask = MemoryBook(virtual_time.clock), FakeDask(answers)
         dispatcher = Dispatcher(book, check, "me", threaded=False)
         await dispatcher.start()
         await dispatcher.seen([Listing(id, TARGET, "wall", 1) for id in boards])
         came = []
-        order = Order(MeasureOptions(), on_outcome=lambda place, outcome: came.append((place, outcome)))
-        outcomes = await Batch(crew, dispatcher, CANDIDATES, order).run()
+        batch = Batch(
+            WORKLOAD, CONFIGS, Demand(TARGET, **demand), on_outcome=lambda *ended: came.append(ended)
+        )
+        outcomes = await BatchRun(dask, dispatcher, batch, MeasureOptions()).run()
         assert dict(came) == dict(enumerate(outcomes))
         assert len(came) == len(outcomes)
         await asyncio.sleep(1)
         statuses = {status.id: status for status in dispatcher.boards()}
         await dispatcher.close()
         assert all(book.accepts(outcome.lease) for outcome in outcomes)
-        return outcomes, crew, book, statuses
+        return outcomes, dask, book, statuses
 
     return virtual_time.run(main())
 
@@ -100,26 +102,27 @@ def kinds(outcomes):
 
 
 def test_what_kills_two_workers_is_poison_and_the_others_do_not_pay():
-    outcomes, crew, _, _ = run({1: [KILL] * 9})
+    outcomes, dask, _, _ = run({1: [KILL] * 9})
     assert kinds(outcomes) == [None, "poison", None, None]
-    assert crew.measured == {0: 1, 1: KILLS, 2: 1, 3: 1}
+    assert dask.measured == {0: 1, 1: KILLS, 2: 1, 3: 1}
     assert "killed 2 workers" in outcomes[1].message
 
 
 def test_one_death_is_bad_luck():
-    outcomes, crew, _, _ = run({1: [KILL]})
+    outcomes, dask, _, _ = run({1: [KILL]})
     assert kinds(outcomes) == [None] * 4
-    assert crew.measured == {0: 1, 1: 2, 2: 1, 3: 1}
+    assert dask.measured == {0: 1, 1: 2, 2: 1, 3: 1}
 
 
 def test_what_a_board_failed_is_measured_on_another_and_the_rest_is_kept():
-    outcomes, crew, book, statuses = run({2: [LOST], 3: [LOST]})
+    outcomes, dask, book, statuses = run({2: [LOST], 3: [LOST]})
     assert kinds(outcomes) == [None] * 4
-    assert crew.boards == ["a", "b"]
-    assert crew.measured == {0: 1, 1: 1, 2: 2, 3: 2}
+    assert dask.boards == ["a", "b"]
+    assert dask.measured == {0: 1, 1: 1, 2: 2, 3: 2}
     assert ("a", "fault", {"reason": "no answer"}) in book.history
     # Checked since, and what it failed is none of its trials.
-    assert (statuses["a"].health, statuses["a"].trials) == ("good", 2)
+    assert statuses["a"].health == "good"
+    assert sum(usage.trials for _, usage in book.ended.values()) == 4
 
 
 def test_a_board_that_failed_under_a_trial_and_was_mended_is_checked():
@@ -137,23 +140,31 @@ def test_a_board_on_which_a_candidate_did_not_end_is_checked_and_not_blamed():
 
 
 def test_the_only_board_gets_it_again_after_its_check():
-    outcomes, crew, book, _ = run({2: [LOST]}, boards="a")
+    outcomes, dask, book, _ = run({2: [LOST]}, boards="a")
     assert kinds(outcomes) == [None] * 4
-    assert crew.boards == ["a", "a"]
+    assert dask.boards == ["a", "a"]
     checks = [kind for _, kind, _ in book.history if kind == "check"]
     assert len(checks) == 2
 
 
 def test_what_every_board_fails_ends_as_lost_in_the_end():
-    outcomes, crew, _, _ = run({2: [LOST] * 9}, boards="abcd")
+    outcomes, dask, _, _ = run({2: [LOST] * 9}, boards="abcd")
     assert kinds(outcomes) == [None, None, "board_lost", None]
-    assert crew.measured[2] == ATTEMPTS
+    assert dask.measured[2] == ATTEMPTS
     assert "on a, b, c: no answer" in outcomes[2].message
 
 
 @pytest.mark.parametrize("boards", ["a", "ab"])
 def test_a_candidate_that_cannot_be_loaded_parks_no_board(boards):
-    outcomes, crew, _, statuses = run({place: [CUT] * 9 for place in range(4)}, boards)
+    outcomes, dask, _, statuses = run({place: [CUT] * 9 for place in range(4)}, boards)
     assert kinds(outcomes) == ["upload_error"] * 4
     assert all(status.health == "good" for status in statuses.values())
-    assert crew.measured == dict.fromkeys(range(4), 2)
+    assert dask.measured == dict.fromkeys(range(4), 2)
+
+
+def test_builds_go_in_the_order_of_leases():
+    """Of a job of higher priority first, then by their turn."""
+    demands = [{"priority": 1, "turn": 900}, {"turn": 8}, {"turn": 16}, {"priority": -1}]
+    found = [run({}, **demand)[1].build_priorities[0] for demand in demands]
+    assert found == sorted(found, reverse=True)
+    assert len(set(found)) == len(found)

@@ -6,14 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 import faulty_kernels
 import pytest
 
-from kernels.gemm import PackedGemm
+from kernels.float.gemm.kernel import PackedGemm
 from kernels.space import Config
-from kernels.workload import Gemm
-from worker.artifacts import ArtifactStore
-from worker.build import Builder, Built
+from kernels.workload.base import Gemm
+from worker.build.artifacts import ArtifactStore
+from worker.build.build import Builder, Built
+from worker.build.toolchain import LinkError, link
 from worker.candidate import Candidate
 from worker.outcome import ErrorKind
-from worker.toolchain import LinkError, link
 
 
 def test_a_built_candidate_is_a_shared_object_named_by_its_content(builder, host):

@@ -12,13 +12,16 @@ from pathlib import Path
 import pytest
 from distributed import Scheduler
 
-from kernels.gemm import PackedGemm
+from kernels.float.gemm.kernel import PackedGemm
 from kernels.target import Target
-from kernels.workload import Gemm
-from worker.candidate import Candidate
-from worker.engine import Engine, EngineError
+from kernels.workload.base import Gemm
+from worker.batch import Batch
+from worker.demand import Demand
+from worker.engine.engine import Engine, EngineError
 from worker.fleet.fleet_file import read_fleet
-from worker.measure import MeasureOptions
+from worker.fleet.states import Activity
+from worker.fleet.times import FleetTimes
+from worker.measure.measure import MeasureOptions
 
 # In the worker of test_simulated.py: zig makes its C library for a board only once.
 pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(900)]
@@ -63,22 +66,22 @@ def folder(simulated_dir: Path, agent_dir: Path, tmp_path: Path) -> Path:
     return tmp_path
 
 
-def sample(target: Target, count: int) -> list[Candidate]:
+def sample(target: Target, count: int) -> Batch:
     workload = Gemm(24, 64, 64)
     configs = random.Random(3).sample(list(PackedGemm().space(workload, target)), count)
-    return [Candidate(workload, config, target) for config in configs]
+    return Batch(workload, configs, Demand(target))
 
 
 async def check_boards(engine: Engine) -> None:
     """All four are there, the two that can run do, and the two that cannot do not stand in their way."""
     boards = {board.id: board for board in engine.boards()}
     assert set(boards) == {"here", "sim", "gone", "later"}
-    assert [boards[id].alive for id in ("here", "sim", "gone", "later")] == [True, True, False, False]
+    assert {id for id, board in boards.items() if board.activity is Activity.OFFLINE} == {"gone", "later"}
     assert (boards["gone"].reason, boards["later"].reason) == (
         "nothing answers at 127.0.0.1:1",
         "it has not dialed in",
     )
-    assert boards["sim"].tags == ("quick", "small")
+    assert boards["sim"].tags == {"quick", "small"}
     assert boards["sim"].clock.startswith("simulated:rpi4-sim:")
     assert (boards["here"].clock, boards["gone"].target.cpu) == ("wall", "cortex-a55")
     runs = [engine.evaluate(sample(boards[id].target, 2), OPTIONS) for id in ("here", "sim")]
@@ -118,15 +121,15 @@ def test_one_worker_process_brings_several_boards_to_a_shared_scheduler(folder: 
     asyncio.run(asyncio.wait_for(scenario(), 800))
 
 
-def test_a_board_that_is_tried_again_comes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_board_that_is_tried_again_comes(folder: Path) -> None:
     """The gateway's port is taken at first; everything else is up all the same."""
-    monkeypatch.setattr("worker.cluster.RETRY_S", 0.1)
 
     async def scenario() -> None:
         blocker = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
         port = blocker.sockets[0].getsockname()[1]
         (folder / "fleet.toml").write_text(FLEET.format(port=port))
-        async with Engine(folder, boards=read_fleet(folder / "fleet.toml")) as engine:
+        fleet, times = read_fleet(folder / "fleet.toml"), FleetTimes(retry_s=0.1)
+        async with Engine(folder, boards=fleet, times=times) as engine:
             async with asyncio.timeout(120):
                 while "cannot listen" not in next(b.reason for b in engine.boards() if b.id == "later"):
                     await engine.refresh()

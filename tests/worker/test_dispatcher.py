@@ -13,12 +13,13 @@ import virtual_time
 
 from bench.fleet_simulation import BATCH, Fleet, Job
 from kernels.target import CATALOGUE
-from worker.fleet import checks
-from worker.fleet.book import LEASE_S, RENEW_S, Check, Listing, Purpose, Usage
-from worker.fleet.dispatcher import MOST_GONE, PATIENCE_S, Dispatcher, NoBoard
+from worker.demand import Demand
+from worker.fleet.book import Check, Listing, Purpose, Usage
+from worker.fleet.dispatcher import MOST_GONE, Dispatcher, NoBoard
 from worker.fleet.matching import Request
 from worker.fleet.memory_book import MemoryBook
 from worker.fleet.states import MAX_FAILURES, Activity, Health
+from worker.fleet.times import USUAL
 
 TARGET = CATALOGUE["rpi4"]
 numbers = itertools.count(1)
@@ -28,8 +29,8 @@ def listing(id="a", **more):
     return Listing(id, TARGET, "wall", 1, **more)
 
 
-def request(**more):
-    return Request(next(numbers), TARGET.key, **{"since": virtual_time.clock(), **more})
+def request(target=TARGET, avoid=frozenset(), **more):
+    return Request(next(numbers), Demand(target, **more), virtual_time.clock(), avoid)
 
 
 class Scene:
@@ -126,7 +127,7 @@ def test_a_new_board_serves_after_its_check_and_one_that_failed_after_the_next()
             async with it.dispatcher.lease(request(job=4)) as held:
                 assert virtual_time.clock() == pytest.approx(1, abs=0.1)
                 board = it.board()
-                assert (board.activity, board.job, board.lease) == (Activity.MEASURING, 4, held.lease)
+                assert (board.activity, board.job) == (Activity.MEASURING, 4)
                 held.fault("upload cut")
             assert (it.board().health, it.board().reason) == (Health.UNKNOWN, "upload cut")
             assert (await next_lease(it)).token > held.lease.token
@@ -205,13 +206,12 @@ def test_a_busy_wall_clock_board_is_compared_with_its_reference_again():
             for _ in range(10):
                 async with it.dispatcher.lease(request(avoid=frozenset({"sim"}))) as held:
                     assert held.lease.board == "a"
-                    held.used(Usage(8, checks.REFERENCE_EVERY_S / 4, 1.0))
+                    held.used(Usage(8, USUAL.check_every_s / 4, 1.0))
             for _ in range(10):
                 async with it.dispatcher.lease(request(clock="simulated:x")) as held:
-                    held.used(Usage(8, checks.REFERENCE_EVERY_S, 1.0))
+                    held.used(Usage(8, USUAL.check_every_s, 1.0))
             counts = Counter(board for _, board in it.checks)
             assert counts == {"a": 1 + 2, "sim": 1}
-            assert it.board().busy_s == 10 * checks.REFERENCE_EVERY_S / 4
 
     virtual_time.run(main())
 
@@ -229,10 +229,10 @@ def test_who_waits_for_what_will_not_come_is_told_so():
             began = virtual_time.clock()
             with pytest.raises(NoBoard, match="offline"):
                 await waiting
-            assert PATIENCE_S - 5 < virtual_time.clock() - began < PATIENCE_S + 5
+            assert USUAL.patience_s - 5 < virtual_time.clock() - began < USUAL.patience_s + 5
             # One that is back in time is served, and checked before.
             waiting = asyncio.ensure_future(next_lease(it))
-            await asyncio.sleep(PATIENCE_S / 2)
+            await asyncio.sleep(USUAL.patience_s / 2)
             checked = len(it.checks)
             await it.dispatcher.seen([listing()])
             assert (await waiting).board == "a"
@@ -240,7 +240,7 @@ def test_who_waits_for_what_will_not_come_is_told_so():
             # While an operator works on it, those who wait go on waiting.
             await it.dispatcher.park("a", "new fan")
             waiting = asyncio.ensure_future(next_lease(it))
-            await asyncio.sleep(3 * PATIENCE_S)
+            await asyncio.sleep(3 * USUAL.patience_s)
             assert "in maintenance: new fan" in it.dispatcher.waiting()[0].reason
             await it.dispatcher.put_back("a", "done")
             assert (await waiting).board == "a"
@@ -285,7 +285,7 @@ def test_a_parked_boards_lease_is_lost_at_once_and_a_draining_ones_not():
                 assert not it.book.accepts(one.lease.token)
                 assert not other.lost.is_set()
                 assert it.board(second).activity is Activity.DRAINING
-                await asyncio.sleep(2 * LEASE_S)
+                await asyncio.sleep(2 * USUAL.lease_s)
                 assert it.book.accepts(other.lease.token)
             for id, reason in ((first, "smoke"), (second, "new fan")):
                 board = it.board(id)
@@ -298,7 +298,7 @@ def test_a_parked_boards_lease_is_lost_at_once_and_a_draining_ones_not():
 def test_leases_are_renewed_and_one_that_cannot_be_is_lost_before_another_gets_it():
     async def main():
         async with scene(listing()) as it, it.dispatcher.lease(request()) as held:
-            await asyncio.sleep(5 * LEASE_S)
+            await asyncio.sleep(5 * USUAL.lease_s)
             assert not held.lost.is_set()
             began = virtual_time.clock()
 
@@ -307,8 +307,8 @@ def test_leases_are_renewed_and_one_that_cannot_be_is_lost_before_another_gets_i
 
             it.book.renew = broken
             await held.lost.wait()
-            assert virtual_time.clock() - began < LEASE_S
-            assert virtual_time.clock() - began > RENEW_S
+            assert virtual_time.clock() - began < USUAL.lease_s
+            assert virtual_time.clock() - began > USUAL.renew_s
 
     virtual_time.run(main())
 
@@ -414,7 +414,7 @@ def test_what_was_measured_under_a_lost_lease_does_not_count():
             async with it.dispatcher.lease(request()) as held:
                 held.used(Usage(8, 2.0, 1.0))
                 it.book.revoke("a", "another operator")
-            assert (it.board().trials, it.board().busy_s) == (0, 0.0)
+            assert [how for how, _ in it.book.ended.values()] == ["released", "revoked"]
 
     virtual_time.run(main())
 
@@ -423,7 +423,7 @@ def test_requests_of_one_number_get_each_its_own_board():
     async def main():
         other = Listing("other", CATALOGUE["power10"], "wall", 1)
         async with scene(listing(), other) as it:
-            wants = [request(), replace(request(), target=other.target.key)]
+            wants = [request(), request(other.target)]
             async with AsyncExitStack() as stack:
                 both = [it.dispatcher.lease(replace(want, id=-1)) for want in wants]
                 held = await asyncio.gather(*map(stack.enter_async_context, both))

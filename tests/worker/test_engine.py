@@ -13,15 +13,18 @@ import psutil
 import pytest
 from distributed import Scheduler
 
-import worker.shop
-from kernels.gemm import PackedGemm
-from kernels.workload import Gemm
-from worker.build import Builder
-from worker.candidate import Candidate
-from worker.cluster import split_cpus
-from worker.cores import Cores
-from worker.engine import Engine, EngineError
-from worker.measure import MeasureOptions
+import worker.engine.dask_worker
+from kernels.float.gemm.kernel import PackedGemm
+from kernels.workload.base import Gemm
+from worker.batch import Batch
+from worker.build.build import Builder
+from worker.demand import Demand
+from worker.engine.cluster import split_cpus
+from worker.engine.engine import Engine, EngineError
+from worker.fleet.memory_book import MemoryBook
+from worker.fleet.times import FleetTimes
+from worker.measure.cores import Cores
+from worker.measure.measure import MeasureOptions
 from worker.outcome import ErrorKind
 
 OPTIONS = MeasureOptions(min_time_s=0.01, run_timeout_s=10.0)
@@ -29,17 +32,17 @@ WORKLOAD = Gemm(24, 64, 64)
 pytestmark = pytest.mark.timeout(900)
 
 
-def embedded(folder, **more):
-    return Engine(folder, preload=["faulty_kernels"], **more)
+BUSY = FleetTimes(drift_limit=1000.0)
+"""What other tests do to a board's time is no sign of its health."""
 
 
-def some(target, count):
+def embedded(folder, times=BUSY, **more):
+    return Engine(folder, preload=["faulty_kernels"], times=times, **more)
+
+
+def some(target, count, **more):
     space = PackedGemm().space(WORKLOAD, target)
-    return [Candidate(WORKLOAD, config, target) for config in random.Random(3).sample(list(space), count)]
-
-
-def faulty(target, *faults):
-    return [faulty_kernels.candidate(fault, target) for fault in faults]
+    return Batch(WORKLOAD, random.Random(3).sample(list(space), count), Demand(target), **more)
 
 
 def kinds(outcomes):
@@ -47,10 +50,8 @@ def kinds(outcomes):
 
 
 @pytest.fixture
-def folder(agent_dir, tmp_path, monkeypatch):
-    """A state folder with a built agent: zig's first build takes a minute. What other tests do to a board's
-    time is no sign of its health."""
-    monkeypatch.setattr("worker.fleet.health.DRIFT_LIMIT", 1000.0)
+def folder(agent_dir, tmp_path):
+    """A state folder with a built agent: zig's first build takes a minute."""
     for agent in agent_dir.glob("tilefleet-agent-*"):
         (tmp_path / agent.name).hardlink_to(agent)
     return tmp_path
@@ -58,19 +59,18 @@ def folder(agent_dir, tmp_path, monkeypatch):
 
 def test_batches_with_faults_run_at_the_same_time_and_keep_their_order(folder):
     async def scenario():
-        async with embedded(folder) as engine:
+        async with embedded(folder, book=(book := MemoryBook())) as engine:
             (board,) = engine.boards()
-            assert (board.id, board.alive, board.clock) == ("host", True, "wall")
+            assert (board.id, board.activity != "offline", board.clock) == ("host", True, "wall")
             runs = [
                 engine.evaluate(some(board.target, 4), OPTIONS),
                 engine.evaluate(
-                    faulty(
+                    faulty_kernels.batch(
                         board.target, "none", "raises", "segfault", "compiler_crash", "hang", "wrong", "none"
                     ),
                     OPTIONS,
-                    priority=1,
                 ),
-                engine.evaluate(some(board.target, 3), OPTIONS, priority=2),
+                engine.evaluate(some(board.target, 3), OPTIONS),
             ]
             good, mixed, more = await asyncio.gather(*runs)
             assert kinds(good) == [None] * 4
@@ -81,15 +81,16 @@ def test_batches_with_faults_run_at_the_same_time_and_keep_their_order(folder):
             assert all(outcome.toolchain["tvm"] for outcome in mixed)
             while engine.boards()[0].activity != "idle" or engine.boards()[0].health != "good":
                 await asyncio.sleep(0.05)  # It is checked for the sake of the endless one.
-            (board,) = engine.boards()
-            assert board.trials == 12  # What cannot be built needs no board.
-            assert board.busy_s == pytest.approx(sum(o.measure_s for o in [*good, *mixed, *more]))
+            used = [usage for _, usage in book.ended.values()]
+            assert sum(usage.trials for usage in used) == 12  # What cannot be built needs no board.
+            busy_s = sum(usage.busy_s for usage in used)
+            assert busy_s == pytest.approx(sum(o.measure_s for o in [*good, *mixed, *more]))
             assert len({outcome.lease for outcome in good}) == 1
             assert good[0].lease > 0
 
-            verified = await engine.verify(some(board.target, 3), OPTIONS, rounds=3)
+            verified = await engine.evaluate(some(board.target, 3, rounds=3), OPTIONS)
             assert all(len(outcome.repeats_s) >= 9 for outcome in verified)
-            peak = await engine.peak_gflops(board.target)
+            peak = await engine.peak_gflops(Demand(board.target))
             best = max(WORKLOAD.flops / outcome.cost_s / 1e9 for outcome in verified)
             assert best < 2 * peak
 
@@ -104,14 +105,14 @@ def test_cancelling_ends_builds_and_measurements_but_nobody_elses(folder):
             for fault in ("compiler_hang", "hang"):
                 cancelled = asyncio.Event()
                 asyncio.get_running_loop().call_later(1, cancelled.set)
-                hanging = faulty(target, fault, fault)
+                hanging = faulty_kernels.batch(target, fault, fault, cancelled=cancelled)
                 outcomes, others = await asyncio.gather(
-                    engine.evaluate(hanging, patient, cancelled=cancelled, priority=1),
+                    engine.evaluate(hanging, patient),
                     engine.evaluate(some(target, 2), OPTIONS),
                 )
                 assert kinds(outcomes) == [ErrorKind.CANCELLED] * 2
                 assert kinds(others) == [None, None]
-            task = asyncio.create_task(engine.evaluate(faulty(target, "hang"), patient))
+            task = asyncio.create_task(engine.evaluate(faulty_kernels.batch(target, "hang"), patient))
             await asyncio.sleep(1)
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
@@ -132,9 +133,7 @@ def test_what_fits_no_board_says_which_there_are(folder):
             assert "no board for target other" in outcome.message
             assert "host" in outcome.message
             with pytest.raises(EngineError, match="99 threads"):
-                await engine.peak_gflops(target, 99)
-            with pytest.raises(ValueError, match="one workload"):
-                await engine.evaluate([*some(target, 1), *faulty(target, "none")])
+                await engine.peak_gflops(Demand(target, 99))
 
     asyncio.run(scenario())
 
@@ -143,7 +142,7 @@ def test_closing_leaves_no_process_behind(folder):
     async def scenario():
         async with embedded(folder) as engine:
             target = engine.boards()[0].target
-            task = asyncio.create_task(engine.evaluate(faulty(target, "hang"), OPTIONS))
+            task = asyncio.create_task(engine.evaluate(faulty_kernels.batch(target, "hang"), OPTIONS))
             await asyncio.sleep(0.5)
             started = psutil.Process().children(recursive=True)
             task.cancel()
@@ -171,16 +170,14 @@ def test_workers_of_a_shared_scheduler_do_the_same(folder):
                     (board,) = engine.boards()
                     assert board.id == "far"
                     mixed = await engine.evaluate(
-                        [*faulty(board.target, "none", "segfault", "raises", "none")], OPTIONS
+                        faulty_kernels.batch(board.target, "none", "segfault", "raises", "none"), OPTIONS
                     )
                     assert kinds(mixed) == [None, "crash", "build_error", None]
                     assert mixed[0].board == "far"
                     cancelled = asyncio.Event()
                     asyncio.get_running_loop().call_later(0.5, cancelled.set)
-                    hanging = faulty(board.target, "hang")
-                    outcomes = await engine.evaluate(
-                        hanging, replace(OPTIONS, run_timeout_s=100), cancelled=cancelled
-                    )
+                    hanging = faulty_kernels.batch(board.target, "hang", cancelled=cancelled)
+                    outcomes = await engine.evaluate(hanging, replace(OPTIONS, run_timeout_s=100))
                     assert kinds(outcomes) == [ErrorKind.CANCELLED]
             finally:
                 worker.terminate()
@@ -190,7 +187,7 @@ def test_workers_of_a_shared_scheduler_do_the_same(folder):
 
 
 @asynccontextmanager
-async def far_boards(folder, names):
+async def far_boards(folder, names, times=BUSY):
     """An engine at a shared scheduler, and the processes by the names of their boards."""
 
     async def start(scheduler, name):
@@ -205,7 +202,7 @@ async def far_boards(folder, names):
     async with Scheduler(dashboard=False, **address) as scheduler:
         try:
             await asyncio.gather(*(start(scheduler, name) for name in names))
-            async with embedded(folder / "client", scheduler=scheduler.address) as engine:
+            async with embedded(folder / "client", times, scheduler=scheduler.address) as engine:
                 yield engine, workers
         finally:
             for worker in workers.values():
@@ -222,10 +219,10 @@ def test_a_killed_measure_worker_loses_nothing_and_its_batch_goes_on_elsewhere(f
             options = replace(OPTIONS, run_timeout_s=20.0)
             task = asyncio.create_task(
                 engine.evaluate(
-                    faulty(target, "none", "wrong", "hang", "none"),
+                    faulty_kernels.batch(
+                        target, "none", "wrong", "hang", "none", on_outcome=lambda *ended: came.append(ended)
+                    ),
                     options,
-                    job=1,
-                    on_outcome=lambda place, outcome: came.append((place, outcome)),
                 )
             )
             while len(came) < 2:
@@ -240,21 +237,22 @@ def test_a_killed_measure_worker_loses_nothing_and_its_batch_goes_on_elsewhere(f
             assert all(outcome == outcomes[place] for place, outcome in came)
             assert outcomes[3].lease > outcomes[0].lease
             gone = next(board for board in engine.boards() if board.id == killed)
-            assert (gone.alive, gone.health, gone.trials) == (False, "unknown", 2)
+            assert (gone.activity, gone.health) == ("offline", "unknown")
 
     asyncio.run(asyncio.wait_for(scenario(), 800))
 
 
-def test_what_kills_two_workers_is_poison_and_after_the_last_one_nothing_hangs(folder, monkeypatch):
-    monkeypatch.setattr("worker.fleet.dispatcher.PATIENCE_S", 8.0)
-    monkeypatch.setattr("worker.crew.BUILDER_S", 8.0)
+def test_what_kills_two_workers_is_poison_and_after_the_last_one_nothing_hangs(folder):
+    times = replace(BUSY, patience_s=8.0, builder_s=8.0)
 
     async def scenario():
-        async with far_boards(folder, "abc") as (engine, workers):
+        async with far_boards(folder, "abc", times) as (engine, workers):
             target = engine.boards()[0].target
             while not all(board.health == "good" for board in engine.boards()):
                 await asyncio.sleep(0.05)
-            outcomes = await engine.evaluate(faulty(target, "none", "kills_worker", "none"), OPTIONS)
+            outcomes = await engine.evaluate(
+                faulty_kernels.batch(target, "none", "kills_worker", "none"), OPTIONS
+            )
             assert kinds(outcomes) == [None, "poison", None], outcomes
             assert "killed 2 workers" in outcomes[1].message
             last = outcomes[2].board
@@ -263,10 +261,14 @@ def test_what_kills_two_workers_is_poison_and_after_the_last_one_nothing_hangs(f
             assert ended == set(workers) - {last}
             # The last one dies while it measures candidates in turns, and while others are built.
             patient = replace(OPTIONS, run_timeout_s=100.0)
-            verified = asyncio.create_task(engine.verify(faulty(target, "none", "hang"), patient))
+            verified = asyncio.create_task(
+                engine.evaluate(faulty_kernels.batch(target, "none", "hang", rounds=7), patient)
+            )
             while not any(board.activity == "measuring" for board in engine.boards()):
                 await asyncio.sleep(0.05)
-            builds = asyncio.create_task(engine.evaluate(faulty(target, *["compiler_hang"] * 3), patient))
+            builds = asyncio.create_task(
+                engine.evaluate(faulty_kernels.batch(target, *["compiler_hang"] * 3), patient)
+            )
             await asyncio.sleep(0.5)
             workers[last].kill()
             for outcome in [*await verified, *await builds]:
@@ -295,15 +297,18 @@ def test_no_build_runs_while_a_board_with_all_cores_is_used(folder, monkeypatch)
 
     monkeypatch.setattr(Builder, "build", timed("build", Builder.build))
     for name in ("measure", "check_board", "relayout_seconds"):
-        monkeypatch.setattr(f"worker.shop.{name}", timed("use", getattr(worker.shop, name)))
+        monkeypatch.setattr(
+            f"worker.engine.dask_worker.{name}", timed("use", getattr(worker.engine.dask_worker, name))
+        )
 
     async def scenario():
         async with embedded(folder, threads=2) as engine:
             target = engine.boards()[0].target
             space = list(PackedGemm().space(WORKLOAD, target, threads=2))
-            candidates = [Candidate(WORKLOAD, config, target, 2) for config in space[:12]]
-            batches = [engine.evaluate(candidates[at : at + 4], OPTIONS) for at in range(0, 12, 4)]
-            *found, _ = await asyncio.gather(*batches, engine.relayout_seconds(target, 2))
+            demand = Demand(target, 2)
+            batches = [Batch(WORKLOAD, space[at : at + 4], demand) for at in range(0, 12, 4)]
+            runs = [engine.evaluate(batch, OPTIONS) for batch in batches]
+            *found, _ = await asyncio.gather(*runs, engine.relayout_seconds(demand))
             assert [kinds(outcomes) for outcomes in found] == [[None] * 4] * 3
 
     mine = os.sched_getaffinity(0)

@@ -7,10 +7,12 @@ from pathlib import Path
 import pytest
 
 from kernels.target import CATALOGUE
-from worker.fleet.agent_board import BoardError
-from worker.fleet.drivers import make_driver
+from worker.fleet.drivers.base import BoardError
+from worker.fleet.drivers.gateway import Gateway
+from worker.fleet.drivers.registry import KINDS
+from worker.fleet.drivers.rpc import RpcSpec
+from worker.fleet.drivers.spec import Site
 from worker.fleet.fleet_file import FleetError, fleet_of, read_fleet, read_targets
-from worker.fleet.gateway import Gateway
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "fleet.example.toml"
 TARGET = '[[target]]\nname = "my-board"\ntriple = "aarch64-linux-gnu"\ncpu = "cortex-a55"\n'
@@ -24,8 +26,8 @@ def write(folder: Path, text: str) -> Path:
 
 def test_the_example_has_every_kind_of_board() -> None:
     fleet = read_fleet(EXAMPLE)
-    assert {board.kind for board in fleet.boards} == {"host", "simulated", "agent", "dial", "rpc"}
-    assert any(board.tracker for board in fleet.boards)
+    assert {board.kind for board in fleet.boards} == set(KINDS)
+    assert any(isinstance(board, RpcSpec) and board.tracker for board in fleet.boards)
     assert fleet.targets
     assert set(fleet.known_targets) > set(CATALOGUE)
 
@@ -42,10 +44,8 @@ def test_each_kind_gets_its_driver(tmp_path: Path) -> None:
     )
     fleet = read_fleet(path)
     assert fleet.targets["my-board"].cpu == "cortex-a55"
-    gateway = Gateway(port=0)
-    drivers = [
-        make_driver(spec, tmp_path, host_cpus=[0], other_cpus=[0], gateway=gateway) for spec in fleet.boards
-    ]
+    site = Site(tmp_path, [0], [0], Gateway(port=0))
+    drivers = [spec.driver(site) for spec in fleet.boards]
     names = [type(driver).__name__ for driver in drivers]
     assert names == ["NativeBoard", "SimulatedBoard", "RpcBoard", "DialedBoard", "TrackedBoard"]
     assert [driver.id for driver in drivers] == [spec.id for spec in fleet.boards]
@@ -55,7 +55,7 @@ def test_each_kind_gets_its_driver(tmp_path: Path) -> None:
     assert drivers[4].address == {"tracker": "10.0.0.1:9190", "key": "k"}
     (tmp_path / "pi.token").unlink()
     with pytest.raises(BoardError, match=r"board far: token file .*pi\.token: No such file .*; make it with"):
-        make_driver(fleet.boards[3], tmp_path, host_cpus=[0], other_cpus=[0], gateway=gateway)
+        fleet.boards[3].driver(site)
 
 
 SIM = '[[board]]\nid = "a"\nkind = "simulated"\nmodel = "rpi4-sim"\n'
@@ -67,18 +67,29 @@ SIM = '[[board]]\nid = "a"\nkind = "simulated"\nmodel = "rpi4-sim"\n'
         ("", r"fleet\.toml: there is no board; add a"),
         ("[[board]", r"fleet\.toml: not TOML"),
         ("[[board]]\nkind = 'host'", r"fleet\.toml: board 1: id: it is missing"),
-        (SIM + "[[board]]\nid = 'b'\nkind = 'hots'", r"board 2 \(b\): kind: .*'host'.*not 'hots'"),
+        (
+            SIM + "[[board]]\nid = 'b'\nkind = 'hots'",
+            r"board 2 \(b\): kind: there is no 'hots'; there are",
+        ),
         (SIM + "colour = 'red'", r"board 1 \(a\): colour: there is no such field"),
-        (SIM + "target = 'rpi4'", r"board 1 \(a\): a board of kind simulated has no target; leave it out"),
+        (SIM + "target = 'rpi4'", r"board 1 \(a\): target: there is no such field of a board of"),
         (SIM.replace("rpi4-sim", "vax"), r"board 1 \(a\): model: there is no 'vax'; there are .*rpi4-sim"),
         (SIM + SIM, r"board a is there 2 times; give each another id"),
         (SIM.replace('"a"', '"a b"'), r"id: a board's id is"),
-        ("[[board]]\nid='a'\nkind='dial'\ntarget='rpi4'", r"board 1 \(a\): .*needs token_file; add it"),
+        (
+            "[[board]]\nid='a'\nkind='dial'\ntarget='rpi4'",
+            r"board 1 \(a\): token_file: it is missing",
+        ),
         ("[[board]]\nid='a'\nkind='rpc'\ntarget='rpi4'", r"either an address or a tracker"),
-        ("[[board]]\nid='a'\nkind='rpc'\ntarget='x'\naddress='h:1'", r"board 1 \(a\): target 'x' is unknown"),
+        (
+            "[[board]]\nid='a'\nkind='rpc'\ntarget='x'\naddress='h:1'",
+            r"board 1 \(a\): target: 'x' is unknown",
+        ),
         ("[[board]]\nid='a'\nkind='rpc'\ntarget='rpi4'\naddress='h'", r"address: 'h' is not like host:port"),
         ("[[board]]\nid='a'\nkind='host'\nthreads=0", r"board 1 \(a\): threads: .*not 0"),
         ("[[board]]\nid='a'\nkind='host'\n[[board]]\nid='b'\nkind='host'", r"this machine is one board"),
+        ("board = [3]", r"fleet\.toml: board: number 1: .*not 3"),
+        ("[[board]]\nid='a'", r"board 1 \(a\): kind: it is missing; there are host, "),
         (SIM + "[gateway]\nlisten = 'here'", r"gateway: listen: 'here' is not like host:port"),
         (SIM + TARGET + "colour = 'red'", r"target 1 \(my-board\): target colour"),
         (SIM + TARGET.replace("my-board", "rpi4"), r"target 1 \(rpi4\): there is a target of that name"),

@@ -15,13 +15,13 @@ import pytest
 from candidates import SPIN_C, c_candidate, tvm_candidate
 from dialing import TOKEN, all_gone, wait_until
 
-from worker.fleet.agent_board import BoardError
-from worker.fleet.agent_build import agent_triple
-from worker.fleet.dial_proof import prove
-from worker.fleet.dialed import DialedBoard
-from worker.fleet.gateway import MAX_NEWCOMERS, Gateway
-from worker.measure import MeasureOptions, measure
-from worker.nursery import ChildCancelled, ChildRaised
+from worker.children.nursery import ChildCancelled, ChildRaised
+from worker.fleet.drivers.agent_build import agent_triple
+from worker.fleet.drivers.base import BoardError
+from worker.fleet.drivers.dial import DialedBoard
+from worker.fleet.drivers.dial_proof import prove
+from worker.fleet.drivers.gateway import MAX_NEWCOMERS, Gateway
+from worker.measure.measure import MeasureOptions, measure
 from worker.outcome import ErrorKind
 
 
@@ -297,7 +297,13 @@ def test_what_cannot_be_a_board_is_refused(gateway, board):
 
 @pytest.mark.parametrize(
     ("machine", "cpu"),
-    [("aarch64", "cortex-a72"), ("arm", "max"), ("powerpc64le", "power10"), ("hexagon", "v67")],
+    [
+        ("aarch64", "cortex-a72"),
+        ("arm", "max"),
+        ("powerpc64le", "power10"),
+        ("hexagon", "v67"),
+        ("riscv64", "rv64"),
+    ],
 )
 def test_other_machines_dial_too(agent_dir, tmp_path, gateway, board, ask, machine, cpu):
     emulator = f"qemu-{machine.replace('powerpc64le', 'ppc64le')}"

@@ -1,16 +1,18 @@
+import dataclasses
+import json
+import re
+
 import numpy as np
 import pytest
 import tvm
 
 from kernels import registry
-from kernels.compile import compile_module
+from kernels.emit.compile import compile_module
 from kernels.reference import max_error, random_inputs, reference
-from kernels.workload import Conv2d, Gemm
-from worker.host import cache_bytes, clock_hz, cpu_flags, host_target, x86_cpu, x86_vectors
-
-LEVEL_2 = {"cx16", "lahf_lm", "popcnt", "pni", "sse4_1", "sse4_2", "ssse3"}
-V3 = frozenset(LEVEL_2 | {"avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"})
-V4 = V3 | {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}
+from kernels.target import CATALOGUE, from_json, to_json
+from kernels.workload.base import Conv2d, Gemm
+from kernels.workload.qconv2d import QConv2d
+from worker.measure.host import cache_bytes, clock_hz, host_target
 
 
 @pytest.mark.parametrize("workload", [Gemm(37, 50, 64), Conv2d(1, 16, 14, 14, 32, 3, 3)], ids=str)
@@ -26,34 +28,18 @@ def test_code_for_the_host_runs_here_and_is_right(workload):
     assert max_error(tensors[-1].numpy(), reference(workload, inputs)) < kernel.tolerance
 
 
-def test_the_cpu_that_llvm_names_counts_only_with_all_its_features():
-    features = {
-        "znver4": ["avx512f", "avx2", "sse4.2", "lzcnt", "fast-lzcnt"],
-        "haswell": ["avx2", "sse4.2", "lzcnt", "sse3", "64bit-mode", "macrofusion"],
-    }
-    assert x86_cpu(V3, "haswell", features.__getitem__) == "haswell"
-    assert x86_cpu(V3, "znver4", features.__getitem__) == "x86-64-v3"
-    assert x86_cpu(V4 - {"sse4_2"}, "znver4", features.__getitem__) == "x86-64"
+@pytest.mark.skipif(not host_target().has("avx512vnni"), reason="this machine has no VNNI of 512 bits")
+def test_int8_for_the_host_uses_vnni():
+    target, conv = host_target(), QConv2d(1, 64, 14, 14, 64, 1, 1)
+    config = registry.recommendations(conv, target)[0]
+    module = compile_module(registry.kernel(config.kernel).build(conv, config, target, 1, "main"), target)
+    assert re.search(r"vpdpbusd\s.*%zmm", module.inspect_source("asm"))
 
 
-def test_the_level_is_the_highest_whose_predecessors_hold_too():
-    def unknown(_):
-        return ["something-new"]
-
-    assert x86_cpu(V4, "next", unknown) == "x86-64-v4"
-    assert x86_cpu(V4 - {"avx512vl"}, "next", unknown) == "x86-64-v3"
-    assert x86_cpu(V3 - {"fma"}, "next", unknown) == "x86-64-v2"
-
-
-def test_vectors_follow_the_flags():
-    assert x86_vectors(V4) == (512, 32)
-    assert x86_vectors(V3) == (256, 16)
-    assert x86_vectors(frozenset(["pni"])) == (128, 16)
-
-
-def test_flags_are_read_from_cpuinfo():
-    assert cpu_flags("model name\t: AMD\nflags\t\t: fpu avx2\n\nflags\t: other\n") == {"fpu", "avx2"}
-    assert cpu_flags("") == frozenset()
+def test_records_of_a_host_without_features_keep_their_key():
+    old = dataclasses.replace(CATALOGUE["x86-avx512"], name="host")
+    assert from_json(json.loads(json.dumps(to_json(old)))).key == "8bdf365267236260"
+    assert dataclasses.replace(old, features=("+avx512vnni",)).key != old.key
 
 
 def test_caches_are_read_from_sysfs_and_guessed_where_it_is_silent(tmp_path):

@@ -13,9 +13,9 @@ from candidates import BEYOND_C, CHATTY_C, MACHINE, SPIN_C, c_candidate, connect
 from dialing import all_gone, wait_until
 from test_agent import handshake
 
-from worker.fleet.native import NativeBoard
-from worker.fleet.simulated import SimulatedBoard, why_no_emulator
-from worker.nursery import ChildRaised
+from worker.children.nursery import ChildRaised
+from worker.fleet.drivers.host import NativeBoard
+from worker.fleet.drivers.simulated import SimulatedBoard, why_no_emulator
 
 pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(1200)]
 MEMORY_MB = 512

@@ -9,16 +9,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from worker.fleet.matching import Request, View, fits, match, places
+from kernels.target import CATALOGUE
+from worker.demand import Demand
+from worker.fleet.matching import Request, fits, match, places
 from worker.fleet.states import Activity, Health
+from worker.fleet.status import BoardStatus
+
+PI, POWER10, HEXAGON = (CATALOGUE[name] for name in ("rpi4", "power10", "hexagon-v66"))
 
 
-def board(id, target="pi", threads=1, tags=(), activity=Activity.IDLE, health=Health.GOOD, **more):
-    return View(id, target, threads, frozenset(tags), activity, health, **more)
+def board(id, target=PI, threads=1, tags=(), activity=Activity.IDLE, health=Health.GOOD, **more):
+    return BoardStatus(id, target, threads, frozenset(tags), activity, health, **more)
 
 
-def request(id, target="pi", tags=(), **more):
-    return Request(id, target, tags=frozenset(tags), **more)
+def request(id, target=PI, since=0.0, avoid=frozenset(), tags=(), **more):
+    return Request(id, Demand(target, tags=frozenset(tags), **more), since, avoid)
 
 
 def matched(requests, boards):
@@ -31,10 +36,10 @@ def reasons(requests, boards):
 
 def test_priority_then_fair_share_then_age():
     waiting = [
-        request(1, start=5, since=0),
-        request(2, start=1, since=9),
-        request(3, start=1, since=3),
-        request(4, start=99, since=99, priority=1),
+        request(1, turn=5, since=0),
+        request(2, turn=1, since=9),
+        request(3, turn=1, since=3),
+        request(4, turn=99, since=99, priority=1),
     ]
     order = []
     random.Random(1).shuffle(waiting)
@@ -56,7 +61,7 @@ def test_priority_then_fair_share_then_age():
         {"activity": Activity.LEASED},
         {"activity": Activity.MEASURING},
         {"draining": True},
-        {"target": "power10"},
+        {"target": POWER10},
         {"threads": 1},
         {"tags": ("rack-2",)},
         {"clock": "simulated:x"},
@@ -72,7 +77,7 @@ def test_only_a_free_healthy_board_of_that_kind_will_do(unfit):
 def test_a_board_with_more_than_is_wanted_is_kept_for_those_who_need_it():
     boards = [board("a-big", threads=4), board("b-tagged", tags=("perf",)), board("c-plain")]
     # The undemanding one comes first, and still leaves the others theirs.
-    asking = [request(1, start=0), request(2, start=1, tags=("perf",)), request(3, start=2, threads=2)]
+    asking = [request(1, turn=0), request(2, turn=1, tags=("perf",)), request(3, turn=2, threads=2)]
     assert matched(asking, boards) == {1: "c-plain", 2: "b-tagged", 3: "a-big"}
 
 
@@ -86,17 +91,17 @@ def test_a_board_that_failed_a_request_is_its_last_resort():
     assert matched([again], [board("a"), other]) == {1: "b"}
     # While the other will be free some time it waits, and lets others have the board it avoids.
     busy = replace(other, activity=Activity.MEASURING)
-    assert matched([again, request(2, start=1)], [board("a"), busy]) == {2: "a"}
+    assert matched([again, request(2, turn=1)], [board("a"), busy]) == {2: "a"}
     for gone in ({"activity": Activity.OFFLINE}, {"health": Health.BAD}, {"draining": True}):
         assert matched([again], [board("a"), replace(other, **gone)]) == {1: "a"}
-    assert matched([again], [board("a"), board("b", target="power10")]) == {1: "a"}
+    assert matched([again], [board("a"), board("b", target=POWER10)]) == {1: "a"}
 
 
-kinds = st.sampled_from(["pi", "p10"])
+kinds = st.sampled_from([PI, POWER10])
 tag_sets = st.frozensets(st.sampled_from(["x", "y"]))
 boards_strategy = st.lists(
     st.builds(
-        View,
+        BoardStatus,
         st.uuids().map(str),
         kinds,
         st.integers(1, 2),
@@ -112,13 +117,16 @@ requests_strategy = st.lists(
     st.builds(
         Request,
         st.integers(0, 10**9),
-        kinds,
-        st.integers(1, 2),
-        tag_sets,
-        st.integers(0, 2),
+        st.builds(
+            Demand,
+            kinds,
+            st.integers(1, 2),
+            tag_sets,
+            st.sampled_from(["", "wall", "simulated:x"]),
+            priority=st.integers(0, 2),
+            turn=st.floats(0, 9),
+        ),
         st.floats(0, 9),
-        st.floats(0, 9),
-        clock=st.sampled_from(["", "wall", "simulated:x"]),
     ),
     max_size=12,
     unique_by=lambda request: request.id,
@@ -135,16 +143,18 @@ def test_every_pair_is_right_nothing_is_given_twice_and_nothing_is_left_lying(wa
     assert len(set(served)) == len(served)
     for request, id in pairs:
         view = by_id[id]
-        assert fits(request, view)
+        assert fits(request.demand, view)
         assert view.health is Health.GOOD
         assert view.activity is Activity.IDLE
         assert not view.draining
         # Nobody who comes before it and could use this board goes without one.
         for other in waiting:
-            if other.order < request.order and fits(other, view):
+            if other.order < request.order and fits(other.demand, view):
                 assert other.id in served
     left = [view for view in boards if view.id not in given_away and view.free]
-    assert not any(fits(request, view) for request in waiting for view in left if request.id not in served)
+    assert not any(
+        fits(request.demand, view) for request in waiting for view in left if request.id not in served
+    )
 
 
 @given(requests_strategy, boards_strategy)
@@ -152,11 +162,11 @@ def test_positions_count_those_before_that_want_the_same_boards(waiting, boards)
     stands = places(waiting, boards)
     assert [place.request.order for place in stands] == sorted(request.order for request in waiting)
     for at, place in enumerate(stands):
-        mine = {view.id for view in boards if fits(place.request, view)}
+        mine = {view.id for view in boards if fits(place.request.demand, view)}
         rivals = [
             before
             for before in stands[:at]
-            if mine & {view.id for view in boards if fits(before.request, view)}
+            if mine & {view.id for view in boards if fits(before.request.demand, view)}
         ]
         assert place.position == len(rivals) + 1
         assert place.reason
@@ -165,20 +175,20 @@ def test_positions_count_those_before_that_want_the_same_boards(waiting, boards)
 def test_what_those_who_wait_are_told():
     busy = board("pi-a", activity=Activity.MEASURING, job=7)
     asking = [
-        request(1, start=5),
-        request(2, start=6),
+        request(1, turn=5),
+        request(2, turn=6),
         request(3, priority=2),
         request(4, priority=1),
-        request(5, target="hexagon"),
+        request(5, target=HEXAGON),
     ]
-    assert reasons(asking, [busy, board("h", "hexagon", activity=Activity.LEASED)]) == [
+    assert reasons(asking, [busy, board("h", HEXAGON, activity=Activity.LEASED)]) == [
         (3, 1, "board pi-a is measuring for job 7"),
         (4, 2, "1 request with higher priority comes first"),
         (5, 1, "board h is leased"),
         (1, 3, "2 requests with higher priority come first"),
         (2, 4, "2 requests with higher priority come first"),
     ]
-    assert reasons([request(1), request(2, start=1)], [busy])[1] == (
+    assert reasons([request(1), request(2, turn=1)], [busy])[1] == (
         2,
         2,
         "1 request of equal priority comes first",

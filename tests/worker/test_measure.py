@@ -12,12 +12,12 @@ import dialing
 import faulty_kernels
 import pytest
 
-from kernels.gemm import PackedGemm
+from kernels.float.gemm.kernel import PackedGemm
 from kernels.registry import recommendations
-from kernels.workload import RELU, Conv2d, Epilogue, Gemm
+from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
 from worker.candidate import Candidate
-from worker.fleet.rpc_board import RpcBoard
-from worker.measure import MeasureOptions, measure
+from worker.fleet.drivers.rpc import RpcBoard
+from worker.measure.measure import MeasureOptions, measure
 from worker.outcome import ErrorKind
 
 OPTIONS = MeasureOptions(min_time_s=0.01, run_timeout_s=10.0)

@@ -11,8 +11,9 @@ import psutil
 import pytest
 from candidates import connect
 
-from worker.fleet.agent_build import build_agent, host_triple
-from worker.fleet.native import BoardError, NativeBoard
+from worker.fleet.drivers.agent_build import build_agent, host_triple
+from worker.fleet.drivers.base import BoardError
+from worker.fleet.drivers.host import NativeBoard
 
 
 def stats(board):
@@ -32,7 +33,7 @@ def test_board_describes_itself(agent_dir):
         told = stats(board)
         assert told["simulated"] is False
         assert (told["clock"], told["threads"]) == ("wall", 2)
-        assert (board.board.id, board.board.target, board.board.port) == ("one", "x86-avx2", board.port)
+        assert (board.id, board.target) == ("one", "x86-avx2")
         (agent,) = [child for child in psutil.Process().children() if "one" in child.cmdline()]
         assert agent.cpu_affinity() == [cpu]
     assert not agent.is_running()
@@ -69,7 +70,7 @@ def test_board_moves_when_its_port_is_taken(agent_dir):
 def test_agent_dies_with_the_process_that_started_it(agent_dir):
     script = f"""
 import pathlib, time
-from worker.fleet.native import NativeBoard
+from worker.fleet.drivers.host import NativeBoard
 board = NativeBoard("short", state_dir=pathlib.Path({str(agent_dir)!r}))
 board.start()
 print(board.port, flush=True)

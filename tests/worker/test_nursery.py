@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psutil
 import pytest
 
-from worker.nursery import (
+from worker.children.nursery import (
     STDERR_BYTES,
     ChildCancelled,
     ChildCrashed,

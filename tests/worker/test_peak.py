@@ -1,10 +1,10 @@
 import pytest
 
 from kernels.target import CATALOGUE
-from worker.fleet.rpc_board import RpcBoard
-from worker.fleet.sim_models import SIM_MODELS
-from worker.nursery import ChildRaised
-from worker.peak import peak_gflops
+from worker.children.nursery import ChildRaised
+from worker.fleet.drivers.rpc import RpcBoard
+from worker.fleet.drivers.sim_models import SIM_MODELS
+from worker.measure.peak import peak_gflops
 
 
 def test_the_peak_needs_the_vector_units_and_grows_with_the_vectors(nursery, board, builder, host, tmp_path):
@@ -13,14 +13,15 @@ def test_the_peak_needs_the_vector_units_and_grows_with_the_vectors(nursery, boa
     def peak(target):
         return peak_gflops(nursery, board, target, 1, store=builder.store, lock_dir=tmp_path)
 
-    wholes, halves = [], []
+    # Of 128 bits a core does as many as of 256, and some do as many of 256 as of 512.
+    narrow = replace(host, vector_bits=min(128, host.vector_bits // 2))
+    wide_peaks, narrow_peaks = [], []
     for turn in range(20):  # whatever else the machine does makes the best less, and is not for ever
-        wholes.append(peak(host))
-        halves.append(peak(replace(host, vector_bits=host.vector_bits // 2)))
-        # The same number of instructions does half the work.
-        if turn >= 2 and 1.5 < max(wholes) / max(halves) < 2.5:
+        wide_peaks.append(peak(host))
+        narrow_peaks.append(peak(narrow))
+        if turn >= 2 and 1.5 < max(wide_peaks) / max(narrow_peaks) < 5:
             break
-    assert 1.5 < max(wholes) / max(halves) < 2.5
+    assert 1.5 < max(wide_peaks) / max(narrow_peaks) < 5
 
 
 @pytest.mark.xdist_group("simulated")
@@ -29,10 +30,11 @@ def test_the_peak_is_the_matrix_units_where_there_is_one(simulated_boards, nurse
         target, board = CATALOGUE[SIM_MODELS[model].target], simulated_boards[model]
         return peak_gflops(nursery, board, target, 1, store=builder.store, lock_dir=tmp_path)
 
-    # Two outer products of 4x4 a cycle at 4 GHz; one multiply-add of 128 bits a cycle at 1.5 GHz.
+    # Two outer products of 4x4 a cycle at 4 GHz; one multiply-add of 128 bits at 1.5 GHz, of 256 bits at 1.6.
     assert 250 < peak("power10-sim") <= 256
     assert 11 < peak("rpi4-sim") <= 12
     assert 11 < peak("rpi4-32-sim") <= 12
+    assert 24 < peak("riscv-k1-sim") <= 25.6
 
 
 def test_a_board_that_is_not_there_is_an_error(nursery, builder, host, tmp_path):

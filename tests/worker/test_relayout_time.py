@@ -1,5 +1,5 @@
 from kernels.layout import layouts_for
-from worker.relayout_time import SHAPES, relayout_seconds
+from worker.measure.relayout_time import SHAPES, relayout_seconds
 
 
 def test_every_conversion_is_timed_at_every_size(nursery, board, builder, host, tmp_path):

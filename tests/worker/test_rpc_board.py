@@ -16,12 +16,11 @@ import pytest
 from candidates import SPIN_C, c_candidate, tvm_candidate
 from dialing import TOKEN, free_port, wait_until
 
-from worker.fleet import rpc_board
-from worker.fleet.agent_board import BoardError
-from worker.fleet.agent_build import build_agent, host_triple
-from worker.fleet.rpc_board import RpcBoard, TrackedBoard
-from worker.measure_child import connect
-from worker.nursery import ChildRaised
+from worker.children.nursery import ChildRaised
+from worker.fleet.drivers.agent_build import build_agent, host_triple
+from worker.fleet.drivers.base import BoardError
+from worker.fleet.drivers.rpc import RpcBoard, TrackedBoard
+from worker.measure.child import connect
 
 
 @contextlib.contextmanager
@@ -38,15 +37,9 @@ def tvm_exec(name, *options):
         process.wait()
 
 
-@pytest.fixture(autouse=True)
-def fresh_answers(monkeypatch):
-    monkeypatch.setattr(rpc_board, "_CACHED_S", 0.05)
-
-
-def test_restarting_does_not_go_by_what_was_known_before(monkeypatch):
-    monkeypatch.setattr(rpc_board, "_CACHED_S", 1000.0)
+def test_restarting_does_not_go_by_what_was_known_before():
     with socket.create_server(("127.0.0.1", 0)) as server:
-        board = RpcBoard("silent", "127.0.0.1", server.getsockname()[1])
+        board = RpcBoard("silent", "127.0.0.1", server.getsockname()[1], cached_s=1000.0)
         assert board.alive()  # it takes connections, so it may be busy
     board.stop()
     assert board.alive()
@@ -57,7 +50,7 @@ def test_restarting_does_not_go_by_what_was_known_before(monkeypatch):
 
 def test_tvms_server_is_alive_idle_and_busy_and_dead_when_it_is_gone(nursery, tmp_path):
     port = free_port()
-    board = RpcBoard("stock", "127.0.0.1", port)
+    board = RpcBoard("stock", "127.0.0.1", port, cached_s=0.05)
     assert not board.alive()
     with pytest.raises(BoardError, match=rf"stock: nothing answers at 127\.0\.0\.1 port {port}"):
         board.restart()
@@ -87,7 +80,7 @@ def test_tvms_server_is_alive_idle_and_busy_and_dead_when_it_is_gone(nursery, tm
 
 def test_a_tracker_that_was_killed_is_found_again(nursery, tmp_path):
     port, server_port = free_port(), free_port()
-    board = TrackedBoard("tracked", f"127.0.0.1:{port}", key="pi")
+    board = TrackedBoard("tracked", f"127.0.0.1:{port}", key="pi", cached_s=0.05)
     assert not board.alive()
     options = ("--host", "127.0.0.1", "--port", server_port, "--port-end", server_port + 1, "--key", "pi")
     path = str(tvm_candidate(tmp_path))
@@ -113,7 +106,7 @@ def test_an_agent_with_a_token_serves_who_knows_it(agent_dir, tmp_path, nursery,
     if ":" in address and not Path("/proc/net/if_inet6").exists():
         pytest.skip("this machine has no IPv6")
     with dialing.agent(agent_dir, tmp_path, "--bind", address) as (_, process):
-        board = RpcBoard("board", address, listening_port(process), token=TOKEN)
+        board = RpcBoard("board", address, listening_port(process), token=TOKEN, cached_s=0.05)
         assert board.alive()
         assert board.address["key"] == f"board.{TOKEN}"
         assert nursery.call("board_clients:stats", board.address, timeout_s=200)["clock"] == "wall"
@@ -129,7 +122,7 @@ def test_an_agent_with_a_token_serves_who_knows_it(agent_dir, tmp_path, nursery,
 
 def test_a_client_that_names_no_token_is_told(agent_dir, tmp_path, nursery):
     with dialing.agent(agent_dir, tmp_path, "--bind", "127.0.0.1") as (_, process):
-        board = RpcBoard("board", "127.0.0.1", listening_port(process))
+        board = RpcBoard("board", "127.0.0.1", listening_port(process), cached_s=0.05)
         with pytest.raises(ChildRaised, match=r"(?i)key"):
             nursery.call("board_clients:stats", board.address, timeout_s=200)
 
@@ -166,7 +159,7 @@ def test_what_would_be_open_to_all_is_refused(agent_dir, tmp_path):
 def test_nobody_sees_the_token_and_a_spinning_candidate_is_stopped(agent_dir, tmp_path, nursery):
     with dialing.agent(agent_dir, tmp_path, "--bind", "127.0.0.1") as (agent, process):
         assert TOKEN not in json.dumps([agent.cmdline(), agent.environ()])
-        board = RpcBoard("board", "127.0.0.1", listening_port(process), token=TOKEN)
+        board = RpcBoard("board", "127.0.0.1", listening_port(process), token=TOKEN, cached_s=0.05)
         spin = {"address": board.address, "path": str(c_candidate(tmp_path, SPIN_C)), "session_s": 1}
         with pytest.raises(ChildRaised, match="the session's 1 s are over"):
             nursery.call("board_clients:run_main", spin, timeout_s=200)

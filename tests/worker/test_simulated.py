@@ -1,6 +1,7 @@
 """Boards under QEMU: right results, and a clock that says the same whenever and wherever it is asked."""
 
 import json
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -8,21 +9,23 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import psutil
 import pytest
+import recipes
 import tvm
 from candidates import c_candidate, connect, load, on_board
 from tvm.script import tirx as T
 
 from kernels import registry
-from kernels.compile import compile_object
+from kernels.emit.compile import compile_object
 from kernels.reference import max_error, random_inputs, reference
 from kernels.target import CATALOGUE
-from kernels.workload import Conv2d, Epilogue
+from kernels.workload.base import Conv2d, Epilogue
+from worker.build.toolchain import link
 from worker.candidate import Candidate
-from worker.fleet import simulated
-from worker.fleet.sim_models import SIM_MODELS
-from worker.fleet.simulated import BoardError, SimulatedBoard
-from worker.measure import MeasureOptions, measure
-from worker.toolchain import link
+from worker.fleet.drivers import agent_build, simulated
+from worker.fleet.drivers.base import BoardError
+from worker.fleet.drivers.sim_models import SIM_MODELS
+from worker.fleet.drivers.simulated import SimulatedBoard
+from worker.measure.measure import MeasureOptions, measure
 
 # In one worker: the three agents are built once, at the same time. On a machine that has never built for
 # these targets zig makes its C library first, which takes minutes when the other tests use all cores.
@@ -98,7 +101,7 @@ def test_convolution_is_right(simulated_boards, convolution, model):
     assert max_error(result, expected) <= registry.kernel("sconv").tolerance
     assert 0 < min(warm) < min(cold)  # the weights came from memory
     assert stats["simulated"] is True
-    assert stats["clock"] == simulated_boards[model].clock == simulated_boards[model].board.clock
+    assert stats["clock"] == simulated_boards[model].clock
     assert stats["clock"].startswith(f"simulated:{model}:")
     assert stats["cycles"] == pytest.approx(cold[0] * SIM_MODELS[model].hz, abs=1.01)
     assert stats["loads"] + stats["stores"] < 4 * stats["instructions"]
@@ -183,7 +186,7 @@ def test_thumb_code_is_refused_as_the_clock_does_not_know_it(simulated_boards, t
 def test_emulator_dies_with_the_process_that_started_it(simulated_dir, model):
     script = f"""
 import pathlib, time
-from worker.fleet.simulated import SimulatedBoard
+from worker.fleet.drivers.simulated import SimulatedBoard
 SimulatedBoard({model!r}, id="short-{model}", state_dir=pathlib.Path({str(simulated_dir)!r})).start()
 print(flush=True)
 time.sleep(600)
@@ -214,3 +217,17 @@ def test_clock_name_follows_the_figures(monkeypatch, simulated_dir):
     slower = type(figures)(**{**vars(figures), "memory_cycles": 1 + figures.memory_cycles})
     monkeypatch.setattr(simulated, "SIM_MODELS", {"rpi4-sim": slower})
     assert SimulatedBoard("rpi4-sim", state_dir=simulated_dir).clock != before
+
+
+def test_another_instruction_set_is_one_file_and_changes_no_clock(monkeypatch, tmp_path):
+    folder = tmp_path / "simclock"
+    shutil.copytree(agent_build.CLOCK_SOURCES, folder)
+    monkeypatch.setattr(agent_build, "CLOCK_SOURCES", folder)
+    before, arm = agent_build.plugin_fingerprint(), agent_build.plugin_fingerprint("arm")
+    (vax,) = recipes.write("worker/simclock", tmp_path / "recipe")
+    shutil.copy(vax, folder)
+    assert agent_build.plugin_fingerprint("arm") == arm
+    assert agent_build.plugin_fingerprint() != before
+    assert b"\0vax\0" in agent_build.build_plugin(tmp_path).read_bytes()
+    (folder / "classify_arm.c").write_text("")
+    assert agent_build.plugin_fingerprint("arm") != arm

@@ -5,13 +5,12 @@ import random
 import pytest
 from test_simulated_quantized import DEPTHWISE, GROUPED, OPTIONS, SHAPES, SYMMETRIC, WINOGRAD
 
-from bench.int8_best_blocks import layer
 from kernels import registry
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from kernels.workload import QConv2d
+from kernels.workload.base import QConv2d
 from worker.candidate import Candidate
-from worker.measure import measure
+from worker.measure.measure import measure
 
 pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(1200)]
 
@@ -57,9 +56,9 @@ def block(kind, rows, columns, chain=1):
 )
 def test_quantized_kernels_are_exact(outcomes, workload):
     rng = random.Random(7)
-    for kernel in registry.applicable(workload, TARGET):
-        space = kernel.space(workload, TARGET)
-        configs = {kernel.recommend(workload, TARGET), *(space.sample(rng) for _ in range(DRAWN))}
+    for space in registry.search_space(workload, TARGET).spaces:
+        recommended = registry.kernel(space.kernel).recommend(workload, TARGET)
+        configs = {recommended, *(space.sample(rng) for _ in range(DRAWN))}
         outcomes(workload, sorted(configs, key=str))
 
 
@@ -83,7 +82,7 @@ def test_blocks_are_exact_as_far_as_there_are_registers(outcomes):
 
 def test_the_best_block_differs_by_target(outcomes, simulated_boards, nursery, builder, tmp_path):
     """Seed 001. What is best with 32 registers needs too many here; the clock charges for the spills."""
-    conv = layer(14, 96, 192)
+    conv = QConv2d(1, 14, 14, 96, 192, 1, 1, scale="small", **{**SYMMETRIC, "data_zero": 0, "out_zero": 0})
     space = registry.kernel("qgemm").space(conv, TARGET)
     assert space.why_not(block("lane", 8, 8)) is not None
     wide = [block("lane", 7, 8), block("lane", 4, 8)]

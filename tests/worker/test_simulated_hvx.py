@@ -8,11 +8,11 @@ from candidates import connect, load, on_board
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from kernels import tir
-from kernels.compile import compile_module
+from kernels.emit import tir
+from kernels.emit.compile import compile_module
 from kernels.target import CATALOGUE
-from worker.fleet.sim_models import SIM_MODELS
-from worker.toolchain import link
+from worker.build.toolchain import link
+from worker.fleet.drivers.sim_models import SIM_MODELS
 
 pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(1200)]
 

@@ -7,12 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from kernels import registry
-from kernels.compile import compile_module
+from kernels.emit.compile import compile_module
 from kernels.target import CATALOGUE
-from kernels.workload import RELU, Conv2d, Epilogue, Gemm
+from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
 from worker.candidate import Candidate
-from worker.fleet.sim_models import SIM_MODELS
-from worker.measure import MeasureOptions, measure
+from worker.fleet.drivers.sim_models import SIM_MODELS
+from worker.measure.measure import MeasureOptions, measure
 
 pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(1200)]
 
@@ -35,12 +35,14 @@ SHAPES = [
 DRAWN = {
     "hexagon-sim": 1,
     "power10-sim": 2,
+    "riscv-k1-sim": 2,
     "rpi4-32-sim": 0,
     "rpi4-sim": 2,
 }  # the more, the longer: Hexagon code is slow to compile
 VECTOR_CODE = {
     "rpi4-sim": r"\bfmla\s+v\d+\.4s",
     "rpi4-32-sim": r"\bvfma\.f32\s+q\d+",
+    "riscv-k1-sim": r"\bvfm(?:acc|add)\.v[vf]\b",
     "power10-sim": r"\bxvm(?:add|sub)[am]sp\b|\bxvf32gerpp\b",
 }
 OPTIONS = MeasureOptions(cold=False, min_time_s=0.001, run_timeout_s=60.0)

@@ -1,24 +1,22 @@
 """Integer operators on a simulated board: the reference to the last bit, and floats as ONNX says."""
 
+from functools import partial
+
 import numpy as np
 import pytest
-import tvm
 
-from kernels.compile import compile_object
-from kernels.pool import Pool
-from kernels.qadd import QAdd
-from kernels.qborder import build_dequantize, build_quantize
-from kernels.qconcat import QConcat
-from kernels.qlookup import QLookup
-from kernels.qmul import QMul
-from kernels.qoperator import from_stored, stored, to_stored
-from kernels.qpool import QPool
-from kernels.qrelayout import build_qrelayout
-from kernels.quantization import Quantization
+from kernels.int8.quantization import Quantization
+from kernels.operators.int8.add import QAdd
+from kernels.operators.int8.base import from_stored, stored, to_stored
+from kernels.operators.int8.border import build_dequantize, build_quantize
+from kernels.operators.int8.concat import QConcat
+from kernels.operators.int8.lookup import QLookup
+from kernels.operators.int8.mul import QMul
+from kernels.operators.int8.pool import QPool
+from kernels.operators.int8.relayout import build_qrelayout
+from kernels.operators.pool import Pool
 from kernels.target import CATALOGUE
-from worker.build import ENTRY
-from worker.session import connect
-from worker.toolchain import link
+from worker.build.build import ENTRY
 
 pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(600)]
 
@@ -49,25 +47,8 @@ def target(board):
 
 
 @pytest.fixture
-def run(board, target, tmp_path):
-    """What a PrimFunc, called with arrays, leaves in the last of them on the board."""
-
-    def run(function, *arrays):
-        path = tmp_path / "operator.so"
-        path.write_bytes(link(compile_object(function, target)))
-        session = connect(board.address, 300)
-        session.upload(str(path))
-        device, module = session.cpu(0), session.load_module("operator.so")
-        tensors = [_sent(array, device) for array in arrays]
-        module[ENTRY](*tensors)
-        return tensors[-1].numpy()
-
-    return run
-
-
-def _sent(array, device):
-
-    return tvm.runtime.tensor(np.ascontiguousarray(array), device)
+def run(board, run_on):
+    return partial(run_on, board)
 
 
 def random_bytes(shape, dtype):

@@ -7,14 +7,14 @@ import pytest
 
 from bench.unfused_sim import unfused_cycles
 from kernels import registry
-from kernels.qgemm_plan import signedness
+from kernels.int8.arm.operands import signedness
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from kernels.workload import QConv2d
+from kernels.workload.base import QConv2d
 from worker.candidate import Candidate
-from worker.fleet.sim_models import SIM_MODELS
-from worker.fleet.simulated import SimulatedBoard
-from worker.measure import MeasureOptions, measure
+from worker.fleet.drivers.sim_models import SIM_MODELS
+from worker.fleet.drivers.simulated import SimulatedBoard
+from worker.measure.measure import MeasureOptions, measure
 
 pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(1200)]
 
@@ -91,9 +91,9 @@ def wrong(nursery, builder, tmp_path):
 @pytest.mark.parametrize("workload", [*SHAPES, *DEPTHWISE, *GROUPED, *WINOGRAD], ids=str)
 def test_quantized_kernels_are_exact(simulated_boards, wrong, workload):
     board, rng = simulated_boards["rpi4-sim"], random.Random(7)
-    for kernel in registry.applicable(workload, CATALOGUE["rpi4"]):
-        space = kernel.space(workload, CATALOGUE["rpi4"])
-        configs = {kernel.recommend(workload, CATALOGUE["rpi4"]), *(space.sample(rng) for _ in range(5))}
+    for space in registry.search_space(workload, CATALOGUE["rpi4"]).spaces:
+        recommended = registry.kernel(space.kernel).recommend(workload, CATALOGUE["rpi4"])
+        configs = {recommended, *(space.sample(rng) for _ in range(5))}
         assert wrong(board, workload, sorted(configs, key=str)) == []
 
 
@@ -123,7 +123,7 @@ def test_blocks_of_every_size_are_exact(simulated_boards, wrong, block, chain):
     ids=str,
 )
 def test_newer_instructions_are_exact(newest, wrong, workload, block):
-    space = registry.kernel("qgemm").space(workload, CATALOGUE["graviton3"])
+    space = registry.search_space(workload, CATALOGUE["graviton3"]).of("qgemm")
     points = [config for config in space if config["block"] == block]
     sizes = [(8, 12), (12, 4), (3, 5), (7, 8), (2, 1), (5, 2)]
     chosen = [c for c in points if (c.int("rows"), c.int("columns")) in sizes and c["slab"] == 3]
@@ -133,7 +133,7 @@ def test_newer_instructions_are_exact(newest, wrong, workload, block):
 
 @pytest.mark.parametrize("workload", GROUPED, ids=str)
 def test_groups_by_dot_products_are_exact(newest, wrong, workload):
-    space = registry.kernel("qgrouped_neon").space(workload, CATALOGUE["graviton3"])
+    space = registry.search_space(workload, CATALOGUE["graviton3"]).of("qgrouped_neon")
     points = [config for config in space if config["multiply"] == "dot"]
     fits = signedness(workload) is not None
     assert bool(points) == fits

@@ -10,7 +10,7 @@ from contextlib import suppress
 import pytest
 from test_dispatcher import listing, request
 
-from worker.fleet.book import Check, Usage
+from worker.fleet.book import Check
 from worker.fleet.dispatcher import Dispatcher, NoBoard
 from worker.fleet.memory_book import MemoryBook
 from worker.fleet.states import Activity
@@ -82,7 +82,7 @@ class LateBook(MemoryBook):
         return released
 
 
-def test_what_a_lease_was_used_for_counts_once_also_when_the_book_is_read_meanwhile():
+def test_a_lease_that_is_being_given_back_is_not_lost_when_the_book_is_read_meanwhile():
     async def check(board, entry):
         return Check(1e-3)
 
@@ -95,17 +95,13 @@ def test_what_a_lease_was_used_for_counts_once_also_when_the_book_is_read_meanwh
         async def use():
             async with dispatcher.lease(request()) as held:
                 book.answers.clear()
-                held.used(Usage(8, 2.0, 1.0))
+            return held
 
         using = asyncio.ensure_future(use())
         assert await asyncio.to_thread(book.written.wait, 30)
-        assert book.entries()["a"].usage == Usage(8, 2.0, 1.0)
         await dispatcher.seen([listing()])
         book.answers.set()
-        await using
-        assert dispatcher.boards()[0].trials == 8
-        await dispatcher.seen([listing()])
-        assert dispatcher.boards()[0].trials == 8
+        assert not (await using).lost.is_set()
         await dispatcher.close()
 
     asyncio.run(asyncio.wait_for(main(), 120))

@@ -1,10 +1,9 @@
 import asyncio
 
-from worker import tasks
+from worker.engine.asyncio_tasks import end
 
 
-def test_a_task_that_loses_cancellations_ends(monkeypatch):
-    monkeypatch.setattr(tasks, "_AGAIN_S", 0.01)
+def test_a_task_that_loses_cancellations_ends():
     lost = []
 
     async def loses_two():
@@ -19,9 +18,9 @@ def test_a_task_that_loses_cancellations_ends(monkeypatch):
     async def main():
         task = asyncio.create_task(loses_two())
         await asyncio.sleep(0)
-        await tasks.end(task)
+        await end(task, again_s=0.01)
         assert task.cancelled()
-        await tasks.end(task)
+        await end(task, again_s=0.01)
 
     asyncio.run(asyncio.wait_for(main(), 60))
     assert len(lost) == 2

@@ -13,9 +13,9 @@ from kernels.target import CATALOGUE
 from tilefleet.commands.common import Json, show
 from tilefleet.errors import TilefleetError
 from tilefleet.home import home
-from worker.fleet.agent_build import AgentBuildError, agent_triple, build_agent, host_triple
-from worker.fleet.dial_proof import check_id
-from worker.fleet.gateway import DEFAULT_PORT
+from worker.fleet.drivers.agent_build import AgentBuildError, agent_triple, build_agent, host_triple
+from worker.fleet.drivers.dial_proof import check_id
+from worker.fleet.drivers.gateway import DEFAULT_PORT
 
 app = typer.Typer(no_args_is_help=True, help="The agent that serves a board.")
 

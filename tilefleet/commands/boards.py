@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+from server.boards.schemas import Board
 from tilefleet import render
 from tilefleet.commands.common import Json, Url, connect, show
-from tilefleet.resources import Board
 
 app = typer.Typer(rich_markup_mode=None, help="List the boards, or change one.")
 BoardId = Annotated[str, typer.Argument(metavar="ID", help="Name of the board.")]

@@ -8,16 +8,16 @@ from typing import Annotated, Any
 import typer
 
 from kernels import target as targets
-from kernels import workload as workloads
 from kernels.target import CATALOGUE, Target
+from kernels.workload import base as workloads
 from tilefleet import measured
 from tilefleet.commands.common import Json, Url, connect, show
 from tilefleet.commands.options import TargetName, Threads
 from tilefleet.errors import ServerUnreachable, TilefleetError
 from tilefleet.explain_view import view
 from tilefleet.measured import Measured
-from tuner.record import Record
-from worker.nursery import ChildCrashed, ChildRaised, ChildTimeout, Nursery
+from tuner.log.record import Record
+from worker.children.nursery import ChildCrashed, ChildRaised, ChildTimeout, Nursery
 
 _TIMEOUT_S = 120.0
 _MEMORY_BYTES = 6 << 30
@@ -42,9 +42,9 @@ def explain(
     url: Url = None,
 ) -> None:
     """Show the loops of a config, what they keep in which cache, its time, and its hottest instructions."""
-    with Nursery(("tvm", "tuner.explain")) as nursery:
+    with Nursery(("tvm", "tuner.explain.explain")) as nursery:
         known, machine = _known(nursery, workload, target, log, url)
-        versions = _call(nursery, "tuner.explain:versions_in_child", None)
+        versions = _call(nursery, "tuner.explain.explain:versions_in_child", None)
         records = known.of(machine, threads, versions)
         given, origin = _chosen(config, records, log)
         payload = {
@@ -53,7 +53,7 @@ def explain(
             "threads": threads,
             "config": given,
         }
-        explained = _call(nursery, "tuner.explain:explain_in_child", payload)
+        explained = _call(nursery, "tuner.explain.explain:explain_in_child", payload)
     record = next((each for each in records if each.config.to_json() == explained["config"]), None)
     peak = known.peaks.get((machine.key, threads, record.clock)) if record else None
     result = {
@@ -92,7 +92,7 @@ def _known(
 
 def _local_target(nursery: Nursery, name: str) -> Target:
     if name == "host":
-        return targets.from_json(_call(nursery, "worker.host:host_target_in_child", None))
+        return targets.from_json(_call(nursery, "worker.measure.host:host_target_in_child", None))
     if name not in CATALOGUE:
         raise TilefleetError(f"unknown target {name!r}; there are: {', '.join(sorted(['host', *CATALOGUE]))}")
     return CATALOGUE[name]

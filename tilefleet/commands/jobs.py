@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from kernels.numerics import Numerics
+from server.jobs.schemas import Job
 from tilefleet import render
 from tilefleet.client import Client
 from tilefleet.commands.common import JobId, Json, Url, connect, console, print_json, show
@@ -19,7 +20,6 @@ from tilefleet.commands.options import (
     read_shapes,
 )
 from tilefleet.errors import TilefleetError
-from tilefleet.resources import Job
 from tilefleet.watching import report
 from tilefleet.watching import watch as watch_job
 
@@ -33,7 +33,7 @@ def submit(
     threads: Threads = 1,
     shape: ShapeOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
-    numerics: NumericsOption = Numerics.RELAXED,
+    numerics: NumericsOption = Numerics.EXACT_INTEGERS,
     priority: Annotated[
         int, typer.Option(min=-100, max=100, help="Jobs of a higher one get boards first.")
     ] = 0,

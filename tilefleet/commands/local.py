@@ -22,13 +22,14 @@ from tilefleet.commands.options import (
 from tilefleet.errors import TilefleetError
 from tilefleet.render import config, mark, milliseconds, table
 from tuner.frontend.onnx_check import ModelError
-from tuner.layouts.relayouts import Relayouts, read_relayouts
-from tuner.record import Record, read_log
+from tuner.log.record import Record, read_log
+from tuner.log.relayouts import Relayouts, read_relayouts
 from worker.fleet.fleet_file import FleetError, read_targets
 
 if TYPE_CHECKING:
+    from tuner.backend.check import Check
     from tuner.backend.manifest import Manifest
-    from tuner.picks import Match
+    from tuner.log.picks import Match
 
 TargetFile = Annotated[
     Path | None, typer.Option("--targets", help="A fleet file, or one of targets, with more targets.")
@@ -41,7 +42,7 @@ def check(
     log: LogFile,
     target: TargetName = "host",
     threads: Threads = 1,
-    numerics: NumericsOption = Numerics.RELAXED,
+    numerics: NumericsOption = Numerics.EXACT_INTEGERS,
     shape: ShapeOption = None,
     targets: TargetFile = None,
     as_json: Json = False,
@@ -60,16 +61,22 @@ def build(
     output: Annotated[Path, typer.Option("--output", "-o", help="The module: a shared library.")],
     target: TargetName = "host",
     threads: Threads = 1,
-    numerics: NumericsOption = Numerics.RELAXED,
+    numerics: NumericsOption = Numerics.EXACT_INTEGERS,
     shape: ShapeOption = None,
     targets: TargetFile = None,
+    compare: Annotated[
+        bool, typer.Option("--check/--no-check", help="Run it once beside the model's own definition.")
+    ] = True,
     as_json: Json = False,
 ) -> None:
-    """Build a module that stock TVM loads, and beside it OUT.json: what config each layer got."""
+    """Build a module that stock TVM loads, and beside it OUT.json: what config each layer got.
+
+    A module whose outputs are not what the model defines is not written.
+    """
     chosen, shapes = resolve_target(target, targets), read_shapes(shape)
     # Here, because they bring TVM along, which no other command should wait for.
     from tuner.backend.apply import build_model, export
-    from tuner.picks import OtherTargetError
+    from tuner.log.picks import OtherTargetError
 
     records, relayouts = _read(log)
     try:
@@ -80,22 +87,47 @@ def build(
         raise TilefleetError(f"{log}: {error}; choose with --target") from None
     except ValueError as error:
         raise TilefleetError(f"{model}: {error}") from None
-    export(executable, output)
+    # Nobody shall find a module at its place that was not checked yet.
+    unchecked = output.with_name(f".{output.name}.unchecked.so")
+    try:
+        export(executable, unchecked)
+        checked = _check_module(unchecked, manifest, model, shapes, compare)
+        if checked.wrong:
+            raise TilefleetError(f"{model}: the built module is wrong and was not written: {checked.wrong}")
+        unchecked.replace(output)
+    finally:
+        unchecked.unlink(missing_ok=True)
     description = Path(f"{output}.json")
-    description.write_text(json.dumps(manifest.to_json(), indent=2) + "\n")
+    description.write_text(json.dumps({**manifest.to_json(), **checked.to_json()}, indent=2) + "\n")
     count = {source: manifest.count(source) for source in ("log", "analysis", "default")}
     text = (
         f"{output}: {count['log']} layers from the log, {count['analysis']} by the analysis for want of a "
         f"record, {count['default']} by TVM's default lowering; {manifest.numerics} numerics; "
-        f"{_conversions(manifest)}; each is listed in {description}"
+        f"{_conversions(manifest)}; each is listed in {description}\n{checked}"
     )
     shown = {
         "module": str(output),
         "manifest": str(description),
+        **checked.to_json(),
         "layers": count,
         "conversions": len(manifest.conversions),
     }
     show(shown, as_json, text)
+
+
+def _check_module(
+    module: Path, manifest: Manifest, model: Path, shapes: dict[str, list[int]], wanted: bool
+) -> Check:
+    """How a module compares with the model's definition."""
+    from tuner.backend.check import Check
+    from tuner.backend.comparison import Build, check_module
+
+    if not wanted:
+        return Check(manifest.tolerance, skipped="--no-check was given")
+    build = Build(
+        str(model), shapes or None, manifest.target, manifest.threads, manifest.configs, manifest.tolerance
+    )
+    return check_module(module, build)
 
 
 def _conversions(manifest: Manifest) -> str:
@@ -112,7 +144,7 @@ def _conversions(manifest: Manifest) -> str:
 def resolve_target(name: str, file: Path | None = None) -> Target:
     """The target called ``name``, built in or in ``file``; ``host`` is this machine."""
     if name == "host":
-        from worker.host import host_target
+        from worker.measure.host import host_target
 
         return host_target()
     try:
@@ -134,7 +166,7 @@ def _matches(
     numerics: Numerics,
 ) -> list[Match]:
     # Here, because it brings TVM along, which no other command should wait for.
-    from tuner import picks
+    from tuner.log import picks
 
     records, _ = _read(log)
     try:
@@ -161,6 +193,8 @@ def _match_table(matches: list[Match]) -> Any:
         record = match.record
         status = "missing" if record is None else "found"
         chosen = match.reason or "-" if record is None else config(record.config.to_json())
-        cost = "-" if record is None else milliseconds(record.ranking_s) + mark(record.clock)
+        cost = (
+            "-" if record is None else milliseconds(record.ranking_s) + mark(record.clock, record.disturbed)
+        )
         result.add_row(str(match.workload), chosen, status, f"{match.count}", cost)
     return result

@@ -15,7 +15,7 @@ ModelFile = Annotated[
 TargetName = Annotated[str, typer.Option("--target", help="The target; `host` is this machine.")]
 Threads = Annotated[int, typer.Option(min=1, help="Threads a kernel may use.")]
 NumericsOption = Annotated[
-    Numerics, typer.Option("--numerics", help="Allow only exact configs, or relaxed ones too.")
+    Numerics, typer.Option("--numerics", help="Allow relaxed configs: none, for floats, or for all.")
 ]
 ShapeOption = Annotated[
     list[str] | None, typer.Option("--shape", help="Shape of a dynamic input: name=1,3,224,224. Repeatable.")

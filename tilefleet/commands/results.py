@@ -10,23 +10,23 @@ from typing import Annotated
 
 import typer
 
-from kernels import workload as workloads
-from kernels.layout import Layouts, layouts_of
+from kernels.layout import Layouts
 from kernels.numerics import Numerics
 from kernels.space import Config
+from kernels.workload import base as workloads
+from server.records.schemas import LogLine
 from tilefleet import baselines as library
 from tilefleet import render
 from tilefleet.commands.common import JobId, Json, Url, connect, console, show
 from tilefleet.commands.options import NumericsOption, TargetName, Threads
 from tilefleet.errors import TilefleetError
-from tilefleet.resources import Record
 
 
 def best(
     workload: Annotated[str | None, typer.Argument(help="Key of a workload; without, all of them.")] = None,
     target: TargetName = "host",
     threads: Threads = 1,
-    numerics: NumericsOption = Numerics.RELAXED,
+    numerics: NumericsOption = Numerics.EXACT_INTEGERS,
     layouts: Annotated[
         str, typer.Option(help="What it reads and writes, such as nhwc or nchw8c>nchw; or any.")
     ] = "nchw",
@@ -39,18 +39,18 @@ def best(
     except ValueError as error:
         raise typer.BadParameter(str(error), param_hint="--layouts") from None
 
-    def fits(record: Record) -> bool:
-        return record.threads == threads and pair in (None, layouts_of(Config.from_json(record.config)))
+    def fits(record: LogLine) -> bool:
+        return record.threads == threads and pair in (None, Config.from_json(record.config).layouts)
 
     with connect(url) as client:
         if workload:
             # As for a job: real boards come first, else records are of a simulated board's clock.
             clocks = [board.clock for board in client.boards() if board.target == target]
             clock = clocks[0] if clocks and "wall" not in clocks else "wall"
-            found = [client.best(workload, target, threads, clock, numerics, layouts)]
+            found: list[LogLine] = [client.best(workload, target, threads, clock, numerics, layouts)]
         else:
             lines = client.target_log(target, numerics=numerics)
-            records = (Record.model_validate_json(line) for line in lines if _is_record(line))
+            records = (LogLine.model_validate_json(line) for line in lines if _is_record(line))
             found = [record for record in records if fits(record)]
     if not found and not as_json:
         raise TilefleetError(
@@ -68,7 +68,9 @@ def log(
     ] = False,
     top: Annotated[int | None, typer.Option(min=1, help="The so many best of each.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All records, failed trials too.")] = False,
-    numerics: NumericsOption = Numerics.RELAXED,
+    numerics: Annotated[
+        Numerics | None, typer.Option(help="Leave out what it does not allow; of a job nothing unless told.")
+    ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
     url: Url = None,
 ) -> None:

@@ -12,6 +12,7 @@ import typer
 
 from tilefleet.commands.common import Json, console, print_json
 from tilefleet.home import DEFAULT_PORT
+from worker.fleet.drivers.sim_models import SIM_MODELS
 
 BENCHES = ("conv", "model", "throughput", "best_config")
 
@@ -22,7 +23,7 @@ def up(
     boards: Annotated[
         str | None,
         typer.Option(
-            help="Comma-separated: host, rpi4-sim, rpi4-32-sim, power10-sim, hexagon-sim.",
+            help=f"Comma-separated: host, {', '.join(SIM_MODELS)}.",
             show_default="host",
         ),
     ] = None,

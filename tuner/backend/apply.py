@@ -5,37 +5,42 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import tvm
+from onnx import NodeProto
 from tvm import relax
 
 from kernels import registry
-from kernels.compile import MODEL_PIPELINE
-from kernels.layout import NCHW, layouts_of, stored_shape
+from kernels.emit.compile import MODEL_PIPELINE
+from kernels.layout import NCHW, stored_shape
 from kernels.numerics import Numerics
-from kernels.qworkload import QConv2d
 from kernels.space import Config
 from kernels.target import Target
-from kernels.workload import Workload
+from kernels.workload.base import Workload
+from kernels.workload.qconv2d import QConv2d
 from tuner.backend.functions import Functions
-from tuner.backend.importer import import_partition, import_whole
+from tuner.backend.fusion import optimise
+from tuner.backend.importer import import_partition
 from tuner.backend.lowered import lowered_product
 from tuner.backend.manifest import Manifest, describe
-from tuner.backend.rest import optimise
 from tuner.frontend.affine import merge_affine
 from tuner.frontend.graph import Partition, Product, load_partition
 from tuner.frontend.model_file import read_model
-from tuner.frontend.onnx_check import Shapes
-from tuner.frontend.onnx_graph import Array
+from tuner.frontend.onnx_check import ModelError, Shapes, first_line, node_name
+from tuner.frontend.onnx_graph import Array, OnnxGraph
+from tuner.frontend.own_nodes import OPERATOR, PRODUCT
 from tuner.layouts.plan import Options, Plan, forced, options_of
 from tuner.layouts.plan import plan as choose
 from tuner.layouts.prices import Prices
-from tuner.layouts.relayouts import Relayouts, fitting
-from tuner.picks import best_by_layouts, clock_of
-from tuner.record import Record
+from tuner.log.picks import best_by_layouts, clock_of
+from tuner.log.record import Record
+from tuner.log.relayouts import Relayouts, fitting
+from tuner.operators.constants import constant
+from tuner.operators.left_to_tvm import import_whole
 
 LINK_TIMEOUT_S = 120
 
@@ -47,7 +52,7 @@ def build_model(
     threads: int = 1,
     shapes: Shapes | None = None,
     records: Iterable[Record] = (),
-    numerics: Numerics = Numerics.RELAXED,
+    numerics: Numerics = Numerics.EXACT_INTEGERS,
     plan: Mapping[int, Config] | None = None,
     relayouts: Iterable[Relayouts] = (),
 ) -> tuple[Any, Manifest]:
@@ -69,10 +74,50 @@ def build_model(
 
 
 def build_partition(partition: Partition, plan: Plan, target: Target, threads: int) -> Any:
-    """The Relax executable of a partition by its plan; ModelError for what TVM cannot import."""
+    """The Relax executable of a partition by its plan; ModelError that names what TVM cannot build."""
+    try:
+        return compile_module(lower_partition(partition, plan, target, threads), target)
+    except ModelError:
+        raise
+    except Exception as error:  # TVM's passes raise whatever they happen to run into
+        node = _culprit(partition.graph, target, threads)
+        if node is None:
+            raise
+        name, reason = node_name(node), first_line(error)
+        raise ModelError(f"TVM cannot compile node {name!r} ({node.op_type}): {reason}") from error
+
+
+def _culprit(graph: OnnxGraph, target: Target, threads: int) -> NodeProto | None:
+    """The first node that cannot be built even alone."""
+    for node in graph.nodes:
+        if node.op_type in (PRODUCT, OPERATOR):
+            continue
+        names = [name for name in node.input if name]
+        alone = Partition(
+            replace(
+                graph,
+                nodes=[node],
+                inputs={name: graph.tensors[name] for name in names if name not in graph.constants},
+                constants={name: graph.constants[name] for name in names if name in graph.constants},
+                outputs=[name for name in node.output if name],
+            )
+        )
+        try:
+            module = lower_partition(alone, plan_of(alone, {}, target, threads), target, threads)
+            compile_module(module, target)
+        except Exception:  # the same as in the whole model
+            return node
+    return None
+
+
+def lower_partition(partition: Partition, plan: Plan, target: Target, threads: int) -> Any:
+    """The functions that a partition needs by its plan, and ``main``, which calls them in order."""
     emitter = _Emitter(partition, plan, target, threads)
-    module = import_partition(partition, plan, target, threads, emitter)
-    module = optimise(module, target, threads)
+    return optimise(import_partition(partition, plan, target, threads, emitter), target, threads)
+
+
+def compile_module(module: Any, target: Target) -> Any:
+    """The Relax executable of what ``lower_partition`` returned."""
     return relax.build(module, tvm.target.Target(target.tvm), tir_pipeline=MODEL_PIPELINE)
 
 
@@ -82,7 +127,7 @@ def plan_of(
     target: Target,
     threads: int = 1,
     records: Iterable[Record] = (),
-    numerics: Numerics = Numerics.RELAXED,
+    numerics: Numerics = Numerics.EXACT_INTEGERS,
     plan: Mapping[int, Config] | None = None,
     relayouts: Iterable[Relayouts] = (),
 ) -> Plan:
@@ -141,7 +186,7 @@ def constants_of(product: Product, config: Config, target: Target) -> list[Array
     else:
         packed = kernel.pack(product.workload, config, target, product.weights()).astype(np.float32)
         arrays = [packed] if product.bias is None else [packed, product.bias]
-    return [np.ascontiguousarray(array) for array in arrays]
+    return arrays
 
 
 class _Emitter:
@@ -158,7 +203,7 @@ class _Emitter:
             return lowered_product(builder, product, data, residual)
         workload, config = product.workload, option.config
         kernel = registry.kernel(config.kernel)
-        arguments = [data, *map(relax.const, constants_of(product, config, self._target))]
+        arguments = [data, *map(constant, constants_of(product, config, self._target))]
         if residual is not None:
             arguments.append(residual)
 
@@ -167,7 +212,7 @@ class _Emitter:
 
         # One function for all products that share workload and config.
         function = self._functions.get(builder, function_name(workload, config), make)
-        shape, layout = workload.out_shape, layouts_of(config).out
+        shape, layout = workload.out_shape, config.layouts.out
         stored = shape if layout == NCHW else stored_shape(layout, shape)
         dtype = workload.out_dtype if isinstance(workload, QConv2d) else "float32"
         return relax.call_tir(function, arguments, relax.TensorType(stored, dtype))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from kernels.compile import KERNEL_ATTRIBUTE
+from kernels.emit.compile import KERNEL_ATTRIBUTE
 
 OPAQUE = 8
 """TVM's operator pattern for functions that nothing may be fused into."""

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
-import warnings
-from collections.abc import Callable, Iterator
-from types import SimpleNamespace
+from collections.abc import Callable
+from pkgutil import resolve_name
 from typing import Any
 
-import numpy as np
-from onnx import ModelProto, NodeProto, helper
+from onnx import NodeProto, helper
 from tvm import relax
-from tvm.relax.frontend.onnx import from_onnx
-from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter, _get_convert_map
 
-from kernels.layout import NCHW, NHWC, PLAIN, layouts_of, stored_shape
-from kernels.qoperator import stored
-from kernels.quantization import Quantization
-from kernels.qworkload import QConv2d
+from kernels.layout import NCHW, NHWC, PLAIN, stored_shape
+from kernels.operators.int8.base import stored
 from kernels.target import Target
-from tuner.backend.borders import QUANTIZE, border_of, scales_of_sums
-from tuner.backend.operators import BINARY, POOLS, pool_of
-from tuner.backend.rest import lrn
+from kernels.workload.qconv2d import QConv2d
 from tuner.backend.stored import StoredTensors, constant_operand
 from tuner.backend.stored_bytes import ByteTensors
 from tuner.frontend.graph import PRODUCT, Partition
 from tuner.frontend.onnx_check import ModelError, node_name
-from tuner.frontend.onnx_graph import Array, OnnxGraph
-from tuner.frontend.quantized.operator import OPERATOR
+from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
+from tuner.frontend.own_nodes import COMPUTED, OPERATOR
+from tuner.frontend.tvm_support import unsupported_nodes
 from tuner.layouts.plan import Plan
+from tuner.operators.border import DEQUANTIZE, QUANTIZE, border_of, scales_of_sums
+from tuner.operators.elementwise import BINARY
+from tuner.operators.left_to_tvm import TvmImporter, quiet
 
 EmitProduct = Callable[[Any, int, Any, Any], Any]
 """(block builder, index of a product, data, residual or None) -> the result; all stored as planned."""
@@ -47,35 +41,8 @@ def import_partition(
     if unsupported:
         listed = ", ".join(f"{node.op_type} (node {node_name(node)!r})" for node in unsupported[:10])
         raise ModelError(f"TVM cannot import these operators: {listed}")
-    with _quiet():
+    with quiet():
         return _Importer(partition, plan, target, threads, emit).from_onnx(_proto(graph), graph.opset)
-
-
-def import_whole(model: ModelProto) -> Any:
-    """The Relax module of an unpartitioned model, as TVM imports it; raises ModelError when it cannot."""
-    with _quiet():
-        try:
-            return from_onnx(model, keep_params_in_input=False)
-        except Exception as error:  # converters raise whatever they happen to run into
-            reason = str(error).strip().split("\n")[-1]
-            raise ModelError(f"TVM cannot import the model: {reason}") from error
-
-
-@contextlib.contextmanager
-def _quiet() -> Iterator[None]:
-    """The importer warns about renamed inputs, prints before it raises and asserts about outputs."""
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        try:
-            yield
-        except AssertionError as error:
-            raise ModelError(f"TVM cannot import the model: {error}") from error
-
-
-def unsupported_nodes(graph: OnnxGraph) -> list[NodeProto]:
-    """The nodes that TVM has no converter for."""
-    known = _get_convert_map().keys() | {PRODUCT, OPERATOR}
-    return [node for node in graph.nodes if node.op_type not in known]
 
 
 def _proto(graph: OnnxGraph) -> Any:
@@ -90,61 +57,56 @@ def _proto(graph: OnnxGraph) -> Any:
     return helper.make_graph(graph.nodes, "main", inputs, outputs)
 
 
-class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
-    """TVM's importer knows NCHW alone (``_nodes``).
+class _Importer(TvmImporter):
+    """Each node by what computes it: a kernel, a function of ours (``tuner/operators``), or TVM.
 
-    What lies otherwise is kept in ``_stored``, and images of integers in ``_bytes``.
+    TVM's importer knows NCHW alone (``_nodes``). What lies otherwise is kept in ``_stored``, and images of
+    integers in ``_bytes``.
     """
 
     def __init__(
         self, partition: Partition, plan: Plan, target: Target, threads: int, emit: EmitProduct
     ) -> None:
-        super().__init__({}, None)
-        self._nodes: dict[str, Any]
-        self._partition, self._graph, self._plan, self._emit = partition, partition.graph, plan, emit
+        super().__init__(partition.graph)
+        self._partition, self._plan, self._emit = partition, plan, emit
         self._stored = StoredTensors(self._graph, plan, target, threads, self.bb)
         self._bytes = ByteTensors(target, threads, self.bb)
-
-    def _parse_graph_initializers(self, graph: Any) -> None:
-        for name, value in self._graph.constants.items():
-            self._nodes[name] = relax.const(np.ascontiguousarray(value).reshape(value.shape))
-
-    def _check_for_unsupported_ops(self, graph: Any) -> None:
-        """Done before, with a better message."""
+        self._own: dict[str, Callable[[NodeProto], bool]] = {
+            PRODUCT: self._product,
+            OPERATOR: self._operator,
+            QUANTIZE: self._quantize,
+            DEQUANTIZE: self._dequantize,
+        }
 
     def _construct_nodes(self, graph: Any) -> None:
         for name in self._graph.inputs:
             self._stored.put(name, NCHW, self._nodes[name])
         for node in graph.node:
-            if node.op_type == PRODUCT:
-                self._product(node)
-            elif node.op_type == OPERATOR:
-                self._operator(node)
-            elif (code := border_of(self._graph, node)) is not None:
-                self._border(node, code)
-            elif (scales := scales_of_sums(self._graph, node)) is not None:
-                self._sums(node, scales)
-            elif node.output[0] in self._plan.rules:
+            own = self._own.get(node.op_type)
+            if own is not None and own(node):
+                continue
+            if node.output[0] in self._plan.rules:
                 self._in_layout(node)
             else:
                 self._in_nchw(node)
         for name in self._graph.outputs:
             self._nodes[name] = self._plain(name)
 
-    def _product(self, node: NodeProto) -> None:
+    def _product(self, node: NodeProto) -> bool:
         index = _index(node)
         product, option = self._partition.products[index], self._plan.options[index]
         workload = product.workload
         if isinstance(workload, QConv2d):
             self._quantized_product(index, product.data, product.output, workload)
-            return
-        data, out = layouts_of(option.config) if option else PLAIN
+            return True
+        data, out = option.config.layouts if option else PLAIN
         value = self._shaped(self._at(product.data, data), stored_or_plain(workload.data_shape, data))
         residual = None
         if product.residual is not None:
             residual = self._shaped(self._at(product.residual, out), stored_or_plain(workload.out_shape, out))
         result = self.bb.emit(self._emit(self.bb, index, value, residual))
         self._keep(product.output, out, result)
+        return True
 
     def _quantized_product(self, index: int, data: str, output: str, workload: QConv2d) -> None:
         """A convolution of pixels, or a matrix product: that of the rows of whatever shape the data have."""
@@ -159,34 +121,41 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
         else:
             self._nodes[output] = self._shaped(result, shapes[1])
 
-    def _operator(self, node: NodeProto) -> None:
+    def _operator(self, node: NodeProto) -> bool:
         operator = self._partition.operators[_index(node)]
         result = self._bytes.operator(operator.what, [self._integers(name) for name in operator.inputs])
         self._keep_integers(operator.output, NHWC, result)
+        return True
 
-    def _border(self, node: NodeProto, code: Quantization) -> None:
-        """Between floats and bytes; with four axes both lie alike."""
+    def _quantize(self, node: NodeProto) -> bool:
+        """Floats as bytes; with four axes both lie alike."""
+        code = border_of(self._graph, node)
+        if code is None:
+            return False
+        source = node.input[0]
+        state = self._plan.states.get(source)
+        layout = NHWC if state is not None and state.has(NHWC) else NCHW
+        lies = stored_or_plain(self._graph.tensors[source].shape, layout)
+        value = self._bytes.quantize(self._at(source, layout), lies, code)
+        self._keep_integers(node.output[0], layout, value)
+        return True
+
+    def _dequantize(self, node: NodeProto) -> bool:
+        """Bytes, or int32 sums, as floats; those of images are pixels on both sides."""
         source, target = node.input[0], node.output[0]
-        shape = self._graph.tensors[source].shape
-        if node.op_type == QUANTIZE:
-            state = self._plan.states.get(source)
-            layout = NHWC if state is not None and state.has(NHWC) else NCHW
-            lies = stored_or_plain(shape, layout)
-            self._keep_integers(target, layout, self._bytes.quantize(self._at(source, layout), lies, code))
+        code, scales = border_of(self._graph, node), scales_of_sums(self._graph, node)
+        layout, shape = self._plan.layout_of(target), self._graph.tensors[source].shape
+        lies = stored_or_plain(shape, layout)
+        if code is not None:
+            value = self._bytes.dequantize(self._integers(source, layout), lies, code)
+        elif scales is None:
+            return False
+        elif len(shape) == 4 and layout == NCHW:
+            return True  # nothing reads it, so nothing was planned
         else:
-            layout = self._plan.layout_of(target)
-            value = self._integers(source, layout)
-            self._keep(target, layout, self._bytes.dequantize(value, stored_or_plain(shape, layout), code))
-
-    def _sums(self, node: NodeProto, scales: Array) -> None:
-        """int32 sums as floats; those of images are pixels on both sides."""
-        (source, target), shape = (node.input[0], node.output[0]), self._graph.tensors[node.input[0]].shape
-        layout = self._plan.layout_of(target)
-        if len(shape) == 4 and layout == NCHW:
-            # Nothing reads it, so nothing was planned.
-            return
-        value = self._bytes.dequantize_sums(self._integers(source), stored_or_plain(shape, layout), scales)
+            value = self._bytes.dequantize_sums(self._integers(source), lies, scales)
         self._keep(target, layout, value)
+        return True
 
     def _integers(self, name: str, layout: str = NHWC) -> Any:
         """A tensor of integers; with four axes in ``layout``."""
@@ -209,12 +178,9 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
     def _in_layout(self, node: NodeProto) -> None:
         """A node that works in the layout that it writes."""
         rule, layout = self._plan.rules[node.output[0]], self._plan.layout_of(node.output[0])
-        pool = pool_of(self._graph, node) if node.op_type in POOLS else None
-        if pool is not None:
-            result = self._stored.pool(pool, self._at(node.input[0], layout), layout)
-        elif node.op_type == "Concat":
-            shapes = tuple(self._graph.tensors[name].shape for name in node.input)
-            result = self._stored.concat(shapes, [self._at(name, layout) for name in node.input], layout)
+        if rule.function is not None:
+            values = [self._at(name, layout) for name in node.input]
+            result = self._stored.generated(rule.function, values, layout)
         else:
             # TVM's converters of elementwise operators take any shape.
             before = dict(self._nodes)
@@ -223,18 +189,23 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
                     self._nodes[name] = self._at(name, layout)
                 elif name in self._graph.constants and node.op_type in BINARY:
                     self._nodes[name] = constant_operand(self._graph.constants[name], layout)
-            super()._construct_nodes(SimpleNamespace(node=[node]))
+            self.left_to_tvm(node)
             result = self._nodes[node.output[0]]
             self._nodes = before
         self._keep(node.output[0], layout, result)
 
     def _in_nchw(self, node: NodeProto) -> None:
-        """Any other node, by TVM's importer."""
-        subgraphs = any(attribute.HasField("g") for attribute in node.attribute)
-        for name in [*self._plan.states, *self._bytes.names()] if subgraphs else node.input:
+        """Any other node, by a function of ours for NCHW or by TVM's importer."""
+        for name in node.input:
             if self._stored.made(name) or name in self._bytes.names():
                 self._nodes[name] = self._plain(name)
-        super()._construct_nodes(SimpleNamespace(node=[node]))
+        if node.op_type in COMPUTED:
+            inputs = [self._nodes.get(name) for name in node.input]
+            compute = resolve_name(COMPUTED[node.op_type])
+            self._nodes[node.output[0]] = compute(self.bb, self._graph, node, inputs)
+        else:
+            self.left_to_tvm(node)
+        self.check(node)
         for name in node.output:
             if name in self._plan.states:
                 self._stored.put(name, NCHW, self._nodes[name])
@@ -250,19 +221,6 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
         else:
             self._nodes[name] = value
 
-    def _convert_operator(self, op_name: str, inputs: Any, attrs: Any, opset: int) -> Any:
-        if op_name == "LRN":
-            return self.bb.emit(lrn(self.bb, inputs[0], attrs))
-        return self._by_tvm(op_name, inputs, attrs, opset)
-
-    def _by_tvm(self, op_name: str, inputs: Any, attrs: Any, opset: int) -> Any:
-        name = attrs["tvm_custom"]["name"]
-        try:
-            return super()._convert_operator(op_name, inputs, attrs, opset)
-        except Exception as error:  # converters raise whatever they happen to run into
-            reason = str(error).strip().split("\n")[-1]
-            raise ModelError(f"TVM cannot import node {name!r} ({op_name}): {reason}") from error
-
     def _shaped(self, value: Any, shape: tuple[int, ...]) -> Any:
         """``value`` as ``shape``; a matrix product's activations may have more axes than a matrix."""
         value = self.bb.normalize(value)
@@ -273,7 +231,7 @@ class _Importer(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
 
 def _index(node: NodeProto) -> int:
     """Which product or operator the node stands for."""
-    return int(next(helper.get_attribute_value(a) for a in node.attribute if a.name == "index"))
+    return int(attributes_of(node)["index"])
 
 
 def stored_or_plain(shape: tuple[int, ...], layout: str) -> tuple[int, ...]:

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import tvm
 from tvm import relax, te, tirx
 
-from kernels.qworkload import QConv2d
-from kernels.workload import Conv2d
+from kernels.workload.base import Conv2d
+from kernels.workload.qconv2d import QConv2d
 from tuner.frontend.graph import Product
+from tuner.operators.constants import constant
 
 
 def lowered_product(builder: Any, product: Product, data: Any, residual: Any) -> Any:
-    """The product in Relax operators; quantized ones to the last bit as ``kernels.qreference`` says."""
+    """The product in Relax operators; quantized ones to the last bit as ``kernels.int8.reference`` says."""
     workload = product.workload
     if isinstance(workload, QConv2d):
-        constants = [relax.const(np.ascontiguousarray(array)) for array in product.constants]
+        constants = [constant(array) for array in product.constants]
         hint = "quantized_product"
         return builder.call_te(_quantized(workload), data, *constants, primfunc_name_hint=hint)
-    weights = relax.const(product.weights())
+    weights = constant(product.weights())
     if isinstance(workload, Conv2d):
         value = relax.op.nn.conv2d(
             data, weights, list(workload.stride), list(workload.pad), list(workload.dilation), workload.groups
@@ -29,14 +29,14 @@ def lowered_product(builder: Any, product: Product, data: Any, residual: Any) ->
         value = relax.op.matmul(data, weights)
     if product.bias is not None:
         shape = (1, -1, 1, 1) if isinstance(workload, Conv2d) else (1, -1)
-        value = relax.op.add(value, relax.const(product.bias.reshape(shape)))
+        value = relax.op.add(value, constant(product.bias.reshape(shape)))
     if residual is not None:
         value = relax.op.add(value, residual)
     low, high = workload.epilogue.clamp or (None, None)
     if low is not None:
-        value = relax.op.maximum(value, relax.const(np.float32(low)))
+        value = relax.op.maximum(value, relax.const(low, "float32"))
     if high is not None:
-        value = relax.op.minimum(value, relax.const(np.float32(high)))
+        value = relax.op.minimum(value, relax.const(high, "float32"))
     return value
 
 

@@ -7,16 +7,21 @@ from typing import Any, Literal
 
 from kernels import registry
 from kernels import target as targets
-from kernels import workload as workloads
-from kernels.layout import PLAIN, Layouts, layouts_of
+from kernels.layout import PLAIN, Layouts
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import Target
-from kernels.workload import Workload
+from kernels.workload import base as workloads
+from kernels.workload.base import Workload
+from kernels.workload.qconv2d import QConv2d
 from tuner.frontend.graph import Partition
 from tuner.layouts.plan import Conversion, Plan
 
 Source = Literal["log", "analysis", "default"]
+TOLERANCE = 1e-4
+"""How far an output may be from its definition, relative to its largest value."""
+QUANTIZED_TOLERANCE = 0.05
+"""The same where values are rounded to bytes on the way: six quanta, of which ResNet-18 is off by one."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +45,7 @@ class Layer:
     @property
     def layouts(self) -> Layouts:
         """What it reads and writes."""
-        return PLAIN if self.config is None else layouts_of(self.config)
+        return PLAIN if self.config is None else self.config.layouts
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -64,6 +69,7 @@ class Manifest:
     """All products of a built model, in the order they run, and the layout changes between them.
 
     ``estimate_s`` is what the plan expects of products, layout changes, pooling and concatenation.
+    ``tolerance`` is how far an output may be from the model's definition, relative to its largest value.
     """
 
     target: Target
@@ -71,12 +77,18 @@ class Manifest:
     layers: tuple[Layer, ...]
     conversions: tuple[Conversion, ...] = ()
     estimate_s: float = 0.0
+    tolerance: float = TOLERANCE
 
     @property
     def numerics(self) -> Numerics:
         """Exact when all layers are."""
         exact = all(layer.numerics is Numerics.EXACT for layer in self.layers)
         return Numerics.EXACT if exact else Numerics.RELAXED
+
+    @property
+    def configs(self) -> tuple[Config | None, ...]:
+        """The config of each layer, None where no kernel computes it."""
+        return tuple(layer.config for layer in self.layers)
 
     def count(self, source: Source) -> int:
         """How many layers have their config from ``source``."""
@@ -91,6 +103,7 @@ class Manifest:
             "layers": [layer.to_json() for layer in self.layers],
             "conversions": [conversion.to_json() for conversion in self.conversions],
             "estimate_s": self.estimate_s,
+            "tolerance": self.tolerance,
         }
 
 
@@ -109,4 +122,6 @@ def describe(partition: Partition, plan: Plan, target: Target, threads: int) -> 
         layers.append(Layer(product.nodes, option.source, workload, option.config, computes, *figures))
     for entry in partition.not_tunable:
         layers.append(Layer((entry.node,), "default", reason=f"{entry.op}: {entry.reason}"))
-    return Manifest(target, threads, tuple(layers), plan.conversions, plan.seconds)
+    quantized = bool(partition.operators) or any(isinstance(p.workload, QConv2d) for p in partition.products)
+    tolerance = QUANTIZED_TOLERANCE if quantized else TOLERANCE
+    return Manifest(target, threads, tuple(layers), plan.conversions, plan.seconds, tolerance)

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from kernels.concat import build_concat, out_shape
 from kernels.layout import block_of, stored_shape, to_layout
-from kernels.pool import Pool, build_pool
-from kernels.relayout import build_relayout, is_free
+from kernels.operators.relayout import build_relayout, is_free
 from kernels.target import Target
 from tuner.backend.functions import Functions
 from tuner.frontend.onnx_graph import Array, OnnxGraph
 from tuner.layouts.plan import Plan
+from tuner.operators.constants import constant
+from tuner.operators.layouts import Generated
 
 
 class StoredTensors:
@@ -46,24 +46,13 @@ class StoredTensors:
             self.put(name, layout, self._converted(value, shape, state.written, layout))
         return self._values[name, layout]
 
-    def pool(self, pool: Pool, value: Any, layout: str) -> Any:
-        """``value``, stored in ``layout``, pooled."""
-        numbers = (*pool.shape, *pool.out, *pool.window, *pool.stride, *pool.pad, int(pool.counted))
+    def generated(self, function: Generated, values: list[Any], layout: str) -> Any:
+        """The result of ``function`` for ``values``, all stored in ``layout``."""
         return self._call(
-            ["tilefleet", pool.kind, "pool", layout, *numbers],
-            lambda name: build_pool(pool, layout, self._target, self._threads, name),
-            [value],
-            stored_shape(layout, pool.out_shape),
-        )
-
-    def concat(self, shapes: tuple[tuple[int, ...], ...], values: list[Any], layout: str) -> Any:
-        """``values`` of NCHW ``shapes``, all stored in ``layout``, concatenated along the channels."""
-        whole, channels = out_shape(shapes), [shape[1] for shape in shapes]
-        return self._call(
-            ["tilefleet", "concat", layout, *whole, "of", *channels],
-            lambda name: build_concat(shapes, layout, self._target, self._threads, name),
+            function.name(layout),
+            lambda name: function.build(layout, self._target, self._threads, name),
             values,
-            stored_shape(layout, whole),
+            stored_shape(layout, function.out_shape),
         )
 
     def _converted(self, value: Any, shape: tuple[int, ...], source: str, to: str) -> Any:
@@ -71,25 +60,23 @@ class StoredTensors:
         if is_free(shape, source, to):
             return self._builder.emit(relax.op.reshape(value, stored))
         return self._call(
-            ["tilefleet", source, "to", to, *shape],
+            "_".join(map(str, ["tilefleet", source, "to", to, *shape])),
             lambda name: build_relayout(shape, source, to, self._target, self._threads, name),
             [value],
             stored,
         )
 
-    def _call(
-        self, words: list[Any], make: Callable[[str], Any], values: list[Any], shape: tuple[int, ...]
-    ) -> Any:
-        """The result of a function of ours, named by ``words``."""
-        function = self._functions.get(self._builder, "_".join(map(str, words)), make)
+    def _call(self, name: str, make: Callable[[str], Any], values: list[Any], shape: tuple[int, ...]) -> Any:
+        """The result of the function of ours called ``name``."""
+        function = self._functions.get(self._builder, name, make)
         return self._builder.emit(relax.call_tir(function, values, relax.TensorType(shape, "float32")))
 
 
 def constant_operand(value: Array, layout: str) -> Any:
     """A constant of an elementwise operator as it meets activations in ``layout``."""
     if value.size == 1:
-        return relax.const(value.reshape(()))
+        return constant(value.reshape(()))
     image = value.reshape((1,) * (4 - value.ndim) + value.shape)
     if block_of(layout) is not None and image.shape[1] == 1:
-        return relax.const(np.ascontiguousarray(image[..., np.newaxis]))  # the same for all channels
-    return relax.const(to_layout(image, layout))
+        return constant(image[..., np.newaxis])  # the same for all channels
+    return constant(to_layout(image, layout))

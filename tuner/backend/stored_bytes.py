@@ -7,14 +7,15 @@ from typing import Any
 
 from tvm import relax
 
+from kernels.int8.quantization import Quantization
 from kernels.layout import NCHW, NHWC, stored_shape
-from kernels.qborder import build_dequantize, build_dequantize_sums, build_quantize
-from kernels.qoperator import QOperator, stored
-from kernels.qrelayout import build_qrelayout
-from kernels.quantization import Quantization
+from kernels.operators.int8.base import QOperator, stored
+from kernels.operators.int8.border import build_dequantize, build_dequantize_sums, build_quantize
+from kernels.operators.int8.relayout import build_qrelayout
 from kernels.target import Target
 from tuner.backend.functions import Functions
 from tuner.frontend.onnx_graph import Array
+from tuner.operators.constants import constant
 
 BYTES = ("int8", "uint8")
 
@@ -67,7 +68,7 @@ class ByteTensors:
         def make(name: str) -> Any:
             return build_dequantize_sums(shape, scales.size, self._target, self._threads, name)
 
-        return self._call(name, make, [value, relax.const(scales)], shape, "float32")
+        return self._call(name, make, [value, constant(scales)], shape, "float32")
 
     def _border(
         self,

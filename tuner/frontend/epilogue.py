@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import NodeProto, helper
+from onnx import NodeProto
 
-from kernels.workload import RELU
-from tuner.frontend.onnx_graph import OnnxGraph
+from kernels.workload.base import RELU
+from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
 
 Array = npt.NDArray[Any]
 Clamp = tuple[float | None, float | None]
@@ -186,7 +186,7 @@ class Chain:
 def batch_norm(graph: OnnxGraph, node: NodeProto) -> tuple[Array, Array] | None:
     """(scale, shift) of a batch norm with constant statistics, float64; None when they are not constant."""
     values = [graph.constants.get(name) for name in node.input[1:5]]
-    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    attributes = attributes_of(node)
     training = attributes.get("training_mode", 0)
     if training or any(value is None for value in values) or attributes.get("spatial", 1) == 0:
         return None
@@ -199,7 +199,7 @@ def clip_range(graph: OnnxGraph, node: NodeProto) -> Clamp | None:
     """(low, high) of a Clip with constant bounds, an open end as None; None when it is no such thing."""
     if node.op_type != "Clip":
         return None
-    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    attributes = attributes_of(node)
     ends: list[float | None] = [attributes.get("min"), attributes.get("max")]
     for position, name in enumerate(node.input[1:3]):
         if not name:

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from kernels import workload as workloads
-from kernels.workload import Workload
+from kernels.workload import base as workloads
+from kernels.workload.base import Workload
 from tuner.frontend.graph import NotTunable, Partition, load_partition
 from tuner.frontend.onnx_check import Shapes, node_name
 
@@ -99,7 +99,7 @@ def extract(path: str | Path, shapes: Shapes | None = None) -> Extraction:
 def _with_unsupported(partition: Partition) -> list[NotTunable]:
     """What no kernel computes, and every node for which a build would fail: better known before tuning."""
     # Brings TVM along, for which those who only read extractions should not have to wait.
-    from tuner.backend.importer import unsupported_nodes
+    from tuner.frontend.tvm_support import unsupported_nodes
 
     listed = {entry.node: entry for entry in partition.not_tunable}
     for node in unsupported_nodes(partition.graph):

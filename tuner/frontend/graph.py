@@ -15,16 +15,18 @@ import numpy as np
 import numpy.typing as npt
 from onnx import NodeProto, helper
 
-from kernels.qworkload import QConv2d
-from kernels.workload import Conv2d, Epilogue, Gemm
+from kernels.workload.base import Conv2d, Epilogue, Gemm
+from kernels.workload.qconv2d import QConv2d
 from tuner.frontend.epilogue import Chain, Wiring
 from tuner.frontend.geometry import conv_of
+from tuner.frontend.mend import mend
+from tuner.frontend.model_file import load_graph
 from tuner.frontend.onnx_check import ModelError, Shapes, first_line, node_name
-from tuner.frontend.onnx_graph import OnnxGraph, fold_quantized, load_graph
-from tuner.frontend.quantized.graph import replace_quantized
-from tuner.frontend.quantized.operator import OPERATOR, Operator
-from tuner.frontend.quantized.operator import PRODUCT as PRODUCT
-from tuner.frontend.quantized.rewrite import QuantizedProduct
+from tuner.frontend.onnx_graph import OnnxGraph, fold_quantized
+from tuner.frontend.own_nodes import OPERATOR
+from tuner.frontend.own_nodes import PRODUCT as PRODUCT
+from tuner.frontend.quantized.replace import replace_quantized
+from tuner.frontend.quantized.rewriting import QuantizedOperator, QuantizedProduct
 from tuner.frontend.rewrite import rewrite
 
 Array = npt.NDArray[Any]
@@ -90,7 +92,7 @@ class Partition:
     graph: OnnxGraph
     products: list[Product] = field(default_factory=list)
     not_tunable: list[NotTunable] = field(default_factory=list)
-    operators: list[Operator] = field(default_factory=list)
+    operators: list[QuantizedOperator] = field(default_factory=list)
 
 
 def load_partition(path: str | Path, shapes: Shapes | None = None) -> Partition:
@@ -111,6 +113,7 @@ def partition(graph: OnnxGraph) -> Partition:
 
     Quantized products and operators come first; what they leave is floats.
     """
+    mend(graph)
     rewrite(graph)
     quantized = replace_quantized(graph)
     fold_quantized(graph)

@@ -8,7 +8,8 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from onnx import ModelProto
 
 from tuner.frontend.onnx_check import MAX_NODES, ModelError, Shapes, check_structure, fix_input_shapes
-from tuner.frontend.quantized.qoperator_form import to_qdq_form
+from tuner.frontend.onnx_graph import OnnxGraph, graph_of
+from tuner.frontend.quantized.qdq_form import to_qdq_form
 
 MAX_FILE_BYTES = 2**31 - 1
 """What protobuf can hold."""
@@ -19,13 +20,31 @@ TFLITE = b"TFL3"
 def read_model(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
     """The ONNX or TFLite model at ``path`` with every input's shape fixed, from the file or from ``shapes``.
 
-    A TFLite model becomes an ONNX one (``tflite_import``), and quantized operators are rewritten to QDQ form.
+    A TFLite model becomes an ONNX one (``tflite/convert.py``), and operators on bytes get QDQ form.
     Raises ModelError for whatever is no usable model. Nothing outside the file is read.
     """
     model = _parse(Path(path))
     if len(model.graph.node) <= MAX_NODES:
         to_qdq_form(model)
     check_structure(model)
+    fix_input_shapes(model, shapes or {})
+    return model
+
+
+def load_graph(path: str | Path, shapes: Shapes | None = None) -> OnnxGraph:
+    """Read the model at ``path``, fold its constants and infer all shapes.
+
+    Raises ModelError as ``read_model`` does, and for a tensor whose shape stays unknown or is too large.
+    """
+    return graph_of(read_model(path, shapes))
+
+
+def read_as_written(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
+    """The model with every input's shape fixed, and otherwise as its file has it: what it is defined to be.
+
+    A TFLite model is what it becomes in ONNX. Raises ModelError as ``read_model`` does.
+    """
+    model = _parse(Path(path))
     fix_input_shapes(model, shapes or {})
     return model
 

@@ -169,9 +169,8 @@ def fix_input_shapes(model: ModelProto, shapes: Shapes) -> None:
         tensor = value.type.tensor_type
         declared: list[int | str] | None = None
         if tensor.HasField("shape"):
-            declared = [
-                d.dim_value if d.HasField("dim_value") else d.dim_param or "?" for d in tensor.shape.dim
-            ]
+            # Paddle writes -1 where an extent is free.
+            declared = [d.dim_value if d.dim_value > 0 else d.dim_param or "?" for d in tensor.shape.dim]
         shape = _static_shape(name, declared, shapes.get(name))
         bits = _bits(tensor.elem_type, f"input {name!r}")
         check_size(math.prod(shape) * bits // 8, f"input {name!r}", shape)
@@ -187,11 +186,9 @@ def fix_input_shapes(model: ModelProto, shapes: Shapes) -> None:
 def _static_shape(name: str, declared: list[int | str] | None, given: Sequence[int] | None) -> list[int]:
     text = "unknown" if declared is None else "[" + ", ".join(map(str, declared)) + "]"
     if given is None:
-        fixed = [extent for extent in declared or () if isinstance(extent, int) and extent > 0]
+        fixed = [extent for extent in declared or () if isinstance(extent, int)]
         if declared is None or len(fixed) != len(declared):
-            example = ",".join(
-                str(e) if isinstance(e, int) and e > 0 else "1" for e in declared or ("1", "3")
-            )
+            example = ",".join(str(e) if isinstance(e, int) else "1" for e in declared or (1, 3))
             raise ModelError(f"input {name!r} has the dynamic shape {text}: give it, like {name}={example}")
         return fixed
     if any(isinstance(extent, bool) or not isinstance(extent, int) or extent < 1 for extent in given):

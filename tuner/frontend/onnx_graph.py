@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,8 +13,9 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from tuner.frontend.model_file import read_model
-from tuner.frontend.onnx_check import MAX_TENSOR_BYTES, ModelError, Shapes, check_size, first_line, node_name
+from tuner.frontend.definitions import expanded
+from tuner.frontend.onnx_check import MAX_TENSOR_BYTES, ModelError, check_size, first_line, node_name
+from tuner.frontend.own_nodes import OPERATOR, PRODUCT
 
 Array = npt.NDArray[Any]
 
@@ -26,7 +26,11 @@ FOLDED_BYTES = MAX_TENSOR_BYTES
 QUANTA = ("int8", "uint8", "int32")
 """Types of quantized constants."""
 QUANTIZING_OPSET = 19
-NEVER_FOLDED = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli"}
+NEVER_FOLDED = {
+    *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli"),
+    *(OPERATOR, PRODUCT),
+}
+"""Random numbers, and nodes of ours, which onnx cannot compute."""
 
 
 @dataclass(frozen=True)
@@ -73,20 +77,19 @@ class OnnxGraph:
             found = f"{name}.{count}"
         return found
 
-
-def load_graph(path: str | Path, shapes: Shapes | None = None) -> OnnxGraph:
-    """Read the model at ``path``, fold its constants and infer all shapes.
-
-    Raises ModelError as ``read_model`` does, and for a tensor whose shape stays unknown or is too large.
-    """
-    return graph_of(read_model(path, shapes))
+    def constant(self, name: str, value: Array) -> str:
+        """Add a constant; its name, ``name`` or something like it."""
+        name = self.fresh(name)
+        self.constants[name] = value
+        self.tensors[name] = TensorInfo(value.shape, helper.np_dtype_to_tensor_dtype(value.dtype))
+        return name
 
 
 def graph_of(model: ModelProto) -> OnnxGraph:
     """The graph of a checked model whose inputs have static shapes."""
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
-    nodes = list(model.graph.node)
+    nodes = expanded(model, constants)
     tensors: dict[str, TensorInfo] = {}
     budget = FOLDED_BYTES
     while True:
@@ -178,6 +181,11 @@ def _fold(
     return left, budget, len(left) < len(nodes)
 
 
+def attributes_of(node: NodeProto) -> dict[str, Any]:
+    """The attributes of ``node`` as Python values."""
+    return {a.name: helper.get_attribute_value(a) for a in node.attribute}
+
+
 def is_quantized_constant(node: NodeProto, constants: dict[str, Array]) -> bool:
     """Whether ``node`` makes floats of a quantized constant."""
     if node.op_type != "DequantizeLinear" or not all(name in constants for name in node.input if name):
@@ -192,8 +200,9 @@ def _constant_result(
     name = node.output[0]
     if len(node.output) != 1 or node.op_type in NEVER_FOLDED:
         return None
-    if node.op_type == "Shape" and node.input[0] in tensors and not node.attribute:
-        return np.array(tensors[node.input[0]].shape, np.int64)
+    if node.op_type == "Shape" and node.input[0] in tensors:
+        part = attributes_of(node)
+        return np.array(tensors[node.input[0]].shape[part.get("start", 0) : part.get("end")], np.int64)
     if not all(entry in constants for entry in node.input if entry):
         return None
     if node.op_type == "Constant":

@@ -6,7 +6,7 @@ import numpy as np
 from onnx import NodeProto, helper
 
 from tuner.frontend.onnx_check import node_name
-from tuner.frontend.onnx_graph import Array, OnnxGraph, TensorInfo
+from tuner.frontend.onnx_graph import OnnxGraph, TensorInfo, attributes_of
 
 
 def rewrite(graph: OnnxGraph) -> None:
@@ -67,7 +67,7 @@ def _split_gemms(graph: OnnxGraph, node: NodeProto) -> list[NodeProto]:
     """Gemm as [Transpose,] MatMul[, Add]; alpha and beta go into constants, or the node stays as it is."""
     if node.op_type != "Gemm" or node.input[1] not in graph.constants:
         return [node]
-    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    attributes = attributes_of(node)
     addend = node.input[2] if len(node.input) > 2 else ""
     beta, alpha = attributes.get("beta", 1.0), attributes.get("alpha", 1.0)
     if addend and beta != 1.0 and addend not in graph.constants:
@@ -84,7 +84,7 @@ def _split_gemms(graph: OnnxGraph, node: NodeProto) -> list[NodeProto]:
     weights = weights.T if attributes.get("transB", 0) else weights
     if alpha != 1.0:
         weights = (weights * np.asarray(alpha, weights.dtype)).astype(weights.dtype)
-    factor = _constant(graph, f"{output}/weights", weights)
+    factor = graph.constant(f"{output}/weights", weights)
     product = graph.fresh(f"{output}/product") if addend else output
     graph.tensors[product] = TensorInfo(graph.tensors[output].shape, info.elem_type)
     nodes.append(helper.make_node("MatMul", [data, factor], [product], name=name))
@@ -92,13 +92,6 @@ def _split_gemms(graph: OnnxGraph, node: NodeProto) -> list[NodeProto]:
         if beta != 1.0:
             value = graph.constants[addend]
             scaled = (value * np.asarray(beta, value.dtype)).astype(value.dtype)
-            addend = _constant(graph, f"{output}/bias", scaled)
+            addend = graph.constant(f"{output}/bias", scaled)
         nodes.append(helper.make_node("Add", [product, addend], [output], name=name))
     return nodes
-
-
-def _constant(graph: OnnxGraph, name: str, value: Array) -> str:
-    name = graph.fresh(name)
-    graph.constants[name] = value
-    graph.tensors[name] = TensorInfo(value.shape, helper.np_dtype_to_tensor_dtype(value.dtype))
-    return name

@@ -6,21 +6,21 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from onnx import helper
-
 from kernels import registry
-from kernels.layout import NCHW, NHWC, Layouts, layouts_for, layouts_of
+from kernels.layout import NCHW, NHWC, Layouts, layouts_for
 from kernels.numerics import Numerics
-from kernels.relayout import is_free, predict_relayout
+from kernels.operators.relayout import is_free, predict_relayout
 from kernels.space import Config
 from kernels.target import Target
-from kernels.workload import Conv2d, Workload
-from tuner.backend.borders import DEQUANTIZE, border_of, scales_of_sums
-from tuner.backend.operators import Rule, is_image, rule_of
+from kernels.workload.base import Conv2d, Workload
 from tuner.frontend.graph import PRODUCT, Partition, Product
-from tuner.layouts.layout_plan import Link, State, Tensor, solve
+from tuner.frontend.onnx_graph import attributes_of
 from tuner.layouts.prices import Prices
-from tuner.record import Record
+from tuner.layouts.solve import Link, State, Tensor, solve
+from tuner.log.record import Record
+from tuner.operators import rule_of
+from tuner.operators.border import DEQUANTIZE, border_of, scales_of_sums
+from tuner.operators.layouts import Rule, is_image
 
 Source = Literal["log", "analysis"]
 
@@ -99,7 +99,7 @@ def options_of(
         return {layouts: _measured(record) for layouts, record in records.items()}
     found: dict[Layouts, Option] = {}
     for config in registry.recommendations(workload, target, numerics, threads, any_layout=True):
-        option, layouts = _predicted(workload, config, target, threads, "analysis"), layouts_of(config)
+        option, layouts = _predicted(workload, config, target, threads, "analysis"), config.layouts
         if layouts not in found or option.seconds < found[layouts].seconds:
             found[layouts] = option
     return found
@@ -119,13 +119,11 @@ def forced(
     """
     space = registry.space_of(workload, config, target, threads)
     why_not = space if isinstance(space, str) else space.why_not(config)
-    if why_not is None and numerics is Numerics.EXACT:
-        why_not = registry.kernel(config.kernel).why_inexact(workload, config)
-        why_not = why_not and f"it is not exact: {why_not}"
+    why_not = why_not or registry.why_not_allowed(workload, config, numerics)
     if why_not is not None:
         raise ValueError(f"the config for {workload} cannot be used: {why_not}")
     option = _measured(record) if record else _predicted(workload, config, target, threads, "log")
-    return {layouts_of(config): option}
+    return {config.layouts: option}
 
 
 def _measured(record: Record) -> Option:
@@ -198,7 +196,7 @@ class _Problem:
             output = node.output[0]
             each = None
             if node.op_type == PRODUCT:
-                index = next(helper.get_attribute_value(a) for a in node.attribute if a.name == "index")
+                index = attributes_of(node)["index"]
                 each = options[index]
             if each is not None and isinstance(partition.products[index].workload, Conv2d):
                 outs = {layouts.out for layouts in each}
@@ -219,9 +217,6 @@ class _Problem:
                 turn = predict_relayout(graph.tensors[output].shape, NCHW, NHWC, target, threads) / 4
                 self.links.append(Link(node.input[0], None, {(NCHW, ""): turn, (NHWC, ""): 0.0}))
         self._nchw(name for name in graph.outputs if is_image(graph, name))
-        if any(a.HasField("g") for node in graph.nodes for a in node.attribute):
-            # Subgraphs read tensors from outside by their names.
-            self._nchw(name for name in graph.tensors if is_image(graph, name))
         used = {name for link in self.links for name in (link.source, link.target) if name is not None}
         self.tensors = {
             name: Tensor(written.get(name, (NCHW,)), layouts_for(graph.tensors[name].shape[1], target))

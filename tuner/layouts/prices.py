@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kernels.relayout import is_free, predict_relayout
+from kernels.operators.relayout import is_free, predict_relayout
 from kernels.target import Target
-from tuner.layouts.relayouts import Relayouts
+from tuner.log.relayouts import Relayouts
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 /* Serving a coordinator that cannot connect to the board: the board connects to its gateway
- * (worker/fleet/gateway.py) and keeps a connection there for the next session. */
+ * (worker/fleet/drivers/gateway.py) and keeps a connection there for the next session. */
 #ifndef TILEFLEET_DIAL_H
 #define TILEFLEET_DIAL_H
 

@@ -9,6 +9,7 @@
 #include "reply.h"
 #include "stats.h"
 #include "tensors.h"
+#include "timer.h"
 #include "uploads.h"
 
 /* Check arguments against one letter each: s string, b bytes, m module, i integer. More are allowed. */
@@ -62,7 +63,7 @@ static PackedFunction find_kernel(const Value *module, const char *name) {
     return error_set("the function name %.40s... is too long", name), NULL;
   void *address = image_symbol(object->image, symbol);
   if (!address) error_set("the module has no function %s", name);
-  if (simulation_active() && !arch_is_known_to_clock((uintptr_t)address))
+  if (simulation_active() && !ARCH_IS_KNOWN_TO_CLOCK((uintptr_t)address))
     return error_set("%s is Thumb code, which the simulated clock does not know: build it as A32", name), NULL;
   return (PackedFunction)(uintptr_t)address;
 }
@@ -107,6 +108,13 @@ static int stats(const Value *args, int32_t num_args) {
   return 0;
 }
 
+static int disturbances(const Value *args, int32_t num_args) {
+  (void)args, (void)num_args;
+  const char *told = timed_disturbances();
+  reply_bytes(told, strlen(told));
+  return 0;
+}
+
 static const struct {
   const char *name;
   BoardFunction function;
@@ -117,6 +125,7 @@ static const struct {
     {"tvm.rpc.server.ModuleGetFunction", get_function},
     {"runtime.RPCTimeEvaluator", time_evaluator},
     {"tilefleet.stats", stats},
+    {"tilefleet.disturbances", disturbances},
 };
 
 BoardFunction function_find(const char *name) {

@@ -1,4 +1,4 @@
-/* Proving to know a token without sending it (worker/fleet/dial_proof.py is the other side). */
+/* Proving to know a token without sending it (worker/fleet/drivers/dial_proof.py is the other side). */
 #ifndef TILEFLEET_PROOF_H
 #define TILEFLEET_PROOF_H
 

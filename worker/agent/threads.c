@@ -1,5 +1,6 @@
 #include "threads.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -7,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -37,6 +39,7 @@ static struct {
 } job;
 static Counter generation, working, failed, sleeping;
 static Counter arrived[MAX_THREADS]; /* at the barrier, by task */
+static atomic_int schedstats[MAX_THREADS]; /* of the workers; 0 where there is none */
 
 static void pin_to(int cpu) {
   cpu_set_t set;
@@ -61,14 +64,33 @@ int threads_count(void) { return num_threads; }
 
 int threads_first_cpu(void) { return cpus[0]; }
 
+bool threads_use_cpu(int cpu) {
+  for (int i = 0; i < num_cpus && i < num_threads; i++)
+    if (cpus[i] == cpu) return true;
+  return false;
+}
+
+bool threads_crowded(void) { return num_threads > num_cpus; }
+
+int64_t threads_waited_ns(void) {
+  long long sum = 0, waited;
+  char text[96] = "";
+  for (int id = 1; started && id < num_threads; id++) {
+    int file = atomic_load(&schedstats[id]);
+    if (file > 0 && pread(file, text, sizeof text - 1, 0) > 0 && sscanf(text, "%*d %lld", &waited) == 1)
+      sum += waited;
+  }
+  return sum;
+}
+
 static void futex(atomic_int *word, int operation, int value) {
   syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
 }
 
 /* Wait until a launch after `seen` and return its number. */
 static int await_launch(int seen) {
-  bool crowded = num_threads > num_cpus; /* a spinning thread would hold the CPU of a working one */
-  double until = crowded ? 0 : clock_seconds() + SPIN_SECONDS;
+  /* A spinning thread would hold the CPU of a working one. */
+  double until = threads_crowded() ? 0 : clock_seconds() + SPIN_SECONDS;
   int now;
   for (unsigned i = 0; (now = atomic_load(&generation.value)) == seen; i++) {
     if (i % 64 == 0 && clock_seconds() > until) {
@@ -89,6 +111,7 @@ static void *worker(void *argument) {
   int id = (int)(intptr_t)argument;
   pin_to(cpus[id % num_cpus]);
   is_worker = true;
+  atomic_store(&schedstats[id], open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC));
   for (int seen = 0;;) {
     seen = await_launch(seen);
     if (id < job.env.num_task) run_task(id);

@@ -6,6 +6,7 @@
 #ifndef TILEFLEET_THREADS_H
 #define TILEFLEET_THREADS_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* TVMParallelGroupEnv. */
@@ -25,6 +26,15 @@ int threads_count(void);
 
 /* The first CPU of the affinity mask. */
 int threads_first_cpu(void);
+
+/* Whether this CPU is one that the pool's threads are pinned to. */
+bool threads_use_cpu(int cpu);
+
+/* Whether there are more threads than CPUs. */
+bool threads_crowded(void);
+
+/* How long the workers have waited for a CPU since they started, as far as the kernel tells. */
+int64_t threads_waited_ns(void);
 
 /* TVMBackendParallelLaunch: run `task` with ids 0..num_task-1 at the same time and wait for all; num_task 0
  * means one a thread. 0, or -1 and a pending error when a task failed or the launch is not possible. */

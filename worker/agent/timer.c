@@ -1,17 +1,21 @@
 #include "timer.h"
 
 #include <alloca.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "arch.h"
 #include "error.h"
+#include "usage.h"
 #include "workspace.h"
 
 enum { MAX_REPEAT = 1000000 };
 static const int64_t MAX_NUMBER = 1000000000;
 static const double GOLDEN_RATIO = 1.618;
+/* Stolen time is told in steps of some milliseconds: over a shorter span it says little. */
+static const int64_t STEAL_SPAN_NS = 30000000;
 
 double clock_seconds(void) {
   struct timespec now;
@@ -69,7 +73,7 @@ static int call(int64_t number, PackedFunction function, const Value *args, int3
 
 /* Make a repeat long enough: time `number` calls, with more of them each round until it is. */
 static int time_repeat(const Timing *t, int64_t *number, PackedFunction function, const Value *args,
-                       int32_t num_args, char *flush_buffer, double *seconds) {
+                       int32_t num_args, char *flush_buffer, double *seconds, bool *disturbed) {
   int64_t elapsed_ns = 0;
   int64_t zero_times = 0;
   do {
@@ -80,15 +84,23 @@ static int time_repeat(const Timing *t, int64_t *number, PackedFunction function
       *number = next < (double)MAX_NUMBER ? (int64_t)next : MAX_NUMBER;
     }
     if (flush_buffer) memset(flush_buffer, (int)zero_times + 1, (size_t)t->cache_flush_bytes);
+    Usage before = usage_now();
     int64_t start = clock_ns();
     if (call(*number, function, args, num_args)) return -1;
     elapsed_ns = clock_ns() - start;
+    Usage after = usage_now();
+    *disturbed = usage_disturbed(&before, &after, elapsed_ns);
     if (elapsed_ns == 0) zero_times++;
   } while ((double)elapsed_ns < (double)t->min_repeat_ms * 1e6 && zero_times < t->limit_zero_time_iterations &&
            *number < MAX_NUMBER);
   *seconds = (double)elapsed_ns / 1e9 / (double)*number;
   return 0;
 }
+
+/* Of the last timing: whether each repeat was disturbed. */
+static char *disturbances;
+
+const char *timed_disturbances(void) { return disturbances ? disturbances : ""; }
 
 static TimedCounters timed;
 
@@ -141,11 +153,25 @@ static int simulate_on_new_page(const Timing *t, PackedFunction function, const 
 
 static int measure(const Timing *t, PackedFunction function, const Value *args, int32_t num_args,
                    char *flush_buffer, double *seconds) {
-  int64_t number = t->number;
+  free(disturbances);
+  disturbances = calloc((size_t)t->repeat + 1, 1);
+  if (!disturbances) return error_set("time_evaluator: no memory for %lld repeats", (long long)t->repeat);
+  int64_t number = t->number, first = 0;
   int status = call(1, function, args, num_args);
+  int64_t span_start = clock_ns(), stolen = stolen_ns();
   for (int64_t i = 0; i < t->repeat && !status; i++) {
     prepare(t->preparation, args, num_args);
-    status = time_repeat(t, &number, function, args, num_args, flush_buffer, seconds + i);
+    bool disturbed = false;
+    status = time_repeat(t, &number, function, args, num_args, flush_buffer, seconds + i, &disturbed);
+    disturbances[i] = disturbed ? '1' : '0';
+    int64_t span = clock_ns() - span_start;
+    if (span >= STEAL_SPAN_NS || i == t->repeat - 1) {
+      int64_t stolen_before = stolen;
+      stolen = stolen_ns();
+      if (stolen_disturbed(stolen - stolen_before, span)) memset(disturbances + first, '1', (size_t)(i + 1 - first));
+      first = i + 1;
+      span_start += span;
+    }
     if (t->cooldown_interval_ms > 0 && t->repeats_to_cooldown > 0 && i % t->repeats_to_cooldown == 0) {
       struct timespec pause = {.tv_sec = t->cooldown_interval_ms / 1000,
                                .tv_nsec = t->cooldown_interval_ms % 1000 * 1000000};

@@ -19,6 +19,10 @@ typedef struct {
 
 const TimedCounters *timed_counters(void);
 
+/* For each repeat that was timed last, '1' where others disturbed it, else '0'; empty on a simulated board,
+ * whose clock nobody disturbs. */
+const char *timed_disturbances(void);
+
 /* What runs before each repeat. */
 typedef enum {
   PREPARE_NOTHING,

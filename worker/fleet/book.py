@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from enum import StrEnum
-from typing import Any, Protocol
+from typing import Protocol
 
 from kernels.target import Target
 from worker.fleet.states import Health, Standing
-
-LEASE_S = 20.0
-"""How long a lease holds without being renewed: a dead holder's board is free after that."""
-RENEW_S = 5.0
 
 
 class Purpose(StrEnum):
@@ -31,8 +26,7 @@ def allows(standing: Standing, purpose: Purpose) -> bool:
 
 @dataclass(frozen=True)
 class Listing:
-    """A board as its worker describes it. ``clock`` is as in ``worker/fleet/board.py``; ``problem`` says why
-    it is not alive."""
+    """A board as its worker describes it: ``clock`` is its driver's, ``problem`` says why it is not alive."""
 
     id: str
     target: Target
@@ -83,12 +77,8 @@ class Entry:
 
     standing: Standing
     lease: Lease | None = None
-    expires: datetime | None = None
     reference_s: float | None = None
     reference_artifact: str = ""
-    last_check: Check | None = None
-    checked: datetime | None = None
-    usage: Usage = Usage()
 
 
 class Book(Protocol):
@@ -104,13 +94,13 @@ class Book(Protocol):
         """All boards by id; a lease that is no obstacle to ``acquire`` is not shown."""
 
     def acquire(self, board: str, holder: str, purpose: Purpose, job: int | None) -> Lease | None:
-        """Lease a board for LEASE_S; None when another holds it or its standing forbids it.
+        """Lease a board for a while; None when another holds it or its standing forbids it.
 
         An expired lease, or one of a holder that is known to be dead, is no obstacle: it ends as expired.
         """
 
     def renew(self, leases: Sequence[Lease]) -> set[int]:
-        """Extend leases by LEASE_S from now; the tokens of those still held."""
+        """Extend leases by as much from now; the tokens of those still held."""
 
     def release(self, lease: Lease, usage: Usage) -> bool:
         """End a lease; False when it had been lost before, so that nothing measured under it counts."""
@@ -123,6 +113,3 @@ class Book(Protocol):
 
     def checked(self, board: str, check: Check) -> None:
         """Keep a health check in the board's history."""
-
-    def note(self, board: str, kind: str, detail: dict[str, Any]) -> None:
-        """Keep anything else in the board's history."""

@@ -2,37 +2,32 @@
 
 from __future__ import annotations
 
-from worker.fleet.seat import Seat
+from worker.fleet.known_board import KnownBoard
 from worker.fleet.states import Health
-
-REFERENCE_EVERY_S = 60.0
-"""Busy time after which a good board's clock is compared with its reference again."""
-BACKOFF_S = (2.0, 5.0)
-"""Pauses after the first failed check, the second, and all later ones."""
-CHECK_LIMIT_S = 300.0
-"""A check that takes longer has failed."""
+from worker.fleet.times import FleetTimes
 
 
-def due(seat: Seat, now: float) -> bool:
+def due(known: KnownBoard, now: float, times: FleetTimes) -> bool:
     """Whether a board is to be checked at ``now`` (the loop's clock).
 
     One of unknown health is, and one that comes into service, however good it was then; so is a good one from
     time to time, unless its clock is simulated and so cannot drift.
     """
-    standing = seat.entry.standing
-    if seat.taken or not seat.listing.alive or standing.draining or now < seat.check_at:
+    standing = known.entry.standing
+    if known.taken or not known.listing.alive or standing.draining or now < known.check_at:
         return False
     if standing.health is Health.GOOD:
-        return seat.fresh or (seat.listing.clock == "wall" and seat.unchecked_s >= REFERENCE_EVERY_S)
+        return known.fresh or (known.listing.clock == "wall" and known.unchecked_s >= times.check_every_s)
     return standing.health is Health.UNKNOWN
 
 
-def passed(seat: Seat) -> None:
+def passed(known: KnownBoard) -> None:
     """After a check that passed."""
-    seat.failed_checks, seat.unchecked_s, seat.fresh = 0, 0.0, False
+    known.failed_checks, known.unchecked_s, known.fresh = 0, 0.0, False
 
 
-def failed(seat: Seat, now: float) -> None:
+def failed(known: KnownBoard, now: float, times: FleetTimes) -> None:
     """After a check that failed at ``now``: the next one is not at once."""
-    seat.check_at = now + BACKOFF_S[min(seat.failed_checks, len(BACKOFF_S) - 1)]
-    seat.failed_checks += 1
+    pauses = times.check_backoff_s
+    known.check_at = now + pauses[min(known.failed_checks, len(pauses) - 1)]
+    known.failed_checks += 1

@@ -7,101 +7,28 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kernels.target import CATALOGUE, Target, from_json
-from worker.fleet.dial_proof import check_id
-from worker.fleet.sim_models import SIM_MODELS
-
-HOST: Literal["host"] = "host"
-Kind = Literal["host", "simulated", "agent", "dial", "rpc"]
-# kind -> (what an entry must have, what it may have), besides id, kind and tags, which each has.
-_FIELDS: dict[str, tuple[set[str], set[str]]] = {
-    "host": (set(), {"threads"}),
-    "simulated": ({"model"}, set()),
-    "agent": ({"target", "address", "token_file"}, {"threads"}),
-    "dial": ({"target", "token_file"}, {"threads"}),
-    "rpc": ({"target"}, {"threads", "address", "tracker", "key"}),
-}
+from worker.fleet.drivers.host import HOST, HostSpec
+from worker.fleet.drivers.registry import KINDS
+from worker.fleet.drivers.spec import Address, BoardSpec
 
 
 class FleetError(ValueError):
     """A fleet cannot be like this; the message names file, entry and the way out."""
 
 
-def split_address(address: str) -> tuple[str, int]:
-    """``host:port`` or ``[IPv6]:port`` in two; raises ValueError."""
-    host, _, port = address.rpartition(":")
-    if not host or not port.isdecimal() or not 0 <= int(port) < 65536:
-        raise ValueError(f"{address!r} is not like host:port")
-    return host.removeprefix("[").removesuffix("]"), int(port)
-
-
-class BoardSpec(BaseModel):
-    """One board. ``model`` is a name in SIM_MODELS; ``key`` the RPC server's, by default the id."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    id: str
-    kind: Kind
-    target: str = ""
-    tags: tuple[str, ...] = Field(default=(), strict=False)
-    threads: int = Field(default=1, ge=1)
-    model: str = ""
-    address: str = ""
-    tracker: str = ""
-    key: str = ""
-    token_file: Path | None = Field(default=None, strict=False)
-
-    @field_validator("id")
-    @classmethod
-    def _good_id(cls, value: str) -> str:
-        if problem := check_id(value):
-            raise ValueError(problem)
-        return value
-
-    @field_validator("address", "tracker")
-    @classmethod
-    def _good_address(cls, value: str) -> str:
-        split_address(value)
-        return value
-
-    @field_validator("model")
-    @classmethod
-    def _good_model(cls, value: str) -> str:
-        if value not in SIM_MODELS:
-            raise ValueError(f"there is no {value!r}; there are {', '.join(sorted(SIM_MODELS))}")
-        return value
-
-    @model_validator(mode="after")
-    def _fits_kind(self) -> Self:
-        given = self.model_fields_set - {"id", "kind", "tags"}
-        needed, allowed = _FIELDS[self.kind]
-        if missing := sorted(needed - given):
-            raise ValueError(f"a board of kind {self.kind} needs {' and '.join(missing)}; add it")
-        if surplus := sorted(given - needed - allowed):
-            raise ValueError(f"a board of kind {self.kind} has no {' or '.join(surplus)}; leave it out")
-        if self.kind == "rpc" and bool(self.address) == bool(self.tracker):
-            raise ValueError("a board of kind rpc has either an address or a tracker; give one of them")
-        return self
-
-
 class _GatewaySpec(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
-    listen: str = "127.0.0.1:8471"
-
-    @field_validator("listen")
-    @classmethod
-    def _good_address(cls, value: str) -> str:
-        split_address(value)
-        return value
+    listen: Address = "127.0.0.1:8471"
 
 
 class _File(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
-    board: list[BoardSpec] = []
+    board: list[dict[str, Any]] = []
     target: list[dict[str, Any]] = []
     targets: list[str] = []
     gateway: _GatewaySpec = _GatewaySpec()
@@ -121,9 +48,9 @@ class Fleet:
         return {**CATALOGUE, **self.targets}
 
     @property
-    def host(self) -> BoardSpec | None:
+    def host(self) -> HostSpec | None:
         """The board that is this machine."""
-        return next((board for board in self.boards if board.kind == HOST), None)
+        return next((board for board in self.boards if isinstance(board, HostSpec)), None)
 
 
 def read_fleet(path: Path) -> Fleet:
@@ -132,16 +59,14 @@ def read_fleet(path: Path) -> Fleet:
     if not parsed.board:
         raise FleetError(f"{path}: there is no board; add a [[board]] entry")
     targets = _targets(path, parsed)
+    context = {"folder": path.parent, "targets": {**CATALOGUE, **targets}}
     boards = []
-    for number, board in enumerate(parsed.board, 1):
-        where = f"{path}: board {number} ({board.id})"
-        if board.target and board.target not in {**CATALOGUE, **targets}:
-            known = ", ".join(sorted({**CATALOGUE, **targets}))
-            raise FleetError(
-                f"{where}: target {board.target!r} is unknown; take one of {known}, or add a [[target]] entry"
-            )
-        token_file = board.token_file and path.parent / board.token_file.expanduser()
-        boards.append(board.model_copy(update={"token_file": token_file}))
+    for number, entry in enumerate(parsed.board, 1):
+        name = f" ({entry['id']})" if "id" in entry else ""
+        try:
+            boards.append(_board(entry, context))
+        except ValueError as error:
+            raise FleetError(f"{path}: board {number}{name}: {error}") from None
     _no_twins(f"{path}: ", boards)
     return Fleet(tuple(boards), targets, parsed.gateway.listen)
 
@@ -164,32 +89,41 @@ def fleet_of(names: Iterable[str], threads: int = 1) -> Fleet:
 
     The second board of a model is called like ``rpi4-sim-2``.
     """
+    known = {name: spec for kind in KINDS.values() for name, spec in kind.by_name(threads).items()}
     boards: list[BoardSpec] = []
     count: Counter[str] = Counter()
     for name in names:
-        if name != HOST and name not in SIM_MODELS:
-            known = ", ".join([HOST, *sorted(SIM_MODELS)])
-            raise FleetError(f"unknown board {name!r}; there are: {known}; others need a fleet file")
+        if name not in known:
+            raise FleetError(
+                f"unknown board {name!r}; there are: {', '.join(known)}; others need a fleet file"
+            )
         count[name] += 1
-        if name == HOST:
-            boards.append(BoardSpec(id=HOST, kind=HOST, threads=threads))
-        else:
-            id = name if count[name] == 1 else f"{name}-{count[name]}"
-            boards.append(BoardSpec(id=id, kind="simulated", model=name))
+        id = name if count[name] == 1 else f"{name}-{count[name]}"
+        boards.append(known[name].model_copy(update={"id": id}))
     if not boards:
-        raise FleetError(f"no board named; there are: {', '.join([HOST, *sorted(SIM_MODELS)])}")
+        raise FleetError(f"no board named; there are: {', '.join(known)}")
     _no_twins("", boards)
     return Fleet(tuple(boards))
 
 
 def _no_twins(where: str, boards: Sequence[BoardSpec]) -> None:
-    id, times = Counter(board.id for board in boards).most_common(1)[0]
-    if times > 1 and id != HOST:
-        raise FleetError(f"{where}board {id} is there {times} times; give each another id")
-    if sum(board.kind == HOST for board in boards) > 1:
+    if sum(isinstance(board, HostSpec) for board in boards) > 1:
         raise FleetError(f"{where}this machine is one board; keep one of kind host, with more threads")
+    id, times = Counter(board.id for board in boards).most_common(1)[0]
     if times > 1:
         raise FleetError(f"{where}board {id} is there {times} times; give each another id")
+
+
+def _board(entry: dict[str, Any], context: dict[str, Any]) -> BoardSpec:
+    """A board as its kind reads it; raises ValueError."""
+    kind = entry.get("kind")
+    if not isinstance(kind, str) or kind not in KINDS:
+        missing = "it is missing" if kind is None else f"there is no {kind!r}"
+        raise ValueError(f"kind: {missing}; there are {', '.join(KINDS)}")
+    try:
+        return KINDS[kind].model_validate(entry, context=context)
+    except ValidationError as error:
+        raise ValueError(_explain(error, f" of a board of kind {kind}")) from None
 
 
 def _parse(path: Path) -> _File:
@@ -203,25 +137,22 @@ def _parse(path: Path) -> _File:
     try:
         return _File.model_validate(entries)
     except ValidationError as error:
-        raise FleetError(f"{path}: {_explain(error, entries)}") from None
+        raise FleetError(f"{path}: {_explain(error)}") from None
 
 
-def _explain(error: ValidationError, entries: dict[str, Any]) -> str:
-    """The first thing that is wrong, after the entry that it is in."""
+def _explain(error: ValidationError, of: str = "") -> str:
+    """The first thing that is wrong, after the field that it is in."""
     first = error.errors(include_url=False)[0]
-    words = list(first["loc"])
-    if len(words) > 1 and isinstance(words[1], int):  # an entry of a list, which its reader counts from one
-        entry = entries[str(words[0])][words[1]]
-        name = entry.get("id", entry.get("name")) if isinstance(entry, dict) else None
-        words[:2] = [f"{words[0]} {words[1] + 1}" + (f" ({name})" if name else "")]
+    # Of an entry of a list, the number, which its reader counts from one.
+    words = [f"number {word + 1}" if isinstance(word, int) else word for word in first["loc"]]
     message = first["msg"].removeprefix("Value error, ")
     if first["type"] == "extra_forbidden":
-        message = "there is no such field; leave it out or mend its spelling"
+        message = f"there is no such field{of}; leave it out or mend its spelling"
     elif first["type"] == "missing":
         message = "it is missing; add it"
     elif first["type"] != "value_error":
         message += f", not {first['input']!r:.80}"
-    return ": ".join([*(str(word) for word in words), message])
+    return ": ".join([*words, message])
 
 
 def _targets(path: Path, parsed: _File) -> dict[str, Target]:

@@ -5,26 +5,23 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field
 from typing import Any
 
-from worker.fleet.book import LEASE_S, Check, Entry, Lease, Listing, Purpose, Usage, allows
+from worker.fleet.book import Check, Entry, Lease, Listing, Purpose, Usage, allows
 from worker.fleet.states import Standing
+from worker.fleet.times import USUAL
 
 
 @dataclass
-class _Page:
-    """One board's page. ``expires`` and ``checked`` are in seconds of the book's clock."""
+class _Row:
+    """What the book says of a board. ``expires`` is in seconds of the book's clock."""
 
     standing: Standing = field(default_factory=Standing)
     lease: Lease | None = None
     expires: float = 0.0
     reference_s: float | None = None
     reference_artifact: str = ""
-    last_check: Check | None = None
-    checked: float | None = None
-    usage: Usage = field(default_factory=Usage)
 
 
 class MemoryBook:
@@ -34,9 +31,9 @@ class MemoryBook:
     its token: how (``released``, ``expired``, ``revoked``) and what it was used for.
     """
 
-    def __init__(self, clock: Callable[[], float] = time.time) -> None:
-        self._clock = clock
-        self._pages: dict[str, _Page] = {}
+    def __init__(self, clock: Callable[[], float] = time.time, *, lease_s: float = USUAL.lease_s) -> None:
+        self._clock, self._lease_s = clock, lease_s
+        self._rows: dict[str, _Row] = {}
         self._lock = threading.Lock()
         self._token = 0
         self._active: dict[int, Lease] = {}
@@ -47,33 +44,33 @@ class MemoryBook:
         """Make boards known; what is known of their standing stays."""
         with self._lock:
             for board in boards:
-                self._pages.setdefault(board.id, _Page())
+                self._rows.setdefault(board.id, _Row())
 
     def entries(self) -> dict[str, Entry]:
         """All boards by id; a lease that was lost is none."""
         with self._lock:
-            return {id: self._entry(page) for id, page in self._pages.items()}
+            return {id: self._entry(row) for id, row in self._rows.items()}
 
     def acquire(self, board: str, holder: str, purpose: Purpose, job: int | None) -> Lease | None:
-        """Lease a board for LEASE_S; None when another holds it or its standing forbids it."""
+        """Lease a board; None when another holds it or its standing forbids it."""
         with self._lock:
-            page = self._pages[board]
-            if page.lease is not None and page.expires <= self._clock():
-                self._end(page, "expired", Usage())
-            if page.lease is not None or not allows(page.standing, purpose):
+            row = self._rows[board]
+            if row.lease is not None and row.expires <= self._clock():
+                self._end(row, "expired", Usage())
+            if row.lease is not None or not allows(row.standing, purpose):
                 return None
             self._token += 1
-            page.lease = Lease(self._token, board, holder, purpose, job)
-            page.expires = self._clock() + LEASE_S
-            self._active[self._token] = page.lease
-            return page.lease
+            row.lease = Lease(self._token, board, holder, purpose, job)
+            row.expires = self._clock() + self._lease_s
+            self._active[self._token] = row.lease
+            return row.lease
 
     def renew(self, leases: Sequence[Lease]) -> set[int]:
-        """Extend leases by LEASE_S from now; the tokens of those still held."""
+        """Extend leases from now; the tokens of those still held."""
         with self._lock:
             held = [lease for lease in leases if self._holds(lease)]
             for lease in held:
-                self._pages[lease.board].expires = self._clock() + LEASE_S
+                self._rows[lease.board].expires = self._clock() + self._lease_s
             return {lease.token for lease in held}
 
     def release(self, lease: Lease, usage: Usage) -> bool:
@@ -81,47 +78,35 @@ class MemoryBook:
         with self._lock:
             if not self._holds(lease):
                 return False
-            page = self._pages[lease.board]
-            self._end(page, "released", usage)
-            page.usage = Usage(
-                page.usage.trials + usage.trials,
-                page.usage.busy_s + usage.busy_s,
-                page.usage.timed_s + usage.timed_s,
-            )
+            self._end(self._rows[lease.board], "released", usage)
             return True
 
     def revoke(self, board: str, reason: str) -> None:
         """End whatever lease a board has."""
         with self._lock:
-            if self._pages[board].lease is not None:
-                self._end(self._pages[board], "revoked", Usage())
+            if self._rows[board].lease is not None:
+                self._end(self._rows[board], "revoked", Usage())
                 self.history.append((board, "revoked", {"reason": reason}))
 
     def change(self, board: str, to: Callable[[Standing], Standing], kind: str) -> Standing:
         """Replace a board's standing, and keep ``kind`` in its history when it changed."""
         with self._lock:
-            page = self._pages[board]
-            before, page.standing = page.standing, to(page.standing)
-            if page.standing != before:
-                self.history.append((board, kind, {"reason": page.standing.reason}))
-            return page.standing
+            row = self._rows[board]
+            before, row.standing = row.standing, to(row.standing)
+            if row.standing != before:
+                self.history.append((board, kind, {"reason": row.standing.reason}))
+            return row.standing
 
     def checked(self, board: str, check: Check) -> None:
         """Keep a health check, and its time when it is the best of this code."""
         with self._lock:
-            page = self._pages[board]
-            page.last_check, page.checked = check, self._clock()
+            row = self._rows[board]
             self.history.append((board, "check", vars(check)))
             if check.problem or check.seconds is None:
                 return
-            if page.reference_s is None or check.artifact != page.reference_artifact:
-                page.reference_s, page.reference_artifact = check.seconds, check.artifact
-            page.reference_s = min(page.reference_s, check.seconds)
-
-    def note(self, board: str, kind: str, detail: dict[str, Any]) -> None:
-        """Keep anything else in the board's history."""
-        with self._lock:
-            self.history.append((board, kind, detail))
+            if row.reference_s is None or check.artifact != row.reference_artifact:
+                row.reference_s, row.reference_artifact = check.seconds, check.artifact
+            row.reference_s = min(row.reference_s, check.seconds)
 
     def accepts(self, token: int) -> bool:
         """Whether results under this token count: 0, a lease that holds, or one that was released."""
@@ -131,24 +116,15 @@ class MemoryBook:
             return token == 0 or (token in self._active and self._holds(self._active[token]))
 
     def _holds(self, lease: Lease) -> bool:
-        page = self._pages[lease.board]
-        return page.lease == lease and page.expires > self._clock()
+        row = self._rows[lease.board]
+        return row.lease == lease and row.expires > self._clock()
 
-    def _end(self, page: _Page, how: str, usage: Usage) -> None:
-        assert page.lease is not None
-        del self._active[page.lease.token]
-        self.ended[page.lease.token] = (how, usage)
-        page.lease = None
+    def _end(self, row: _Row, how: str, usage: Usage) -> None:
+        assert row.lease is not None
+        del self._active[row.lease.token]
+        self.ended[row.lease.token] = (how, usage)
+        row.lease = None
 
-    def _entry(self, page: _Page) -> Entry:
-        lease = page.lease if page.lease is not None and self._holds(page.lease) else None
-        return Entry(
-            standing=page.standing,
-            lease=lease,
-            expires=None if lease is None else datetime.fromtimestamp(page.expires, UTC),
-            reference_s=page.reference_s,
-            reference_artifact=page.reference_artifact,
-            last_check=page.last_check,
-            checked=None if page.checked is None else datetime.fromtimestamp(page.checked, UTC),
-            usage=replace(page.usage),
-        )
+    def _entry(self, row: _Row) -> Entry:
+        lease = row.lease if row.lease is not None and self._holds(row.lease) else None
+        return Entry(row.standing, lease, row.reference_s, row.reference_artifact)

@@ -1,42 +1,38 @@
-"""What is shown of a board: its standing, what it does for whom, and what it was used for."""
+"""What a coordinator knows of a board: whom it can serve, what it does for whom, and how it is."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
 from kernels.target import Target
-from worker.fleet.book import Check, Lease
 from worker.fleet.states import Activity, Health
 
 
-@dataclass
+@dataclass(frozen=True)
 class BoardStatus:
-    """A board as the dispatcher sees it.
+    """A board as matching, the service and its users see it.
 
-    ``reason`` says why its health is not good, or why it drains. ``lease`` is the present one, whoever holds
-    it, ``expires`` when it ends unless renewed, and ``job`` whose trials it is for. ``trials``, ``busy_s``
-    (spent on trials) and ``timed_s`` (of that, inside the timer) are totals of all ended leases in the book;
-    ``last_seen`` is in seconds since the epoch. ``reference_s`` is the best time of the reference kernel.
+    ``reason`` says why its health is not good, why it drains, or why it is not there; ``job`` is whose trials
+    it has now.
     """
 
     id: str
     target: Target
-    clock: str
     threads: int
-    tags: tuple[str, ...] = ()
-    alive: bool = True
-    activity: Activity = Activity.IDLE
-    health: Health = Health.GOOD
-    reason: str = ""
+    tags: frozenset[str]
+    activity: Activity
+    health: Health
     draining: bool = False
-    lease: Lease | None = None
-    expires: datetime | None = None
+    reason: str = ""
     job: int | None = None
-    trials: int = 0
-    busy_s: float = 0.0
-    timed_s: float = 0.0
-    last_seen: float = 0.0
-    reference_s: float | None = None
-    last_check: Check | None = None
-    checked: datetime | None = None
+    clock: str = "wall"
+
+    @property
+    def in_service(self) -> bool:
+        """Whether it takes trials, now or when it is free."""
+        return self.health is Health.GOOD and not self.draining and self.activity is not Activity.OFFLINE
+
+    @property
+    def free(self) -> bool:
+        """Whether it takes trials now."""
+        return self.in_service and self.activity is Activity.IDLE

@@ -19,15 +19,10 @@ typedef struct {
 /* Add what one instruction (on Hexagon: one packet) of `bytes` at `code` takes. */
 typedef void (*Classify)(const uint8_t *code, size_t bytes, Usage *usage);
 
-/* Slots of a vector and a store pipe are 64 bits wide, of a load pipe 128, as in Cortex-A57 and A72. The second
- * one knows A32, not T32. */
-void classify_aarch64(const uint8_t *code, size_t bytes, Usage *usage);
-void classify_arm(const uint8_t *code, size_t bytes, Usage *usage);
-
-/* Slots are instructions. */
-void classify_ppc64(const uint8_t *code, size_t bytes, Usage *usage);
-
-/* Slots are words of the packet. */
-void classify_hexagon(const uint8_t *code, size_t bytes, Usage *usage);
+/* An instruction set: classify_NAME.c defines isa_NAME, and is all there is to add for another one. */
+typedef struct {
+  Classify classify;
+  uint64_t last_address;
+} Isa;
 
 #endif

@@ -43,6 +43,7 @@ static bool divides(uint32_t word) {
          (word & 0x7fe0f800) == 0x1ac00800;                                           /* UDIV, SDIV */
 }
 
+/* Slots of a vector and a store pipe are 64 bits wide, of a load pipe 128, as in Cortex-A57 and A72. */
 void classify_aarch64(const uint8_t *code, size_t bytes, Usage *usage) {
   (void)bytes;
   uint32_t word;
@@ -55,3 +56,5 @@ void classify_aarch64(const uint8_t *code, size_t bytes, Usage *usage) {
   else if ((group & 14) == 10) usage->slots[PIPE_BRANCH]++;
   else usage->slots[PIPE_INTEGER]++;
 }
+
+const Isa isa_aarch64 = {classify_aarch64, UINT64_MAX};

@@ -101,6 +101,7 @@ static void classify_arithmetic(uint32_t word, Usage *usage) {
   usage->slots[jumps || (!compares && bits(word, 12, 4) == PC) ? PIPE_BRANCH : PIPE_INTEGER]++;
 }
 
+/* Knows A32, not T32. Slots are as wide as classify_aarch64's. */
 void classify_arm(const uint8_t *code, size_t bytes, Usage *usage) {
   uint32_t word;
   if (bytes != sizeof word) { /* T32, which neither agents nor candidates are built for */
@@ -141,3 +142,5 @@ void classify_arm(const uint8_t *code, size_t bytes, Usage *usage) {
       break;
   }
 }
+
+const Isa isa_arm = {classify_arm, UINT32_MAX};

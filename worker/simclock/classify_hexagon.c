@@ -43,6 +43,7 @@ static void classify_word(uint32_t word, Usage *usage) {
   usage->stores += store;
 }
 
+/* Slots are words of the packet. */
 void classify_hexagon(const uint8_t *code, size_t bytes, Usage *usage) {
   for (size_t at = 0; at + 4 <= bytes; at += 4) {
     uint32_t word;
@@ -51,3 +52,5 @@ void classify_hexagon(const uint8_t *code, size_t bytes, Usage *usage) {
     else classify_word(word, usage);
   }
 }
+
+const Isa isa_hexagon = {classify_hexagon, UINT32_MAX};

@@ -73,6 +73,7 @@ static bool is_branch(uint32_t word) {
   return opcode == 16 || opcode == 18 || (opcode == 19 && (extended == 16 || extended == 528 || extended == 560));
 }
 
+/* Slots are instructions. */
 void classify_ppc64(const uint8_t *code, size_t bytes, Usage *usage) {
   uint32_t word;
   memcpy(&word, code, sizeof word);
@@ -94,3 +95,5 @@ void classify_ppc64(const uint8_t *code, size_t bytes, Usage *usage) {
   else if (is_branch(word)) usage->slots[PIPE_BRANCH]++;
   else usage->slots[PIPE_INTEGER]++;
 }
+
+const Isa isa_ppc64 = {classify_ppc64, UINT64_MAX};

@@ -1,7 +1,7 @@
 /* The clock of a simulated board: a QEMU plugin that charges every executed block for the pipes it keeps
  * busy and every cache miss for its latency. docs/simulated-clock.md says what the figures mean.
  *
- * Options: isa=aarch64|arm|ppc64|hexagon, page=FILE, clock=NAME, hz=N, and the model: width, the
+ * Options: isa=NAME of a classify_NAME.c, page=FILE, clock=NAME, hz=N, and the model: width, the
  * pipes' slots a cycle (integer, branch, load, store, vector, matrix), divide_cycles, l1_bytes, l1_ways,
  * l2_bytes, l2_ways, line_bytes, l2_cycles, memory_cycles, l2_stream_cycles, memory_stream_cycles. All
  * are needed; boards with a third cache have l3_bytes, l3_ways, l3_cycles and l3_stream_cycles as well. */
@@ -21,18 +21,18 @@
 
 enum { TICKS = SIMULATION_TICKS_PER_CYCLE };
 
-static const struct Isa {
+/* ISAS, by the build, is X(NAME) for each classify_NAME.c. */
+#define X(name) extern const Isa isa_##name;
+ISAS
+#undef X
+#define X(name) {#name, &isa_##name},
+static const struct {
   const char *name;
-  Classify classify;
-  uint64_t last_address;
-} isas[] = {
-    {"aarch64", classify_aarch64, UINT64_MAX},
-    {"arm", classify_arm, UINT32_MAX},
-    {"ppc64", classify_ppc64, UINT64_MAX},
-    {"hexagon", classify_hexagon, UINT32_MAX},
-};
+  const Isa *isa;
+} isas[] = {ISAS};
+#undef X
 
-static const struct Isa *isa;
+static const Isa *isa;
 static uint64_t ticks_per_instruction, ticks_per_slot[PIPES];
 static SimulationPage *page;
 static SimulationCounters counters; /* without those of the memory */
@@ -159,7 +159,7 @@ static int configure(int argc, char **argv) {
   }
   const char *wanted = option("isa", argc, argv);
   for (size_t i = 0; wanted && i < sizeof isas / sizeof *isas; i++)
-    if (!strcmp(wanted, isas[i].name)) isa = isas + i;
+    if (!strcmp(wanted, isas[i].name)) isa = isas[i].isa;
   if (!options.complete || !isa || !caches_configure(&model)) return -1;
   return open_page(option("page", argc, argv), option("clock", argc, argv), hz);
 }

@@ -4,8 +4,8 @@ import { useState } from "react";
 
 import type { Job } from "../api/client";
 import { useJobs, useTasks } from "../api/queries";
-import { milliseconds, quoted, rate, seconds } from "../format";
-import { ClockMark } from "../parts/clock";
+import { measured, milliseconds, quoted, rate } from "../format";
+import { ClockMark, Seconds } from "../parts/clock";
 import { Empty, Loaded } from "../parts/states";
 import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
 
@@ -60,7 +60,8 @@ function Configs({ job }: { job: Job }) {
     <>
       <Group>
         <Text>
-          {milliseconds(job.estimated_ms)} estimated, {milliseconds(job.recommended_ms)} before tuning
+          {measured(job)} built and measured, {milliseconds(job.estimated_ms)} estimated,{" "}
+          {milliseconds(job.recommended_ms)} before tuning
         </Text>
         <ClockMark clock={job.clock} />
         {job.model && (
@@ -86,7 +87,10 @@ function Configs({ job }: { job: Job }) {
                 cell: (task) => <WorkloadLink workload={task.workload_key} text={task.text} at={job} />,
               },
               { head: "Times", cell: (task) => task.weight },
-              { head: "Best", cell: (task) => seconds(task.best_s) },
+              {
+                head: "Best",
+                cell: (task) => <Seconds value={task.best_s} disturbed={task.best_disturbed} />,
+              },
               { head: "Rate", cell: (task) => rate(task.gflops, task.unit) },
               { head: "Config", cell: (task) => <ConfigText value={task.best_config} /> },
             ]}

@@ -53,7 +53,8 @@ function BoardCard({ board, onAsk }: { board: Board; onAsk: (action: Action) => 
   const out =
     board.health === "bad" || board.health === "maintenance" || board.health === "retired" || board.draining;
   const facts: [string, string][] = [
-    ["Target", `${board.target}, ${board.threads} thread${board.threads > 1 ? "s" : ""}`],
+    ["Target", `${board.target}: ${board.instruction_sets.join(", ")}`],
+    ["Threads", `${board.threads}`],
     ["Measuring", `${percent(board.utilisation)} of 5 minutes, ${percent(board.utilisation_total)} in all`],
     ["Trials", `${board.trials}, ${board.faults} faults`],
     ["Reference kernel", `${seconds(board.reference_s)}, best ${seconds(board.best_reference_s)}`],

@@ -7,9 +7,9 @@ import { api, data } from "../api/client";
 import type { Link as Connection } from "../api/live";
 import { isOver, useJobEvents } from "../api/live";
 import { useJob, useProgress, useTasks } from "../api/queries";
-import { duration, milliseconds, percent, rate, seconds } from "../format";
+import { duration, measured, milliseconds, percent, rate, seconds } from "../format";
 import { StateBadge } from "../parts/badges";
-import { ClockMark } from "../parts/clock";
+import { ClockMark, Seconds } from "../parts/clock";
 import { Failure, Loaded } from "../parts/states";
 import type { Column } from "../parts/table";
 import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
@@ -111,7 +111,8 @@ function Header({ job, link }: { job: Job; link: Connection }) {
 function Figures({ job }: { job: Job }) {
   const gain = job.estimated_ms && job.recommended_ms ? job.recommended_ms / job.estimated_ms : null;
   const figures: [string, string][] = [
-    ["Whole model", milliseconds(job.estimated_ms)],
+    ["Built model, measured", measured(job)],
+    ["Estimated", milliseconds(job.estimated_ms)],
     ["Before tuning", milliseconds(job.recommended_ms)],
     ["Gain", gain === null ? "–" : `${gain.toFixed(2)} x`],
     ["Trials", `${job.trials}${job.reused ? `, ${job.reused} known before` : ""}`],
@@ -162,7 +163,7 @@ const COLUMNS = (job: Job): Column<Task>[] => [
   { head: "Times", cell: (task) => task.weight },
   { head: "State", cell: (task) => <StateBadge state={task.state} /> },
   { head: "Trials", cell: (task) => task.trials },
-  { head: "Best", cell: (task) => seconds(task.best_s) },
+  { head: "Best", cell: (task) => <Seconds value={task.best_s} disturbed={task.best_disturbed} /> },
   { head: "Untuned", cell: (task) => seconds(task.recommended_s) },
   { head: "Library", cell: (task) => seconds(task.baselines[0]?.seconds) },
   { head: "Rate", cell: (task) => rate(task.gflops, task.unit) },

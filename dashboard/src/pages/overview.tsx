@@ -5,7 +5,7 @@ import { Link } from "wouter";
 import type { Board, Job } from "../api/client";
 import { isOver } from "../api/live";
 import { useBoards, useJobs, useRecentBests, useRecordRate } from "../api/queries";
-import { duration, milliseconds, percent, seconds } from "../format";
+import { duration, measured, milliseconds, percent, seconds } from "../format";
 import { StateBadge } from "../parts/badges";
 import { ClockMark } from "../parts/clock";
 import { Spark } from "../parts/spark";
@@ -189,6 +189,7 @@ function RecentJobs({ jobs }: { jobs: Job[] }) {
         },
         { head: "State", cell: (job) => <StateBadge state={job.state} /> },
         { head: "Trials", cell: (job) => job.trials },
+        { head: "Measured", cell: measured },
         { head: "Estimated", cell: (job) => milliseconds(job.estimated_ms) },
         { head: "Before tuning", cell: (job) => milliseconds(job.recommended_ms) },
         { head: "Took", cell: (job) => duration(job.elapsed_s) },

@@ -8,8 +8,8 @@ import { Link } from "wouter";
 import type { TuningRecord } from "../api/client";
 import { api, data } from "../api/client";
 import { useTargets } from "../api/queries";
-import { config, rate, seconds } from "../format";
-import { ClockMark } from "../parts/clock";
+import { config, rate } from "../format";
+import { ClockMark, Seconds } from "../parts/clock";
 import { Empty, Failure, Loading } from "../parts/states";
 import type { Column } from "../parts/table";
 import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
@@ -41,7 +41,7 @@ const COLUMNS: Sorted[] = [
   {
     head: "Time",
     of: (record) => record.verified_s ?? record.cost_s ?? Infinity,
-    cell: (record) => seconds(record.verified_s ?? record.cost_s),
+    cell: (record) => <Seconds value={record.verified_s ?? record.cost_s} disturbed={record.disturbed} />,
   },
   {
     head: "Rate",

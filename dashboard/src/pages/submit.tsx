@@ -11,6 +11,8 @@ import { millions } from "../format";
 import { Failure } from "../parts/states";
 import { DataTable } from "../parts/table";
 
+const NUMERICS = ["exact", "exact-integers", "relaxed"] as const;
+type Numerics = (typeof NUMERICS)[number];
 type Uploaded = { model: Model; workloads: Workloads };
 
 export default function Submit() {
@@ -77,7 +79,7 @@ function Start({ model, workloads }: Uploaded) {
   const [target, setTarget] = useState("host");
   const [threads, setThreads] = useState(1);
   const [minutes, setMinutes] = useState<number | string>(3);
-  const [numerics, setNumerics] = useState<"relaxed" | "exact">("relaxed");
+  const [numerics, setNumerics] = useState<Numerics>("exact-integers");
   const start = useMutation({
     mutationFn: () =>
       data(
@@ -122,10 +124,10 @@ function Start({ model, workloads }: Uploaded) {
         <NumberInput label="Minutes" min={0.1} step={1} w={100} value={minutes} onChange={setMinutes} />
         <Select
           label="Numerics"
-          data={["relaxed", "exact"]}
+          data={[...NUMERICS]}
           value={numerics}
           allowDeselect={false}
-          onChange={(value) => setNumerics(value === "exact" ? "exact" : "relaxed")}
+          onChange={(value) => setNumerics((value ?? "exact-integers") as Numerics)}
         />
         <Button onClick={() => start.mutate()} loading={start.isPending} disabled={model.tunable === 0}>
           Start tuning

@@ -7,7 +7,7 @@ import type { components } from "../api/schema";
 import type { Where } from "../api/queries";
 import { useBaselines, useTrials, useWorkload } from "../api/queries";
 import { millions, rate, seconds } from "../format";
-import { ClockMark } from "../parts/clock";
+import { ClockMark, Seconds } from "../parts/clock";
 import { Empty, Loaded } from "../parts/states";
 import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
 import { Beside } from "./explanation";
@@ -127,7 +127,9 @@ function Trials({
   if (ran.length === 0) return <Empty title="Every trial failed">The records page has what they said.</Empty>;
   const x = first ?? knobs[0]!;
   const y = second ?? knobs.find((knob) => knob !== x)!;
-  const fastest = [...ran].sort((one, other) => one.ranking_s! - other.ranking_s!).slice(0, 10);
+  const fastest = [...ran]
+    .sort((a, b) => Number(a.disturbed) - Number(b.disturbed) || a.ranking_s! - b.ranking_s!)
+    .slice(0, 10);
   return (
     <>
       {trials.length < total && (
@@ -188,7 +190,7 @@ function Trials({
           rows={fastest}
           keyOf={(trial) => trial.record}
           columns={[
-            { head: "Time", cell: (trial) => seconds(trial.cost_s) },
+            { head: "Time", cell: (trial) => <Seconds value={trial.cost_s} disturbed={trial.disturbed} /> },
             { head: "Rate", cell: (trial) => rate(view.flops / trial.cost_s! / 1e9, view.unit) },
             // Quantized tensors have one layout, which no config chooses.
             ...(view.unit === "FLOP" ? [{ head: "Layouts", cell: (trial: Trial) => trial.layouts }] : []),

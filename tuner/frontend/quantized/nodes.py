@@ -8,12 +8,12 @@ from typing import Any, Literal, NoReturn
 
 import numpy as np
 import numpy.typing as npt
-from onnx import NodeProto, helper
+from onnx import NodeProto
 
-from kernels.quantization import Quantization
+from kernels.int8.quantization import Quantization
 from tuner.frontend.epilogue import Clamp
 from tuner.frontend.onnx_check import ModelError, node_name
-from tuner.frontend.onnx_graph import OnnxGraph, is_quantized_constant
+from tuner.frontend.onnx_graph import OnnxGraph, attributes_of, is_quantized_constant
 
 Array = npt.NDArray[Any]
 NODES = ("QuantizeLinear", "DequantizeLinear")
@@ -105,6 +105,11 @@ def quanta_range(clamp: Clamp | None, out: Quantization) -> tuple[int, int]:
     return int(first), int(last)
 
 
+def unit(dtype: str) -> Quantization:
+    """Bytes that stand for themselves."""
+    return Quantization(next(byte for byte in BYTES if byte == dtype), 1.0)
+
+
 def _tensor(graph: OnnxGraph, node: NodeProto, name: str) -> QuantizedTensor | None:
     found, dtype = _parameters(graph, node), graph.tensors[name].dtype
     for byte in BYTES:
@@ -118,7 +123,7 @@ def _parameters(graph: OnnxGraph, node: NodeProto) -> _Parameters | None:
     names = [name for name in node.input[1:3] if name]
     if any(name not in graph.constants for name in names):
         return None
-    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    attributes = attributes_of(node)
     scale = graph.constants[names[0]]
     zero = graph.constants[names[1]] if len(names) > 1 else np.zeros(scale.shape, np.int8)
     values = scale.astype(np.float64)

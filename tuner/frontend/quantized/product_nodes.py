@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 from onnx import NodeProto, TensorProto
 
-from kernels.qreference import reference
-from kernels.quantization import Quantization
-from kernels.qworkload import QConv2d
-from kernels.workload import Conv2d
+from kernels.int8.quantization import Quantization
+from kernels.int8.reference import reference
+from kernels.workload.base import Conv2d
+from kernels.workload.qconv2d import QConv2d
 from tuner.frontend.onnx_check import node_name
 from tuner.frontend.quantized.nodes import BYTES, NODES, QuantizedConstant
 from tuner.frontend.quantized.products import Operands, conv_operands, matmul_operands, workload_of
-from tuner.frontend.quantized.rewrite import QuantizedProduct, Rewriting, per_axis
+from tuner.frontend.quantized.rewriting import QuantizedProduct, Rewriting, per_axis
 
 Array = npt.NDArray[Any]
 
@@ -65,7 +65,7 @@ def product(rewriting: Rewriting, node: NodeProto) -> bool:
             made = rewriting.tensor(f"{result}/sum", shape, TensorProto.INT32)
         rewriting.product(QuantizedProduct(workload, constants, names, data, made), node)
         if tail is None:
-            scale = rewriting.constant(f"{real}/unit", unit if unit.size > 1 else unit.reshape(()))
+            scale = rewriting.graph.constant(f"{real}/unit", unit if unit.size > 1 else unit.reshape(()))
             along = {"axis": 1 if is_conv else len(shape) - 1} if unit.size > 1 else {}
             rewriting.add("DequantizeLinear", [made, scale], result, node, **along)
     rewriting.take(absorbed)
@@ -156,7 +156,7 @@ class _Shaped:
             self._reshape(self._result, self._output, self._rewriting.graph.tensors[self._output].shape)
 
     def _reshape(self, source: str, output: str, shape: Sequence[int]) -> str:
-        to = self._rewriting.constant(f"{output}/shape", np.array(shape, np.int64))
+        to = self._rewriting.graph.constant(f"{output}/shape", np.array(shape, np.int64))
         return self._rewriting.add("Reshape", [source, to], output, self._node)
 
 
@@ -224,7 +224,7 @@ def _take_off(rewriting: Rewriting, node: NodeProto, sums: tuple[str, str], exce
     shape = rewriting.graph.tensors[node.input[2]].shape
     zero = rewriting.tensor(f"{result}/zero", shape, TensorProto.INT32)
     rewriting.add("Cast", [rewriting.source(node.input[2])], zero, node, to=TensorProto.INT32)
-    per_unit = rewriting.constant(f"{result}/excess", excess)
+    per_unit = rewriting.graph.constant(f"{result}/excess", excess)
     off = rewriting.tensor(f"{result}/off", np.broadcast_shapes(shape, excess.shape), TensorProto.INT32)
     rewriting.add("Mul", [zero, per_unit], off, node)
     rewriting.add("Sub", [made, off], result, node)

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import NodeProto, helper
+from onnx import NodeProto
 
-from kernels.qconstants import scale_of, weight_range_of
-from kernels.qreference import fixed_point
-from kernels.quantization import Quantization
-from kernels.qworkload import LIMITS, QConv2d
-from kernels.workload import Conv2d, Gemm
+from kernels.int8.constants import scale_of, weight_range_of
+from kernels.int8.quantization import Quantization
+from kernels.int8.reference import fixed_point
+from kernels.workload.base import Conv2d, Gemm
+from kernels.workload.qconv2d import LIMITS, QConv2d
 from tuner.frontend.epilogue import Clamp
 from tuner.frontend.geometry import conv_of
-from tuner.frontend.onnx_graph import OnnxGraph
+from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
 from tuner.frontend.quantized.nodes import QuantizedConstant, quanta_range
 
 Array = npt.NDArray[Any]
@@ -61,7 +61,7 @@ def conv_operands(graph: OnnxGraph, node: NodeProto, weights: QuantizedConstant)
 def matmul_operands(graph: OnnxGraph, node: NodeProto, weights: QuantizedConstant) -> Operands | str:
     """Those of the MatMul, Gemm or MatMulInteger ``node``, or why there is no kernel for it."""
     shape, quanta = graph.tensors[node.input[0]].shape, weights.quanta
-    attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute}
+    attributes = attributes_of(node)
     if len(shape) < 2 or quanta.ndim < 2:
         return "an operand is a vector"
     if any(extent != 1 for extent in quanta.shape[:-2]) or quanta.ndim > len(shape):

@@ -5,18 +5,12 @@ The model's inputs and outputs keep their names, their types and their shapes, N
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import partial
-
 from onnx import ModelProto
 
 from tuner.frontend.onnx_check import ModelError, first_line
-from tuner.frontend.tflite import operators
-from tuner.frontend.tflite.file import Operator, TfliteFile, read_file
-from tuner.frontend.tflite.products import Padded, convolution, fully_connected
+from tuner.frontend.tflite.file import TfliteFile, read_file
+from tuner.frontend.tflite.readers import READERS
 from tuner.frontend.tflite.writer import Writer
-
-Write = Callable[[Writer, Operator], None]
 
 
 def to_onnx(data: bytes) -> ModelProto:
@@ -35,29 +29,14 @@ def to_onnx(data: bytes) -> ModelProto:
 
 
 def _converted(file: TfliteFile) -> ModelProto:
-    padded = Padded()
-    write: dict[str, Write] = {
-        **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D"), partial(convolution, padded=padded)),
-        **dict.fromkeys(operators.UNARY, operators.unary),
-        **dict.fromkeys(operators.BINARY, operators.binary),
-        **dict.fromkeys(operators.POOLS, operators.pool),
-        **dict.fromkeys(("RESHAPE", "SQUEEZE", "EXPAND_DIMS"), operators.reshape),
-        "FULLY_CONNECTED": fully_connected,
-        "DEQUANTIZE": operators.dequantize,
-        "MEAN": operators.mean,
-        "SOFTMAX": operators.softmax,
-        "CONCATENATION": operators.concatenation,
-        "TRANSPOSE": operators.transpose,
-        "PAD": partial(operators.pad, padded=padded),
-    }
-    unknown = {op.kind: op.name for op in reversed(file.operators) if op.kind not in write}
+    unknown = {op.kind: op.name for op in reversed(file.operators) if op.kind not in READERS}
     if unknown:
         listed = ", ".join(f"{kind} ({name!r})" for kind, name in sorted(unknown.items())[:10])
         raise ModelError(f"the model has operators that are not supported: {listed}")
     writer = Writer(file)
     for op in file.operators:
         try:
-            write[op.kind](writer, op)
+            READERS[op.kind](writer, op)
         except ModelError as error:
             raise ModelError(f"{op.kind} {op.name!r}: {error}") from None
     return writer.model()

@@ -10,34 +10,15 @@ import tflite
 
 from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.tflite.file import Array, Operator, Tensor
+from tuner.frontend.tflite.padded import Border
 from tuner.frontend.tflite.writer import NCHW, Writer
 
 _FUSED: dict[int, str] = {
     code: name for name, code in vars(tflite.ActivationFunctionType).items() if name.isupper()
 }
 
-Border = tuple[tuple[int, int], tuple[int, int]]
-"""(before, after) in rows and in columns."""
 
-
-class Padded:
-    """Tensors that are others with a border of zeros: a convolution brings its border itself."""
-
-    def __init__(self) -> None:
-        self._of: dict[int, tuple[int, Border]] = {}
-
-    def note(self, index: int, source: int, widths: Array) -> None:
-        """The tensor ``index`` is ``source`` with a border of ``widths`` (4, 2), axes as in the file."""
-        if widths.shape == (4, 2) and not widths[[0, 3]].any():
-            (top, bottom), (left, right) = widths[1:3].tolist()
-            self._of[index] = (source, ((top, bottom), (left, right)))
-
-    def source(self, index: int) -> tuple[int, Border]:
-        """What to read instead of ``index``, and the border around it."""
-        return self._of.get(index, (index, ((0, 0), (0, 0))))
-
-
-def convolution(writer: Writer, op: Operator, padded: Padded) -> None:
+def convolution(writer: Writer, op: Operator) -> None:
     """CONV_2D, its groups given by the weights' channels, and DEPTHWISE_CONV_2D."""
     data, weights = operand(writer, op, 0), operand(writer, op, 1)
     shape, filters = writer.tensor(data).shape, writer.tensor(weights).shape
@@ -58,7 +39,7 @@ def convolution(writer: Writer, op: Operator, padded: Padded) -> None:
     dilation = options.DilationHFactor(), options.DilationWFactor()
     kernel = filters[1:3]
     border, out = window(op, shape[1:3], kernel, stride, dilation)
-    source, extra = padded.source(data)
+    source, extra = writer.padded.source(data)
     if not np.any(border):
         data, border = source, extra
     attributes = {

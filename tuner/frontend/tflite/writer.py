@@ -17,6 +17,7 @@ from onnx import ModelProto, ValueInfoProto, helper
 from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.tflite.file import Array, Operator, Tensor, TfliteFile
 from tuner.frontend.tflite.nodes import Nodes, Step
+from tuner.frontend.tflite.padded import Padded
 
 OPSET = 17
 IR_VERSION = 8
@@ -30,7 +31,7 @@ class Writer:
     """Operators are written one after the other; ``model`` is what they add up to."""
 
     def __init__(self, file: TfliteFile) -> None:
-        self.nodes = Nodes()
+        self.nodes, self.padded = Nodes(), Padded()
         self._file = file
         self._labels = [self.nodes.name(tensor.name) for tensor in file.tensors]
         self._held: dict[int, Array] = {}

@@ -1,0 +1,1 @@
+"""The main job in one go, for a first look."""

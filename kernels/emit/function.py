@@ -1,0 +1,56 @@
+"""The builder of every function that is made of explicit TIR."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from math import prod
+from typing import Any
+
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from kernels.emit.tir import F32
+from kernels.emit.types import Buffer, PrimFunc
+
+
+class Function:
+    """A PrimFunc being built: ``with Function(name, shapes) as buffers: emit``; then ``result()``.
+
+    Its arguments are dense arrays of ``shapes``, float32 unless ``dtypes`` says otherwise, which emitters see
+    flat, in the same order. Marked as scheduled, so that Relax's default schedules leave it alone.
+    """
+
+    def __init__(
+        self, name: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, str] | None = None
+    ) -> None:
+        self._name = name
+        self._arguments = {each: (shape, (dtypes or {}).get(each, F32)) for each, shape in shapes.items()}
+        self._builder = IRBuilder()
+
+    @contextmanager
+    def _emit(self) -> Iterator[tuple[Buffer, ...]]:
+        with self._builder, T.prim_func(s_tir=True):
+            T.func_name(self._name)
+            T.func_attr({"tirx.noalias": True, "global_symbol": self._name, "tirx.is_scheduled": True})
+            # TVM wants every argument before the first declaration.
+            arguments = [
+                (T.arg(name, T.Buffer(shape, dtype)), prod(shape), dtype)
+                for name, (shape, dtype) in self._arguments.items()
+            ]
+            # Relax takes any function of one input and one output for a reshape until it sees a block.
+            with T.sblock("root") if len(arguments) == 2 else nullcontext():
+                yield tuple(
+                    T.decl_buffer((size,), dtype, data=argument.data) for argument, size, dtype in arguments
+                )
+
+    def __enter__(self) -> tuple[Buffer, ...]:
+        self._context = self._emit()
+        return self._context.__enter__()
+
+    def __exit__(self, *error: Any) -> None:
+        self._context.__exit__(*error)
+
+    def result(self) -> PrimFunc:
+        """The finished PrimFunc."""
+        return self._builder.get()

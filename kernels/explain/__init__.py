@@ -1,0 +1,1 @@
+"""What a generated kernel does, read from its loops and its assembly."""

@@ -1,0 +1,1 @@
+"""Float kernels, a folder a family."""

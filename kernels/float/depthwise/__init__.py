@@ -1,0 +1,1 @@
+"""Depthwise convolution, by channels and by rows."""

@@ -1,0 +1,1 @@
+"""Direct convolution with filters resident in L1."""

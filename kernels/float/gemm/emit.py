@@ -1,0 +1,151 @@
+"""Packed GEMM's generated code: the loops over blocks, panels and row tiles, and the micro-kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tvm import tirx
+from tvm.script.ir_builder import tirx as T
+
+from kernels.arithmetic import ceil_div
+from kernels.emit import tir
+from kernels.emit.shares import Share, share
+from kernels.emit.types import Expr, Index, Vector
+from kernels.emit.vectors import load_part, split
+from kernels.float.gemm.plan import Plan
+from kernels.float.plan import Arguments
+
+
+def emit(plan: Plan, args: Arguments) -> None:
+    """The loop nest n block, k block, m block, panel, row tile around the micro-kernel."""
+    Nest(plan, args).run()
+
+
+class Nest:
+    """Emits the loops of one function."""
+
+    def __init__(self, plan: Plan, args: Arguments) -> None:
+        self.gemm, self.plan, self.args = plan.workload, plan, args
+        self.k_blocks = ceil_div(plan.workload.k, plan.kc)
+
+    def run(self) -> None:
+        """All of it, each thread its share of the panels and of the row tiles."""
+        plan = self.plan
+        over_panels, over_rows = plan.parts
+        with tir.loop(over_panels * over_rows, over_panels * over_rows) as thread:
+            one, other = (thread, 0) if over_rows == 1 else (thread // over_rows, thread % over_rows)
+            self._nest(
+                share(plan.whole_panels, plan.edge_columns > 0, one, over_panels),
+                share(plan.whole_tiles, plan.edge_rows > 0, other, over_rows),
+            )
+
+    def _nest(self, panels: Share, tiles: Share) -> None:
+        plan, gemm = self.plan, self.gemm
+        n_step, m_step = plan.nc // plan.width, plan.mc // plan.rows
+        n_blocks = max(1, ceil_div(plan.whole_panels, n_step))
+        m_blocks = max(1, ceil_div(plan.whole_tiles, m_step))
+        with tir.loop(n_blocks) as n_block, tir.loop(self.k_blocks) as k_block:
+            first = T.Bind(panels.first + n_block * n_step)
+            end = T.Bind(tir.least(panels.stop, first + n_step))
+            depth = plan.kc
+            if gemm.k % plan.kc:
+                depth = T.Bind(tir.least(plan.kc, gemm.k - k_block * plan.kc))
+            with tir.loop(m_blocks) as m_block:
+                top = T.Bind(tiles.first + m_block * m_step)
+                bottom = T.Bind(tir.least(tiles.stop, top + m_step))
+                rows = Share(top, bottom, _both(tiles.last, m_block == m_blocks - 1))
+                with T.serial(first, end) as panel:
+                    self._tiles(panel, plan.width, rows, k_block, depth)
+                if plan.edge_columns:
+                    with tir.when(_both(panels.last, n_block == n_blocks - 1)):
+                        self._tiles(tir.index(plan.whole_panels), plan.edge_columns, rows, k_block, depth)
+
+    def _tiles(self, panel: Index, columns: int, rows: Share, k_block: Index, depth: Index) -> None:
+        plan = self.plan
+        if plan.whole_tiles:
+            with T.serial(rows.first, rows.stop) as tile:
+                self._micro(plan.rows, columns, tile * plan.rows, panel, k_block, depth)
+        if plan.edge_rows:
+            with tir.when(rows.last):
+                self._micro(
+                    plan.edge_rows, columns, tir.index(plan.whole_tiles * plan.rows), panel, k_block, depth
+                )
+
+    def _micro(self, rows: int, columns: int, top: Index, panel: Index, k_block: Index, depth: Index) -> None:
+        """``rows`` x ``columns`` of the output, over one block of k."""
+        plan, gemm, args, lanes = self.plan, self.gemm, self.args, self.plan.lanes
+        cells = [(row, start) for row in range(rows) for start in range(0, columns, lanes)]
+        slots = {cell: slot * lanes for slot, cell in enumerate(cells)}
+        registers = tir.registers(plan.knobs.chains * len(cells) * lanes)
+
+        def count(start: int) -> int:
+            return min(lanes, columns - start)
+
+        def out_at(row: int, start: int) -> Index:
+            return (top + row) * gemm.n + panel * plan.width + start
+
+        def accumulator(cell: tuple[int, int], chain: int = 0) -> Vector:
+            return tir.vector(chain * len(cells) * lanes + slots[cell], lanes)
+
+        def begin() -> None:
+            for row, start in cells:
+                value = tir.zeros(lanes)
+                if args.bias is not None:
+                    value = load_part(args.bias, panel * plan.width + start, count(start), lanes)
+                tir.store(registers, value, accumulator((row, start)))
+
+        def resume() -> None:
+            for row, start in cells:
+                value = load_part(args.out, out_at(row, start), count(start), lanes)
+                tir.store(registers, value, accumulator((row, start)))
+
+        def step(at: Index, chain: int) -> None:
+            for row, start in cells:
+                slot = accumulator((row, start), chain)
+                weights = args.weights[tir.vector((panel * gemm.k + at) * plan.width + start, lanes)]
+                data = tir.splat(args.data[(top + row) * gemm.k + at], lanes)
+                tir.store(registers, registers[slot] + data * weights, slot)
+
+        def leave(final: bool) -> None:
+            for row, start in cells:
+                value = registers[accumulator((row, start))]
+                for offset, width, part in split(value, count(start), lanes):
+                    at = out_at(row, start) + offset
+                    if final:
+                        args.store_out(part, at, width)
+                    else:
+                        tir.store(args.out, part, tir.vector(at, width))
+
+        _either(self.k_blocks, k_block == 0, begin, resume)
+        for chain in range(1, plan.knobs.chains):
+            for cell in cells:
+                tir.store(registers, tir.zeros(lanes), accumulator(cell, chain))
+        at = k_block * plan.kc
+        whole = depth // plan.knobs.chains
+        with T.serial(0, whole) as turn:
+            for chain in range(plan.knobs.chains):
+                step(at + turn * plan.knobs.chains + chain, chain)
+        if plan.knobs.chains > 1:
+            with T.serial(whole * plan.knobs.chains, depth) as last:
+                step(at + last, 0)
+            for chain in range(1, plan.knobs.chains):
+                for cell in cells:
+                    total = registers[accumulator(cell)] + registers[accumulator(cell, chain)]
+                    tir.store(registers, total, accumulator(cell))
+        _either(self.k_blocks, k_block == self.k_blocks - 1, lambda: leave(True), lambda: leave(False))
+
+
+def _either(blocks: int, condition: Expr, yes: Callable[[], None], no: Callable[[], None]) -> None:
+    """``yes()`` where the condition holds, else ``no()``; with a single block it always holds."""
+    if blocks == 1:
+        yes()
+        return
+    with T.If(condition):
+        with T.Then():
+            yes()
+        with T.Else():
+            no()
+
+
+def _both(one: Expr | None, other: Expr) -> Vector:
+    return other if one is None else tirx.all(one, other)

@@ -1,0 +1,116 @@
+"""What the plans of all float families have in common: the function's arguments, and the epilogue."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar
+
+from tvm import tirx
+
+from kernels.emit.function import Function
+from kernels.emit.tir import number, splat, store, vector
+from kernels.emit.types import Buffer, Index, PrimFunc, Vector
+from kernels.kernel import Plan
+from kernels.layout import PLAIN, Layouts, stored_shape
+from kernels.space import Config
+from kernels.target import Target
+from kernels.workload.base import Conv2d, Gemm
+
+F = TypeVar("F", bound=Conv2d | Gemm)
+
+
+@dataclass(frozen=True)
+class Arguments:
+    """A kernel function's buffers, all flat; ``bias`` and ``residual`` are None when there is none."""
+
+    workload: Conv2d | Gemm
+    data: Buffer
+    weights: Buffer
+    out: Buffer
+    bias: Buffer | None = None
+    residual: Buffer | None = None
+
+    def finish(self, value: Vector, at: Index, lanes: int) -> Vector:
+        """``value`` with the epilogue's residual (read at element ``at`` of the output) and clamp applied.
+
+        The bias is not added here: kernels start their accumulators from it.
+        """
+        if self.residual is not None:
+            value = value + self.residual[vector(at, lanes)]
+        low, high = self.workload.epilogue.clamp or (None, None)
+        if low is not None:
+            value = tirx.Max(value, splat(number(low), lanes))
+        if high is not None:
+            value = tirx.Min(value, splat(number(high), lanes))
+        return value
+
+    def store_out(self, value: Vector, at: Index, lanes: int) -> None:
+        """Store ``finish(value)`` to ``lanes`` elements of the output from ``at``."""
+        store(self.out, self.finish(value, at, lanes), vector(at, lanes))
+
+
+@dataclass(frozen=True)
+class FloatPlan(Plan[F]):
+    """A plan whose function takes the bias (``bias_length``) and the residual (``out_shape``) that there are.
+
+    All arrays are dense, row-major float32. Activations of convolutions are stored in ``layouts``.
+    """
+
+    layouts: Layouts = field(default=PLAIN, kw_only=True)
+
+    @classmethod
+    def of(cls, workload: F, config: Config, target: Target, threads: int, **more: Any) -> Self:
+        """Read a config."""
+        return super().of(workload, config, target, threads, layouts=config.layouts, **more)
+
+    @property
+    @abstractmethod
+    def packed_length(self) -> int:
+        """Elements of the packed weights."""
+
+    @abstractmethod
+    def body(self, args: Arguments) -> None:
+        """Emit the code."""
+
+    def emit(self, name: str) -> PrimFunc:
+        """The function, called ``name``."""
+        workload = self.workload
+        data, out = workload.data_shape, workload.out_shape
+        if self.layouts != PLAIN:
+            data, out = stored_shape(self.layouts.data, data), stored_shape(self.layouts.out, out)
+        shapes: dict[str, tuple[int, ...]] = {"data": data, "weights": (self.packed_length,)}
+        if workload.epilogue.bias:
+            shapes["bias"] = (workload.bias_length,)
+        if workload.epilogue.residual:
+            shapes["residual"] = out
+        shapes["out"] = out
+        function = Function(name, shapes)
+        with function as buffers:
+            self.body(Arguments(workload, **dict(zip(shapes, buffers, strict=True))))
+        return function.result()
+
+
+@dataclass(frozen=True)
+class ConvPlan(FloatPlan[Conv2d]):
+    """A plan of a convolution."""
+
+    @property
+    def conv(self) -> Conv2d:
+        """The workload."""
+        return self.workload
+
+    @property
+    def lanes(self) -> int:
+        """Elements of a vector."""
+        return self.target.lanes()
+
+    @property
+    def line(self) -> int:
+        """Elements of a cache line."""
+        return self.target.line_bytes // 4
+
+
+def why_not_ungrouped(conv: Conv2d) -> str | None:
+    """Why ``conv`` is no convolution without groups, or None when it is one."""
+    return None if conv.groups == 1 else "grouped"

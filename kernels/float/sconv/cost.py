@@ -1,0 +1,49 @@
+"""What an SConv config should take: arithmetic and packing, or the loads that the slicing analysis counts."""
+
+from __future__ import annotations
+
+from kernels.arithmetic import ceil_div
+from kernels.emit import machine, shares
+from kernels.float.sconv.plan import Plan
+
+
+def cycles(plan: Plan) -> float:
+    """Micro-kernel steps, packing and padding, or the analysis's reloads when those are more.
+
+    The analysis's cold loads are left out: they are the same for all its slicings of one block, and count a
+    packed input as if it came from memory. The weights' are added, as for every kernel.
+    """
+    target, slicing = plan.target, plan.slicing
+    weights = machine.cold_cycles(target, plan.packed_length * 4.0)
+    overflow = target.l2_cycles * slicing.l1_overflow_lines
+    reloads = (slicing.reload_cycles + overflow) / target.misses_in_flight / plan.threads
+    return weights + plan.conv.n * max(_compute_cycles(plan), reloads)
+
+
+def _compute_cycles(plan: Plan) -> float:
+    """Cycles for one image of the thread with most to do, and of its part of the copy that all read.
+
+    They are those of the arithmetic and of packing windows: each thread packs those that it needs.
+    """
+    tile_shares = shares.sizes(plan.full_tiles, plan.tail > 0, plan.parts[0])
+    most = max(_share_cycles(plan, tiles, filters) for tiles in tile_shares for filters in plan.filter_shares)
+    return most + plan.layout.copy_cycles / plan.threads
+
+
+def _share_cycles(plan: Plan, tiles: tuple[int, int], filters: tuple[int, int]) -> float:
+    """Cycles of so many (full, narrower) window tiles with so many (full, smaller) filter tiles."""
+    depth = plan.conv.in_c * plan.conv.taps
+    results = plan.conv.out_c * plan.conv.windows
+    total = 0.0
+    for vectors, count in zip((plan.vectors, plan.tail_vectors), tiles, strict=True):
+        for size, filter_tiles in zip((plan.filters, plan.odd_filters), filters, strict=True):
+            step = plan.products.step_cycles(plan.target, size, vectors)
+            sums: float = machine.CALL_CYCLES + size * vectors
+            # A tile that does not fill its lines of the output has some that its neighbours load again.
+            lines = ceil_div(vectors * plan.lanes * 4, plan.target.line_bytes)
+            sums += machine.stream_cycles(plan.target, size * lines * plan.target.line_bytes, 4.0 * results)
+            total += count * filter_tiles * (depth * step + plan.channel_sets * sums)
+        if plan.packed:
+            moves = plan.packing_moves * vectors / plan.vectors * plan.packing_passes
+            total += count * depth * moves * machine.MOVE_CYCLES
+    return total

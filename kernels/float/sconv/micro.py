@@ -1,0 +1,104 @@
+"""The micro-kernels of SConv: sums of outer products in vector registers, or in POWER10's matrix unit.
+
+Section 5 of seed 003.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import ClassVar
+
+from kernels.arithmetic import ceil_div
+from kernels.emit import code_shape, machine, mma, tir
+from kernels.emit.types import Buffer, Expr, Index, Vector
+from kernels.target import Target
+
+
+class VectorProducts:
+    """``filters`` x ``vectors`` sums in ``sums``, of a broadcast filter by a vector of windows each.
+
+    ``prefetches`` says whether what no hardware prefetcher finds is asked for, and ``crowds`` whether LLVM
+    spills sums that fill the registers where it starts loads early.
+    """
+
+    prefetches: ClassVar[bool] = True
+    crowds: ClassVar[bool] = True
+
+    def __init__(self, weights: Buffer, filters: int, vectors: int, lanes: int) -> None:
+        self.weights, self.filters, self.vectors, self.lanes = weights, filters, vectors, lanes
+        self.sums = tir.registers(self.rows * vectors * lanes)
+
+    @staticmethod
+    def linked() -> AbstractContextManager[Expr]:
+        """Within it products may be emitted."""
+        return code_shape.linked()
+
+    @staticmethod
+    def step_cycles(target: Target, filters: int, vectors: int) -> float:
+        """One product of each sum."""
+        return machine.step_cycles(target, filters, vectors)
+
+    @property
+    def rows(self) -> int:
+        """Filters, filled up."""
+        return self.filters
+
+    def slot(self, i: int, j: int) -> Vector:
+        """Where the sums of filter ``i`` and vector ``j`` are."""
+        return tir.vector((i * self.vectors + j) * self.lanes, self.lanes)
+
+    def begin(self) -> None:
+        """What is in ``sums`` is where products are added to."""
+
+    def add(self, weights: Index, source: Buffer, starts: list[Index]) -> None:
+        """Products of the filters from element ``weights`` on and the windows at ``starts``."""
+        values = [source[tir.vector(at, self.lanes)] for at in starts]
+        for i in range(self.filters):
+            weight = tir.splat(self.weights[weights + i], self.lanes)
+            for j in range(self.vectors):
+                slot = self.slot(i, j)
+                tir.store(self.sums, self.sums[slot] + weight * values[j], slot)
+
+    def end(self) -> None:
+        """The sums are in ``sums`` again."""
+
+
+class MatrixProducts(VectorProducts):
+    """The same in accumulators of 4x4 sums; filters are filled up to whole ones."""
+
+    prefetches = False
+    crowds = False
+
+    def __init__(self, weights: Buffer, filters: int, vectors: int, lanes: int) -> None:
+        super().__init__(weights, filters, vectors, lanes)
+        self.accumulators = mma.Accumulators(self.rows, vectors)
+
+    @staticmethod
+    def linked() -> AbstractContextManager[Expr]:
+        """Within it products may be emitted."""
+        return mma.linked()
+
+    @staticmethod
+    def step_cycles(target: Target, filters: int, vectors: int) -> float:
+        """One product of each sum."""
+        return mma.step_cycles(target, filters, vectors)
+
+    @property
+    def rows(self) -> int:
+        """Filters, filled up."""
+        return ceil_div(self.filters, mma.SIDE) * mma.SIDE
+
+    def begin(self) -> None:
+        """Sums go to the unit."""
+        for i in range(self.filters, self.rows):
+            for j in range(self.vectors):
+                tir.store(self.sums, tir.zeros(self.lanes), self.slot(i, j))
+        self.accumulators.load(self.sums)
+
+    def add(self, weights: Index, source: Buffer, starts: list[Index]) -> None:
+        """Products of the filters from element ``weights`` on and the windows at ``starts``."""
+        self.accumulators.add(self.weights, weights, source, starts)
+
+    def end(self) -> None:
+        """And come back."""
+        self.accumulators.store(self.sums)

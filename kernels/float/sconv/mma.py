@@ -1,0 +1,26 @@
+"""SConv with POWER10's matrix unit as its micro-kernel (seed 003, section 5.1)."""
+
+from __future__ import annotations
+
+from kernels.emit import mma
+from kernels.float.sconv.kernel import SConv
+from kernels.float.sconv.micro import MatrixProducts
+from kernels.target import Target
+from kernels.workload.base import Conv2d
+
+
+class MatrixSConv(SConv):
+    """SConv whose register block is made of 4x4 accumulators; knobs and version are those of SConv."""
+
+    name = "sconv_mma"
+    products = MatrixProducts
+
+    def why_unfit(self, workload: Conv2d, target: Target) -> str | None:
+        """What SConv computes, on targets with POWER10's matrix unit."""
+        if target.matrix != mma.NAME:
+            return f"{target.name} has no matrix unit of POWER10's kind"
+        return super().why_unfit(workload, target)
+
+    def blocks(self, target: Target) -> list[tuple[int, int]]:
+        """The shapes of all accumulators together whose operands are least: 8x16, 16x8 and 12x8 of them."""
+        return [(2 * mma.SIDE, 4), (4 * mma.SIDE, 2), (3 * mma.SIDE, 2)]

@@ -1,0 +1,1 @@
+"""Winograd convolution for tiles and filters of many sizes."""

@@ -1,0 +1,66 @@
+"""What a Winograd config should take."""
+
+from __future__ import annotations
+
+from kernels.arithmetic import ceil_div
+from kernels.emit import machine
+from kernels.float.winograd.plan import TILES, Plan
+from kernels.layout import NCHW
+
+FORWARD_CYCLES, BACKWARD_CYCLES = (0.4, 0.35), (0.05, 0.34)
+"""Cycles for each vector of a transformed tile: so many, and so many for each element of a tile's side."""
+TURN_IN_CYCLES, TURN_OUT_CYCLES = 2.5, 1.5
+"""Cycles for each vector that is turned from rows to channels or back, where a layout is NCHW."""
+LARGE_FACTOR = 2.0
+"""What weights from memory take over what ``machine.cold_cycles`` says when no cache holds all of them."""
+MEETING_CYCLES = 30000
+"""Threads that start together and wait for the last: an estimate, from one run on a busy machine."""
+
+
+def cycles(plan: Plan) -> float:
+    """All blocks, the first with weights from memory; until the last thread is done."""
+    target, threads = plan.target, plan.threads
+    transformed = 4.0 * plan.points * (plan.in_pitch + plan.out_pitch)
+    weights = 4.0 * plan.packed_length
+    outer, inner = (threads, 1) if plan.knobs.split == TILES else (1, threads)
+    blocks = ceil_div(plan.blocks, outer)
+    transforms = (
+        _forward(plan) + _backward(plan) + machine.stream_cycles(target, 2 * transformed, transformed)
+    )
+    products = _products(plan)
+    # Each thread meets all weights, or its part of them.
+    cold = machine.cold_cycles(target, weights)
+    if weights > max(target.l2_bytes, target.l3_bytes):
+        cold *= LARGE_FACTOR
+    first = machine.overlapped(products, cold)
+    later = machine.overlapped(products, machine.stream_cycles(target, weights, weights + transformed))
+    whole = (first + (blocks - 1) * later + blocks * transforms) / inner
+    return whole + (3 * blocks * MEETING_CYCLES if inner > 1 else 0)
+
+
+def _forward(plan: Plan) -> float:
+    fixed, each = FORWARD_CYCLES
+    turned = plan.in_rows * plan.in_columns if plan.layouts.data == NCHW else 0
+    vectors = plan.tiles * plan.points
+    return plan.in_vectors * (turned * TURN_IN_CYCLES + vectors * (fixed + each * plan.tile))
+
+
+def _backward(plan: Plan) -> float:
+    fixed, each = BACKWARD_CYCLES
+    turned = plan.tiles * plan.knobs.m * plan.knobs.m if plan.layouts.out == NCHW else 0
+    vectors = plan.tiles * plan.points
+    return plan.out_vectors * (turned * TURN_OUT_CYCLES + vectors * (fixed + each * plan.tile))
+
+
+def _products(plan: Plan) -> float:
+    """Arithmetic and what surrounds it, of one block with all it needs in L2."""
+    target = plan.target
+    chunks = ceil_div(plan.conv.in_c, plan.chunk)
+    panel = 0.0
+    for rows, groups in ((plan.rows, plan.tiles // plan.rows), (plan.tiles % plan.rows, 1)):
+        if rows:
+            call = chunks * (machine.CALL_CYCLES + 2 * rows * plan.knobs.vectors)
+            panel += groups * (plan.conv.in_c * machine.step_cycles(target, rows, plan.knobs.vectors) + call)
+    tiles = 4.0 * plan.at(plan.in_vectors, 0)
+    panel += machine.stream_cycles(target, tiles, tiles + 4.0 * plan.chunk * plan.width)
+    return plan.points * plan.panels * panel

@@ -1,0 +1,1 @@
+"""Quantized kernels, a folder an instruction set, and what they share."""

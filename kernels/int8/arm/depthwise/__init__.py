@@ -1,0 +1,1 @@
+"""Quantized depthwise convolution."""

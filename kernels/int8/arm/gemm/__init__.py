@@ -1,0 +1,1 @@
+"""Quantized convolution as a matrix product of windows and filters."""

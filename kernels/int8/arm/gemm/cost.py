@@ -1,0 +1,41 @@
+"""What a config of the quantized matrix product should take."""
+
+from __future__ import annotations
+
+from kernels.arithmetic import ceil_div
+from kernels.emit import machine
+from kernels.int8.arm.blocks.block import QUAD
+from kernels.int8.arm.finish import finish_cycles
+from kernels.int8.arm.gemm.plan import Plan
+
+SPILLED = 1.7
+"""How much slower a step is whose operands do not fit the registers beside the sums."""
+GATHERED = 3.0
+"""How much more the transform takes an element where a step's elements are not of one tap."""
+
+
+def cycles(plan: Plan) -> float:
+    """Instructions of blocks and transform, and how far weights and windows are when they are used."""
+    conv, target, block = plan.conv, plan.target, plan.block
+    size = 2 if block.dtype == "int16" else 1
+    loads = (block.rows * block.depth + block.panel * block.depth) * size / 16
+    step = max(block.cycles / target.fmas_per_cycle, loads / target.loads_per_cycle)
+    if block.name == "lane" and plan.in_place:
+        step += block.rows / 2 / target.fmas_per_cycle  # bytes are widened there
+    if block.accumulators + block.operands > target.vector_registers:
+        step *= SPILLED
+    each = plan.steps * step + machine.CALL_CYCLES
+    each += block.accumulators / target.fmas_per_cycle if block.name == "pairwise" else 0.0
+    each += block.rows * ceil_div(block.columns, QUAD) * finish_cycles(plan.knobs.requant, target)
+    tiles, panels = ceil_div(plan.windows, block.rows), ceil_div(conv.out_c, block.columns)
+    total = tiles * panels * each
+    windows = tiles * block.rows * plan.padded_depth * size
+    if not plan.in_place:
+        gathered = GATHERED if conv.in_c % block.depth else 1.0
+        total += windows / 16 * 2 * machine.MOVE_CYCLES * gathered
+    slab = plan.knobs.slab * block.rows * plan.padded_depth * size
+    panel, weights = block.panel * plan.padded_depth * size, plan.packed_length * size
+    total += ceil_div(tiles, plan.knobs.slab) * machine.stream_cycles(target, weights, slab + weights)
+    # A cache of few ways loses some of what only just fits.
+    total += (panels - 1) * machine.stream_cycles(target, windows, 2.0 * (slab + panel))
+    return total + machine.cold_cycles(target, weights) / 2

@@ -1,0 +1,53 @@
+"""Quantized convolution as im2col and a matrix product by integer micro-kernels, for Arm (seeds 000, 001)."""
+
+from __future__ import annotations
+
+from kernels.int8 import requantize
+from kernels.int8.arm.blocks.kinds import BLOCKS
+from kernels.int8.arm.gemm import cost
+from kernels.int8.arm.gemm.emit import emit
+from kernels.int8.arm.gemm.pack import panels
+from kernels.int8.arm.gemm.plan import DATA, FEATURES, LONG_SIDE, SIDES, TILES, Plan
+from kernels.int8.arm.operands import signedness
+from kernels.int8.arm.plan import why_not_neon
+from kernels.int8.kernel import QuantizedKernel
+from kernels.kernel import KnobValues
+from kernels.layout import Layouts
+from kernels.target import Target
+from kernels.workload.qconv2d import QConv2d
+
+
+class GemmPlan(Plan):
+    """A plan with what is made of it."""
+
+    cycles = cost.cycles
+    pack_centered = panels
+    body = emit
+
+
+class QuantizedGemm(QuantizedKernel):
+    """Matrix product of the windows and the filters; its knobs are those of ``plan.Knobs``."""
+
+    name = "qgemm"
+    version = 2
+    plan_type = GemmPlan
+
+    def why_unfit(self, workload: QConv2d, target: Target) -> str | None:
+        """Only ungrouped convolutions on Arm with NEON."""
+        return why_not_neon(target) or ("grouped" if workload.groups != 1 else None)
+
+    def knobs(self, workload: QConv2d, target: Target, layouts: Layouts, threads: int) -> KnobValues:
+        """Every kind of block that the target has and the weights allow, in every size that may be best."""
+        bytes_fit = signedness(workload) is not None
+        needs = {kind: FEATURES.get(kind) for kind in BLOCKS if kind == "lane" or bytes_fit}
+        kinds = [kind for kind, feature in needs.items() if feature is None or target.has(feature)]
+        sides = (*SIDES, LONG_SIDE) if set(FEATURES) & set(kinds) else SIDES
+        return {
+            "block": kinds,
+            "rows": [side for side in sides if side <= workload.n * workload.windows],
+            "columns": [side for side in sides if side <= workload.out_c],
+            "chain": [1, 2],
+            "rows_from": [TILES, DATA],
+            "slab": [1, 2, 3, 4, 6, 8, 16],
+            "requant": requantize.choices(workload, target),
+        }

@@ -1,0 +1,123 @@
+"""What a config of the quantized matrix product means for one convolution: block, operands, tiles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from kernels.arithmetic import ceil_div
+from kernels.int8.arm.blocks.block import Block
+from kernels.int8.arm.blocks.kinds import BLOCKS
+from kernels.int8.arm.operands import signedness, why_not_chained
+from kernels.int8.arm.plan import NeonKnobs, NeonPlan
+from kernels.isa.arm import ARM32
+from kernels.workload.qconv2d import QConv2d
+
+FEATURES = {"dot": "dotprod", "matrix": "i8mm"}
+"""What instruction set a kind of block needs beyond the base."""
+SIDES = (1, 2, 3, 4, 5, 6, 7, 8)
+LONG_SIDE = 12
+"""Instructions that add to sums of 32 bits at once leave registers for blocks of 8x12 and 12x4."""
+TILES, DATA = "tiles", "data"
+
+
+@dataclass(frozen=True)
+class Knobs(NeonKnobs):
+    """``block`` is the kind of micro-kernel (``int8/arm/blocks``), ``rows`` x ``columns`` its size in
+    windows and filters, ``chain`` how many products are added in 16 bits. ``rows_from`` says where the
+    block finds its windows: ``data``, as they lie there, or ``tiles``, transformed. ``slab`` tiles of windows
+    are transformed and meet all filters before the next: they should fit L1.
+    """
+
+    block: str
+    rows: int
+    columns: int
+    chain: int
+    rows_from: str
+    slab: int
+
+
+@dataclass(frozen=True)
+class Plan(NeonPlan):
+    """One image after another, ``windows`` x ``depth`` times ``depth`` x filters, in tiles of ``block``.
+
+    ``depth`` is filled up to ``steps`` steps of the block.
+    """
+
+    knobs: Knobs
+
+    def why_not(self) -> str | None:
+        """Why there is no such block, or its products or operands are not what it needs; else None."""
+        knobs, kind, sums = self.knobs, self.knobs.block, self.block.accumulators
+        if LONG_SIDE in (knobs.rows, knobs.columns) and kind not in FEATURES:
+            return f"{kind} has blocks of up to {SIDES[-1]}x{SIDES[-1]}"
+        if sums + 1 >= self.target.vector_registers:
+            return f"{sums} sums spill: {self.target.name} has {self.target.vector_registers} vectors"
+        if knobs.chain == 2 and (kind != "pairwise" or why_not_chained(self.conv)):
+            return why_not_chained(self.conv) or f"{kind} adds in 32 bits"
+        if self.in_place and kind == "dot":
+            return "lanes of dot products are four windows"
+        return why_not_in_place(self.conv, self.block) if self.in_place else None
+
+    @cached_property
+    def block(self) -> Block:
+        """The micro-kernel."""
+        knobs = self.knobs
+        return BLOCKS[knobs.block](
+            min(knobs.rows, self.windows),
+            min(knobs.columns, self.conv.out_c),
+            signed=signedness(self.conv) is not False,
+            chain=knobs.chain,
+            arm32=self.target.isa is ARM32,
+        )
+
+    @property
+    def in_place(self) -> bool:
+        """Whether windows need no transform."""
+        return self.knobs.rows_from == DATA
+
+    @property
+    def windows(self) -> int:
+        """Rows of the product, over all images."""
+        return self.conv.n * self.conv.windows
+
+    @property
+    def depth(self) -> int:
+        """Products a sum."""
+        return self.conv.taps * self.conv.in_c
+
+    @property
+    def steps(self) -> int:
+        """Steps of the block along the depth."""
+        return ceil_div(self.depth, self.block.depth)
+
+    @property
+    def padded_depth(self) -> int:
+        """``depth``, filled up."""
+        return self.steps * self.block.depth
+
+    @property
+    def tiles(self) -> int:
+        """Whole tiles of windows."""
+        return self.windows // self.block.rows
+
+    @property
+    def packed_length(self) -> int:
+        """Elements of the packed weights."""
+        return self.block.filled(self.conv.out_c) * self.padded_depth
+
+    @property
+    def packed_dtype(self) -> str:
+        """The type of both operands."""
+        return self.block.dtype
+
+
+def why_not_in_place(conv: QConv2d, block: Block) -> str | None:
+    """Why the rows of the product do not lie in the data as they are, or None when they do."""
+    if conv.taps > 1 or max(conv.stride) > 1 or max(conv.pad) > 0:
+        return "windows overlap, are padded or skip some of the data"
+    if conv.in_c % block.depth:
+        return f"{conv.in_c} channels are no multiple of {block.depth}"
+    if block.dtype not in (conv.data_dtype, "int16"):
+        return f"the data are {conv.data_dtype}, the products want {block.dtype}"
+    return None

@@ -1,0 +1,1 @@
+"""Exact Winograd in one dimension."""

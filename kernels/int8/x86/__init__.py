@@ -1,0 +1,1 @@
+"""Quantized kernels for x86."""

@@ -1,0 +1,1 @@
+"""Direct quantized convolution by vpmaddwd, vpmaddubsw and VNNI."""

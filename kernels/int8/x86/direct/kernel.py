@@ -1,0 +1,70 @@
+"""Direct quantized convolution on x86: windows are broadcast in units of channels, filters are vectors.
+
+The sums stay in registers from the bias to the requantized result. Where the input is not of the type that
+is multiplied, or needs padding, a band of its rows is copied right before it is used.
+"""
+
+from __future__ import annotations
+
+from kernels.arithmetic import ceil_div
+from kernels.int8 import requantize
+from kernels.int8.kernel import QuantizedKernel
+from kernels.int8.x86.direct import cost
+from kernels.int8.x86.direct.emit import emit
+from kernels.int8.x86.direct.pack import filled_groups, tiles
+from kernels.int8.x86.direct.plan import (
+    BANDS,
+    FILTERS,
+    INPUT_STATIONARY,
+    WEIGHT_STATIONARY,
+    Plan,
+    blocks,
+)
+from kernels.int8.x86.instructions import ways, why_not_x86
+from kernels.kernel import KnobValues
+from kernels.layout import Layouts
+from kernels.target import Target
+from kernels.workload.qconv2d import QConv2d
+
+
+class DirectPlan(Plan):
+    """A plan with what is made of it."""
+
+    cycles = cost.cycles
+    pack_centered = tiles
+    fill = filled_groups
+    body = emit
+
+
+class QuantizedDirect(QuantizedKernel):
+    """Direct convolution by vpmaddwd, vpmaddubsw or VNNI; its knobs are those of ``plan.Knobs``."""
+
+    name = "qdirect"
+    version = 3
+    plan_type = DirectPlan
+
+    def why_unfit(self, workload: QConv2d, target: Target) -> str | None:
+        """Only on x86, and only groups that have at least a vector of filters."""
+        if workload.groups > 1 and workload.filters < target.vector_bits // 32:
+            return "groups have fewer filters than a vector"
+        return why_not_x86(target)
+
+    def knobs(self, workload: QConv2d, target: Target, layouts: Layouts, threads: int) -> KnobValues:
+        """All ways, blocks that fit the registers, whole planes and bands for L1 and L2, both orders."""
+        found = ways(workload, target)
+        fitting = [block for way in found for block in blocks(workload, target, way)]
+        return {
+            "multiply": [way.name for way in found],
+            "block": list(dict.fromkeys(f"{windows}x{vectors}" for windows, vectors in fitting)),
+            "rows": _bands(workload),
+            "order": [WEIGHT_STATIONARY, INPUT_STATIONARY],
+            "prefetch": [0, 1],
+            "requant": requantize.choices(workload, target),
+            **({"split": [BANDS, FILTERS]} if threads > 1 else {}),
+        }
+
+
+def _bands(conv: QConv2d) -> list[int]:
+    """The whole plane, or fewer rows: enough for two blocks of windows at least."""
+    least = ceil_div(12, conv.out_w)
+    return sorted({min(conv.out_h, max(ceil_div(conv.out_h, count), least)) for count in (1, 2, 4, 7, 14)})

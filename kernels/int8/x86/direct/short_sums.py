@@ -1,0 +1,171 @@
+"""Several products of bytes added in int16 before they are widened: fewer multiplications than by pairs.
+
+A sum of products of uint8 by weights fits int16 where the weights above zero add up to 128 at most, and those
+below to -128 at least. Weights of 7 bits are seldom as large as that together: six or eight of them nearly
+always fit, and which ones are added is free. So units of channels are put together in steps when the weights
+are packed, by exchanges between steps until they fit for all filters of a tile. The packed tile begins with
+a list of where the data of each step's units are. Steps that do not fit come last and are added by pairs,
+which always fit: the result is exact for any weights of 7 bits.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from tvm import tirx
+from tvm.script.ir_builder import tirx as T
+
+from kernels.arithmetic import ceil_div
+from kernels.emit import tir
+from kernels.emit.tir import const, convert, reinterpret
+from kernels.emit.types import Buffer, Index, Vector
+from kernels.int8.x86.instructions import LINE_BYTES, add_pairs, add_products, prefetch
+from kernels.kernel import Array
+
+UNIT = 4
+"""Channels of a unit: each of a filter's two int16 lanes gets two of them."""
+MOST = 128
+"""What weights of one sign may add up to: 255 times that is below 2^15."""
+ROUNDS = 100
+"""How often steps meet others at most."""
+
+
+class ShortSums:
+    """Tiles whose steps have ``parts`` units each; ``units`` in all, ``lanes`` filters a vector."""
+
+    def __init__(self, parts: int, units: int, lanes: int) -> None:
+        self.parts, self.units, self.lanes = parts, units, lanes
+        self.steps = ceil_div(units, parts)
+        """The last is filled up with weights of zero."""
+        self.header = ceil_div(4 * (1 + parts * self.steps), LINE_BYTES) * LINE_BYTES
+        """A vector's share of the bytes before the steps: how many fit, and where the data of each are."""
+        self.vector = self.header + self.steps * parts * lanes * UNIT
+        """Bytes of a packed vector of filters."""
+        self.usual = {3: 8, 4: 64}.get(parts, 0)
+        """From how many units on nearly all steps fit, in networks with weights of 7 bits, one scale a
+        filter: the more weights the scale covers, the smaller most of them are."""
+
+    def pack(self, weights: Array, offsets: Array) -> Array:
+        """Tiles as the code reads them, int8: weights are (tile, filter, unit, ``UNIT``), ``offsets`` say
+        where the data of each unit begin, from those of the window."""
+        more = self.parts * self.steps - self.units
+        weights = np.pad(weights.astype(np.int16), ((0, 0), (0, 0), (0, more), (0, 0)))
+        offsets = np.pad(offsets, (0, more), "edge")
+        tiles, filters, units, _ = weights.shape
+        pairs = weights.reshape(tiles, filters, units, 2, 2)
+        signs = [np.maximum(each, 0).sum(4, dtype=np.int16) for each in (pairs, -pairs)]
+        sizes = np.stack(signs, 4).transpose(0, 2, 1, 3, 4).reshape(tiles, units, -1)
+        chosen, fits = choose(sizes, self.parts)
+        order = np.argsort(~fits, axis=1, kind="stable")
+        chosen = np.take_along_axis(chosen, order[:, :, None], 1).reshape(tiles, units)
+        vectors = filters // self.lanes
+        header = np.zeros((tiles, vectors * self.header // 4), np.int32)
+        header[:, 0], header[:, 1 : 1 + units] = fits.sum(1), offsets[chosen]
+        # (tile, vector, filter, step, part, channel) to (tile, step, vector, part, filter, channel)
+        body = np.take_along_axis(weights, chosen[:, None, :, None], 2).astype(np.int8)
+        body = body.reshape(tiles, vectors, self.lanes, self.steps, self.parts, UNIT)
+        body = body.transpose(0, 3, 1, 4, 2, 5).reshape(tiles, -1)
+        return np.concatenate([header.view(np.int8), body], axis=1).reshape(-1)
+
+    def emit(
+        self,
+        weights: Buffer,
+        base: Index,
+        source: Buffer,
+        starts: list[Index],
+        sums: Buffer,
+        slots: list[list[Vector]],
+        ahead: bool,
+    ) -> None:
+        """Add a tile's products to ``sums`` at ``slots`` (by window and vector). The tile begins at byte
+        ``base`` of the packed weights, the windows at ``starts``; ``ahead`` asks for the tile after it."""
+        vectors, bits = len(slots[0]), 32 * self.lanes
+        size = UNIT * self.lanes
+        body = vectors * self.header
+        ones = const(1, "int16", 2 * self.lanes)
+
+        def number(place: Index) -> Index:
+            return reinterpret(weights[tir.vector(base + 4 * place, 4)], "int32", 1)
+
+        # Of 64 bits, so that the sum of both is left to the address of the load.
+        starts = [T.Bind(convert(start, "int64", 1)) for start in starts]
+
+        def broadcast(at: Index) -> Vector:
+            place = tirx.Ramp(at, tirx.const(1, "int64"), UNIT)
+            unit = tir.splat(reinterpret(source[place], "int32", 1), self.lanes)
+            return T.Bind(reinterpret(unit, "uint8", size))
+
+        def emit_step(step: Index, fits: bool) -> None:
+            offsets = [
+                T.Bind(convert(number(1 + step * self.parts + part), "int64", 1))
+                for part in range(self.parts)
+            ]
+            at = T.Bind(base + body + step * (vectors * self.parts * size))
+            if ahead:
+                prefetch(weights, at + vectors * self.vector, vectors * self.parts * size)
+            panels = [
+                [
+                    T.Bind(weights[tir.vector(at + (j * self.parts + part) * size, size)])
+                    for part in range(self.parts)
+                ]
+                for j in range(vectors)
+            ]
+            for i, start in enumerate(starts):
+                data = [broadcast(start + offset) for offset in offsets]
+                for j, panel in enumerate(panels):
+                    both = zip(data, panel, strict=True)
+                    products = [T.Bind(add_products(each, factor, bits)) for each, factor in both]
+                    if fits:
+                        total = products[0]
+                        for product in products[1:]:
+                            total = T.Bind(total + product)
+                        products = [total]
+                    for product in products:
+                        tir.store(sums, sums[slots[i][j]] + add_pairs(product, ones, bits), slots[i][j])
+
+        fitting = T.Bind(number(0))
+        with tir.loop(fitting) as step:
+            emit_step(step, True)
+        with tir.loop(tir.index(self.steps) - fitting) as step:
+            emit_step(T.Bind(fitting + step), False)
+
+
+def choose(sizes: Array, parts: int) -> tuple[Array, Array]:
+    """Which units each step has (tile, step, part), and which steps fit (tile, step).
+
+    ``sizes`` (tile, unit, lane; int16) must add up to ``MOST`` at most in every lane of a step. Steps begin
+    with neighbours. In each round all of them meet another, and two of which one does not fit exchange the
+    units by whose exchange they come nearest.
+    """
+    tiles, units, lanes = sizes.shape
+    steps = units // parts
+    chosen = np.tile(np.arange(units).reshape(-1, parts), (tiles, 1, 1))
+    beyond = _beyond(sizes.reshape(tiles, steps, parts, lanes).sum(2, dtype=np.int16))
+    # A filter whose weights are large throughout is not worth the search.
+    hopeless = (sizes.sum(1) > MOST * steps).any(1)
+    for turn in range(min(2 * steps, ROUNDS)):
+        partner = (turn - np.arange(steps)) % steps
+        met = (beyond + beyond[:, partner] > 0) & (np.arange(steps) < partner) & ~hopeless[:, None]
+        tile, one = np.nonzero(met)
+        if not len(tile):
+            continue
+        other = partner[one]
+        mine, theirs = (sizes[tile[:, None], chosen[tile, step]] for step in (one, other))
+        change = theirs[:, None] - mine[:, :, None]
+        after = _beyond(mine.sum(1, dtype=np.int16)[:, None, None] + change)
+        after += _beyond(theirs.sum(1, dtype=np.int16)[:, None, None] - change)
+        after = after.reshape(len(tile), -1)
+        best = after.argmin(1)
+        left = np.take_along_axis(after, best[:, None], 1)[:, 0]
+        better = left < beyond[tile, one] + beyond[tile, other]
+        tile, one, other, best = tile[better], one[better], other[better], best[better]
+        here, there = (tile, one, best // parts), (tile, other, best % parts)
+        chosen[here], chosen[there] = chosen[there], chosen[here]
+        for step in (one, other):
+            beyond[tile, step] = _beyond(sizes[tile[:, None], chosen[tile, step]].sum(1, dtype=np.int16))
+    return chosen, beyond == 0
+
+
+def _beyond(totals: Array) -> Array:
+    """By how much all lanes (the last axis) are beyond ``MOST``."""
+    found: Array = np.maximum(totals - MOST, 0).sum(-1, dtype=np.int32)
+    return found

@@ -1,0 +1,1 @@
+"""Exact Winograd for 3x3 filters in int16."""

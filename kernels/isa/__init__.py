@@ -1,0 +1,1 @@
+"""Instruction sets, a file each: what follows from a target's triple."""

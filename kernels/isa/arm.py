@@ -1,0 +1,15 @@
+"""Arm of 64 and of 32 bits."""
+
+from __future__ import annotations
+
+from kernels.isa.base import Isa
+
+AARCH64 = Isa("aarch64", ("aarch64", "arm64"), lambda _: "NEON")
+ARM32 = Isa(
+    "arm",
+    ("arm",),
+    lambda _: "NEON",
+    # LLVM's other scheduler starts loads so early that sums and operands no longer fit 16 registers.
+    features=("+use-misched",),
+    known=frozenset({"neon"}),
+)

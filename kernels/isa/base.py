@@ -1,0 +1,23 @@
+"""What an instruction set says of itself, so that nobody else looks into a triple."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Isa:
+    """One instruction set: all targets whose triple begins with one of ``prefixes``.
+
+    ``vectors`` is what data sheets call vectors of so many bits. ``features`` are LLVM's that code for it is
+    always built with. ``spec`` is what TVM is told beside that, by the bits of a vector. ``known`` are the
+    features that kernels know how to use, None for whatever a target has.
+    """
+
+    name: str
+    prefixes: tuple[str, ...]
+    vectors: Callable[[int], str]
+    features: tuple[str, ...] = ()
+    spec: Callable[[int], Mapping[str, int]] = lambda _: {}
+    known: frozenset[str] | None = None

@@ -1,0 +1,1 @@
+"""What a model computes besides products, generated like kernels."""

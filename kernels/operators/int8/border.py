@@ -1,0 +1,93 @@
+"""Between floats and bytes that lie in the same order: ONNX's QuantizeLinear and DequantizeLinear."""
+
+from __future__ import annotations
+
+from math import prod
+
+from tvm import tirx
+from tvm.script.ir_builder import tirx as T
+
+from kernels.arithmetic import ceil_div
+from kernels.emit import tir
+from kernels.emit.elements import each_vector, threads_for
+from kernels.emit.function import Function
+from kernels.emit.tir import const, convert, of_type
+from kernels.emit.types import Index, PrimFunc, Vector
+from kernels.int8.quantization import Quantization
+from kernels.int8.saturate import saturated
+from kernels.target import Target
+from kernels.workload.qconv2d import LIMITS
+
+
+def build_quantize(
+    shape: tuple[int, ...], code: Quantization, target: Target, threads: int, name: str
+) -> PrimFunc:
+    """The PrimFunc ``name``: its arguments are floats and bytes, both of ``shape``.
+
+    Quotients are rounded to the nearest, ties to even; what is no number becomes the largest byte.
+    """
+    low, high = LIMITS[code.dtype]
+    function = Function(name, {"data": shape, "out": shape}, {"out": code.dtype})
+    with function as (data, out):
+
+        def emit(first: Index, width: int) -> None:
+            def constant(value: float) -> Vector:
+                return tir.splat(tir.number(value), width)
+
+            at = tir.vector(first, width)
+            # Limited before the zero is added: the limits are whole, so that rounding later is the same.
+            value = tirx.Min(data[at] / constant(code.scale), constant(high - code.zero))
+            value = tirx.Max(value, constant(low - code.zero))
+            dtype = of_type(tir.F32, width)
+            value = tirx.call_llvm_pure_intrin(dtype, "llvm.nearbyint", value)
+            value = convert(value, "int32", width) + const(code.zero, lanes=width)
+            tir.store(out, saturated(value, code.dtype, (low, high), width), at)
+
+        each_vector(prod(shape), target.lanes("uint8"), threads, emit)
+    return function.result()
+
+
+def build_dequantize(
+    shape: tuple[int, ...], code: Quantization, target: Target, threads: int, name: str
+) -> PrimFunc:
+    """The PrimFunc ``name``: its arguments are bytes and floats, both of ``shape``."""
+    function = Function(name, {"data": shape, "out": shape}, {"data": code.dtype})
+    with function as (data, out):
+
+        def emit(first: Index, width: int) -> None:
+            at = tir.vector(first, width)
+            value = convert(data[at], "int32", width) - const(code.zero, lanes=width)
+            value = convert(value, tir.F32, width) * tir.splat(tir.number(code.scale), width)
+            tir.store(out, value, at)
+
+        each_vector(prod(shape), target.lanes("uint8"), threads, emit)
+    return function.result()
+
+
+def build_dequantize_sums(
+    shape: tuple[int, ...], scales: int, target: Target, threads: int, name: str
+) -> PrimFunc:
+    """The PrimFunc ``name``: its arguments are int32 sums, float32 scales, and floats.
+
+    Sums and floats are of ``shape``; there are as many ``scales`` as its last axis is long, or one.
+    """
+    shapes = {"data": shape, "scale": (scales,), "out": shape}
+    function = Function(name, shapes, {"data": "int32"})
+    lanes, elements = target.lanes(), prod(shape)
+    with function as (data, scale, out):
+
+        def emit(first: Index, factor: Vector, width: int) -> None:
+            at = tir.vector(first, width)
+            tir.store(out, convert(data[at], tir.F32, width) * factor, at)
+
+        if scales == 1:
+            each_vector(
+                elements, lanes, threads, lambda first, width: emit(first, tir.splat(scale[0], width), width)
+            )
+        else:
+            with tir.loop(elements // scales, threads_for(elements, threads)) as row:
+                width = min(lanes, 1 << (scales.bit_length() - 1))
+                with T.serial(0, ceil_div(scales, width)) as turn:
+                    at = T.Bind(tir.least(turn * width, scales - width))
+                    emit(row * scales + at, scale[tir.vector(at, width)], width)
+    return function.result()

@@ -1,0 +1,1 @@
+"""Kinds of machines, a file an instruction set."""

@@ -1,0 +1,121 @@
+"""What code is generated for, and the machine facts that kernels need."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from pydantic import ConfigDict
+
+from kernels.isa.base import Isa
+from kernels.isa.registry import isa_of
+from kernels.workload.checked import STRICT_FIELDS, read
+
+
+@dataclass(frozen=True)
+class Target:
+    """One kind of machine.
+
+    ``features`` are instruction sets that kernels may use, as LLVM names them (``+dotprod``), whether or not
+    ``cpu`` implies them. Sizes are in bytes; ``l3_bytes`` is 0 where there is none. ``*_cycles``
+    are the costs of loading one cache line from that level, as the slicing analysis (seed 003, equation 6)
+    needs them. ``integer_vector_*`` are 0 where integers share the registers of floats. ``matrix`` names the
+    matrix engine's instruction set (``mma`` of Power), empty where there is none. ``hz`` is the usual clock
+    rate, 0 where it is unknown; it tells people about a machine and does not make it another kind. Nor do
+    the last three, which only rank configs (``emit/machine.py``): vector multiply-adds a cycle, loads a
+    cycle that are sustained while lines arrive from L2 as well, and how many line loads a core and its
+    prefetchers overlap.
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
+    name: str
+    triple: str
+    cpu: str
+    features: tuple[str, ...] = ()
+    vector_bits: int = 128
+    vector_registers: int = 16
+    l1_bytes: int = 32 * 1024
+    l2_bytes: int = 256 * 1024
+    l3_bytes: int = 0
+    line_bytes: int = 64
+    l2_cycles: int = 14
+    l3_cycles: int = 45
+    dram_cycles: int = 200
+    integer_vector_bits: int = 0
+    integer_vector_registers: int = 0
+    matrix: str = ""
+    hz: int = 0
+    fmas_per_cycle: float = 2.0
+    loads_per_cycle: float = 1.6
+    misses_in_flight: float = 32.0
+
+    def lanes(self, dtype: str = "float32") -> int:
+        """Elements of ``dtype`` in one vector register."""
+        bits = self.vector_bits if dtype == "float32" else self.integer_vector_bits or self.vector_bits
+        return bits // {"float32": 32, "int32": 32, "int8": 8, "uint8": 8}[dtype]
+
+    def has(self, feature: str) -> bool:
+        """Whether kernels may count on a feature, for example ``dotprod``."""
+        known = self.isa.known
+        return f"+{feature}" in self.features and (known is None or feature in known)
+
+    @property
+    def isa(self) -> Isa:
+        """The instruction set of its triple."""
+        return isa_of(self.triple)
+
+    @property
+    def instruction_sets(self) -> list[str]:
+        """Its vectors, what they do beside fp32, its matrix engine: ``AVX-512``, ``VNNI``, ``AMX``."""
+        named = [word for word, names in _WORDS.items() if any(f"+{name}" in self.features for name in names)]
+        return [self.isa.vectors(self.vector_bits), *named, *([self.matrix.upper()] if self.matrix else [])]
+
+    @property
+    def tvm(self) -> dict[str, Any]:
+        """What ``tvm.target.Target`` takes."""
+        spec: dict[str, Any] = {"kind": "llvm", "mtriple": self.triple, "mcpu": self.cpu, "num-cores": 1}
+        if features := [*self.features, *self.isa.features]:
+            spec["mattr"] = features
+        spec |= self.isa.spec(self.vector_bits)
+        return spec
+
+    @cached_property
+    def key(self) -> str:
+        """16 hex digits over everything that makes a kind of machine; two with the same key are one kind."""
+        facts = asdict(self)
+        for name in _NOT_IN_KEY:
+            del facts[name]
+        for name in _IN_KEY_IF_SET:
+            if not facts[name]:
+                del facts[name]
+        return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+
+
+_NOT_IN_KEY = ("name", "hz", "fmas_per_cycle", "loads_per_cycle", "misses_in_flight")
+_IN_KEY_IF_SET = ("integer_vector_bits", "integer_vector_registers", "matrix")
+"""Facts younger than the first records, whose keys still hold."""
+
+
+_WORDS = {
+    "VNNI": ("avx512vnni", "avxvnni"),
+    "SVE": ("sve",),
+    "BF16": ("avx512bf16", "bf16"),
+    "FP16": ("avx512fp16", "fullfp16"),
+    "DotProd": ("dotprod",),
+    "I8MM": ("i8mm",),
+    "AMX": ("amx-tile",),
+}
+"""What data sheets call features, by LLVM's names."""
+
+
+def to_json(target: Target) -> dict[str, Any]:
+    """The target as plain JSON values; ``from_json`` reads it back."""
+    return {**asdict(target), "features": list(target.features)}
+
+
+def from_json(value: dict[str, Any]) -> Target:
+    """Read a target; raises ValueError that names what is wrong with it."""
+    return read(Target, value, "target")

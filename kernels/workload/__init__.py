@@ -1,0 +1,1 @@
+"""What is asked for: operator instances in canonical form."""

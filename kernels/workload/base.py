@@ -1,0 +1,153 @@
+"""Workloads: one operator instance in canonical form, whose hash is its name everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+from pydantic import ConfigDict
+
+from kernels.workload.canonical import key_of, require_positive, to_json
+from kernels.workload.checked import STRICT_FIELDS, read
+from kernels.workload.epilogue import RELU, Epilogue
+from kernels.workload.geometry import ConvGeometry
+from kernels.workload.qconv2d import QConv2d, Unit, both
+
+__all__ = [
+    "RELU",
+    "Conv2d",
+    "Epilogue",
+    "Gemm",
+    "QConv2d",
+    "Unit",
+    "Workload",
+    "from_json",
+    "key_of",
+    "to_json",
+]
+
+
+@dataclass(frozen=True)
+class Conv2d(ConvGeometry):
+    """2-D convolution, NCHW, batch ``n``; pads are (top, left, bottom, right)."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
+    kind: ClassVar[Literal["conv2d"]] = "conv2d"
+    unit: ClassVar[Unit] = "FLOP"
+    n: int
+    in_c: int
+    in_h: int
+    in_w: int
+    out_c: int
+    kh: int
+    kw: int
+    stride: tuple[int, int] = (1, 1)
+    pad: tuple[int, int, int, int] = (0, 0, 0, 0)
+    dilation: tuple[int, int] = (1, 1)
+    groups: int = 1
+    dtype: str = "float32"
+    epilogue: Epilogue = field(default_factory=Epilogue)
+
+    def __post_init__(self) -> None:
+        self.check_geometry(self.kind)
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """Shape of the activations: (n, in_c, in_h, in_w)."""
+        return (self.n, self.in_c, self.in_h, self.in_w)
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """Shape of the unpacked weights: (out_c, in_c / groups, kh, kw)."""
+        return (self.out_c, self.depth, self.kh, self.kw)
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of the result and of the residual: (n, out_c, out_h, out_w)."""
+        return (self.n, self.out_c, self.out_h, self.out_w)
+
+    @property
+    def key(self) -> str:
+        """Content hash, the workload's name."""
+        return key_of(self)
+
+    def __str__(self) -> str:
+        text = f"conv {self.in_c}x{self.in_h}x{self.in_w} -> {self.out_c}, {self.kh}x{self.kw}"
+        text += f"/{both(self.stride)}" if max(self.stride) > 1 else ""
+        text += f" d{both(self.dilation)}" if max(self.dilation) > 1 else ""
+        text += f" g{self.groups}" if self.groups > 1 else ""
+        return (f"{self.n}x " if self.n > 1 else "") + text + _epilogue_suffix(self.epilogue)
+
+
+@dataclass(frozen=True)
+class Gemm:
+    """Matrix product of activations (m, k) by constant weights (k, n)."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
+    kind: ClassVar[Literal["gemm"]] = "gemm"
+    unit: ClassVar[Unit] = "FLOP"
+    m: int
+    n: int
+    k: int
+    dtype: str = "float32"
+    epilogue: Epilogue = field(default_factory=Epilogue)
+
+    def __post_init__(self) -> None:
+        require_positive(self, "m", "n", "k")
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """Shape of the activations: (m, k)."""
+        return (self.m, self.k)
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """Shape of the unpacked weights: (k, n)."""
+        return (self.k, self.n)
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of the result and of the residual: (m, n)."""
+        return (self.m, self.n)
+
+    @property
+    def bias_length(self) -> int:
+        """How many bias values the epilogue takes."""
+        return self.n
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of the product (two a multiply-add), epilogue not counted."""
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def key(self) -> str:
+        """Content hash, the workload's name."""
+        return key_of(self)
+
+    def __str__(self) -> str:
+        return f"gemm {self.m}x{self.k} by {self.k}x{self.n}" + _epilogue_suffix(self.epilogue)
+
+
+Workload = Conv2d | Gemm | QConv2d
+_KINDS: dict[str, type[Conv2d] | type[Gemm] | type[QConv2d]] = {
+    kind.kind: kind for kind in (Conv2d, Gemm, QConv2d)
+}
+
+
+def from_json(value: dict[str, Any]) -> Workload:
+    """Read a workload; raises ValueError that names what is wrong with it."""
+    if not isinstance(value, dict) or value.get("kind") not in _KINDS:
+        kind = value.get("kind") if isinstance(value, dict) else value
+        raise ValueError(f"workload kind must be one of {sorted(_KINDS)}, got {kind!r}")
+    fields = {name: item for name, item in value.items() if name != "kind"}
+    return read(_KINDS[value["kind"]], fields, value["kind"])
+
+
+def _epilogue_suffix(epilogue: Epilogue) -> str:
+    parts = ["bias"] * epilogue.bias + ["residual"] * epilogue.residual
+    if epilogue.clamp == RELU:
+        parts.append("relu")
+    elif epilogue.clamp is not None:
+        parts.append("clip")
+    return "".join(f" +{part}" for part in parts)

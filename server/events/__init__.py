@@ -1,0 +1,1 @@
+"""Events of jobs and boards, within a process or over Redis."""

@@ -1,0 +1,1 @@
+"""What all routes share: problems, limits, pages, uploads, streams of events."""

@@ -1,0 +1,56 @@
+"""The dashboard: one page and its assets, which `dashboard/` was built into, under a strict policy."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+
+from fastapi import FastAPI
+from fastapi.responses import FileResponse, HTMLResponse
+from fastapi.staticfiles import StaticFiles
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import Response
+
+BUILT = Path(__file__).parents[1] / "dashboard"
+PATHS = ("/", "/submit", "/jobs/{id}", "/workloads/{key}", "/boards", "/records", "/best")
+"""Where there is a page; ``dashboard/src/shell.tsx`` has the same."""
+_MISSING = """<!doctype html><title>Tilefleet</title><p>The dashboard was not built; <code>make setup</code>
+does it. The API is at <a href="/docs">/docs</a>."""
+
+
+def install(app: FastAPI, folder: Path = BUILT) -> None:
+    """Serve the dashboard at ``/`` from ``folder``; what its pages are called is in their own hands."""
+    page = folder / "index.html"
+    if not page.exists():
+        app.add_api_route("/", lambda: HTMLResponse(_MISSING, 503), include_in_schema=False)
+        return
+    text = page.read_text()
+
+    def dashboard() -> HTMLResponse:
+        nonce = secrets.token_urlsafe(16)
+        headers = {"Content-Security-Policy": _policy(nonce), "Cache-Control": "no-cache"}
+        headers |= {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
+        return HTMLResponse(text.replace("__NONCE__", nonce), headers=headers)
+
+    for path in PATHS:
+        app.add_api_route(path, dashboard, include_in_schema=False)
+    app.add_api_route("/icon.svg", lambda: FileResponse(folder / "icon.svg"), include_in_schema=False)
+    assets = GZipMiddleware(_Assets(directory=folder / "assets"), minimum_size=1000, compresslevel=6)
+    app.mount("/assets", assets)
+
+
+def _policy(nonce: str) -> str:
+    """Nothing from elsewhere, no script or style in the page's text but styles that carry the nonce."""
+    return (
+        "default-src 'none'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        f"style-src 'self' 'nonce-{nonce}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+
+class _Assets(StaticFiles):
+    """Files whose names carry their content's hash: a browser need never ask again."""
+
+    def file_response(self, *args: object, **kwargs: object) -> Response:
+        answer: Response = super().file_response(*args, **kwargs)  # type: ignore[arg-type]  # as it came
+        answer.headers["Cache-Control"] = "public, max-age=31536000, immutable"
+        return answer

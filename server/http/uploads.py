@@ -1,0 +1,48 @@
+"""Receiving a body into a file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from fastapi import Request
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect
+
+from server.http.problems import Problem
+
+
+@dataclass(frozen=True)
+class Upload:
+    """A received body."""
+
+    path: Path
+    size: int
+    sha256: str
+
+
+@asynccontextmanager
+async def received(request: Request, folder: Path) -> AsyncIterator[Upload]:
+    """Stream the body into a temporary file in ``folder``; it is deleted at the end unless moved away.
+
+    ``BodyLimit`` bounds its size.
+    """
+    digest = hashlib.sha256()
+    size = 0
+    with NamedTemporaryFile(dir=folder, delete=False) as file:
+        path = Path(file.name)
+        try:
+            async for chunk in request.stream():
+                size += len(chunk)
+                digest.update(chunk)
+                await run_in_threadpool(file.write, chunk)
+            await run_in_threadpool(file.flush)
+            yield Upload(path, size, digest.hexdigest())
+        except ClientDisconnect:
+            raise Problem(400, "the connection broke before the whole body had arrived") from None
+        finally:
+            path.unlink(missing_ok=True)

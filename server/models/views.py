@@ -1,0 +1,45 @@
+"""Stored models as the API shows them."""
+
+from __future__ import annotations
+
+from kernels.workload import base as workloads
+from server.db.tables import ModelRow
+from server.models.schemas import Model, ModelInput, NotTunable, Workloads, WorkloadUse
+from tuner.frontend.extract import Extraction
+
+
+def show(row: ModelRow) -> Model:
+    """The stored model as the API shows it."""
+    extraction = Extraction.from_json(row.extraction)
+    tunable = sum(operator.count for operator in extraction.operators)
+    return Model(
+        hash=row.hash,
+        name=row.name,
+        size=row.size,
+        inputs=[ModelInput(name=each.name, shape=list(each.shape)) for each in extraction.inputs],
+        operators=tunable + len(extraction.not_tunable),
+        tunable=tunable,
+        flops=extraction.flops,
+        created=row.created,
+    )
+
+
+def show_workloads(extraction: Extraction) -> Workloads:
+    """An extraction as the API shows it."""
+    return Workloads(
+        workloads=[
+            WorkloadUse(
+                key=each.workload.key,
+                text=str(each.workload),
+                workload=workloads.to_json(each.workload),
+                count=each.count,
+                nodes=[" + ".join(names) for names in each.nodes],
+                flops=each.workload.flops,
+                unit=each.workload.unit,
+            )
+            for each in extraction.operators
+        ],
+        not_tunable=[
+            NotTunable(node=each.node, op=each.op, reason=each.reason) for each in extraction.not_tunable
+        ],
+    )

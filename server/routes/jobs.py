@@ -1,0 +1,170 @@
+"""Routes of the jobs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Header, Query, Response
+from fastapi.responses import StreamingResponse
+from starlette.concurrency import run_in_threadpool
+
+from kernels.numerics import Numerics
+from server.db.tables import JobRow, RelayoutRow
+from server.events.base import END, Event
+from server.http.event_stream import event_stream
+from server.http.pages import AfterId, JobId, Limit
+from server.http.problems import responses
+from server.jobs import views
+from server.jobs.progress import progress
+from server.jobs.schemas import Job, JobPage, JobRequest, Progress, TaskList
+from server.jobs.store import ENDED
+from server.records import repository
+from server.records.logs import LOG_RESPONSE, Allowed, K, Select, log_response
+from server.services import Ctx, Services
+from tuner.states import JobState
+
+router = APIRouter(prefix="/jobs", tags=["jobs"])
+
+
+def _read(ctx: Services, job_id: int) -> Job:
+    with ctx.db.read() as session:
+        return views.show(session, views.get_row(session, job_id), ctx.manager.live(job_id))
+
+
+@router.post("", status_code=201, summary="Create a job", responses=responses(413, 422))
+async def create_job(request: JobRequest, response: Response, ctx: Ctx) -> Job:
+    """Start tuning a model or one workload for a target."""
+    spec = await run_in_threadpool(ctx.jobs.create, request)
+    ctx.manager.submit(spec)
+    response.headers["Location"] = f"/api/v1/jobs/{spec.id}"
+    return await run_in_threadpool(_read, ctx, spec.id)
+
+
+@router.get("", summary="List jobs")
+def list_jobs(
+    ctx: Ctx,
+    state: Annotated[JobState | None, Query(description="Only jobs in this state.")] = None,
+    limit: Limit = 50,
+    after: AfterId = None,
+) -> JobPage:
+    """Jobs, the newest first."""
+    with ctx.db.read() as session:
+        rows = views.rows(session, state, after, limit + 1)
+        items = [views.show(session, row, ctx.manager.live(row.id)) for row in rows[:limit]]
+    return JobPage(items=items, next=str(items[-1].id) if len(rows) > limit else None)
+
+
+@router.get("/{job_id}", summary="Read a job", responses=responses(404))
+def get_job(job_id: JobId, ctx: Ctx) -> Job:
+    """A job and how far it is."""
+    return _read(ctx, job_id)
+
+
+@router.post("/{job_id}/cancel", summary="Cancel a job", responses=responses(404, 409))
+async def cancel_job(job_id: JobId, ctx: Ctx) -> Job:
+    """Stop a queued or running job; what it measured stays, and it can be resumed."""
+    await run_in_threadpool(ctx.jobs.begin_cancel, job_id)
+    await ctx.manager.cancel(job_id)
+    return await run_in_threadpool(_read, ctx, job_id)
+
+
+@router.post("/{job_id}/resume", summary="Resume a job", responses=responses(404, 409))
+async def resume_job(job_id: JobId, ctx: Ctx) -> Job:
+    """Go on with a job that ended with what is left of its budget; no trial is repeated."""
+    ctx.manager.submit(await run_in_threadpool(ctx.jobs.resume, job_id))
+    return await run_in_threadpool(_read, ctx, job_id)
+
+
+@router.get("/{job_id}/tasks", summary="List a job's tasks", responses=responses(404))
+def list_tasks(job_id: JobId, ctx: Ctx) -> TaskList:
+    """The job's distinct workloads, each with its progress and best-so-far curve."""
+    with ctx.db.read() as session:
+        return TaskList(
+            items=views.show_tasks(session, views.get_row(session, job_id), ctx.manager.live(job_id))
+        )
+
+
+@router.get(
+    "/{job_id}/log",
+    summary="Download a job's tuning log",
+    response_class=StreamingResponse,
+    responses={**LOG_RESPONSE, **responses(404)},
+)
+def get_job_log(
+    job_id: JobId,
+    ctx: Ctx,
+    select: Select = "best",
+    k: K = 10,
+    numerics: Allowed = Numerics.RELAXED,
+) -> StreamingResponse:
+    """The records of the job's trials, reused ones included."""
+    with ctx.db.read() as session:
+        row = views.get_row(session, job_id)
+        relayouts = repository.relayouts(
+            session,
+            RelayoutRow.target_key == row.target_key,
+            RelayoutRow.threads == row.threads,
+            RelayoutRow.clock == row.clock,
+        )
+    records = repository.log(ctx.db, select, k, job=job_id, numerics=numerics)
+    return log_response(records, relayouts if row.model_hash else [], f"job-{job_id}")
+
+
+_EVENT_STREAM: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "Events by name, each with JSON data: `state`, `trial`, `best`, `progress`, `end`.",
+        "content": {
+            "text/event-stream": {
+                "example": 'event: trial\ndata: {"task": 3, "number": 7, "cost_s": 0.0009}\nid: 17637\n\n'
+            }
+        },
+    }
+}
+
+
+@router.get(
+    "/{job_id}/events",
+    summary="Follow a job",
+    response_class=StreamingResponse,
+    responses={**_EVENT_STREAM, **responses(404)},
+)
+async def follow_job(
+    job_id: JobId,
+    ctx: Ctx,
+    last_event_id: Annotated[str | None, Header(description="Replay from behind this event.")] = None,
+) -> StreamingResponse:
+    """Server-Sent Events of the job from the start of its last run, or from behind `Last-Event-ID`.
+
+    The stream closes after `end`. An idle stream carries a comment every 15 seconds.
+    """
+    job = await run_in_threadpool(_row, ctx, job_id)
+    if job.state not in ENDED:
+        return event_stream(ctx.events.follow(job_id, last_event_id))
+    return event_stream(_replayed(ctx, job, last_event_id))
+
+
+def _row(ctx: Services, job_id: int) -> JobRow:
+    with ctx.db.read() as session:
+        return views.get_row(session, job_id)
+
+
+async def _replayed(ctx: Services, job: JobRow, last_event_id: str | None) -> AsyncIterator[list[Event]]:
+    """The events of a job that has ended."""
+    kept = await ctx.events.history(job.id, last_event_id)
+    if not kept or kept[-1].name != END:
+        # Its events are gone, or were seen already: the stream still says how the job ended.
+        id_ = (kept[-1].id if kept else last_event_id) or "0"
+        kept.append(Event(id_, "state", {"state": job.state, "message": job.message}))
+        kept.append(Event(id_, END, {"state": job.state}))
+    yield kept
+
+
+@router.get("/{job_id}/progress", summary="Read a job's curve", responses=responses(404))
+def get_progress(job_id: JobId, ctx: Ctx) -> Progress:
+    """The estimated time of the whole model over trials; empty until every task has a time.
+
+    A task that had no time by then counts as untuned, by the analysis's config.
+    """
+    with ctx.db.read() as session:
+        return progress(session, views.get_row(session, job_id))

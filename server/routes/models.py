@@ -1,0 +1,105 @@
+"""Routes of the models."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Query, Request, Response
+from fastapi.responses import FileResponse
+from starlette.concurrency import run_in_threadpool
+
+from server.http.pages import Limit
+from server.http.problems import responses
+from server.http.uploads import received
+from server.models import views
+from server.models.schemas import Model, ModelPage, Workloads
+from server.models.service import parse_shapes
+from server.services import Ctx
+
+router = APIRouter(prefix="/models", tags=["models"])
+_BINARY = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
+
+ModelHash = Annotated[str, Path(description="The model's hash, or its first 8 digits and more.")]
+ShapesText = Annotated[
+    str | None,
+    Query(
+        description="Shapes of dynamic inputs, a JSON object.",
+        max_length=10_000,
+        examples=['{"data_0": [1, 3, 224, 224]}'],
+    ),
+]
+
+
+@router.post(
+    "",
+    status_code=201,
+    summary="Upload a model",
+    responses={
+        200: {"model": Model, "description": "The same bytes are stored already."},
+        **responses(409, 413, 415, 422),
+    },
+    openapi_extra={
+        "requestBody": {"required": True, "description": "The ONNX or TFLite file.", "content": _BINARY}
+    },
+)
+async def upload_model(
+    request: Request,
+    response: Response,
+    ctx: Ctx,
+    name: Annotated[
+        str, Query(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f]+$", description="The file's name.")
+    ] = "model.onnx",
+    shapes: ShapesText = None,
+) -> Model:
+    """Store a model and find out what there is to tune; the body is the file's bytes.
+
+    ONNX and TFLite are told apart by the content. Inputs and outputs are as in the file: the images of a
+    TFLite model stay NHWC.
+    """
+    given = parse_shapes(shapes)
+    async with received(request, ctx.models.incoming) as upload:
+        row, new = await run_in_threadpool(ctx.models.add, upload, name, given)
+    response.status_code = 201 if new else 200
+    response.headers["Location"] = f"/api/v1/models/{row.hash}"
+    return views.show(row)
+
+
+@router.get("", summary="List models", responses=responses(404, 422))
+def list_models(
+    ctx: Ctx,
+    limit: Limit = 50,
+    after: Annotated[str | None, Query(description="The `next` of the page before.")] = None,
+) -> ModelPage:
+    """Models, the newest first."""
+    rows = ctx.models.page(after, limit + 1)
+    items = [views.show(row) for row in rows[:limit]]
+    return ModelPage(items=items, next=items[-1].hash if len(rows) > limit else None)
+
+
+@router.get("/{model_hash}", summary="Read a model", responses=responses(404))
+def get_model(model_hash: ModelHash, ctx: Ctx) -> Model:
+    """One model by its hash."""
+    with ctx.db.read() as session:
+        return views.show(ctx.models.get(session, model_hash))
+
+
+@router.get(
+    "/{model_hash}/file",
+    summary="Download a model",
+    response_class=FileResponse,
+    responses={200: {"description": "The stored file.", "content": _BINARY}, **responses(404)},
+)
+def get_model_file(model_hash: ModelHash, ctx: Ctx) -> FileResponse:
+    """The bytes that were uploaded."""
+    with ctx.db.read() as session:
+        row = ctx.models.get(session, model_hash)
+    return FileResponse(ctx.models.path(row.hash), media_type="application/octet-stream", filename=row.name)
+
+
+@router.get("/{model_hash}/workloads", summary="List a model's workloads", responses=responses(404, 422))
+def list_workloads(model_hash: ModelHash, ctx: Ctx, shapes: ShapesText = None) -> Workloads:
+    """The distinct workloads with their counts, and what cannot be tuned and why."""
+    given = parse_shapes(shapes)
+    with ctx.db.read() as session:
+        row = ctx.models.get(session, model_hash)
+    return views.show_workloads(ctx.models.extraction(row, given))

@@ -1,0 +1,74 @@
+"""What is measured of a target once, before its first job: its peak, and conversions between layouts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+
+from server.db.database import Database
+from server.db.tables import PeakRow, RelayoutRow
+from server.engine import Engine
+from tuner.log.relayouts import is_current, stored
+from tuner.spec import JobSpec
+from worker.demand import Demand
+
+FACT_S = 60.0
+"""How long measuring one of them may take."""
+
+log = logging.getLogger(__name__)
+
+
+class Facts:
+    """Facts of targets, each by a number of threads and a clock; jobs go on without those that fail."""
+
+    def __init__(self, db: Database, engine: Engine) -> None:
+        self._db, self._engine = db, engine
+
+    async def learn(self, spec: JobSpec, cancelled: asyncio.Event) -> None:
+        """Know what the job shows or a build from it needs."""
+        await self._once(spec, cancelled, PeakRow, "gflops", self._engine.peak_gflops)
+        if spec.any_layout:
+            await self._once(spec, cancelled, RelayoutRow, "document", self._relayouts)
+
+    async def _relayouts(self, demand: Demand) -> dict[str, Any]:
+        return stored(await self._engine.relayout_seconds(demand))
+
+    async def _once(
+        self,
+        spec: JobSpec,
+        cancelled: asyncio.Event,
+        table: type[PeakRow] | type[RelayoutRow],
+        column: str,
+        measure: Callable[..., Coroutine[Any, Any, Any]],
+    ) -> None:
+        demand = Demand(spec.demand.target, spec.demand.threads, clock=spec.demand.clock)
+        key, what = (demand.target.key, demand.threads, demand.clock), table.__tablename__
+        if cancelled.is_set() or await run_in_threadpool(self._has, table, key):
+            return
+        work = asyncio.ensure_future(measure(demand))
+        watch = asyncio.ensure_future(cancelled.wait())
+        try:
+            await asyncio.wait([work, watch], timeout=FACT_S, return_when=asyncio.FIRST_COMPLETED)
+            if work.done():
+                row = table(target_key=key[0], threads=key[1], clock=key[2], **{column: work.result()})
+                await run_in_threadpool(self._save, row)
+            elif not cancelled.is_set():
+                log.warning("%s of target %s were not measured in %g s", what, demand.target.name, FACT_S)
+        except Exception as error:  # whatever it was, tuning does not depend on it
+            log.warning("%s of target %s could not be measured: %s", what, demand.target.name, error)
+        finally:
+            work.cancel()
+            watch.cancel()
+
+    def _has(self, table: type[PeakRow] | type[RelayoutRow], key: tuple[str, int, str]) -> bool:
+        with self._db.read() as session:
+            row = session.get(table, key)
+            return row is not None and (not isinstance(row, RelayoutRow) or is_current(row.document))
+
+    def _save(self, row: PeakRow | RelayoutRow) -> None:
+        with self._db.write() as session:
+            session.merge(row)

@@ -1,0 +1,93 @@
+"""Queries about one workload."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import case, func, not_, select
+from sqlalchemy.orm import Session
+
+from server.db.tables import RecordRow, TargetRow, WorkloadRow
+from server.http.problems import Problem
+from server.workloads.schemas import Measured, TrialPoint, TrialPoints
+
+
+def get_row(session: Session, key: str) -> WorkloadRow:
+    """The workload's row, or a 404."""
+    row = session.get(WorkloadRow, key)
+    if row is None:
+        raise Problem(404, f"there is no workload {key}")
+    return row
+
+
+def measured(session: Session, key: str) -> list[Measured]:
+    """For which targets, by which clocks and with how many threads it was measured."""
+    quiet_s = case((not_(RecordRow.disturbed), RecordRow.ranking_s))
+    query = (
+        select(
+            TargetRow.name,
+            TargetRow.key,
+            RecordRow.clock,
+            RecordRow.threads,
+            func.count(),
+            func.coalesce(func.min(quiet_s), func.min(RecordRow.ranking_s)),
+        )
+        .join(TargetRow, TargetRow.key == RecordRow.target_key)
+        .where(RecordRow.workload_key == key)
+        .group_by(TargetRow.name, TargetRow.key, RecordRow.clock, RecordRow.threads)
+        .order_by(TargetRow.name, RecordRow.clock, RecordRow.threads)
+    )
+    return [
+        Measured(target=name, target_key=of, clock=clock, threads=threads, records=count, best_s=best)
+        for name, of, clock, threads, count, best in session.execute(query)
+    ]
+
+
+def trials(
+    session: Session, key: str, target_keys: Sequence[str], clock: str, threads: int, limit: int
+) -> TrialPoints:
+    """Its trials, at most ``limit``: the fastest half, and the rest thinned evenly."""
+    chosen = (
+        RecordRow.workload_key == key,
+        RecordRow.target_key.in_(target_keys),
+        RecordRow.clock == clock,
+        RecordRow.threads == threads,
+    )
+    found = session.execute(
+        select(RecordRow.id, RecordRow.disturbed, RecordRow.ranking_s).where(*chosen).order_by(RecordRow.id)
+    )
+    costs = [(row.id, None if row.ranking_s is None else (row.disturbed, row.ranking_s)) for row in found]
+    ids = kept(costs, limit)
+    rows = [
+        row
+        for at in range(0, len(ids), 500)
+        for row in session.execute(
+            select(RecordRow).where(RecordRow.id.in_(ids[at : at + 500])).order_by(RecordRow.id)
+        ).scalars()
+    ]
+    items = [
+        TrialPoint(
+            record=row.id,
+            config=row.document["config"],
+            cost_s=row.document.get("verified_s") or row.document.get("cost_s"),
+            ranking_s=row.ranking_s,
+            disturbed=row.disturbed,
+            error=row.error,
+            layouts=row.layouts,
+            numerics="exact" if row.exact else "relaxed",
+        )
+        for row in rows
+    ]
+    return TrialPoints(items=items, total=len(costs))
+
+
+def kept(costs: list[tuple[int, tuple[bool, float] | None]], limit: int) -> list[int]:
+    """The ids of at most ``limit`` of the (id, rank), in their order: the best half, then an even part."""
+    if len(costs) <= limit:
+        return [id_ for id_, _ in costs]
+    ran = sorted((cost, id_) for id_, cost in costs if cost is not None)
+    fastest = {id_ for _, id_ in ran[: limit // 2]}
+    rest = [id_ for id_, _ in costs if id_ not in fastest]
+    room = limit - len(fastest)
+    even = {rest[at * len(rest) // room] for at in range(room)}
+    return [id_ for id_, _ in costs if id_ in fastest or id_ in even]

@@ -1,0 +1,51 @@
+"""Operators that make one number of many, or order them."""
+
+import numpy as np
+from one_operator import case, const, floats, integers, positive, scalar
+
+# fmt: off
+
+
+X, LONG = positive(2, 3, 4), integers(2, 3, 4, low=2**33, high=2**34)
+SMALL, DOUBLE = integers(2, 3, 4), positive(2, 3, dtype=np.float64)
+TIES = integers(3, 6, low=0, high=3).astype(np.float32)
+ALL = ("Max", "Min", "Sum", "Mean", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
+
+CASES = [
+    *(case(f"Reduce{kind}", X, const(1)) for kind in ALL),
+    *(case(f"Reduce{kind}", X, opset=11, axes=[0, -1], keepdims=0) for kind in ALL),
+    *(case(f"Reduce{kind}", X) for kind in ("Max", "Sum", "Mean", "L2")),
+    *(case(f"Reduce{kind}", X, const(), noop_with_empty_axes=1) for kind in ALL),
+    *(case(f"Reduce{kind}", X, const()) for kind in ("Max", "Sum")),
+    case("ReduceSum", X, noop_with_empty_axes=1), case("ReduceSum", X, const(2, 0), keepdims=0, opset=13),
+    case("ReduceMean", X, opset=13, axes=[1]),
+    *(case(f"Reduce{kind}", LONG, const(1)) for kind in ("Min", "Sum", "Mean")),
+    case("ReduceMax", SMALL, const(1)),
+    *(case(f"Reduce{kind}", SMALL, const(1), keepdims=0) for kind in ("Prod", "L1", "SumSquare")),
+    *(case(f"Reduce{kind}", SMALL, const(1), refused=True) for kind in ("L2", "LogSum")),
+    *(case(f"Reduce{kind}", SMALL.astype(np.int32)) for kind in ("Sum", "Mean", "L1")),
+    *(case(f"Reduce{kind}", DOUBLE, const(1)) for kind in ("Sum", "Mean", "LogSumExp", "L2")),
+    case("ReduceMax", integers(3, 4, low=-100, high=100, dtype=np.int8), const(1)),
+    case("ReduceMin", integers(3, 4, low=0, high=200, dtype=np.uint8)),
+    case("ReduceMax", np.array([[True, False], [False, False]]), const(1), opset=20),
+    case("ReduceLogSumExp", floats(2, 3) * 100, const(1)),
+    *(case(op, floats(2, 3, 4), axis=axis, keepdims=keep) for op in ("ArgMax", "ArgMin") for axis, keep in
+        ((0, 1), (-1, 0))),
+    case("ArgMax", TIES, axis=1), case("ArgMin", TIES, axis=1),
+    case("ArgMax", TIES, axis=1, select_last_index=1), case("ArgMin", TIES, axis=1, select_last_index=1),
+    case("ArgMax", LONG), case("ArgMax", floats(2, 3), opset=11),
+    case("ArgMax", integers(3, 4, dtype=np.int32), axis=1), case("TopK", floats(3, 6), const(2), outputs=2),
+    case("TopK", floats(3, 6), const(3), outputs=2, axis=0, largest=0),
+    case("TopK", LONG, const(2), outputs=2, axis=1),
+    case("TopK", floats(3, 6), const(2), outputs=2, opset=10),
+    case("TopK", floats(3, 6), outputs=2, opset=1, k=2), case("TopK", TIES, const(4), outputs=2),
+    case("TopK", DOUBLE, const(1), outputs=2),
+    case("TopK", floats(3, 6), const(2), outputs=2, sorted=0, refused=True),
+    case("CumSum", X, scalar(1, np.int64)), case("CumSum", X, scalar(-1, np.int32), exclusive=1),
+    case("CumSum", X, scalar(0, np.int64), reverse=1),
+    case("CumSum", LONG, scalar(2, np.int64), exclusive=1, reverse=1),
+    case("CumSum", SMALL.astype(np.int32), scalar(0, np.int64)), case("CumSum", DOUBLE, scalar(1, np.int64)),
+    case("Det", floats(2, 3, 3), refused=True), case("NonZero", SMALL, refused=True),
+    case("Unique", SMALL, refused=True),
+    case("NonMaxSuppression", positive(1, 4, 4), positive(1, 2, 4), const(2), refused=True),
+]

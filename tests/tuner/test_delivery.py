@@ -1,0 +1,118 @@
+"""The end of a model's job: the built model, checked and timed."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import numpy as np
+import pytest
+from formula_engine import AVX2, FakeEngine, job, run
+from memory_store import MemoryStore
+from tiny_models import model, node, save
+
+from kernels import target as targets
+from tuner.backend import apply
+from tuner.backend.check import Check, Delivery
+from tuner.job import delivery_child
+from tuner.log.record import Record
+from tuner.states import JobState
+from worker.measure.host import host_target
+from worker.outcome import Answer
+
+RIGHT = Check(1e-4, {"y": 1e-6}, {"y": 1e-4}, "onnxruntime 1")
+
+
+def ended(delivery: Delivery) -> tuple[JobState, str, MemoryStore]:
+    """How a job ends whose built model comes out so."""
+    engine, store = FakeEngine(), MemoryStore()
+    engine.deliver = lambda _: Answer(json.loads(json.dumps(delivery.to_json())))
+    run(job(model="/models/one.onnx"), engine, store)
+    return *store.jobs[-1], store
+
+
+def test_the_last_word_is_the_built_model():
+    state, message, store = ended(Delivery(RIGHT, 5e-3, 0.02, 1e-3))
+    assert (state, message) == (JobState.DONE, "")
+    assert store.deliveries == [Delivery(RIGHT, 5e-3, 0.02, 1e-3)]
+
+
+def test_a_wrong_model_ends_the_job_with_the_name_of_the_tensor():
+    state, message, store = ended(
+        Delivery(Check(1e-4, {"y": 0.3}, {"y": 1e-4}, "onnx 1", wrong="conv5 differs by 0.3"))
+    )
+    assert state is JobState.FAILED
+    assert message == "the built model is wrong: conv5 differs by 0.3"
+    assert store.deliveries[0].seconds is None
+
+
+def test_a_model_that_could_not_be_checked_is_no_silent_pass():
+    state, message, _ = ended(Delivery(Check(1e-4, skipped="it took too long"), 5e-3, 0.02, 1e-3))
+    assert state is JobState.DONE
+    assert message == "the built model was not checked: it took too long"
+
+
+def test_what_prevents_the_build_is_told():
+    engine, store = FakeEngine(), MemoryStore()
+    engine.deliver = lambda _: Answer(problem="the child ran out of memory")
+    assert run(job(model="/models/one.onnx"), engine, store) is JobState.DONE
+    assert store.jobs[-1][1] == "the model was not built and measured: the child ran out of memory"
+    assert store.deliveries == []
+
+
+def test_the_build_gets_the_best_of_each_pair_of_layouts():
+    engine, store = FakeEngine(), MemoryStore()
+    run(job(model="/models/one.onnx", any_layout=True), engine, store)
+    function, payload = engine.beside_calls[-1]
+    assert function == "tuner.job.delivery_child:deliver_in_child"
+    sent = [Record.from_json(each) for each in payload["records"]]
+    assert len({(record.workload.key, record.layouts) for record in sent}) == len(sent) > 2
+    for record in sent:
+        known = store.known(record.workload, AVX2, "wall", 1)
+        rivals = [each.ranking_s for each in known if each.layouts == record.layouts and not each.error]
+        assert record.ranking_s == min(rivals)
+
+
+@pytest.fixture
+def payload(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "environ", {**os.environ})
+    pads = [1, 1, 1, 1]
+    nodes = [
+        node("Conv", ["x", "w"], "a", pads=pads),
+        node("Relu", ["a"], "b"),
+        node("Conv", ["b", "v"], "c", pads=pads),
+        node("Tanh", ["c"], "y"),
+    ]
+    weights = {"w": (16, 16, 3, 3), "v": (32, 16, 3, 3)}
+    path = save(tmp_path, model(nodes, {"x": (1, 16, 28, 28)}, ["y"], weights))
+    target = host_target()
+    return {
+        "model": str(path),
+        "shapes": None,
+        "target": targets.to_json(target),
+        "threads": 1,
+        "numerics": "relaxed",
+        "records": [],
+        "relayouts": [],
+        "lock": str(tmp_path / "lock"),
+    }
+
+
+def test_a_model_is_built_checked_and_timed(payload):
+    found = Delivery.from_json(delivery_child.deliver_in_child(payload, lambda _: None))
+    assert found.check.checked
+    assert 0 < found.other_s < found.seconds
+    assert found.spread >= 0
+
+
+def test_a_wrong_model_is_not_timed(payload, monkeypatch):
+    packed = apply.constants_of
+
+    def spoil(product, config, target):
+        weights, *rest = packed(product, config, target)
+        return [weights * np.float32(1.1) if product.workload.out_c == 16 else weights, *rest]
+
+    monkeypatch.setattr(apply, "constants_of", spoil)
+    found = Delivery.from_json(delivery_child.deliver_in_child(payload, lambda _: None))
+    assert found.check.wrong.startswith("b differs by 0.1")
+    assert found.seconds is None

@@ -1,0 +1,83 @@
+"""A whole model on a simulated board: called function by function, compared with its definition, timed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from kernels import target as targets
+from kernels.target import CATALOGUE
+from tuner.backend import apply
+from tuner.backend.check import Delivery
+from tuner.job.delivery_child import deliver_in_child
+
+pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(600)]
+
+
+@pytest.fixture
+def payload(simulated_boards, tmp_path):
+    """Two convolutions with a pool, a tanh and a softmax, which no kernel computes, and two outputs."""
+    rng = np.random.default_rng(0)
+    weights = {"w": (16, 8, 3, 3), "v": (24, 16, 3, 3)}
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]),
+        helper.make_node("MaxPool", ["a"], ["b"], kernel_shape=[2, 2], strides=[2, 2]),
+        helper.make_node("Conv", ["b", "v"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Tanh", ["c"], ["d"]),
+        helper.make_node("GlobalAveragePool", ["d"], ["e"]),
+        helper.make_node("Softmax", ["e"], ["y"], axis=1),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "test",
+        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, 14, 14])],
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in ("y", "c")],
+        [
+            numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32) / 12, name)
+            for name, shape in weights.items()
+        ],
+    )
+    path = tmp_path / "model.onnx"
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path.write_bytes(made.SerializeToString())
+    return {
+        "model": str(path),
+        "shapes": None,
+        "target": targets.to_json(CATALOGUE["rpi4"]),
+        "threads": 1,
+        "numerics": "relaxed",
+        "records": [],
+        "relayouts": [],
+        "lock": str(tmp_path / "lock"),
+        "board": simulated_boards["rpi4-sim"].address,
+    }
+
+
+def deliver(payload):
+    return Delivery.from_json(deliver_in_child(payload, lambda _: None))
+
+
+def test_a_model_is_checked_and_timed_on_the_board(payload, monkeypatch):
+    monkeypatch.setenv("TVM_NUM_THREADS", "1")
+    found = deliver(payload)
+    assert found.check.checked
+    assert set(found.check.errors) == {"y", "c"}
+    assert 0 < found.other_s < found.seconds
+    assert found.spread == 0
+    # The simulated clock tells the same again.
+    assert deliver(payload).seconds == found.seconds
+
+
+def test_a_wrong_model_is_found_on_the_board(payload, monkeypatch):
+    monkeypatch.setenv("TVM_NUM_THREADS", "1")
+    packed = apply.constants_of
+
+    def spoil(product, config, target):
+        weights, *rest = packed(product, config, target)
+        return [weights * np.float32(1.1), *rest]
+
+    monkeypatch.setattr(apply, "constants_of", spoil)
+    found = deliver(payload)
+    assert "differs by" in found.check.wrong
+    assert found.seconds is None

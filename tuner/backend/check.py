@@ -1,0 +1,78 @@
+"""What is known of a built model: whether it is as defined, and what it takes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Check:
+    """How a built model compares with its definition, as ``by`` computes it.
+
+    ``errors`` are those of its outputs, and ``allowed`` is how large each may be: ``tolerance``, or more
+    where the model itself makes more of a little difference in its inputs. ``wrong`` says which tensor is the
+    first that is wrong and how; where it is empty and ``skipped`` as well, the model is right. ``skipped``
+    says why nothing was compared.
+    """
+
+    tolerance: float
+    errors: dict[str, float] = field(default_factory=dict)
+    allowed: dict[str, float] = field(default_factory=dict)
+    by: str = ""
+    wrong: str = ""
+    skipped: str = ""
+
+    @property
+    def checked(self) -> bool:
+        """Whether the model was compared, and is right."""
+        return not self.wrong and not self.skipped
+
+    def __str__(self) -> str:
+        """What came out, for people."""
+        if self.wrong or self.skipped:
+            return f"wrong: {self.wrong}" if self.wrong else f"not checked: {self.skipped}"
+        worst = max(self.errors, key=lambda name: self.errors[name] / self.allowed[name])
+        error, allowed = self.errors[worst], self.allowed[worst]
+        return (
+            f"checked: {worst} differs by {error:.1g} from what {self.by} computes, {allowed:.1g} is allowed"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {
+            "checked": self.checked,
+            "check": {
+                "tolerance": self.tolerance,
+                "errors": self.errors,
+                "allowed": self.allowed,
+                "by": self.by,
+                "wrong": self.wrong,
+                "skipped": self.skipped,
+            },
+        }
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A built model: whether it is right, and what it takes.
+
+    ``seconds`` is the median of its runs and ``spread`` their interquartile range over that; ``other_s`` is
+    the part of it in which no tuned layer is computed. They are None of a model that is wrong.
+    """
+
+    check: Check
+    seconds: float | None = None
+    spread: float | None = None
+    other_s: float | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        return {**vars(self), **self.check.to_json()}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Delivery:
+        """What ``to_json`` wrote."""
+        figures = {name: value[name] for name in ("seconds", "spread", "other_s")}
+        return cls(Check(**value["check"]), **figures)

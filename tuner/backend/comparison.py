@@ -1,0 +1,203 @@
+"""A built model beside its definition: run once on random inputs, every output compared, and what is wrong.
+
+A build is handed over, and a job ends, with this. It runs in a child, as a wrong module may crash or hang.
+"""
+
+from __future__ import annotations
+
+import platform
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from kernels import target as targets
+from kernels.space import Config
+from kernels.target import Target
+from tuner.backend.apply import build_partition, plan_of
+from tuner.backend.check import Check
+from tuner.backend.definition import DEADLINE_S, Array, Definition, Undefined, define, random_feeds
+from tuner.frontend.affine import merge_affine
+from tuner.frontend.graph import load_partition
+from tuner.frontend.model_file import load_graph, read_as_written
+from tuner.frontend.onnx_check import Shapes
+from tuner.frontend.onnx_graph import OnnxGraph
+from worker.children.nursery import ChildCrashed, ChildError, Nursery
+from worker.measure.host import host_target
+
+RUN_S = 120.0
+"""How long a built model may take to load and to run once."""
+MEMORY_BYTES = 16 << 30
+Main = Callable[..., Any]
+"""The ``main`` of a built model: tensors in, one tensor or several out."""
+Send = Callable[[Any], None]
+
+
+@dataclass(frozen=True)
+class Build:
+    """What is built from what: enough to build it once more. ``configs`` are the products', in order."""
+
+    model: str
+    shapes: Shapes | None
+    target: Target
+    threads: int
+    configs: Sequence[Config | None]
+    tolerance: float
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values."""
+        configs = [None if config is None else config.to_json() for config in self.configs]
+        return vars(self) | {"target": targets.to_json(self.target), "configs": configs}
+
+    @classmethod
+    def from_json(cls, value: Mapping[str, Any]) -> Build:
+        """What ``to_json`` wrote."""
+        configs = [None if config is None else Config.from_json(config) for config in value["configs"]]
+        return cls(**{**value, "target": targets.from_json(value["target"]), "configs": configs})
+
+
+def check_module(path: Path, build: Build, deadline_s: float = DEADLINE_S) -> Check:
+    """Compare the module at ``path`` with its definition, on this machine.
+
+    It may be for another machine of the same architecture, which knows other instructions: what meets one
+    that this machine does not know is not wrong.
+    """
+    if platform.machine() != build.target.triple.partition("-")[0]:
+        return Check(build.tolerance, skipped=f"{build.target.name} is another machine than this")
+    payload = {**build.to_json(), "module": str(path), "deadline_s": deadline_s}
+    messages: list[Any] = []
+    with Nursery(("tuner.backend.comparison",), env={"TVM_NUM_THREADS": str(build.threads)}) as nursery:
+        try:
+            found = nursery.call(
+                "tuner.backend.comparison:check_in_child",
+                payload,
+                timeout_s=deadline_s + RUN_S,
+                memory_bytes=MEMORY_BYTES,
+                on_message=messages.append,
+            )
+        except ChildError as error:
+            foreign = build.target.key != host_target().key
+            if isinstance(error, ChildCrashed) and error.signal == signal.SIGILL and foreign:
+                return Check(build.tolerance, skipped=f"this machine cannot run code for {build.target.name}")
+            if not messages:
+                return Check(build.tolerance, skipped=f"the check failed: {error}")
+            if "wrong" not in messages[-1]:
+                return Check(build.tolerance, wrong=f"the module does not run: {error}")
+            found = messages[-1]  # only where it begins to be wrong was not found
+    return Check(**found)
+
+
+def check_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
+    """Child: the ``Check`` of the file ``module``; sends a message once only the module is left to run."""
+    build = Build.from_json({name: payload[name] for name in Build.__dataclass_fields__})
+
+    def load() -> Main:
+        send({"stage": "defined"})
+        main: Main = relax.VirtualMachine(tvm.runtime.load_module(payload["module"]), tvm.cpu())["main"]
+        return main
+
+    return vars(check_and_locate(load, build, send, payload["deadline_s"]))
+
+
+def check_and_locate(
+    load: Callable[[], Main], build: Build, send: Send, deadline_s: float = DEADLINE_S
+) -> Check:
+    """``check``; what is wrong is sent at once, and told again with the first tensor that is."""
+    found = check(load, build, deadline_s)
+    if not found.wrong:
+        return found
+    send(vars(found))
+    return replace(found, wrong=locate(build) or found.wrong)
+
+
+def check(load: Callable[[], Main], build: Build, deadline_s: float = DEADLINE_S) -> Check:
+    """Compare the model that ``load`` gives with its definition."""
+    graph = load_graph(build.model, build.shapes)
+    feeds = feeds_of(graph)
+    try:
+        defined = define(read_as_written(build.model, build.shapes), feeds, deadline_s=deadline_s)
+    except Undefined as reason:
+        return Check(build.tolerance, skipped=str(reason))
+    return _compared(dict(zip(graph.outputs, run(load(), feeds), strict=True)), defined, build.tolerance)
+
+
+def locate(build: Build) -> str:
+    """Which tensor is the first that is wrong, and how: built once more with all tensors as outputs."""
+    model = read_as_written(build.model, build.shapes)
+    defined_names = {name for node in model.graph.node for name in node.output}
+    partition = load_partition(build.model, build.shapes)
+    graph = partition.graph
+    merge_affine(graph)
+    names = [name for node in graph.nodes for name in node.output if name in defined_names]
+    graph.outputs = list(dict.fromkeys([*names, *graph.outputs]))
+    plan = {index: config for index, config in enumerate(build.configs) if config is not None}
+    found = plan_of(partition, {}, build.target, build.threads, plan=plan)
+    feeds = feeds_of(graph)
+    executable = build_partition(partition, found, build.target, build.threads)
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    defined = define(model, feeds, names)
+    results = dict(zip(graph.outputs, run(main, feeds), strict=True))
+    return _compared(results, defined, build.tolerance).wrong
+
+
+def feeds_of(graph: OnnxGraph) -> dict[str, Array]:
+    """Random values for the inputs of a model."""
+    return random_feeds({name: (info.shape, info.dtype) for name, info in graph.inputs.items()})
+
+
+def run(main: Main, feeds: Mapping[str, Array]) -> list[Array]:
+    """The outputs of a built model."""
+    result = main(*map(tvm.runtime.tensor, feeds.values()))
+    return [each.numpy() for each in ([result] if hasattr(result, "numpy") else result)]
+
+
+def _compared(found: Mapping[str, Array], defined: Definition, tolerance: float) -> Check:
+    """How ``found`` differs from ``defined``: the first that is wrong, or the error of each."""
+    errors: dict[str, float] = {}
+    allowed: dict[str, float] = {}
+    for name, value in found.items():
+        right = defined.values[name]
+        wrong = differs_in_kind(value, right)
+        if wrong:
+            return Check(tolerance, errors, allowed, defined.by, f"{name} {wrong}")
+        errors[name] = error_of(value, right)
+        allowed[name] = max(tolerance, error_of(defined.nudged[name], right))
+        if not errors[name] <= allowed[name]:
+            wrong = f"{name} differs by {errors[name]:.2g} from what {defined.by} computes"
+            return Check(tolerance, errors, allowed, defined.by, f"{wrong}, {allowed[name]:.2g} is allowed")
+    return Check(tolerance, errors, allowed, defined.by)
+
+
+def differs_in_kind(value: Array, defined: Array) -> str:
+    """How type or shape differ from what they should be; empty when they do not."""
+    if value.dtype != defined.dtype:
+        return f"is {value.dtype} and should be {defined.dtype}"
+    if value.shape != defined.shape:
+        return f"has the shape {list(value.shape)} and should have {list(defined.shape)}"
+    return ""
+
+
+def error_of(value: Array, defined: Array) -> float:
+    """The largest difference relative to the largest value; 1 where one is a number and the other is none.
+
+    Of integers that are no bytes it is the share that differs: an index is right or wrong.
+    """
+    if value.size == 0:
+        return 0.0
+    if value.dtype.kind not in "fiu" or (value.dtype.kind in "iu" and value.dtype.itemsize > 1):
+        return float(np.mean(value != defined))
+    ours, theirs = value.astype(np.float64), defined.astype(np.float64)
+    finite = np.isfinite(theirs)
+    if (
+        not np.array_equal(ours[~finite], theirs[~finite], equal_nan=True)
+        or not np.isfinite(ours[finite]).all()
+    ):
+        return 1.0
+    scale = float(np.abs(theirs[finite]).max(initial=0.0))
+    difference = float(np.abs(ours[finite] - theirs[finite]).max(initial=0.0))
+    return difference / scale if scale else min(difference, 1.0)

@@ -1,0 +1,142 @@
+"""What a model computes by its own definition: onnxruntime without any optimisation, else onnx's reference.
+
+Both run in a process of their own with a deadline: ``python -m tuner.backend.definition FOLDER``.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import subprocess
+import sys
+import tempfile
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import ModelProto, ValueInfoProto
+
+Array = npt.NDArray[Any]
+
+DEADLINE_S = 300.0
+NUDGE = 1e-5
+"""About what rounding does to the results of a layer."""
+_MODEL, _FEEDS, _NAMES, _VALUES, _NUDGED = "model.onnx", "feeds.npz", "names", "values.npz", "nudged.npz"
+
+
+class Undefined(Exception):
+    """The definition could not be computed; the message says why."""
+
+
+@dataclass(frozen=True)
+class Definition:
+    """The tensors that ``feeds`` lead to, and which library says so.
+
+    ``nudged`` are the same when every float of the feeds is NUDGE of the largest away from what it is: what
+    differs no more than that is as right as can be asked for, as rounding does that to all values.
+    """
+
+    values: dict[str, Array]
+    nudged: dict[str, Array]
+    by: str
+
+
+def random_feeds(inputs: Mapping[str, tuple[tuple[int, ...], str]], seed: int = 0) -> dict[str, Array]:
+    """Random values for inputs of these shapes and types.
+
+    Bytes take all values. Wider integers are mostly indices and lengths: those are 0 or 1, which are seldom
+    out of range.
+    """
+    rng, feeds = np.random.default_rng(seed), {}
+    for name, (shape, dtype) in inputs.items():
+        kind = np.dtype(dtype)
+        if kind.kind in "iu" and kind.itemsize == 1:
+            feeds[name] = rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, shape, kind, endpoint=True)
+        elif kind.kind in "iub":
+            feeds[name] = rng.integers(0, 2, shape).astype(kind)
+        else:
+            feeds[name] = rng.standard_normal(shape).astype(kind)
+    return feeds
+
+
+def define(
+    model: ModelProto,
+    feeds: Mapping[str, Array],
+    more: Collection[str] = (),
+    deadline_s: float = DEADLINE_S,
+) -> Definition:
+    """What the outputs of ``model``, and the tensors ``more``, are for ``feeds``.
+
+    Raises Undefined, also when that takes longer than ``deadline_s``.
+    """
+    names = [value.name for value in model.graph.output]
+    with tempfile.TemporaryDirectory(prefix="tilefleet-define-") as place:
+        folder = Path(place)
+        wanted = ModelProto()
+        wanted.CopyFrom(model)
+        wanted.graph.output.extend(ValueInfoProto(name=name) for name in more if name not in names)
+        (folder / _MODEL).write_bytes(wanted.SerializeToString())
+        np.savez(folder / _FEEDS, *feeds.values())
+        (folder / _NAMES).write_text("\n".join(feeds))
+        command = [sys.executable, "-m", "tuner.backend.definition", place]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=deadline_s, check=False)
+        except subprocess.TimeoutExpired:
+            raise Undefined(f"the model's definition was not computed within {deadline_s:g} s") from None
+        if done.returncode:
+            reason = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
+            raise Undefined(f"the model's definition cannot be computed: {reason}")
+        names += [name for name in more if name not in names]
+        values, nudged = (dict(zip(names, _load(folder / file), strict=True)) for file in (_VALUES, _NUDGED))
+    return Definition(values, nudged, done.stdout.strip())
+
+
+def main(folder: Path) -> None:
+    """Compute what ``folder`` asks for, and print by which library."""
+    names = (folder / _NAMES).read_text().splitlines()
+    feeds = dict(zip(names, _load(folder / _FEEDS), strict=True))
+    rng = np.random.default_rng(1)
+    nudged = {name: _nudge(value, rng) for name, value in feeds.items()}
+    by, (values, others) = _evaluate(folder / _MODEL, [feeds, nudged])
+    np.savez(folder / _VALUES, *values)
+    np.savez(folder / _NUDGED, *others)
+    print(by)
+
+
+def _load(path: Path) -> list[Array]:
+    with np.load(path) as file:
+        return [file[name] for name in file.files]
+
+
+def _nudge(value: Array, rng: np.random.Generator) -> Array:
+    if value.dtype.kind != "f" or value.size == 0:
+        return value
+    step = NUDGE * float(np.abs(value).max())
+    return np.asarray(value + step * rng.choice([-1.0, 1.0], value.shape)).astype(value.dtype)
+
+
+def _evaluate(path: Path, all_feeds: list[dict[str, Array]]) -> tuple[str, list[list[Array]]]:
+    """Which library computes the model, and what it makes of each of ``all_feeds``."""
+    if importlib.util.find_spec("onnxruntime") is not None:
+        import onnxruntime
+
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        try:
+            session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+            return f"onnxruntime {onnxruntime.__version__}", [session.run(None, each) for each in all_feeds]
+        except Exception as error:  # what it does not know, onnx itself may
+            print(str(error).splitlines()[0], file=sys.stderr)
+    from onnx.reference import ReferenceEvaluator
+
+    evaluator = ReferenceEvaluator(onnx.load(path))
+    results: list[Any] = [evaluator.run(None, each) for each in all_feeds]
+    return f"onnx {onnx.__version__}", [[np.asarray(value) for value in result] for result in results]
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,59 @@
+"""What TVM computes, fused and scheduled so that it does not hold up the kernels."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import tvm
+from tvm import relax
+from tvm.s_tir import Schedule
+
+from kernels.target import Target
+
+PARALLEL_ELEMENTS = 32 * 1024
+"""Loops over fewer elements take about as long as waking another thread."""
+DATA_PARALLEL = 0
+
+
+def optimise(module: Any, target: Target, threads: int) -> Any:
+    """Fold constants, fuse what is left of the model into few loops and split those over ``threads``."""
+    passes = tvm.transform.Sequential(
+        [
+            relax.transform.DecomposeOpsForInference(),
+            relax.transform.LegalizeOps(),
+            relax.transform.AnnotateTIROpPattern(),
+            relax.transform.FoldConstant(),
+            relax.transform.FuseOps(),
+            relax.transform.FuseTIR(),
+            relax.transform.DeadCodeElimination(["main"]),
+        ]
+    )
+    with tvm.target.Target(target.tvm):
+        module = passes(module)
+    if threads > 1:
+        for variable, function in module.functions.items():
+            if isinstance(function, tvm.tirx.PrimFunc) and "tirx.is_scheduled" not in (function.attrs or {}):
+                module[variable] = _parallel(function)
+    return module
+
+
+def _parallel(function: Any) -> Any:
+    """The function with the outer loops of its larger blocks in parallel; kernels of ours never get here."""
+    schedule = Schedule(function)
+    for block in schedule.get_child_blocks(schedule.get_sblock("root")):
+        loops = schedule.get_loops(block)
+        extents = [schedule.get(loop).extent for loop in loops]
+        kinds = [variable.iter_type for variable in schedule.get(block).iter_vars]
+        if not all(isinstance(extent, tvm.tirx.IntImm) for extent in extents) or len(kinds) != len(loops):
+            continue
+        if math.prod(int(extent) for extent in extents) < PARALLEL_ELEMENTS:
+            continue
+        # Batch and channels; below them a core should find enough to do.
+        outer = list(
+            itertools.takewhile(lambda pair: pair[1] == DATA_PARALLEL, zip(loops, kinds, strict=True))
+        )
+        if outer:
+            schedule.parallel(schedule.fuse(*(loop for loop, _ in outer[:2])))
+    return schedule.mod["main"]

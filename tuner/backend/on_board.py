@@ -1,0 +1,80 @@
+"""A built model on a board without TVM: its functions are called one by one over RPC, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from worker.measure.session import stats_reader
+from worker.measure.wire import Wire
+
+
+class NotPossible(Exception):
+    """The model has a step that is no call of a function; the message names it."""
+
+
+class BoardModel:
+    """The ``main`` of a built model. ``seconds`` is what each call took when it ran last, by function.
+
+    ``module`` is what was built from, and ``path`` what was built. The functions in ``layers`` get their
+    weights cold, as their candidates did.
+    """
+
+    def __init__(
+        self, wire: Wire, module: Any, path: Path, layers: Collection[str], progress: Callable[[], None]
+    ) -> None:
+        self._wire, self._main, self._layers, self._progress = wire, module["main"], layers, progress
+        wire.session.upload(str(path), target=path.name)
+        self._functions = wire.session.load_module(path.name)
+        self._constants: dict[Any, Any] = {}
+        stats = stats_reader(wire.session)
+        self.simulated = bool(stats and stats()["simulated"])
+        self._cold = "tilefleet.cold_weights" if stats else "cache_flush_cpu_non_first_arg"
+        self.seconds: list[tuple[str, float]] = []
+
+    def __call__(self, *inputs: Any) -> list[Any]:
+        """The outputs for these tensors."""
+        self.seconds = []
+        tensors = [self._wire.tensor(each.numpy()) for each in inputs]
+        values: dict[Any, Any] = dict(zip(self._main.params, tensors, strict=True))
+        body = self._main.body
+        for block in body.blocks:
+            for binding in block.bindings:
+                values[binding.var] = self._value(binding.value, values)
+        result = self._value(body.body, values)
+        outputs = result if isinstance(result, list) else [result]
+        return [tvm.runtime.tensor(self._wire.get(each)) for each in outputs]
+
+    def _value(self, expression: Any, values: dict[Any, Any]) -> Any:
+        if isinstance(expression, relax.Var):
+            return values[expression]
+        if isinstance(expression, tvm.ir.GenericConst):
+            if expression not in self._constants:
+                self._constants[expression] = self._wire.tensor(expression.value.numpy())
+            return self._constants[expression]
+        if isinstance(expression, relax.Tuple):
+            return [self._value(field, values) for field in expression.fields]
+        if isinstance(expression, relax.TupleGetItem):
+            return self._value(expression.tuple_value, values)[expression.index]
+        if isinstance(expression, relax.Call) and getattr(expression.op, "name", "") == "relax.call_tir":
+            return self._call(expression, values)
+        raise NotPossible(f"a board cannot compute {expression}"[:200])
+
+    def _call(self, call: Any, values: dict[Any, Any]) -> Any:
+        function, operands = call.args
+        inputs = self._value(operands, values)
+        kinds = call.ty.fields if isinstance(call.ty, relax.TupleType) else [call.ty]
+        outputs = [
+            tvm.runtime.empty([int(extent) for extent in kind.shape], str(kind.dtype), self._wire.device)
+            for kind in kinds
+        ]
+        name = function.name_hint
+        cold = self._cold if name in self._layers else ""
+        timer = self._functions.time_evaluator(name, self._wire.device, number=1, repeat=1, f_preproc=cold)
+        self.seconds.append((name, float(timer(*inputs, *outputs).mean)))
+        self._progress()
+        return outputs if isinstance(call.ty, relax.TupleType) else outputs[0]

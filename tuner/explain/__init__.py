@@ -1,0 +1,1 @@
+"""What a config does to a workload, for people."""

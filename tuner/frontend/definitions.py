@@ -1,0 +1,50 @@
+"""Operators that ONNX defines by others, written as those: TVM has no converter for them, or a wrong one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import onnx
+from onnx import ModelProto, NodeProto, helper
+from onnx.inliner import inline_selected_functions
+
+DEFINED = {
+    *("Attention", "Celu", "CenterCropPad", "GroupNormalization", "MeanVarianceNormalization"),
+    *("RotaryEmbedding", "Swish"),
+}
+
+
+def expanded(model: ModelProto, constants: Mapping[str, npt.NDArray[np.generic]]) -> list[NodeProto]:
+    """The nodes of ``model`` with the definitions of those in ``DEFINED`` in their place."""
+    nodes = list(model.graph.node)
+    wanted = sorted(DEFINED.intersection(node.op_type for node in nodes))
+    if not wanted:
+        return nodes
+    # Without weights, which would be copied.
+    inputs = [value for value in model.graph.input if value.name not in constants]
+    inputs += [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+        for name, value in constants.items()
+    ]
+    opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
+    for node in nodes:
+        if node.op_type in DEFINED:
+            _say_defaults(node, opset)
+    graph = helper.make_graph(nodes, "definitions", inputs, list(model.graph.output))
+    bare = helper.make_model(graph, opset_imports=model.opset_import, ir_version=max(model.ir_version, 4))
+    try:
+        written = inline_selected_functions(bare, [("", name) for name in wanted], False, True)
+    except RuntimeError:
+        # A type that nothing tells: who reads on names the node.
+        return nodes
+    return list(written.graph.node)
+
+
+def _say_defaults(node: NodeProto, opset: int) -> None:
+    """Write the attributes that are left out: definitions lose them."""
+    said = {attribute.name for attribute in node.attribute}
+    for name, attribute in onnx.defs.get_schema(node.op_type, opset).attributes.items():
+        if name not in said and attribute.default_value.type:
+            node.attribute.append(attribute.default_value)

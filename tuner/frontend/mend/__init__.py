@@ -1,0 +1,54 @@
+"""Nodes that TVM's importer gets wrong, and how each is written as others that it gets right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tuner.frontend.mend import numbers, older, windows
+from tuner.frontend.mend.writer import Writer
+from tuner.frontend.onnx_graph import OnnxGraph
+
+Mend = Callable[[Writer], bool]
+"""Writes what replaces a node and says so, or says that nothing need replace it."""
+
+MENDS: dict[str, tuple[Mend, ...]] = {
+    "AveragePool": (windows.padded,),
+    "BatchNormalization": (older.normalization,),
+    "Conv": (windows.padded,),
+    "ConvInteger": (windows.padded,),
+    "ConvTranspose": (windows.transposed,),
+    "Dropout": (numbers.dropout,),
+    "Equal": (numbers.equal_truths, older.broadcast),
+    "EyeLike": (numbers.eye,),
+    "IsInf": (numbers.infinities,),
+    "LpPool": (windows.padded,),
+    "MaxPool": (windows.padded,),
+    "OneHot": (numbers.one_hot,),
+    "PRelu": (older.prelu,),
+    "Pow": (numbers.power, older.broadcast),
+    "QLinearConv": (windows.padded,),
+    "RoiAlign": (numbers.regions,),
+    "Slice": (older.slices,),
+    "TopK": (older.top_k,),
+    **dict.fromkeys(("Add", "And", "Div", "Greater", "Less", "Mul", "Or", "Sub", "Xor"), (older.broadcast,)),
+    **dict.fromkeys(
+        (
+            f"Reduce{kind}"
+            for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum")
+        ),
+        (numbers.reduced,),
+    ),
+    "ReduceSumSquare": (numbers.reduced,),
+}
+
+
+def mend(graph: OnnxGraph) -> None:
+    """Write every node that TVM's importer gets wrong as others; raises ModelError where there are none."""
+    nodes = []
+    for node in graph.nodes:
+        writer = Writer(graph, node)
+        if any(each(writer) for each in MENDS.get(node.op_type, ())):
+            nodes += writer.nodes
+        else:
+            nodes.append(node)
+    graph.nodes = nodes

@@ -1,0 +1,127 @@
+"""Operators of single elements whose types or attributes TVM's importer does not know."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from onnx import TensorProto, helper
+
+from tuner.frontend.mend.writer import Writer, vector
+
+REDUCED_TO_ITSELF = {
+    "ReduceL1": ("Abs",),
+    "ReduceL2": ("Abs",),
+    "ReduceLogSum": ("Log",),
+    "ReduceSumSquare": ("Mul",),
+}
+"""What reducing over no axes at all does to an element, where it does anything."""
+
+
+def infinities(writer: Writer) -> bool:
+    """IsInf of one sign."""
+    signs = [writer.attributes.get(f"detect_{name}", 1) for name in ("negative", "positive")]
+    if all(signs):
+        return False
+    dtype = writer.info(0).dtype
+    if not any(signs):
+        writer.refuse("looks for no infinity at all")
+    limit = writer.constant(np.array(np.inf if signs[1] else -np.inf, dtype))
+    writer.finish("Equal", writer.node.input[0], limit)
+    return True
+
+
+def power(writer: Writer) -> bool:
+    """Pow of integers, or of two types: computed in floats, as onnxruntime does."""
+    base, exponent = writer.info(0), writer.info(1)
+    real = base.dtype if base.dtype.startswith("float") else "float64"
+    if base.dtype == exponent.dtype == real:
+        return False
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(real))
+    operands = [writer.add("Cast", name, to=kind) for name in writer.node.input]
+    writer.finish("Cast", writer.add("Pow", *operands), to=base.elem_type)
+    return True
+
+
+def equal_truths(writer: Writer) -> bool:
+    """Equal of booleans, which LLVM is asked to compare as floats."""
+    if writer.info(0).dtype != "bool":
+        return False
+    writer.finish("Not", writer.add("Xor", *writer.node.input))
+    return True
+
+
+def reduced(writer: Writer) -> bool:
+    """A reduction over no axes, the largest and smallest of booleans, and the mean of integers."""
+    axes = writer.value(1) if writer.has(1) else np.zeros(0)
+    data, what = writer.node.input[0], REDUCED_TO_ITSELF.get(writer.node.op_type, ("Identity",))[0]
+    if writer.attributes.get("noop_with_empty_axes", 0) and axes is not None and not axes.size:
+        writer.finish(what, *([data, data] if what == "Mul" else [data]))
+        return True
+    if writer.info(0).dtype == "bool":
+        bytes_ = writer.add("Cast", data, to=TensorProto.UINT8)
+        found = writer.like(writer.node.op_type, bytes_)
+        writer.finish("Cast", found, to=TensorProto.BOOL)
+        return True
+    if writer.node.op_type == "ReduceMean" and "int" in writer.info(0).dtype:
+        shape, out = writer.info(0).shape, writer.graph.tensors[writer.node.output[0]]
+        count = math.prod(shape) // max(1, math.prod(out.shape))
+        total = writer.like("ReduceSum")
+        writer.finish("Div", total, writer.constant(np.array(count, out.dtype)))
+        return True
+    return False
+
+
+def one_hot(writer: Writer) -> bool:
+    """OneHot as a comparison with every index; negative ones count from the end."""
+    depth = writer.value(1)
+    if depth is None:
+        writer.refuse("has a computed depth")
+    shape, count = list(writer.info(0).shape), int(depth.reshape(()))
+    axis = writer.attributes.get("axis", -1) % (len(shape) + 1)
+    indices = writer.node.input[0]
+    if writer.info(0).dtype != "int64":
+        indices = writer.add("Cast", indices, to=TensorProto.INT64)
+    column = writer.add("Reshape", indices, writer.constant(vector(*shape[:axis], 1, *shape[axis:])))
+    line = np.arange(count).reshape(-1, *[1] * (len(shape) - axis))
+    same = [writer.add("Equal", column, writer.constant(line - away)) for away in (0, count)]
+    ends = [
+        writer.add("Slice", writer.node.input[2], *(writer.constant(vector(at)) for at in (start, start + 1)))
+        for start in (1, 0)
+    ]
+    writer.finish("Where", writer.add("Or", *same), *ends)
+    return True
+
+
+def dropout(writer: Writer) -> bool:
+    """Dropout of inference, which drops nothing."""
+    training = writer.value(2)
+    if writer.has(2) and (training is None or training.any()):
+        writer.refuse("is in training mode; export the model for inference")
+    for name in writer.node.output[1:]:
+        info = writer.graph.tensors.setdefault(name, writer.info(0))
+        # Until version 12 onnxruntime says what is dropped, since then everyone says what is kept.
+        writer.graph.constants[name] = np.full(info.shape, writer.graph.opset >= 12, info.dtype)
+    writer.finish("Identity", writer.node.input[0])
+    return True
+
+
+def regions(writer: Writer) -> bool:
+    """RoiAlign of a scale, which TVM applies after the shift by half a pixel."""
+    if writer.attributes.get("mode", b"avg") != b"avg":
+        writer.refuse("takes a maximum, which implementations differ on")
+    scale = writer.attributes.get("spatial_scale", 1.0)
+    if scale == 1.0:
+        return False
+    factor = writer.constant(np.array(scale, writer.info(1).dtype))
+    writer.node.input[1] = writer.add("Mul", writer.node.input[1], factor)
+    writer.with_attributes(spatial_scale=1.0)
+    return True
+
+
+def eye(writer: Writer) -> bool:
+    """EyeLike, which is known as soon as its shape is."""
+    info = writer.graph.tensors[writer.node.output[0]]
+    value = np.eye(info.shape[0], info.shape[1], writer.attributes.get("k", 0)).astype(info.dtype)
+    writer.finish("Identity", writer.constant(value))
+    return True

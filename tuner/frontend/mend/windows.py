@@ -1,0 +1,59 @@
+"""Padding said in words, written in numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tuner.frontend.mend.writer import Writer
+
+SAME = (b"SAME_UPPER", b"SAME_LOWER")
+
+
+def padded(writer: Writer) -> bool:
+    """``auto_pad`` of a convolution or pooling as ``pads``."""
+    mode = writer.attributes.get("auto_pad", b"NOTSET")
+    if mode == b"NOTSET":
+        return False
+    size, kernel = writer.info(0).shape[2:], _kernel(writer)
+    ones = [1] * len(size)
+    steps, spreads = (writer.attributes.get(name, ones) for name in ("strides", "dilations"))
+    totals = [
+        max(0, (-(-extent // step) - 1) * step + spread * (taps - 1) + 1 - extent) if mode in SAME else 0
+        for extent, taps, step, spread in zip(size, kernel, steps, spreads, strict=True)
+    ]
+    writer.with_attributes(auto_pad=None, pads=_split(totals, more_first=mode == b"SAME_LOWER"))
+    return True
+
+
+def transposed(writer: Writer) -> bool:
+    """The same of a ConvTranspose, whose result may be said instead of its padding."""
+    mode, wanted = writer.attributes.get("auto_pad", b"NOTSET"), writer.attributes.get("output_shape")
+    if mode == b"NOTSET" and wanted is None:
+        return False
+    size, kernel = writer.info(0).shape[2:], _kernel(writer)
+    ones, none = [1] * len(size), [0] * len(size)
+    steps, spreads = (writer.attributes.get(name, ones) for name in ("strides", "dilations"))
+    extra = list(writer.attributes.get("output_padding", none))
+    whole = [
+        (extent - 1) * step + (taps - 1) * spread + 1 + more
+        for extent, taps, step, spread, more in zip(size, kernel, steps, spreads, extra, strict=True)
+    ]
+    if wanted is None:
+        wanted = [n * step for n, step in zip(size, steps, strict=True)] if mode in SAME else whole
+    totals = [have - want for have, want in zip(whole, list(wanted)[-len(size) :], strict=True)]
+    # What is missing is made at the end.
+    extra = [more + max(0, -total) for more, total in zip(extra, totals, strict=True)]
+    pads = _split([max(0, total) for total in totals], more_first=mode != b"SAME_UPPER")
+    writer.with_attributes(auto_pad=None, output_shape=None, pads=pads, output_padding=extra)
+    return True
+
+
+def _kernel(writer: Writer) -> Sequence[int]:
+    given: Sequence[int] | None = writer.attributes.get("kernel_shape")
+    return given or writer.info(3 if writer.node.op_type == "QLinearConv" else 1).shape[2:]
+
+
+def _split(totals: Sequence[int], more_first: bool) -> list[int]:
+    large = [total - total // 2 for total in totals]
+    small = [total // 2 for total in totals]
+    return [*large, *small] if more_first else [*small, *large]

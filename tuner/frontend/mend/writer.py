@@ -1,0 +1,85 @@
+"""What replaces one node, while it is written."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+import onnx
+from onnx import NodeProto, helper, numpy_helper
+
+from tuner.frontend.onnx_check import ModelError, node_name
+from tuner.frontend.onnx_graph import Array, OnnxGraph, TensorInfo, attributes_of
+
+
+class Writer:
+    """Writes nodes named like ``node``, in the form that they have in the newest operator set."""
+
+    def __init__(self, graph: OnnxGraph, node: NodeProto) -> None:
+        self.graph, self.node = graph, node
+        self.nodes: list[NodeProto] = []
+        self.attributes: dict[str, Any] = attributes_of(node)
+
+    def info(self, place: int) -> TensorInfo:
+        """Shape and type of an operand."""
+        return self.graph.tensors[self.node.input[place]]
+
+    def has(self, place: int) -> bool:
+        """Whether there is such an operand."""
+        return len(self.node.input) > place and bool(self.node.input[place])
+
+    def value(self, place: int) -> Array | None:
+        """A constant operand; None where it is left out or computed."""
+        return self.graph.constants.get(self.node.input[place]) if self.has(place) else None
+
+    def constant(self, value: Array) -> str:
+        """A new constant of the graph; its name."""
+        return self.graph.constant(f"{self.node.output[0]}/constant", value)
+
+    def add(self, op: str, *inputs: str, **attributes: Any) -> str:
+        """Write a node; the name of its one result."""
+        output = self.graph.fresh(f"{self.node.output[0]}/{op}")
+        made = helper.make_node(op, inputs, [output], name=node_name(self.node), **attributes)
+        types = {n: helper.make_tensor_type_proto(i.elem_type, i.shape) for n, i in self._infos(inputs)}
+        known = {n: self.graph.constants[n] for n in inputs if n in self.graph.constants}
+        data = {n: numpy_helper.from_array(value) for n, value in known.items() if value.ndim == 1}
+        found = onnx.shape_inference.infer_node_outputs(onnx.defs.get_schema(op), made, types, data)[output]
+        shape = tuple(dim.dim_value for dim in found.tensor_type.shape.dim)
+        self.graph.tensors[output] = TensorInfo(shape, found.tensor_type.elem_type)
+        self.nodes.append(made)
+        return output
+
+    def like(self, op: str, data: str = "") -> str:
+        """Write ``op`` of ``data`` with the node's other operands, its attributes and the shape it has."""
+        output = self.graph.fresh(f"{self.node.output[0]}/{op}")
+        inputs = [data or self.node.input[0], *self.node.input[1:]]
+        made = helper.make_node(op, inputs, [output], name=node_name(self.node), **self.attributes)
+        shape = self.graph.tensors[self.node.output[0]].shape
+        self.graph.tensors[output] = TensorInfo(shape, self.graph.tensors[inputs[0]].elem_type)
+        self.nodes.append(made)
+        return output
+
+    def finish(self, op: str, *inputs: str, **attributes: Any) -> None:
+        """Write the node that makes the result, which is known already."""
+        name, output = node_name(self.node), self.node.output[0]
+        self.nodes.append(helper.make_node(op, inputs, [output], name=name, **attributes))
+
+    def with_attributes(self, **attributes: Any) -> None:
+        """Write the node with these attributes in place of some of its own; None drops one."""
+        made = helper.make_node(self.node.op_type, self.node.input, self.node.output, name=self.node.name)
+        for name, value in {**self.attributes, **attributes}.items():
+            if value is not None:
+                made.attribute.append(helper.make_attribute(name, value))
+        self.nodes.append(made)
+
+    def refuse(self, reason: str) -> NoReturn:
+        """Raise ModelError that names the node."""
+        raise ModelError(f"node {node_name(self.node)!r} ({self.node.op_type}) {reason}")
+
+    def _infos(self, names: tuple[str, ...]) -> list[tuple[str, TensorInfo]]:
+        return [(name, self.graph.tensors[name]) for name in names if name]
+
+
+def vector(*values: int) -> Array:
+    """Integers as operators take them: shapes, axes."""
+    return np.array(values, np.int64)

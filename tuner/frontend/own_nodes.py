@@ -1,0 +1,16 @@
+"""Which nodes of a rewritten graph the build computes itself."""
+
+PRODUCT = "TilefleetProduct"
+"""Operator of the one node that stands for a product; its attribute ``index`` points into the products."""
+OPERATOR = "TilefleetOperator"
+"""Operator of the one node that stands for an ``Operator``; its attribute ``index`` points to it."""
+COMPUTED = {
+    "LRN": "tuner.operators.lrn:lrn",
+    "Resize": "tuner.operators.resize:resize",
+    "Upsample": "tuner.operators.resize:resize",
+}
+"""Operators for which TVM has no converter, a wrong or a slow one, and the function in its place.
+
+It takes Relax's block builder, the graph, the node, and its inputs as Relax values (None for one left out),
+and returns the result. Modules are named, not imported: who only reads a graph needs no TVM.
+"""

@@ -1,0 +1,1 @@
+"""A tuning job: the runner, its budget, its reports."""

@@ -1,0 +1,60 @@
+"""The last word of a model's job: the model as its log builds it, checked and timed on a board."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from kernels.layout import Layouts
+from tuner.backend.check import Delivery
+from tuner.job import placing
+from tuner.job.engine import Engine
+from tuner.job.store import Store
+from tuner.log.record import Record
+from tuner.search.task import TaskSearch
+from tuner.spec import JobSpec
+from tuner.states import GivenUp
+
+MEMORY_BYTES = 16 << 30
+TIMEOUT_S = 900.0
+
+
+async def deliver(
+    job: JobSpec, searches: Sequence[TaskSearch], engine: Engine, store: Store, cancelled: asyncio.Event
+) -> str:
+    """Build the job's model from its best configs, check it, time it, and keep that; what went wrong, if
+    anything.
+
+    A layer of which no config ran gets the analysis's, as in any build. What the build takes is not of the
+    job's budget. Raises GivenUp when the model is wrong.
+    """
+    records = [record for search in searches for record in _best(search)]
+    if job.model is None or not records or cancelled.is_set():
+        return ""
+    payload = await asyncio.to_thread(placing.payload_of, job, records, store)
+    answer = await engine.beside(
+        "tuner.job.delivery_child:deliver_in_child",
+        payload,
+        job.demand,
+        cancelled=cancelled,
+        timeout_s=TIMEOUT_S,
+        memory_bytes=MEMORY_BYTES,
+        anywhere=True,
+    )
+    if answer is None or cancelled.is_set():
+        return ""
+    if answer.problem:
+        return f"the model was not built and measured: {answer.problem}"
+    delivery = Delivery.from_json(answer.result)
+    await asyncio.to_thread(store.delivered, job.id, delivery)
+    if delivery.check.wrong:
+        raise GivenUp(f"the built model is wrong: {delivery.check.wrong}")
+    return f"the built model was not checked: {delivery.check.skipped}" if delivery.check.skipped else ""
+
+
+def _best(search: TaskSearch) -> list[Record]:
+    """The best of each pair of layouts: what a build chooses from."""
+    found: dict[Layouts, Record] = {}
+    for record in search.top(len(search.records)):
+        found.setdefault(record.layouts, record)
+    return list(found.values())

@@ -1,0 +1,73 @@
+"""The events a job publishes (``docs/api.md``), and its estimate of the whole model."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tuner.search import scheduler
+from tuner.search.task import TaskSearch
+from tuner.spec import Trial
+
+Publish = Callable[[str, dict[str, Any]], None]
+"""Takes an event's name and data. Called on the event loop: it must not block."""
+
+
+def estimated_ms(searches: Iterable[TaskSearch]) -> float | None:
+    """Milliseconds of the whole model by the best of each task, or None while a task has none."""
+    total = scheduler.total_s([search.curve for search in searches])
+    return None if total is None else total * 1e3
+
+
+def share_of(search: TaskSearch) -> dict[str, Any]:
+    """What the scheduler goes by when it gives out the budget, for one task.
+
+    ``gain_ms`` is what the whole model is expected to gain by one more trial, None while nothing of the
+    task has run: such a task comes first. After ``patience`` trials without gain, ``flat`` so far, it gets
+    no more.
+    """
+    curve = search.curve
+    known = math.isfinite(curve.best_s)
+    return {
+        "task": search.task.id,
+        "in_flight": curve.in_flight,
+        "open": curve.open,
+        "gain_ms": curve.gain * 1e3 if known else None,
+        "step": curve.expected_step if known else None,
+        "flat": curve.flat,
+        "patience": curve.patience,
+    }
+
+
+def trial_event(trial: Trial) -> dict[str, Any]:
+    """Data of the event ``trial``."""
+    record = trial.record
+    return {
+        "task": trial.task_id,
+        "number": trial.number,
+        "workload": record.workload.key,
+        "config": record.config.to_json(),
+        "cost_s": record.ranking_s,
+        "disturbed": record.disturbed,
+        "gflops": record.gflops,
+        "error": None if record.error is None else record.error.value,
+        "reused": trial.reused,
+    }
+
+
+def best_event(search: TaskSearch, searches: Iterable[TaskSearch]) -> dict[str, Any]:
+    """Data of the event ``best``: a task has a new best, or its best was measured again."""
+    best = search.best
+    if best is None:
+        raise ValueError(f"task {search.task.id} has no best config to report")
+    return {
+        "task": search.task.id,
+        "workload": search.task.workload.key,
+        "cost_s": best.ranking_s,
+        "disturbed": best.disturbed,
+        "gflops": best.gflops,
+        "config": best.config.to_json(),
+        "layouts": str(best.layouts),
+        "estimated_ms": estimated_ms(searches),
+    }

@@ -1,0 +1,425 @@
+"""Runs one job: what is known first, then batches until the budget or the promise of more is spent."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from kernels.space import Config
+from tuner.job import placing, reports
+from tuner.job.budget import Allowance
+from tuner.job.delivery import deliver
+from tuner.job.engine import Engine, outcomes_of
+from tuner.job.fairness import VirtualTime
+from tuner.job.reports import Publish
+from tuner.job.store import Store
+from tuner.log.record import Record
+from tuner.search import scheduler
+from tuner.search.calibration import Calibration
+from tuner.search.problem import Problem
+from tuner.search.task import TaskSearch
+from tuner.spec import JobSpec, Trial
+from tuner.states import GivenUp, JobState, TaskState
+from worker.batch import VERIFY_ROUNDS, Batch
+from worker.demand import Demand
+from worker.outcome import ErrorKind, Outcome
+
+AHEAD = 2
+"""Batches beyond those that are measured: they are built meanwhile."""
+TOP, ROUNDS = 3, 5
+"""How many of each task and layouts are measured again at the end, and how often at most."""
+PAIRS = 3
+"""About how many pairs of layouts of a task are of use to a model."""
+HOPELESS = 12
+"""Equal failures in a row after which a job is given up: it is not the candidates that are at fault."""
+BLAMELESS = (ErrorKind.BUILD_ERROR, ErrorKind.BUILD_TIMEOUT, ErrorKind.UPLOAD_ERROR, ErrorKind.BOARD_LOST)
+TICK_S, PROGRESS_S, GRACE_S = 0.25, 1.0, 15.0
+
+log = logging.getLogger(__name__)
+
+
+async def run_job(
+    job: JobSpec,
+    engine: Engine,
+    store: Store,
+    publish: Publish,
+    cancelled: asyncio.Event,
+    fair: VirtualTime | None = None,
+) -> JobState:
+    """Run ``job``, or what is left of it, to its end; the final state, which is saved and published too.
+
+    ``fair`` is shared by all jobs of one engine. Running a job again goes on where it was: its trials count,
+    and none is measured twice. When this coroutine itself is cancelled, the job is left ``interrupted``.
+    """
+    return await _Run(job, engine, store, publish, cancelled, fair or VirtualTime()).run()
+
+
+@dataclass
+class _Sent:
+    """A batch that the engine works on; of those in ``ended`` the outcome was taken in."""
+
+    search: TaskSearch
+    batch: Batch
+    ended: set[int] = field(default_factory=set)
+
+
+class _Run:
+    def __init__(
+        self,
+        job: JobSpec,
+        engine: Engine,
+        store: Store,
+        publish: Publish,
+        cancelled: asyncio.Event,
+        fair: VirtualTime,
+    ) -> None:
+        self.job, self.engine, self.store = job, engine, store
+        self.publish, self.cancelled, self.fair = publish, cancelled, fair
+        # Only a real clock has luck in its times: a simulated one would tell the same again.
+        self.top = TOP if job.demand.clock == "wall" else 0
+        final = self.top * len(job.tasks) * (PAIRS if job.any_layout else 1)
+        self.allowance = Allowance(job.budget, job.elapsed_s, final=final, place=job.model is not None)
+        self.searches: list[TaskSearch] = []
+        self.calibration = Calibration() if job.any_layout else None
+        self.sent: dict[asyncio.Task[list[Outcome]], _Sent] = {}
+        self.arrived: list[tuple[_Sent, int, Outcome]] = []
+        self.news = asyncio.Event()
+        self.trials = self.failed = 0
+        self.streak: tuple[str, int] = ("", 0)
+        self.kind = f"{job.demand.target.key} {job.demand.clock}"
+        """Jobs of one kind share boards."""
+
+    async def run(self) -> JobState:
+        """The whole job; raises nothing but its own cancellation."""
+        try:
+            await self._state(JobState.RUNNING)
+            await self._prepare()
+            async with self._until(self.allowance.search_left) as stop, self._heartbeat():
+                await self._search(stop)
+            if self.top:
+                async with self._until(self.allowance.verify_left) as stop:
+                    await self._verify(stop)
+            note = await self._place()
+            built = await deliver(self.job, self.searches, self.engine, self.store, self.cancelled)
+            if self.cancelled.is_set():
+                return await self._end(JobState.CANCELLED)
+            state, message = self._verdict()
+            return await self._end(state, "; ".join(filter(None, (message, note, built))))
+        except asyncio.CancelledError:
+            await self._end(JobState.INTERRUPTED, "stopped with the service; resume to go on")
+            raise
+        except GivenUp as reason:
+            return await self._end(JobState.FAILED, str(reason))
+        except Exception as error:
+            log.exception("job %s failed", self.job.id)
+            return await self._end(JobState.FAILED, f"{type(error).__name__}: {error}")
+        finally:
+            self.fair.leave(self.job.id)
+
+    async def _prepare(self) -> None:
+        """Make the searches, take up the job's earlier trials, and count what other jobs found out."""
+        job, earlier = self.job, await asyncio.to_thread(self.store.trials, self.job.id)
+        target, threads, clock = job.demand.target, job.demand.threads, job.demand.clock
+        self._count(earlier)
+        known: dict[int, list[Record]] = {}
+        for task in job.tasks:
+            problem = await asyncio.to_thread(
+                Problem.of, task.workload, target, job.numerics, threads, job.any_layout
+            )
+            search = TaskSearch(task, job, problem, [trial for trial in earlier if trial.task_id == task.id])
+            found = await asyncio.to_thread(self.store.known, task.workload, target, clock, threads)
+            known[task.id] = search.usable(found)
+            search.doubt(found, self.top)
+            self.searches.append(search)
+        # Every task keeps its trial 0 of the budget; those that know least choose first, so nothing is lost.
+        owing = sum(not search.knows_analysis(known[search.task.id]) for search in self.searches)
+        order = sorted(self.searches, key=lambda search: len(known[search.task.id]))
+        for position, search in enumerate(order):
+            share = self.allowance.trials_left(self.trials + owing) / (len(order) - position)
+            records = known[search.task.id]
+            await self._keep(search, search.reuse(records, int(min(share, len(records)))))
+            search.inform(records)
+            if search.curve.plateau:
+                await self._task_state(search, TaskState.PLATEAU)
+
+    async def _search(self, stop: asyncio.Event) -> None:
+        """Keep the engine in batches until there is nothing more to try or ``stop`` is set."""
+        stopped: float | None = None
+        try:
+            while True:
+                while not stop.is_set() and len(self.sent) < self._most_sent and await self._launch(stop):
+                    pass
+                if stop.is_set() and stopped is None:
+                    stopped = time.monotonic()
+                overdue = stopped is not None and time.monotonic() - stopped > GRACE_S
+                if not self.sent or overdue:
+                    break
+                # Not wait_for: before Python 3.12 it may swallow a cancellation.
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(TICK_S):
+                        await self.news.wait()
+                self.news.clear()
+                await self._take_in()
+                for finished in [work for work in self.sent if work.done()]:
+                    await self._came_back(finished)
+        finally:
+            stop.set()
+            for work in self.sent:
+                work.cancel()
+            await asyncio.gather(*self.sent, return_exceptions=True)
+            with suppress(GivenUp):  # how the search ended is settled
+                await self._take_in()
+
+    async def _launch(self, stop: asyncio.Event) -> bool:
+        """Send off the most promising batch; False when there is none to send now."""
+        pending = sum(len(sent.batch.configs) - len(sent.ended) for sent in self.sent.values())
+        used = self.trials + pending
+        while (at := scheduler.choose([search.curve for search in self.searches])) is not None:
+            search = self.searches[at]
+            if search.curve.trials + search.curve.in_flight == 0:
+                waiting = sum(other.state is TaskState.WAITING for other in self.searches)
+                size = self.allowance.opening(used, pending, waiting, wanted=len(search.problem.seeds))
+            else:
+                size = self.allowance.batch(used, pending, self._most_sent)
+            if size < 1:
+                return False
+            configs = await asyncio.to_thread(search.ask, size, self.calibration)
+            if configs:
+                await self._task_state(search, TaskState.ACTIVE)
+                self._send(search, configs, stop)
+                return True
+            search.curve.exhausted = True
+            await self._task_state(search, TaskState.EXHAUSTED)
+        return False
+
+    def _send(self, search: TaskSearch, configs: list[Config], stop: asyncio.Event) -> None:
+        def arrive(place: int, outcome: Outcome) -> None:
+            self.arrived.append((sent, place, outcome))
+            self.news.set()
+
+        batch = Batch(search.task.workload, configs, self._demand(configs), on_outcome=arrive, cancelled=stop)
+        sent = _Sent(search, batch)
+        work = asyncio.ensure_future(self.engine.evaluate(batch))
+        work.add_done_callback(lambda _: self.news.set())
+        search.curve.in_flight += len(configs)
+        self.sent[work] = sent
+
+    def _demand(self, configs: Sequence[Config]) -> Demand:
+        """The job's demand, at the turn of its next batch."""
+        return replace(self.job.demand, turn=self.fair.begin(self.job.id, len(configs), self.kind))
+
+    @property
+    def _most_sent(self) -> int:
+        """Batches to have under way at once."""
+        return max(1, self.engine.capacity(self.job.demand)) + AHEAD
+
+    async def _take_in(self) -> None:
+        """Save what has arrived, and learn from it."""
+        arrived, self.arrived = self.arrived, []
+        ended: dict[TaskSearch, list[tuple[Config, Outcome]]] = {}
+        for sent, place, outcome in arrived:
+            if place not in sent.ended and outcome.error is not ErrorKind.CANCELLED:
+                sent.ended.add(place)
+                ended.setdefault(sent.search, []).append((sent.batch.configs[place], outcome))
+        for search, results in ended.items():
+            trials = await self._keep(search, [search.trial(config, outcome) for config, outcome in results])
+            if search.curve.plateau and search.state is TaskState.ACTIVE:
+                await self._task_state(search, TaskState.PLATEAU)
+            for trial in trials:
+                self._note_failure(trial.record)
+
+    async def _came_back(self, finished: asyncio.Task[list[Outcome]]) -> None:
+        """Take in a batch that came back: save it, count it, learn from it."""
+        sent = self.sent.pop(finished)
+        count = len(sent.batch.configs)
+        sent.search.curve.in_flight -= count
+        self.fair.finish(sent.batch.demand.turn, self.kind)
+        outcomes = outcomes_of(finished, count)
+        self.arrived += [(sent, place, outcome) for place, outcome in enumerate(outcomes)]
+        await self._take_in()
+        if sent.ended:
+            self.allowance.observe(len(sent.ended), sum(outcome.measure_s for outcome in outcomes))
+
+    async def _keep(self, search: TaskSearch, trials: list[Trial]) -> list[Trial]:
+        """Save trials, and only then count, learn and publish them; those that were kept."""
+        if not trials:
+            return []
+        kept = await asyncio.to_thread(self.store.save, self.job.id, trials, self.allowance.elapsed)
+        for trial in trials:
+            if trial not in kept:
+                search.again(trial)
+        trials = kept
+        before = search.best
+        search.tell(trials)
+        if self.calibration is not None:
+            for record in (trial.record for trial in trials):
+                if record.ranking_s is not None and not record.disturbed:
+                    self.calibration.learn(search.problem, record.config, record.ranking_s)
+        self._count(trials)
+        for trial in trials:
+            self.publish("trial", reports.trial_event(trial))
+        if search.best is not before:
+            self.publish("best", reports.best_event(search, self.searches))
+        return trials
+
+    async def _verify(self, stop: asyncio.Event) -> None:
+        """Measure the best few of each task again, those that matter most first."""
+        order = [search for search in self.searches if search.best is not None]
+        order.sort(key=lambda search: search.curve.weight * search.curve.best_s, reverse=True)
+        free = asyncio.Semaphore(self._most_sent)
+
+        async def one(search: TaskSearch) -> None:
+            async with free:
+                await self._verify_task(search, stop)
+
+        await asyncio.gather(*map(one, order))
+
+    async def _verify_task(self, search: TaskSearch, stop: asyncio.Event) -> None:
+        """Until the fastest of all useful layouts was measured again: its lead may have been luck."""
+        refused: set[Config] = set()
+        for _ in range(ROUNDS):
+            top = search.unsure(self.top, refused)
+            if stop.is_set() or not top:
+                return
+            configs = [record.config for record in top]
+            batch = Batch(
+                search.task.workload, configs, self._demand(configs), rounds=VERIFY_ROUNDS, cancelled=stop
+            )
+            task = asyncio.ensure_future(self.engine.evaluate(batch))
+            try:
+                await asyncio.wait([task])
+            finally:
+                task.cancel()
+                self.fair.finish(batch.demand.turn, self.kind)
+            outcomes = outcomes_of(task, len(configs))
+            for record, outcome in zip(top, outcomes, strict=True):
+                if outcome.error is not None and outcome.error.transient:
+                    refused.add(record.config)
+                    continue
+                again = search.remeasured(record, outcome)
+                if await asyncio.to_thread(self.store.remeasured, again, outcome.lease):
+                    search.replace(again)
+                else:
+                    refused.add(record.config)
+            if search.best is not None:
+                self.publish("best", reports.best_event(search, self.searches))
+            if all(outcome.disturbed for outcome in outcomes):
+                return  # on a machine that is so busy, another round would tell no more
+
+    async def _place(self) -> str:
+        """Compare the best configs inside the built model; what went wrong, if anything."""
+        changed, note = await placing.place(
+            self.job, self.searches, self.engine, self.store, self.cancelled, self.allowance.left()
+        )
+        for search in changed:
+            self.publish("best", reports.best_event(search, self.searches))
+        return note
+
+    def _count(self, trials: Sequence[Trial]) -> None:
+        self.trials += len(trials)
+        self.failed += sum(trial.record.error is not None for trial in trials)
+
+    def _note_failure(self, record: Record) -> None:
+        """Give up after equal failures in a row for which no single candidate can be blamed."""
+        if record.error not in BLAMELESS:
+            self.streak = ("", 0)
+            return
+        # Numbers differ from candidate to candidate.
+        likeness = f"{record.error}: " + re.sub(r"0x[0-9a-f]+|\d+", "#", record.message)
+        same, count = self.streak
+        self.streak = (likeness, count + 1 if likeness == same else 1)
+        if self.streak[1] >= HOPELESS:
+            raise GivenUp(f"{HOPELESS} trials in a row ended in {record.error}: {record.message}")
+
+    def _verdict(self) -> tuple[JobState, str]:
+        """How a job that ran to its end came out, and what is missing."""
+        without = [search for search in self.searches if search.best is None]
+        if not without:
+            return JobState.DONE, ""
+        errors = Counter(str(record.error) for search in without for record in search.records.values())
+        found = ", ".join(f"{count} {kind}" for kind, count in errors.most_common())
+        found = found or "the budget ended before their first trial"
+        names = ", ".join(str(search.task.workload) for search in without[:3])
+        names += ", ..." if len(without) > 3 else ""
+        message = f"{len(without)} of {len(self.searches)} tasks have no config that ran ({found}): {names}"
+        return JobState.DONE if len(without) < len(self.searches) else JobState.FAILED, message
+
+    @asynccontextmanager
+    async def _until(self, left: Callable[[], float]) -> AsyncIterator[asyncio.Event]:
+        """An event that is set when ``left()`` seconds are over or the job is cancelled."""
+        stop = asyncio.Event()
+
+        async def watch() -> None:
+            while not self.cancelled.is_set() and (rest := left()) > 0:
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(min(TICK_S, rest)):
+                        await self.cancelled.wait()
+            stop.set()
+
+        if self.cancelled.is_set():
+            stop.set()
+        async with _background(watch()):
+            yield stop
+
+    @asynccontextmanager
+    async def _heartbeat(self) -> AsyncIterator[None]:
+        """Publish the progress every second, and once more at the end."""
+
+        async def beat() -> None:
+            while True:
+                self._progress()
+                await asyncio.sleep(PROGRESS_S)
+
+        async with _background(beat()):
+            yield
+        self._progress()
+
+    def _progress(self) -> None:
+        self.publish(
+            "progress",
+            {
+                "trials": self.trials,
+                "failed": self.failed,
+                "trials_per_s": self.allowance.rate,
+                "eta_s": self.allowance.eta(self.trials),
+                "estimated_ms": reports.estimated_ms(self.searches),
+                "elapsed_s": self.allowance.elapsed,
+                "shares": [reports.share_of(search) for search in self.searches],
+            },
+        )
+
+    async def _task_state(self, search: TaskSearch, state: TaskState) -> None:
+        if search.state is not state:
+            search.state = state
+            await asyncio.to_thread(self.store.task_state, search.task.id, state)
+
+    async def _state(self, state: JobState, message: str = "") -> None:
+        await asyncio.to_thread(self.store.job_state, self.job.id, state, message)
+        self.publish("state", {"state": state.value, "message": message})
+
+    async def _end(self, state: JobState, message: str = "") -> JobState:
+        if state is JobState.DONE:
+            for search in self.searches:
+                if search.state in (TaskState.WAITING, TaskState.ACTIVE):
+                    await self._task_state(search, TaskState.DONE)
+        await self._state(state, message)
+        self.publish("end", {"state": state.value})
+        return state
+
+
+@asynccontextmanager
+async def _background(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+    """Run ``work`` beside the body and end it with the body."""
+    task = asyncio.ensure_future(work)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])

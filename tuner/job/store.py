@@ -1,0 +1,55 @@
+"""What the runner needs of a database; the server supplies it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from kernels.target import Target
+from kernels.workload.base import Workload
+from tuner.backend.check import Delivery
+from tuner.log.record import Record
+from tuner.spec import Trial
+from tuner.states import JobState, TaskState
+
+
+class Store(Protocol):
+    """The truth about jobs. All methods are synchronous; the runner calls them in a thread.
+
+    An implementation derives what it shows of a task (counts, best cost, recommended cost: that of trial 0)
+    from what is saved.
+    """
+
+    def known(self, workload: Workload, target: Target, clock: str, threads: int) -> list[Record]:
+        """All records of this (workload, target, clock, threads), failed ones as well, of any job."""
+
+    def trials(self, job_id: int) -> list[Trial]:
+        """The job's trials so far, in the order in which they were saved."""
+
+    def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> list[Trial]:
+        """Keep new trials in one transaction, and the job's running time so far; those that were kept.
+
+        What was measured under a lease that has been lost since is not kept: it counts as never measured.
+
+        A record that is there already (same identity) is not stored again, but the trial refers to it. Only
+        one that was disturbed, or failed for a transient reason (``ErrorKind.transient``), is replaced. A
+        trial that is there already (same task and record) is ignored.
+        """
+
+    def remeasured(self, record: Record, lease: int = 0) -> bool:
+        """Replace the record of this identity: it has ``verified_s`` now, or failed when measured again.
+
+        False, and nothing is changed, when it was measured under a ``lease`` that has been lost since.
+        """
+
+    def relayouts(self, target: Target, threads: int, clock: str) -> list[str]:
+        """Measured conversions between layouts, as lines of a log; empty when there are none."""
+
+    def delivered(self, job_id: int, delivery: Delivery) -> None:
+        """Keep what came of building the job's model."""
+
+    def task_state(self, task_id: int, state: TaskState) -> None:
+        """Keep what a task is doing."""
+
+    def job_state(self, job_id: int, state: JobState, message: str) -> None:
+        """Keep what a job is doing, and why when it did not end well (else an empty message)."""

@@ -1,0 +1,139 @@
+"""Which config of a tuning log each workload of a model gets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernels import registry
+from kernels.layout import PLAIN, Layouts
+from kernels.numerics import Numerics
+from kernels.target import Target
+from kernels.workload.base import Workload
+from tuner.frontend.extract import extract
+from tuner.frontend.onnx_check import Shapes
+from tuner.log.record import Record
+
+
+class OtherTargetError(ValueError):
+    """A log without a record for the target; the message names the targets it is for."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """One distinct workload of a model and the record a build would use.
+
+    None when the log has none; ``reason`` then says why none of those it has of the workload will do.
+    """
+
+    workload: Workload
+    count: int
+    record: Record | None
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain JSON values; ``status`` is ``found`` or ``missing``."""
+        return {
+            "key": self.workload.key,
+            "name": str(self.workload),
+            "count": self.count,
+            "status": "missing" if self.record is None else "found",
+            "config": None if self.record is None else self.record.config.to_json(),
+            "numerics": None if self.record is None else self.record.numerics.value,
+            "max_error": None if self.record is None else self.record.max_error,
+            "expected_s": None if self.record is None else self.record.ranking_s,
+            "reason": self.reason,
+        }
+
+
+def best_by_layouts(
+    records: Iterable[Record], target: Target, threads: int = 1, numerics: Numerics = Numerics.EXACT_INTEGERS
+) -> dict[str, dict[Layouts, Record]]:
+    """The fastest usable record of each workload and pair of layouts, by workload key, of one clock.
+
+    Of a workload that was measured quietly, in whatever layouts, disturbed times are left out.
+    Usable are records without an error, of this target and thread count, made with a kernel that still
+    generates the same code, of a config that ``numerics`` allows. Raises OtherTargetError when all records
+    are for other targets.
+    """
+    records = list(records)
+    return _choose(records, target, threads, clock_of(records, target), numerics)[0]
+
+
+def check(
+    path: str | Path,
+    records: Iterable[Record],
+    target: Target,
+    shapes: Shapes | None = None,
+    threads: int = 1,
+    numerics: Numerics = Numerics.EXACT_INTEGERS,
+) -> list[Match]:
+    """For each distinct workload of the model at ``path``, what a build with these records would use.
+
+    Where there are several layouts to choose from, it is the record from NCHW to NCHW, or else the fastest:
+    a build chooses for each layer. Raises ModelError for the model and OtherTargetError for the log.
+    """
+    records = list(records)
+    found, refused = _choose(records, target, threads, clock_of(records, target), numerics)
+    # In the order in which they were found: the fastest is the first.
+    best = {key: each.get(PLAIN) or next(iter(each.values())) for key, each in found.items()}
+    return [
+        Match(operator.workload, operator.count, best.get(key), "" if key in best else refused.get(key, ""))
+        for operator in extract(path, shapes).operators
+        for key in [operator.workload.key]
+    ]
+
+
+def clock_of(records: list[Record], target: Target) -> str:
+    """The one clock whose records count: the wall clock where there is one, else the newest record's."""
+    ours = [record for record in records if record.target.key == target.key]
+    if not ours or any(record.clock == "wall" for record in ours):
+        return "wall"
+    return max(ours, key=lambda record: record.created).clock
+
+
+def _choose(
+    records: Iterable[Record], target: Target, threads: int, clock: str, numerics: Numerics
+) -> tuple[dict[str, dict[Layouts, Record]], dict[str, str]]:
+    """The fastest usable record by workload key and layouts, and by workload key why the fastest of those
+    that are not usable is not.
+    """
+    records = list(records)
+    ours = [record for record in records if record.target.key == target.key]
+    if records and not ours:
+        names = ", ".join(sorted({record.target.name for record in records}))
+        raise OtherTargetError(f"the log has no record for target {target.name} ({target.key}), only {names}")
+    best: dict[str, dict[Layouts, Record]] = {}
+    refused: dict[str, str] = {}
+    # The best first: whether a config is valid then need not be found out for all the others.
+    for record in sorted(ours, key=lambda record: record.rank):
+        key, layouts = record.workload.key, record.config.layouts
+        known = best.get(key, {})
+        if layouts in known or (record.disturbed and not all(each.disturbed for each in known.values())):
+            continue
+        reason = _why_not(record, threads, clock, numerics)
+        if reason is None:
+            best.setdefault(key, {})[layouts] = record
+        else:
+            refused.setdefault(key, reason)
+    return best, refused
+
+
+def _why_not(record: Record, threads: int, clock: str, numerics: Numerics) -> str | None:
+    """Why a build cannot use ``record``, or None when it can."""
+    if record.ranking_s is None:
+        return f"it failed: {record.error}"
+    if record.threads != threads:
+        return f"it was measured with threads={record.threads}"
+    if record.clock != clock:
+        return f"its clock is {record.clock}"
+    kernel = registry.all_kernels().get(record.config.kernel)
+    if kernel is None:
+        return f"there is no kernel {record.config.kernel}"
+    if kernel.version != record.kernel_version:
+        return f"{kernel.name} is version {kernel.version} by now, the record's is {record.kernel_version}"
+    space = registry.space_of(record.workload, record.config, record.target, record.threads)
+    reason = space if isinstance(space, str) else space.why_not(record.config)
+    return reason or registry.why_not_allowed(record.workload, record.config, numerics)

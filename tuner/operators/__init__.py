@@ -1,0 +1,34 @@
+"""How each operator of floats is computed: a file each for those that we compute or know layouts of.
+
+Whatever neither ``COMPUTED`` (``tuner/frontend/own_nodes.py``: functions of ours for NCHW, as lrn.py) nor
+``RULES`` has, such as Softmax, MatMul of two activations and reductions, is left to TVM: ``left_to_tvm.py``.
+For docs/extending.md: an operator that is generated for every layout is ``kernels/operators/NAME.py``, which
+builds and predicts it, and a rule here (as pool.py) with its line in ``RULES``.
+"""
+
+from __future__ import annotations
+
+from onnx import NodeProto
+
+from kernels.target import Target
+from tuner.frontend.onnx_graph import OnnxGraph
+from tuner.frontend.pooling import POOLS
+from tuner.operators.concat import concat_rule
+from tuner.operators.elementwise import BINARY, UNARY, binary_rule, unary_rule
+from tuner.operators.layouts import Rule, RuleOf, is_image
+from tuner.operators.pool import pool_rule
+
+RULES: dict[str, RuleOf] = {
+    **dict.fromkeys(UNARY, unary_rule),
+    **dict.fromkeys(BINARY, binary_rule),
+    **dict.fromkeys(POOLS, pool_rule),
+    "Concat": concat_rule,
+}
+
+
+def rule_of(graph: OnnxGraph, node: NodeProto, target: Target, threads: int) -> Rule | None:
+    """How ``node`` works in layouts, or None when it only does in NCHW."""
+    if len([name for name in node.output if name]) != 1 or not is_image(graph, node.output[0]):
+        return None
+    rule = RULES.get(node.op_type)
+    return None if rule is None else rule(graph, node, target, threads)

@@ -1,0 +1,15 @@
+"""Constants of a Relax module."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from tvm import relax
+
+from tuner.frontend.onnx_graph import Array
+
+
+def constant(value: Array) -> Any:
+    """``value`` as a constant of its own type: without one TVM makes 32 bits of 64."""
+    return relax.const(np.ascontiguousarray(value).reshape(value.shape), str(value.dtype))

@@ -1,0 +1,88 @@
+"""All operators that no file beside this one computes, such as Softmax: by TVM's importer, NCHW.
+
+Which those are that it can import, ``tuner/frontend/tvm_support.py`` says; what it gets wrong is written as
+other nodes before (``tuner/frontend/mend/``). ``tuner/backend/fusion.py`` fuses and splits what comes out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import warnings
+from collections.abc import Iterator
+from types import SimpleNamespace
+from typing import Any
+
+from onnx import ModelProto, NodeProto
+from tvm.relax.frontend.onnx import from_onnx
+from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
+
+from tuner.frontend.onnx_check import ModelError, node_name
+from tuner.frontend.onnx_graph import OnnxGraph
+from tuner.operators.constants import constant
+
+
+def import_whole(model: ModelProto) -> Any:
+    """The Relax module of an unpartitioned model, as TVM imports it; raises ModelError when it cannot."""
+    with quiet():
+        try:
+            return from_onnx(model, keep_params_in_input=False)
+        except Exception as error:  # converters raise whatever they happen to run into
+            reason = str(error).strip().split("\n")[-1]
+            raise ModelError(f"TVM cannot import the model: {reason}") from error
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """The importer warns about renamed inputs, prints before it raises and asserts about outputs."""
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        try:
+            yield
+        except AssertionError as error:
+            raise ModelError(f"TVM cannot import the model: {error}") from error
+
+
+class TvmImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
+    """TVM's importer of ``graph``, whose tensors it has in ``_nodes``."""
+
+    def __init__(self, graph: OnnxGraph) -> None:
+        super().__init__({}, None)
+        self._nodes: dict[str, Any]
+        self._graph = graph
+
+    def _parse_graph_initializers(self, graph: Any) -> None:
+        for name, value in self._graph.constants.items():
+            self._nodes[name] = constant(value)
+
+    def _check_for_unsupported_ops(self, graph: Any) -> None:
+        """Done before, with a better message."""
+
+    def left_to_tvm(self, node: NodeProto) -> None:
+        """Let TVM's converter compute ``node``, from ``_nodes`` to ``_nodes``."""
+        super()._construct_nodes(SimpleNamespace(node=[node]))
+
+    def _convert_operator(self, op_name: str, inputs: Any, attrs: Any, opset: int) -> Any:
+        name = attrs["tvm_custom"]["name"]
+        try:
+            return super()._convert_operator(op_name, inputs, attrs, opset)
+        except Exception as error:  # converters raise whatever they happen to run into
+            raise ModelError(f"TVM cannot import node {name!r} ({op_name}): {_reason(error)}") from error
+
+    def check(self, node: NodeProto) -> None:
+        """Refuse what TVM computes in another type or shape than ONNX says."""
+        for name in filter(None, node.output):
+            info, made = self._graph.tensors[name], self.bb.normalize(self._nodes[name]).ty
+            shape, dtype = tuple(int(extent) for extent in made.shape.values), made.dtype.dtype
+            if (shape, dtype) != (info.shape, info.dtype):
+                raise ModelError(
+                    f"TVM computes node {node_name(node)!r} ({node.op_type}) as {dtype} of {list(shape)}, "
+                    f"not as {info.dtype} of {list(info.shape)}"
+                )
+
+
+def _reason(error: Exception) -> str:
+    """What TVM says, in one line, and of operators just the names."""
+    line = next((line for line in str(error).strip().split("\n")[::-1] if not line.startswith("#")), "")
+    return re.sub(r'ir\.Op\([^"]*name="([^"]*)".*?support_level=\d+\)', r"\1", line).strip()

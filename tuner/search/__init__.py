@@ -1,0 +1,1 @@
+"""The search for one workload, and who gets the next trials."""

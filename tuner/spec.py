@@ -1,0 +1,72 @@
+"""What a job is to the runner: its tasks, its budget, and what a trial of it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kernels.numerics import Numerics
+from kernels.workload.base import Workload
+from tuner.log.record import Record
+from worker.demand import Demand
+
+
+@dataclass(frozen=True)
+class Budget:
+    """How much a job may use: trials of all tasks together, seconds, or both; whichever ends first."""
+
+    trials: int | None = None
+    seconds: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.trials is None and self.seconds is None:
+            raise ValueError("a budget needs trials or seconds")
+        if self.trials is not None and self.trials < 1:
+            raise ValueError(f"budget trials must be at least 1, got {self.trials}")
+        if self.seconds is not None and not self.seconds > 0:
+            raise ValueError(f"budget seconds must be above 0, got {self.seconds}")
+
+
+@dataclass(frozen=True)
+class TaskSpec:
+    """One distinct workload of a job; ``weight`` is how often it occurs in the model."""
+
+    id: int
+    workload: Workload
+    weight: int = 1
+
+
+@dataclass(frozen=True)
+class JobSpec:
+    """All the runner needs to know of a job.
+
+    ``elapsed_s`` is the running time that earlier, interrupted runs of the job have used of its budget.
+    With ``any_layout`` configs of all layouts are tried, as a build of the whole model can use them.
+    ``model`` is the file, with the ``shapes`` of its inputs, in which the best configs are compared at last.
+    """
+
+    id: int
+    tasks: tuple[TaskSpec, ...]
+    demand: Demand
+    budget: Budget
+    strategy: str = "model"
+    seed: int = 0
+    numerics: Numerics = Numerics.EXACT_INTEGERS
+    elapsed_s: float = 0.0
+    any_layout: bool = False
+    model: str | None = None
+    shapes: dict[str, list[int]] | None = None
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One trial of a task: its sequence number in the task (0 is the analysis's config) and its record.
+
+    ``reused`` says that the record was known before and nothing was measured. ``lease`` is the fencing token
+    under which it was measured; 0 when that was under none.
+    """
+
+    task_id: int
+    number: int
+    record: Record
+    reused: bool = False
+    lease: int = 0

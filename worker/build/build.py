@@ -1,0 +1,129 @@
+"""From a candidate to a shared object in the artifact store, in a disposable child."""
+
+from __future__ import annotations
+
+import signal
+import tempfile
+import time
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from worker.build.artifacts import ArtifactStore
+from worker.candidate import Candidate
+from worker.children.nursery import ChildCancelled, ChildCrashed, ChildRaised, ChildTimeout, Flag, Nursery
+from worker.outcome import ErrorKind, Outcome
+
+ENTRY = "main"
+"""The name every candidate's function is exported by."""
+BUILD_MEMORY_BYTES = 4 << 30
+_MESSAGE_CHARACTERS = 300
+
+
+@dataclass(frozen=True)
+class Built:
+    """A candidate's shared object: where it is, its content's hash, and what making it took.
+
+    ``data`` is its content while it is on its way to a board that may be on another machine.
+    """
+
+    candidate: Candidate
+    path: Path
+    sha256: str
+    build_s: float
+    toolchain: dict[str, str] = field(default_factory=dict)
+    data: bytes = b""
+
+
+class Builder:
+    """Builds candidates in children of ``nursery`` into ``store``; safe to use from many threads."""
+
+    def __init__(self, nursery: Nursery, store: ArtifactStore) -> None:
+        self.nursery, self.store = nursery, store
+        self._known: dict[Candidate, str] = {}
+        """What was built before: the best few are wanted again when they are measured again."""
+
+    @cached_property
+    def toolchain(self) -> dict[str, str]:
+        """The versions that shape the code."""
+        versions: dict[str, str] = self.nursery.call("worker.build.toolchain:versions", None, timeout_s=60)
+        return versions
+
+    def build(
+        self, candidate: Candidate, timeout_s: float = 30.0, cancelled: Flag | None = None
+    ) -> Built | Outcome:
+        """Build one candidate; an Outcome with an error kind when it cannot be had."""
+        toolchain, started = self.toolchain, time.perf_counter()
+        known = self._known.get(candidate)
+        if known is not None and self.store.path(known).exists():
+            return Built(candidate, self.store.path(known), known, 0.0, toolchain)
+
+        def failed(kind: ErrorKind, message: str) -> Outcome:
+            spent = time.perf_counter() - started
+            return Outcome(error=kind, message=message, build_s=spent, toolchain=toolchain)
+
+        # What a killed child leaves behind goes with this folder.
+        with tempfile.TemporaryDirectory(prefix="tilefleet-build-") as scratch:
+            payload = {
+                "candidate": candidate.to_json(),
+                "store": str(self.store.folder),
+                "scratch": scratch,
+            }
+            try:
+                answer = self.nursery.call(
+                    "worker.build.build:build_in_child",
+                    payload,
+                    timeout_s=timeout_s,
+                    memory_bytes=BUILD_MEMORY_BYTES,
+                    cancelled=cancelled,
+                )
+            except ChildCancelled:
+                return failed(ErrorKind.CANCELLED, "cancelled while building")
+            except ChildTimeout:
+                return failed(ErrorKind.BUILD_TIMEOUT, f"not built within {timeout_s:g} s")
+            except ChildCrashed as crash:
+                return failed(ErrorKind.BUILD_ERROR, f"the compiler died: {_death(crash)}")
+            except ChildRaised as raised:
+                return failed(ErrorKind.BUILD_ERROR, first_line(f"{raised.type_name}: {raised.message}"))
+        if "constraints" in answer:
+            return failed(ErrorKind.CONSTRAINTS, answer["constraints"])
+        sha256 = self._known[candidate] = answer["sha256"]
+        spent = time.perf_counter() - started
+        return Built(candidate, self.store.path(sha256), sha256, spent, toolchain)
+
+
+def first_line(message: str) -> str:
+    """The first line with something in it, kept short."""
+    line = next((line.strip() for line in message.splitlines() if line.strip()), "")
+    return line if len(line) <= _MESSAGE_CHARACTERS else line[: _MESSAGE_CHARACTERS - 1] + "…"
+
+
+def _death(crash: ChildCrashed) -> str:
+    return signal_name(crash.signal) if crash.signal else str(crash)
+
+
+def signal_name(number: int) -> str:
+    """``SIGSEGV`` for 11."""
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"
+
+
+def build_in_child(payload: dict[str, Any]) -> dict[str, str]:
+    """Child: ``{"sha256": ...}`` of the stored object, or ``{"constraints": why}`` for an invalid config."""
+    from kernels import registry
+    from kernels.emit.compile import compile_object
+    from worker.build.toolchain import link
+
+    tempfile.tempdir = payload["scratch"]
+    candidate = Candidate.from_json(payload["candidate"])
+    workload, config, target = candidate.workload, candidate.config, candidate.target
+    space = registry.space_of(workload, config, target, candidate.threads)
+    reason = space if isinstance(space, str) else space.why_not(config)
+    if reason is not None:
+        return {"constraints": reason}
+    func = registry.kernel(config.kernel).build(workload, config, target, candidate.threads, ENTRY)
+    sha256, _ = ArtifactStore(Path(payload["store"])).put(link(compile_object(func, target)))
+    return {"sha256": sha256}

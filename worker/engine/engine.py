@@ -1,0 +1,291 @@
+"""The engine: Dask spreads builds over cores and measurements over boards, here or on other machines."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import math
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from distributed import Client
+
+from worker.batch import Batch
+from worker.children.nursery import Nursery
+from worker.demand import Demand
+from worker.engine.asyncio_tasks import end
+from worker.engine.batch_run import BatchRun, next_request
+from worker.engine.cluster import Cluster, EngineError, FleetBoards, make_nursery, split_cpus
+from worker.engine.dask_client import DaskClient, WorkerGone
+from worker.engine.dask_worker import beside_task, check_task, peak_task, relayout_task
+from worker.engine.health_check import judge
+from worker.fleet.book import Book, Check, Entry
+from worker.fleet.dispatcher import Dispatcher, NoBoard
+from worker.fleet.drivers.host import HOST
+from worker.fleet.fleet_file import Fleet, fleet_of
+from worker.fleet.matching import Request
+from worker.fleet.memory_book import MemoryBook
+from worker.fleet.status import BoardStatus
+from worker.fleet.times import USUAL, FleetTimes
+from worker.measure.cores import Cores
+from worker.measure.measure import MeasureOptions
+from worker.outcome import Answer, ErrorKind, Outcome
+
+log = logging.getLogger(__name__)
+PEAK_PRIORITY = 1 << 30
+"""A peak is measured before any trials: jobs wait for it."""
+
+
+class Engine:
+    """Builds and measures candidates; an async context manager.
+
+    Embedded by default: scheduler, build workers and ``boards``, nothing listening beyond the loopback.
+    ``boards`` are a fleet, or names for ``fleet_of``, which get ``threads``. ``host`` is this machine itself,
+    on its last cores; builds get the others, and so do simulated boards. Where there are no others, builds
+    use the board's while it rests. ``scheduler`` (``tcp://...``) joins a shared one instead, whose workers
+    were started by ``python -m worker``. Boards are leased through ``book`` (by default one in memory, so
+    shared with nobody) in the name of ``holder``.
+    """
+
+    def __init__(
+        self,
+        state_dir: Path,
+        *,
+        scheduler: str | None = None,
+        boards: Fleet | Sequence[str] = (HOST,),
+        threads: int = 1,
+        preload: Sequence[str] = (),
+        env: dict[str, str] | None = None,
+        book: Book | None = None,
+        holder: str = "",
+        times: FleetTimes = USUAL,
+    ) -> None:
+        self._times = times
+        self._state_dir, self._address = state_dir, scheduler
+        self._fleet = boards if isinstance(boards, Fleet) else fleet_of(boards, threads)
+        self._preload, self._env = tuple(preload), env
+        self._stack = AsyncExitStack()
+        self._client: Any = None
+        self._nursery: Nursery | None = None
+        self._dask: DaskClient | None = None
+        self._changed = asyncio.Event()
+        self.dispatcher = Dispatcher(
+            book or MemoryBook(lease_s=times.lease_s), self._check, holder or uuid.uuid4().hex, times=times
+        )
+        self._watcher: asyncio.Task[None] | None = None
+        self._best: dict[tuple[str, str, int, bool, str], float] = {}
+        self._facts: dict[tuple[object, ...], asyncio.Task[Any]] = {}
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Start everything and wait until it is ready; raises EngineError, BoardError or NurseryError."""
+        try:
+            cores = Cores(*split_cpus(self._fleet.host.threads if self._fleet.host else 0))
+            self._nursery = make_nursery(self._preload, cores.builds, self._env)
+            self._stack.callback(self._nursery.close)
+            address = self._address
+            if address is None:
+                boards = FleetBoards(
+                    self._state_dir,
+                    self._nursery,
+                    self._fleet,
+                    cores,
+                    preload=self._preload,
+                    env=self._env,
+                    retry_s=self._times.retry_s,
+                )
+                cluster = Cluster(self._state_dir, self._nursery, boards, cores)
+                address = (await self._stack.enter_async_context(cluster)).address
+            await asyncio.to_thread(self._nursery.start)
+            make_client: Any = Client  # untyped in distributed
+            client = make_client(address, asynchronous=True, set_as_default=False, timeout=10)
+            await self._stack.enter_async_context(client)
+            self._dask = DaskClient(client, self._changed.set, self._times)
+            self._stack.callback(self._dask.close)
+            await self.dispatcher.start()
+            self._stack.push_async_callback(self.dispatcher.close)
+            await self.refresh()
+            self._watcher = asyncio.create_task(self._watch())
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """Stop everything; what runs is killed."""
+        if self._watcher is not None:
+            await end(self._watcher)
+        await self._stack.aclose()
+        self._dask = None
+
+    async def refresh(self) -> None:
+        """Ask all workers which boards there are."""
+        self._changed.clear()
+        await self.dispatcher.seen(await self._workers.listings())
+
+    def boards(self) -> list[BoardStatus]:
+        """All boards seen so far."""
+        return self.dispatcher.boards()
+
+    def capacity(self, demand: Demand) -> int:
+        """How many boards in service could measure for such a demand at once."""
+        return sum(board.in_service for board in self.dispatcher.fitting(demand))
+
+    async def evaluate(
+        self,
+        batch: Batch,
+        options: MeasureOptions = MeasureOptions(),  # noqa: B008  # immutable
+    ) -> list[Outcome]:
+        """Build and measure a batch; an outcome for each config, in their order.
+
+        Several calls at once keep the boards busy: one builds while another measures.
+        """
+        demand = batch.demand
+        problem = await self._why_no_board(demand)
+        if problem:
+            return [Outcome(error=ErrorKind.BOARD_LOST, message=problem)] * len(batch.configs)
+        # The best by another clock says nothing.
+        key = (batch.workload.key, demand.target.key, demand.threads, options.cold, demand.clock)
+        if options.best_s is None and demand.clock:
+            options = replace(options, best_s=self._best.get(key))
+        outcomes = await BatchRun(self._workers, self.dispatcher, batch, options).run()
+        costs = [outcome.cost_s for outcome in outcomes if outcome.cost_s is not None]
+        if costs and demand.clock:
+            self._best[key] = min([*costs, self._best.get(key, math.inf)])
+        return outcomes
+
+    async def peak_gflops(self, demand: Demand) -> float:
+        """Measured peak of as many cores of such a board as the demand has threads; measured once.
+
+        Raises EngineError.
+        """
+        peak: float = await self._fact("peak", peak_task, demand)
+        return peak
+
+    async def relayout_seconds(self, demand: Demand) -> dict[str, list[tuple[float, float]]]:
+        """What conversions between layouts take, as ``worker.measure.relayout_time`` says; measured once.
+
+        Raises EngineError.
+        """
+        found: dict[str, list[tuple[float, float]]] = await self._fact(
+            "layout conversions", relayout_task, demand
+        )
+        return found
+
+    async def beside(
+        self,
+        function: str,
+        payload: dict[str, Any],
+        demand: Demand,
+        *,
+        cancelled: asyncio.Event,
+        timeout_s: float,
+        memory_bytes: int,
+        anywhere: bool = False,
+    ) -> Answer | None:
+        """Call ``module:function`` in a child on the cores of a leased board that is the machine it runs on.
+
+        The payload gets ``lock``, the file that is locked while the board is used. When the board is no such
+        machine the answer is None, or with ``anywhere`` the call is made beside it: the payload gets
+        ``board`` as well, the address of its RPC server.
+        """
+        problem = await self._why_no_board(demand)
+        if problem:
+            return Answer(problem=problem)
+        request, token = Request(next_request(), demand), uuid.uuid4().hex
+        try:
+            async with (
+                asyncio.timeout(timeout_s + self._times.late_s),
+                self.dispatcher.lease(request) as held,
+            ):
+                answer = await self._workers.run_on(
+                    held.lease.board,
+                    beside_task,
+                    function,
+                    payload,
+                    timeout_s,
+                    memory_bytes,
+                    anywhere,
+                    token,
+                    token=token,
+                    stops=[cancelled, held.lost],
+                )
+        except (NoBoard, WorkerGone) as error:
+            return Answer(problem=str(error))
+        except TimeoutError:
+            return Answer(problem=f"no board was free for it within {timeout_s:.0f} s")
+        return None if answer is None else Answer(**answer, lease=held.lease.token)
+
+    @property
+    def _workers(self) -> DaskClient:
+        if self._dask is None:
+            raise EngineError("the engine is not running")
+        return self._dask
+
+    async def _why_no_board(self, demand: Demand) -> str:
+        """Why no board will ever measure this, or nothing."""
+        if not self.dispatcher.fitting(demand):
+            await self.refresh()  # One may have come.
+        if self.dispatcher.fitting(demand):
+            return ""
+        known = ", ".join(f"{b.id} ({b.target.name}, {b.threads} threads)" for b in self.boards()) or "none"
+        wanted = f"target {demand.target.name} with {demand.threads} threads"
+        wanted += f" and tags {', '.join(sorted(demand.tags))}" if demand.tags else ""
+        wanted += f" and clock {demand.clock}" if demand.clock else ""
+        return f"no board for {wanted}; there are: {known}"
+
+    async def _fact(self, what: str, task: Callable[..., Any], demand: Demand) -> Any:
+        """What ``task`` measures of a board; once, unless it fails."""
+        key = (what, *demand.wants)
+        if key not in self._facts or (self._facts[key].done() and self._facts[key].exception()):
+            self._facts[key] = asyncio.create_task(self._measure_fact(what, task, demand))
+        return await asyncio.shield(self._facts[key])
+
+    async def _measure_fact(self, what: str, task: Callable[..., Any], demand: Demand) -> Any:
+        problem = await self._why_no_board(demand)
+        if problem:
+            raise EngineError(problem)
+        target, token = demand.target, uuid.uuid4().hex
+        request = Request(next_request(), replace(demand, priority=PEAK_PRIORITY))
+        try:
+            async with self.dispatcher.lease(request) as held:
+                return await self._workers.run_on(held.lease.board, task, target, demand.threads, token=token)
+        except (NoBoard, WorkerGone) as error:
+            raise EngineError(f"the {what} of {target.name} cannot be measured: {error}") from None
+
+    async def _check(self, board: str, entry: Entry) -> Check:
+        """Run the reference kernel on a board and judge it by what the book says of it."""
+        try:
+            check = await self._workers.run_on(board, check_task, token=uuid.uuid4().hex)
+        except WorkerGone:
+            await self.refresh()
+            raise
+        if check.problem:
+            await self.refresh()  # A board that has gone has not failed.
+        (clock,) = [status.clock for status in self.boards() if status.id == board]
+        return judge(check, entry.reference_s, entry.reference_artifact, clock, self._times.drift_limit)
+
+    async def _watch(self) -> None:
+        """Refresh every now and then, and at once when a worker comes or goes."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._times.refresh_s):
+                    await self._changed.wait()
+            try:
+                await self.refresh()
+            except Exception:
+                log.exception("the workers cannot be asked for their boards")
+                await asyncio.sleep(self._times.refresh_s)

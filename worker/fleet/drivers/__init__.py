@@ -1,0 +1,1 @@
+"""Kinds of board: how each is started, reached and watched."""

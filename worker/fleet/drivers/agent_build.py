@@ -1,0 +1,115 @@
+"""Building the board agent and the simulated clock from C, by the compiler that comes in ``ziglang``."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from importlib.metadata import version
+from pathlib import Path
+
+SOURCES = Path(__file__).resolve().parents[2] / "agent"
+CLOCK_SOURCES = SOURCES.parent / "simclock"
+_FLAGS = ("-O2", "-s", "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror")
+_AGENT_FLAGS = (*_FLAGS, "-static")
+_PLUGIN_FLAGS = (*_FLAGS, "-shared", "-fPIC", "-fvisibility=hidden")
+_CLASSIFY = "classify_"
+_OLDEST_GLIBC = "2.28"  # the plugin runs in any emulator that is linked with this one or a newer one
+MACHINES = tuple(sorted(path.stem.removeprefix("arch_") for path in SOURCES.glob("arch_*.h")))
+"""What the agent can be built for, as zig calls it; each is a file of the agent's."""
+_ARM32 = re.compile(r"armv[78]\w*")
+"""32-bit Arm as LLVM and Linux call it. The agent's code is for Armv7 with NEON."""
+BUILD_TIMEOUT_S = 600  # zig builds musl itself, once for each target: about a minute on one core
+
+
+class AgentBuildError(RuntimeError):
+    """The agent or the clock could not be built; the message ends with what the compiler said."""
+
+
+def host_triple() -> str:
+    """The triple of this machine."""
+    return agent_triple(platform.machine())
+
+
+def agent_triple(triple: str) -> str:
+    """The agent's triple for a machine that kernels are built for as ``triple``. Raises AgentBuildError."""
+    word = triple.partition("-")[0]
+    machine = {"ppc64le": "powerpc64le", "arm64": "aarch64"}.get(word, word)
+    if _ARM32.fullmatch(machine):
+        machine = "arm"
+    if machine not in MACHINES:
+        raise AgentBuildError(f"no agent can be built for {triple!r}, only for {', '.join(MACHINES)}")
+    return f"{machine}-linux-musl" + ("eabihf" if machine == "arm" else "")
+
+
+def build_agent(triple: str, out_dir: Path) -> Path:
+    """Return the agent for ``triple`` (for example ``x86_64-linux-musl``), built into ``out_dir`` if needed.
+
+    The file's name holds a hash of sources, flags and compiler, so an old build is never mistaken for a new
+    one; it is removed when there is a new one. Several processes may build at once: each builds its own and
+    the last rename wins. Raises AgentBuildError.
+    """
+    prefix = f"tilefleet-agent-{triple}-"
+    agent = out_dir / f"{prefix}{_fingerprint(triple, _AGENT_FLAGS, SOURCES.glob('*.[ch]'))}"
+    sources = [str(source) for source in sorted(SOURCES.glob("*.c"))]
+    header = f'-DARCH_HEADER="arch_{triple.partition("-")[0]}.h"'
+    return _build(
+        agent, f"the agent for {triple}", ["-target", triple, *_AGENT_FLAGS, header, *sources], prefix
+    )
+
+
+def build_plugin(out_dir: Path) -> Path:
+    """Return the clock of simulated boards, a plugin for this machine's QEMU, as ``build_agent`` does."""
+    prefix = "tilefleet-clock-"
+    plugin = out_dir / f"{prefix}{plugin_fingerprint()}.so"
+    sources = [str(source) for source in sorted(CLOCK_SOURCES.glob("*.c"))]
+    names = sorted(path.stem.removeprefix(_CLASSIFY) for path in CLOCK_SOURCES.glob(f"{_CLASSIFY}*.c"))
+    isas = f"-DISAS={' '.join(f'X({name})' for name in names)}"
+    options = ["-target", _plugin_triple(), *_PLUGIN_FLAGS, isas, "-I", str(SOURCES), *sources]
+    return _build(plugin, "the clock of simulated boards", options, prefix)
+
+
+def plugin_fingerprint(isa: str = "") -> str:
+    """16 hex digits over all that the clock is built from, or over what concerns one instruction set."""
+    sources = {*CLOCK_SOURCES.glob("*.[ch]"), SOURCES / "simulation_page.h"}
+    if isa:  # another one more is no other clock
+        sources -= {*CLOCK_SOURCES.glob(f"{_CLASSIFY}*.c")} - {CLOCK_SOURCES / f"{_CLASSIFY}{isa}.c"}
+    return _fingerprint(_plugin_triple(), _PLUGIN_FLAGS, sources)
+
+
+def _plugin_triple() -> str:
+    return f"{host_triple().replace('-musl', '-gnu')}.{_OLDEST_GLIBC}"
+
+
+def _fingerprint(triple: str, flags: tuple[str, ...], sources: Iterable[Path]) -> str:
+    """16 hex digits over everything that a binary depends on."""
+    digest = hashlib.sha256(f"{triple} {version('ziglang')} {' '.join(flags)}".encode())
+    for source in sorted(sources):
+        digest.update(f"{source.name}\0".encode() + source.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def _build(output: Path, what: str, options: list[str], prefix: str) -> Path:
+    if output.exists():
+        return output
+    output.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".build-", dir=output.parent) as folder:
+        built = Path(folder) / "built"
+        command = [sys.executable, "-m", "ziglang", "cc", *options, "-o", str(built)]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise AgentBuildError(f"building {what} took over {BUILD_TIMEOUT_S} s") from None
+        if done.returncode:
+            raise AgentBuildError(f"building {what} failed:\n{done.stderr[-2000:]}")
+        built.replace(output)
+    for old in output.parent.glob(f"{prefix}*"):
+        if old != output:
+            old.unlink(missing_ok=True)
+    return output

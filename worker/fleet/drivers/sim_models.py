@@ -1,0 +1,204 @@
+"""The simulated boards: which emulated processor, and what its clock charges for.
+
+Every figure has its source beside it; "assumed" marks those for which we found no public one. None was
+checked against silicon. ``docs/simulated-clock.md`` says how the figures are used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+_KB = 1024
+
+
+@dataclass(frozen=True)
+class SimModel:
+    """One simulated board; its field names are the plugin's options (``worker/simclock``).
+
+    ``width`` is instructions (on Hexagon: packets) a cycle; ``integer`` to ``matrix`` are slots a cycle of
+    those pipes, ``divide_cycles`` the cycles of one division or square root; ``*_cycles`` after the caches
+    are what a line costs that comes from there, alone or as part of a sequential stream.
+    """
+
+    target: str
+    """Its entry in the targets' catalogue."""
+    emulator: str
+    emulated_cpu: str
+    triple: str
+    """Of the agent."""
+    isa: str
+    hz: int
+    width: int
+    integer: int
+    branch: int
+    load: int
+    store: int
+    vector: int
+    matrix: int
+    divide_cycles: int
+    l1_bytes: int
+    l1_ways: int
+    l2_bytes: int
+    l2_ways: int
+    line_bytes: int
+    l2_cycles: int
+    memory_cycles: int
+    l2_stream_cycles: int
+    memory_stream_cycles: int
+    l3_bytes: int = 0
+    """0 where there is no third cache; then so are the next three."""
+    l3_ways: int = 0
+    l3_cycles: int = 0
+    l3_stream_cycles: int = 0
+
+    def options(self) -> Mapping[str, str | int]:
+        """What the plugin is told."""
+        hidden = {"target", "emulator", "emulated_cpu", "triple"}
+        return {name: value for name, value in vars(self).items() if name not in hidden and value}
+
+    def fingerprint(self, plugin: str) -> str:
+        """12 hex digits over the processor, all figures, and ``plugin``, the plugin's hash."""
+        text = json.dumps([vars(self), plugin], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:12]
+
+
+# Pipes: LLVM's scheduling model for this core (llvm/lib/Target/AArch64/AArch64SchedA57.td, which its
+# cortex-a72 uses): issue width 3, units B 1, I 2, L 1, S 1, V 2; 128-bit arithmetic takes both V (2V),
+# a 128-bit store two S (2S), FDIV of four floats 17 cycles of W twice. Caches: Arm Cortex-A72 TRM (L1D
+# 32 KB 2-way, L2 16-way, 64-byte lines), Raspberry Pi BCM2711 documentation (1 MB L2, 1.5 GHz).
+_RPI4 = SimModel(
+    target="rpi4",
+    emulator="qemu-aarch64",
+    emulated_cpu="cortex-a72",
+    triple="aarch64-linux-musl",
+    isa="aarch64",
+    hz=1_500_000_000,
+    width=3,
+    integer=2,
+    branch=1,
+    load=1,
+    store=1,
+    vector=2,
+    matrix=1,  # the core has none
+    divide_cycles=17,
+    l1_bytes=32 * _KB,
+    l1_ways=2,
+    l2_bytes=1024 * _KB,
+    l2_ways=16,
+    line_bytes=64,
+    l2_cycles=17,  # assumed
+    memory_cycles=180,  # assumed: 120 ns
+    l2_stream_cycles=4,  # assumed: 16 bytes a cycle
+    # Assumed: 4 GB/s of reads. STREAM on a Pi 4, which counts reads and writes together, is said to reach
+    # 4.8 to 5.6 GB/s (www.sci-pi.org.uk/bench/stream.html).
+    memory_stream_cycles=24,
+)
+
+SIM_MODELS: Mapping[str, SimModel] = {
+    "rpi4-sim": _RPI4,
+    # The same core running a system of 32 bits: the same pipes and caches, so that the two can be compared.
+    # QEMU's 32-bit emulator knows no cortex-a72; "max" has all instruction sets of that.
+    "rpi4-32-sim": replace(
+        _RPI4,
+        target="rpi4-32",
+        emulator="qemu-arm",
+        emulated_cpu="max",
+        triple="arm-linux-musleabihf",
+        isa="arm",
+    ),
+    # Pipes: LLVM's scheduling model (llvm/lib/Target/PowerPC/PPCScheduleP10.td): issue width 8, FX 4, BR 2,
+    # LD 2, ST 2, BF 4, MM 2; XVDIVSP keeps a BF pipe busy for 8 cycles. Caches: IBM Power E1080 technical
+    # overview (L1D 32 KB, 8-way, 128-byte lines; 2 MB L2 for an SMT8 core, whose two halves have one each;
+    # 8 MB of L3 nearby).
+    "power10-sim": SimModel(
+        target="power10",
+        emulator="qemu-ppc64le",
+        emulated_cpu="power10",
+        triple="powerpc64le-linux-musl",
+        isa="ppc64",
+        hz=4_000_000_000,  # assumed: the E1080's processors run at 3.55 to 4.15 GHz
+        width=8,
+        integer=4,
+        branch=2,
+        load=2,
+        store=2,
+        vector=4,
+        matrix=2,
+        divide_cycles=8,
+        l1_bytes=32 * _KB,
+        l1_ways=8,
+        l2_bytes=1024 * _KB,
+        l2_ways=8,
+        line_bytes=128,
+        l2_cycles=14,  # assumed
+        memory_cycles=320,  # assumed: 80 ns
+        l2_stream_cycles=2,  # assumed: 64 bytes a cycle
+        memory_stream_cycles=20,  # assumed: 25 GB/s
+        l3_bytes=8 * 1024 * _KB,
+        l3_ways=16,  # assumed
+        l3_cycles=28,  # assumed, as in the target
+        l3_stream_cycles=4,  # assumed: 32 bytes a cycle
+    ),
+    # One packet a cycle: Qualcomm Hexagon V67 Programmer's Reference Manual (up to four instructions, of
+    # which two access memory); HVX memory accesses go to L2: Hexagon V66 HVX Programmer's Reference Manual.
+    "hexagon-sim": SimModel(
+        target="hexagon-v66",
+        emulator="qemu-hexagon",
+        emulated_cpu="v67",
+        triple="hexagon-linux-musl",
+        isa="hexagon",
+        hz=1_000_000_000,  # assumed
+        width=1,
+        integer=4,
+        branch=2,
+        load=2,
+        store=2,
+        vector=4,
+        matrix=1,  # not modelled
+        divide_cycles=1,  # divisions are library calls, charged by what these execute
+        l1_bytes=32 * _KB,  # assumed, as are all below
+        l1_ways=8,
+        l2_bytes=1024 * _KB,
+        l2_ways=8,
+        line_bytes=64,
+        l2_cycles=10,
+        memory_cycles=150,
+        l2_stream_cycles=2,
+        memory_stream_cycles=12,
+    ),
+    # Pipes: LLVM's scheduling model (llvm/lib/Target/RISCV/RISCVSchedSpacemitX60.td, from experiments on a
+    # Banana Pi BPI-F3 and the manual of the XuanTie C908): issue width 2; IEU 2, of which one takes jumps; LS
+    # 2, loads and stores alike; VLS 1, so that a vector takes both; VFP one multiply-add of a register (256
+    # bits) a cycle; FDIV 15 cycles. FP, VFP and VIEU are one pipe here. Clock: 32 GFLOPS a core were measured
+    # on a K1 said to run at 1.6 GHz (book.j4orz.ai/assets/rooflinejupiter.html), a quarter above this model's
+    # peak. Caches: Linux, arch/riscv/boot/dts/spacemit/k1.dtsi (L1D 32 KB in 128 sets, L2 512 KB in 512 sets,
+    # 64-byte lines).
+    "riscv-k1-sim": SimModel(
+        target="riscv-k1",
+        emulator="qemu-riscv64",
+        emulated_cpu="rv64,v=true,vext_spec=v1.0,vlen=256,zba=true,zbb=true,zbs=true",
+        triple="riscv64-linux-musl",
+        isa="riscv64",
+        hz=1_600_000_000,
+        width=2,
+        integer=2,
+        branch=1,
+        load=2,
+        store=1,  # not used: stores take slots of the loads' pipe
+        vector=1,
+        matrix=1,  # not modelled
+        divide_cycles=15,
+        l1_bytes=32 * _KB,
+        l1_ways=4,
+        l2_bytes=512 * _KB,
+        l2_ways=16,
+        line_bytes=64,
+        l2_cycles=20,  # assumed
+        memory_cycles=200,  # assumed: 125 ns
+        l2_stream_cycles=4,  # assumed: 16 bytes a cycle
+        memory_stream_cycles=32,  # assumed: 3.2 GB/s of the 10.6 that 32 bits of LPDDR4X-2666 have
+    ),
+}
