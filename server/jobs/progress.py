@@ -16,9 +16,11 @@ from server.jobs.schemas import CURVE, Point, Progress
 
 def progress(session: Session, job: JobRow) -> Progress:
     """The estimated time of the whole model over trials; empty until every task has a time."""
-    other_ms = views.other_ms(job)
+    built = views.built_of(job)
     thinned = thin(_falls(session, job), CURVE)
-    return Progress(points=[Point(trial=trial, estimated_ms=ms + other_ms) for trial, ms in thinned])
+    return Progress(
+        points=[Point(trial=trial, estimated_ms=views.whole_ms(seconds, built)) for trial, seconds in thinned]
+    )
 
 
 def _falls(session: Session, job: JobRow) -> list[tuple[int, float]]:
@@ -37,7 +39,7 @@ def _falls(session: Session, job: JobRow) -> list[tuple[int, float]]:
 def falls(
     weights: dict[int, int], untuned: dict[int, float], trials: Iterable[tuple[int, float | None]]
 ) -> list[tuple[int, float]]:
-    """(trials so far, milliseconds) wherever the sum of weight times best fell, and at the last trial.
+    """(trials so far, seconds) wherever the sum of weight times best fell, and at the last trial.
 
     ``untuned`` is what tasks begin with, in seconds, as far as it is known. ``trials`` are (task, seconds or
     None where it failed) in the order in which they ended.
@@ -45,7 +47,7 @@ def falls(
     best = {task: untuned.get(task, math.inf) for task in weights}
     points: list[tuple[int, float]] = []
     if best and all(map(math.isfinite, best.values())):
-        points.append((0, 1e3 * sum(weight * best[task] for task, weight in weights.items())))
+        points.append((0, sum(weight * best[task] for task, weight in weights.items())))
     count = 0
     for count, (task, cost) in enumerate(trials, start=1):
         if cost is None or cost >= best[task]:
@@ -53,7 +55,7 @@ def falls(
         best[task] = cost
         total = sum(weight * best[each] for each, weight in weights.items())
         if math.isfinite(total):
-            points.append((count, total * 1e3))
+            points.append((count, total))
     if points and points[-1][0] < count:
         points.append((count, points[-1][1]))
     return points

@@ -127,6 +127,10 @@ class BuiltModel(BaseModel):
     measured_ms: float | None = Field(description="Median of its runs on the board; null when it is wrong.")
     spread: float | None = Field(description="Interquartile range of the runs over their median.")
     other_ms: float | None = Field(description="The part of it in which no tuned layer is computed.")
+    in_place: float = Field(
+        description="How many times as long as by themselves the heaviest layers took inside a model, where "
+        "they were compared there; else 1."
+    )
     checked: bool = Field(description="Whether it was compared with its definition, and is right.")
     check: ModelCheck = Field(description="What was compared.")
 
@@ -252,8 +256,8 @@ class Job(BaseModel):
     eta_s: float | None = Field(description="Seconds until the budget is spent; null when not running.")
     elapsed_s: float = Field(description="Running time over all runs of the job.")
     estimated_ms: float | None = Field(
-        description="Sum over the tasks of weight times best cost, and `other_ms` of `built` once that is "
-        "known; null until every task has one."
+        description="Sum over the tasks of weight times best cost, null until every task has one; once "
+        "`built` is known, times its `in_place` and with its `other_ms`."
     )
     recommended_ms: float | None = Field(description="The same with the analysis's configs alone.")
     built: BuiltModel | None = Field(

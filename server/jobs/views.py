@@ -67,7 +67,7 @@ def show(session: Session, row: JobRow, live: Live | None) -> Job:
     measured = sum(task.trials - task.reused for task in tasks)
     ended = Live(row.elapsed_s, measured / row.elapsed_s if row.elapsed_s > 0 else None)
     live = live or ended
-    rest_ms = other_ms(row)
+    built = built_of(row)
     return Job(
         id=row.id,
         model=row.model_hash,
@@ -95,9 +95,9 @@ def show(session: Session, row: JobRow, live: Live | None) -> Job:
         trials_per_s=live.trials_per_s,
         eta_s=live.eta_s,
         elapsed_s=live.elapsed_s,
-        estimated_ms=_total_ms([(task.weight, best_s) for task, best_s, _ in found], rest_ms),
-        recommended_ms=_total_ms([(task.weight, first_s) for task, _, first_s in found], rest_ms),
-        built=_built(row),
+        estimated_ms=_total_ms([(task.weight, best_s) for task, best_s, _ in found], built),
+        recommended_ms=_total_ms([(task.weight, first_s) for task, _, first_s in found], built),
+        built=built,
         peak_gflops=_peak(session, row),
         errors=dict(sum((Counter(task.errors) for task in tasks), Counter())),
     )
@@ -191,18 +191,18 @@ def _curves(session: Session, job_id: int) -> dict[int, list[tuple[int, float]]]
     return {task_id: list(thin(curve)) for task_id, curve in curves.items()}
 
 
-def other_ms(row: JobRow) -> float:
-    """What is known of the time in which the job's model computes no tuned layer."""
-    built = _built(row)
-    return (built and built.other_ms) or 0.0
+def whole_ms(layers_s: float, built: BuiltModel | None) -> float:
+    """What the whole model is expected to take of which the layers by themselves take ``layers_s``."""
+    return 1e3 * layers_s if built is None else 1e3 * layers_s * built.in_place + (built.other_ms or 0.0)
 
 
-def _total_ms(costs: list[tuple[int, float | None]], rest_ms: float) -> float | None:
+def _total_ms(costs: list[tuple[int, float | None]], built: BuiltModel | None) -> float | None:
     known = [weight * cost for weight, cost in costs if cost is not None]
-    return sum(known) * 1e3 + rest_ms if costs and len(known) == len(costs) else None
+    return whole_ms(sum(known), built) if costs and len(known) == len(costs) else None
 
 
-def _built(row: JobRow) -> BuiltModel | None:
+def built_of(row: JobRow) -> BuiltModel | None:
+    """What is known of the job's model as it was built; None before."""
     if row.delivery is None:
         return None
     delivery = Delivery.from_json(row.delivery)
@@ -210,6 +210,7 @@ def _built(row: JobRow) -> BuiltModel | None:
         measured_ms=None if delivery.seconds is None else 1e3 * delivery.seconds,
         spread=delivery.spread,
         other_ms=None if delivery.other_s is None else 1e3 * delivery.other_s,
+        in_place=delivery.in_place,
         checked=delivery.check.checked,
         check=ModelCheck(**vars(delivery.check)),
     )

@@ -39,7 +39,7 @@ def test_the_curve_begins_when_every_task_has_a_time() -> None:
     trials = [(1, 3e-3), (1, 2e-3), (2, None), (2, 5e-3), (1, 4e-3), (1, 1e-3), (2, 6e-3)]
     points = falls({1: 2, 2: 1}, {}, trials)
     assert [trial for trial, _ in points] == [4, 6, 7]
-    assert [ms for _, ms in points] == pytest.approx([9.0, 7.0, 7.0])
+    assert [seconds for _, seconds in points] == pytest.approx([9e-3, 7e-3, 7e-3])
     assert falls({1: 1, 2: 1}, {1: 1e-3}, [(1, 1e-3), (1, 5e-4)]) == []
     assert falls({}, {}, []) == []
 
@@ -48,7 +48,7 @@ def test_the_curve_begins_untuned() -> None:
     """What a task takes untuned is known from its first trial, which may come late."""
     points = falls({1: 2, 2: 1}, {1: 3e-3, 2: 5e-3}, [(1, 3e-3), (1, 2e-3), (2, None), (2, 5e-3), (2, 1e-3)])
     assert [trial for trial, _ in points] == [0, 2, 5]
-    assert [ms for _, ms in points] == pytest.approx([11.0, 9.0, 5.0])
+    assert [seconds for _, seconds in points] == pytest.approx([11e-3, 9e-3, 5e-3])
 
 
 def test_thinning_keeps_the_fastest_and_the_order() -> None:

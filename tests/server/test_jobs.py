@@ -20,6 +20,8 @@ from server.app import create_app
 from server.db.database import Database
 from server.db.tables import JobRow
 from server.http.pages import thin
+from server.jobs import views
+from server.jobs.schemas import BuiltModel
 from server.settings import Settings
 from tuner.backend.check import Check, Delivery
 from tuner.log.record import read_log
@@ -129,15 +131,18 @@ def test_the_built_model_is_the_last_word(client: TestClient, engine: FakeEngine
         "measured_ms": 5.0,
         "spread": 0.02,
         "other_ms": 1.0,
+        "in_place": 1.0,
         "checked": True,
         "check": vars(check),
     }
-    # What is no layer belongs to the estimates as well, and to their curve.
+    # What is no layer belongs to the estimates as well, and to their curve; no layer was timed in place here.
     tasks = client.get(f"{URL}/{job['id']}/tasks").json()["items"]
     layers_ms = sum(1e3 * task["weight"] * task["best_s"] for task in tasks)
     assert job["estimated_ms"] == pytest.approx(layers_ms + 1)
     curve = client.get(f"{URL}/{job['id']}/progress").json()["points"]
     assert curve[-1]["estimated_ms"] == pytest.approx(layers_ms + 1)
+    slower = BuiltModel.model_validate(job["built"] | {"in_place": 1.25})
+    assert views.whole_ms(4e-3, slower) == pytest.approx(6.0)
 
     engine.delivery = Delivery(replace(check, wrong="conv5 differs by 0.3"))
     assert client.post(f"{URL}/{job['id']}/resume").status_code == 200

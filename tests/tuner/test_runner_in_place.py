@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+
+import pytest
 from formula_engine import AVX2, TASKS, FakeEngine, Log, job, run
 from memory_store import MemoryStore
 
 from kernels.space import Config
+from tuner.backend.check import Check, Delivery
 from tuner.log.record import Record
+from tuner.spec import TaskSpec
 from tuner.states import JobState
 from worker.outcome import Answer
 
@@ -30,6 +35,8 @@ def test_the_final_pick_is_made_inside_the_model():
 
     engine, store, log = FakeEngine(), MemoryStore(), Log()
     engine.in_place = in_place
+    delivery = Delivery(Check(1e-4), 5e-3, 0.02, 1e-3).to_json()
+    engine.deliver = lambda _: Answer(json.loads(json.dumps(delivery)))
     spec = job(model="/models/one.onnx", shapes={"x": [1, 3, 8, 8]})
     assert run(spec, engine, store, log) is JobState.DONE
     (function, payload), _ = engine.beside_calls
@@ -46,6 +53,14 @@ def test_the_final_pick_is_made_inside_the_model():
         assert best.isolated_s == max(r.isolated_s for r in placed)
         assert sorted(r.placed_s for r in placed) == sorted(r.isolated_s for r in placed)
         assert [b for b in log.of("best") if b["task"] == task.id][-1]["config"] == best.config.to_json()
+    alone = sum(task.weight * best_s(store, task) for task in TASKS)
+    inside = sum(task.weight for task in TASKS) * 1e-3 / 3
+    assert store.deliveries[0].in_place == pytest.approx(inside / alone)
+
+
+def best_s(store: MemoryStore, task: TaskSpec) -> float:
+    """What the task's best config counts as, in seconds."""
+    return min(r.ranking_s for r in store.known(task.workload, AVX2, "wall", 1) if not r.error)
 
 
 def test_an_untuned_model_that_is_faster_ranks_first():
