@@ -15,6 +15,7 @@ from kernels.target import Target
 from kernels.workload.qconv2d import QConv2d
 from tuner.backend.stored import StoredTensors, constant_operand
 from tuner.backend.stored_bytes import ByteTensors
+from tuner.frontend.elementwise import BINARY
 from tuner.frontend.graph import PRODUCT, Partition
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
@@ -22,7 +23,6 @@ from tuner.frontend.own_nodes import COMPUTED, OPERATOR
 from tuner.frontend.tvm_support import unsupported_nodes
 from tuner.layouts.plan import Plan
 from tuner.operators.border import DEQUANTIZE, QUANTIZE, border_of, scales_of_sums
-from tuner.operators.elementwise import BINARY
 from tuner.operators.left_to_tvm import TvmImporter, quiet
 
 EmitProduct = Callable[[Any, int, Any, Any], Any]

@@ -17,8 +17,9 @@ from onnx import NodeProto, helper
 
 from kernels.workload.base import Conv2d, Epilogue, Gemm
 from kernels.workload.qconv2d import QConv2d
+from tuner.frontend.convolutions import as_images
 from tuner.frontend.epilogue import Chain, Wiring
-from tuner.frontend.geometry import conv_of
+from tuner.frontend.geometry import conv_of, upright
 from tuner.frontend.mend import mend
 from tuner.frontend.model_file import load_graph
 from tuner.frontend.onnx_check import ModelError, Shapes, first_line, node_name
@@ -118,6 +119,7 @@ def partition(graph: OnnxGraph) -> Partition:
     quantized = replace_quantized(graph)
     fold_quantized(graph)
     rewrite(graph)
+    as_images(graph)
     result = Partition(graph)
     wiring = Wiring.of(graph)
     taken: set[str] = set()
@@ -241,7 +243,10 @@ def _conv(graph: OnnxGraph, node: NodeProto, data: str, weights: Array) -> Produ
             f"shapes do not fit together: Conv {node_name(node)!r} has weights of {list(weights.shape)} "
             f"and a bias of {list(bias.shape)}"
         )
-    return Product(workload, (), data, None, node.output[0], weights, None, bias)
+    workload = upright(workload)
+    return Product(
+        workload, (), data, None, node.output[0], weights.reshape(workload.weight_shape), None, bias
+    )
 
 
 def _matmul(graph: OnnxGraph, node: NodeProto, data: str, weights: Array) -> Product | str:

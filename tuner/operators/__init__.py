@@ -11,10 +11,11 @@ from __future__ import annotations
 from onnx import NodeProto
 
 from kernels.target import Target
+from tuner.frontend.elementwise import BINARY, UNARY
 from tuner.frontend.onnx_graph import OnnxGraph
 from tuner.frontend.pooling import POOLS
 from tuner.operators.concat import concat_rule
-from tuner.operators.elementwise import BINARY, UNARY, binary_rule, unary_rule
+from tuner.operators.elementwise import binary_rule, unary_rule
 from tuner.operators.layouts import Rule, RuleOf, is_image
 from tuner.operators.pool import pool_rule
 

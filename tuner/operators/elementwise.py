@@ -8,12 +8,6 @@ from kernels.target import Target
 from tuner.frontend.onnx_graph import OnnxGraph
 from tuner.operators.layouts import Rule, if_images
 
-UNARY = {
-    *("Abs", "Clip", "Elu", "Erf", "Exp", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Neg"),
-    *("Relu", "Sigmoid", "Softplus", "Sqrt", "Tanh"),
-}
-BINARY = {"Add", "Div", "Mul", "Sub"}
-
 
 def unary_rule(graph: OnnxGraph, node: NodeProto, target: Target, threads: int) -> Rule | None:
     """Of one activation; further inputs are bounds: numbers that have no layout."""

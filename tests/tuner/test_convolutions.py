@@ -1,0 +1,77 @@
+"""Convolutions that are written as others: what is listed of them, and that a build of them is right.
+
+``tests/tuner/operators/windows.py`` has every form of each alone.
+"""
+
+import numpy as np
+import pytest
+from test_apply import avx2, build_and_compare, onnxruntime  # noqa: F401  # fixtures
+from tiny_models import model, node, save
+
+from tuner.frontend.extract import extract
+
+
+def listed(path):
+    found = extract(path)
+    assert found.not_tunable == ()
+    return [(str(o.workload), nodes) for o in found.operators for nodes in o.nodes]
+
+
+BATCH_NORM = {name: np.linspace(0.5, 1.5, 8, dtype=np.float32) for name in ("g", "b", "m", "v")}
+
+
+def test_a_run_of_lines_is_computed_as_images_from_end_to_end(onnxruntime, tmp_path):  # noqa: F811
+    nodes = [
+        node("Conv", ["x", "w"], "first", pads=[2, 2], strides=[2]),
+        node("BatchNormalization", ["first", "g", "b", "m", "v"], "norm"),
+        node("Relu", ["norm"], "relu"),
+        node("Conv", ["relu", "u", "bias"], "second", group=8, dilations=[2], pads=[2, 2]),
+        node("Add", ["second", "relu"], "sum"),
+        node("PRelu", ["sum", "slope"], "prelu"),
+        node("MaxPool", ["prelu"], "pool", kernel_shape=[3], strides=[2], pads=[1, 0]),
+        node("Concat", ["pool", "pool"], "joined", axis=-1),
+        node("Mul", ["joined", "row"], "y"),
+        node("ReduceMean", ["relu"], "mean", axes=[1]),
+    ]
+    constants = {"w": (8, 3, 5), "u": (8, 1, 3), "bias": (8,), "slope": (8, 1), "row": (1, 8, 20)}
+    made = model(nodes, {"x": (2, 3, 41)}, ["y", "mean"], {**constants, **BATCH_NORM})
+    path = save(tmp_path, made)
+    assert listed(path) == [
+        ("2x conv 3x1x41 -> 8, 1x5/1x2 +bias +relu", ("first", "norm", "relu")),
+        ("2x conv 8x1x21 -> 8, 1x3 d1x2 g8 +bias +residual", ("second", "sum")),
+    ]
+    build_and_compare(onnxruntime, path)
+
+
+def test_what_a_matrix_product_takes_in_stays_with_it(tmp_path):
+    nodes = [
+        node("MatMul", ["x", "w"], "product"),
+        node("Add", ["product", "bias"], "sum"),
+        node("Conv", ["sum", "u"], "y"),
+    ]
+    path = save(tmp_path, model(nodes, {"x": (1, 4, 9)}, ["y"], {"w": (9, 6), "bias": (6,), "u": (2, 4, 3)}))
+    assert listed(path) == [
+        ("gemm 4x9 by 9x6 +bias", ("product", "sum")),
+        ("conv 4x1x6 -> 2, 1x3", ("y",)),
+    ]
+
+
+def test_long_windows_of_one_row_stand_upright(onnxruntime, tmp_path):  # noqa: F811
+    nodes = [node("Conv", ["x", "w"], "frames", strides=[5], pads=[7, 3]), node("Relu", ["frames"], "y")]
+    path = save(tmp_path, model(nodes, {"x": (2, 2, 170)}, ["y"], {"w": (9, 2, 32)}))
+    assert listed(path) == [("2x conv 2x170x1 -> 9, 32x1/5x1 +relu", ("frames", "y"))]
+    build_and_compare(onnxruntime, path)
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 9, 8), (1, 3, 11)])
+def test_zeros_around_the_data_are_padding(onnxruntime, tmp_path, shape):  # noqa: F811
+    axes = len(shape) - 2
+    widths = np.array([0, 0, *range(1, axes + 1), 0, 0, *range(2, axes + 2)])
+    nodes = [node("Pad", ["x", "widths"], "pad"), node("Conv", ["pad", "w"], "conv", pads=[1] * 2 * axes)]
+    nodes += [node("Pad", ["conv", "more"], "y", mode="reflect")]
+    more = np.array([0] * (2 * axes + 3) + [1])
+    constants = {"widths": widths, "more": more, "w": (4, 3, *[3] * axes)}
+    path = save(tmp_path, model(nodes, {"x": shape}, ["y"], constants))
+    ((_, names),) = listed(path)
+    assert names == ("conv",)
+    build_and_compare(onnxruntime, path)
