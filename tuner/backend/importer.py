@@ -13,17 +13,19 @@ from kernels.layout import NCHW, NHWC, PLAIN, stored_shape
 from kernels.operators.int8.base import stored
 from kernels.target import Target
 from kernels.workload.qconv2d import QConv2d
+from tuner.backend.functions import Functions
 from tuner.backend.stored import StoredTensors, constant_operand
 from tuner.backend.stored_bytes import ByteTensors
 from tuner.frontend.elementwise import BINARY
 from tuner.frontend.graph import PRODUCT, Partition
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
-from tuner.frontend.own_nodes import COMPUTED, OPERATOR
+from tuner.frontend.own_nodes import COMPUTED, OPERATOR, RECURRENT
 from tuner.frontend.tvm_support import unsupported_nodes
 from tuner.layouts.plan import Plan
 from tuner.operators.border import DEQUANTIZE, QUANTIZE, border_of, scales_of_sums
 from tuner.operators.left_to_tvm import TvmImporter, quiet
+from tuner.operators.recurrent import recurrent
 
 EmitProduct = Callable[[Any, int, Any, Any], Any]
 """(block builder, index of a product, data, residual or None) -> the result; all stored as planned."""
@@ -71,11 +73,13 @@ class _Importer(TvmImporter):
         self._partition, self._plan, self._emit = partition, plan, emit
         self._stored = StoredTensors(self._graph, plan, target, threads, self.bb)
         self._bytes = ByteTensors(target, threads, self.bb)
+        self._target, self._functions = target, Functions()
         self._own: dict[str, Callable[[NodeProto], bool]] = {
             PRODUCT: self._product,
             OPERATOR: self._operator,
             QUANTIZE: self._quantize,
             DEQUANTIZE: self._dequantize,
+            RECURRENT: self._recurrent,
         }
 
     def _construct_nodes(self, graph: Any) -> None:
@@ -155,6 +159,13 @@ class _Importer(TvmImporter):
         else:
             value = self._bytes.dequantize_sums(self._integers(source), lies, scales)
         self._keep(target, layout, value)
+        return True
+
+    def _recurrent(self, node: NodeProto) -> bool:
+        """One direction of a recurrent operator."""
+        inputs = [self._plain(name) for name in node.input]
+        results = recurrent(self.bb, self._functions, self._graph, node, inputs, self._target)
+        self._nodes.update(zip(node.output, results, strict=True))
         return True
 
     def _integers(self, name: str, layout: str = NHWC) -> Any:

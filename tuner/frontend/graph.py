@@ -41,9 +41,6 @@ OTHER_PRODUCTS = {
     "DeformConv": "deformable convolution",
     "Einsum": "einsum",
     "Attention": "attention",
-    "RNN": "recurrent network",
-    "LSTM": "recurrent network",
-    "GRU": "recurrent network",
 }
 
 

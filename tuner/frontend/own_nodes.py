@@ -4,6 +4,8 @@ PRODUCT = "TilefleetProduct"
 """Operator of the one node that stands for a product; its attribute ``index`` points into the products."""
 OPERATOR = "TilefleetOperator"
 """Operator of the one node that stands for an ``Operator``; its attribute ``index`` points to it."""
+RECURRENT = "TilefleetRecurrent"
+"""Operator of one direction of an LSTM, GRU or RNN after the product of its input with the weights."""
 COMPUTED = {
     "LRN": "tuner.operators.lrn:lrn",
     "Resize": "tuner.operators.resize:resize",

@@ -6,12 +6,13 @@ import elementwise
 import layers
 import moves
 import pytest
+import recurrent
 import reductions
 import resizes
 import windows
 from one_operator import check
 
-TABLES = (elementwise, layers, moves, reductions, resizes, windows)
+TABLES = (elementwise, layers, moves, recurrent, reductions, resizes, windows)
 
 
 @pytest.fixture(autouse=True)

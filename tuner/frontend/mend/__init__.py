@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tuner.frontend.mend import numbers, older, windows
+from tuner.frontend.mend import numbers, older, recurrent, windows
 from tuner.frontend.mend.writer import Writer
 from tuner.frontend.onnx_graph import OnnxGraph
 
@@ -38,6 +38,7 @@ MENDS: dict[str, tuple[Mend, ...]] = {
         ),
         (numbers.reduced,),
     ),
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), (recurrent.recurrent,)),
     "ReduceSumSquare": (numbers.reduced,),
 }
 

@@ -1,0 +1,240 @@
+"""LSTM, GRU and RNN in one direction: what each step adds to products of the whole input made before.
+
+A step is a few rows times the recurrent weights, which lie in the order in which they are read, and then the
+cell's functions by whole vectors. Gates are padded to whole vectors, so that each begins at one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+import numpy.typing as npt
+from tvm import tirx
+from tvm.script.ir_builder import tirx as T
+
+from kernels.arithmetic import ceil_div, even
+from kernels.emit import tir
+from kernels.emit.function import Function
+from kernels.emit.types import Buffer, Expr, Index, PrimFunc
+from kernels.operators.cells import Cell
+from kernels.target import Target
+
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+MOST_ROWS, MOST_VECTORS = 4, 8
+"""Of one block of sums; eight vectors hide the latency of a multiply-add."""
+
+
+@dataclass(frozen=True)
+class Recurrence:
+    """``steps`` steps of ``batch`` states of ``hidden`` floats; ``kind`` is one of ``GATES``, whose order is
+    ONNX's. ``cells`` are its functions f, g, h.
+
+    ``reset_after`` is ONNX's ``linear_before_reset`` of a GRU, ``coupled`` the ``input_forget`` of an LSTM.
+    """
+
+    kind: str
+    steps: int
+    batch: int
+    hidden: int
+    cells: tuple[Cell, ...]
+    reverse: bool = False
+    clip: float | None = None
+    reset_after: bool = False
+    coupled: bool = False
+    peepholes: bool = False
+
+    @property
+    def phases(self) -> tuple[tuple[int, ...], ...]:
+        """The gates whose products are made together; a GRU's last may need what the others come to."""
+        gates = tuple(range(GATES[self.kind]))
+        return (gates[:2], gates[2:]) if self.kind == "GRU" and not self.reset_after else (gates,)
+
+    def shapes(self, target: Target) -> dict[str, tuple[int, ...]]:
+        """Shapes of the arguments, results last."""
+        state = (self.batch, self.hidden)
+        shapes = {
+            "data": (self.steps, self.batch, GATES[self.kind] * self.hidden),
+            "weights": (_padded(self.hidden, target) * GATES[self.kind] * self.hidden,),
+            "initial_h": state,
+        }
+        if self.kind == "LSTM":
+            shapes["initial_c"] = state
+            if self.peepholes:
+                shapes["peepholes"] = (3 * self.hidden,)
+        if self.reset_after:
+            shapes["bias"] = (self.hidden,)
+        shapes["out"], shapes["last_h"] = (self.steps, *state), state
+        if self.kind == "LSTM":
+            shapes["last_c"] = state
+        return shapes
+
+
+def _padded(hidden: int, target: Target) -> int:
+    return ceil_div(hidden, target.lanes()) * target.lanes()
+
+
+def _blocks(recurrence: Recurrence, target: Target) -> list[list[tuple[int, int]]]:
+    """For each phase (size, how many) of the blocks of vectors that are summed together."""
+    rows = min(MOST_ROWS, recurrence.batch)
+    most = max(1, min(MOST_VECTORS, (target.vector_registers - 2) // (rows + 1)))
+    vectors = _padded(recurrence.hidden, target) // target.lanes()
+    return [even(len(gates) * vectors, most) for gates in recurrence.phases]
+
+
+def pack_recurrent(
+    recurrence: Recurrence, weights: npt.NDArray[np.float32], target: Target
+) -> npt.NDArray[np.float32]:
+    """Recurrent weights (gates * hidden, hidden) as the function takes them: block by block."""
+    hidden, padded, lanes = recurrence.hidden, _padded(recurrence.hidden, target), target.lanes()
+    gates = np.zeros((GATES[recurrence.kind], padded, hidden), np.float32)
+    gates[:, :hidden] = weights.reshape(-1, hidden, hidden)
+    columns, parts, first = gates.reshape(-1, hidden), [], 0
+    for phase in _blocks(recurrence, target):
+        for size, count in phase:
+            for _ in range(count):
+                parts.append(columns[first : first + size * lanes].T.reshape(-1))
+                first += size * lanes
+    return np.ascontiguousarray(np.concatenate(parts))
+
+
+def build_recurrent(recurrence: Recurrence, target: Target, name: str) -> PrimFunc:
+    """The PrimFunc ``name``; its arguments are those of ``Recurrence.shapes``, all float32."""
+    shapes = recurrence.shapes(target)
+    function = Function(name, shapes)
+    with function as buffers:
+        _Emitter(recurrence, target, dict(zip(shapes, buffers, strict=True))).run()
+    return function.result()
+
+
+class _Emitter:
+    def __init__(self, recurrence: Recurrence, target: Target, arguments: dict[str, Buffer]) -> None:
+        self.it, self.target, self.lanes = recurrence, target, target.lanes()
+        self.arguments = arguments
+        self.padded = _padded(recurrence.hidden, target)
+        self.row = GATES[recurrence.kind] * self.padded
+        self.state = arguments["last_h"]
+        self.memory = arguments.get("last_c")
+
+    def run(self) -> None:
+        it = self.it
+        self.gates = tir.scratch(it.batch * self.row)
+        self.reset = tir.scratch(it.batch * it.hidden) if len(it.phases) > 1 else None
+        for state in ("h", "c") if it.kind == "LSTM" else ("h",):
+            with T.serial(0, it.batch * it.hidden) as at:
+                tir.store(self.arguments[f"last_{state}"], self.arguments[f"initial_{state}"][at], at)
+        with T.serial(0, it.steps) as turn:
+            step = T.Bind(it.steps - 1 - turn if it.reverse else turn + 0)
+            first = 0
+            for blocks in _blocks(it, self.target):
+                source = self.reset if first and self.reset is not None else self.state
+                first = self._products(first, blocks, source)
+                if self.reset is not None and source is self.state:
+                    self._each(step, self._reset)
+            self._each(step, {"RNN": self._rnn, "GRU": self._gru, "LSTM": self._lstm}[it.kind])
+
+    def _products(self, first: int, blocks: Sequence[tuple[int, int]], source: Buffer) -> int:
+        """The sums of these blocks of vectors from the ``first`` on; where the next phase begins."""
+        for size, count in blocks:
+            with tir.loop(count) as number:
+                emit = partial(self._sums, at=T.Bind(number * size + first), size=size, source=source)
+                tir.blocks(self.it.batch, MOST_ROWS, emit)
+            first += size * count
+        return first
+
+    def _sums(self, rows: int, top: Index, at: Index, size: int, source: Buffer) -> None:
+        """``rows`` rows of ``source`` times the weights of ``size`` vectors of gates."""
+        hidden, lanes = self.it.hidden, self.lanes
+        cells = [(row, part) for row in range(rows) for part in range(size)]
+        sums = tir.registers(len(cells) * lanes)
+        slots = {cell: tir.vector(place * lanes, lanes) for place, cell in enumerate(cells)}
+        for slot in slots.values():
+            tir.store(sums, tir.zeros(lanes), slot)
+        with T.serial(0, hidden) as k:
+            for (row, part), slot in slots.items():
+                place = at * (lanes * hidden) + k * (size * lanes) + part * lanes
+                weights = self.arguments["weights"][tir.vector(place, lanes)]
+                value = tir.splat(source[(top + row) * hidden + k], lanes)
+                tir.store(sums, sums[slot] + value * weights, slot)
+        for (row, part), slot in slots.items():
+            place = (top + row) * self.row + (at + part) * lanes
+            tir.store(self.gates, sums[slot], tir.vector(place, lanes))
+
+    def _each(self, step: Index, cell: Callable[[Index, Index, Index, Index], None]) -> None:
+        """``cell`` for every element of the states, vector by vector."""
+        hidden, lanes = self.it.hidden, self.lanes
+        whole = hidden // lanes * lanes
+        with T.serial(0, self.it.batch) as row:
+            data = T.Bind((step * self.it.batch + row) * (GATES[self.it.kind] * hidden))
+            if whole:
+                with T.serial(0, hidden // lanes) as group, T.vectorized(lanes) as lane:
+                    cell(step, row, data, group * lanes + lane)
+            if whole < hidden:
+                with T.serial(whole, hidden) as rest:
+                    cell(step, row, data, rest)
+
+    def _gate(self, number: int, row: Index, data: Index, at: Index) -> Expr:
+        return self.arguments["data"][data + number * self.it.hidden + at] + self._product(number, row, at)
+
+    def _product(self, number: int, row: Index, at: Index) -> Expr:
+        return self.gates[row * self.row + number * self.padded + at]
+
+    def _keep(self, number: int, row: Index, at: Index, function: Cell, value: Expr) -> Expr:
+        """``function`` of ``value``, once: it replaces the products of gate ``number``."""
+        if self.it.clip is not None:
+            limit = self.it.clip
+            value = tirx.Max(tirx.Min(value, tir.number(limit)), tir.number(-limit))
+        tir.store(self.gates, function(value), row * self.row + number * self.padded + at)
+        return self._product(number, row, at)
+
+    def _leave(self, step: Index, row: Index, at: Index, value: Expr) -> None:
+        place = row * self.it.hidden + at
+        tir.store(self.state, value, place)
+        tir.store(self.arguments["out"], self.state[place], step * (self.it.batch * self.it.hidden) + place)
+
+    def _rnn(self, step: Index, row: Index, data: Index, at: Index) -> None:
+        value = self._keep(0, row, at, self.it.cells[0], self._gate(0, row, data, at))
+        self._leave(step, row, at, value)
+
+    def _reset(self, step: Index, row: Index, data: Index, at: Index) -> None:
+        """What a GRU's last gate is made of where it is reset before the product."""
+        value = self._keep(1, row, at, self.it.cells[0], self._gate(1, row, data, at))
+        assert self.reset is not None
+        place = row * self.it.hidden + at
+        tir.store(self.reset, value * self.state[place], place)
+
+    def _gru(self, step: Index, row: Index, data: Index, at: Index) -> None:
+        f, g = self.it.cells
+        update = self._keep(0, row, at, f, self._gate(0, row, data, at))
+        if self.reset is None:
+            reset = self._keep(1, row, at, f, self._gate(1, row, data, at))
+            product = reset * (self._product(2, row, at) + self.arguments["bias"][at])
+            value = self.arguments["data"][data + 2 * self.it.hidden + at] + product
+        else:
+            value = self._gate(2, row, data, at)
+        new = self._keep(2, row, at, g, value)
+        before = self.state[row * self.it.hidden + at]
+        self._leave(step, row, at, new + update * (before - new))
+
+    def _lstm(self, step: Index, row: Index, data: Index, at: Index) -> None:
+        f, g, h = self.it.cells
+        assert self.memory is not None
+        place = row * self.it.hidden + at
+        before = self.memory[place]
+
+        def sees(number: int, memory: Expr) -> Expr:
+            if not self.it.peepholes:
+                return tir.number(0.0)
+            return self.arguments["peepholes"][number * self.it.hidden + at] * memory
+
+        taken = self._keep(0, row, at, f, self._gate(0, row, data, at) + sees(0, before))
+        if self.it.coupled:
+            kept = tir.number(1.0) - taken
+        else:
+            kept = self._keep(2, row, at, f, self._gate(2, row, data, at) + sees(2, before))
+        new = self._keep(3, row, at, g, self._gate(3, row, data, at))
+        tir.store(self.memory, kept * before + taken * new, place)
+        shown = self._keep(1, row, at, f, self._gate(1, row, data, at) + sees(1, self.memory[place]))
+        self._leave(step, row, at, shown * h(self.memory[place]))

@@ -1,0 +1,53 @@
+"""LSTM, GRU and RNN: directions, states, functions, sizes that are no whole vectors."""
+
+import numpy as np
+from one_operator import Constant, case, floats, integers
+
+# fmt: off
+
+GATES, STATES = {"RNN": 1, "GRU": 3, "LSTM": 4}, {"RNN": 1, "GRU": 1, "LSTM": 2}
+
+
+def row(op, steps=3, batch=2, size=4, hidden=5, bias=True, ways=1, initial=False, peepholes=False, more=(),
+        **attributes):
+    """A case with constant weights; initial states are inputs."""
+    first = attributes.get("layout", 0)
+    gates = GATES[op] * hidden
+    state = (batch, ways, hidden) if first else (ways, batch, hidden)
+    operands = [
+        floats(*((batch, steps) if first else (steps, batch)), size),
+        Constant(floats(ways, gates, size, seed=2) / 2), Constant(floats(ways, gates, hidden, seed=3) / 2),
+        Constant(floats(ways, 2 * gates, seed=4)) if bias else None, None,
+        *(floats(*state, seed=5 + place) if initial else None for place in range(STATES[op])),
+    ]
+    if peepholes:
+        operands.append(Constant(floats(ways, 3 * hidden, seed=7)))
+    while operands[-1] is None:
+        operands.pop()
+    for place, operand in more:
+        operands[place] = operand
+    direction = {} if ways == 1 else {"direction": "bidirectional"}
+    return case(op, *operands, outputs=1 + STATES[op], hidden_size=hidden, **direction, **attributes)
+
+
+CASES = [
+    *(row(op, **form) for op in GATES for form in (
+        {}, {"direction": "reverse"}, {"ways": 2, "initial": True}, {"batch": 7, "hidden": 19, "bias": False},
+        {"steps": 1, "batch": 1, "size": 1, "hidden": 1}, {"steps": 9, "batch": 1, "hidden": 40, "ways": 2},
+        {"clip": 0.3, "initial": True}, {"batch": 5, "hidden": 33, "initial": True},
+    )),
+    row("GRU", linear_before_reset=1), row("GRU", linear_before_reset=1, ways=2, hidden=17, initial=True),
+    row("LSTM", peepholes=True, initial=True), row("LSTM", peepholes=True, ways=2, hidden=17, initial=True),
+    *(row("RNN", activations=[name], initial=True) for name in ("Relu", "Sigmoid", "Softsign", "Softplus")),
+    row("RNN", activations=["LeakyRelu"], activation_alpha=[0.3]), row("RNN", activations=["Elu"]),
+    row("RNN", activations=["HardSigmoid"], activation_alpha=[0.3], activation_beta=[0.4]),
+    *(row(op, layout=1, ways=2, initial=True) for op in GATES), row("LSTM", layout=1),
+    row("LSTM", activations=["HardSigmoid", "Softsign", "Tanh"]),
+    row("RNN", activations=["Tanh", "Relu"], ways=2),
+    row("LSTM", more=[(4, Constant(np.array([3, 3], np.int32)))], initial=True),
+    case("LSTM", floats(3, 2, 4), Constant(floats(1, 12, 4)), Constant(floats(1, 12, 3)),
+        Constant(floats(1, 24)), integers(2, low=1, high=3, dtype=np.int32), hidden_size=3, refused=True),
+    case("GRU", floats(3, 2, 4), floats(1, 9, 4), Constant(floats(1, 9, 3)), hidden_size=3, refused=True),
+    case("RNN", floats(3, 2, 4, dtype=np.float64), Constant(floats(1, 3, 4, dtype=np.float64)),
+        Constant(floats(1, 3, 3, dtype=np.float64)), hidden_size=3, refused=True),
+]

@@ -1,0 +1,159 @@
+"""LSTM, GRU and RNN: a product of the whole input, tuned like any other, and what the steps make of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from onnx import helper
+
+from tuner.frontend.mend.writer import Writer, vector
+from tuner.frontend.onnx_check import node_name
+from tuner.frontend.onnx_graph import Array, TensorInfo
+from tuner.frontend.own_nodes import RECURRENT
+
+CELLS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+FACTORS: dict[str, tuple[float | None, float | None]] = {
+    **dict.fromkeys(("Relu", "Sigmoid", "Softplus", "Softsign", "Tanh"), (None, None)),
+    **dict.fromkeys(("Elu", "ThresholdedRelu"), (1.0, None)),
+    "Affine": (1.0, 0.0),
+    "HardSigmoid": (0.2, 0.5),
+    "LeakyRelu": (0.01, None),
+    "ScaledTanh": (1.0, 1.0),
+}
+"""Alpha and beta of each function where a model does not say; None where it has none."""
+WEIGHTS, STATES, BIAS, LENGTHS, INITIAL_H, INITIAL_C, PEEPHOLES = range(1, 8)
+"""Places of the operands after the data."""
+
+
+def recurrent(writer: Writer) -> bool:
+    """Write the node direction by direction; raises ModelError for what the steps cannot compute."""
+    attributes, kind = writer.attributes, writer.node.op_type
+    if writer.info(0).dtype != "float32":
+        writer.refuse(f"computes in {writer.info(0).dtype}; only float32 is supported")
+    for place in (WEIGHTS, STATES, BIAS, PEEPHOLES):
+        if writer.has(place) and writer.value(place) is None:
+            writer.refuse("has weights that are computed; they must be constants of the model")
+    data, batch_first = writer.node.input[0], bool(attributes.get("layout", 0))
+    if batch_first:
+        data = writer.add("Transpose", data, perm=[1, 0, 2])
+    steps = writer.graph.tensors[data].shape[0]
+    lengths = writer.value(LENGTHS)
+    if writer.has(LENGTHS) and (lengths is None or (lengths != steps).any()):
+        writer.refuse("has sequence_lens other than the whole sequence, which is not supported")
+    said = attributes.get("direction", b"forward")
+    ways = [False, True] if said == b"bidirectional" else [said == b"reverse"]
+    cells = _cells(writer, CELLS[kind] * len(ways))
+    each = len(CELLS[kind])
+    made = [
+        _direction(writer, data, number, reverse, cells[number * each : (number + 1) * each], batch_first)
+        for number, reverse in enumerate(ways)
+    ]
+    for place, output in enumerate(writer.node.output):
+        if output:
+            _join(writer, [results[place] for results in made], place == 0, batch_first, output)
+    return True
+
+
+def _cells(writer: Writer, defaults: Sequence[str]) -> list[tuple[str, float, float]]:
+    """(name, alpha, beta) of all functions; factors are taken in order by those that have them."""
+    given = [name.decode() for name in writer.attributes.get("activations", [])] or list(defaults)
+    alphas, betas = (iter(writer.attributes.get(f"activation_{name}", [])) for name in ("alpha", "beta"))
+    known = {name.lower(): name for name in FACTORS}
+    cells = []
+    for name in given:
+        if name.lower() not in known:
+            writer.refuse(f"has the activation {name!r}, which is not known")
+        alpha, beta = FACTORS[known[name.lower()]]
+        alpha = None if alpha is None else float(next(alphas, alpha))
+        beta = None if beta is None else float(next(betas, beta))
+        cells.append((known[name.lower()], alpha or 0.0, beta or 0.0))
+    return cells
+
+
+def _direction(
+    writer: Writer,
+    data: str,
+    number: int,
+    reverse: bool,
+    cells: Sequence[tuple[str, float, float]],
+    batch_first: bool,
+) -> list[str]:
+    """The results of one direction: of all steps (steps, batch, hidden), and the last states."""
+    graph, kind = writer.graph, writer.node.op_type
+    attributes = writer.attributes
+
+    def part(place: int) -> Array:
+        value = writer.value(place)
+        assert value is not None
+        return np.asarray(value[number])
+
+    weights, states = part(WEIGHTS), part(STATES)
+    hidden = states.shape[1]
+    steps, batch, _ = graph.tensors[data].shape
+    after = kind == "GRU" and bool(attributes.get("linear_before_reset", 0))
+    inside = np.zeros(hidden, np.float32)
+    product = writer.add("MatMul", data, writer.constant(np.ascontiguousarray(weights.T)))
+    if writer.has(BIAS):
+        bias = part(BIAS).reshape(2, -1).copy()
+        if after:
+            inside, bias[1, 2 * hidden :] = bias[1, 2 * hidden :].copy(), 0
+        product = writer.add("Add", product, writer.constant(bias.sum(axis=0)))
+    operands = [product, writer.constant(states)]
+    for place in (INITIAL_H, INITIAL_C) if kind == "LSTM" else (INITIAL_H,):
+        operands.append(_state(writer, place, number, (batch, hidden), batch_first))
+    if kind == "LSTM" and writer.has(PEEPHOLES):
+        operands.append(writer.constant(part(PEEPHOLES)))
+    if after:
+        operands.append(writer.constant(inside))
+    shapes = [(steps, batch, hidden), *[(batch, hidden)] * (2 if kind == "LSTM" else 1)]
+    outputs = [graph.fresh(f"{name or writer.node.name}/{number}") for name in _names(writer, len(shapes))]
+    for output, shape in zip(outputs, shapes, strict=True):
+        graph.tensors[output] = TensorInfo(shape, writer.info(0).elem_type)
+    settings: dict[str, Any] = {
+        "kind": kind,
+        "cells": [name for name, _, _ in cells],
+        "alphas": [alpha for _, alpha, _ in cells],
+        "betas": [beta for _, _, beta in cells],
+        "reverse": int(reverse),
+        "reset_after": int(after),
+        "coupled": int(attributes.get("input_forget", 0)),
+        "peepholes": int(kind == "LSTM" and writer.has(PEEPHOLES)),
+    }
+    if attributes.get("clip", 0.0) > 0:
+        settings["clip"] = attributes["clip"]
+    writer.nodes.append(
+        helper.make_node(RECURRENT, operands, outputs, name=node_name(writer.node), **settings)
+    )
+    return outputs
+
+
+def _names(writer: Writer, count: int) -> list[str]:
+    return [*writer.node.output, *[""] * count][:count]
+
+
+def _state(writer: Writer, place: int, number: int, shape: tuple[int, int], batch_first: bool) -> str:
+    """The state (batch, hidden) with which a direction begins; zeros where none is given."""
+    if not writer.has(place):
+        return writer.constant(np.zeros(shape, np.float32))
+    whole = writer.node.input[place]
+    directions = writer.info(place).shape[1 if batch_first else 0]
+    if directions > 1:
+        whole = writer.add("Gather", whole, writer.constant(vector(number)), axis=1 if batch_first else 0)
+    return writer.add("Reshape", whole, writer.constant(vector(*shape)))
+
+
+def _join(writer: Writer, parts: Sequence[str], steps: bool, batch_first: bool, output: str) -> None:
+    """The parts of all directions as ONNX has them: (steps, directions, batch, hidden), or without steps."""
+    *before, batch, hidden = writer.graph.tensors[parts[0]].shape
+    shaped = [
+        writer.add("Reshape", part, writer.constant(vector(*before, 1, batch, hidden))) for part in parts
+    ]
+    joined = writer.add("Concat", *shaped, axis=len(before)) if len(shaped) > 1 else shaped[0]
+    if batch_first:
+        perm = [2, 0, 1, 3] if steps else [1, 0, 2]
+        writer.finish("Transpose", joined, perm=perm)
+    else:
+        writer.finish("Identity", joined)
+    writer.nodes[-1].output[0] = output

@@ -1,0 +1,58 @@
+"""LSTM, GRU and RNN in one direction, as ``tuner/frontend/mend/recurrent.py`` writes them."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+from onnx import NodeProto
+from tvm import relax
+
+from kernels.operators.cells import Cell
+from kernels.operators.recurrent import Recurrence, build_recurrent, pack_recurrent
+from kernels.target import Target
+from tuner.backend.functions import Functions
+from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
+from tuner.operators.constants import constant
+
+
+def recurrent(
+    builder: Any,
+    functions: Functions,
+    graph: OnnxGraph,
+    node: NodeProto,
+    inputs: Sequence[Any],
+    target: Target,
+) -> list[Any]:
+    """The results of ``node``, of whose ``inputs`` (Relax values) the recurrent weights are constant."""
+    it = _recurrence(graph, node)
+    weights = pack_recurrent(it, graph.constants[node.input[1]], target)
+    values = [inputs[0], constant(weights)]
+    values += [value for value in inputs[2:] if value is not None]
+    name = f"tilefleet_recurrent_{hashlib.sha256(repr(it).encode()).hexdigest()[:12]}"
+    function = functions.get(builder, name, lambda name: build_recurrent(it, target, name))
+    count = 3 if it.kind == "LSTM" else 2
+    shapes = list(it.shapes(target).values())[-count:]
+    types = [relax.TensorType(shape, "float32") for shape in shapes]
+    made = builder.emit(relax.call_tir(function, values, types))
+    return [builder.emit(relax.TupleGetItem(made, place)) for place in range(count)]
+
+
+def _recurrence(graph: OnnxGraph, node: NodeProto) -> Recurrence:
+    attributes = attributes_of(node)
+    steps, batch, _ = graph.tensors[node.input[0]].shape
+    names = [name.decode() for name in attributes["cells"]]
+    factors = zip(names, attributes["alphas"], attributes["betas"], strict=True)
+    return Recurrence(
+        kind=attributes["kind"].decode(),
+        steps=steps,
+        batch=batch,
+        hidden=graph.tensors[node.input[1]].shape[1],
+        cells=tuple(Cell(*each) for each in factors),
+        reverse=bool(attributes["reverse"]),
+        clip=attributes.get("clip"),
+        reset_after=bool(attributes["reset_after"]),
+        coupled=bool(attributes["coupled"]),
+        peepholes=bool(attributes["peepholes"]),
+    )
