@@ -22,7 +22,6 @@ from kernels.space import Config
 from kernels.target import Target
 from kernels.workload.base import Workload
 from kernels.workload.qconv2d import QConv2d
-from tuner.backend.functions import Functions
 from tuner.backend.fusion import optimise
 from tuner.backend.importer import import_partition
 from tuner.backend.lowered import lowered_product
@@ -40,6 +39,7 @@ from tuner.log.picks import best_by_layouts, clock_of
 from tuner.log.record import Record
 from tuner.log.relayouts import Relayouts, fitting
 from tuner.operators.constants import constant
+from tuner.operators.functions import Functions
 from tuner.operators.left_to_tvm import import_whole
 
 LINK_TIMEOUT_S = 120

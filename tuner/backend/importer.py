@@ -13,7 +13,6 @@ from kernels.layout import NCHW, NHWC, PLAIN, stored_shape
 from kernels.operators.int8.base import stored
 from kernels.target import Target
 from kernels.workload.qconv2d import QConv2d
-from tuner.backend.functions import Functions
 from tuner.backend.stored import StoredTensors, constant_operand
 from tuner.backend.stored_bytes import ByteTensors
 from tuner.frontend.elementwise import BINARY
@@ -24,6 +23,7 @@ from tuner.frontend.own_nodes import COMPUTED, OPERATOR, RECURRENT
 from tuner.frontend.tvm_support import unsupported_nodes
 from tuner.layouts.plan import Plan
 from tuner.operators.border import DEQUANTIZE, QUANTIZE, border_of, scales_of_sums
+from tuner.operators.functions import Functions
 from tuner.operators.left_to_tvm import TvmImporter, quiet
 from tuner.operators.recurrent import recurrent
 

@@ -11,10 +11,10 @@ from tvm import relax
 from kernels.layout import block_of, stored_shape, to_layout
 from kernels.operators.relayout import build_relayout, is_free
 from kernels.target import Target
-from tuner.backend.functions import Functions
 from tuner.frontend.onnx_graph import Array, OnnxGraph
 from tuner.layouts.plan import Plan
 from tuner.operators.constants import constant
+from tuner.operators.functions import Functions
 from tuner.operators.layouts import Generated
 
 

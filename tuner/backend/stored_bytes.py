@@ -13,9 +13,9 @@ from kernels.operators.int8.base import QOperator, stored
 from kernels.operators.int8.border import build_dequantize, build_dequantize_sums, build_quantize
 from kernels.operators.int8.relayout import build_qrelayout
 from kernels.target import Target
-from tuner.backend.functions import Functions
 from tuner.frontend.onnx_graph import Array
 from tuner.operators.constants import constant
+from tuner.operators.functions import Functions
 
 BYTES = ("int8", "uint8")
 

@@ -12,9 +12,9 @@ from tvm import relax
 from kernels.operators.cells import Cell
 from kernels.operators.recurrent import Recurrence, build_recurrent, pack_recurrent
 from kernels.target import Target
-from tuner.backend.functions import Functions
 from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
 from tuner.operators.constants import constant
+from tuner.operators.functions import Functions
 
 
 def recurrent(
