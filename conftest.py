@@ -1,7 +1,9 @@
-"""For all tests: what keeps groups of pytest-xdist together, and what ends a killed run's processes."""
+"""For all tests: the loop of coroutines, pytest-xdist's groups, and the end of a killed run's processes."""
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import subprocess
 import sys
@@ -31,3 +33,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if named := vars(item).get("_nodeid"):
             item._id = coerce_node_id(named)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run a test that is a coroutine in an event loop; its module says by ``LOOP`` if in one of its own."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    arguments = {name: pyfuncitem.funcargs[name] for name in inspect.signature(pyfuncitem.obj).parameters}
+    with asyncio.Runner(loop_factory=getattr(pyfuncitem.module, "LOOP", None)) as runner:
+        runner.run(pyfuncitem.obj(**arguments))
+    return True

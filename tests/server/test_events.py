@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 
@@ -30,26 +30,19 @@ def job(request: pytest.FixtureRequest) -> int:
     return abs(hash(request.node.name)) % 2**40
 
 
-def run(make: Make, test: Callable[[Events], Awaitable[None]]) -> None:
-    @asynccontextmanager
-    async def opened() -> AsyncIterator[Events]:
-        events = make()
-        yield events
-        await events.close()
-
-    async def main() -> None:
-        async with opened() as events:
-            await asyncio.wait_for(test(events), 200)
-
-    asyncio.run(main())
+@asynccontextmanager
+async def opened(make: Make) -> AsyncIterator[Events]:
+    events = make()
+    yield events
+    await events.close()
 
 
 async def take(events: Events, job: int, after: str | None = None) -> list[Event]:
     return [event async for burst in events.follow(job, after) for event in burst]
 
 
-def test_follows_to_the_end_and_replays_behind_an_id(make: Make, job: int) -> None:
-    async def test(events: Events) -> None:
+async def test_follows_to_the_end_and_replays_behind_an_id(make: Make, job: int) -> None:
+    async with opened(make) as events:
         events.publish(job, "trial", {"number": 0})
         early = asyncio.create_task(take(events, job))
         await asyncio.sleep(0.05)
@@ -71,11 +64,11 @@ def test_follows_to_the_end_and_replays_behind_an_id(make: Make, job: int) -> No
         assert await events.history(job, seen[3].id) == []
         assert await events.history(job, "no id") == seen
 
-    run(make, test)
 
-
-def test_who_follows_before_the_first_event_is_not_forgotten_for_other_jobs(make: Make, job: int) -> None:
-    async def test(events: Events) -> None:
+async def test_who_follows_before_the_first_event_is_not_forgotten_for_other_jobs(
+    make: Make, job: int
+) -> None:
+    async with opened(make) as events:
         early = asyncio.create_task(take(events, job))
         await asyncio.sleep(0.05)
         for other in range(1, 100):
@@ -84,11 +77,9 @@ def test_who_follows_before_the_first_event_is_not_forgotten_for_other_jobs(make
         events.publish(job, "end", {"state": "done"})
         assert [event.name for event in await asyncio.wait_for(early, 60)] == ["end"]
 
-    run(make, test)
 
-
-def test_a_new_run_forgets_the_old_end_and_ids_go_on(make: Make, job: int) -> None:
-    async def test(events: Events) -> None:
+async def test_a_new_run_forgets_the_old_end_and_ids_go_on(make: Make, job: int) -> None:
+    async with opened(make) as events:
         events.publish(job, "end", {"state": "cancelled"})
         (old,) = await take(events, job)
         events.begin(job)
@@ -99,11 +90,9 @@ def test_a_new_run_forgets_the_old_end_and_ids_go_on(make: Make, job: int) -> No
         assert [event.name for event in await follower] == ["state", "end"]
         assert [event.name for event in await events.history(job, None)] == ["state", "end"]
 
-    run(make, test)
 
-
-def test_only_the_last_events_are_kept(make: Make, job: int) -> None:
-    async def test(events: Events) -> None:
+async def test_only_the_last_events_are_kept(make: Make, job: int) -> None:
+    async with opened(make) as events:
         for number in range(2 * KEPT_EVENTS):
             events.publish(job, "trial", {"number": number})
         kept = await events.history(job, None)
@@ -111,11 +100,9 @@ def test_only_the_last_events_are_kept(make: Make, job: int) -> None:
         assert KEPT_EVENTS <= len(kept) <= KEPT_EVENTS + 100
         assert kept[-1].data == {"number": 2 * KEPT_EVENTS - 1}
 
-    run(make, test)
 
-
-def test_several_subscribers_see_the_same(make: Make, job: int) -> None:
-    async def test(events: Events) -> None:
+async def test_several_subscribers_see_the_same(make: Make, job: int) -> None:
+    async with opened(make) as events:
         followers = [asyncio.create_task(take(events, job)) for _ in range(5)]
         for number in range(50):
             events.publish(job, "trial", {"number": number})
@@ -125,13 +112,10 @@ def test_several_subscribers_see_the_same(make: Make, job: int) -> None:
         assert len(seen[0]) == 51
         assert all(each == seen[0] for each in seen)
 
-    run(make, test)
 
-
-def test_a_subscriber_gets_what_has_come_in_one_piece(make: Make, job: int) -> None:
+async def test_a_subscriber_gets_what_has_come_in_one_piece(make: Make, job: int) -> None:
     times = EventTimes(flush_s=1.5)  # however long Redis takes for all of them
-
-    async def test(events: Events) -> None:
+    async with opened(partial(make, times=times)) as events:
         pieces: list[bytes] = []
 
         async def subscribe() -> None:
@@ -150,13 +134,9 @@ def test_a_subscriber_gets_what_has_come_in_one_piece(make: Make, job: int) -> N
         # The first comes at once, the others together.
         assert len(pieces) <= 4
 
-    run(partial(make, times=times), test)
 
-
-def test_news_do_not_wait_and_take_with_them_what_may() -> None:
-    times = EventTimes(flush_s=0.05, patient_s=1000.0)
-
-    async def test(events: Events) -> None:
+async def test_news_do_not_wait_and_take_with_them_what_may() -> None:
+    async with opened(partial(LocalEvents, EventTimes(flush_s=0.05, patient_s=1000.0))) as events:
         bursts: list[list[str]] = []
 
         async def subscribe() -> None:
@@ -182,72 +162,51 @@ def test_news_do_not_wait_and_take_with_them_what_may() -> None:
         await subscriber
         assert bursts[1:] == [["trial", "progress", "best"], ["trial", "end"]]
 
-    run(partial(LocalEvents, times), test)
 
-
-def test_an_idle_stream_says_that_it_lives(make: Make, job: int) -> None:
-    async def test(events: Events) -> None:
+async def test_an_idle_stream_says_that_it_lives(make: Make, job: int) -> None:
+    async with opened(partial(make, times=EventTimes(idle_s=0.05))) as events:
         async for piece in event_stream(events.follow(job, None)).body_iterator:
             assert piece == b": ping\n\n"
             return
 
-    run(partial(make, times=EventTimes(idle_s=0.05)), test)
 
-
-def test_waiting_at_redis_is_no_outage(redis_url: str, job: int, caplog: pytest.LogCaptureFixture) -> None:
+async def test_waiting_at_redis_is_no_outage(
+    redis_url: str, job: int, caplog: pytest.LogCaptureFixture
+) -> None:
     times = EventTimes(idle_s=6.0)  # redis-py itself gives up after 5
-
-    async def main() -> None:
-        events = RedisEvents(redis_url, times)
-        follower = events.follow(job, None)
-        assert await anext(follower) == []
-        events.publish(job, "end", {})
-        assert [event.name for event in await anext(follower)] == ["end"]
-        await events.close()
-
-    asyncio.run(asyncio.wait_for(main(), 200))
+    events = RedisEvents(redis_url, times)
+    follower = events.follow(job, None)
+    assert await anext(follower) == []
+    events.publish(job, "end", {})
+    assert [event.name for event in await anext(follower)] == ["end"]
+    await events.close()
     assert caplog.messages == []
 
 
-def test_ids_survive_a_restart(make: Make, job: int) -> None:
+async def test_ids_survive_a_restart(make: Make, job: int) -> None:
     """A reader that comes back after a restart with an old id misses nothing that is new."""
-
-    async def main() -> list[Event]:
-        first = make()
+    async with opened(make) as first:
         first.publish(job, "trial", {})
         (old,) = await first.history(job, None)
-        await first.close()
-        second = make()
+    async with opened(make) as second:
         second.publish(job, "end", {})
-        seen = await take(second, job, after=old.id)
-        await second.close()
-        return seen
-
-    assert [event.name for event in asyncio.run(main())] == ["end"]
+        assert [event.name for event in await take(second, job, after=old.id)] == ["end"]
 
 
-def test_other_processes_follow_through_redis(redis_url: str, job: int) -> None:
-    async def main() -> list[Event]:
-        publisher, subscriber = RedisEvents(redis_url), RedisEvents(redis_url)
+async def test_other_processes_follow_through_redis(redis_url: str, job: int) -> None:
+    make = partial(RedisEvents, redis_url)
+    async with opened(make) as publisher, opened(make) as subscriber:
         follower = asyncio.create_task(take(subscriber, job))
         await asyncio.sleep(0.05)
         publisher.publish(job, "end", {"state": "done"})
-        seen = await asyncio.wait_for(follower, 200)
-        await publisher.close()
-        await subscriber.close()
-        return seen
-
-    assert [event.data for event in asyncio.run(main())] == [{"state": "done"}]
+        assert [event.data for event in await follower] == [{"state": "done"}]
 
 
-def test_a_missing_redis_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
-    async def main() -> None:
-        events = RedisEvents("unix:///nonexistent/socket")
-        for _ in range(5):
-            events.publish(1, "trial", {})
-        assert await events.history(1, None) == []
-        assert await take(events, 1) == []
-        await events.close()
-
-    asyncio.run(asyncio.wait_for(main(), 200))
+async def test_a_missing_redis_stops_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    events = RedisEvents("unix:///nonexistent/socket")
+    for _ in range(5):
+        events.publish(1, "trial", {})
+    assert await events.history(1, None) == []
+    assert await take(events, 1) == []
+    await events.close()
     assert sum("do not reach Redis" in message for message in caplog.messages) == 1, "once an outage"

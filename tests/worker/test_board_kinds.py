@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib
 from pathlib import Path
 
@@ -46,13 +45,15 @@ def test_a_new_kind_has_its_fields_its_needs_and_a_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("cages")
-def test_a_board_of_a_new_kind_runs_in_the_fleet(tmp_path: Path, agent_dir: Path, nursery: Nursery) -> None:
+async def test_a_board_of_a_new_kind_runs_in_the_fleet(
+    tmp_path: Path, agent_dir: Path, nursery: Nursery
+) -> None:
     async def shown(fleet: Fleet) -> list[object]:
         async with FleetBoards(agent_dir, nursery, fleet, Cores([0], [])) as boards:
             (listing,) = [context.describe() for context in boards.contexts]
             assert listing is not None
             return [listing.id, listing.target.name, listing.alive, listing.tags]
 
-    assert asyncio.run(shown(plan(tmp_path, 'cage = "/"'))) == ["mine", "x86-avx2", True, ("quick",)]
+    assert await shown(plan(tmp_path, 'cage = "/"')) == ["mine", "x86-avx2", True, ("quick",)]
     with pytest.raises(EngineError, match="board mine: there is no /nowhere; make it; or leave it out"):
-        asyncio.run(shown(plan(tmp_path, 'cage = "/nowhere"')))
+        await shown(plan(tmp_path, 'cage = "/nowhere"'))

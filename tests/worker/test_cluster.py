@@ -92,71 +92,59 @@ async def check_boards(engine: Engine) -> None:
     assert {outcome.clock for outcome in sim} == {boards["sim"].clock}
 
 
-def test_an_embedded_cluster_runs_a_fleet_file(folder: Path) -> None:
-    async def scenario() -> None:
-        async with Engine(folder, boards=read_fleet(folder / "fleet.toml")) as engine:
-            await check_boards(engine)
-
-    asyncio.run(scenario())
+async def test_an_embedded_cluster_runs_a_fleet_file(folder: Path) -> None:
+    async with Engine(folder, boards=read_fleet(folder / "fleet.toml")) as engine:
+        await check_boards(engine)
 
 
-def test_one_worker_process_brings_several_boards_to_a_shared_scheduler(folder: Path) -> None:
-    async def scenario() -> None:
-        async with Scheduler(
-            host="127.0.0.1", port=0, dashboard=False, dashboard_address="127.0.0.1:0"
-        ) as scheduler:
-            command = [sys.executable, "-m", "worker", "--scheduler", scheduler.address, "--builds", "2"]
-            command += ["--fleet", str(folder / "fleet.toml"), "--state-dir", str(folder)]
-            environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-            worker = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, env=environment)
-            try:
-                assert worker.stdout is not None
-                assert b"6 workers joined" in await worker.stdout.readline()
-                async with Engine(folder / "client", scheduler=scheduler.address) as engine:
-                    await check_boards(engine)
-            finally:
-                worker.terminate()
-                assert await asyncio.wait_for(worker.wait(), 120) == 0
-
-    asyncio.run(asyncio.wait_for(scenario(), 800))
+async def test_one_worker_process_brings_several_boards_to_a_shared_scheduler(folder: Path) -> None:
+    async with Scheduler(
+        host="127.0.0.1", port=0, dashboard=False, dashboard_address="127.0.0.1:0"
+    ) as scheduler:
+        command = [sys.executable, "-m", "worker", "--scheduler", scheduler.address, "--builds", "2"]
+        command += ["--fleet", str(folder / "fleet.toml"), "--state-dir", str(folder)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        worker = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, env=environment)
+        try:
+            assert worker.stdout is not None
+            assert b"6 workers joined" in await worker.stdout.readline()
+            async with Engine(folder / "client", scheduler=scheduler.address) as engine:
+                await check_boards(engine)
+        finally:
+            worker.terminate()
+            assert await asyncio.wait_for(worker.wait(), 120) == 0
 
 
-def test_a_board_that_is_tried_again_comes(folder: Path) -> None:
+async def test_a_board_that_is_tried_again_comes(folder: Path) -> None:
     """The gateway's port is taken at first; everything else is up all the same."""
 
-    async def scenario() -> None:
-        blocker = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
-        port = blocker.sockets[0].getsockname()[1]
-        (folder / "fleet.toml").write_text(FLEET.format(port=port))
-        fleet, times = read_fleet(folder / "fleet.toml"), FleetTimes(retry_s=0.1)
-        async with Engine(folder, boards=fleet, times=times) as engine:
-            async with asyncio.timeout(120):
-                while "cannot listen" not in next(b.reason for b in engine.boards() if b.id == "later"):
-                    await engine.refresh()
+    blocker = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
+    port = blocker.sockets[0].getsockname()[1]
+    (folder / "fleet.toml").write_text(FLEET.format(port=port))
+    fleet, times = read_fleet(folder / "fleet.toml"), FleetTimes(retry_s=0.1)
+    async with Engine(folder, boards=fleet, times=times) as engine:
+        async with asyncio.timeout(120):
+            while "cannot listen" not in next(b.reason for b in engine.boards() if b.id == "later"):
+                await engine.refresh()
+                await asyncio.sleep(0.1)
+        blocker.close()
+        await blocker.wait_closed()
+        async with asyncio.timeout(120):
+            while True:
+                try:
+                    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                    break
+                except ConnectionRefusedError:
                     await asyncio.sleep(0.1)
-            blocker.close()
-            await blocker.wait_closed()
-            async with asyncio.timeout(120):
-                while True:
-                    try:
-                        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-                        break
-                    except ConnectionRefusedError:
-                        await asyncio.sleep(0.1)
-            writer.write(b"hello\n")
-            assert b"this is a gateway" in await asyncio.wait_for(reader.readline(), 120)
-            writer.close()
-
-    asyncio.run(scenario())
+        writer.write(b"hello\n")
+        assert b"this is a gateway" in await asyncio.wait_for(reader.readline(), 120)
+        writer.close()
 
 
-def test_what_this_machine_lacks_for_a_board_of_its_own_is_an_error(
+async def test_what_this_machine_lacks_for_a_board_of_its_own_is_an_error(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario() -> None:
-        async with Engine(folder, boards=["host", "rpi4-sim"]):
-            pytest.fail("it started")
-
     monkeypatch.setenv("PATH", str(folder))
     with pytest.raises(EngineError, match=r"board rpi4-sim: .*apt-get install qemu-user.*leave it out"):
-        asyncio.run(scenario())
+        async with Engine(folder, boards=["host", "rpi4-sim"]):
+            pytest.fail("it started")

@@ -22,6 +22,7 @@ from worker.fleet.states import MAX_FAILURES, Activity, Health
 from worker.fleet.times import USUAL
 
 TARGET = CATALOGUE["rpi4"]
+LOOP = virtual_time.VirtualLoop
 numbers = itertools.count(1)
 
 
@@ -120,20 +121,17 @@ def test_nothing_is_lost_or_counted_twice_when_boards_die_and_leases_are_taken_a
     assert {"fault", "park", "drain", "drained"} <= {kind for _, kind, _ in fleet.book.history}
 
 
-def test_a_new_board_serves_after_its_check_and_one_that_failed_after_the_next():
-    async def main():
-        async with scene(listing()) as it:
-            assert it.board().health is Health.UNKNOWN
-            async with it.dispatcher.lease(request(job=4)) as held:
-                assert virtual_time.clock() == pytest.approx(1, abs=0.1)
-                board = it.board()
-                assert (board.activity, board.job) == (Activity.MEASURING, 4)
-                held.fault("upload cut")
-            assert (it.board().health, it.board().reason) == (Health.UNKNOWN, "upload cut")
-            assert (await next_lease(it)).token > held.lease.token
-            assert virtual_time.clock() == pytest.approx(2, abs=0.1)
-
-    virtual_time.run(main())
+async def test_a_new_board_serves_after_its_check_and_one_that_failed_after_the_next():
+    async with scene(listing()) as it:
+        assert it.board().health is Health.UNKNOWN
+        async with it.dispatcher.lease(request(job=4)) as held:
+            assert virtual_time.clock() == pytest.approx(1, abs=0.1)
+            board = it.board()
+            assert (board.activity, board.job) == (Activity.MEASURING, 4)
+            held.fault("upload cut")
+        assert (it.board().health, it.board().reason) == (Health.UNKNOWN, "upload cut")
+        assert (await next_lease(it)).token > held.lease.token
+        assert virtual_time.clock() == pytest.approx(2, abs=0.1)
 
 
 async def next_lease(it, **more):
@@ -142,307 +140,262 @@ async def next_lease(it, **more):
         return held.lease
 
 
-def test_a_board_whose_checks_fail_is_parked_until_it_is_put_back():
-    async def main():
-        async with scene(listing()) as it:
-            it.problem["a"] = "wrong result"
-            await asyncio.sleep(60)
-            assert len(it.checks) == MAX_FAILURES
-            pauses = [later - before for (before, _), (later, _) in itertools.pairwise(it.checks)]
-            assert pauses == sorted(pauses)
-            assert pauses[0] > 2
-            assert (it.board().health, it.board().reason) == (Health.BAD, "wrong result")
-            with pytest.raises(NoBoard, match="the only board that fits, a, is parked: wrong result"):
-                await next_lease(it)
+async def test_a_board_whose_checks_fail_is_parked_until_it_is_put_back():
+    async with scene(listing()) as it:
+        it.problem["a"] = "wrong result"
+        await asyncio.sleep(60)
+        assert len(it.checks) == MAX_FAILURES
+        pauses = [later - before for (before, _), (later, _) in itertools.pairwise(it.checks)]
+        assert pauses == sorted(pauses)
+        assert pauses[0] > 2
+        assert (it.board().health, it.board().reason) == (Health.BAD, "wrong result")
+        with pytest.raises(NoBoard, match="the only board that fits, a, is parked: wrong result"):
+            await next_lease(it)
+        it.problem.clear()
+        await it.dispatcher.put_back("a", "repaired")
+        assert (await next_lease(it)).board == "a"
+
+
+async def test_a_board_that_goes_away_during_its_check_has_not_failed():
+    async with scene(listing()) as it:
+        for _ in range(MAX_FAILURES + 1):
+            async with it.dispatcher.lease(request()) as held:
+                held.doubt("frozen")
+            it.problem["a"] = "no session"
+            await asyncio.sleep(0.5)
+            await it.dispatcher.seen([])
+            await asyncio.sleep(5)
+            assert (it.board().health, it.board().activity) == (Health.UNKNOWN, Activity.OFFLINE)
             it.problem.clear()
-            await it.dispatcher.put_back("a", "repaired")
-            assert (await next_lease(it)).board == "a"
-
-    virtual_time.run(main())
-
-
-def test_a_board_that_goes_away_during_its_check_has_not_failed():
-    async def main():
-        async with scene(listing()) as it:
-            for _ in range(MAX_FAILURES + 1):
-                async with it.dispatcher.lease(request()) as held:
-                    held.doubt("frozen")
-                it.problem["a"] = "no session"
-                await asyncio.sleep(0.5)
-                await it.dispatcher.seen([])
-                await asyncio.sleep(5)
-                assert (it.board().health, it.board().activity) == (Health.UNKNOWN, Activity.OFFLINE)
-                it.problem.clear()
-                await it.dispatcher.seen([listing()])
-            assert (await next_lease(it)).board == "a"
-            assert "bad_check" not in [kind for _, kind, _ in it.book.history]
-
-    virtual_time.run(main())
+            await it.dispatcher.seen([listing()])
+        assert (await next_lease(it)).board == "a"
+        assert "bad_check" not in [kind for _, kind, _ in it.book.history]
 
 
-def test_a_board_that_goes_away_in_every_check_is_parked():
+async def test_a_board_that_goes_away_in_every_check_is_parked():
     """Else a job would wait for it for ever."""
 
-    async def main():
-        async with scene(listing()) as it:
-            it.problem["a"] = "no session"
-            waiting = asyncio.ensure_future(next_lease(it))
-            for _ in range(MOST_GONE + MAX_FAILURES):
-                assert it.board().health is Health.UNKNOWN
-                await asyncio.sleep(0.5)
-                await it.dispatcher.seen([])
-                await asyncio.sleep(10)
-                await it.dispatcher.seen([listing()])
-            assert it.board().health is Health.BAD
-            with pytest.raises(NoBoard):
-                await waiting
-
-    virtual_time.run(main())
-
-
-def test_a_busy_wall_clock_board_is_compared_with_its_reference_again():
-    async def main():
-        async with scene(listing(), replace(listing("sim"), clock="simulated:x")) as it:
-            for _ in range(10):
-                async with it.dispatcher.lease(request(avoid=frozenset({"sim"}))) as held:
-                    assert held.lease.board == "a"
-                    held.used(Usage(8, USUAL.check_every_s / 4, 1.0))
-            for _ in range(10):
-                async with it.dispatcher.lease(request(clock="simulated:x")) as held:
-                    held.used(Usage(8, USUAL.check_every_s, 1.0))
-            counts = Counter(board for _, board in it.checks)
-            assert counts == {"a": 1 + 2, "sim": 1}
-
-    virtual_time.run(main())
-
-
-def test_who_waits_for_what_will_not_come_is_told_so():
-    async def main():
-        async with scene(listing()) as it:
-            with pytest.raises(NoBoard, match="no board of that target has tag x"):
-                await next_lease(it, tags=frozenset({"x"}))
+    async with scene(listing()) as it:
+        it.problem["a"] = "no session"
+        waiting = asyncio.ensure_future(next_lease(it))
+        for _ in range(MOST_GONE + MAX_FAILURES):
+            assert it.board().health is Health.UNKNOWN
+            await asyncio.sleep(0.5)
             await it.dispatcher.seen([])
-            waiting = asyncio.ensure_future(next_lease(it))
-            await asyncio.sleep(1)
-            (place,) = it.dispatcher.waiting()
-            assert (place.position, place.reason) == (1, "the only board that fits, a, is offline")
-            began = virtual_time.clock()
-            with pytest.raises(NoBoard, match="offline"):
-                await waiting
-            assert USUAL.patience_s - 5 < virtual_time.clock() - began < USUAL.patience_s + 5
-            # One that is back in time is served, and checked before.
-            waiting = asyncio.ensure_future(next_lease(it))
-            await asyncio.sleep(USUAL.patience_s / 2)
-            checked = len(it.checks)
+            await asyncio.sleep(10)
             await it.dispatcher.seen([listing()])
-            assert (await waiting).board == "a"
-            assert len(it.checks) == checked + 1
-            # While an operator works on it, those who wait go on waiting.
-            await it.dispatcher.park("a", "new fan")
-            waiting = asyncio.ensure_future(next_lease(it))
-            await asyncio.sleep(3 * USUAL.patience_s)
-            assert "in maintenance: new fan" in it.dispatcher.waiting()[0].reason
-            await it.dispatcher.put_back("a", "done")
-            assert (await waiting).board == "a"
-
-    virtual_time.run(main())
+        assert it.board().health is Health.BAD
+        with pytest.raises(NoBoard):
+            await waiting
 
 
-def test_one_who_gives_up_leaves_nothing_behind():
-    async def main():
-        async with scene(listing()) as it:
-            async with it.dispatcher.lease(request()):
-                waiting = asyncio.ensure_future(next_lease(it))
-                await asyncio.sleep(1)
-                waiting.cancel()
-                await asyncio.wait([waiting])
-                assert it.dispatcher.waiting() == []
-            for turns in range(8):  # cancelled at each point of being granted one
-                waiting = asyncio.ensure_future(hold(it))
-                for _ in range(turns):
-                    await asyncio.sleep(0)
-                waiting.cancel()
-                await asyncio.wait([waiting])
-                await asyncio.sleep(0.1)
-                assert it.board().activity is Activity.IDLE
-                assert it.book.entries()["a"].lease is None
+async def test_a_busy_wall_clock_board_is_compared_with_its_reference_again():
+    async with scene(listing(), replace(listing("sim"), clock="simulated:x")) as it:
+        for _ in range(10):
+            async with it.dispatcher.lease(request(avoid=frozenset({"sim"}))) as held:
+                assert held.lease.board == "a"
+                held.used(Usage(8, USUAL.check_every_s / 4, 1.0))
+        for _ in range(10):
+            async with it.dispatcher.lease(request(clock="simulated:x")) as held:
+                held.used(Usage(8, USUAL.check_every_s, 1.0))
+        counts = Counter(board for _, board in it.checks)
+        assert counts == {"a": 1 + 2, "sim": 1}
 
-    async def hold(it):
+
+async def test_who_waits_for_what_will_not_come_is_told_so():
+    async with scene(listing()) as it:
+        with pytest.raises(NoBoard, match="no board of that target has tag x"):
+            await next_lease(it, tags=frozenset({"x"}))
+        await it.dispatcher.seen([])
+        waiting = asyncio.ensure_future(next_lease(it))
+        await asyncio.sleep(1)
+        (place,) = it.dispatcher.waiting()
+        assert (place.position, place.reason) == (1, "the only board that fits, a, is offline")
+        began = virtual_time.clock()
+        with pytest.raises(NoBoard, match="offline"):
+            await waiting
+        assert USUAL.patience_s - 5 < virtual_time.clock() - began < USUAL.patience_s + 5
+        # One that is back in time is served, and checked before.
+        waiting = asyncio.ensure_future(next_lease(it))
+        await asyncio.sleep(USUAL.patience_s / 2)
+        checked = len(it.checks)
+        await it.dispatcher.seen([listing()])
+        assert (await waiting).board == "a"
+        assert len(it.checks) == checked + 1
+        # While an operator works on it, those who wait go on waiting.
+        await it.dispatcher.park("a", "new fan")
+        waiting = asyncio.ensure_future(next_lease(it))
+        await asyncio.sleep(3 * USUAL.patience_s)
+        assert "in maintenance: new fan" in it.dispatcher.waiting()[0].reason
+        await it.dispatcher.put_back("a", "done")
+        assert (await waiting).board == "a"
+
+
+async def test_one_who_gives_up_leaves_nothing_behind():
+    async def hold():
         async with it.dispatcher.lease(request()):
             await asyncio.sleep(100)
 
-    virtual_time.run(main())
+    async with scene(listing()) as it:
+        async with it.dispatcher.lease(request()):
+            waiting = asyncio.ensure_future(next_lease(it))
+            await asyncio.sleep(1)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            assert it.dispatcher.waiting() == []
+        for turns in range(8):  # cancelled at each point of being granted one
+            waiting = asyncio.ensure_future(hold())
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            await asyncio.sleep(0.1)
+            assert it.board().activity is Activity.IDLE
+            assert it.book.entries()["a"].lease is None
 
 
-def test_a_parked_boards_lease_is_lost_at_once_and_a_draining_ones_not():
-    async def main():
-        async with scene(listing(), listing("b")) as it:
-            async with it.dispatcher.lease(request()) as one, it.dispatcher.lease(request()) as other:
-                first, second = one.lease.board, other.lease.board
-                await it.dispatcher.park(first, "smoke")
-                await it.dispatcher.drain(second, "new fan")
-                assert one.lost.is_set()
-                assert not it.book.accepts(one.lease.token)
-                assert not other.lost.is_set()
-                assert it.board(second).activity is Activity.DRAINING
-                await asyncio.sleep(2 * USUAL.lease_s)
-                assert it.book.accepts(other.lease.token)
-            for id, reason in ((first, "smoke"), (second, "new fan")):
-                board = it.board(id)
-                assert (board.health, board.reason) == (Health.MAINTENANCE, reason)
-                assert not board.draining
-
-    virtual_time.run(main())
+async def test_a_parked_boards_lease_is_lost_at_once_and_a_draining_ones_not():
+    async with scene(listing(), listing("b")) as it:
+        async with it.dispatcher.lease(request()) as one, it.dispatcher.lease(request()) as other:
+            first, second = one.lease.board, other.lease.board
+            await it.dispatcher.park(first, "smoke")
+            await it.dispatcher.drain(second, "new fan")
+            assert one.lost.is_set()
+            assert not it.book.accepts(one.lease.token)
+            assert not other.lost.is_set()
+            assert it.board(second).activity is Activity.DRAINING
+            await asyncio.sleep(2 * USUAL.lease_s)
+            assert it.book.accepts(other.lease.token)
+        for id, reason in ((first, "smoke"), (second, "new fan")):
+            board = it.board(id)
+            assert (board.health, board.reason) == (Health.MAINTENANCE, reason)
+            assert not board.draining
 
 
-def test_leases_are_renewed_and_one_that_cannot_be_is_lost_before_another_gets_it():
-    async def main():
-        async with scene(listing()) as it, it.dispatcher.lease(request()) as held:
-            await asyncio.sleep(5 * USUAL.lease_s)
-            assert not held.lost.is_set()
-            began = virtual_time.clock()
+async def test_leases_are_renewed_and_one_that_cannot_be_is_lost_before_another_gets_it():
+    async with scene(listing()) as it, it.dispatcher.lease(request()) as held:
+        await asyncio.sleep(5 * USUAL.lease_s)
+        assert not held.lost.is_set()
+        began = virtual_time.clock()
 
-            def broken(leases):
-                raise OSError("the database is gone")
+        def broken(leases):
+            raise OSError("the database is gone")
 
-            it.book.renew = broken
-            await held.lost.wait()
-            assert virtual_time.clock() - began < USUAL.lease_s
-            assert virtual_time.clock() - began > USUAL.renew_s
-
-    virtual_time.run(main())
+        it.book.renew = broken
+        await held.lost.wait()
+        assert virtual_time.clock() - began < USUAL.lease_s
+        assert virtual_time.clock() - began > USUAL.renew_s
 
 
-def test_two_coordinators_share_boards_and_a_dead_ones_lease_is_free_in_time():
-    async def main():
-        book = MemoryBook(virtual_time.clock)
-        async with scene(listing(), book=book, holder="one") as one:
-            await next_lease(one)
-            # One that died while it measured: it neither renews nor releases.
-            dead = book.acquire("a", "dead", Purpose.TRIALS, 3)
-            assert dead is not None
-            began = virtual_time.clock()
-            waiting = asyncio.ensure_future(next_lease(one))
-            await asyncio.sleep(3)
-            assert one.board().job == 3
-            assert one.dispatcher.waiting()[0].reason == "board a is measuring for job 3"
-            lease = await waiting
-            assert virtual_time.clock() - began < 30
-            assert lease.token > dead.token
-            assert not book.release(dead, Usage(8))
-            assert not book.accepts(dead.token)
+async def test_two_coordinators_share_boards_and_a_dead_ones_lease_is_free_in_time():
+    book = MemoryBook(virtual_time.clock)
+    async with scene(listing(), book=book, holder="one") as one:
+        await next_lease(one)
+        # One that died while it measured: it neither renews nor releases.
+        dead = book.acquire("a", "dead", Purpose.TRIALS, 3)
+        assert dead is not None
+        began = virtual_time.clock()
+        waiting = asyncio.ensure_future(next_lease(one))
+        await asyncio.sleep(3)
+        assert one.board().job == 3
+        assert one.dispatcher.waiting()[0].reason == "board a is measuring for job 3"
+        lease = await waiting
+        assert virtual_time.clock() - began < 30
+        assert lease.token > dead.token
+        assert not book.release(dead, Usage(8))
+        assert not book.accepts(dead.token)
 
-            async with scene(listing(), book=book, holder="two") as two:
-                done = [next_lease(which) for which in (one, two) * 5]
-                assert len({lease.token for lease in await asyncio.gather(*done)}) == 10
-                # What an operator does at one is seen by the other.
-                await two.dispatcher.park("a", "smoke")
-                await one.dispatcher.seen([listing()])
-                assert one.board().health is Health.MAINTENANCE
-
-    virtual_time.run(main())
+        async with scene(listing(), book=book, holder="two") as two:
+            done = [next_lease(which) for which in (one, two) * 5]
+            assert len({lease.token for lease in await asyncio.gather(*done)}) == 10
+            # What an operator does at one is seen by the other.
+            await two.dispatcher.park("a", "smoke")
+            await one.dispatcher.seen([listing()])
+            assert one.board().health is Health.MAINTENANCE
 
 
-def test_who_watches_sees_each_change_once():
-    async def main():
-        async with scene(listing()) as it:
-            await asyncio.sleep(3)
-            seen = []
-            it.dispatcher.on_change = lambda board: seen.append((board.activity, board.health))
+async def test_who_watches_sees_each_change_once():
+    async with scene(listing()) as it:
+        await asyncio.sleep(3)
+        seen = []
+        it.dispatcher.on_change = lambda board: seen.append((board.activity, board.health))
+        async with it.dispatcher.lease(request()) as held:
+            await asyncio.sleep(1)
+            held.fault("cut")
+        await asyncio.sleep(5)
+        assert seen == [
+            ("measuring", "good"),
+            ("measuring", "unknown"),
+            ("idle", "unknown"),
+            ("leased", "unknown"),
+            ("leased", "good"),
+            ("idle", "good"),
+        ]
+
+
+async def test_a_good_board_is_checked_when_it_comes_into_service():
+    book = MemoryBook(virtual_time.clock)
+    async with scene(listing(), book=book) as it:
+        await next_lease(it)
+    # The book says that it is good, but who knows what happened since; nor does a simulated one know.
+    boards = [listing(), replace(listing("sim"), clock="simulated:x")]
+    book.enlist(boards)
+    for board in boards:
+        book.change(board.id, lambda standing: replace(standing, health=Health.GOOD), "good_check")
+    async with scene(*boards, book=book) as again:
+        again.problem["a"] = "wrong result"
+        assert again.board().health is Health.GOOD
+        assert (await next_lease(again)).board == "sim"
+        assert {board for _, board in again.checks} == {"a", "sim"}
+        assert again.board().health is Health.UNKNOWN
+        again.problem.clear()
+        assert (await next_lease(again, clock="wall")).board == "a"
+        assert Counter(board for _, board in again.checks) == {"a": 2, "sim": 1}
+
+
+async def test_after_closing_nobody_waits_and_no_lease_stays():
+    async with scene(listing(), listing("b")) as it:
+
+        async def hold():
             async with it.dispatcher.lease(request()) as held:
-                await asyncio.sleep(1)
-                held.fault("cut")
-            await asyncio.sleep(5)
-            assert seen == [
-                ("measuring", "good"),
-                ("measuring", "unknown"),
-                ("idle", "unknown"),
-                ("leased", "unknown"),
-                ("leased", "good"),
-                ("idle", "good"),
-            ]
+                await held.lost.wait()
+            await next_lease(it)  # what was lost is tried again
 
-    virtual_time.run(main())
+        holders = [asyncio.ensure_future(hold()) for _ in range(3)]
+        await asyncio.sleep(3)
+    ends = await asyncio.wait_for(asyncio.gather(*holders, return_exceptions=True), 10)
+    assert [type(end) for end in ends] == [NoBoard] * 3
+    assert all("stopping" in str(end) for end in ends)
+    assert not any(entry.lease for entry in it.book.entries().values())
+    assert {how for how, _ in it.book.ended.values()} == {"released"}
 
 
-def test_a_good_board_is_checked_when_it_comes_into_service():
-    async def main():
-        book = MemoryBook(virtual_time.clock)
-        async with scene(listing(), book=book) as it:
-            await next_lease(it)
-        # The book says that it is good, but who knows what happened since; nor does a simulated one know.
-        boards = [listing(), replace(listing("sim"), clock="simulated:x")]
-        book.enlist(boards)
-        for board in boards:
-            book.change(board.id, lambda standing: replace(standing, health=Health.GOOD), "good_check")
-        async with scene(*boards, book=book) as again:
-            again.problem["a"] = "wrong result"
-            assert again.board().health is Health.GOOD
-            assert (await next_lease(again)).board == "sim"
-            assert {board for _, board in again.checks} == {"a", "sim"}
-            assert again.board().health is Health.UNKNOWN
-            again.problem.clear()
-            assert (await next_lease(again, clock="wall")).board == "a"
-            assert Counter(board for _, board in again.checks) == {"a": 2, "sim": 1}
-
-    virtual_time.run(main())
+async def test_what_was_measured_under_a_lost_lease_does_not_count():
+    async with scene(listing()) as it:
+        async with it.dispatcher.lease(request()) as held:
+            held.used(Usage(8, 2.0, 1.0))
+            it.book.revoke("a", "another operator")
+        assert [how for how, _ in it.book.ended.values()] == ["released", "revoked"]
 
 
-def test_after_closing_nobody_waits_and_no_lease_stays():
-    async def main():
-        async with scene(listing(), listing("b")) as it:
-
-            async def hold():
-                async with it.dispatcher.lease(request()) as held:
-                    await held.lost.wait()
-                await next_lease(it)  # what was lost is tried again
-
-            holders = [asyncio.ensure_future(hold()) for _ in range(3)]
-            await asyncio.sleep(3)
-        ends = await asyncio.wait_for(asyncio.gather(*holders, return_exceptions=True), 10)
-        assert [type(end) for end in ends] == [NoBoard] * 3
-        assert all("stopping" in str(end) for end in ends)
-        assert not any(entry.lease for entry in it.book.entries().values())
-        assert {how for how, _ in it.book.ended.values()} == {"released"}
-
-    virtual_time.run(main())
+async def test_requests_of_one_number_get_each_its_own_board():
+    other = Listing("other", CATALOGUE["power10"], "wall", 1)
+    async with scene(listing(), other) as it:
+        wants = [request(), request(other.target)]
+        async with AsyncExitStack() as stack:
+            both = [it.dispatcher.lease(replace(want, id=-1)) for want in wants]
+            held = await asyncio.gather(*map(stack.enter_async_context, both))
+            assert [each.lease.board for each in held] == ["a", "other"]
 
 
-def test_what_was_measured_under_a_lost_lease_does_not_count():
-    async def main():
-        async with scene(listing()) as it:
-            async with it.dispatcher.lease(request()) as held:
-                held.used(Usage(8, 2.0, 1.0))
-                it.book.revoke("a", "another operator")
-            assert [how for how, _ in it.book.ended.values()] == ["released", "revoked"]
+async def test_a_check_that_cannot_be_kept_is_not_repeated_without_pause():
+    async with scene(listing()) as it:
 
-    virtual_time.run(main())
+        def broken(board, check):
+            raise OSError("the database is gone")
 
-
-def test_requests_of_one_number_get_each_its_own_board():
-    async def main():
-        other = Listing("other", CATALOGUE["power10"], "wall", 1)
-        async with scene(listing(), other) as it:
-            wants = [request(), request(other.target)]
-            async with AsyncExitStack() as stack:
-                both = [it.dispatcher.lease(replace(want, id=-1)) for want in wants]
-                held = await asyncio.gather(*map(stack.enter_async_context, both))
-                assert [each.lease.board for each in held] == ["a", "other"]
-
-    virtual_time.run(main())
-
-
-def test_a_check_that_cannot_be_kept_is_not_repeated_without_pause():
-    async def main():
-        async with scene(listing()) as it:
-
-            def broken(board, check):
-                raise OSError("the database is gone")
-
-            it.book.checked, kept = broken, it.book.checked
-            await asyncio.sleep(10)
-            assert 2 <= len(it.checks) <= 5
-            it.book.checked = kept
-            assert (await next_lease(it)).board == "a"
-
-    virtual_time.run(main())
+        it.book.checked, kept = broken, it.book.checked
+        await asyncio.sleep(10)
+        assert 2 <= len(it.checks) <= 5
+        it.book.checked = kept
+        assert (await next_lease(it)).board == "a"

@@ -34,36 +34,33 @@ class SlowBook(MemoryBook):
 
 
 @pytest.mark.parametrize("refuses", [False, True])
-def test_closing_while_a_lease_is_taken_leaves_none_and_nobody_waiting(refuses):
+async def test_closing_while_a_lease_is_taken_leaves_none_and_nobody_waiting(refuses):
     async def check(board, entry):
         return Check(1e-3)
 
-    async def main():
-        book = SlowBook()
-        for first in ("check", "trials"):
-            dispatcher = Dispatcher(book, check, "me")
-            await dispatcher.start()
-            book.refuses = refuses and first == "check"
+    book = SlowBook()
+    for first in ("check", "trials"):
+        dispatcher = Dispatcher(book, check, "me")
+        await dispatcher.start()
+        book.refuses = refuses and first == "check"
+        book.asked.clear()
+        await dispatcher.seen([listing()])
+        if first == "trials":
+            while dispatcher.boards()[0].activity is not Activity.IDLE:
+                await asyncio.sleep(0.01)
+            book.refuses = refuses
             book.asked.clear()
-            await dispatcher.seen([listing()])
-            if first == "trials":
-                while dispatcher.boards()[0].activity is not Activity.IDLE:
-                    await asyncio.sleep(0.01)
-                book.refuses = refuses
-                book.asked.clear()
-            waiting = asyncio.ensure_future(dispatcher.lease(request()).__aenter__())
-            await asyncio.to_thread(book.asked.wait)
-            await dispatcher.close()
-            called = len(book.calls)
-            with suppress(NoBoard):
-                held = await asyncio.wait_for(waiting, 30)
-                assert held.lost.is_set()
-            assert book.entries()["a"].lease is None
-            await asyncio.sleep(0.3)
-            assert book.entries()["a"].lease is None
-            assert len(book.calls) == called + 2, "the book was used after closing"
-
-    asyncio.run(asyncio.wait_for(main(), 120))
+        waiting = asyncio.ensure_future(dispatcher.lease(request()).__aenter__())
+        await asyncio.to_thread(book.asked.wait)
+        await dispatcher.close()
+        called = len(book.calls)
+        with suppress(NoBoard):
+            held = await asyncio.wait_for(waiting, 30)
+            assert held.lost.is_set()
+        assert book.entries()["a"].lease is None
+        await asyncio.sleep(0.3)
+        assert book.entries()["a"].lease is None
+        assert len(book.calls) == called + 2, "the book was used after closing"
 
 
 class LateBook(MemoryBook):
@@ -82,26 +79,23 @@ class LateBook(MemoryBook):
         return released
 
 
-def test_a_lease_that_is_being_given_back_is_not_lost_when_the_book_is_read_meanwhile():
+async def test_a_lease_that_is_being_given_back_is_not_lost_when_the_book_is_read_meanwhile():
     async def check(board, entry):
         return Check(1e-3)
 
-    async def main():
-        book = LateBook()
-        dispatcher = Dispatcher(book, check, "me")
-        await dispatcher.start()
-        await dispatcher.seen([listing()])
+    book = LateBook()
+    dispatcher = Dispatcher(book, check, "me")
+    await dispatcher.start()
+    await dispatcher.seen([listing()])
 
-        async def use():
-            async with dispatcher.lease(request()) as held:
-                book.answers.clear()
-            return held
+    async def use():
+        async with dispatcher.lease(request()) as held:
+            book.answers.clear()
+        return held
 
-        using = asyncio.ensure_future(use())
-        assert await asyncio.to_thread(book.written.wait, 30)
-        await dispatcher.seen([listing()])
-        book.answers.set()
-        assert not (await using).lost.is_set()
-        await dispatcher.close()
-
-    asyncio.run(asyncio.wait_for(main(), 120))
+    using = asyncio.ensure_future(use())
+    assert await asyncio.to_thread(book.written.wait, 30)
+    await dispatcher.seen([listing()])
+    book.answers.set()
+    assert not (await using).lost.is_set()
+    await dispatcher.close()

@@ -3,7 +3,7 @@ import asyncio
 from worker.engine.asyncio_tasks import end
 
 
-def test_a_task_that_loses_cancellations_ends():
+async def test_a_task_that_loses_cancellations_ends():
     lost = []
 
     async def loses_two():
@@ -15,12 +15,9 @@ def test_a_task_that_loses_cancellations_ends():
                     raise
                 lost.append("one")
 
-    async def main():
-        task = asyncio.create_task(loses_two())
-        await asyncio.sleep(0)
-        await end(task, again_s=0.01)
-        assert task.cancelled()
-        await end(task, again_s=0.01)
-
-    asyncio.run(asyncio.wait_for(main(), 60))
+    task = asyncio.create_task(loses_two())
+    await asyncio.sleep(0)
+    await end(task, again_s=0.01)
+    assert task.cancelled()
+    await end(task, again_s=0.01)
     assert len(lost) == 2
