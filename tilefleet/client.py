@@ -55,13 +55,22 @@ class Client:
         self._http.close()
 
     def upload(
-        self, path: str | Path, name: str | None = None, shapes: dict[str, list[int]] | None = None
+        self,
+        path: str | Path,
+        name: str | None = None,
+        shapes: dict[str, list[int]] | None = None,
+        values: dict[str, list[float]] | None = None,
     ) -> Model:
-        """Upload a model file; the same bytes give the same model again. ``shapes`` is for dynamic inputs."""
+        """Upload a model file; the same bytes give the same model again.
+
+        ``shapes`` is for dynamic inputs; those that ``values`` names become constants of the model.
+        """
         path = Path(path)
         params = {"name": name or path.name}
         if shapes:
             params["shapes"] = json.dumps(shapes)
+        if values:
+            params["values"] = json.dumps(values)
         with path.open("rb") as file:
             body = iter(lambda: file.read(1 << 20), b"")
             response = self._send("POST", "/api/v1/models", params=params, content=body)

@@ -25,6 +25,12 @@ class Upload:
     sha256: str
 
 
+def sha256(path: Path) -> str:
+    """The digest of a file, as an upload's."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 @asynccontextmanager
 async def received(request: Request, folder: Path) -> AsyncIterator[Upload]:
     """Stream the body into a temporary file in ``folder``; it is deleted at the end unless moved away.

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from server.http.problems import Problem
-from tuner.frontend.extract import Extraction
+from tuner.intake.extract import Extraction
+from tuner.intake.values import Values
 from worker.children.nursery import ChildCrashed, ChildRaised, ChildTimeout
 
 TIMEOUT_S = 60.0
@@ -22,13 +23,23 @@ class Nursery(Protocol):
 
 
 def extract(
-    nursery: Nursery, path: Path, name: str, shapes: Mapping[str, Sequence[int]] | None
+    nursery: Nursery,
+    path: Path,
+    name: str,
+    shapes: Mapping[str, Sequence[int]] | None,
+    assembled: Path | None = None,
+    values: Values | None = None,
 ) -> Extraction:
-    """The workloads of the model at ``path``, called ``name`` by the user; raises a 422 problem."""
+    """The workloads of the model at ``path``, called ``name`` by the user; raises a 422 problem.
+
+    Given ``assembled``, the model is written there with the ``values`` of its inputs.
+    """
     payload: dict[str, Any] = {"path": str(path), "shapes": {k: list(v) for k, v in (shapes or {}).items()}}
+    if assembled is not None:
+        payload |= {"assembled": str(assembled), "values": {k: list(v) for k, v in (values or {}).items()}}
     try:
         found = nursery.call(
-            "tuner.frontend.extract:extract_child", payload, timeout_s=TIMEOUT_S, memory_bytes=MEMORY_BYTES
+            "tuner.intake.extract:extract_child", payload, timeout_s=TIMEOUT_S, memory_bytes=MEMORY_BYTES
         )
     except ChildTimeout:
         raise Problem(422, f"model {name}: reading it took more than {TIMEOUT_S:.0f} s") from None
@@ -37,6 +48,8 @@ def extract(
         raise Problem(422, f"model {name}: the process that read it died ({how})") from None
     except ChildRaised as error:
         message = error.message.replace(path.name, name)
+        if assembled is not None:
+            message = message.replace(assembled.name, name)
         if error.type_name == "MemoryError":
             message = f"reading it took more than {MEMORY_BYTES >> 30} GB of memory"
         elif error.type_name != "ModelError":

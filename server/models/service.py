@@ -16,9 +16,10 @@ from server.db.database import Database
 from server.db.insert import insert
 from server.db.tables import ModelRow, now
 from server.http.problems import Problem, invalid
-from server.http.uploads import Upload
+from server.http.uploads import Upload, sha256
 from server.models.extraction import Nursery, extract
-from tuner.frontend.extract import Extraction
+from tuner.intake.extract import Extraction
+from tuner.intake.values import Values
 
 Shapes = dict[str, list[int]]
 PARSERS = 2
@@ -38,33 +39,59 @@ class Models:
         """The stored file."""
         return self._folder / model_hash
 
-    def add(self, upload: Upload, name: str, shapes: Shapes | None) -> tuple[ModelRow, bool]:
-        """Extract and store; the same bytes are the same model. Returns the row and whether it is new."""
+    def add(
+        self, upload: Upload, name: str, shapes: Shapes | None, values: Values | None = None
+    ) -> tuple[ModelRow, bool]:
+        """Extract and store; the same bytes are the same model. Returns the row and whether it is new.
+
+        Inputs that ``values`` names are constants in what is stored.
+        """
         if not upload.size:
             raise Problem(422, f"model {name} is empty")
-        with self._db.read() as session:
-            known = session.get(ModelRow, upload.sha256)
+        if values:
+            whole = upload.path.with_name(f"{upload.path.name}.whole")
+            try:
+                extraction = self._extract(upload.path, name, shapes, whole, values)
+                return self._store(whole, whole.stat().st_size, sha256(whole), name, shapes, extraction)
+            finally:
+                whole.unlink(missing_ok=True)
+        known = self._known(upload.sha256, shapes)
         if known is not None:
-            if shapes is not None and shapes != known.shapes:
-                raise Problem(
-                    409,
-                    f"model {known.name} is stored already, with shapes {json.dumps(known.shapes)}; "
-                    "give other shapes to the job",
-                )
             return known, False
         extraction = self._extract(upload.path, name, shapes)
-        upload.path.replace(self.path(upload.sha256))
+        return self._store(upload.path, upload.size, upload.sha256, name, shapes, extraction)
+
+    def _known(self, model_hash: str, shapes: Shapes | None) -> ModelRow | None:
+        """The model if it is stored already; a 409 problem if that was with other shapes."""
+        with self._db.read() as session:
+            known = session.get(ModelRow, model_hash)
+        if known is not None and shapes is not None and shapes != known.shapes:
+            raise Problem(
+                409,
+                f"model {known.name} is stored already, with shapes {json.dumps(known.shapes)}; "
+                "give other shapes to the job",
+            )
+        return known
+
+    def _store(
+        self, path: Path, size: int, model_hash: str, name: str, shapes: Shapes | None, extraction: Extraction
+    ) -> tuple[ModelRow, bool]:
+        """Move the file at ``path`` to its place and write its row, unless it is stored already."""
+        known = self._known(model_hash, shapes)
+        if known is not None:
+            return known, False
+        path.replace(self.path(model_hash))
         row = {
-            "hash": upload.sha256,
+            "hash": model_hash,
             "name": name,
-            "size": upload.size,
+            "size": size,
             "shapes": shapes,
             "extraction": extraction.to_json(),
             "created": now(),
         }
         with self._db.write() as session:
             session.execute(insert(session, ModelRow).values(row).on_conflict_do_nothing())
-            return session.get_one(ModelRow, upload.sha256), True
+            return session.get_one(ModelRow, model_hash), True
 
     def page(self, after: str | None, limit: int) -> Sequence[ModelRow]:
         """Models, the newest first, from behind the one whose hash is ``after``."""
@@ -94,9 +121,16 @@ class Models:
             return Extraction.from_json(row.extraction)
         return self._extract(self.path(row.hash), row.name, shapes)
 
-    def _extract(self, path: Path, name: str, shapes: Shapes | None) -> Extraction:
+    def _extract(
+        self,
+        path: Path,
+        name: str,
+        shapes: Shapes | None,
+        assembled: Path | None = None,
+        values: Values | None = None,
+    ) -> Extraction:
         with self._parsers:
-            return extract(self._nursery, path, name, shapes)
+            return extract(self._nursery, path, name, shapes, assembled, values)
 
 
 def parse_shapes(text: str | None) -> Shapes | None:
@@ -112,6 +146,23 @@ def parse_shapes(text: str | None) -> Shapes | None:
             f'shapes must be like {{"input": [1, 3, 224, 224]}}, got {text[:200]}', "query", "shapes"
         )
     return value
+
+
+def parse_values(text: str | None) -> Values | None:
+    """Read the ``values`` parameter: a JSON object of input name -> list of numbers."""
+    if text is None:
+        return None
+    try:
+        value: Any = json.loads(text)
+    except ValueError:
+        value = None
+    if not isinstance(value, dict) or not all(_is_value(numbers) for numbers in value.values()):
+        raise invalid(f'values must be like {{"rate": [16000]}}, got {text[:200]}', "query", "values")
+    return value
+
+
+def _is_value(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(type(item) in (int, float) for item in value)
 
 
 def _is_shape(value: Any) -> bool:

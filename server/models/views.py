@@ -5,7 +5,7 @@ from __future__ import annotations
 from kernels.workload import base as workloads
 from server.db.tables import ModelRow
 from server.models.schemas import Model, ModelInput, NotTunable, Workloads, WorkloadUse
-from tuner.frontend.extract import Extraction
+from tuner.intake.extract import Extraction
 
 
 def show(row: ModelRow) -> Model:

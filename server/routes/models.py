@@ -13,7 +13,7 @@ from server.http.problems import responses
 from server.http.uploads import received
 from server.models import views
 from server.models.schemas import Model, ModelPage, Workloads
-from server.models.service import parse_shapes
+from server.models.service import parse_shapes, parse_values
 from server.services import Ctx
 
 router = APIRouter(prefix="/models", tags=["models"])
@@ -50,15 +50,23 @@ async def upload_model(
         str, Query(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f]+$", description="The file's name.")
     ] = "model.onnx",
     shapes: ShapesText = None,
+    values: Annotated[
+        str | None,
+        Query(
+            description="Values that inputs shall always have, a JSON object: they become constants.",
+            max_length=10_000,
+            examples=['{"sample_rate": [16000]}'],
+        ),
+    ] = None,
 ) -> Model:
     """Store a model and find out what there is to tune; the body is the file's bytes.
 
     ONNX and TFLite are told apart by the content. Inputs and outputs are as in the file: the images of a
-    TFLite model stay NHWC.
+    TFLite model stay NHWC. A model given `values` is stored with them in it, and is another than without.
     """
-    given = parse_shapes(shapes)
+    given, constants = parse_shapes(shapes), parse_values(values)
     async with received(request, ctx.models.incoming) as upload:
-        row, new = await run_in_threadpool(ctx.models.add, upload, name, given)
+        row, new = await run_in_threadpool(ctx.models.add, upload, name, given, constants)
     response.status_code = 201 if new else 200
     response.headers["Location"] = f"/api/v1/models/{row.hash}"
     return views.show(row)

@@ -165,3 +165,46 @@ def test_unusable_graphs_name_the_thing(client: TestClient, settings: Settings) 
     weight.data_location = onnx.TensorProto.EXTERNAL
     weight.external_data.add(key="location", value="../../etc/passwd")
     assert_refused(client, settings, outside.SerializeToString(), "w0", "external")
+
+
+def given_a_rate() -> bytes:
+    """A model that scales its data by an input."""
+    import onnx
+
+    made = onnx.load_from_string(conv_model())
+    made.graph.node.append(helper.make_node("Mul", ["y", "rate"], ["z"], "scale"))
+    made.graph.output[0].name = "z"
+    made.graph.input.append(helper.make_tensor_value_info("rate", onnx.TensorProto.FLOAT, [1]))
+    return made.SerializeToString()
+
+
+def test_values_become_constants_of_another_model(client: TestClient, settings: Settings) -> None:
+    import onnx
+
+    body = given_a_rate()
+    plain = client.post(URL, content=body).json()
+    assert [each["name"] for each in plain["inputs"]] == ["x", "rate"]
+    half, again, third = (
+        client.post(URL, params={"values": f'{{"rate": [{rate}]}}'}, content=body)
+        for rate in ("0.5", "0.5", "3")
+    )
+    assert (half.status_code, again.status_code, third.status_code) == (201, 200, 201)
+    model = half.json()
+    assert again.json() == model
+    assert [each["name"] for each in model["inputs"]] == ["x"]
+    assert len({plain["hash"], model["hash"], third.json()["hash"]}) == 3
+    stored = client.get(f"{URL}/{model['hash']}/file").content
+    assert hashlib.sha256(stored).hexdigest() == model["hash"]
+    assert len(stored) == model["size"]
+    rate = next(t for t in onnx.load_from_string(stored).graph.initializer if t.name == "rate")
+    assert onnx.numpy_helper.to_array(rate).tolist() == [0.5]
+    assert len(files_of(settings)) == 3
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)  # nothing here reaches the database
+def test_values_that_do_not_fit_are_refused(client: TestClient, settings: Settings) -> None:
+    assert_refused(client, settings, given_a_rate(), "'rate'", "2 values", values='{"rate": [1, 2]}')
+    assert_refused(client, settings, given_a_rate(), "no input 'speed'", values='{"speed": [1]}')
+    for wrong in ("[1]", "{", '{"rate": []}', '{"rate": ["1"]}', '{"rate": 1}', '{"rate": [true]}'):
+        response = client.post(URL, params={"values": wrong}, content=given_a_rate())
+        assert (response.status_code, response.json()["errors"][0]["loc"]) == (422, ["query", "values"])

@@ -49,6 +49,7 @@ def test_no_server(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     [
         (["submit", "/nowhere.onnx"], "/nowhere.onnx"),
         (["submit", __file__, "--shape", "x=1,b"], "'x=1,b' is not like name=1,3,224,224"),
+        (["submit", __file__, "--value", "x=1,b"], "'x=1,b' is not like name=16000"),
         (["log"], "give either a JOB or --target"),
         (["log", "1", "--top", "3", "--all"], "exclude each other"),
         (["bench", "nosuch"], "'nosuch' is no benchmark; there are conv, model"),

@@ -19,8 +19,8 @@ from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_default, build_model, export
-from tuner.frontend.extract import extract
 from tuner.frontend.onnx_check import ModelError
+from tuner.intake.extract import extract
 from tuner.log.record import Record
 
 TARGET = CATALOGUE["x86-avx2"]

@@ -6,8 +6,8 @@ import pytest
 from onnx import TensorProto, helper
 from tiny_models import LIGHT, model, node, save
 
-from tuner.frontend.extract import extract
 from tuner.frontend.onnx_check import ModelError
+from tuner.intake.extract import extract
 from worker.children.nursery import ChildRaised, Nursery
 
 
@@ -148,13 +148,18 @@ def test_many_constants_of_allowed_size_are_a_bomb_too(tmp_path, monkeypatch):
     refused(save(tmp_path, made), "constants take more than")
 
 
-def test_nested_graph(tmp_path):
-    branch = helper.make_graph(
-        [node("Identity", ["x"], "z")], "branch", [], [helper.make_tensor_value_info("z", 1, [4])]
+def test_loop(tmp_path):
+    inputs = [helper.make_tensor_value_info("i", TensorProto.INT64, [])]
+    inputs += [helper.make_tensor_value_info("on", TensorProto.BOOL, [])]
+    inputs += [helper.make_tensor_value_info("a", 1, [4])]
+    body = helper.make_graph(
+        [node("Identity", ["on"], "still"), node("Add", ["a", "a"], "b")],
+        "body",
+        inputs,
+        [helper.make_tensor_value_info("still", TensorProto.BOOL, []), inputs[2]],
     )
-    nodes = [node("If", ["c"], "choice", then_branch=branch, else_branch=branch)]
-    made = model(nodes, {"x": (4,)}, ["choice"], {"c": np.array(True)})
-    refused(save(tmp_path, made), "'choice'", "If", "nested graph")
+    made = model([node("Loop", ["n", "", "x"], "y", body=body)], {"x": (4,)}, ["y"], {"n": np.array(3)})
+    refused(save(tmp_path, made), "'y'", "Loop", "nested graph")
 
 
 def test_local_functions(tmp_path):
@@ -192,15 +197,15 @@ def test_no_default_operator_set(tmp_path):
 
 def test_in_a_disposable_child_it_is_the_same(tmp_path):
     bad = save(tmp_path, conv_model(("N", 4, 6, 6)))
-    with Nursery(preload=("tuner.frontend.extract",)) as nursery:
+    with Nursery(preload=("tuner.intake.extract",)) as nursery:
         found = nursery.call(
-            "tuner.frontend.extract:extract_child",
+            "tuner.intake.extract:extract_child",
             {"path": str(bad), "shapes": {"x": [1, 4, 6, 6]}},
             timeout_s=60,
         )
         assert [operator["count"] for operator in found["operators"]] == [1]
         with pytest.raises(ChildRaised) as error:
-            nursery.call("tuner.frontend.extract:extract_child", {"path": str(bad)}, timeout_s=60)
+            nursery.call("tuner.intake.extract:extract_child", {"path": str(bad)}, timeout_s=60)
     assert error.value.type_name == "ModelError"
     assert "dynamic shape [N, 4, 6, 6]" in error.value.message
 

@@ -7,9 +7,9 @@ from onnx import TensorProto
 from tiny_models import LIGHT, LIGHT_MODELS, model, node, save
 
 from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
-from tuner.frontend.extract import Extraction, extract, extract_child
 from tuner.frontend.graph import load_partition
 from tuner.frontend.model_file import load_graph
+from tuner.intake.extract import Extraction, extract, extract_child
 
 
 @pytest.mark.parametrize("name", LIGHT_MODELS)

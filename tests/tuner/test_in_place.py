@@ -9,8 +9,8 @@ from kernels import target as targets
 from kernels.reference import reference
 from kernels.space import Config
 from kernels.target import CATALOGUE
-from tuner.frontend.extract import extract
 from tuner.frontend.graph import load_partition
+from tuner.intake.extract import extract
 from tuner.job import in_place
 from tuner.log.record import Record
 

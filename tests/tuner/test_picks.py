@@ -9,7 +9,7 @@ from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import CATALOGUE
 from kernels.workload.qconv2d import QConv2d
-from tuner.frontend.extract import extract
+from tuner.intake.extract import extract
 from tuner.log.picks import OtherTargetError, best_by_layouts, check
 from tuner.log.record import Record
 from worker.outcome import ErrorKind

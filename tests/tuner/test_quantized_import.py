@@ -9,9 +9,9 @@ from bench.quantized_models import Style, quantized
 from bench.quantized_small import SMALL
 from kernels.workload.base import Conv2d, Epilogue, Gemm
 from kernels.workload.qconv2d import QConv2d
-from tuner.frontend.extract import extract
 from tuner.frontend.graph import load_partition
 from tuner.frontend.model_file import read_model
+from tuner.intake.extract import extract
 
 STYLES = {
     "qdq": Style(),

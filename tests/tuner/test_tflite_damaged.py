@@ -9,9 +9,9 @@ import pytest
 from ai_edge_litert import schema_py_generated as schema
 from tflite_models import FUSED, SAME, Maker, branches
 
-from tuner.frontend.extract import extract
 from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.tflite.convert import to_onnx
+from tuner.intake.extract import extract
 
 
 def refused(make, *words, outputs=None):

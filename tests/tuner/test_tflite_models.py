@@ -14,10 +14,10 @@ from bench.partition_reference import evaluate
 from kernels.operators.int8.mul import QMul
 from kernels.workload.base import Conv2d, Gemm, QConv2d
 from tuner.backend.apply import build_model
-from tuner.frontend.extract import extract
 from tuner.frontend.graph import PRODUCT, load_partition
 from tuner.frontend.own_nodes import OPERATOR
 from tuner.frontend.tflite.convert import to_onnx
+from tuner.intake.extract import extract
 from worker.measure.host import host_target
 
 

@@ -17,7 +17,9 @@ from tilefleet.commands.options import (
     ShapeOption,
     TargetName,
     Threads,
+    ValueOption,
     read_shapes,
+    read_values,
 )
 from tilefleet.errors import TilefleetError
 from tilefleet.watching import report
@@ -32,6 +34,7 @@ def submit(
     strategy: Annotated[str, typer.Option(help="analysis, random, evolution or model.")] = "model",
     threads: Threads = 1,
     shape: ShapeOption = None,
+    value: ValueOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
     numerics: NumericsOption = Numerics.EXACT_INTEGERS,
     priority: Annotated[
@@ -48,7 +51,7 @@ def submit(
     shapes = read_shapes(shape)
     with connect(url) as client:
         job = client.submit(
-            model=client.upload(model, shapes=shapes).hash,
+            model=client.upload(model, shapes=shapes, values=read_values(value)).hash,
             target=target,
             trials=trials,
             seconds=seconds,

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,11 +19,12 @@ from tilefleet.commands.options import (
     ShapeOption,
     TargetName,
     Threads,
+    ValueOption,
     read_shapes,
+    read_values,
 )
 from tilefleet.errors import TilefleetError
 from tilefleet.render import config, mark, milliseconds, table
-from tuner.frontend.onnx_check import ModelError
 from tuner.log.record import Record, read_log
 from tuner.log.relayouts import Relayouts, read_relayouts
 from worker.fleet.fleet_file import FleetError, read_targets
@@ -44,11 +47,14 @@ def check(
     threads: Threads = 1,
     numerics: NumericsOption = Numerics.EXACT_INTEGERS,
     shape: ShapeOption = None,
+    value: ValueOption = None,
     targets: TargetFile = None,
     as_json: Json = False,
 ) -> None:
     """Say of each workload of a model whether a log has it; exit code 1 when one is missing."""
-    matches = _matches(model, log, resolve_target(target, targets), threads, read_shapes(shape), numerics)
+    chosen, shapes = resolve_target(target, targets), read_shapes(shape)
+    with _whole(model, value) as whole:
+        matches = _matches(whole, log, chosen, threads, shapes, numerics)
     show([match.to_json() for match in matches], as_json, _match_table(matches))
     missing = sum(match.record is None for match in matches)
     if missing:
@@ -63,6 +69,7 @@ def build(
     threads: Threads = 1,
     numerics: NumericsOption = Numerics.EXACT_INTEGERS,
     shape: ShapeOption = None,
+    value: ValueOption = None,
     targets: TargetFile = None,
     compare: Annotated[
         bool, typer.Option("--check/--no-check", help="Run it once beside the model's own definition.")
@@ -79,24 +86,24 @@ def build(
     from tuner.log.picks import OtherTargetError
 
     records, relayouts = _read(log)
-    try:
-        executable, manifest = build_model(
-            model, {}, chosen, threads, shapes or None, records, numerics, relayouts=relayouts
-        )
-    except OtherTargetError as error:
-        raise TilefleetError(f"{log}: {error}; choose with --target") from None
-    except ValueError as error:
-        raise TilefleetError(f"{model}: {error}") from None
     # Nobody shall find a module at its place that was not checked yet.
     unchecked = output.with_name(f".{output.name}.unchecked.so")
-    try:
-        export(executable, unchecked)
-        checked = _check_module(unchecked, manifest, model, shapes, compare)
-        if checked.wrong:
-            raise TilefleetError(f"{model}: the built module is wrong and was not written: {checked.wrong}")
-        unchecked.replace(output)
-    finally:
-        unchecked.unlink(missing_ok=True)
+    with _whole(model, value) as whole:
+        try:
+            executable, manifest = build_model(
+                whole, {}, chosen, threads, shapes or None, records, numerics, relayouts=relayouts
+            )
+            export(executable, unchecked)
+            checked = _check_module(unchecked, manifest, whole, shapes, compare)
+            if checked.wrong:
+                raise TilefleetError(
+                    f"{model}: the built module is wrong and was not written: {checked.wrong}"
+                )
+            unchecked.replace(output)
+        except OtherTargetError as error:
+            raise TilefleetError(f"{log}: {error}; choose with --target") from None
+        finally:
+            unchecked.unlink(missing_ok=True)
     description = Path(f"{output}.json")
     description.write_text(json.dumps({**manifest.to_json(), **checked.to_json()}, indent=2) + "\n")
     count = {source: manifest.count(source) for source in ("log", "analysis", "default")}
@@ -113,6 +120,18 @@ def build(
         "conversions": len(manifest.conversions),
     }
     show(shown, as_json, text)
+
+
+@contextmanager
+def _whole(model: Path, values: list[str] | None) -> Iterator[Path]:
+    """One file of ``model`` and the values of its inputs; what is wrong with either ends the command."""
+    from tuner.intake.assemble import assembled
+
+    try:
+        with assembled(model, read_values(values)) as whole:
+            yield whole
+    except ValueError as error:
+        raise TilefleetError(f"{model}: {error}") from None
 
 
 def _check_module(
@@ -171,8 +190,6 @@ def _matches(
     records, _ = _read(log)
     try:
         return picks.check(model, records, target, shapes or None, threads, numerics)
-    except ModelError as error:
-        raise TilefleetError(f"{model}: {error}") from None
     except picks.OtherTargetError as error:
         raise TilefleetError(f"{log}: {error}; choose with --target") from None
 

@@ -21,6 +21,35 @@ ShapeOption = Annotated[
     list[str] | None, typer.Option("--shape", help="Shape of a dynamic input: name=1,3,224,224. Repeatable.")
 ]
 
+ValueOption = Annotated[
+    list[str] | None,
+    typer.Option("--value", help="Value that an input shall always have: sr=16000. Repeatable."),
+]
+
+
+def read_values(texts: list[str] | None) -> dict[str, list[float]]:
+    """Values of --value by input name."""
+    return dict(_read_value(text) for text in texts or [])
+
+
+def _read_value(text: str) -> tuple[str, list[float]]:
+    name, _, numbers = text.rpartition("=")
+    try:
+        values = [_number(number) for number in numbers.split(",")]
+    except ValueError:
+        values = []
+    if not name or not values:
+        raise typer.BadParameter(f"{text!r} is not like name=16000 or name=0.5,1", param_hint="--value")
+    return name, values
+
+
+def _number(text: str) -> float:
+    """An integer as such, whatever its size."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
 
 def read_shapes(texts: list[str] | None) -> dict[str, list[int]]:
     """Values of --shape by input name."""

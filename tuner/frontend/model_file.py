@@ -7,7 +7,16 @@ from pathlib import Path
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
 from onnx import ModelProto
 
-from tuner.frontend.onnx_check import MAX_NODES, ModelError, Shapes, check_structure, fix_input_shapes
+from tuner.frontend.branches import settle
+from tuner.frontend.onnx_check import (
+    MAX_NODES,
+    ModelError,
+    Shapes,
+    check_limits,
+    check_structure,
+    check_valid,
+    fix_input_shapes,
+)
 from tuner.frontend.onnx_graph import OnnxGraph, graph_of
 from tuner.frontend.quantized.qdq_form import to_qdq_form
 
@@ -23,7 +32,12 @@ def read_model(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
     A TFLite model becomes an ONNX one (``tflite/convert.py``), and operators on bytes get QDQ form.
     Raises ModelError for whatever is no usable model. Nothing outside the file is read.
     """
-    model = _parse(Path(path))
+    model = parse_file(Path(path))
+    if any(node.op_type == "If" for node in model.graph.node):
+        check_limits(model)
+        check_valid(model)
+        fix_input_shapes(model, shapes or {})
+        settle(model)
     if len(model.graph.node) <= MAX_NODES:
         to_qdq_form(model)
     check_structure(model)
@@ -44,12 +58,13 @@ def read_as_written(path: str | Path, shapes: Shapes | None = None) -> ModelProt
 
     A TFLite model is what it becomes in ONNX. Raises ModelError as ``read_model`` does.
     """
-    model = _parse(Path(path))
+    model = parse_file(Path(path))
     fix_input_shapes(model, shapes or {})
     return model
 
 
-def _parse(path: Path) -> ModelProto:
+def parse_file(path: Path) -> ModelProto:
+    """The model at ``path`` as its file has it, a TFLite one as ONNX; ModelError for what is neither."""
     try:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:

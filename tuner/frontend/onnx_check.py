@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import onnx
-from onnx import ModelProto, NodeProto, TensorProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
 MAX_TENSOR_BYTES = 2 * 1024**3
 """No tensor, weight or activation, may be larger."""
@@ -29,7 +29,13 @@ def node_name(node: NodeProto) -> str:
 
 def check_structure(model: ModelProto) -> None:
     """Refuse what would be unsafe, unbounded or unknown; raises ModelError that names it."""
-    graph = model.graph
+    check_limits(model)
+    _check_operators(model.graph.node)
+    check_valid(model)
+
+
+def check_limits(model: ModelProto) -> None:
+    """Refuse what would be unsafe or unbounded, also in the branches of an If; raises ModelError."""
     if model.ir_version < 3:
         raise ModelError(f"ONNX IR version {model.ir_version} is too old; 3 is the oldest that is read")
     newest = onnx.defs.onnx_opset_version()
@@ -38,23 +44,50 @@ def check_structure(model: ModelProto) -> None:
             raise ModelError(
                 f"the model uses ONNX operator set {entry.version}; {newest} is the newest known"
             )
-    if len(graph.node) > MAX_NODES:
-        raise ModelError(f"the model has {len(graph.node)} nodes; at most {MAX_NODES} are read")
+    graphs = list(_graphs(model.graph))
+    count = sum(len(graph.node) for graph in graphs)
+    if count > MAX_NODES:
+        raise ModelError(f"the model has {count} nodes; at most {MAX_NODES} are read")
     if model.functions:
         names = ", ".join(function.name for function in model.functions[:5])
         raise ModelError(
             f"the model defines local functions ({names}); inline them first: "
             "onnx.inliner.inline_local_functions"
         )
-    if graph.sparse_initializer:
-        raise ModelError(f"sparse initializer {graph.sparse_initializer[0].values.name!r} is not supported")
-    _check_operators(graph.node)
-    for where, tensor in _tensors(model):
-        check_tensor(tensor, where)
+    for graph in graphs:
+        if graph.sparse_initializer:
+            name = graph.sparse_initializer[0].values.name
+            raise ModelError(f"sparse initializer {name!r} is not supported")
+        for where, tensor in _tensors(graph):
+            check_tensor(tensor, where)
+
+
+def check_valid(model: ModelProto) -> None:
+    """Refuse what onnx's own checker does; raises ModelError with what it says."""
     try:
         onnx.checker.check_model(_without_weights(model))
     except (onnx.checker.ValidationError, ValueError) as error:
         raise ModelError(f"the model is not valid ONNX: {first_line(error)}") from None
+
+
+def nested(node: NodeProto) -> Iterator[GraphProto]:
+    """The graphs inside ``node``."""
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    """``graph`` and the branches inside it; no other nested graph is read."""
+    yield graph
+    for node in graph.node:
+        for inner in nested(node):
+            if node.op_type != "If":
+                raise ModelError(
+                    f"node {node_name(node)!r} ({node.op_type}) has a nested graph; loops are not supported"
+                )
+            yield from _graphs(inner)
 
 
 def _without_weights(model: ModelProto) -> ModelProto:
@@ -81,10 +114,6 @@ def _without_weights(model: ModelProto) -> ModelProto:
 def _check_operators(nodes: Sequence[NodeProto]) -> None:
     unknown: dict[str, str] = {}
     for node in nodes:
-        if any(attribute.HasField("g") or attribute.graphs for attribute in node.attribute):
-            raise ModelError(
-                f"node {node_name(node)!r} ({node.op_type}) has a nested graph; control flow is not supported"
-            )
         if node.domain not in ("", "ai.onnx") or not onnx.defs.has(node.op_type):
             name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type
             unknown.setdefault(name, node_name(node))
@@ -93,10 +122,10 @@ def _check_operators(nodes: Sequence[NodeProto]) -> None:
         raise ModelError(f"the model has operators that are not standard ONNX: {listed}")
 
 
-def _tensors(model: ModelProto) -> Iterator[tuple[str, TensorProto]]:
-    for tensor in model.graph.initializer:
+def _tensors(graph: GraphProto) -> Iterator[tuple[str, TensorProto]]:
+    for tensor in graph.initializer:
         yield f"initializer {tensor.name!r}", tensor
-    for node in model.graph.node:
+    for node in graph.node:
         for attribute in node.attribute:
             where = f"attribute {attribute.name!r} of node {node_name(node)!r}"
             if attribute.HasField("sparse_tensor") or attribute.sparse_tensors:

@@ -89,15 +89,8 @@ def graph_of(model: ModelProto) -> OnnxGraph:
     """The graph of a checked model whose inputs have static shapes."""
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
-    nodes = expanded(model, constants)
-    tensors: dict[str, TensorInfo] = {}
-    budget = FOLDED_BYTES
-    while True:
-        tensors = _infer(model, nodes, constants)
-        nodes, budget, progress = _fold(nodes, constants, tensors, opset, budget)
-        unknown = [n for n in nodes if any(o and o not in tensors for o in n.output[:1])]
-        if not unknown or not progress:
-            break
+    nodes, tensors = folded(model, expanded(model, constants), constants)
+    unknown = _unknown(nodes, tensors)
     if unknown:
         node = unknown[0]
         raise ModelError(
@@ -111,6 +104,29 @@ def graph_of(model: ModelProto) -> OnnxGraph:
         tensors=tensors,
         opset=opset,
     )
+
+
+def folded(
+    model: ModelProto, nodes: list[NodeProto], constants: dict[str, Array]
+) -> tuple[list[NodeProto], dict[str, TensorInfo]]:
+    """What is left of ``nodes`` when all that is constant is computed, into ``constants``; and all shapes.
+
+    Raises ModelError for shapes that do not fit together, and for constants that are too large.
+    """
+    opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
+    budget, progress = FOLDED_BYTES, True
+    tensors: dict[str, TensorInfo] = {}
+    while progress:
+        tensors = _infer(model, nodes, constants)
+        nodes, budget, progress = _fold(nodes, constants, tensors, opset, budget)
+        if not _unknown(nodes, tensors):
+            break
+    return nodes, tensors
+
+
+def _unknown(nodes: list[NodeProto], tensors: Mapping[str, TensorInfo]) -> list[NodeProto]:
+    """The nodes of whose first result the shape is not known."""
+    return [node for node in nodes if any(name and name not in tensors for name in node.output[:1])]
 
 
 def fold_quantized(graph: OnnxGraph) -> None:

@@ -12,8 +12,8 @@ from kernels.layout import PLAIN, Layouts
 from kernels.numerics import Numerics
 from kernels.target import Target
 from kernels.workload.base import Workload
-from tuner.frontend.extract import extract
 from tuner.frontend.onnx_check import Shapes
+from tuner.intake.extract import extract
 from tuner.log.record import Record
 
 

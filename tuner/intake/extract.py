@@ -10,6 +10,7 @@ from kernels.workload import base as workloads
 from kernels.workload.base import Workload
 from tuner.frontend.graph import NotTunable, Partition, load_partition
 from tuner.frontend.onnx_check import Shapes, node_name
+from tuner.intake.assemble import assemble
 
 
 @dataclass(frozen=True)
@@ -111,5 +112,13 @@ def _with_unsupported(partition: Partition) -> list[NotTunable]:
 
 
 def extract_child(payload: dict[str, Any]) -> dict[str, Any]:
-    """``extract`` for a disposable child: ``{"path": ..., "shapes": {...} or absent}`` to JSON."""
-    return extract(payload["path"], payload.get("shapes")).to_json()
+    """``extract`` for a disposable child: ``{"path": ..., "shapes": {...} or absent}`` to JSON.
+
+    Given ``assembled``, a path, the model is first written there with the ``values`` of its inputs.
+    """
+    path = Path(payload["path"])
+    if "assembled" in payload:
+        whole = Path(payload["assembled"])
+        assemble(path, whole, payload["values"])
+        path = whole
+    return extract(path, payload.get("shapes")).to_json()
