@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from bench.random_weights import randomize
@@ -17,11 +18,13 @@ CLASSES = 1000
 class Graph:
     """Nodes and zero weights of a network in the making; tensors go by their names."""
 
-    def __init__(self, side: int = 224) -> None:
+    def __init__(self, side: int = 224, shape: tuple[int, ...] | None = None) -> None:
+        """``shape`` is the input's where that is no image of three channels with sides of ``side``."""
         self.nodes: list[NodeProto] = []
         self.weights: list[TensorProto] = []
-        self._input = (1, 3, side, side)
-        self._channels = {"input": 3}
+        self._constants: list[TensorProto] = []
+        self._input = shape or (1, 3, side, side)
+        self._channels = {"input": self._input[1]}
 
     def node(self, op: str, inputs: list[str], channels: int | None = None, **attributes: Any) -> str:
         """Append a node; its result has as many channels as its first input unless told otherwise."""
@@ -34,6 +37,12 @@ class Graph:
         """A weight that ``randomize`` fills."""
         name = f"weight_{len(self.weights)}"
         self.weights.append(numpy_helper.from_array(np.zeros(shape, np.float32), name))
+        return name
+
+    def constant(self, value: npt.ArrayLike, dtype: npt.DTypeLike = np.float32) -> str:
+        """A value that ``randomize`` leaves as it is."""
+        name = f"constant_{len(self._constants)}"
+        self._constants.append(numpy_helper.from_array(np.asarray(value, dtype), name))
         return name
 
     def conv(
@@ -96,4 +105,6 @@ class Graph:
             self.weights,
         )
         model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=8)
-        return randomize(model, seed)
+        model = randomize(model, seed)
+        model.graph.initializer.extend(self._constants)
+        return model

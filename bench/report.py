@@ -1,4 +1,4 @@
-"""Reports of bench.conv and bench.model_table as Markdown, of bench.conv with a plot, too.
+"""Reports of bench.conv, bench.model_table and bench.corpus as Markdown, of bench.conv with a plot, too.
 
 python -m bench.report FILE.json ... --docs docs/measured
 
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.conv_summary import summary
+from bench.corpus.page import corpus
 from bench.plot import sorted_ratios
 
 PEERS = {
@@ -34,10 +35,12 @@ def main() -> None:
     for path in arguments.files:
         try:
             report = json.loads(path.read_text())
-            write = {"conv": conv, "model_table": models}[report["bench"]]
+            write = {"conv": conv, "model_table": models, "corpus": corpus}[report["bench"]]
             pages = write(report, path.stem)
         except (OSError, ValueError, KeyError, TypeError) as error:
-            parser.error(f"{path} is no finished report of bench.conv or bench.model_table: {error!r}")
+            parser.error(
+                f"{path} is no finished report of bench.conv, bench.model_table or bench.corpus: {error!r}"
+            )
         for name, text in pages.items():
             (arguments.docs / name).write_text(text)
             print(f"wrote {arguments.docs / name}")

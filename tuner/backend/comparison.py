@@ -123,7 +123,7 @@ def check(load: Callable[[], Main], build: Build, deadline_s: float = DEADLINE_S
         defined = define(read_as_written(build.model, build.shapes), feeds, deadline_s=deadline_s)
     except Undefined as reason:
         return Check(build.tolerance, skipped=str(reason))
-    return _compared(dict(zip(graph.outputs, run(load(), feeds), strict=True)), defined, build.tolerance)
+    return compared(dict(zip(graph.outputs, run(load(), feeds), strict=True)), defined, build.tolerance)
 
 
 def locate(build: Build) -> str:
@@ -142,7 +142,7 @@ def locate(build: Build) -> str:
     main = relax.VirtualMachine(executable, tvm.cpu())["main"]
     defined = define(model, feeds, names)
     results = dict(zip(graph.outputs, run(main, feeds), strict=True))
-    return _compared(results, defined, build.tolerance).wrong
+    return compared(results, defined, build.tolerance).wrong
 
 
 def feeds_of(graph: OnnxGraph) -> dict[str, Array]:
@@ -156,7 +156,7 @@ def run(main: Main, feeds: Mapping[str, Array]) -> list[Array]:
     return [each.numpy() for each in ([result] if hasattr(result, "numpy") else result)]
 
 
-def _compared(found: Mapping[str, Array], defined: Definition, tolerance: float) -> Check:
+def compared(found: Mapping[str, Array], defined: Definition, tolerance: float) -> Check:
     """How ``found`` differs from ``defined``: the first that is wrong, or the error of each."""
     errors: dict[str, float] = {}
     allowed: dict[str, float] = {}

@@ -99,7 +99,7 @@ def main(folder: Path) -> None:
     names = (folder / _NAMES).read_text().splitlines()
     feeds = dict(zip(names, _load(folder / _FEEDS), strict=True))
     rng = np.random.default_rng(1)
-    nudged = {name: _nudge(value, rng) for name, value in feeds.items()}
+    nudged = {name: nudge(value, rng) for name, value in feeds.items()}
     by, (values, others) = _evaluate(folder / _MODEL, [feeds, nudged])
     np.savez(folder / _VALUES, *values)
     np.savez(folder / _NUDGED, *others)
@@ -111,7 +111,8 @@ def _load(path: Path) -> list[Array]:
         return [file[name] for name in file.files]
 
 
-def _nudge(value: Array, rng: np.random.Generator) -> Array:
+def nudge(value: Array, rng: np.random.Generator) -> Array:
+    """Floats NUDGE of the largest away from what they are, up or down; all else as it is."""
     if value.dtype.kind != "f" or value.size == 0:
         return value
     step = NUDGE * float(np.abs(value).max())

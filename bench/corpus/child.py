@@ -1,0 +1,160 @@
+"""One model from its file to its time, in a child of its own: what is known is sent at once."""
+
+from __future__ import annotations
+
+import resource
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+import tvm
+from onnx import ModelProto
+from tvm import relax
+
+from bench import timing
+from bench.corpus.entries import Entry, Input
+from bench.corpus.inputs import feeds_for, shapes_of
+from bench.corpus.peers import MAKE, installed
+from bench.corpus.references import defined
+from bench.corpus.shares import measure, own_functions
+from kernels.target import Target
+from tuner.backend.apply import compile_module, lower_partition, plan_of
+from tuner.backend.comparison import compared, error_of, run
+from tuner.backend.definition import Array, Definition, Undefined
+from tuner.backend.manifest import describe
+from tuner.frontend.graph import Partition, load_partition
+from tuner.frontend.model_file import read_as_written
+from tuner.frontend.onnx_check import ModelError
+from tuner.log.record import read_log
+from tuner.log.relayouts import read_relayouts
+from worker.measure.host import host_target
+
+PEER_ERROR = 0.02
+"""What a peer that computes the model may be off; it is timed only if it does."""
+LONGEST_S = 20.0
+Send = Callable[[dict[str, Any]], None]
+
+
+def try_model(payload: dict[str, Any], send: Send) -> None:
+    """Child: send what becomes of the file ``path``, one part of its row after the other.
+
+    ``payload`` has the entry's ``name`` and ``inputs``, the lines of a ``log`` to build by, how many
+    ``rounds`` of turns to time, and a ``seed`` for the inputs.
+    """
+    path = Path(payload["path"])
+    inputs = {name: Input(**value) for name, value in payload["inputs"].items()}
+    entry = Entry(payload["name"], str(path), inputs=inputs)
+    target = host_target()
+    began = time.process_time()
+    try:
+        shapes = shapes_of(path, entry)
+        partition = load_partition(path, shapes)
+    except ModelError as error:
+        send({"accepted": False, "reason": str(error)})
+        return
+    send(
+        {
+            "accepted": True,
+            "shapes": {name: list(info.shape) for name, info in partition.graph.inputs.items()},
+        }
+    )
+    feeds = feeds_for(
+        {n: (i.shape, i.dtype) for n, i in partition.graph.inputs.items()}, entry, payload["seed"]
+    )
+    try:
+        module, executable, tolerance = _build(partition, target, payload["log"], began, send)
+    except Exception as error:  # TVM's passes raise whatever they happen to run into
+        send({"builds": False, "reason": f"{type(error).__name__}: {str(error).strip()[:300]}"})
+        return
+    model = read_as_written(path, shapes)
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    outputs = run(machine["main"], feeds)
+    send({"ran": True})
+    definition = None
+    try:
+        definition = defined(path, model, feeds)
+        found = compared(dict(zip(partition.graph.outputs, outputs, strict=True)), definition, tolerance)
+        worst = max(found.errors.values(), default=None)
+        send({"right": not found.wrong, "max_error": worst, "check": str(found), "by": definition.by})
+    except Undefined as reason:
+        send({"check": f"not checked: {reason}"})
+    arguments = [*map(tvm.runtime.tensor, feeds.values())]
+    shares = measure(machine, arguments, own_functions(module))
+    send({"own_share": shares.own_share, "foreign": shares.foreign(), "ours_ms": shares.whole_s * 1e3})
+    rounds = max(3, min(payload["rounds"], int(LONGEST_S / shares.whole_s / 3)))
+    main = machine["main"]
+    _time(path, model, feeds, lambda: main(*arguments), definition, rounds, send)
+
+
+def _build(
+    partition: Partition, target: Target, log: Sequence[str], began: float, send: Send
+) -> tuple[Any, Any, float]:
+    """The lowered module, the executable, and how far its outputs may be off."""
+    records, relayouts = list(read_log(log)), list(read_relayouts(log))
+    plan = plan_of(partition, {}, target, 1, records, relayouts=relayouts)
+    module = lower_partition(partition, plan, target, 1)
+    imported = time.process_time()
+    send({"import_s": imported - began, "import_mb": _peak_mb()})
+    executable = compile_module(module, target)
+    manifest = describe(partition, plan, target, 1)
+    ours = sum(layer.config is not None for layer in manifest.layers)
+    send({"builds": True, "build_s": time.process_time() - imported, "build_mb": _peak_mb()})
+    send({"layers": len(manifest.layers), "own_layers": ours})
+    return module, executable, manifest.tolerance
+
+
+def _peak_mb() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def _time(
+    path: Path,
+    model: ModelProto,
+    feeds: Mapping[str, Array],
+    ours: Callable[[], object],
+    definition: Definition | None,
+    rounds: int,
+    send: Send,
+) -> None:
+    """Ours and every peer that computes the model, in turns; why others do not is sent as well."""
+    runs: dict[str, Callable[[], object]] = {"ours": ours}
+    unable: dict[str, str] = {}
+    with TemporaryDirectory(prefix="tilefleet-corpus-") as folder:
+        for name in installed():
+            try:
+                peer = MAKE[name](path, model, feeds, Path(folder))
+                wrong = _wrong(peer.outputs(), definition)
+                if wrong and name in ("openvino", "ncnn"):
+                    unable[name] = wrong
+                    continue
+            except Exception as error:  # libraries raise what they like; the others are timed all the same
+                unable[name] = f"{type(error).__name__}: {str(error).strip()[:150]}"
+                continue
+            runs[name] = peer.run
+        send({"unable": unable})
+        turns = timing.take_turns(runs, rounds)
+    ms = {name: float(np.median(each.fair(1))) * 1e3 for name, each in turns.items()}
+    ours_ms = ms.pop("ours")
+    row: dict[str, Any] = {"ours_ms": ours_ms, "peers_ms": ms}
+    if ms:
+        best = min(ms, key=lambda name: ms[name])
+        row |= {"best_peer": best, "ratio_best": ms[best] / ours_ms}
+    if "onnxruntime" in ms:
+        row["ratio_onnxruntime"] = ms["onnxruntime"] / ours_ms
+    send(row)
+
+
+def _wrong(outputs: Sequence[Array], definition: Definition | None) -> str:
+    """How the outputs of a peer are wrong; empty where they are right, or nobody knows."""
+    if definition is None:
+        return ""
+    for value, right in zip(outputs, definition.values.values(), strict=True):
+        if value.size != right.size:
+            return f"its output has the shape {list(value.shape)}, which should be {list(right.shape)}"
+        error = error_of(value.reshape(right.shape), right)
+        if error > PEER_ERROR:
+            return f"its output is off by {error:.2g}"
+    return ""

@@ -1,0 +1,87 @@
+"""Shapes for dynamic inputs, and values that make sense for an input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import onnx
+from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
+from onnx import TensorProto
+
+from bench.corpus.entries import Entry, Input
+from tuner.backend.definition import Array, random_feeds
+from tuner.frontend.model_file import TFLITE
+
+IMAGE, TOKENS, SAMPLES, STEPS = 224, 128, 16000, 32
+"""Pixels of a side, tokens of a text, samples of sound, steps of anything else."""
+
+
+def shapes_of(path: Path, entry: Entry) -> dict[str, list[int]]:
+    """Shapes for the inputs whose file leaves extents open: the entry's, else by ``guessed``.
+
+    Two extents of one name are equal. TFLite files leave none open, and of what is no model there are none.
+    """
+    data = path.read_bytes()
+    model = onnx.ModelProto()
+    try:
+        if data[4:8] != TFLITE:
+            model.ParseFromString(data)
+    except DecodeError:
+        return {}
+    constants = {tensor.name for tensor in model.graph.initializer}
+    shapes: dict[str, list[int]] = {}
+    named: dict[str, int] = {}
+    for value in model.graph.input:
+        tensor = value.type.tensor_type
+        dims = [d.dim_value if d.dim_value > 0 else d.dim_param for d in tensor.shape.dim]
+        if value.name in constants or all(isinstance(d, int) for d in dims):
+            continue
+        given = entry.inputs.get(value.name, Input()).shape
+        shape = list(given) if given else guessed(dims, tensor.elem_type)
+        for position, dim in enumerate(dims):
+            if not given and isinstance(dim, str) and dim not in ("", "?"):
+                shape[position] = named.setdefault(dim, shape[position])
+        shapes[value.name] = shape
+    return shapes
+
+
+def guessed(dims: list[int | str], elem_type: int) -> list[int]:
+    """A shape for ``dims``, of which text is open: a batch of one; images, tokens or sound behind it."""
+    rank = len(dims)
+    floats = elem_type in (TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE)
+    if rank == 4:
+        channels_last = dims[3] in (1, 3)
+        usual = [1, IMAGE, IMAGE, 3] if channels_last else [1, 3, IMAGE, IMAGE]
+    elif rank == 2 and floats:
+        usual = [1, SAMPLES]
+    else:
+        usual = [1] + [STEPS if floats else TOKENS] * (rank - 1)
+    result = []
+    for position, dim in enumerate(dims):
+        batch = isinstance(dim, str) and "batch" in dim.lower()
+        result.append(dim if isinstance(dim, int) else 1 if batch else usual[position])
+    return result
+
+
+def feeds_for(inputs: Mapping[str, tuple[tuple[int, ...], str]], entry: Entry, seed: int) -> dict[str, Array]:
+    """Values for inputs of these shapes and types, as the entry wants them, else random."""
+    feeds = random_feeds(inputs, seed)
+    rng = np.random.default_rng(seed)
+    for name, about in entry.inputs.items():
+        if name not in feeds:
+            continue
+        value = feeds[name]
+        if about.value is not None:
+            feeds[name] = np.full(value.shape, about.value, value.dtype)
+        elif about.between is not None:
+            low, high = about.between
+            integers = value.dtype.kind in "iu"
+            drawn = (
+                rng.integers(int(low), int(high), value.shape)
+                if integers
+                else rng.uniform(low, high, value.shape)
+            )
+            feeds[name] = drawn.astype(value.dtype)
+    return feeds

@@ -1,0 +1,95 @@
+"""Where the time of a built model goes: our functions, and the heaviest of all others."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import tvm
+
+OWN_ATTRIBUTES = ("tilefleet.", "tirx.is_scheduled")
+"""How the attributes begin that functions of ours have: kernels, and what was scheduled here."""
+ROUNDS, LONGEST_S = 7, 10.0
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Seconds of one run, and of its calls by the function's name: how many, and what they take in all."""
+
+    whole_s: float
+    calls: dict[str, tuple[int, float]]
+    own: frozenset[str]
+
+    @property
+    def own_share(self) -> float:
+        """The share of the time that is spent in functions of ours."""
+        return min(
+            1.0, sum(seconds for name, (_, seconds) in self.calls.items() if name in self.own) / self.whole_s
+        )
+
+    def foreign(self, count: int = 5) -> list[dict[str, Any]]:
+        """The functions of others that take longest, each with its calls and its share of the time."""
+        others = [(name, *each) for name, each in self.calls.items() if name not in self.own]
+        heaviest = sorted(others, key=lambda each: -each[2])[:count]
+        return [
+            {"name": n, "calls": calls, "share": seconds / self.whole_s} for n, calls, seconds in heaviest
+        ]
+
+
+def own_functions(module: Any) -> frozenset[str]:
+    """The names of the functions in a lowered module that we generate or schedule."""
+    return frozenset(
+        variable.name_hint
+        for variable, function in module.functions.items()
+        if isinstance(function, tvm.tirx.PrimFunc)
+        and any(
+            str(name).startswith(OWN_ATTRIBUTES) for name in (function.attrs.keys() if function.attrs else ())
+        )
+    )
+
+
+def measure(machine: Any, arguments: Sequence[Any], own: frozenset[str]) -> Shares:
+    """Time runs of ``main`` whole and call by call, in turns, by the time of this thread."""
+    main = machine["main"]
+    names: list[str] = []
+    taken: list[float] = []
+    began = 0.0
+
+    def instrument(_: Any, name: str, before: bool, __: Any, *___: Any) -> int:
+        nonlocal began
+        if before:
+            began = time.thread_time()
+        else:
+            taken.append(time.thread_time() - began)
+            names.append(name)
+        return 0
+
+    main(*arguments)
+    whole: list[float] = []
+    runs: list[list[float]] = []
+    started = time.perf_counter()
+    for turn in range(ROUNDS):
+        if turn > 1 and time.perf_counter() - started > LONGEST_S:
+            break
+        machine.set_instrument(None)
+        start = time.thread_time()
+        main(*arguments)
+        whole.append(time.thread_time() - start)
+        machine.set_instrument(instrument)
+        names.clear()
+        taken.clear()
+        main(*arguments)
+        runs.append([*taken])
+    machine.set_instrument(None)
+    medians = [statistics.median(each) for each in zip(*runs, strict=True)]
+    # The cheapest call of all does next to nothing: what it took is what timing a call takes.
+    overhead = min(medians, default=0.0)
+    calls: dict[str, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
+    for name, seconds in zip(names, medians, strict=True):
+        count, total = calls[name]
+        calls[name] = (count + 1, total + seconds - overhead)
+    return Shares(statistics.median(whole), dict(calls), own)
