@@ -8,7 +8,7 @@ import pytest
 from test_apply import avx2, build_and_compare, onnxruntime  # noqa: F401  # fixtures
 from tiny_models import model, node, save
 
-from tuner.frontend.extract import extract
+from tuner.intake.extract import extract
 
 
 def listed(path):
