@@ -75,3 +75,37 @@ def test_zeros_around_the_data_are_padding(onnxruntime, tmp_path, shape):  # noq
     ((_, names),) = listed(path)
     assert names == ("conv",)
     build_and_compare(onnxruntime, path)
+
+
+def test_a_transposed_convolution_is_one_of_its_phases(onnxruntime, tmp_path):  # noqa: F811
+    nodes = [
+        node("ConvTranspose", ["x", "w", "bias"], "up", strides=[2, 2], pads=[1, 1, 1, 1]),
+        node("BatchNormalization", ["up", "g", "b", "m", "v"], "norm"),
+        node("Sub", ["one", "norm"], "turned"),
+        node("Clip", ["turned", "low", "high"], "clip"),
+        node(
+            "ConvTranspose",
+            ["clip", "u"],
+            "deep",
+            group=8,
+            strides=[3, 2],
+            pads=[2, 0, 1, 3],
+            dilations=[1, 2],
+        ),
+        node("DepthToSpace", ["deep"], "y", blocksize=2, mode="CRD"),
+    ]
+    ends = {"one": np.float32(1), "low": np.float32(-1), "high": np.float32(2)}
+    constants = {"w": (6, 8, 4, 4), "bias": (8,), "u": (8, 1, 5, 3), **ends}
+    path = save(tmp_path, model(nodes, {"x": (2, 6, 5, 7)}, ["y"], {**constants, **BATCH_NORM}))
+    assert listed(path) == [
+        ("2x conv 6x5x7 -> 32, 2x2 +bias +clip", ("up", "norm", "turned", "clip")),
+        ("2x conv 8x10x14 -> 48, 2x3 g8", ("deep",)),
+    ]
+    build_and_compare(onnxruntime, path)
+
+
+def test_a_transposed_convolution_of_stride_one_is_one_of_turned_weights(onnxruntime, tmp_path):  # noqa: F811
+    nodes = [node("ConvTranspose", ["x", "w"], "up", dilations=[2]), node("Relu", ["up"], "y")]
+    path = save(tmp_path, model(nodes, {"x": (1, 5, 11)}, ["y"], {"w": (5, 3, 3)}))
+    assert listed(path) == [("conv 5x1x11 -> 3, 1x3 d1x2 +relu", ("up", "y"))]
+    build_and_compare(onnxruntime, path)

@@ -112,6 +112,12 @@ class Chain:
         while (node := wiring.only_reader(self.output)) is not None and self.absorb_affine(node):
             pass
 
+    def extend_single(self, wiring: Wiring) -> None:
+        """Take in followers that scale, shift and clamp."""
+        while (node := wiring.only_reader(self.output)) is not None:
+            if not (self.absorb_affine(node) or self._absorb_clamp(node)):
+                return
+
     def _take(self, node: NodeProto) -> bool:
         self.nodes.append(node)
         self.output = node.output[0]

@@ -33,7 +33,7 @@ from tuner.frontend.rewrite import rewrite
 Array = npt.NDArray[Any]
 
 OTHER_PRODUCTS = {
-    "ConvTranspose": "transposed convolution",
+    "ConvTranspose": "transposed convolution, unless its weights are constant, float32, of one or two axes",
     "ConvInteger": "integer convolution",
     "QLinearConv": "quantized convolution",
     "MatMulInteger": "integer matrix product",

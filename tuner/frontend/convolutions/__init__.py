@@ -8,6 +8,7 @@ from __future__ import annotations
 from tuner.frontend.convolutions.lines import Lines
 from tuner.frontend.convolutions.pads import merge_pads
 from tuner.frontend.convolutions.runs import lift
+from tuner.frontend.convolutions.transposed import write_transposed
 from tuner.frontend.onnx_graph import OnnxGraph
 
 
@@ -15,3 +16,4 @@ def as_images(graph: OnnxGraph) -> None:
     """Rewrite the graph so that as many convolutions as possible are of images."""
     merge_pads(graph)
     lift(graph, Lines(graph))
+    write_transposed(graph)

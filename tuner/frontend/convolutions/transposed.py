@@ -1,0 +1,211 @@
+"""Transposed convolutions, as convolutions of stride 1 whose channels become pixels.
+
+With strides s each s x s pixels of the result, its phases, see the same pixels of the data, each through
+weights of its own. So one convolution computes s x s times the channels, over the data's pixels, and an
+interleaving spreads them. Where a phase has fewer weights than another it gets zeros.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import NodeProto, helper
+
+from tuner.frontend.epilogue import Chain, Wiring
+from tuner.frontend.onnx_check import node_name
+from tuner.frontend.onnx_graph import Array, OnnxGraph, TensorInfo, attributes_of
+from tuner.frontend.own_nodes import INTERLEAVE
+
+
+def write_transposed(graph: OnnxGraph) -> None:
+    """Rewrite every ConvTranspose of float32 images that has constant weights."""
+    wiring = Wiring.of(graph)
+    written: dict[str, list[NodeProto]] = {}
+    taken: set[str] = set()
+    for node in graph.nodes:
+        if node.op_type == "ConvTranspose" and (made := _plan(graph, node)) is not None:
+            chain = Chain(graph, node, channel_axis=1)
+            if made.is_spread:
+                # What scales, shifts and clamps each element does so before the elements are spread.
+                chain.extend_single(wiring)
+            taken.update(each.output[0] for each in chain.nodes)
+            written[chain.output] = _Writer(graph, node, made).nodes(chain)
+    nodes: list[NodeProto] = []
+    for node in graph.nodes:
+        if node.output[0] in written:
+            nodes += written[node.output[0]]
+        elif node.output[0] not in taken:
+            nodes.append(node)
+    graph.nodes = nodes
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """One spatial axis: ``extent`` elements become ``out``, of the blocks of phases ``first`` to ``last``.
+
+    An element of the result at ``at`` is phase ``(at + pad) % stride`` of block ``(at + pad) // stride``.
+    """
+
+    extent: int
+    out: int
+    taps: int
+    stride: int
+    dilation: int
+    pad: int
+
+    @property
+    def spread(self) -> int:
+        """Taps of the ordinary convolution."""
+        reach = (self.taps - 1) * self.dilation + 1
+        return self.taps if self.stride == 1 else -(-reach // self.stride)
+
+    @property
+    def step(self) -> int:
+        """Its dilation."""
+        return self.dilation if self.stride == 1 else 1
+
+    @property
+    def first(self) -> int:
+        return self.pad // self.stride
+
+    @property
+    def last(self) -> int:
+        return (self.out - 1 + self.pad) // self.stride
+
+    @property
+    def pads(self) -> tuple[int, int]:
+        """Its padding; negative where it would not read all of the data."""
+        return (self.spread - 1) * self.step - self.first, self.last - self.extent + 1
+
+
+@dataclass(frozen=True)
+class _Plan:
+    rows: _Axis
+    columns: _Axis
+    groups: int
+
+    @property
+    def axes(self) -> tuple[_Axis, _Axis]:
+        return self.rows, self.columns
+
+    @property
+    def phases(self) -> int:
+        return self.rows.stride * self.columns.stride
+
+    @property
+    def is_spread(self) -> bool:
+        """Whether there is anything to interleave."""
+        return self.phases > 1
+
+
+def _plan(graph: OnnxGraph, node: NodeProto) -> _Plan | None:
+    info, out = graph.tensors[node.input[0]], graph.tensors[node.output[0]].shape
+    names = [name for name in node.input[1:] if name]
+    if len(out) != 4 or info.dtype != "float32" or any(name not in graph.constants for name in names):
+        return None
+    if node.input[0] in graph.constants:
+        return None
+    attributes, taps = attributes_of(node), graph.constants[node.input[1]].shape[2:]
+    strides, dilations = attributes.get("strides", (1, 1)), attributes.get("dilations", (1, 1))
+    pads = attributes.get("pads", (0, 0, 0, 0))
+    rows, columns = (
+        _Axis(info.shape[axis + 2], out[axis + 2], taps[axis], strides[axis], dilations[axis], pads[axis])
+        for axis in (0, 1)
+    )
+    if min(*rows.pads, *columns.pads) < 0:
+        return None  # whole blocks at an edge are left out, which nobody asks for
+    return _Plan(rows, columns, attributes.get("group", 1))
+
+
+class _Writer:
+    """Writes one transposed convolution, with what follows it, as other nodes."""
+
+    def __init__(self, graph: OnnxGraph, node: NodeProto, plan: _Plan) -> None:
+        self._graph, self._node, self._plan = graph, node, plan
+        self._name = node.output[0]
+
+    def nodes(self, chain: Chain) -> list[NodeProto]:
+        plan, graph, node = self._plan, self._graph, self._node
+        top, bottom = plan.rows.pads
+        left, right = plan.columns.pads
+        inputs = [node.input[0], graph.constant(f"{self._name}/phases", self._weights())]
+        if len(node.input) > 2 and node.input[2]:
+            inputs.append(self._constant(graph.constants[node.input[2]]))
+        at = self._tensor() if plan.is_spread else chain.output
+        found = [
+            helper.make_node(
+                "Conv",
+                inputs,
+                [at],
+                name=node_name(node),
+                group=plan.groups,
+                pads=[top, left, bottom, right],
+                dilations=[axis.step for axis in plan.axes],
+            )
+        ]
+        if not plan.is_spread:
+            return found
+        for before, after in zip(chain.nodes, chain.nodes[1:], strict=False):
+            for made in self._single(before, after, at):
+                found.append(made)
+                at = made.output[0]
+        made = helper.make_node(
+            INTERLEAVE,
+            [at],
+            [chain.output],
+            name=node_name(node),
+            steps=[axis.stride for axis in plan.axes],
+            run=graph.tensors[self._name].shape[1] // plan.groups,
+            crop=[axis.pad % axis.stride for axis in plan.axes],
+        )
+        return [*found, made]
+
+    def _single(self, before: NodeProto, after: NodeProto, data: str) -> list[NodeProto]:
+        """What ``after`` does to each element of ``before``, done to ``data``, the phases."""
+        name, alone = node_name(after), Chain(self._graph, before, channel_axis=1)
+        if not alone.absorb_affine(after):
+            inputs = [data, *after.input[1:]]
+            made = helper.make_node(after.op_type, inputs, [self._tensor()], name=name)
+            made.attribute.extend(after.attribute)
+            return [made]
+        found: list[NodeProto] = []
+        for op, value in (("Mul", alone.scale), ("Add", alone.shift)):
+            if value is not None:
+                inputs = [found[-1].output[0] if found else data, self._constant(value, (-1, 1, 1))]
+                found.append(helper.make_node(op, inputs, [self._tensor()], name=name))
+        return found
+
+    def _weights(self) -> Array:
+        """(group, phase, filter; depth; taps), each axis of taps the other way round."""
+        plan, weights = self._plan, self._graph.constants[self._node.input[1]]
+        rows, columns = plan.axes
+        depth, filters = weights.shape[0] // plan.groups, weights.shape[1]
+        apart = np.zeros(
+            (*weights.shape[:2], rows.spread * rows.stride, columns.spread * columns.stride), weights.dtype
+        )
+        apart_by = [axis.dilation if axis.stride > 1 else 1 for axis in plan.axes]
+        down, right = (
+            slice(0, (axis.taps - 1) * by + 1, by) for axis, by in zip(plan.axes, apart_by, strict=True)
+        )
+        apart[:, :, down, right] = weights
+        split = apart.reshape(
+            plan.groups, depth, filters, rows.spread, rows.stride, columns.spread, columns.stride
+        )
+        turned = split.transpose(0, 4, 6, 2, 1, 3, 5)[..., ::-1, ::-1]
+        return np.ascontiguousarray(turned).reshape(-1, depth, rows.spread, columns.spread)
+
+    def _constant(self, value: Array, shape: tuple[int, ...] = (-1,)) -> str:
+        """One value a channel for the channels of all phases."""
+        groups = value.reshape(self._plan.groups, 1, -1)
+        wide = np.repeat(groups, self._plan.phases, axis=1).astype(np.float32)
+        return self._graph.constant(f"{self._name}/constant", wide.reshape(shape))
+
+    def _tensor(self) -> str:
+        """A new tensor of all phases; its name."""
+        n, c = self._graph.tensors[self._name].shape[:2]
+        extents = (axis.last - axis.first + 1 for axis in self._plan.axes)
+        name = self._graph.fresh(f"{self._name}/phases")
+        elem_type = self._graph.tensors[self._name].elem_type
+        self._graph.tensors[name] = TensorInfo((n, c * self._plan.phases, *extents), elem_type)
+        return name

@@ -1,0 +1,37 @@
+"""Pixels made of channels, by functions of ours in every layout (``kernels/operators/interleave.py``)."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from onnx import NodeProto
+
+from kernels.operators.interleave import Interleave, build_interleave, predict_interleave
+from kernels.target import Target
+from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
+from tuner.operators.layouts import Generated, Rule, if_images
+
+
+def interleave_rule(graph: OnnxGraph, node: NodeProto, target: Target, threads: int) -> Rule | None:
+    """Our own node, of a transposed convolution."""
+    attributes = attributes_of(node)
+    steps, crop = attributes["steps"], attributes["crop"]
+    shape, out = (graph.tensors[name].shape for name in (node.input[0], node.output[0]))
+    each = Interleave(shape, out, (steps[0], steps[1]), attributes["run"], (crop[0], crop[1]))
+    return _rule(graph, node, each, target, threads)
+
+
+def depth_to_space_rule(graph: OnnxGraph, node: NodeProto, target: Target, threads: int) -> Rule | None:
+    """DepthToSpace in both modes."""
+    attributes = attributes_of(node)
+    block = attributes["blocksize"]
+    shape, out = (graph.tensors[name].shape for name in (node.input[0], node.output[0]))
+    run = 1 if attributes.get("mode", b"DCR") == b"CRD" else out[1]
+    return _rule(graph, node, Interleave(shape, out, (block, block), run), target, threads)
+
+
+def _rule(graph: OnnxGraph, node: NodeProto, each: Interleave, target: Target, threads: int) -> Rule | None:
+    seconds = partial(predict_interleave, each, target=target, threads=threads)
+    numbers: tuple[int | str, ...] = (*each.shape, "to", *each.out, *each.steps, *each.crop, each.run)
+    function = Generated("interleave", numbers, partial(build_interleave, each), each.out)
+    return if_images(graph, node.input[:1], seconds, function)
