@@ -9,6 +9,7 @@ from tiny_models import LIGHT, LIGHT_MODELS, model, node, save
 from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
 from tuner.frontend.graph import load_partition
 from tuner.frontend.model_file import load_graph
+from tuner.frontend.onnx_check import ModelError
 from tuner.intake.extract import Extraction, extract, extract_child
 
 
@@ -252,21 +253,37 @@ def test_half_precision_is_listed_with_the_reason(tmp_path):
     assert "float16" in entry.reason
 
 
-def test_integers_without_constant_weights_are_listed_with_the_reason(tmp_path):
+def test_integers_without_constant_weights_are_refused_with_the_reason(tmp_path):
     nodes = [node("ConvInteger", ["x", "x"], "y")]
     made = model(nodes, {"x": (4, 4, 6, 6)}, ["y"], dtype=TensorProto.UINT8)
     made.graph.output[0].type.tensor_type.elem_type = TensorProto.INT32
-    (entry,) = extract(save(tmp_path, made)).not_tunable
-    assert (entry.op, "weights are computed" in entry.reason) == ("ConvInteger", True)
+    with pytest.raises(ModelError, match=r"ConvInteger \(node 'y': .*weights are computed"):
+        extract(save(tmp_path, made))
 
 
-def test_what_a_build_would_fail_at_is_known_beforehand(tmp_path):
-    nodes = [CONV, node("LpNormalization", ["p"], "y")]
-    found = extract(save(tmp_path, model(nodes, {"x": (1, 4, 6, 6)}, ["y"], {"w": (4, 4, 3, 3)})))
-    (entry,) = found.not_tunable
-    assert (entry.node, entry.op) == ("y", "LpNormalization")
-    assert "TVM cannot import it" in entry.reason
-    assert len(found.operators) == 1
+def test_what_a_build_would_fail_at_is_refused_before_anything_is_tuned(tmp_path):
+    """All operators that nothing computes; else all nodes that TVM's converters do not take, each by name."""
+    nodes = [CONV, node("LpNormalization", ["p"], "q"), node("Det", ["q"], "y")]
+    made = model(nodes, {"x": (1, 4, 6, 6)}, ["y"], {"w": (4, 4, 3, 3)})
+    words = r"LpNormalization \(node 'q'\), Det \(node 'y'\); export the model without them"
+    with pytest.raises(ModelError, match=words):
+        extract(save(tmp_path, made))
+    nodes = [CONV, node("MaxPool", ["p"], ["m", "i"], kernel_shape=[2, 2]), node("Cast", ["p"], "s", to=8)]
+    nodes += [node("TopK", ["p", "k"], ["t", "j"], sorted=0), node("Relu", ["t"], "y")]
+    made = model(nodes, {"x": (1, 4, 6, 6)}, ["i", "s", "y"], {"w": (4, 4, 3, 3), "k": np.array([2])})
+    for output, kind in zip(made.graph.output, (TensorProto.INT64, TensorProto.STRING), strict=False):
+        output.type.tensor_type.elem_type = kind
+    nodes[3].name = made.graph.node[3].name = ""
+    with pytest.raises(ModelError) as error:
+        extract(save(tmp_path, made))
+    for words in (
+        "'m' (MaxPool)",
+        "'s' (Cast) computes with strings",
+        "'t' (TopK)",
+        "export the model without",
+    ):
+        assert words in str(error.value)
+    assert "\n" not in str(error.value)
 
 
 def test_initializers_listed_as_inputs_are_no_inputs(tmp_path):

@@ -73,7 +73,7 @@ class Product:
 
 @dataclass(frozen=True)
 class NotTunable:
-    """A node that no kernel computes though it is a product, or that TVM cannot import; and why."""
+    """A node that no kernel computes though it is a product; and why."""
 
     node: str
     op: str

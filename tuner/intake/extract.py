@@ -8,8 +8,9 @@ from typing import Any
 
 from kernels.workload import base as workloads
 from kernels.workload.base import Workload
-from tuner.frontend.graph import NotTunable, Partition, load_partition
-from tuner.frontend.onnx_check import Shapes, node_name
+from tuner.frontend.affine import merge_affine
+from tuner.frontend.graph import NotTunable, load_partition
+from tuner.frontend.onnx_check import Shapes
 from tuner.intake.assemble import assemble
 
 
@@ -84,31 +85,22 @@ class Extraction:
 def extract(path: str | Path, shapes: Shapes | None = None) -> Extraction:
     """The workloads of the ONNX model at ``path``; ``shapes`` gives those of dynamic inputs.
 
-    Raises ModelError that names what is wrong with the model or the shapes.
+    Raises ModelError that names what is wrong with the model or the shapes, or what of it cannot be built.
     """
+    # Brings TVM along, for which those who only read extractions should not have to wait.
+    from tuner.intake.trial import try_import
+
     partition = load_partition(path, shapes)
+    merge_affine(partition.graph)
+    try_import(partition)
     occurrences: dict[Workload, list[tuple[str, ...]]] = {}
     for product in partition.products:
         occurrences.setdefault(product.workload, []).append(product.nodes)
     return Extraction(
         tuple(ModelInput(name, info.shape, info.dtype) for name, info in partition.graph.inputs.items()),
         tuple(Operator(workload, tuple(nodes)) for workload, nodes in occurrences.items()),
-        tuple(_with_unsupported(partition)),
+        tuple(partition.not_tunable),
     )
-
-
-def _with_unsupported(partition: Partition) -> list[NotTunable]:
-    """What no kernel computes, and every node for which a build would fail: better known before tuning."""
-    # Brings TVM along, for which those who only read extractions should not have to wait.
-    from tuner.frontend.tvm_support import unsupported_nodes
-
-    listed = {entry.node: entry for entry in partition.not_tunable}
-    for node in unsupported_nodes(partition.graph):
-        name, reason = node_name(node), "TVM cannot import it: the model can be tuned, but not built"
-        if name in listed:
-            reason = f"{listed[name].reason}; {reason}"
-        listed[name] = NotTunable(name, node.op_type, reason)
-    return list(listed.values())
 
 
 def extract_child(payload: dict[str, Any]) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from tvm import relax
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.frontend.onnx_check import ModelError
+from tuner.intake.extract import extract
 
 TARGET = CATALOGUE["x86-avx2"]
 REFERENCE_FAILS = (
@@ -161,7 +162,10 @@ def computed(path: Path, arrays: dict[str, Any]) -> list[Any]:
 
 
 def check(row: Case, folder: Path) -> None:
-    """Fails where our module differs from ONNX, or a refusal does not name the operator in one line."""
+    """Fails where our module differs from ONNX, or a refusal does not name the operator in one line.
+
+    What can be built must be accepted before.
+    """
     path = folder / "model.onnx"
     path.write_bytes(row.model().SerializeToString())
     if row.refused:
@@ -169,6 +173,7 @@ def check(row: Case, folder: Path) -> None:
             build_model(path, {}, TARGET)
         assert "\n" not in str(refusal.value)
         return
+    extract(path)
     results = computed(path, row.arrays)
     for result, expected in zip(results, reference(row.judge or row), strict=True):
         assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
