@@ -109,3 +109,28 @@ def test_a_transposed_convolution_of_stride_one_is_one_of_turned_weights(onnxrun
     path = save(tmp_path, model(nodes, {"x": (1, 5, 11)}, ["y"], {"w": (5, 3, 3)}))
     assert listed(path) == [("conv 5x1x11 -> 3, 1x3 d1x2 +relu", ("up", "y"))]
     build_and_compare(onnxruntime, path)
+
+
+def test_a_run_of_volumes_is_computed_as_images_from_end_to_end(onnxruntime, tmp_path):  # noqa: F811
+    nodes = [
+        node("Conv", ["x", "w"], "first", pads=[1, 1, 0, 1, 1, 2], strides=[1, 2, 1]),
+        node("BatchNormalization", ["first", "g", "b", "m", "v"], "norm"),
+        node("Relu", ["norm"], "relu"),
+        node("Conv", ["relu", "u", "bias"], "second", group=4, dilations=[2, 1, 1], pads=[2, 1, 1, 2, 1, 1]),
+        node("Add", ["second", "relu"], "sum"),
+        node("MaxPool", ["sum"], "pool", kernel_shape=[3, 2, 2], strides=[2, 2, 1], pads=[1, 0, 0, 1, 1, 0]),
+        node("Mul", ["pool", "scale"], "scaled"),
+        node("Conv", ["scaled", "point"], "last"),
+        node("GlobalAveragePool", ["last"], "mean"),
+        node("Concat", ["last", "last"], "y", axis=2),
+    ]
+    constants = {"w": (8, 3, 3, 3, 3), "u": (8, 2, 3, 3, 3), "bias": (8,), "scale": (8, 1, 1, 1)}
+    constants["point"] = (5, 8, 1, 1, 1)
+    made = model(nodes, {"x": (2, 3, 6, 9, 8)}, ["y", "mean"], {**constants, **BATCH_NORM})
+    path = save(tmp_path, made)
+    assert listed(path) == [
+        ("12x conv 9x9x8 -> 8, 3x3/2x1 +bias +relu", ("first", "norm", "relu")),
+        ("12x conv 24x5x8 -> 8, 3x3 g4 +bias +residual", ("second", "sum")),
+        ("6x conv 8x3x7 -> 5, 1x1", ("last",)),
+    ]
+    build_and_compare(onnxruntime, path)

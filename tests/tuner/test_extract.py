@@ -219,7 +219,6 @@ NOT_TUNABLE = {
     "left operand is the constant": ([node("MatMul", ["w", "x"], "y")], (4, 4), {"w": (3, 4)}),
     "batch of matrices": ([node("MatMul", ["x", "w"], "y")], (2, 4, 4), {"w": (2, 4, 3)}),
     "operand is a vector": ([node("MatMul", ["x", "w"], "y")], (4, 4), {"w": (4,)}),
-    "3-dimensional convolution": ([node("Conv", ["x", "w"], "y")], (1, 4, 9, 9, 9), {"w": (2, 4, 3, 3, 3)}),
     "weights are computed": (
         [node("Relu", ["x"], "r"), node("Conv", ["x", "r"], "y")],
         (2, 2, 3, 3),

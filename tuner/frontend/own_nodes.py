@@ -9,6 +9,9 @@ RECURRENT = "TilefleetRecurrent"
 INTERLEAVE = "TilefleetInterleave"
 """Operator of a node that makes pixels of channels; its attributes are ``steps``, ``run`` and ``crop`` of
 ``kernels/operators/interleave.py``."""
+FRAMES = "TilefleetFrames"
+"""Operator of a node that puts images beside each other; its attributes are those of
+``kernels/operators/frames.py``."""
 COMPUTED = {
     "LRN": "tuner.operators.lrn:lrn",
     "Resize": "tuner.operators.resize:resize",

@@ -13,10 +13,11 @@ from onnx import NodeProto
 from kernels.target import Target
 from tuner.frontend.elementwise import BINARY, UNARY
 from tuner.frontend.onnx_graph import OnnxGraph
-from tuner.frontend.own_nodes import INTERLEAVE
+from tuner.frontend.own_nodes import FRAMES, INTERLEAVE
 from tuner.frontend.pooling import POOLS
 from tuner.operators.concat import concat_rule
 from tuner.operators.elementwise import binary_rule, unary_rule
+from tuner.operators.frames import frames_rule
 from tuner.operators.interleave import depth_to_space_rule, interleave_rule
 from tuner.operators.layouts import Rule, RuleOf, is_image
 from tuner.operators.pool import pool_rule
@@ -27,6 +28,7 @@ RULES: dict[str, RuleOf] = {
     **dict.fromkeys(POOLS, pool_rule),
     "Concat": concat_rule,
     "DepthToSpace": depth_to_space_rule,
+    FRAMES: frames_rule,
     INTERLEAVE: interleave_rule,
 }
 

@@ -9,6 +9,7 @@ from tuner.frontend.convolutions.lines import Lines
 from tuner.frontend.convolutions.pads import merge_pads
 from tuner.frontend.convolutions.runs import lift
 from tuner.frontend.convolutions.transposed import write_transposed
+from tuner.frontend.convolutions.volumes import Volumes
 from tuner.frontend.onnx_graph import OnnxGraph
 
 
@@ -16,4 +17,5 @@ def as_images(graph: OnnxGraph) -> None:
     """Rewrite the graph so that as many convolutions as possible are of images."""
     merge_pads(graph)
     lift(graph, Lines(graph))
+    lift(graph, Volumes(graph))
     write_transposed(graph)

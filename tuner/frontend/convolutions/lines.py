@@ -31,11 +31,11 @@ class Lines:
 
     def enter(self, run: Run, node: NodeProto, source: str, target: str) -> None:
         """See ``Form``."""
-        self._reshape(run, node, source, target)
+        run.reshape(node, source, target)
 
     def leave(self, run: Run, node: NodeProto, source: str, target: str) -> None:
         """See ``Form``."""
-        self._reshape(run, node, source, target)
+        run.reshape(node, source, target)
 
     def operand(self, value: Array) -> Array | None:
         """See ``Form``."""
@@ -73,7 +73,3 @@ class Lines:
             weights = self._graph.constants[node.input[1]]
             inputs[1] = self._graph.constant(f"{node.input[1]}/image", weights[:, :, None, :])
         run.again(node, inputs, run.image(node.output[0]), **wide)
-
-    def _reshape(self, run: Run, node: NodeProto, source: str, target: str) -> None:
-        wanted = run.graph.tensors[target].shape
-        run.add(node, "Reshape", [source, run.dims(wanted)], target)

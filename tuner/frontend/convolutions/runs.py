@@ -77,9 +77,14 @@ class Run:
         """Write a node called like ``like``."""
         self.nodes.append(helper.make_node(op, inputs, [output], name=node_name(like), **attributes))
 
-    def dims(self, shape: tuple[int, ...]) -> str:
-        """A shape as an operand."""
-        return self.graph.constant("shape", np.array(shape, np.int64))
+    def like(self, name: str, shape: tuple[int, ...]) -> str:
+        """A new tensor of another shape than ``name`` has; its name."""
+        return self.tensor(name, shape, self.graph.tensors[name].elem_type)
+
+    def reshape(self, node: NodeProto, source: str, target: str) -> None:
+        """Write ``source`` in the shape of ``target``, for ``node``."""
+        shape = np.array(self.graph.tensors[target].shape, np.int64)
+        self.add(node, "Reshape", [source, self.graph.constant("shape", shape)], target)
 
     def again(self, node: NodeProto, inputs: list[str], output: str, **attributes: Any) -> None:
         """Write ``node`` with other operands, and ``attributes`` in place of some of its own."""
