@@ -132,7 +132,8 @@ def create_app(
 def _parser(settings: Settings) -> Nursery:
     """A nursery for models and explanations, off the board's cores: neither must disturb measuring."""
     return Nursery(
-        ("tvm", "tuner.intake.extract", "tuner.explain.explain"), split_cpus(settings.host_threads)[0]
+        ("tvm", "tuner.intake.extract", "tuner.intake.trial", "tuner.explain.explain"),
+        split_cpus(settings.host_threads)[0],
     )
 
 

@@ -7,6 +7,8 @@ log made from a model always fits its build.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -95,15 +97,23 @@ class Partition:
 
 def load_partition(path: str | Path, shapes: Shapes | None = None) -> Partition:
     """Read and partition the model at ``path``; raises ModelError as ``load_graph`` does."""
-    try:
+    with understood(Path(path).name):
         return partition(load_graph(path, shapes))
+
+
+@contextmanager
+def understood(name: str) -> Iterator[None]:
+    """Make a ModelError of whatever damage to the file ``name`` leads to.
+
+    It takes forms that no list of checks foresees: text that is no text, ...
+    """
+    try:
+        yield
     except (ModelError, MemoryError):
         raise
-    except (
-        Exception
-    ) as error:  # damage takes forms that no list of checks foresees: text that is no text, ...
+    except Exception as error:
         reason = f"{type(error).__name__}: {first_line(error)}"
-        raise ModelError(f"{Path(path).name} is damaged or cannot be understood ({reason})") from error
+        raise ModelError(f"{name} is damaged or cannot be understood ({reason})") from error
 
 
 def partition(graph: OnnxGraph) -> Partition:

@@ -8,9 +8,11 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from onnx import ModelProto
 
 from tuner.frontend.branches import settle
+from tuner.frontend.dynamic import advice
 from tuner.frontend.onnx_check import (
     MAX_NODES,
     ModelError,
+    OpenShapes,
     Shapes,
     check_limits,
     check_structure,
@@ -50,7 +52,14 @@ def load_graph(path: str | Path, shapes: Shapes | None = None) -> OnnxGraph:
 
     Raises ModelError as ``read_model`` does, and for a tensor whose shape stays unknown or is too large.
     """
-    return graph_of(read_model(path, shapes))
+
+    def read(more: Shapes) -> OnnxGraph:
+        return graph_of(read_model(path, {**(shapes or {}), **more}))
+
+    try:
+        return read({})
+    except OpenShapes as error:
+        raise advice(error, read) from None
 
 
 def read_as_written(path: str | Path, shapes: Shapes | None = None) -> ModelProto:

@@ -15,11 +15,30 @@ MAX_TENSOR_BYTES = 2 * 1024**3
 """No tensor, weight or activation, may be larger."""
 MAX_NODES = 50_000
 
+UNOPTIMIZED = "export the model without onnxruntime's optimizer, which writes those of com.microsoft"
+
 Shapes = Mapping[str, Sequence[int]]
 
 
 class ModelError(ValueError):
     """A model that cannot be used; the message names what is wrong and, where there is one, the way out."""
+
+
+class OpenShapes(ModelError):
+    """Inputs whose shapes nothing tells; ``declared`` is what the model says of them."""
+
+    def __init__(self, declared: Mapping[str, Sequence[int | str] | None]) -> None:
+        self.declared = declared
+        listed = ", ".join(f"{name!r} {_text(shape)}" for name, shape in declared.items())
+        if len(declared) == 1:
+            super().__init__(f"input {listed} has a dynamic shape")
+        else:
+            super().__init__(f"the inputs {listed} have dynamic shapes")
+
+
+def _text(shape: Sequence[int | str] | None) -> str:
+    """A shape as the model declares it."""
+    return "of unknown shape" if shape is None else "[" + ", ".join(map(str, shape)) + "]"
 
 
 def node_name(node: NodeProto) -> str:
@@ -119,7 +138,8 @@ def _check_operators(nodes: Sequence[NodeProto]) -> None:
             unknown.setdefault(name, node_name(node))
     if unknown:
         listed = ", ".join(f"{op} (node {node!r})" for op, node in sorted(unknown.items())[:10])
-        raise ModelError(f"the model has operators that are not standard ONNX: {listed}")
+        way_out = f"; {UNOPTIMIZED}" if any(op.startswith("com.microsoft.") for op in unknown) else ""
+        raise ModelError(f"the model has operators that are not standard ONNX: {listed}{way_out}")
 
 
 def _tensors(graph: GraphProto) -> Iterator[tuple[str, TensorProto]]:
@@ -192,6 +212,7 @@ def fix_input_shapes(model: ModelProto, shapes: Shapes) -> None:
     for name in shapes:
         if name not in inputs:
             raise ModelError(f"there is no input {name!r}; the inputs are {sorted(inputs)}")
+    unknown: dict[str, list[int | str] | None] = {}
     for name, value in inputs.items():
         if not value.type.HasField("tensor_type"):
             raise ModelError(f"input {name!r} is not a tensor")
@@ -200,26 +221,28 @@ def fix_input_shapes(model: ModelProto, shapes: Shapes) -> None:
         if tensor.HasField("shape"):
             # Paddle writes -1 where an extent is free.
             declared = [d.dim_value if d.dim_value > 0 else d.dim_param or "?" for d in tensor.shape.dim]
-        shape = _static_shape(name, declared, shapes.get(name))
+        given = shapes.get(name)
+        if given is None and (declared is None or any(isinstance(extent, str) for extent in declared)):
+            unknown[name] = declared
+            continue
+        shape = _static_shape(name, declared, given)
         bits = _bits(tensor.elem_type, f"input {name!r}")
         check_size(math.prod(shape) * bits // 8, f"input {name!r}", shape)
         del tensor.shape.dim[:]
         tensor.shape.SetInParent()
         for extent in shape:
             tensor.shape.dim.add().dim_value = extent
+    if unknown:
+        raise OpenShapes(unknown)
     del graph.value_info[:]
     for output in graph.output:
         output.type.tensor_type.ClearField("shape")
 
 
-def _static_shape(name: str, declared: list[int | str] | None, given: Sequence[int] | None) -> list[int]:
-    text = "unknown" if declared is None else "[" + ", ".join(map(str, declared)) + "]"
+def _static_shape(name: str, declared: Sequence[int | str] | None, given: Sequence[int] | None) -> list[int]:
+    """The shape ``given``, if it fits what is declared, or else that, which is all integers then."""
     if given is None:
-        fixed = [extent for extent in declared or () if isinstance(extent, int)]
-        if declared is None or len(fixed) != len(declared):
-            example = ",".join(str(e) if isinstance(e, int) else "1" for e in declared or (1, 3))
-            raise ModelError(f"input {name!r} has the dynamic shape {text}: give it, like {name}={example}")
-        return fixed
+        return [int(extent) for extent in declared or ()]
     if any(isinstance(extent, bool) or not isinstance(extent, int) or extent < 1 for extent in given):
         raise ModelError(f"the shape given for input {name!r} must be positive integers, got {list(given)}")
     if declared is not None:
@@ -227,7 +250,9 @@ def _static_shape(name: str, declared: list[int | str] | None, given: Sequence[i
             not isinstance(d, int) or d == g for d, g in zip(declared, given, strict=True)
         )
         if not fits:
-            raise ModelError(f"the shape {list(given)} given for input {name!r} does not fit its {text}")
+            raise ModelError(
+                f"the shape {list(given)} given for input {name!r} does not fit its {_text(declared)}"
+            )
     return list(given)
 
 

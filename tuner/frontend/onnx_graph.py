@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from tuner.frontend.definitions import expanded
@@ -156,7 +156,7 @@ def _infer(model: ModelProto, nodes: list[NodeProto], constants: dict[str, Array
     try:
         inferred = onnx.shape_inference.infer_shapes(skeleton, strict_mode=True)
     except Exception as error:  # the C++ side raises its own types as well as plain RuntimeError
-        raise ModelError(f"shapes do not fit together: {str(error).strip().splitlines()[-1]}") from None
+        raise _misfit(str(error), skeleton) from None
     tensors = {
         name: TensorInfo(value.shape, helper.np_dtype_to_tensor_dtype(value.dtype))
         for name, value in constants.items()
@@ -170,6 +170,28 @@ def _infer(model: ModelProto, nodes: list[NodeProto], constants: dict[str, Array
             check_size(math.prod(shape) * itemsize, f"tensor {value.name!r}", shape)
             tensors[value.name] = info
     return tensors
+
+
+def _misfit(error: str, skeleton: ModelProto) -> ModelError:
+    """What is wrong first: what follows from it is wrong, too."""
+    inferred = onnx.shape_inference.infer_shapes(skeleton).graph
+    known = {value.name for value in (*inferred.input, *inferred.value_info) if _has_shape(value)}
+    known |= {tensor.name for tensor in inferred.initializer}
+    said = [line.partition("(op_type:")[2] for line in error.splitlines() if "(op_type:" in line]
+    for node in skeleton.graph.node:
+        if all(name in known for name in node.output[:1]):
+            continue
+        for line in said:
+            if f"node name: {node.name})" in line and line.startswith(f"{node.op_type},"):
+                reason = line.partition("): ")[2]
+                return ModelError(
+                    f"shapes do not fit together at node {node_name(node)!r} ({node.op_type}): {reason}"
+                )
+    return ModelError(f"shapes do not fit together: {error.strip().splitlines()[0]}")
+
+
+def _has_shape(value: ValueInfoProto) -> bool:
+    return bool(value.type.tensor_type.HasField("shape"))
 
 
 def _fold(

@@ -9,7 +9,7 @@ from typing import Any
 from kernels.workload import base as workloads
 from kernels.workload.base import Workload
 from tuner.frontend.affine import merge_affine
-from tuner.frontend.graph import NotTunable, load_partition
+from tuner.frontend.graph import NotTunable, load_partition, understood
 from tuner.frontend.onnx_check import Shapes
 from tuner.intake.assemble import assemble
 
@@ -91,8 +91,9 @@ def extract(path: str | Path, shapes: Shapes | None = None) -> Extraction:
     from tuner.intake.trial import try_import
 
     partition = load_partition(path, shapes)
-    merge_affine(partition.graph)
-    try_import(partition)
+    with understood(Path(path).name):
+        merge_affine(partition.graph)
+        try_import(partition)
     occurrences: dict[Workload, list[tuple[str, ...]]] = {}
     for product in partition.products:
         occurrences.setdefault(product.workload, []).append(product.nodes)
