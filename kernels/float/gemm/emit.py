@@ -9,6 +9,7 @@ from tvm.script.ir_builder import tirx as T
 
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
+from kernels.emit.outer_product import Sums
 from kernels.emit.shares import Share, share
 from kernels.emit.types import Expr, Index, Vector
 from kernels.emit.vectors import load_part, split
@@ -74,64 +75,36 @@ class Nest:
     def _micro(self, rows: int, columns: int, top: Index, panel: Index, k_block: Index, depth: Index) -> None:
         """``rows`` x ``columns`` of the output, over one block of k."""
         plan, gemm, args, lanes = self.plan, self.gemm, self.args, self.plan.lanes
-        cells = [(row, start) for row in range(rows) for start in range(0, columns, lanes)]
-        slots = {cell: slot * lanes for slot, cell in enumerate(cells)}
-        registers = tir.registers(plan.knobs.chains * len(cells) * lanes)
-
-        def count(start: int) -> int:
-            return min(lanes, columns - start)
+        sums = Sums(rows, columns, lanes, plan.knobs.chains)
 
         def out_at(row: int, start: int) -> Index:
             return (top + row) * gemm.n + panel * plan.width + start
 
-        def accumulator(cell: tuple[int, int], chain: int = 0) -> Vector:
-            return tir.vector(chain * len(cells) * lanes + slots[cell], lanes)
+        def bias(row: int, start: int) -> Vector:
+            if args.bias is None:
+                return tir.zeros(lanes)
+            return load_part(args.bias, panel * plan.width + start, sums.count(start), lanes)
 
-        def begin() -> None:
-            for row, start in cells:
-                value = tir.zeros(lanes)
-                if args.bias is not None:
-                    value = load_part(args.bias, panel * plan.width + start, count(start), lanes)
-                tir.store(registers, value, accumulator((row, start)))
+        def unfinished(row: int, start: int) -> Vector:
+            return load_part(args.out, out_at(row, start), sums.count(start), lanes)
 
-        def resume() -> None:
-            for row, start in cells:
-                value = load_part(args.out, out_at(row, start), count(start), lanes)
-                tir.store(registers, value, accumulator((row, start)))
+        def data(row: int, at: Index) -> Vector:
+            return args.data[(top + row) * gemm.k + at]
 
-        def step(at: Index, chain: int) -> None:
-            for row, start in cells:
-                slot = accumulator((row, start), chain)
-                weights = args.weights[tir.vector((panel * gemm.k + at) * plan.width + start, lanes)]
-                data = tir.splat(args.data[(top + row) * gemm.k + at], lanes)
-                tir.store(registers, registers[slot] + data * weights, slot)
+        def weights(start: int, at: Index) -> Vector:
+            return args.weights[tir.vector((panel * gemm.k + at) * plan.width + start, lanes)]
 
         def leave(final: bool) -> None:
-            for row, start in cells:
-                value = registers[accumulator((row, start))]
-                for offset, width, part in split(value, count(start), lanes):
+            for row, start, value in sums.values():
+                for offset, width, part in split(value, sums.count(start), lanes):
                     at = out_at(row, start) + offset
                     if final:
                         args.store_out(part, at, width)
                     else:
                         tir.store(args.out, part, tir.vector(at, width))
 
-        _either(self.k_blocks, k_block == 0, begin, resume)
-        for chain in range(1, plan.knobs.chains):
-            for cell in cells:
-                tir.store(registers, tir.zeros(lanes), accumulator(cell, chain))
-        at = k_block * plan.kc
-        whole = depth // plan.knobs.chains
-        with T.serial(0, whole) as turn:
-            for chain in range(plan.knobs.chains):
-                step(at + turn * plan.knobs.chains + chain, chain)
-        if plan.knobs.chains > 1:
-            with T.serial(whole * plan.knobs.chains, depth) as last:
-                step(at + last, 0)
-            for chain in range(1, plan.knobs.chains):
-                for cell in cells:
-                    total = registers[accumulator(cell)] + registers[accumulator(cell, chain)]
-                    tir.store(registers, total, accumulator(cell))
+        _either(self.k_blocks, k_block == 0, lambda: sums.begin(bias), lambda: sums.begin(unfinished))
+        sums.add(k_block * plan.kc, depth, data, weights)
         _either(self.k_blocks, k_block == self.k_blocks - 1, lambda: leave(True), lambda: leave(False))
 
 

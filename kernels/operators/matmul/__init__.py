@@ -1,0 +1,1 @@
+"""Products of two activations: batches of matrices that lie anyhow."""
