@@ -1,1 +1,1 @@
-"""What a model computes besides products, generated like kernels."""
+"""What a model computes besides products by constant weights, generated like kernels."""

@@ -19,7 +19,7 @@ from tuner.frontend.elementwise import BINARY
 from tuner.frontend.graph import PRODUCT, Partition
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
-from tuner.frontend.own_nodes import COMPUTED, OPERATOR, RECURRENT
+from tuner.frontend.own_nodes import COMPUTED, GENERATED, OPERATOR, RECURRENT
 from tuner.frontend.tvm_support import unsupported_nodes
 from tuner.layouts.plan import Plan
 from tuner.operators.border import DEQUANTIZE, QUANTIZE, border_of, scales_of_sums
@@ -214,6 +214,10 @@ class _Importer(TvmImporter):
             inputs = [self._nodes.get(name) for name in node.input]
             compute = resolve_name(COMPUTED[node.op_type])
             self._nodes[node.output[0]] = compute(self.bb, self._graph, node, inputs)
+        elif node.op_type in GENERATED:
+            function = resolve_name(GENERATED[node.op_type])(self._graph, node)
+            values = [self._nodes[name] for name in node.input]
+            self._nodes[node.output[0]] = self._stored.generated(function, values, NCHW)
         else:
             self.left_to_tvm(node)
         self.check(node)

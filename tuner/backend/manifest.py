@@ -28,8 +28,8 @@ QUANTIZED_TOLERANCE = 0.05
 class Layer:
     """One product of the model: the nodes it computes, and where its config is from.
 
-    ``log``: a measured config. ``analysis``: there was none, so the analysis's. ``default``: no kernel
-    computes it (``reason`` says why), TVM's own lowering does, which sums products and so is exact.
+    ``log``: a measured config. ``analysis``: there was none, so the analysis's. ``default``: no kernel that
+    is tuned computes it (``reason`` says why); what does sums products and so is exact.
     ``expected_s`` and ``max_error`` are what the config's record has measured, None where there is none.
     """
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from kernels.layout import block_of, stored_shape, to_layout
+from kernels.layout import NCHW, block_of, stored_shape, to_layout
 from kernels.operators.relayout import build_relayout, is_free
 from kernels.target import Target
 from tuner.frontend.onnx_graph import Array, OnnxGraph
@@ -52,7 +52,8 @@ class StoredTensors:
             function.name(layout),
             lambda name: function.build(layout, self._target, self._threads, name),
             values,
-            stored_shape(layout, function.out_shape),
+            # NCHW is also the word for arrays of other ranks.
+            function.out_shape if layout == NCHW else stored_shape(layout, function.out_shape),
         )
 
     def _converted(self, value: Any, shape: tuple[int, ...], source: str, to: str) -> Any:

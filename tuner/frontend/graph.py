@@ -22,6 +22,7 @@ from kernels.workload.qconv2d import QConv2d
 from tuner.frontend.convolutions import as_images
 from tuner.frontend.epilogue import Chain, Wiring
 from tuner.frontend.geometry import conv_of, upright
+from tuner.frontend.matmul import merge_matmuls
 from tuner.frontend.mend import mend
 from tuner.frontend.model_file import load_graph
 from tuner.frontend.onnx_check import ModelError, Shapes, first_line, node_name
@@ -160,6 +161,7 @@ def partition(graph: OnnxGraph) -> Partition:
         )
         result.products.append(product)
     _replace(graph, taken, replacement)
+    merge_matmuls(graph)
     return result
 
 

@@ -12,6 +12,11 @@ INTERLEAVE = "TilefleetInterleave"
 FRAMES = "TilefleetFrames"
 """Operator of a node that puts images beside each other; its attributes are those of
 ``kernels/operators/frames.py``."""
+MATMUL = "TilefleetMatMul"
+"""Operator of a product of two activations: ``alpha`` times the product of two arrays of float32.
+
+``perms`` are the orders in which it sees the axes of both and of the result, one after another.
+"""
 COMPUTED = {
     "LRN": "tuner.operators.lrn:lrn",
     "Resize": "tuner.operators.resize:resize",
@@ -22,3 +27,6 @@ COMPUTED = {
 It takes Relax's block builder, the graph, the node, and its inputs as Relax values (None for one left out),
 and returns the result. Modules are named, not imported: who only reads a graph needs no TVM.
 """
+GENERATED = {MATMUL: "tuner.operators.matmul:matmul"}
+"""Operators by functions of ours that are generated for a target, and what tells how: it takes the graph and
+the node, and returns a ``Generated``."""

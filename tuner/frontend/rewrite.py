@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from onnx import NodeProto, helper
 
@@ -65,8 +67,10 @@ def _split_sums(graph: OnnxGraph, node: NodeProto) -> list[NodeProto]:
 
 def _split_gemms(graph: OnnxGraph, node: NodeProto) -> list[NodeProto]:
     """Gemm as [Transpose,] MatMul[, Add]; alpha and beta go into constants, or the node stays as it is."""
-    if node.op_type != "Gemm" or node.input[1] not in graph.constants:
+    if node.op_type != "Gemm":
         return [node]
+    if node.input[1] not in graph.constants:
+        return _split_gemm_of_activations(graph, node)
     attributes = attributes_of(node)
     addend = node.input[2] if len(node.input) > 2 else ""
     beta, alpha = attributes.get("beta", 1.0), attributes.get("alpha", 1.0)
@@ -94,4 +98,37 @@ def _split_gemms(graph: OnnxGraph, node: NodeProto) -> list[NodeProto]:
             scaled = (value * np.asarray(beta, value.dtype)).astype(value.dtype)
             addend = graph.constant(f"{output}/bias", scaled)
         nodes.append(helper.make_node("Add", [product, addend], [output], name=name))
+    return nodes
+
+
+def _split_gemm_of_activations(graph: OnnxGraph, node: NodeProto) -> list[NodeProto]:
+    """The same where both factors are computed; what alpha and beta scale is computed too."""
+    info = graph.tensors[node.output[0]]
+    if info.dtype != "float32":
+        return [node]
+    attributes = attributes_of(node)
+    name, output, nodes = node_name(node), node.output[0], []
+
+    def add(op: str, inputs: list[str], shape: tuple[int, ...], **more: Any) -> str:
+        made = graph.fresh(f"{output}/{op}")
+        graph.tensors[made] = TensorInfo(shape, info.elem_type)
+        nodes.append(helper.make_node(op, inputs, [made], name=name, **more))
+        return made
+
+    def scaled(tensor: str, factor: float) -> str:
+        if factor == 1.0:
+            return tensor
+        constant = graph.constant(f"{output}/factor", np.array(factor, np.float32))
+        return add("Mul", [tensor, constant], graph.tensors[tensor].shape)
+
+    factors = [
+        add("Transpose", [factor], graph.tensors[factor].shape[::-1], perm=[1, 0])
+        if attributes.get(turned, 0)
+        else factor
+        for factor, turned in zip(node.input[:2], ("transA", "transB"), strict=True)
+    ]
+    result = scaled(add("MatMul", factors, info.shape), attributes.get("alpha", 1.0))
+    if len(node.input) > 2 and node.input[2]:
+        result = add("Add", [result, scaled(node.input[2], attributes.get("beta", 1.0))], info.shape)
+    nodes[-1].output[0] = output
     return nodes

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tuner.frontend.mend import numbers, older, recurrent, windows
+from tuner.frontend.mend import einsum, numbers, older, recurrent, windows
 from tuner.frontend.mend.writer import Writer
 from tuner.frontend.onnx_graph import OnnxGraph
 
@@ -18,6 +18,7 @@ MENDS: dict[str, tuple[Mend, ...]] = {
     "ConvInteger": (windows.padded,),
     "ConvTranspose": (windows.transposed,),
     "Dropout": (numbers.dropout,),
+    "Einsum": (einsum.product,),
     "Equal": (numbers.equal_truths, older.broadcast),
     "EyeLike": (numbers.eye,),
     "IsInf": (numbers.infinities,),
