@@ -15,6 +15,7 @@ from tvm.tirx.compilation_pipeline import (
 )
 
 from kernels.emit.types import Module, PrimFunc
+from kernels.emit.vector_math.lower import lower as without_libm
 from kernels.target import Target
 
 PIPELINE = "tilefleet"
@@ -66,7 +67,7 @@ def _kernel_passes() -> Any:
 
 
 def _model_pipeline() -> Any:
-    """Kernels through their own passes, all else through TVM's default ones."""
+    """Kernels through their own passes, all else through TVM's default ones; nothing calls libm."""
     stock, host_passes, device_passes = get_tir_pipeline("default")
 
     def lower(module: Module, _context: Any) -> Module:
@@ -77,7 +78,7 @@ def _model_pipeline() -> Any:
             (kernels if is_kernel else others)[name] = function
         lowered = stock(tvm.IRModule(others))
         lowered.update(_kernel_passes()(tvm.IRModule(kernels)))
-        return lowered
+        return without_libm(lowered)
 
     return tvm.transform.module_pass(lower, opt_level=0), host_passes, device_passes
 

@@ -1,0 +1,236 @@
+"""What the functions are written in: straight code in LLVM's language, of one element or a vector of them.
+
+To TVM an expression is a tree, in which whatever is used twice is computed and simplified twice, and so on
+inside it, even where it has a name. Here every value is one line. Operators on values write the lines.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class Format:
+    """An IEEE type: LLVM's names of it and of its bits, how many these are and how many follow the point."""
+
+    name: str
+    whole: str
+    bits: int
+    fraction: int
+
+    @property
+    def bias(self) -> int:
+        """What is added to a stored exponent."""
+        return (1 << (self.bits - self.fraction - 2)) - 1
+
+    @property
+    def one(self) -> int:
+        """The bits of 1.0."""
+        return self.bias << self.fraction
+
+    @property
+    def infinity(self) -> int:
+        """The bits of infinity; all above are NaN."""
+        return (2 * self.bias + 1) << self.fraction
+
+    @property
+    def rounder(self) -> float:
+        """Added to a number of less than a quarter of this it leaves whole numbers, in the lowest bits."""
+        return 1.5 * 2.0**self.fraction
+
+
+SINGLE, DOUBLE = Format("float", "i32", 32, 23), Format("double", "i64", 64, 52)
+FORMATS = {each.bits: each for each in (SINGLE, DOUBLE)}
+_MNEMONICS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
+
+
+@dataclass
+class Code:
+    """The lines of one function of ``lanes`` elements of ``format``."""
+
+    format: Format
+    lanes: int
+    lines: list[str] = field(default_factory=list)
+
+    def type(self, element: str) -> str:
+        """LLVM's name of a vector of ``element``."""
+        return element if self.lanes == 1 else f"<{self.lanes} x {element}>"
+
+    def line(self, element: str, text: str) -> Value:
+        """A new value of ``element`` that ``text`` computes."""
+        name = f"%v{len(self.lines)}"
+        self.lines.append(f"  {name} = {text}")
+        return Value(self, element, name)
+
+    def constant(self, element: str, value: float) -> Value:
+        """``value`` in every lane."""
+        if element in (SINGLE.name, DOUBLE.name):
+            if element == SINGLE.name:
+                (value,) = struct.unpack("f", struct.pack("f", value))
+            text = f"0x{struct.pack('>d', value).hex()}"
+        else:
+            text = str(int(value))
+        return Value(self, element, text if self.lanes == 1 else f"splat ({element} {text})")
+
+    def number(self, value: float) -> Value:
+        """A constant of the function's own format."""
+        return self.constant(self.format.name, value)
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value in some code; numbers that meet it in an operator are constants of its type."""
+
+    code: Code
+    element: str
+    name: str
+
+    def __add__(self, other: Value | float) -> Value:
+        return self._with("+", other)
+
+    def __sub__(self, other: Value | float) -> Value:
+        return self._with("-", other)
+
+    def __mul__(self, other: Value | float) -> Value:
+        return self._with("*", other)
+
+    def __truediv__(self, other: Value | float) -> Value:
+        return self._with("/", other)
+
+    def __rsub__(self, other: float) -> Value:
+        return self.of(other) - self
+
+    def __rtruediv__(self, other: float) -> Value:
+        return self.of(other) / self
+
+    def __neg__(self) -> Value:
+        return self.code.line(self.element, f"fneg {self.type} {self.name}")
+
+    def __and__(self, other: Value | int) -> Value:
+        return self._line("and", other)
+
+    def __or__(self, other: Value | int) -> Value:
+        return self._line("or", other)
+
+    def __xor__(self, other: Value | int) -> Value:
+        return self._line("xor", other)
+
+    def __lshift__(self, other: int) -> Value:
+        return self._line("shl", other)
+
+    def __rshift__(self, other: int) -> Value:
+        """Of integers, with their sign."""
+        return self._line("ashr", other)
+
+    def __lt__(self, other: Value | float) -> Value:
+        return self._compared("lt", other)
+
+    def __gt__(self, other: Value | float) -> Value:
+        return self._compared("gt", other)
+
+    def equals(self, other: Value | float) -> Value:
+        """Whether both are the same."""
+        return self._compared("eq", other)
+
+    @property
+    def type(self) -> str:
+        """LLVM's name of it."""
+        return self.code.type(self.element)
+
+    @property
+    def format(self) -> Format:
+        """The IEEE type that it is, or whose bits it is."""
+        return SINGLE if self.element in (SINGLE.name, SINGLE.whole) else DOUBLE
+
+    def of(self, other: Value | float) -> Value:
+        """``other`` as a value beside this one."""
+        return other if isinstance(other, Value) else self.code.constant(self.element, other)
+
+    def choose(self, then: Value, otherwise: Value | float) -> Value:
+        """``then`` where this holds, ``otherwise`` elsewhere; both are computed."""
+        last = then.of(otherwise)
+        return self.code.line(
+            then.element, f"select {self.type} {self.name}, {then.type} {then.name}, {last.type} {last.name}"
+        )
+
+    def least(self, other: Value | float) -> Value:
+        """The smaller of both; either where one is NaN."""
+        return (self < other).choose(self, other)
+
+    def most(self, other: Value | float) -> Value:
+        """The larger of both; either where one is NaN."""
+        return (self > other).choose(self, other)
+
+    def bits(self) -> Value:
+        """The bits of a number."""
+        return self._cast("bitcast", self.format.whole)
+
+    def number(self) -> Value:
+        """The number of some bits."""
+        return self._cast("bitcast", self.format.name)
+
+    def to(self, format: Format) -> Value:
+        """A number in another format."""
+        if format == self.format:
+            return self
+        return self._cast("fpext" if format.bits > self.format.bits else "fptrunc", format.name)
+
+    def converted(self) -> Value:
+        """An integer as a number of its format."""
+        return self._cast("sitofp", self.format.name)
+
+    def sqrt(self) -> Value:
+        """The square root, by the instruction that machines have for it."""
+        suffix = f"f{self.format.bits}" if self.code.lanes == 1 else f"v{self.code.lanes}f{self.format.bits}"
+        return self.code.line(self.element, f"call {self.type} @llvm.sqrt.{suffix}({self.type} {self.name})")
+
+    def magnitude(self) -> Value:
+        """The bits of a number without its sign."""
+        return self.bits() & ((1 << (self.format.bits - 1)) - 1)
+
+    def absolute(self) -> Value:
+        """The number without its sign."""
+        return self.magnitude().number()
+
+    def with_sign(self, sign: Value) -> Value:
+        """This number, which is not negative, with the sign of another."""
+        top = sign.bits() & -(1 << (self.format.bits - 1))
+        return (self.bits() | top).number()
+
+    def is_nan(self) -> Value:
+        """Comparisons of floats will not do: TVM lets LLVM assume that there are no NaNs."""
+        return self.magnitude() > self.format.infinity
+
+    def polynomial(self, coefficients: Sequence[float]) -> Value:
+        """The sum of ``coefficients[i] * self**i``."""
+        *rest, last = coefficients
+        total = self * rest[-1] if last == 1.0 else self * last + rest[-1]
+        for coefficient in reversed(rest[:-1]):
+            total = total * self + coefficient
+        return total
+
+    def rounded(self) -> tuple[Value, Value]:
+        """The whole number nearest to this one, and the same plus ``rounder``, for ``power_of_two``."""
+        turns = self + self.format.rounder
+        return turns - self.format.rounder, turns
+
+    def power_of_two(self) -> Value:
+        """``2**n`` of n plus ``rounder``, for an n that is the exponent of a normal number."""
+        return ((self.bits() << self.format.fraction) + self.format.one).number()
+
+    def _with(self, operator: str, other: Value | float) -> Value:
+        kind = "f" if self.element in (SINGLE.name, DOUBLE.name) else ""
+        return self._line(kind + _MNEMONICS[operator], other)
+
+    def _line(self, mnemonic: str, other: Value | float) -> Value:
+        return self.code.line(self.element, f"{mnemonic} {self.type} {self.name}, {self.of(other).name}")
+
+    def _compared(self, how: str, other: Value | float) -> Value:
+        floats = self.element in (SINGLE.name, DOUBLE.name)
+        word = f"fcmp o{how}" if floats else f"icmp {how if how == 'eq' else 's' + how}"
+        return self.code.line("i1", f"{word} {self.type} {self.name}, {self.of(other).name}")
+
+    def _cast(self, mnemonic: str, element: str) -> Value:
+        return self.code.line(element, f"{mnemonic} {self.type} {self.name} to {self.code.type(element)}")
