@@ -81,7 +81,7 @@ def create_app(
             stack.push_async_callback(events.close)
             tell_of_boards(engine, events)
             await stack.enter_async_context(pruning(db))
-            models = Models(db, settings.home_dir / "models", parser)
+            models = Models(db, settings.home_dir / "models", parser, settings.max_model_mb << 20)
             targets = Targets(engine, settings.plan.targets)
             manager = JobManager(db, SqlStore(db, metrics), engine, events)
             stack.push_async_callback(manager.close)

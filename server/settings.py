@@ -39,7 +39,9 @@ class Settings(BaseSettings):
         default=1, ge=1, description="Cores of this machine that are its board; builds get the others."
     )
     times: FleetTimes = Field(default=USUAL, description="Deadlines and periods of the fleet.")
-    max_model_mb: int = Field(default=512, ge=1, description="Largest accepted model file.")
+    max_model_mb: int = Field(
+        default=512, ge=1, description="Largest accepted model file, its data included."
+    )
     max_log_mb: int = Field(default=64, ge=1, description="Largest accepted tuning log.")
     allowed_hosts: tuple[str, ...] = Field(
         default=("127.0.0.1", "localhost", "[::1]"),

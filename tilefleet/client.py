@@ -60,9 +60,12 @@ class Client:
         name: str | None = None,
         shapes: dict[str, list[int]] | None = None,
         values: dict[str, list[float]] | None = None,
+        data: Sequence[Path] = (),
     ) -> Model:
         """Upload a model file; the same bytes give the same model again.
 
+        What it keeps in other files goes with it: those beside it, and ``data``, by their names. Raises
+        ``TilefleetError`` when one is missing.
         ``shapes`` is for dynamic inputs; those that ``values`` names become constants of the model.
         """
         path = Path(path)
@@ -71,9 +74,16 @@ class Client:
             params["shapes"] = json.dumps(shapes)
         if values:
             params["values"] = json.dumps(values)
-        with path.open("rb") as file:
-            body = iter(lambda: file.read(1 << 20), b"")
-            response = self._send("POST", "/api/v1/models", params=params, content=body)
+        # Here, because onnx takes a while to import, which no other request should wait for.
+        from tuner.frontend.onnx_check import ModelError
+        from tuner.intake.assemble import packed
+
+        try:
+            with packed(path, data) as whole, whole.open("rb") as file:
+                body = iter(lambda: file.read(1 << 20), b"")
+                response = self._send("POST", "/api/v1/models", params=params, content=body)
+        except ModelError as error:
+            raise errors.TilefleetError(f"{path}: {error}") from None
         return Model.model_validate(response.json())
 
     def models(self) -> Iterator[Model]:

@@ -29,14 +29,17 @@ def extract(
     shapes: Mapping[str, Sequence[int]] | None,
     assembled: Path | None = None,
     values: Values | None = None,
+    largest: int = 0,
 ) -> Extraction:
     """The workloads of the model at ``path``, called ``name`` by the user; raises a 422 problem.
 
-    Given ``assembled``, the model is written there with the ``values`` of its inputs.
+    Given ``assembled``, the model is written there, with the ``values`` of its inputs and the data that a
+    zip has beside it, unless that makes more than ``largest`` bytes.
     """
     payload: dict[str, Any] = {"path": str(path), "shapes": {k: list(v) for k, v in (shapes or {}).items()}}
     if assembled is not None:
-        payload |= {"assembled": str(assembled), "values": {k: list(v) for k, v in (values or {}).items()}}
+        payload |= {"assembled": str(assembled), "largest": largest}
+        payload["values"] = {k: list(v) for k, v in (values or {}).items()}
     try:
         found = nursery.call(
             "tuner.intake.extract:extract_child", payload, timeout_s=TIMEOUT_S, memory_bytes=MEMORY_BYTES

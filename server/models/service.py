@@ -18,6 +18,7 @@ from server.db.tables import ModelRow, now
 from server.http.problems import Problem, invalid
 from server.http.uploads import Upload, sha256
 from server.models.extraction import Nursery, extract
+from tuner.intake.external_data import is_archive
 from tuner.intake.extract import Extraction
 from tuner.intake.values import Values
 
@@ -29,8 +30,9 @@ PARSERS = 2
 class Models:
     """The uploaded models. A model exists when its row does; a file without a row means nothing."""
 
-    def __init__(self, db: Database, folder: Path, nursery: Nursery) -> None:
-        self._db, self._folder, self._nursery = db, folder, nursery
+    def __init__(self, db: Database, folder: Path, nursery: Nursery, largest: int) -> None:
+        """No model of more than ``largest`` bytes is stored."""
+        self._db, self._folder, self._nursery, self._largest = db, folder, nursery, largest
         self._parsers = threading.BoundedSemaphore(PARSERS)
         self.incoming = folder / "incoming"
         self.incoming.mkdir(parents=True, exist_ok=True)
@@ -44,11 +46,12 @@ class Models:
     ) -> tuple[ModelRow, bool]:
         """Extract and store; the same bytes are the same model. Returns the row and whether it is new.
 
-        Inputs that ``values`` names are constants in what is stored.
+        Inputs that ``values`` names are constants in what is stored, and the data that a zip has beside its
+        model are in that.
         """
         if not upload.size:
             raise Problem(422, f"model {name} is empty")
-        if values:
+        if values or is_archive(upload.path):
             whole = upload.path.with_name(f"{upload.path.name}.whole")
             try:
                 extraction = self._extract(upload.path, name, shapes, whole, values)
@@ -130,7 +133,7 @@ class Models:
         values: Values | None = None,
     ) -> Extraction:
         with self._parsers:
-            return extract(self._nursery, path, name, shapes, assembled, values)
+            return extract(self._nursery, path, name, shapes, assembled, values, self._largest)
 
 
 def parse_shapes(text: str | None) -> Shapes | None:

@@ -39,7 +39,11 @@ ShapesText = Annotated[
         **responses(409, 413, 415, 422),
     },
     openapi_extra={
-        "requestBody": {"required": True, "description": "The ONNX or TFLite file.", "content": _BINARY}
+        "requestBody": {
+            "required": True,
+            "description": "The ONNX or TFLite file, or a zip.",
+            "content": _BINARY,
+        }
     },
 )
 async def upload_model(
@@ -62,7 +66,9 @@ async def upload_model(
     """Store a model and find out what there is to tune; the body is the file's bytes.
 
     ONNX and TFLite are told apart by the content. Inputs and outputs are as in the file: the images of a
-    TFLite model stay NHWC. A model given `values` is stored with them in it, and is another than without.
+    TFLite model stay NHWC. A zip holds one file that ends with `.onnx` and those that it keeps weights in,
+    and is stored as one model that has them. A model given `values` is stored with them in it, and is
+    another than without.
     """
     given, constants = parse_shapes(shapes), parse_values(values)
     async with received(request, ctx.models.incoming) as upload:

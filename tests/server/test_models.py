@@ -164,7 +164,7 @@ def test_unusable_graphs_name_the_thing(client: TestClient, settings: Settings) 
     weight.ClearField("raw_data")
     weight.data_location = onnx.TensorProto.EXTERNAL
     weight.external_data.add(key="location", value="../../etc/passwd")
-    assert_refused(client, settings, outside.SerializeToString(), "w0", "external")
+    assert_refused(client, settings, outside.SerializeToString(), "w0", "zip of both")
 
 
 def given_a_rate() -> bytes:
@@ -208,3 +208,43 @@ def test_values_that_do_not_fit_are_refused(client: TestClient, settings: Settin
     for wrong in ("[1]", "{", '{"rate": []}', '{"rate": ["1"]}', '{"rate": 1}', '{"rate": [true]}'):
         response = client.post(URL, params={"values": wrong}, content=given_a_rate())
         assert (response.status_code, response.json()["errors"][0]["loc"]) == (422, ["query", "values"])
+
+
+def zipped(**more: bytes) -> tuple[bytes, bytes]:
+    """A zip of a model and the file that has its weights, and the model with them inside."""
+    import onnx
+
+    whole = conv_model()
+    made, data = onnx.load_from_string(whole), b""
+    for tensor in made.graph.initializer:
+        tensor.external_data.add(key="location", value="w.bin")
+        tensor.external_data.add(key="offset", value=str(len(data)))
+        data += tensor.raw_data
+        tensor.ClearField("raw_data")
+        tensor.data_location = onnx.TensorProto.EXTERNAL
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in ({"m.onnx": made.SerializeToString(), "w.bin": data} | more).items():
+            archive.writestr(name, content)
+    return buffer.getvalue(), whole
+
+
+def test_a_zip_of_a_model_and_its_data_is_stored_as_one_model(client: TestClient, settings: Settings) -> None:
+    import onnx
+
+    body, whole = zipped()
+    created, again = (client.post(URL, params={"name": "net.onnx"}, content=body) for _ in range(2))
+    assert (created.status_code, again.status_code) == (201, 200), created.text
+    model = created.json()
+    assert (model["name"], model["tunable"], again.json()) == ("net.onnx", 3, model)
+    stored = client.get(f"{URL}/{model['hash']}/file").content
+    assert onnx.load_from_string(stored) == onnx.load_from_string(whole)
+    assert len(files_of(settings)) == 1
+
+
+@pytest.mark.parametrize("database_url", ["sqlite"], indirect=True)  # nothing here reaches the database
+def test_zips_that_are_too_large_or_lack_something(client: TestClient, settings: Settings) -> None:
+    assert_refused(client, settings, zipped(**{"more.bin": bytes(2 << 20)})[0], "1048576 bytes")
+    assert_refused(client, settings, zipped(**{"w.bin": b""})[0], "'w0'", "has fewer")
+    assert_refused(client, settings, zipped(**{"../x": b""})[0], "'../x'")
+    assert_refused(client, settings, zipped()[0][:-30], "zip")

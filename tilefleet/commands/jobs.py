@@ -12,6 +12,7 @@ from tilefleet import render
 from tilefleet.client import Client
 from tilefleet.commands.common import JobId, Json, Url, connect, console, print_json, show
 from tilefleet.commands.options import (
+    DataOption,
     ModelFile,
     NumericsOption,
     ShapeOption,
@@ -35,6 +36,7 @@ def submit(
     threads: Threads = 1,
     shape: ShapeOption = None,
     value: ValueOption = None,
+    data: DataOption = None,
     seed: Annotated[int, typer.Option(help="Seed of the search.")] = 0,
     numerics: NumericsOption = Numerics.EXACT_INTEGERS,
     priority: Annotated[
@@ -51,7 +53,7 @@ def submit(
     shapes = read_shapes(shape)
     with connect(url) as client:
         job = client.submit(
-            model=client.upload(model, shapes=shapes, values=read_values(value)).hash,
+            model=client.upload(model, shapes=shapes, values=read_values(value), data=data or ()).hash,
             target=target,
             trials=trials,
             seconds=seconds,

@@ -14,6 +14,7 @@ from kernels.numerics import Numerics
 from kernels.target import CATALOGUE, Target
 from tilefleet.commands.common import Json, show
 from tilefleet.commands.options import (
+    DataOption,
     ModelFile,
     NumericsOption,
     ShapeOption,
@@ -48,12 +49,13 @@ def check(
     numerics: NumericsOption = Numerics.EXACT_INTEGERS,
     shape: ShapeOption = None,
     value: ValueOption = None,
+    data: DataOption = None,
     targets: TargetFile = None,
     as_json: Json = False,
 ) -> None:
     """Say of each workload of a model whether a log has it; exit code 1 when one is missing."""
     chosen, shapes = resolve_target(target, targets), read_shapes(shape)
-    with _whole(model, value) as whole:
+    with _whole(model, value, data) as whole:
         matches = _matches(whole, log, chosen, threads, shapes, numerics)
     show([match.to_json() for match in matches], as_json, _match_table(matches))
     missing = sum(match.record is None for match in matches)
@@ -70,6 +72,7 @@ def build(
     numerics: NumericsOption = Numerics.EXACT_INTEGERS,
     shape: ShapeOption = None,
     value: ValueOption = None,
+    data: DataOption = None,
     targets: TargetFile = None,
     compare: Annotated[
         bool, typer.Option("--check/--no-check", help="Run it once beside the model's own definition.")
@@ -88,7 +91,7 @@ def build(
     records, relayouts = _read(log)
     # Nobody shall find a module at its place that was not checked yet.
     unchecked = output.with_name(f".{output.name}.unchecked.so")
-    with _whole(model, value) as whole:
+    with _whole(model, value, data) as whole:
         try:
             executable, manifest = build_model(
                 whole, {}, chosen, threads, shapes or None, records, numerics, relayouts=relayouts
@@ -123,12 +126,12 @@ def build(
 
 
 @contextmanager
-def _whole(model: Path, values: list[str] | None) -> Iterator[Path]:
-    """One file of ``model`` and the values of its inputs; what is wrong with either ends the command."""
+def _whole(model: Path, values: list[str] | None, data: list[Path] | None) -> Iterator[Path]:
+    """One file of ``model``, its data and the values of its inputs; TilefleetError for what is wrong."""
     from tuner.intake.assemble import assembled
 
     try:
-        with assembled(model, read_values(values)) as whole:
+        with assembled(model, read_values(values), data or ()) as whole:
             yield whole
     except ValueError as error:
         raise TilefleetError(f"{model}: {error}") from None

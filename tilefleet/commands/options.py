@@ -21,6 +21,15 @@ ShapeOption = Annotated[
     list[str] | None, typer.Option("--shape", help="Shape of a dynamic input: name=1,3,224,224. Repeatable.")
 ]
 
+DataOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--data",
+        exists=True,
+        dir_okay=False,
+        help="A file that the model keeps weights in and that is not beside it. Repeatable.",
+    ),
+]
 ValueOption = Annotated[
     list[str] | None,
     typer.Option("--value", help="Value that an input shall always have: sr=16000. Repeatable."),

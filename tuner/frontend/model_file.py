@@ -81,8 +81,13 @@ def parse_file(path: Path) -> ModelProto:
         data = path.read_bytes()
     except OSError as error:
         raise ModelError(f"{path.name} cannot be read: {error.strerror}") from None
+    return parse_bytes(data, path.name)
+
+
+def parse_bytes(data: bytes, name: str) -> ModelProto:
+    """The model that the bytes of the file ``name`` are; ModelError as ``parse_file`` raises it."""
     if not data:
-        raise ModelError(f"{path.name} is empty")
+        raise ModelError(f"{name} is empty")
     if data[4:8] == TFLITE:
         # Here, because the schema is some two hundred modules, which other models need not wait for.
         from tuner.frontend.tflite.convert import to_onnx
@@ -92,9 +97,7 @@ def parse_file(path: Path) -> ModelProto:
     try:
         model.ParseFromString(data)
     except DecodeError:
-        raise ModelError(f"{path.name} is not an ONNX or TFLite model, or is truncated") from None
+        raise ModelError(f"{name} is not an ONNX or TFLite model, or is truncated") from None
     if not model.ir_version or not model.opset_import or not model.graph.node:
-        raise ModelError(
-            f"{path.name} is not an ONNX or TFLite model: it has no version, operator set or nodes"
-        )
+        raise ModelError(f"{name} is not an ONNX or TFLite model: it has no version, operator set or nodes")
     return model

@@ -63,7 +63,7 @@ def check_limits(model: ModelProto) -> None:
             raise ModelError(
                 f"the model uses ONNX operator set {entry.version}; {newest} is the newest known"
             )
-    graphs = list(_graphs(model.graph))
+    graphs = list(graphs_of(model.graph))
     count = sum(len(graph.node) for graph in graphs)
     if count > MAX_NODES:
         raise ModelError(f"the model has {count} nodes; at most {MAX_NODES} are read")
@@ -77,7 +77,7 @@ def check_limits(model: ModelProto) -> None:
         if graph.sparse_initializer:
             name = graph.sparse_initializer[0].values.name
             raise ModelError(f"sparse initializer {name!r} is not supported")
-        for where, tensor in _tensors(graph):
+        for where, tensor in tensors_of(graph):
             check_tensor(tensor, where)
 
 
@@ -97,7 +97,7 @@ def nested(node: NodeProto) -> Iterator[GraphProto]:
         yield from attribute.graphs
 
 
-def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
+def graphs_of(graph: GraphProto) -> Iterator[GraphProto]:
     """``graph`` and the branches inside it; no other nested graph is read."""
     yield graph
     for node in graph.node:
@@ -106,7 +106,7 @@ def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
                 raise ModelError(
                     f"node {node_name(node)!r} ({node.op_type}) has a nested graph; loops are not supported"
                 )
-            yield from _graphs(inner)
+            yield from graphs_of(inner)
 
 
 def _without_weights(model: ModelProto) -> ModelProto:
@@ -142,7 +142,8 @@ def _check_operators(nodes: Sequence[NodeProto]) -> None:
         raise ModelError(f"the model has operators that are not standard ONNX: {listed}{way_out}")
 
 
-def _tensors(graph: GraphProto) -> Iterator[tuple[str, TensorProto]]:
+def tensors_of(graph: GraphProto) -> Iterator[tuple[str, TensorProto]]:
+    """Every constant that ``graph`` itself has, and what to call it."""
     for tensor in graph.initializer:
         yield f"initializer {tensor.name!r}", tensor
     for node in graph.node:
@@ -158,18 +159,15 @@ def check_tensor(tensor: TensorProto, where: str) -> None:
     """Refuse external data, and dimensions that do not go with the data; raises ModelError."""
     if tensor.data_location == TensorProto.EXTERNAL or tensor.external_data:
         raise ModelError(
-            f"{where} keeps its data in another file; save the model with its data inside "
-            "(onnx.save without save_as_external_data)"
+            f"{where} keeps its data in another file: have that beside the model or give it by --data FILE; "
+            "by REST, send a zip of both"
         )
-    if any(dim < 0 for dim in tensor.dims):
-        raise ModelError(f"{where} has a negative dimension: {list(tensor.dims)}")
     if tensor.data_type == TensorProto.STRING:
         return
-    bits = _bits(tensor.data_type, where)
+    needed, bits = size_of(tensor, where), _bits(tensor.data_type, where)
     elements = math.prod(tensor.dims)
-    check_size(elements * bits // 8, where, tensor.dims)
     if tensor.raw_data:
-        held, needed = len(tensor.raw_data), (elements * bits + 7) // 8
+        held = len(tensor.raw_data)
         if held != needed:
             raise ModelError(f"{where} of {list(tensor.dims)} needs {needed} bytes and has {held}")
         return
@@ -179,6 +177,15 @@ def check_tensor(tensor: TensorProto, where: str) -> None:
     expected = elements * 2 if tensor.data_type in complex_types else elements
     if held != expected and bits >= 8:
         raise ModelError(f"{where} of {list(tensor.dims)} needs {expected} values and has {held}")
+
+
+def size_of(tensor: TensorProto, where: str) -> int:
+    """Bytes that a tensor of numbers takes; raises ModelError for more than any real one, or for none."""
+    if any(dim < 0 for dim in tensor.dims):
+        raise ModelError(f"{where} has a negative dimension: {list(tensor.dims)}")
+    size: int = (math.prod(tensor.dims) * _bits(tensor.data_type, where) + 7) // 8
+    check_size(size, where, tensor.dims)
+    return size
 
 
 def check_size(size: int, where: str, dims: Sequence[int]) -> None:

@@ -107,11 +107,12 @@ def extract(path: str | Path, shapes: Shapes | None = None) -> Extraction:
 def extract_child(payload: dict[str, Any]) -> dict[str, Any]:
     """``extract`` for a disposable child: ``{"path": ..., "shapes": {...} or absent}`` to JSON.
 
-    Given ``assembled``, a path, the model is first written there with the ``values`` of its inputs.
+    Given ``assembled``, a path, the model is first written there with the ``values`` of its inputs and
+    the data that a zip has beside it, unless that makes more than ``largest`` bytes.
     """
     path = Path(payload["path"])
     if "assembled" in payload:
         whole = Path(payload["assembled"])
-        assemble(path, whole, payload["values"])
+        assemble(path, whole, payload["values"], payload["largest"])
         path = whole
     return extract(path, payload.get("shapes")).to_json()
