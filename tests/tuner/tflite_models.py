@@ -19,7 +19,27 @@ OPTIONS = {
     "ADD": "AddOptions",
     "SUB": "SubOptions",
     "MUL": "MulOptions",
-    "MEAN": "ReducerOptions",
+    **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"), "ReducerOptions"),
+    "ARG_MAX": "ArgMaxOptions",
+    "ARG_MIN": "ArgMinOptions",
+    "BATCH_MATMUL": "BatchMatMulOptions",
+    "CUMSUM": "CumsumOptions",
+    "DEPTH_TO_SPACE": "DepthToSpaceOptions",
+    "DIV": "DivOptions",
+    "GATHER": "GatherOptions",
+    "GELU": "GeluOptions",
+    "L2_NORMALIZATION": "L2NormOptions",
+    "LEAKY_RELU": "LeakyReluOptions",
+    "MIRROR_PAD": "MirrorPadOptions",
+    "PACK": "PackOptions",
+    "RESIZE_BILINEAR": "ResizeBilinearOptions",
+    "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighborOptions",
+    "SPACE_TO_DEPTH": "SpaceToDepthOptions",
+    "SHAPE": "ShapeOptions",
+    "SPLIT": "SplitOptions",
+    "STRIDED_SLICE": "StridedSliceOptions",
+    "TRANSPOSE_CONV": "TransposeConvOptions",
+    "UNPACK": "UnpackOptions",
     "SOFTMAX": "SoftmaxOptions",
     "CONCATENATION": "ConcatenationOptions",
     "RESHAPE": "ReshapeOptions",
@@ -31,6 +51,8 @@ TYPES = {
     "int8": schema.TensorType.INT8,
     "uint8": schema.TensorType.UINT8,
     "int32": schema.TensorType.INT32,
+    "int64": schema.TensorType.INT64,
+    "bool": schema.TensorType.BOOL,
 }
 UNIT = (-3.0, 3.0)
 """The range of real numbers that most activations here have."""
@@ -81,8 +103,10 @@ class Maker:
     def shape(self, index):
         return tuple(self.graph.tensors[index].shape)
 
-    def operator(self, kind, inputs, shape, limits=UNIT, dtype=None, name=None, result=None, **options):
-        """An operator of one result; its options are named as in the schema."""
+    def operator(
+        self, kind, inputs, shape, limits=UNIT, dtype=None, name=None, result=None, more=(), **options
+    ):
+        """An operator; its options are named as in the schema. ``more`` are results after the first."""
         code = schema.OperatorCodeT()
         code.builtinCode = getattr(schema.BuiltinOperator, kind, schema.BuiltinOperator.CUSTOM)
         if code.builtinCode == schema.BuiltinOperator.CUSTOM:
@@ -92,7 +116,7 @@ class Maker:
         operator.opcodeIndex = len(self.model.operatorCodes)
         self.model.operatorCodes.append(code)
         index = self.tensor(shape, dtype, limits, name=name) if result is None else result
-        operator.inputs, operator.outputs = list(inputs), [index]
+        operator.inputs, operator.outputs = list(inputs), [index, *more]
         if kind in OPTIONS:
             table = getattr(schema, f"{OPTIONS[kind]}T")()
             for option, value in options.items():
@@ -177,14 +201,16 @@ class Maker:
     def like(self, kind, data, shape=None, more=(), **options):
         """An operator whose result has the type and scale of ``data``."""
         shape = self.shape(data) if shape is None else shape
+        return self.operator(kind, [data, *more], shape, result=self.copy(data, shape), **options)
+
+    def copy(self, data, shape):
+        """A tensor with the type and scale of ``data``."""
         given = self.graph.tensors[data]
         dtype = next(name for name, code in TYPES.items() if code == given.type)
         quantization = given.quantization
         if quantization is None:
-            result = self.tensor(shape, dtype)
-        else:
-            result = self.tensor(shape, dtype, scales=quantization.scale, zero=quantization.zeroPoint[0])
-        return self.operator(kind, [data, *more], shape, result=result, **options)
+            return self.tensor(shape, dtype)
+        return self.tensor(shape, dtype, scales=quantization.scale, zero=quantization.zeroPoint[0])
 
     def numbers(self, *values):
         """A constant of int32."""

@@ -17,6 +17,7 @@ from flatbuffers.number_types import Int32Flags
 from tflite.utils import BUILTIN_OPCODE2NAME
 
 from tuner.frontend.onnx_check import MAX_NODES, ModelError, check_size
+from tuner.frontend.tflite.sparse import dense
 
 Array = npt.NDArray[Any]
 
@@ -26,7 +27,7 @@ MAX_RANK = 8
 MAX_NAME = 10_000
 OVERLAP = 4
 """Small vectors and names may add up to so many times the file's size: equal ones may be stored once."""
-DTYPES = {"float32", "float16", "int8", "uint8", "int32", "int64"}
+DTYPES = {"float32", "float16", "bool", "int8", "uint8", "int32", "int64"}
 
 _TYPE_NAMES = {code: name.lower() for name, code in vars(tflite.TensorType).items() if name.isupper()}
 _OPTIONS = {
@@ -38,9 +39,27 @@ _OPTIONS = {
     "ADD": "AddOptions",
     "SUB": "SubOptions",
     "MUL": "MulOptions",
-    "MEAN": "ReducerOptions",
     "SOFTMAX": "SoftmaxOptions",
     "CONCATENATION": "ConcatenationOptions",
+    "ARG_MAX": "ArgMaxOptions",
+    "ARG_MIN": "ArgMinOptions",
+    "BATCH_MATMUL": "BatchMatMulOptions",
+    "CUMSUM": "CumsumOptions",
+    "DEPTH_TO_SPACE": "DepthToSpaceOptions",
+    "DIV": "DivOptions",
+    "GATHER": "GatherOptions",
+    "GELU": "GeluOptions",
+    "L2_NORMALIZATION": "L2NormOptions",
+    "LEAKY_RELU": "LeakyReluOptions",
+    "MIRROR_PAD": "MirrorPadOptions",
+    "PACK": "PackOptions",
+    "RESIZE_BILINEAR": "ResizeBilinearOptions",
+    "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighborOptions",
+    "SPACE_TO_DEPTH": "SpaceToDepthOptions",
+    "STRIDED_SLICE": "StridedSliceOptions",
+    "TRANSPOSE_CONV": "TransposeConvOptions",
+    "UNPACK": "UnpackOptions",
+    **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"), "ReducerOptions"),
 }
 """Operators whose options matter, and the table that holds them."""
 _NO_FIELDS = (b"\x04\x00\x04\x00\x04\x00\x00\x00", 4)
@@ -123,7 +142,7 @@ class Operator:
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     options: Any
-    """The table of options, one of the schema's classes; None where none matter."""
+    """The table of options, one of the schema's classes, or a custom operator's bytes; None without any."""
 
 
 @dataclass(frozen=True)
@@ -220,15 +239,18 @@ class _Reader:
             check_size(math.prod(extents) * np.dtype(dtype).itemsize, f"tensor {name!r}", extents)
         if tensor.IsVariable():
             raise ModelError(f"tensor {name!r} is a variable; models with a state are not supported")
-        if tensor.Sparsity() is not None:
-            raise ModelError(f"tensor {name!r} is sparse, which is not supported")
         scales = zeros = np.zeros(0, np.int64)
         axis, quantization = 0, tensor.Quantization()
         if quantization is not None:
             scales = self._vector(quantization.ScaleAsNumpy())
             zeros = self._vector(quantization.ZeroPointAsNumpy())
             axis = quantization.QuantizedDimension()
-        return Tensor(name, extents, dtype, self._raw(tensor.Buffer(), name, buffers), scales, zeros, axis)
+        raw, sparsity = self._raw(tensor.Buffer(), name, buffers), tensor.Sparsity()
+        if sparsity is not None:
+            if raw is None or dtype not in DTYPES:
+                raise ModelError(f"tensor {name!r} is sparse and no constant of a known type")
+            raw = dense(sparsity, raw.view(np.dtype(dtype).newbyteorder("<")), extents, name).view(np.uint8)
+        return Tensor(name, extents, dtype, raw, scales, zeros, axis)
 
     def _raw(self, number: int, name: str, buffers: int) -> Array | None:
         """A constant's bytes, not copied; activations are in an empty buffer, mostly number 0."""
@@ -265,4 +287,6 @@ class _Reader:
                 raise ModelError(f"{kind} {name!r} has other options than {_OPTIONS[kind]}")
             options = getattr(tflite, _OPTIONS[kind])()
             options.Init(*(_NO_FIELDS if table is None else (table.Bytes, table.Pos)))
+        elif kind.startswith("CUSTOM"):
+            options = self._vector(operator.CustomOptionsAsNumpy())
         return Operator(kind, name, inputs, outputs, options)

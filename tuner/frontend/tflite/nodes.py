@@ -59,8 +59,10 @@ class Nodes:
         They are named after ``label``; the result is called ``last``, a name that is taken already.
         """
         value = first
+        kinds = [kind for kind, _, _ in steps]
         for position, (kind, others, attributes) in enumerate(steps):
-            node = label if position == 0 else f"{label}/{kind}"
+            again = kinds[1:position].count(kind)
+            node = label if position == 0 else f"{label}/{kind}{again or ''}"
             output = last if position == len(steps) - 1 else self.name(f"{node}/result")
             self.nodes.append(helper.make_node(kind, [value, *others], [output], name=node, **attributes))
             value = output

@@ -11,7 +11,7 @@ import tflite
 from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.tflite.file import Array, Operator, Tensor
 from tuner.frontend.tflite.padded import Border
-from tuner.frontend.tflite.writer import NCHW, Writer
+from tuner.frontend.tflite.writer import FILE, NCHW, Writer
 
 _FUSED: dict[int, str] = {
     code: name for name, code in vars(tflite.ActivationFunctionType).items() if name.isupper()
@@ -89,7 +89,9 @@ def operand(writer: Writer, op: Operator, position: int) -> int:
 
 
 def fused(options: Any) -> str:
-    """The name of the activation that an operator's options fuse into it."""
+    """The name of the activation that an operator's options fuse into it; most operators have none."""
+    if not hasattr(options, "FusedActivationFunction"):
+        return "NONE"
     number: int = options.FusedActivationFunction()
     return _FUSED.get(number, f"number {number}")
 
@@ -143,7 +145,7 @@ def _weights_and_bias(writer: Writer, op: Operator, data: int, axis: int, perm: 
     bias = op.inputs[2] if len(op.inputs) > 2 and op.inputs[2] >= 0 else None
     if not (tensor.quantized and writer.tensor(data).quantized):
         names = [writer.nodes.constant(label, real_values(tensor, values).transpose(perm))]
-        return names if bias is None else [*names, _real_bias(writer, bias, values.shape[axis])]
+        return names if bias is None else [*names, real_bias(writer, bias, values.shape[axis])]
     scale, zero = tensor.scale_and_zero()
     if scale.ndim and tensor.axis != axis:
         raise ModelError(
@@ -166,7 +168,8 @@ def _quantized_bias(writer: Writer, index: int, scale: Array, filters: int) -> s
     return writer.dequantize(stored, scale.astype(np.float32), np.zeros(scale.shape, np.int32))
 
 
-def _real_bias(writer: Writer, index: int, filters: int) -> str:
+def real_bias(writer: Writer, index: int, filters: int) -> str:
+    """The name of the constant bias of so many filters, as real numbers."""
     values = real_values(writer.tensor(index), _bias(writer, index, filters))
     return writer.nodes.constant(writer.label(index), values)
 
@@ -187,3 +190,30 @@ def real_values(tensor: Tensor, values: Array) -> Array:
     scale, zero = tensor.scale_and_zero()
     shape = [-1 if axis == tensor.axis else 1 for axis in range(values.ndim)] if scale.ndim else []
     return (values.astype(np.float32) - zero.reshape(shape)) * scale.reshape(shape)
+
+
+def batched(writer: Writer, op: Operator) -> None:
+    """BATCH_MATMUL of two tensors in the file's order, either one transposed."""
+    names, shapes = [], []
+    for place, turned in enumerate((op.options.AdjX(), op.options.AdjY())):
+        index = operand(writer, op, place)
+        shape, name = writer.tensor(index).shape, writer.real(index, FILE)
+        if len(shape) < 2:
+            raise ModelError(f"its operand {list(shape)} is no matrix")
+        if turned:
+            perm = [*range(len(shape) - 2), len(shape) - 1, len(shape) - 2]
+            shape = tuple(shape[axis] for axis in perm)
+            label = writer.nodes.name(f"{op.name}/turned")
+            name = writer.nodes.chain(name, [("Transpose", [], {"perm": perm})], label, label)
+        names.append(name)
+        shapes.append(shape)
+    (first, second) = shapes
+    try:
+        batch = np.broadcast_shapes(first[:-2], second[:-2])
+    except ValueError:
+        batch = None
+    if batch is None or first[-1] != second[-2]:
+        raise ModelError(f"its operands {list(first)} and {list(second)} do not fit together")
+    index = writer.result(op, (*batch, first[-2], second[-1]))
+    steps = writer.finished(index, [("MatMul", names[1:], {})], "NONE")
+    writer.write(index, FILE, names[0], steps)

@@ -24,6 +24,8 @@ IR_VERSION = 8
 FILE, NCHW = "file", "nchw"
 TO_NCHW, TO_FILE = (0, 3, 1, 2), (0, 2, 3, 1)
 ACTIVATIONS = ("float32", "int8", "uint8")
+PLAIN = ("float32", "bool", "int32", "int64")
+"""Types that stand for themselves."""
 CLAMPS = {"RELU": (0.0, math.inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
 
 
@@ -38,7 +40,7 @@ class Writer:
         self._stored: dict[tuple[int, str], str] = {}
         self._real: dict[str, str] = {}
         for index in file.inputs:
-            if file.tensors[index].dtype not in ACTIVATIONS:
+            if file.tensors[index].dtype not in (*ACTIVATIONS, *PLAIN):
                 raise ModelError(f"input {self.label(index)!r} is of {file.tensors[index].dtype}")
             self._stored[index, FILE] = self.label(index)
 
@@ -117,7 +119,7 @@ class Writer:
     def dequantized(self, stored: str, index: int) -> str:
         """The name of the real numbers that ``stored``, with the type and scale of a tensor, stands for."""
         tensor = self.tensor(index)
-        if tensor.dtype == "float32" or index in self._held:
+        if tensor.dtype in PLAIN or index in self._held:
             return stored
         if stored not in self._real:
             self._real[stored] = self.dequantize(stored, *self.scale_and_zero(index))
@@ -142,7 +144,7 @@ class Writer:
 
     def quantize(self, index: int) -> list[Step]:
         """The steps from real numbers to what a tensor stores."""
-        if self.tensor(index).dtype == "float32":
+        if self.tensor(index).dtype in PLAIN:
             return []
         scale, zero = self.scale_and_zero(index)
         name = self.label(index)
@@ -188,7 +190,7 @@ class Writer:
             raise ModelError(f"it has {len(op.outputs)} results instead of one")
         index = op.outputs[0]
         tensor = self.tensor(index)
-        if tensor.dtype not in ACTIVATIONS:
+        if tensor.dtype not in (*ACTIVATIONS, *PLAIN):
             raise ModelError(f"its result {tensor.name!r} is of {tensor.dtype}, which is not supported")
         if tensor.shape != tuple(shape):
             raise ModelError(f"its result is {list(shape)}, but the file says {list(tensor.shape)}")

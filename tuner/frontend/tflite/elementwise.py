@@ -1,0 +1,145 @@
+"""Functions of single elements of TFLite in ONNX."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import partial
+
+import numpy as np
+from onnx import defs, helper
+
+from tuner.frontend.onnx_check import ModelError
+from tuner.frontend.tflite.file import Operator
+from tuner.frontend.tflite.nodes import Step
+from tuner.frontend.tflite.operands import Reader, ranked
+from tuner.frontend.tflite.products import fused, operand, real_values
+from tuner.frontend.tflite.writer import Writer
+
+CLAMPS = ("RELU", "RELU6", "RELU_N1_TO_1")
+UNARY = {
+    **{kind: kind.title() for kind in ("ABS", "CEIL", "COS", "EXP", "FLOOR", "LOG", "NEG", "ROUND", "SIN")},
+    "SIGN": "Sign",
+    "SQRT": "Sqrt",
+    "LOGICAL_NOT": "Not",
+    "ELU": "Elu",
+}
+BINARY = {
+    "DIV": "Div",
+    "MAXIMUM": "Max",
+    "MINIMUM": "Min",
+    "POW": "Pow",
+    "PRELU": "PRelu",
+    "EQUAL": "Equal",
+    "GREATER": "Greater",
+    "GREATER_EQUAL": "GreaterOrEqual",
+    "LESS": "Less",
+    "LESS_EQUAL": "LessOrEqual",
+    "LOGICAL_AND": "And",
+    "LOGICAL_OR": "Or",
+}
+
+
+def elementwise(onnx: str) -> Reader:
+    """What reads an operator that is ``onnx`` in ONNX and has one operand or two."""
+    operands = defs.get_schema(onnx).min_input
+    return partial(binary, onnx=onnx) if operands == 2 else partial(unary, steps=[(onnx, [], {})])
+
+
+def unary(writer: Writer, op: Operator, steps: Sequence[Step] = ()) -> None:
+    """A function of each element: ``steps``, or just a clamp or another quantization."""
+    data = operand(writer, op, 0)
+    clamp = op.kind if op.kind in CLAMPS else "NONE"
+    writer.compute(op, writer.real(data), steps, writer.tensor(data).shape, clamp)
+
+
+def dequantize(writer: Writer, op: Operator) -> None:
+    """DEQUANTIZE; of a constant, as in models with weights of 16 bits, it is another constant."""
+    data = operand(writer, op, 0)
+    tensor, values = writer.tensor(data), writer.constant(data)
+    if values is None:
+        writer.compute(op, writer.real(data), [], tensor.shape)
+    else:
+        writer.hold(writer.result(op, tensor.shape), real_values(tensor, values))
+
+
+def binary(writer: Writer, op: Operator, onnx: str, then: Sequence[Step] = ()) -> None:
+    """A function of two elements, of shapes that are broadcast as TFLite and numpy do."""
+    first, second = operand(writer, op, 0), operand(writer, op, 1)
+    shapes = writer.tensor(first).shape, writer.tensor(second).shape
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ModelError(
+            f"its operands {list(shapes[0])} and {list(shapes[1])} do not fit together"
+        ) from None
+    names = [ranked(writer, index, len(shape)) for index in (first, second)]
+    writer.compute(op, names[0], [(onnx, names[1:], {}), *then], shape, fused(op.options))
+
+
+def scalar(writer: Writer, op: Operator, value: float) -> str:
+    """The name of a new constant number."""
+    return writer.nodes.constant(f"{op.name}/number", np.asarray(value, np.float32))
+
+
+def reciprocal_root(writer: Writer, op: Operator) -> None:
+    """RSQRT."""
+    unary(writer, op, [("Sqrt", [], {}), ("Reciprocal", [], {})])
+
+
+def square(writer: Writer, op: Operator) -> None:
+    """SQUARE."""
+    unary(writer, op, [("Mul", [writer.real(operand(writer, op, 0))], {})])
+
+
+def squared_difference(writer: Writer, op: Operator) -> None:
+    """SQUARED_DIFFERENCE."""
+    binary(writer, op, "Sub", [("Pow", [scalar(writer, op, 2.0)], {})])
+
+
+def not_equal(writer: Writer, op: Operator) -> None:
+    """NOT_EQUAL."""
+    binary(writer, op, "Equal", [("Not", [], {})])
+
+
+def floor_of_quotient(writer: Writer, op: Operator) -> None:
+    """FLOOR_DIV of floats; ONNX's quotient of integers is cut off instead."""
+    if writer.tensor(operand(writer, op, 0)).dtype != "float32":
+        raise ModelError("it divides integers, which is not supported")
+    binary(writer, op, "Div", [("Floor", [], {})])
+
+
+def leaky(writer: Writer, op: Operator) -> None:
+    """LEAKY_RELU."""
+    unary(writer, op, [("LeakyRelu", [], {"alpha": float(op.options.Alpha())})])
+
+
+def gelu(writer: Writer, op: Operator) -> None:
+    """GELU, by erf or by tanh."""
+    first = writer.real(operand(writer, op, 0))
+    one, half = scalar(writer, op, 1.0), scalar(writer, op, 0.5)
+    if op.options.Approximate():
+        cubic, factor = scalar(writer, op, 0.044715), scalar(writer, op, math.sqrt(2 / math.pi))
+        inner: list[Step] = [("Mul", [first], {}), ("Mul", [cubic], {}), ("Add", [one], {})]
+        inner += [("Mul", [first], {}), ("Mul", [factor], {}), ("Tanh", [], {})]
+    else:
+        inner = [("Mul", [scalar(writer, op, math.sqrt(0.5))], {}), ("Erf", [], {})]
+    unary(writer, op, [*inner, ("Add", [one], {}), ("Mul", [first], {}), ("Mul", [half], {})])
+
+
+def cast(writer: Writer, op: Operator) -> None:
+    """CAST to the type of the result."""
+    to = writer.tensor(op.outputs[0]).dtype if op.outputs else "float32"
+    unary(writer, op, [("Cast", [], {"to": helper.np_dtype_to_tensor_dtype(np.dtype(to))})])
+
+
+def select(writer: Writer, op: Operator) -> None:
+    """SELECT and SELECT_V2."""
+    operands = [operand(writer, op, place) for place in range(3)]
+    shapes = [writer.tensor(index).shape for index in operands]
+    try:
+        shape = np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ModelError(f"its operands {[list(shape) for shape in shapes]} do not fit together") from None
+    names = [ranked(writer, index, len(shape)) for index in operands]
+    writer.compute(op, names[0], [("Where", names[1:], {})], shape)
