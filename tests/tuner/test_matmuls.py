@@ -84,3 +84,105 @@ def test_einsum_by_a_constant_is_a_product(tmp_path):
     assert [str(product.workload) for product in load_partition(save(tmp_path, made)).products] == [
         "gemm 10x6 by 6x12"
     ]
+
+
+def attention(mask=(), after=(), scale="Div", grouped=False):
+    """What torch writes for self-attention of 3 heads."""
+    keys = [*heads("k", "x", [0, 2, 3, 1]), *heads("v", "x", [0, 2, 1, 3])]
+    if grouped:
+        keys = [
+            *(each for name in "kv" for each in heads(name, "x", [0, 2, 1, 3])),
+            *(
+                each
+                for name in "kv"
+                for each in (
+                    node("Unsqueeze", [name, "two"], f"{name}u"),
+                    node("Expand", [f"{name}u", "wide"], f"{name}e"),
+                    node("Reshape", [f"{name}e", "flat"], f"{name}w"),
+                )
+            ),
+            node("Transpose", ["kw"], "kt", perm=[0, 1, 3, 2]),
+        ]
+    k, v = ("kt", "vw") if grouped else ("k", "v")
+    return [
+        *heads("q", "x", [0, 2, 1, 3]),
+        *keys,
+        node("MatMul", ["q", k], "scores"),
+        node(scale, ["scores", "five"], "scaled"),
+        *mask,
+        node("Softmax", ["masked" if mask else "scaled"], "weights", axis=-1),
+        *after,
+        node("MatMul", ["guarded" if after else "weights", v], "mixed"),
+        node("Transpose", ["mixed"], "back", perm=[0, 2, 1, 3]),
+        node("Reshape", ["back", "join"], "joined"),
+        node("MatMul", ["joined", "wo"], "y"),
+    ]
+
+
+CONSTANTS = {"five": np.float32(5), **HEADS, "wo": (72, 20)} | {f"w{name}": (50, 72) for name in "qkv"}
+ROWS = np.arange(37)[:, None]
+HIDDEN = np.where(np.arange(37) > ROWS, -np.inf, 0).astype(np.float32)
+PADDED = np.repeat([[True, False]], [30, 7], 1)[:, None, None]
+NOTHING = np.float32(np.finfo(np.float32).min)
+ATTENTIONS = {
+    "plain": (attention(), {}),
+    "causal": (attention([node("Add", ["scaled", "m"], "masked")]), {"m": HIDDEN}),
+    "computed mask": (
+        attention([node("ReduceMax", ["x"], "most", axes=[2]), node("Unsqueeze", ["most", "two"], "m"),
+            node("Transpose", ["m"], "t", perm=[0, 1, 3, 2]),
+            node("Add", ["t", "scaled"], "masked")]),
+        {"two": np.array([1])},
+    ),
+    "hidden": (attention([node("Where", ["m", "scaled", "low"], "masked")]), {"m": PADDED, "low": NOTHING}),
+    "filled": (
+        attention([node("Where", ["m", "low", "scaled"], "masked")]),
+        {"m": ~PADDED, "low": np.float32(-np.inf)},
+    ),
+    "guarded": (
+        attention(
+            [node("Add", ["scaled", "m"], "masked")],
+            [node("IsNaN", ["weights"], "no"), node("Where", ["no", "zero", "weights"], "guarded")],
+        ),
+        {"m": np.where(ROWS == 4, -np.inf, HIDDEN).astype(np.float32), "zero": np.float32(0)},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ATTENTIONS)
+def test_attentions_are_one_node(onnxruntime, tmp_path, name):  # noqa: F811
+    nodes, more = ATTENTIONS[name]
+    path = save(tmp_path, model(nodes, {"x": (2, 37, 50)}, ["y"], CONSTANTS | more))
+    found = kinds(path)
+    assert found.count("TilefleetAttention") == 1
+    assert not {"MatMul", "TilefleetMatMul", "Softmax", "IsNaN"} & set(found)
+    build_and_compare(onnxruntime, path, threads=2)
+
+
+def test_keys_that_are_repeated_for_groups_of_queries_are_not_copied(onnxruntime, tmp_path):  # noqa: F811
+    more = {
+        **{f"w{name}": (50, 24) for name in "kv"},
+        "split": np.array([2, 37, -1, 12]),
+        "wide": np.array([2, 2, 3, 37, 12]),
+        "flat": np.array([2, 6, 37, 12]),
+        "two": np.array([2]),
+    }
+    path = save(tmp_path, model(attention(grouped=True), {"x": (2, 37, 50)}, ["y"], CONSTANTS | more))
+    found = kinds(path)
+    assert found.count("TilefleetAttention") == 1
+    assert "Expand" not in found
+    build_and_compare(onnxruntime, path)
+
+
+@pytest.mark.parametrize(
+    "mask",
+    [
+        [node("Where", ["m", "scaled", "low"], "masked")],
+        [node("Mul", ["scaled", "m"], "masked")],
+        [node("Add", ["scaled", "m"], "added"), node("Mul", ["added", "five"], "masked")],
+    ],
+)
+def test_what_is_no_attention_is_computed_as_it_is(onnxruntime, tmp_path, mask):  # noqa: F811
+    more = {"m": PADDED if mask[0].op_type == "Where" else HIDDEN.clip(-1), "low": np.float32(-1e4)}
+    path = save(tmp_path, model(attention(mask), {"x": (2, 37, 50)}, ["y"], CONSTANTS | more))
+    assert kinds(path).count("TilefleetMatMul") == 2
+    build_and_compare(onnxruntime, path)

@@ -17,6 +17,12 @@ MATMUL = "TilefleetMatMul"
 
 ``perms`` are the orders in which it sees the axes of both and of the result, one after another.
 """
+ATTENTION = "TilefleetAttention"
+"""Operator of ``alpha`` times an attention of queries, keys (transposed), values and perhaps a mask.
+
+``perms`` as above, without one of the mask; heads of keys and values may be fewer, one a group of queries.
+``scale`` is that of the scores; ``zeros`` says that a row without any key is zeros, not NaN.
+"""
 COMPUTED = {
     "LRN": "tuner.operators.lrn:lrn",
     "Resize": "tuner.operators.resize:resize",
@@ -27,6 +33,9 @@ COMPUTED = {
 It takes Relax's block builder, the graph, the node, and its inputs as Relax values (None for one left out),
 and returns the result. Modules are named, not imported: who only reads a graph needs no TVM.
 """
-GENERATED = {MATMUL: "tuner.operators.matmul:matmul"}
+GENERATED = {
+    ATTENTION: "tuner.operators.attention:attention",
+    MATMUL: "tuner.operators.matmul:matmul",
+}
 """Operators by functions of ours that are generated for a target, and what tells how: it takes the graph and
 the node, and returns a ``Generated``."""

@@ -22,12 +22,17 @@ class Operand:
     factor: float = 1.0
 
 
-def operand_of(graph: OnnxGraph, wiring: Wiring, name: str, written: Set[str]) -> Operand:
-    """What the factor ``name`` of a product is made of, back to what is ``written`` by then."""
+def operand_of(
+    graph: OnnxGraph, wiring: Wiring, name: str, written: Set[str], behind: Sequence[NodeProto] = ()
+) -> Operand:
+    """What the factor ``name`` of a product is made of, back to what is ``written`` by then.
+
+    ``behind`` are nodes that the product takes in already.
+    """
     perm, factor = tuple(range(len(graph.tensors[name].shape))), 1.0
-    taken: list[NodeProto] = []
+    taken = list(behind)
     while name not in written and (node := wiring.writers.get(name)) is not None:
-        scale = _scale(graph, node)
+        scale = scale_of(graph, node)
         if scale is not None and wiring.only_reader(name) is not None:
             source, by = scale
             name, factor = source, factor * by
@@ -42,6 +47,31 @@ def operand_of(graph: OnnxGraph, wiring: Wiring, name: str, written: Set[str]) -
     return Operand(name, perm, factor)
 
 
+def grouped_operand(graph: OnnxGraph, wiring: Wiring, name: str, written: Set[str]) -> Operand:
+    """The same of keys or values; where each head is repeated for a group of queries, one of every group."""
+    whole = operand_of(graph, wiring, name, written)
+    nodes, at = [], whole.name
+    for ops in (("Reshape",), ("Expand",), ("Unsqueeze", "Reshape")):
+        node = wiring.writers.get(at)
+        if node is None or node.op_type not in ops or at in written or wiring.only_reader(at) is None:
+            return whole
+        nodes.append(node)
+        at = node.input[0]
+    repeated, wide, narrow, heads = (
+        graph.tensors[each].shape for each in (whole.name, nodes[0].input[0], nodes[1].input[0], at)
+    )
+    split = len(repeated) - 2
+    if len(heads) != len(repeated) or narrow != (*heads[:split], 1, *heads[split:]):
+        return whole
+    if wide[:split] != heads[:split] or wide[split + 1 :] != heads[split:]:
+        return whole
+    if repeated != (*heads[: split - 1], heads[split - 1] * wide[split], *heads[split:]):
+        return whole
+    source = operand_of(graph, wiring, at, written, nodes)
+    perm = tuple(source.perm[axis] for axis in whole.perm)
+    return Operand(source.name, perm, source.factor * whole.factor) if _reads_lines(perm) else whole
+
+
 def result_of(graph: OnnxGraph, wiring: Wiring, name: str) -> Operand:
     """What becomes of a product: the last tensor that it can write.
 
@@ -49,7 +79,7 @@ def result_of(graph: OnnxGraph, wiring: Wiring, name: str) -> Operand:
     """
     order, factor = tuple(range(len(graph.tensors[name].shape))), 1.0
     while (node := wiring.only_reader(name)) is not None:
-        scale = _scale(graph, node)
+        scale = scale_of(graph, node)
         if scale is not None and scale[0] == name:
             factor *= scale[1]
         elif node.op_type == "Transpose":
@@ -63,7 +93,7 @@ def result_of(graph: OnnxGraph, wiring: Wiring, name: str) -> Operand:
     return Operand(name, tuple(order.index(axis) for axis in range(len(order))), factor)
 
 
-def _scale(graph: OnnxGraph, node: NodeProto) -> tuple[str, float] | None:
+def scale_of(graph: OnnxGraph, node: NodeProto) -> tuple[str, float] | None:
     """(tensor, number by which ``node`` multiplies it), where that is what it does."""
     if node.op_type not in ("Mul", "Div"):
         return None

@@ -1,0 +1,1 @@
+"""Attention: two products with a Softmax between them, block of rows by block of rows."""
