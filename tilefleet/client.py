@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from server.baselines.schemas import Baseline
 from server.boards.schemas import Board, BoardEvent
 from server.jobs.schemas import Job, Task
-from server.models.schemas import Model, Workloads
+from server.models.schemas import BuildCheck, Model, Workloads
 from server.records.schemas import Imported, Record
 from tilefleet import errors, sse
 from tilefleet.home import server_url
@@ -97,6 +97,12 @@ class Client:
     def workloads(self, model_hash: str) -> Workloads:
         """What a model asks to be computed, and what of it cannot be tuned and why."""
         return self._get(f"/api/v1/models/{model_hash}/workloads", Workloads)
+
+    def check_module(self, model_hash: str, target: str, build: dict[str, Any]) -> BuildCheck:
+        """Have a model built and run on a board of ``target``, beside its definition; ``build`` has the other
+        fields of the request. ``Conflict`` when no board came to an answer."""
+        path, body = f"/api/v1/models/{model_hash}/checks", {**build, "target": target}
+        return BuildCheck.model_validate(self._send("POST", path, json=body).json())
 
     def submit(
         self,

@@ -12,10 +12,10 @@ from kernels.numerics import Numerics
 from kernels.workload.base import Unit
 from server.baselines.schemas import Baseline
 from server.http.lists import Items, Page
+from server.models.schemas import Dimension, ModelCheck
 from tuner.states import TASK_TRIALS, JobState, TaskState
 
 Tag = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w.:-]+$")]
-Dimension = Annotated[int, Field(ge=1, lt=2**31)]
 
 
 class Budget(BaseModel):
@@ -108,17 +108,6 @@ class Waiting(BaseModel):
 
     position: int = Field(description="From 1, among those that want the same boards.")
     reason: str = Field(description="What it waits for.")
-
-
-class ModelCheck(BaseModel):
-    """A built model, run once on random inputs, beside its own definition."""
-
-    tolerance: float = Field(description="How far an output may be off, relative to its largest value.")
-    errors: dict[str, float] = Field(description="How far each output is off.")
-    allowed: dict[str, float] = Field(description="How far each may be: more where the model amplifies.")
-    by: str = Field(description="Who computed the definition: `onnxruntime 1.31.1`.")
-    wrong: str = Field(description="The first tensor that is wrong, and how; empty when none is.")
-    skipped: str = Field(description="Why nothing was compared; empty when it was.")
 
 
 class BuiltModel(BaseModel):

@@ -16,7 +16,8 @@ from server.baselines import repository as baselines
 from server.db.tables import JobRow, ModelRow, PeakRow, RecordRow, TargetRow, TaskRow, TrialRow, WorkloadRow
 from server.http.pages import thin
 from server.http.problems import Problem
-from server.jobs.schemas import BuiltModel, Job, JobBudget, ModelCheck, Share, Task, Waiting
+from server.jobs.schemas import BuiltModel, Job, JobBudget, Share, Task, Waiting
+from server.models.schemas import ModelCheck
 from tuner.backend.check import Delivery
 from tuner.states import JobState
 

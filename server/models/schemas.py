@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 
+from kernels.numerics import Numerics
 from kernels.workload.base import Unit
 from server.http.lists import Page
+
+Dimension = Annotated[int, Field(ge=1, lt=2**31)]
 
 
 class ModelInput(BaseModel):
@@ -65,3 +68,36 @@ class Workloads(BaseModel):
 
 class ModelPage(Page[Model]):
     """Models, the newest first."""
+
+
+class ModelCheck(BaseModel):
+    """A built model, run once on random inputs, beside its own definition."""
+
+    tolerance: float = Field(description="How far an output may be off, relative to its largest value.")
+    errors: dict[str, float] = Field(description="How far each output is off.")
+    allowed: dict[str, float] = Field(description="How far each may be: more where the model amplifies.")
+    by: str = Field(description="Who computed the definition: `onnxruntime 1.31.1`.")
+    wrong: str = Field(description="The first tensor that is wrong, and how; empty when none is.")
+    skipped: str = Field(description="Why nothing was compared; empty when it was.")
+    where: str = Field(description="What it ran on: `board pi-3`; empty when nothing was compared.")
+
+
+class BuildRequest(BaseModel):
+    """A build of a model: for which target, and by which part of a tuning log."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    target: str = Field(description="A target's name.", examples=["rpi4"])
+    threads: int = Field(default=1, ge=1, le=4096, description="Threads that kernels run on.")
+    numerics: Numerics = Field(default=Numerics.EXACT_INTEGERS, description="What configs may be used.")
+    shapes: dict[str, list[Dimension]] | None = Field(default=None, description="Of dynamic inputs.")
+    records: list[dict[str, Any]] = Field(default=[], description="The log's records to choose from.")
+    relayouts: list[str] = Field(default=[], description="The log's lines of layout changes.")
+
+
+class BuildCheck(BaseModel):
+    """A build that was run on a board, beside the model's definition."""
+
+    sha256: str = Field(description="Of the module: the same build gives the same bytes anywhere.")
+    checked: bool = Field(description="Whether it was compared with the definition, and is right.")
+    check: ModelCheck = Field(description="What was compared.")

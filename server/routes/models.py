@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path as FilePath
 from typing import Annotated
 
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -11,8 +12,8 @@ from starlette.concurrency import run_in_threadpool
 from server.http.pages import Limit
 from server.http.problems import responses
 from server.http.uploads import received
-from server.models import views
-from server.models.schemas import Model, ModelPage, Workloads
+from server.models import build_check, views
+from server.models.schemas import BuildCheck, BuildRequest, Model, ModelPage, Workloads
 from server.models.service import parse_shapes, parse_values
 from server.services import Ctx
 
@@ -117,3 +118,19 @@ def list_workloads(model_hash: ModelHash, ctx: Ctx, shapes: ShapesText = None) -
     with ctx.db.read() as session:
         row = ctx.models.get(session, model_hash)
     return views.show_workloads(ctx.models.extraction(row, given))
+
+
+@router.post("/{model_hash}/checks", summary="Check a build on a board", responses=responses(404, 409, 422))
+async def check_build(model_hash: ModelHash, asked: BuildRequest, request: Request, ctx: Ctx) -> BuildCheck:
+    """Build a model and run it on a free board of the target, beside the model's own definition.
+
+    Nothing is stored. It takes as long as that takes; 409 when no board came to an answer.
+    """
+
+    def path() -> FilePath:
+        with ctx.db.read() as session:
+            return ctx.models.path(ctx.models.get(session, model_hash).hash)
+
+    model = await run_in_threadpool(path)
+    target = ctx.targets.get(asked.target, "body", "target")
+    return await build_check.check_build(ctx.engine, model, target, asked, request.is_disconnected)

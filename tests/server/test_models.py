@@ -9,11 +9,13 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from fake_engine import FakeEngine
 from fastapi.testclient import TestClient
 from onnx import helper
 from server_samples import conv_model
 
 from server.settings import Settings
+from tuner.backend.check import Check, Delivery
 from worker.children.nursery import Nursery
 
 URL = "/api/v1/models"
@@ -34,6 +36,19 @@ def assert_refused(client: TestClient, settings: Settings, body: bytes, *words: 
     assert str(settings.home_dir) not in response.text
     assert client.get(URL).json() == {"items": [], "next": None}
     assert files_of(settings) == []
+
+
+def test_a_build_is_checked_on_a_board(client: TestClient, engine: FakeEngine) -> None:
+    model = client.post(URL, content=conv_model()).json()
+    url, request = f"{URL}/{model['hash']}/checks", {"target": "host"}
+    assert client.post(url, json=request).status_code == 409  # this engine runs no models
+    check = Check(1e-4, {"y": 1e-6}, {"y": 1e-4}, "onnxruntime 1.31.1", where="board host")
+    engine.delivery = Delivery(check, sha256="ab" * 32)
+    found = client.post(url, json=request)
+    assert (found.status_code, found.json()) == (200, {"sha256": "ab" * 32, **check.to_json()})
+    assert client.post(f"{URL}/{'0' * 64}/checks", json=request).status_code == 404
+    refused = client.post(url, json={"target": "vax"})
+    assert (refused.status_code, "unknown target 'vax'" in refused.json()["detail"]) == (422, True)
 
 
 def test_upload_list_read_and_dedup(client: TestClient, settings: Settings) -> None:

@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 from server_samples import conv_model
+from typer.testing import CliRunner
 
 from kernels.target import CATALOGUE
 from server.app import create_app
 from server.settings import Settings
+from tilefleet import Client, module_check
+from tilefleet.cli import app
 from tuner.backend.apply import build_model, export
 from tuner.log.picks import check
 from tuner.log.record import read_log
@@ -30,7 +33,9 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(home=tmp_path, boards="host, rpi4-sim", allowed_hosts=("testserver",))
 
 
-def test_a_model_is_tuned_on_a_simulated_board(settings: Settings, tmp_path: Path) -> None:
+def test_a_model_is_tuned_on_a_simulated_board(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     content = conv_model((1, 3, 12, 12), channels=8)
     with TestClient(create_app(settings)) as client:
         boards = {each["id"]: each for each in client.get("/api/v1/boards").json()["items"]}
@@ -50,12 +55,25 @@ def test_a_model_is_tuned_on_a_simulated_board(settings: Settings, tmp_path: Pat
         query = {"workload": workload, "target": "rpi4", "clock": clock}
         assert client.get("/api/v1/configs/best", params=query).json()["clock"] == clock
         assert client.get("/api/v1/configs/best", params={**query, "clock": "wall"}).status_code == 404
+
+        # A build by that log is run there before it is handed over.
+        class Here(Client):
+            def __init__(self, **_: object) -> None:
+                self.url, self._http = "http://testserver", client
+
+            def close(self) -> None: ...
+
+        monkeypatch.setattr(module_check, "Client", Here)
+        path, lines = tmp_path / "model.onnx", tmp_path / "log.jsonl"
+        path.write_bytes(content)
+        lines.write_text(log)
+        words = ["build", path, "--log", lines, "--target", "rpi4", "-o", tmp_path / "checked.so"]
+        done = CliRunner().invoke(app, [*map(str, words)])
+        assert "checked on board rpi4-sim: " in done.output
     assert {record.clock for record in records} == {clock}
     # A second measurement could only tell the same.
     assert all(record.cost_s is not None and record.verified_s is None for record in records)
 
-    path = tmp_path / "model.onnx"
-    path.write_bytes(content)
     target = CATALOGUE["rpi4"]
     matches = check(path, records, target)
     assert all(match.record is not None and match.record.clock == clock for match in matches)

@@ -95,6 +95,7 @@ def payload(tmp_path, monkeypatch):
         "records": [],
         "relayouts": [],
         "lock": str(tmp_path / "lock"),
+        "id": "host",
     }
 
 

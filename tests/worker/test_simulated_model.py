@@ -50,6 +50,7 @@ def payload(simulated_boards, tmp_path):
         "records": [],
         "relayouts": [],
         "lock": str(tmp_path / "lock"),
+        "id": "rpi4-sim",
         "board": simulated_boards["rpi4-sim"].address,
     }
 
@@ -79,5 +80,6 @@ def test_a_wrong_model_is_found_on_the_board(payload, monkeypatch):
 
     monkeypatch.setattr(apply, "constants_of", spoil)
     found = deliver(payload)
-    assert "differs by" in found.check.wrong
+    assert found.check.wrong.startswith("a differs by 0.1")
+    assert found.check.where == "board rpi4-sim"
     assert found.seconds is None

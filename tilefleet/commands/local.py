@@ -31,7 +31,6 @@ from tuner.log.relayouts import Relayouts, read_relayouts
 from worker.fleet.fleet_file import FleetError, read_targets
 
 if TYPE_CHECKING:
-    from tuner.backend.check import Check
     from tuner.backend.manifest import Manifest
     from tuner.log.picks import Match
 
@@ -77,6 +76,14 @@ def build(
     compare: Annotated[
         bool, typer.Option("--check/--no-check", help="Run it once beside the model's own definition.")
     ] = True,
+    board: Annotated[
+        str | None,
+        typer.Option(
+            help="The board to run it on: a simulated one, or one of the fleet file that --targets names. "
+            "Without, this machine, else an idle board of the server.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Build a module that stock TVM loads, and beside it OUT.json: what config each layer got.
@@ -84,8 +91,12 @@ def build(
     A module whose outputs are not what the model defines is not written.
     """
     chosen, shapes = resolve_target(target, targets), read_shapes(shape)
+    if board is not None and not compare:
+        raise TilefleetError("--no-check runs the module nowhere: leave it out, or --board")
     # Here, because they bring TVM along, which no other command should wait for.
+    from tilefleet.module_check import BuiltModule
     from tuner.backend.apply import build_model, export
+    from tuner.backend.check import Check
     from tuner.log.picks import OtherTargetError
 
     records, relayouts = _read(log)
@@ -97,11 +108,14 @@ def build(
                 whole, {}, chosen, threads, shapes or None, records, numerics, relayouts=relayouts
             )
             export(executable, unchecked)
-            checked = _check_module(unchecked, manifest, whole, shapes, compare)
+            built = BuiltModule(unchecked, whole, shapes, manifest, numerics, records, relayouts)
+            if not compare:
+                checked = Check(manifest.tolerance, skipped="--no-check was given")
+            else:
+                checked = built.check() if board is None else built.check_on(board, targets)
             if checked.wrong:
-                raise TilefleetError(
-                    f"{model}: the built module is wrong and was not written: {checked.wrong}"
-                )
+                wrong = f"{checked.wrong} ({checked.where})"
+                raise TilefleetError(f"{model}: the built module is wrong and was not written: {wrong}")
             unchecked.replace(output)
         except OtherTargetError as error:
             raise TilefleetError(f"{log}: {error}; choose with --target") from None
@@ -135,21 +149,6 @@ def _whole(model: Path, values: list[str] | None, data: list[Path] | None) -> It
             yield whole
     except ValueError as error:
         raise TilefleetError(f"{model}: {error}") from None
-
-
-def _check_module(
-    module: Path, manifest: Manifest, model: Path, shapes: dict[str, list[int]], wanted: bool
-) -> Check:
-    """How a module compares with the model's definition."""
-    from tuner.backend.check import Check
-    from tuner.backend.comparison import Build, check_module
-
-    if not wanted:
-        return Check(manifest.tolerance, skipped="--no-check was given")
-    build = Build(
-        str(model), shapes or None, manifest.target, manifest.threads, manifest.configs, manifest.tolerance
-    )
-    return check_module(module, build)
 
 
 def _conversions(manifest: Manifest) -> str:

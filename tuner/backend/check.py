@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Check:
-    """How a built model compares with its definition, as ``by`` computes it.
+    """How a built model, run on ``where``, compares with its definition, as ``by`` computes it.
 
     ``errors`` are those of its outputs, and ``allowed`` is how large each may be: ``tolerance``, or more
     where the model itself makes more of a little difference in its inputs. ``wrong`` says which tensor is the
@@ -23,6 +23,7 @@ class Check:
     by: str = ""
     wrong: str = ""
     skipped: str = ""
+    where: str = ""
 
     @property
     def checked(self) -> bool:
@@ -35,23 +36,15 @@ class Check:
             return f"wrong: {self.wrong}" if self.wrong else f"not checked: {self.skipped}"
         worst = max(self.errors, key=lambda name: self.errors[name] / self.allowed[name])
         error, allowed = self.errors[worst], self.allowed[worst]
+        where = f" on {self.where}" if self.where else ""
         return (
-            f"checked: {worst} differs by {error:.1g} from what {self.by} computes, {allowed:.1g} is allowed"
+            f"checked{where}: {worst} differs by {error:.1g} from what {self.by} computes, "
+            f"{allowed:.1g} is allowed"
         )
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return {
-            "checked": self.checked,
-            "check": {
-                "tolerance": self.tolerance,
-                "errors": self.errors,
-                "allowed": self.allowed,
-                "by": self.by,
-                "wrong": self.wrong,
-                "skipped": self.skipped,
-            },
-        }
+        return {"checked": self.checked, "check": {**vars(self)}}
 
 
 @dataclass(frozen=True)
@@ -61,7 +54,8 @@ class Delivery:
     ``seconds`` is the median of its runs and ``spread`` their interquartile range over that; ``other_s`` is
     the part of it in which no tuned layer is computed. They are None of a model that is wrong. ``in_place``
     is how many times as long as by themselves the heaviest layers took inside a model, where they were
-    compared there: what the others leave in the caches is not what a layer leaves to itself.
+    compared there: what the others leave in the caches is not what a layer leaves to itself. ``sha256``
+    is that of the module's file, where one was sent to a board.
     """
 
     check: Check
@@ -69,6 +63,7 @@ class Delivery:
     spread: float | None = None
     other_s: float | None = None
     in_place: float = 1.0
+    sha256: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -77,7 +72,6 @@ class Delivery:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Delivery:
         """What ``to_json`` wrote."""
-        figures = {
-            name: value[name] for name in ("seconds", "spread", "other_s", "in_place") if name in value
-        }
+        names = ("seconds", "spread", "other_s", "in_place", "sha256")
+        figures = {name: value[name] for name in names if name in value}
         return cls(Check(**value["check"]), **figures)

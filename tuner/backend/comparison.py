@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import platform
 import signal
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from tvm import relax
 from kernels import target as targets
 from kernels.space import Config
 from kernels.target import Target
-from tuner.backend.apply import build_partition, plan_of
+from tuner.backend.apply import compile_module, lower_partition, plan_of
 from tuner.backend.check import Check
 from tuner.backend.definition import DEADLINE_S, Array, Definition, Undefined, define, random_feeds
 from tuner.frontend.affine import merge_affine
@@ -33,9 +34,18 @@ from worker.measure.host import host_target
 RUN_S = 120.0
 """How long a built model may take to load and to run once."""
 MEMORY_BYTES = 16 << 30
+LOCATE_S = 200.0
+"""Where a comparison took longer, the first wrong tensor is not looked for: that takes a build more."""
+HERE = "this machine"
 Main = Callable[..., Any]
 """The ``main`` of a built model: tensors in, one tensor or several out."""
+Load = Callable[[Any, Any], Main]
+"""Makes that of the functions as lowered and of the executable that they are compiled to."""
 Send = Callable[[Any], None]
+
+
+class OtherMachine(Exception):
+    """This machine does not run the code; the message says which does."""
 
 
 @dataclass(frozen=True)
@@ -62,13 +72,13 @@ class Build:
 
 
 def check_module(path: Path, build: Build, deadline_s: float = DEADLINE_S) -> Check:
-    """Compare the module at ``path`` with its definition, on this machine.
+    """Compare the module at ``path`` with its definition, on this machine; raises OtherMachine.
 
     It may be for another machine of the same architecture, which knows other instructions: what meets one
     that this machine does not know is not wrong.
     """
     if platform.machine() != build.target.triple.partition("-")[0]:
-        return Check(build.tolerance, skipped=f"{build.target.name} is another machine than this")
+        raise OtherMachine(f"{build.target.name} is another machine than this")
     payload = {**build.to_json(), "module": str(path), "deadline_s": deadline_s}
     messages: list[Any] = []
     with Nursery(("tuner.backend.comparison",), env={"TVM_NUM_THREADS": str(build.threads)}) as nursery:
@@ -83,11 +93,11 @@ def check_module(path: Path, build: Build, deadline_s: float = DEADLINE_S) -> Ch
         except ChildError as error:
             foreign = build.target.key != host_target().key
             if isinstance(error, ChildCrashed) and error.signal == signal.SIGILL and foreign:
-                return Check(build.tolerance, skipped=f"this machine cannot run code for {build.target.name}")
+                raise OtherMachine(f"this machine cannot run code for {build.target.name}") from None
             if not messages:
                 return Check(build.tolerance, skipped=f"the check failed: {error}")
             if "wrong" not in messages[-1]:
-                return Check(build.tolerance, wrong=f"the module does not run: {error}")
+                return Check(build.tolerance, wrong=f"the module does not run: {error}", where=HERE)
             found = messages[-1]  # only where it begins to be wrong was not found
     return Check(**found)
 
@@ -104,29 +114,47 @@ def check_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     return vars(check_and_locate(load, build, send, payload["deadline_s"]))
 
 
+def load_here(_: Any, executable: Any) -> Main:
+    """The ``main`` of an executable for this machine."""
+    main: Main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    return main
+
+
 def check_and_locate(
-    load: Callable[[], Main], build: Build, send: Send, deadline_s: float = DEADLINE_S
+    load: Callable[[], Main],
+    build: Build,
+    send: Send,
+    deadline_s: float = DEADLINE_S,
+    where: str = HERE,
+    load_other: Load = load_here,
 ) -> Check:
-    """``check``; what is wrong is sent at once, and told again with the first tensor that is."""
-    found = check(load, build, deadline_s)
+    """``check``; what is wrong is sent at once, and told again with the first tensor that is.
+
+    ``load_other`` loads what is built to find that, on the same machine.
+    """
+    started = time.monotonic()
+    found = check(load, build, deadline_s, where)
     if not found.wrong:
         return found
     send(vars(found))
-    return replace(found, wrong=locate(build) or found.wrong)
+    if time.monotonic() - started > LOCATE_S:
+        return found
+    return replace(found, wrong=locate(build, load_other) or found.wrong)
 
 
-def check(load: Callable[[], Main], build: Build, deadline_s: float = DEADLINE_S) -> Check:
-    """Compare the model that ``load`` gives with its definition."""
+def check(load: Callable[[], Main], build: Build, deadline_s: float = DEADLINE_S, where: str = HERE) -> Check:
+    """Compare the model that ``load`` gives, which runs on ``where``, with its definition."""
     graph = load_graph(build.model, build.shapes)
     feeds = feeds_of(graph)
     try:
         defined = define(read_as_written(build.model, build.shapes), feeds, deadline_s=deadline_s)
     except Undefined as reason:
         return Check(build.tolerance, skipped=str(reason))
-    return compared(dict(zip(graph.outputs, run(load(), feeds), strict=True)), defined, build.tolerance)
+    results = dict(zip(graph.outputs, run(load(), feeds), strict=True))
+    return replace(compared(results, defined, build.tolerance), where=where)
 
 
-def locate(build: Build) -> str:
+def locate(build: Build, load: Load = load_here) -> str:
     """Which tensor is the first that is wrong, and how: built once more with all tensors as outputs."""
     model = read_as_written(build.model, build.shapes)
     defined_names = {name for node in model.graph.node for name in node.output}
@@ -138,8 +166,8 @@ def locate(build: Build) -> str:
     plan = {index: config for index, config in enumerate(build.configs) if config is not None}
     found = plan_of(partition, {}, build.target, build.threads, plan=plan)
     feeds = feeds_of(graph)
-    executable = build_partition(partition, found, build.target, build.threads)
-    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    module = lower_partition(partition, found, build.target, build.threads)
+    main = load(module, compile_module(module, build.target))
     defined = define(model, feeds, names)
     results = dict(zip(graph.outputs, run(main, feeds), strict=True))
     return compared(results, defined, build.tolerance).wrong

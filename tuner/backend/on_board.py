@@ -9,25 +9,47 @@ from typing import Any
 import tvm
 from tvm import relax
 
+from tuner.backend.apply import export
 from worker.measure.session import stats_reader
 from worker.measure.wire import Wire
+
+SESSION_S = 3600.0
+"""How long a session with a board may last."""
 
 
 class NotPossible(Exception):
     """The model has a step that is no call of a function; the message names it."""
 
 
+class Board:
+    """Built models on a board, in one session. See BoardModel for ``layers`` and ``progress``."""
+
+    def __init__(
+        self, wire: Wire, folder: Path, layers: Collection[str], progress: Callable[[], None]
+    ) -> None:
+        self._wire, self._folder, self._layers, self._progress = wire, folder, layers, progress
+        self._count = 0
+
+    def load(self, module: Any, executable: Any) -> BoardModel:
+        """Send what ``module`` was compiled to; its file stays in ``folder``."""
+        path = self._folder / f"model-{self._count}.so"
+        self._count += 1
+        export(executable, path)
+        return BoardModel(self._wire, module, path, self._layers, self._progress)
+
+
 class BoardModel:
     """The ``main`` of a built model. ``seconds`` is what each call took when it ran last, by function.
 
-    ``module`` is what was built from, and ``path`` what was built. The functions in ``layers`` get their
-    weights cold, as their candidates did.
+    ``module`` is what was compiled, and ``path`` the file that it was compiled to. The functions in
+    ``layers`` get their weights cold, as their candidates did.
     """
 
     def __init__(
         self, wire: Wire, module: Any, path: Path, layers: Collection[str], progress: Callable[[], None]
     ) -> None:
         self._wire, self._main, self._layers, self._progress = wire, module["main"], layers, progress
+        self.path = path
         wire.session.upload(str(path), target=path.name)
         self._functions = wire.session.load_module(path.name)
         self._constants: dict[Any, Any] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import statistics
 import tempfile
@@ -15,27 +16,27 @@ from tvm import relax
 
 from kernels import target as targets
 from kernels.numerics import Numerics
-from tuner.backend.apply import compile_module, export, function_name, lower_partition, plan_of
-from tuner.backend.check import Delivery
-from tuner.backend.comparison import Build, Main, Send, check, check_and_locate, feeds_of
+from tuner.backend.apply import compile_module, function_name, lower_partition, plan_of
+from tuner.backend.check import Check, Delivery
+from tuner.backend.comparison import Build, Main, Send, check_and_locate, feeds_of
 from tuner.backend.manifest import describe
-from tuner.backend.on_board import BoardModel
+from tuner.backend.on_board import SESSION_S, Board, BoardModel
 from tuner.frontend.graph import load_partition
 from tuner.log.record import Record
 from tuner.log.relayouts import read_relayouts
-from worker.measure.session import connect, take
+from worker.measure.session import connect, crash_of, take
 from worker.measure.wire import Wire
 
 ROUNDS, LEAST, LONGEST_S = 31, 5, 20.0
 """Runs that are timed; when they have taken so long, fewer, but so many at least."""
-BOARD_ROUNDS, SESSION_S = 7, 3600.0
+BOARD_ROUNDS = 7
 
 
 def deliver_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     """Child: the ``Delivery`` of ``model`` (a path) as ``records`` and ``relayouts`` build it.
 
-    ``payload`` has ``shapes``, ``target``, ``threads``, ``numerics`` as well, and ``lock``, which is held
-    while the model runs: here, or on the ``board`` at that address.
+    ``payload`` has ``shapes``, ``target``, ``threads``, ``numerics`` as well, the ``id`` of the board, and
+    ``lock``, which is held while the model runs: here, or on the ``board`` at that address.
     """
     # TVM's threads start at their first use, which in this process is still to come.
     os.environ["TVM_NUM_THREADS"] = str(payload["threads"])
@@ -54,40 +55,48 @@ def deliver_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
         if layer.workload and layer.config
     }
     arguments = [*map(tvm.runtime.tensor, feeds_of(partition.graph).values())]
+    where, sha256 = f"board {payload['id']}", ""
     with Path(payload["lock"]).open("w") as lock, tempfile.TemporaryDirectory(prefix="tilefleet-") as folder:
         if "board" in payload:
-            path = Path(folder) / "model.so"
-            export(executable, path)
             take(lock, send)
             wire = Wire(lambda: connect(payload["board"], SESSION_S))
-            board = BoardModel(wire, module, path, layers, lambda: send({"stage": "call"}))
-            checked = check(lambda: board, build)
+            board = Board(wire, Path(folder), layers, lambda: send({"stage": "call"}))
+            model = board.load(module, executable)
+            sha256 = hashlib.sha256(model.path.read_bytes()).hexdigest()
+            try:
+                checked = check_and_locate(lambda: model, build, send, where=where, load_other=board.load)
+            except RuntimeError as error:  # as TVM's client has it from the board
+                crash = crash_of(str(error))
+                if not crash or "SIGKILL" in crash:  # which no code sends itself
+                    raise
+                checked = Check(build.tolerance, wrong=f"the module does not run: {crash}", where=where)
             if checked.wrong:
-                return Delivery(checked).to_json()
-            seconds, layer_s = time_on_board(board, arguments, layers)
+                return Delivery(checked, sha256=sha256).to_json()
+            seconds, layer_s = time_on_board(model, arguments, layers)
         else:
             machine = relax.VirtualMachine(executable, tvm.cpu())
-            checked = check_and_locate(lambda: machine["main"], build, send)
+            checked = check_and_locate(lambda: machine["main"], build, send, where=where)
             if checked.wrong:
                 return Delivery(checked).to_json()
             take(lock, send)
             seconds, layer_s = time_model(machine, arguments, layers, threads, send)
     middle = statistics.median(seconds)
     low, _, high = statistics.quantiles([*seconds, *seconds], n=4, method="inclusive")
-    return Delivery(checked, middle, (high - low) / middle, max(0.0, middle - layer_s)).to_json()
+    spread, other_s = (high - low) / middle, max(0.0, middle - layer_s)
+    return Delivery(checked, middle, spread, other_s, sha256=sha256).to_json()
 
 
 def time_on_board(
-    board: BoardModel, arguments: Sequence[Any], layers: Collection[str]
+    model: BoardModel, arguments: Sequence[Any], layers: Collection[str]
 ) -> tuple[list[float], float]:
     """Seconds of each run on a board, the sum of its calls, and what ``layers`` take of one.
 
     By a simulated clock all runs take the same: one is enough, and the check was one.
     """
-    runs = [board.seconds] if board.seconds else []
-    while len(runs) < (1 if board.simulated else BOARD_ROUNDS):
-        board(*arguments)
-        runs.append(board.seconds)
+    runs = [model.seconds] if model.seconds else []
+    while len(runs) < (1 if model.simulated else BOARD_ROUNDS):
+        model(*arguments)
+        runs.append(model.seconds)
     whole = [sum(seconds for _, seconds in run) for run in runs]
     parts = [sum(seconds for name, seconds in run if name in layers) for run in runs]
     return whole, statistics.median(parts)

@@ -122,19 +122,19 @@ def beside_task(
     """``{"result"}`` of a call in a child on the board's own cores, or ``{"problem"}``.
 
     Where the board is not the machine that this worker runs on: None, or with ``anywhere`` the same with the
-    address of the ``board`` in the payload.
+    address of the ``board`` in the payload, which has the board's ``id`` and ``lock`` in any case.
     """
     context = _my_context()
     assert context.board is not None  # by the task's resource
     if not context.native and not anywhere:
         return None
-    where = {} if context.native else {"board": context.board.address}
+    where, id = {} if context.native else {"board": context.board.address}, context.board.id
     stopped = Stopped(context, token)
     try:
         with context.cores.measuring(stopped):
             result = context.nursery.call(
                 function,
-                {**payload, **where, "lock": str(lock_file(context.state_dir, context.board.id))},
+                {**payload, **where, "id": id, "lock": str(lock_file(context.state_dir, id))},
                 timeout_s=timeout_s,
                 memory_bytes=memory_bytes,
                 on_message=lambda _: None,

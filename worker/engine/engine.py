@@ -198,9 +198,9 @@ class Engine:
     ) -> Answer | None:
         """Call ``module:function`` in a child on the cores of a leased board that is the machine it runs on.
 
-        The payload gets ``lock``, the file that is locked while the board is used. When the board is no such
-        machine the answer is None, or with ``anywhere`` the call is made beside it: the payload gets
-        ``board`` as well, the address of its RPC server.
+        The payload gets the board's ``id``, and ``lock``, the file that is locked while it is used. When the
+        board is no such machine the answer is None, or with ``anywhere`` the call is made beside it: the
+        payload gets ``board`` as well, the address of its RPC server.
         """
         problem = await self._why_no_board(demand)
         if problem:

@@ -72,9 +72,13 @@ def read_fleet(path: Path) -> Fleet:
 
 
 def read_targets(path: Path) -> dict[str, Target]:
-    """The targets in a file's ``[[target]]`` entries, and in the files it names; raises FleetError."""
-    targets = _targets(path, _parse(path))
-    if not targets:
+    """The targets in a file's ``[[target]]`` entries, and in the files it names; raises FleetError.
+
+    Only a file with boards may have none.
+    """
+    parsed = _parse(path)
+    targets = _targets(path, parsed)
+    if not targets and not parsed.board:
         raise FleetError(f"{path}: there is no target; add a [[target]] entry")
     return targets
 

@@ -23,7 +23,7 @@ from kernels.space import Config
 from kernels.workload import base as workloads
 from worker.build.build import ENTRY, first_line
 from worker.measure.quiet import ENOUGH, PATIENCE, Repeats, divider
-from worker.measure.session import Send, connect, stats_reader, take
+from worker.measure.session import Send, connect, crash_of, stats_reader, take
 from worker.measure.wire import Wire
 from worker.outcome import ErrorKind
 
@@ -336,8 +336,7 @@ class _Session:
     def _failure(self, error: Exception, kind: ErrorKind) -> _Failed:
         """What an error of the session means for the candidate that runs."""
         text = str(error)
-        if "killed by signal" in text:
-            line = next(line for line in text.splitlines() if "killed by signal" in line)
+        if line := crash_of(text):
             if "SIGKILL" in line:  # which no candidate sends itself
                 return _Failed(None, first_line(line))
             return _Failed(ErrorKind.CRASH, first_line(line), session_over=True)

@@ -58,6 +58,11 @@ def stats_reader(session: Any) -> Callable[[], dict[str, Any]] | None:
     return lambda: dict(json.loads(stats()))
 
 
+def crash_of(message: str) -> str:
+    """The line in which a board says what signal killed what it ran; empty where it says none."""
+    return next((line.strip() for line in message.splitlines() if "killed by signal" in line), "")
+
+
 def why_silent(nursery: Nursery, board: dict[str, Any], lock: Path) -> str:
     """Why a board (``BoardHandle.address``) opens no session now; empty when it does."""
     try:

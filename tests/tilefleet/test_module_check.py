@@ -1,0 +1,143 @@
+"""What ``tilefleet build`` says where no board can run what it has built."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import Result
+from tiny_models import model, node, save
+from typer.testing import CliRunner
+
+from server.models.schemas import BuildCheck, ModelCheck
+from tilefleet import module_check
+from tilefleet.cli import app
+from tilefleet.errors import Conflict, NotFound
+
+FLEET = """
+[[board]]
+id = "near"
+kind = "rpc"
+target = "rpi4"
+address = "127.0.0.1:1"
+"""
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Path:
+    (tmp_path / "log.jsonl").write_text("")
+    return save(
+        tmp_path, model([node("Conv", ["x", "w"], "y")], {"x": (1, 3, 5, 5)}, ["y"], {"w": (8, 3, 3, 3)})
+    )
+
+
+def build(model: Path, *more: object) -> Result:
+    words = ["build", model, "--log", model.with_name("log.jsonl"), "--target", "rpi4", *more]
+    return CliRunner().invoke(app, [*map(str, words), "-o", str(model.with_name("m.so"))])
+
+
+class Server:
+    """A server with the boards of these states; its check gives, or raises, ``answer``."""
+
+    url = "http://lab"
+
+    def __init__(self, states: list[tuple[str, str]], answer: object) -> None:
+        self.states, self.answer = states, answer
+
+    def __enter__(self) -> Server:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def boards(self) -> list[object]:
+        from server.boards.schemas import _BOARD, Board
+
+        return [
+            Board.model_validate({**_BOARD, "activity": activity, "health": health, "lease": None})
+            for activity, health in self.states
+        ]
+
+    def check_module(self, model_hash: str, target: str, build: dict) -> BuildCheck:
+        json.dumps(build)  # as it is sent
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        assert isinstance(self.answer, BuildCheck)
+        return self.answer
+
+
+def checked(wrong: str = "", sha256: str = "other") -> BuildCheck:
+    check = ModelCheck(
+        tolerance=1e-4,
+        errors={"y": 1e-6},
+        allowed={"y": 1e-4},
+        by="onnx 1",
+        wrong=wrong,
+        skipped="",
+        where="board pi-3",
+    )
+    return BuildCheck(sha256=sha256, checked=not wrong, check=check)
+
+
+def said(small: Path) -> str:
+    """Why the manifest says that nothing was checked."""
+    manifest = json.loads(small.with_name("m.so.json").read_text())
+    assert manifest["checked"] is False
+    return str(manifest["check"]["skipped"])
+
+
+def test_without_a_server_the_way_is_named(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEFLEET_URL", "http://127.0.0.1:1")
+    done = build(small)
+    assert done.exit_code == 0, done.output
+    assert "not checked: rpi4 is another machine than this, and no server answers" in done.stdout
+    assert said(small).endswith("--board names one, such as rpi4-sim")
+
+
+@pytest.mark.parametrize(
+    ("states", "answer", "why"),
+    [
+        ([], None, "has no board of that target"),
+        ([("measuring", "good"), ("offline", "unknown")], None, "is idle and has the threads"),
+        ([("idle", "good")], NotFound(404, {}), "the server at http://lab does not have the model"),
+        (
+            [("idle", "good")],
+            Conflict(409, {"detail": "it took too long"}),
+            "could not do it: it took too long",
+        ),
+        ([("idle", "good")], checked(), "the server at http://lab builds another module of the same"),
+    ],
+)
+def test_what_a_server_lacks_is_said(
+    small: Path, monkeypatch: pytest.MonkeyPatch, states: list, answer: object, why: str
+) -> None:
+    monkeypatch.setattr(module_check, "Client", lambda **_: Server(states, answer))
+    assert build(small).exit_code == 0
+    assert why in said(small)
+
+
+def test_what_is_wrong_on_the_servers_board_is_not_written(
+    small: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answer = checked("y differs by 0.3", "same")
+    monkeypatch.setattr(module_check, "Client", lambda **_: Server([("idle", "good")], answer))
+    monkeypatch.setattr(module_check.BuiltModule, "_sha256", lambda _: "same")
+    done = build(small)
+    assert done.exit_code == 1
+    assert "was not written: y differs by 0.3 (board pi-3)" in done.stderr
+    assert {path.name for path in small.parent.iterdir()} == {"model.onnx", "log.jsonl"}
+
+
+def test_a_named_board_must_be_there(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module_check, "PRESENT_S", 0.0)
+    fleet = small.with_name("fleet.toml")
+    fleet.write_text(FLEET)
+    for more, why in {
+        ("--board", "vax-sim"): "unknown board 'vax-sim'; there are: host, ",
+        ("--board", "near", "--targets", fleet): "board near: nothing answers at 127.0.0.1:1",
+        ("--board", "near", "--no-check"): "leave it out, or --board",
+    }.items():
+        refused = build(small, *more)
+        assert refused.exit_code == 1
+        assert why in refused.stderr
+        assert not small.with_name("m.so").exists()

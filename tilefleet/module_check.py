@@ -1,0 +1,196 @@
+"""A built module beside its model's definition: on this machine, or on a board of its target."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernels import target as targets
+from kernels.numerics import Numerics
+from tilefleet.client import Client
+from tilefleet.errors import NotFound, ProblemError, ServerUnreachable, TilefleetError
+from tilefleet.home import home
+from tuner.backend.check import Check, Delivery
+from tuner.backend.comparison import Build, OtherMachine, check_module
+from tuner.backend.manifest import Manifest
+from tuner.job.delivery import MEMORY_BYTES, TIMEOUT_S
+from tuner.log.picks import best_by_layouts
+from tuner.log.record import Record
+from tuner.log.relayouts import Relayouts
+from worker.children.nursery import ChildError, Nursery
+from worker.fleet.drivers.agent_build import AgentBuildError
+from worker.fleet.drivers.base import BoardError, Driver
+from worker.fleet.drivers.gateway import Gateway
+from worker.fleet.drivers.sim_models import SIM_MODELS
+from worker.fleet.drivers.spec import BoardSpec, Site, split_address
+from worker.fleet.fleet_file import Fleet, FleetError, fleet_of, read_fleet
+from worker.fleet.states import Activity, Health
+
+PRESENT_S = 10.0
+"""How long a board may take to be there: one that dials in tries every five seconds at the least."""
+
+
+@dataclass(frozen=True)
+class BuiltModule:
+    """A module at ``path``, with what it was built from; ``shapes`` are those of dynamic inputs."""
+
+    path: Path
+    model: Path
+    shapes: dict[str, list[int]]
+    manifest: Manifest
+    numerics: Numerics
+    records: Iterable[Record]
+    relayouts: Iterable[Relayouts]
+
+    def check(self) -> Check:
+        """Compare it with its definition on this machine, else on an idle board of the server."""
+        manifest = self.manifest
+        target, configs = manifest.target, manifest.configs
+        build = Build(
+            str(self.model), self.shapes or None, target, manifest.threads, configs, manifest.tolerance
+        )
+        try:
+            return check_module(self.path, build)
+        except OtherMachine as reason:
+            try:
+                return self._check_by_server()
+            except _NotChecked as why:
+                return Check(manifest.tolerance, skipped=f"{reason}, and {why}{_way_out(target.name)}")
+
+    def check_on(self, name: str, file: Path | None) -> Check:
+        """Compare it with its definition on the board called ``name``, which the fleet file has, or which
+        this machine can start.
+
+        Raises TilefleetError when the board cannot be had or did not come to an answer.
+        """
+        try:
+            fleet, spec = named_board(name, file)
+            every = sorted(os.sched_getaffinity(0))
+            gateway = Gateway(*split_address(fleet.listen))
+            driver = spec.driver(Site(home() / "boards", every, every, gateway))
+            wanted = self.manifest.target
+            is_for = fleet.known_targets[driver.target] if driver.target else None
+            if is_for is not None and is_for.key != wanted.key:
+                raise TilefleetError(f"board {name} is a {driver.target}, the module is for {wanted.name}")
+            driver.start()
+            try:
+                _await(driver, spec)
+                return self._check_beside(driver)
+            finally:
+                driver.stop()
+        except (FleetError, BoardError, AgentBuildError) as error:
+            raise TilefleetError(str(error)) from None
+
+    def _check_beside(self, board: Driver) -> Check:
+        """Build it once more in a child, and run it on ``board`` from there."""
+        with tempfile.TemporaryDirectory(prefix="tilefleet-") as folder, Nursery() as nursery:
+            payload = {
+                **self._request(),
+                "model": str(self.model),
+                "target": targets.to_json(self.manifest.target),
+                "board": board.address,
+                "id": board.id,
+                "lock": str(Path(folder) / "lock"),
+            }
+            try:
+                result = nursery.call(
+                    "tuner.job.delivery_child:deliver_in_child",
+                    payload,
+                    timeout_s=TIMEOUT_S,
+                    memory_bytes=MEMORY_BYTES,
+                    on_message=lambda _: None,
+                )
+            except ChildError as error:
+                raise TilefleetError(
+                    f"board {board.id} did not come to an answer, and nothing was written: {error}; "
+                    "--no-check writes the module without"
+                ) from None
+        delivery = Delivery.from_json(result)
+        if delivery.sha256 != self._sha256():
+            raise TilefleetError("the model is not built the same twice, and nothing was written")
+        return delivery.check
+
+    def _check_by_server(self) -> Check:
+        """Have the server build the same and run it on an idle board; raises _NotChecked."""
+        target, threads = self.manifest.target.name, self.manifest.threads
+        model = hashlib.sha256(self.model.read_bytes()).hexdigest()
+        try:
+            with Client(timeout_s=TIMEOUT_S + 60) as client:
+                boards = [board for board in client.boards() if board.target == target]
+                if not boards:
+                    raise _NotChecked(f"the server at {client.url} has no board of that target")
+                idle = [
+                    board.id
+                    for board in boards
+                    if board.activity is Activity.IDLE
+                    and board.health is Health.GOOD
+                    and board.threads >= threads
+                ]
+                if not idle:
+                    raise _NotChecked(f"no board of that target at {client.url} is idle and has the threads")
+                found = client.check_module(model, target, self._request())
+        except ServerUnreachable:
+            raise _NotChecked("no server answers that may have a board of that target") from None
+        except NotFound:
+            raise _NotChecked(f"the server at {client.url} does not have the model") from None
+        except ProblemError as error:
+            raise _NotChecked(f"the server at {client.url} could not do it: {error}") from None
+        if found.sha256 != self._sha256():
+            raise _NotChecked(f"the server at {client.url} builds another module of the same")
+        return Check(**found.check.model_dump())
+
+    def _request(self) -> dict[str, Any]:
+        """What of the log the module is built from, and how."""
+        manifest = self.manifest
+        keys = {layer.workload.key for layer in manifest.layers if layer.workload}
+        best = best_by_layouts(self.records, manifest.target, manifest.threads, self.numerics)
+        chosen = [record for key in keys & best.keys() for record in best[key].values()]
+        return {
+            "shapes": self.shapes or None,
+            "threads": manifest.threads,
+            "numerics": self.numerics.value,
+            "records": [record.to_json() for record in chosen],
+            "relayouts": [each.line() for each in self.relayouts],
+        }
+
+    def _sha256(self) -> str:
+        return hashlib.sha256(self.path.read_bytes()).hexdigest()
+
+
+class _NotChecked(Exception):
+    """Why no board of a server was asked, or gave no answer."""
+
+
+def named_board(name: str, file: Path | None) -> tuple[Fleet, BoardSpec]:
+    """The board called ``name``: an entry of the fleet file, else one that can be had by its name.
+
+    Raises FleetError.
+    """
+    if file is not None:
+        fleet = read_fleet(file)
+        for spec in fleet.boards:
+            if spec.id == name:
+                return fleet, spec
+    fleet = fleet_of([name])
+    return fleet, fleet.boards[0]
+
+
+def _await(driver: Driver, spec: BoardSpec) -> None:
+    """Wait until a board that others run is there; raises TilefleetError."""
+    end = time.monotonic() + PRESENT_S
+    while not driver.alive():
+        if time.monotonic() > end:
+            raise TilefleetError(f"board {spec.id}: {spec.absence()}")
+        time.sleep(0.2)
+
+
+def _way_out(target: str) -> str:
+    simulated = [name for name, model in SIM_MODELS.items() if model.target == target]
+    such_as = f", such as {simulated[0]}" if simulated else ""
+    return f"; --board names one{such_as}"
