@@ -134,3 +134,18 @@ def test_a_run_of_volumes_is_computed_as_images_from_end_to_end(onnxruntime, tmp
         ("6x conv 8x3x7 -> 5, 1x1", ("last",)),
     ]
     build_and_compare(onnxruntime, path)
+
+
+def test_a_transposed_convolution_of_volumes_is_one_of_its_phases(onnxruntime, tmp_path):  # noqa: F811
+    nodes = [
+        node("ConvTranspose", ["x", "w", "bias"], "up", strides=[2, 2, 1], pads=[1, 0, 1, 0, 1, 1]),
+        node("ConvTranspose", ["up", "u"], "wide", group=2, strides=[1, 1, 2], dilations=[2, 1, 1]),
+        node("Relu", ["wide"], "y"),
+    ]
+    constants = {"w": (3, 4, 4, 3, 2), "bias": (4,), "u": (4, 3, 2, 1, 2)}
+    path = save(tmp_path, model(nodes, {"x": (2, 3, 4, 5, 6)}, ["y"], constants))
+    assert listed(path) == [
+        ("10x conv 6x5x6 -> 16, 2x2 +bias", ("up",)),
+        ("22x conv 8x10x5 -> 12, 1x1 g2 +relu", ("wide", "y")),
+    ]
+    build_and_compare(onnxruntime, path)

@@ -36,7 +36,7 @@ from tuner.frontend.rewrite import rewrite
 Array = npt.NDArray[Any]
 
 OTHER_PRODUCTS = {
-    "ConvTranspose": "transposed convolution, unless its weights are constant, float32, of one or two axes",
+    "ConvTranspose": "transposed convolution, unless of constant float32 weights",
     "ConvInteger": "integer convolution",
     "QLinearConv": "quantized convolution",
     "MatMulInteger": "integer matrix product",

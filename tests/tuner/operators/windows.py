@@ -44,6 +44,8 @@ CONVOLUTIONS = [
     case("ConvTranspose", CUBE, Constant(floats(2, 3, 2, 2, 2)), strides=[2, 1, 2]),
     case("ConvTranspose", CUBE, Constant(floats(2, 3, 3, 2, 2)), strides=[2, 1, 2], pads=[1, 0, 0, 1, 1,
         0], output_padding=[1, 0, 1]),
+    case("ConvTranspose", CUBE, Constant(floats(2, 3, 3, 2, 2)), strides=[2, 1, 2], group=2),
+    case("ConvTranspose", CUBE, Constant(floats(2, 3, 3, 2, 2)), strides=[3, 1, 1], dilations=[2, 1, 2]),
     case("ConvTranspose", X, T, strides=[2, 2], output_shape=[14, 12], output_padding=[1, 1]),
     case("ConvTranspose", X, T, strides=[3, 3], pads=[1, 2, 2, 0], dilations=[2, 3]),
     case("ConvTranspose", X, Constant(floats(4, 1, 2, 2)), strides=[2, 2], group=4),

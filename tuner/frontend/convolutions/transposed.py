@@ -41,7 +41,7 @@ def write_transposed(graph: OnnxGraph) -> None:
 
 
 @dataclass(frozen=True)
-class _Axis:
+class Axis:
     """One spatial axis: ``extent`` elements become ``out``, of the blocks of phases ``first`` to ``last``.
 
     An element of the result at ``at`` is phase ``(at + pad) % stride`` of block ``(at + pad) // stride``.
@@ -67,10 +67,12 @@ class _Axis:
 
     @property
     def first(self) -> int:
+        """The first block of which anything is wanted."""
         return self.pad // self.stride
 
     @property
     def last(self) -> int:
+        """The last of them."""
         return (self.out - 1 + self.pad) // self.stride
 
     @property
@@ -78,15 +80,35 @@ class _Axis:
         """Its padding; negative where it would not read all of the data."""
         return (self.spread - 1) * self.step - self.first, self.last - self.extent + 1
 
+    @property
+    def blocks(self) -> int:
+        """How many blocks are computed."""
+        return self.last - self.first + 1
+
+    @property
+    def cut(self) -> int:
+        """How many phases of the first of them are left out."""
+        return self.pad % self.stride
+
+    def apart(self, weights: Array, axis: int) -> Array:
+        """``weights`` with their ``axis`` as two: taps of the ordinary convolution, phases."""
+        by = self.dilation if self.stride > 1 else 1
+        whole = np.zeros(
+            (*weights.shape[:axis], self.spread * self.stride, *weights.shape[axis + 1 :]), weights.dtype
+        )
+        whole[(slice(None),) * axis + (slice(0, (self.taps - 1) * by + 1, by),)] = weights
+        split = (*weights.shape[:axis], self.spread, self.stride, *weights.shape[axis + 1 :])
+        return np.flip(whole.reshape(split), axis)
+
 
 @dataclass(frozen=True)
 class _Plan:
-    rows: _Axis
-    columns: _Axis
+    rows: Axis
+    columns: Axis
     groups: int
 
     @property
-    def axes(self) -> tuple[_Axis, _Axis]:
+    def axes(self) -> tuple[Axis, Axis]:
         return self.rows, self.columns
 
     @property
@@ -110,7 +132,7 @@ def _plan(graph: OnnxGraph, node: NodeProto) -> _Plan | None:
     strides, dilations = attributes.get("strides", (1, 1)), attributes.get("dilations", (1, 1))
     pads = attributes.get("pads", (0, 0, 0, 0))
     rows, columns = (
-        _Axis(info.shape[axis + 2], out[axis + 2], taps[axis], strides[axis], dilations[axis], pads[axis])
+        Axis(info.shape[axis + 2], out[axis + 2], taps[axis], strides[axis], dilations[axis], pads[axis])
         for axis in (0, 1)
     )
     if min(*rows.pads, *columns.pads) < 0:
@@ -157,7 +179,7 @@ class _Writer:
             name=node_name(node),
             steps=[axis.stride for axis in plan.axes],
             run=graph.tensors[self._name].shape[1] // plan.groups,
-            crop=[axis.pad % axis.stride for axis in plan.axes],
+            crop=[axis.cut for axis in plan.axes],
         )
         return [*found, made]
 
@@ -177,23 +199,13 @@ class _Writer:
         return found
 
     def _weights(self) -> Array:
-        """(group, phase, filter; depth; taps), each axis of taps the other way round."""
+        """(group, phase, filter; depth; taps)."""
         plan, weights = self._plan, self._graph.constants[self._node.input[1]]
-        rows, columns = plan.axes
-        depth, filters = weights.shape[0] // plan.groups, weights.shape[1]
-        apart = np.zeros(
-            (*weights.shape[:2], rows.spread * rows.stride, columns.spread * columns.stride), weights.dtype
-        )
-        apart_by = [axis.dilation if axis.stride > 1 else 1 for axis in plan.axes]
-        down, right = (
-            slice(0, (axis.taps - 1) * by + 1, by) for axis, by in zip(plan.axes, apart_by, strict=True)
-        )
-        apart[:, :, down, right] = weights
-        split = apart.reshape(
-            plan.groups, depth, filters, rows.spread, rows.stride, columns.spread, columns.stride
-        )
-        turned = split.transpose(0, 4, 6, 2, 1, 3, 5)[..., ::-1, ::-1]
-        return np.ascontiguousarray(turned).reshape(-1, depth, rows.spread, columns.spread)
+        filters = weights.shape[1]
+        split = plan.columns.apart(plan.rows.apart(weights, 2), 4)
+        groups = split.reshape(plan.groups, -1, filters, *split.shape[2:])
+        turned = np.ascontiguousarray(groups.transpose(0, 4, 6, 2, 1, 3, 5))
+        return turned.reshape(-1, turned.shape[4], plan.rows.spread, plan.columns.spread)
 
     def _constant(self, value: Array, shape: tuple[int, ...] = (-1,)) -> str:
         """One value a channel for the channels of all phases."""
@@ -204,7 +216,7 @@ class _Writer:
     def _tensor(self) -> str:
         """A new tensor of all phases; its name."""
         n, c = self._graph.tensors[self._name].shape[:2]
-        extents = (axis.last - axis.first + 1 for axis in self._plan.axes)
+        extents = (axis.blocks for axis in self._plan.axes)
         name = self._graph.fresh(f"{self._name}/phases")
         elem_type = self._graph.tensors[self._name].elem_type
         self._graph.tensors[name] = TensorInfo((n, c * self._plan.phases, *extents), elem_type)

@@ -8,11 +8,12 @@ import numpy as np
 from onnx import NodeProto
 
 from tuner.frontend.convolutions.runs import Run
+from tuner.frontend.convolutions.transposed import Axis
 from tuner.frontend.onnx_graph import Array, OnnxGraph, attributes_of
 from tuner.frontend.own_nodes import FRAMES
 from tuner.frontend.pooling import POOLS
 
-PER_AXIS = ("kernel_shape", "strides", "dilations")
+PER_AXIS = ("kernel_shape", "strides", "dilations", "output_padding")
 DEPTH = 2
 """The axis along which images follow each other."""
 TURN = (0, 2, 1, 3, 4)
@@ -62,13 +63,14 @@ class Volumes:
 
     def is_window(self, node: NodeProto) -> bool:
         """See ``Form``."""
-        return node.op_type in ("Conv", *POOLS)
+        return node.op_type in ("Conv", "ConvTranspose", *POOLS)
 
     def takes(self, node: NodeProto) -> bool:
         """See ``Form``."""
         attributes, constants = attributes_of(node), self._graph.constants
-        if node.op_type == "Conv":
-            return all(name in constants for name in node.input[1:] if name)
+        if node.op_type in ("Conv", "ConvTranspose"):
+            known = all(name in constants for name in node.input[1:] if name)
+            return known and (node.op_type == "Conv" or self._depth(node) is not None)
         if any(name in constants for name in node.input):
             return False
         if node.op_type == "Concat":
@@ -86,6 +88,8 @@ class Volumes:
             run.again(node, inputs, run.image(node.output[0]), axis=axis - (axis > DEPTH))
         elif node.op_type == "Conv":
             self._convolution(run, node)
+        elif node.op_type == "ConvTranspose":
+            self._transposed(run, node)
         else:
             self._pool(run, node)
 
@@ -99,12 +103,53 @@ class Volumes:
         if taps > 1 or out != depth or pad:
             (_, c, h, w), source = graph.tensors[data].shape, data
             data = run.like(source, (n * out, taps * c, h, w))
-            along = {"volumes": n, "depth": out, "taps": taps, "stride": stride, "pad": pad, "groups": groups}
-            dilation = attributes.get("dilations", (1,))[0]
-            run.add(node, FRAMES, [source], data, dilation=dilation, **along)
+            along = {"dilation": attributes.get("dilations", (1,))[0], "stride": stride, "groups": groups}
+            run.add(node, FRAMES, [source], data, volumes=n, depth=out, taps=taps, pad=pad, **along)
         flat = weights.swapaxes(1, 2).reshape(weights.shape[0], -1, *weights.shape[3:])
         inputs = [data, graph.constant(f"{node.input[1]}/image", np.ascontiguousarray(flat))]
         run.again(node, [*inputs, *node.input[2:]], run.image(node.output[0]), **_in_plane(attributes))
+
+    def _depth(self, node: NodeProto) -> Axis | None:
+        """What a transposed convolution does along the depth; None where it is not written as others."""
+        attributes, weights = attributes_of(node), self._graph.constants[node.input[1]]
+        before, after = (self._graph.tensors[name].shape[DEPTH] for name in (node.input[0], node.output[0]))
+        stride, dilation = (attributes.get(name, (1,))[0] for name in ("strides", "dilations"))
+        depth = Axis(before, after, weights.shape[2], stride, dilation, attributes.get("pads", (0,))[0])
+        grouped = attributes.get("group", 1) > 1 and stride > 1
+        return None if grouped or min(depth.pads) < 0 else depth
+
+    def _transposed(self, run: Run, node: NodeProto) -> None:
+        """One of images, whose channels have the depth's phases, which become images of their own."""
+        graph, attributes, depth = self._graph, attributes_of(node), self._depth(node)
+        assert depth is not None  # else the node were not taken
+        weights, groups = graph.constants[node.input[1]], attributes.get("group", 1)
+        source, target = run.image(node.input[0]), run.image(node.output[0])
+        n, (_, c, h, w) = graph.tensors[node.input[0]].shape[0], graph.tensors[source].shape
+        images = n * depth.blocks
+        if depth.spread > 1 or depth.blocks != depth.extent:
+            data = run.like(source, (images, depth.spread * c, h, w))
+            along = {"dilation": depth.step, "stride": 1, "groups": groups, "pad": depth.pads[0]}
+            run.add(node, FRAMES, [source], data, volumes=n, depth=depth.blocks, taps=depth.spread, **along)
+            source = data
+        split = depth.apart(weights, 2)
+        split = split.reshape(groups, -1, *split.shape[1:]).transpose(0, 3, 1, 4, 2, 5, 6)
+        flat = split.reshape(-1, depth.stride * weights.shape[1], *weights.shape[3:])
+        inputs = [source, graph.constant(f"{node.input[1]}/image", np.ascontiguousarray(flat))]
+        for name in filter(None, node.input[2:]):
+            inputs.append(graph.constant(f"{name}/image", np.tile(graph.constants[name], depth.stride)))
+        _, c, h, w = graph.tensors[target].shape
+        if depth.stride == 1:
+            run.again(node, inputs, target, **_in_plane(attributes))
+            return
+        phases = run.like(source, (images, depth.stride * c, h, w))
+        run.again(node, inputs, phases, **_in_plane(attributes))
+        if depth.blocks * depth.stride == depth.out:
+            run.reshape(node, phases, target)
+            return
+        every = run.like(source, (images * depth.stride, c, h, w))
+        run.reshape(node, phases, every)
+        along = {"dilation": 1, "stride": 1, "groups": 1, "taps": 1}
+        run.add(node, FRAMES, [every], target, volumes=n, depth=depth.out, pad=-depth.cut, **along)
 
     def _pool(self, run: Run, node: NodeProto) -> None:
         """The largest of the largest, or the mean of means: first within images, then along them."""
