@@ -243,15 +243,6 @@ def test_what_no_kernel_computes_is_listed_with_the_reason(tmp_path, reason):
     assert entry.node == "y"
 
 
-def test_half_precision_is_listed_with_the_reason(tmp_path):
-    weights = np.ones((4, 4, 3, 3), np.float16)
-    made = model(
-        [node("Conv", ["x", "w"], "y")], {"x": (1, 4, 6, 6)}, ["y"], {"w": weights}, dtype=TensorProto.FLOAT16
-    )
-    (entry,) = extract(save(tmp_path, made)).not_tunable
-    assert "float16" in entry.reason
-
-
 def test_integers_without_constant_weights_are_refused_with_the_reason(tmp_path):
     nodes = [node("ConvInteger", ["x", "x"], "y")]
     made = model(nodes, {"x": (4, 4, 6, 6)}, ["y"], dtype=TensorProto.UINT8)

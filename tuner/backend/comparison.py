@@ -37,6 +37,8 @@ MEMORY_BYTES = 16 << 30
 LOCATE_S = 200.0
 """Where a comparison took longer, the first wrong tensor is not looked for: that takes a build more."""
 HERE = "this machine"
+HALF_EPSILON = 2.0**-10
+"""How far numbers that are nearly equal can be apart for having been rounded to float16."""
 Main = Callable[..., Any]
 """The ``main`` of a built model: tensors in, one tensor or several out."""
 Load = Callable[[Any, Any], Main]
@@ -194,7 +196,11 @@ def compared(found: Mapping[str, Array], defined: Definition, tolerance: float) 
         if wrong:
             return Check(tolerance, errors, allowed, defined.by, f"{name} {wrong}")
         errors[name] = error_of(value, right)
-        allowed[name] = max(tolerance, error_of(defined.nudged[name], right))
+        allowed[name] = max(
+            tolerance,
+            HALF_EPSILON if right.dtype == np.float16 else 0.0,
+            error_of(defined.nudged[name], right),
+        )
         if not errors[name] <= allowed[name]:
             wrong = f"{name} differs by {errors[name]:.2g} from what {defined.by} computes"
             return Check(tolerance, errors, allowed, defined.by, f"{wrong}, {allowed[name]:.2g} is allowed")

@@ -55,7 +55,7 @@ def _names(graph: GraphProto) -> Iterator[str]:
             yield from _names(inner)
 
 
-def _reads(node: NodeProto) -> Iterator[str]:
+def reads(node: NodeProto) -> Iterator[str]:
     """What ``node`` reads, and whatever the graphs inside it name."""
     yield from node.input
     for inner in nested(node):
@@ -82,7 +82,7 @@ def _undecided(model: ModelProto, nodes: list[NodeProto]) -> ModelError:
         name = open_names.pop()
         if name not in seen:
             seen.add(name)
-            open_names += _reads(makers[name]) if name in makers else []
+            open_names += reads(makers[name]) if name in makers else []
     inputs = [value for value in model.graph.input if value.name in seen]
     small = [value.name for value in inputs if _elements(value.type.tensor_type) <= FEW_ELEMENTS]
     start = f"node {node_name(node)!r} (If) has a nested graph for each answer, and the answer depends on "
@@ -131,7 +131,7 @@ def _inline(
         copy = NodeProto()
         copy.CopyFrom(each)
         copy.name = f"{node_name(node)}/{node_name(each)}"
-        _rename(copy, names)
+        rename(copy, names)
         nodes.append(copy)
     for tensor in branch.initializer:
         constant = TensorProto()
@@ -153,7 +153,7 @@ def _fresh(name: str, taken: set[str]) -> str:
     return found
 
 
-def _rename(node: NodeProto, names: Mapping[str, str]) -> None:
+def rename(node: NodeProto, names: Mapping[str, str]) -> None:
     """Write ``names`` for what ``node``, and the graphs inside it, read and make."""
     for field in (node.input, node.output):
         field[:] = [names.get(name, name) for name in field]
@@ -163,7 +163,7 @@ def _rename(node: NodeProto, names: Mapping[str, str]) -> None:
         own |= {name for each in inner.node for name in each.output}
         outer = {old: new for old, new in names.items() if old not in own}
         for each in inner.node:
-            _rename(each, outer)
+            rename(each, outer)
         for value in inner.output:
             value.name = outer.get(value.name, value.name)
 
@@ -173,6 +173,6 @@ def _needed(nodes: list[NodeProto], outputs: list[str]) -> list[NodeProto]:
     wanted, kept = set(outputs), []
     for node in reversed(nodes):
         if wanted.intersection(node.output):
-            wanted.update(_reads(node))
+            wanted.update(reads(node))
             kept.append(node)
     return kept[::-1]

@@ -9,6 +9,7 @@ from onnx import ModelProto
 
 from tuner.frontend.branches import settle
 from tuner.frontend.dynamic import advice
+from tuner.frontend.half import widen
 from tuner.frontend.onnx_check import (
     MAX_NODES,
     ModelError,
@@ -20,6 +21,7 @@ from tuner.frontend.onnx_check import (
     fix_input_shapes,
 )
 from tuner.frontend.onnx_graph import OnnxGraph, graph_of
+from tuner.frontend.order import sort
 from tuner.frontend.quantized.qdq_form import to_qdq_form
 
 MAX_FILE_BYTES = 2**31 - 1
@@ -31,10 +33,13 @@ TFLITE = b"TFL3"
 def read_model(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
     """The ONNX or TFLite model at ``path`` with every input's shape fixed, from the file or from ``shapes``.
 
-    A TFLite model becomes an ONNX one (``tflite/convert.py``), and operators on bytes get QDQ form.
+    A TFLite model becomes an ONNX one (``tflite/convert.py``), operators on bytes get QDQ form, and floats
+    of 16 bits become float32.
     Raises ModelError for whatever is no usable model. Nothing outside the file is read.
     """
     model = parse_file(Path(path))
+    if len(model.graph.node) <= MAX_NODES:
+        sort(model)
     if any(node.op_type == "If" for node in model.graph.node):
         check_limits(model)
         check_valid(model)
@@ -44,6 +49,7 @@ def read_model(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
         to_qdq_form(model)
     check_structure(model)
     fix_input_shapes(model, shapes or {})
+    widen(model)
     return model
 
 
@@ -65,10 +71,12 @@ def load_graph(path: str | Path, shapes: Shapes | None = None) -> OnnxGraph:
 def read_as_written(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
     """The model with every input's shape fixed, and otherwise as its file has it: what it is defined to be.
 
-    A TFLite model is what it becomes in ONNX. Raises ModelError as ``read_model`` does.
+    A TFLite model is what it becomes in ONNX, and floats of 16 bits are float32: how often a library rounds
+    those in between says nothing about a build. Raises ModelError as ``read_model`` does.
     """
     model = parse_file(Path(path))
     fix_input_shapes(model, shapes or {})
+    widen(model)
     return model
 
 

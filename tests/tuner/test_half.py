@@ -1,0 +1,116 @@
+"""Models of float16 and bfloat16: computed in float32, their inputs and outputs what they were."""
+
+import numpy as np
+import onnxruntime
+import pytest
+import tvm
+from onnx import TensorProto, helper, numpy_helper
+from tiny_models import model, node, save
+from tvm import relax
+
+from kernels.target import CATALOGUE
+from tuner.backend.apply import build_model
+from tuner.backend.comparison import Build, check
+from tuner.frontend.model_file import read_model
+from tuner.frontend.onnx_check import ModelError
+from tuner.intake.extract import extract
+
+TARGET = CATALOGUE["x86-avx2"]
+
+
+def halves(dtype=np.float16, kind=TensorProto.FLOAT16, outputs=("y", "i")):
+    """Weights, a Constant, a scale and casts of 16 bits; nodes in no order; one output is integers."""
+    rng = np.random.default_rng(7)
+    narrow = numpy_helper.from_array(np.full(1, 0.25, np.float32).astype(dtype))
+    nodes = [
+        node("Relu", ["s"], "r"),
+        node("Conv", ["x", "w", "b"], "c", pads=[1, 1, 1, 1]),
+        node("Add", ["f", "r32"], "sum"),
+        node("Cast", ["r"], "r32", to=TensorProto.FLOAT),
+        node("Mul", ["c", "k"], "s"),
+        node("Constant", [], "k", value=narrow),
+        node("Exp", ["z"], "f"),
+        node("Cast", ["sum"], "y", to=kind),
+        node("ArgMax", ["y"], "i", axis=1),
+    ]
+    weights = {
+        "w": (rng.standard_normal((8, 4, 3, 3)) / 6).astype(dtype),
+        "b": rng.standard_normal(8).astype(dtype),
+    }
+    made = model(nodes, {"x": (1, 4, 6, 6), "z": (6,)}, list(outputs), weights)
+    made.graph.input[0].type.tensor_type.elem_type = kind
+    for output in made.graph.output:
+        output.type.tensor_type.elem_type = TensorProto.INT64 if output.name == "i" else kind
+    return made
+
+
+def run(executable, *arrays):
+    result = relax.VirtualMachine(executable, tvm.cpu())["main"](*map(tvm.runtime.tensor, arrays))
+    return [each.numpy() for each in ([result] if hasattr(result, "numpy") else result)]
+
+
+def test_float16_is_computed_in_float32_and_keeps_its_inputs_and_outputs(tmp_path):
+    path, rng = save(tmp_path, halves()), np.random.default_rng()
+    assert [operator.count for operator in extract(path).operators] == [1]
+    assert [(each.name, each.dtype) for each in extract(path).inputs] == [("x", "float16"), ("z", "float32")]
+    executable, manifest = build_model(path, {}, TARGET)
+    x = rng.standard_normal((1, 4, 6, 6)).astype(np.float16)
+    z = rng.standard_normal(6).astype(np.float32)
+    y, _ = run(executable, x, z)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    expected = session.run(None, {"x": x, "z": z})[0]
+    assert y.dtype == expected.dtype == np.float16
+    # onnxruntime rounds after every operator.
+    np.testing.assert_allclose(y.astype(float), expected.astype(float), rtol=4e-3, atol=4e-3)
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    found = check(lambda: main, Build(str(path), None, TARGET, 1, manifest.configs, manifest.tolerance))
+    assert found.checked, found
+
+
+def test_bfloat16(tmp_path):
+    """Its weights are exact; what goes in and comes out is of 16 bits."""
+    import ml_dtypes
+
+    kind, dtype = TensorProto.BFLOAT16, ml_dtypes.bfloat16
+    made = halves(dtype, kind, ("sum",))
+    made.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
+    path, rng = save(tmp_path, made), np.random.default_rng()
+    x, z = rng.standard_normal((1, 4, 6, 6)).astype(dtype), rng.standard_normal(6).astype(np.float32)
+    wide = read_model(path)
+    names = {"x": x.astype(np.float32), "z": z}
+    for value in wide.graph.input:
+        value.type.tensor_type.elem_type = TensorProto.FLOAT
+    expected = onnxruntime.InferenceSession(wide.SerializeToString()).run(None, names)[0]
+    (result,) = run(build_model(path, {}, TARGET)[0], x, z)
+    np.testing.assert_allclose(result, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_weight_that_is_an_output_and_an_input_that_is_one_of_a_branch(tmp_path):
+    """float16 in a branch, captured from outside, and as a result that no node makes."""
+    then = helper.make_graph(
+        [node("Add", ["x", "t"], "z")],
+        "branch",
+        [],
+        [helper.make_tensor_value_info("z", TensorProto.FLOAT16, None)],
+        [numpy_helper.from_array(np.float16([1, 2]), "t")],
+    )
+    made = model(
+        [node("If", ["c"], "y", then_branch=then, else_branch=then)],
+        {"x": (2,)},
+        ["y"],
+        {"c": np.array(True)},
+        dtype=TensorProto.FLOAT16,
+    )
+    path = save(tmp_path, made)
+    x = np.float16([0.5, -3])
+    executable, manifest = build_model(path, {}, TARGET)
+    np.testing.assert_array_equal(run(executable, x)[0], np.float16([1.5, -1]))
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    found = check(lambda: main, Build(str(path), None, TARGET, 1, manifest.configs, manifest.tolerance))
+    assert found.checked, found
+
+
+def test_a_node_that_depends_on_itself(tmp_path):
+    nodes = [node("Add", ["x", "b"], "a"), node("Relu", ["a"], "b"), node("Exp", ["x"], "y")]
+    with pytest.raises(ModelError, match=r"'a' \(Add\) depends on its own result"):
+        read_model(save(tmp_path, model(nodes, {"x": (2,)}, ["y"])))

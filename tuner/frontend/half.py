@@ -1,0 +1,73 @@
+"""Models of float16 and bfloat16, written as models of float32 with the same inputs and outputs.
+
+No kernel computes in them, and hardware seldom does: onnxruntime, too, computes most operators in float32 and
+rounds after each. Here nothing is rounded in between: constants are what they were, exactly, and what is
+rounded are the inputs by whoever makes them, and the results.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+from tuner.frontend.branches import rename
+from tuner.frontend.onnx_check import nested
+
+NARROW = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
+TYPES = ("to", "dtype", "output_dtype", "output_datatype", "stash_type", "softmax_precision")
+"""Attributes that say an element type."""
+
+
+def widen(model: ModelProto) -> None:
+    """Compute in float32 whatever is narrower, in place; casts keep the types of inputs and outputs."""
+    graph = model.graph
+    _widen(graph)
+    constants = {tensor.name for tensor in graph.initializer}
+    inputs = [value for value in graph.input if value.name not in constants and _narrow(value)]
+    outputs = [value for value in graph.output if _narrow(value)]
+    names = {value.name: f"{value.name}/float32" for value in (*inputs, *outputs)}
+    for value in graph.input:
+        if value.name in constants and _narrow(value):
+            value.type.tensor_type.elem_type = TensorProto.FLOAT
+    if not names:
+        return
+    nodes = [NodeProto.FromString(node.SerializeToString()) for node in graph.node]
+    for node in nodes:
+        rename(node, names)
+    for tensor in graph.initializer:
+        tensor.name = names.get(tensor.name, tensor.name)
+    first = [_cast(value.name, names[value.name], TensorProto.FLOAT) for value in inputs]
+    last = [_cast(names[value.name], value.name, value.type.tensor_type.elem_type) for value in outputs]
+    del graph.node[:]
+    graph.node.extend([*first, *nodes, *last])
+
+
+def _cast(source: str, to: str, kind: int) -> NodeProto:
+    return helper.make_node("Cast", [source], [to], name=f"{to}/cast", to=kind)
+
+
+def _narrow(value: ValueInfoProto) -> bool:
+    return value.type.tensor_type.elem_type in NARROW
+
+
+def _widen(graph: GraphProto, inner: bool = False) -> None:
+    """Constants and types that attributes say; and of a graph inside a node those of its results."""
+    for tensor in graph.initializer:
+        _widen_tensor(tensor)
+    for node in graph.node:
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                _widen_tensor(attribute.t)
+            elif attribute.name in TYPES and attribute.i in NARROW:
+                attribute.i = TensorProto.FLOAT
+        for body in nested(node):
+            _widen(body, inner=True)
+    for value in graph.output if inner else ():
+        if _narrow(value):
+            value.type.tensor_type.elem_type = TensorProto.FLOAT
+
+
+def _widen_tensor(tensor: TensorProto) -> None:
+    if tensor.data_type in NARROW:
+        array = numpy_helper.to_array(tensor).astype(np.float32)
+        tensor.CopyFrom(numpy_helper.from_array(array, tensor.name))
