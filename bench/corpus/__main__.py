@@ -98,24 +98,32 @@ def try_one(
     nursery: Nursery, entry: Entry, path: Path, row: Row, log: list[str], arguments: argparse.Namespace
 ) -> None:
     """Fill ``row`` with what the child tells, and with how it died where it does."""
-    payload = {
+    payload: dict[str, Any] = {
         "path": str(path),
         "name": entry.name,
         "inputs": {name: asdict(each) for name, each in entry.inputs.items()},
         "log": log,
         "rounds": arguments.rounds,
         "seed": arguments.seed,
+        "without": {},
     }
-    try:
-        nursery.call(
-            "bench.corpus.child:try_model",
-            payload,
-            timeout_s=arguments.deadline_s,
-            memory_bytes=int(arguments.memory_gb * 2**30),
-            on_message=row.update,
-        )
-    except ChildError as error:
-        ended(row, str(error)[:300])
+    while True:
+        row["trying"] = ""
+        try:
+            nursery.call(
+                "bench.corpus.child:try_model",
+                payload,
+                timeout_s=arguments.deadline_s,
+                memory_bytes=int(arguments.memory_gb * 2**30),
+                on_message=row.update,
+            )
+        except ChildError as error:
+            if row["trying"]:
+                # A library that dies of a model does not keep the others from being timed.
+                payload["without"] |= {row["trying"]: str(error)[:150]}
+                continue
+            ended(row, str(error)[:300])
+        return
 
 
 @contextmanager
@@ -129,7 +137,7 @@ def _tuner(budget_s: float) -> Iterator[Any]:
 
     def tune(path: Path, entry: Entry) -> list[str]:
         try:
-            model = client.upload(path, entry.name, shapes_of(path, entry))
+            model = client.upload(path, entry.name, shapes_of(path, entry), entry.constants)
         except TilefleetError:
             return []  # refused; the child says why
         if not client.workloads(model.hash).workloads:

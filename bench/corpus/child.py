@@ -16,7 +16,7 @@ from tvm import relax
 
 from bench import timing
 from bench.corpus.entries import Entry, Input
-from bench.corpus.inputs import feeds_for, shapes_of
+from bench.corpus.inputs import feeds_for, inputs_of, shapes_of
 from bench.corpus.peers import MAKE, installed
 from bench.corpus.references import defined
 from bench.corpus.shares import measure, own_functions
@@ -28,12 +28,15 @@ from tuner.backend.manifest import describe
 from tuner.frontend.graph import Partition, load_partition
 from tuner.frontend.model_file import read_as_written
 from tuner.frontend.onnx_check import ModelError
+from tuner.intake.assemble import assembled
 from tuner.log.record import read_log
 from tuner.log.relayouts import read_relayouts
 from worker.measure.host import host_target
 
+FOREIGN = ("openvino", "ncnn")
+"""The libraries that say of no model what it should compute."""
 PEER_ERROR = 0.02
-"""What a peer that computes the model may be off; it is timed only if it does."""
+"""How far one of those may be off; it is timed only if it computes the model."""
 LONGEST_S = 20.0
 Send = Callable[[dict[str, Any]], None]
 
@@ -42,40 +45,42 @@ def try_model(payload: dict[str, Any], send: Send) -> None:
     """Child: send what becomes of the file ``path``, one part of its row after the other.
 
     ``payload`` has the entry's ``name`` and ``inputs``, the lines of a ``log`` to build by, how many
-    ``rounds`` of turns to time, and a ``seed`` for the inputs.
+    ``rounds`` of turns to time, a ``seed`` for the inputs, and the libraries to do ``without``.
     """
-    path = Path(payload["path"])
-    inputs = {name: Input(**value) for name, value in payload["inputs"].items()}
-    entry = Entry(payload["name"], str(path), inputs=inputs)
+    path, inputs = Path(payload["path"]), {name: Input(**each) for name, each in payload["inputs"].items()}
+    entry = Entry(payload["name"], payload["path"], inputs=inputs)
     target = host_target()
     began = time.process_time()
     try:
         shapes = shapes_of(path, entry)
-        partition = load_partition(path, shapes)
+        with assembled(path, entry.constants) as whole:
+            partition = load_partition(
+                whole, {n: each for n, each in shapes.items() if n not in entry.constants}
+            )
     except ModelError as error:
         send({"accepted": False, "reason": str(error)})
         return
     send(
         {
             "accepted": True,
-            "shapes": {name: list(info.shape) for name, info in partition.graph.inputs.items()},
+            "shapes": {name: list(each.shape) for name, each in partition.graph.inputs.items()},
         }
     )
-    feeds = feeds_for(
-        {n: (i.shape, i.dtype) for n, i in partition.graph.inputs.items()}, entry, payload["seed"]
-    )
+    # The others get the file as it is, and with it what is no input of ours any more.
+    model = read_as_written(path, shapes)
+    fed = feeds_for(inputs_of(model), entry, payload["seed"])
+    feeds = {name: fed[name] for name in partition.graph.inputs}
     try:
         module, executable, tolerance = _build(partition, target, payload["log"], began, send)
     except Exception as error:  # TVM's passes raise whatever they happen to run into
         send({"builds": False, "reason": f"{type(error).__name__}: {str(error).strip()[:300]}"})
         return
-    model = read_as_written(path, shapes)
     machine = relax.VirtualMachine(executable, tvm.cpu())
     outputs = run(machine["main"], feeds)
     send({"ran": True})
     definition = None
     try:
-        definition = defined(path, model, feeds)
+        definition = defined(path, model, fed)
         found = compared(dict(zip(partition.graph.outputs, outputs, strict=True)), definition, tolerance)
         worst = max(found.errors.values(), default=None)
         send({"right": not found.wrong, "max_error": worst, "check": str(found), "by": definition.by})
@@ -86,7 +91,10 @@ def try_model(payload: dict[str, Any], send: Send) -> None:
     send({"own_share": shares.own_share, "foreign": shares.foreign(), "ours_ms": shares.whole_s * 1e3})
     rounds = max(3, min(payload["rounds"], int(LONGEST_S / shares.whole_s / 3)))
     main = machine["main"]
-    _time(path, model, feeds, lambda: main(*arguments), definition, rounds, send)
+    runs = {"ours": lambda: main(*arguments)}
+    with TemporaryDirectory(prefix="tilefleet-corpus-") as folder:
+        runs |= _peers(path, model, fed, Path(folder), definition, payload["without"], send)
+        _time(runs, rounds, send)
 
 
 def _build(
@@ -110,32 +118,35 @@ def _peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _time(
+def _peers(
     path: Path,
     model: ModelProto,
     feeds: Mapping[str, Array],
-    ours: Callable[[], object],
+    folder: Path,
     definition: Definition | None,
-    rounds: int,
+    without: Mapping[str, str],
     send: Send,
-) -> None:
-    """Ours and every peer that computes the model, in turns; why others do not is sent as well."""
-    runs: dict[str, Callable[[], object]] = {"ours": ours}
-    unable: dict[str, str] = {}
-    with TemporaryDirectory(prefix="tilefleet-corpus-") as folder:
-        for name in installed():
-            try:
-                peer = MAKE[name](path, model, feeds, Path(folder))
-                wrong = _wrong(peer.outputs(), definition)
-                if wrong and name in ("openvino", "ncnn"):
-                    unable[name] = wrong
-                    continue
-            except Exception as error:  # libraries raise what they like; the others are timed all the same
-                unable[name] = f"{type(error).__name__}: {str(error).strip()[:150]}"
-                continue
-            runs[name] = peer.run
-        send({"unable": unable})
-        turns = timing.take_turns(runs, rounds)
+) -> dict[str, Callable[[], object]]:
+    """Every library that computes the model; why others do not is sent, and which one is tried."""
+    runs: dict[str, Callable[[], object]] = {}
+    unable = dict(without)
+    for name in sorted(installed().keys() - without.keys()):
+        send({"trying": name})
+        try:
+            peer = MAKE[name](path, model, feeds, folder)
+            if name in FOREIGN and (wrong := _wrong(peer.outputs(), definition)):
+                unable[name] = wrong
+            else:
+                runs[name] = peer.run
+        except Exception as error:  # libraries raise what they like; the others are timed all the same
+            unable[name] = f"{type(error).__name__}: {str(error).strip()[:150]}"
+    send({"trying": "", "unable": unable})
+    return runs
+
+
+def _time(runs: Mapping[str, Callable[[], object]], rounds: int, send: Send) -> None:
+    """Ours and every peer in turns."""
+    turns = timing.take_turns(runs, rounds)
     ms = {name: float(np.median(each.fair(1))) * 1e3 for name, each in turns.items()}
     ours_ms = ms.pop("ours")
     row: dict[str, Any] = {"ours_ms": ours_ms, "peers_ms": ms}

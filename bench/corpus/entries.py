@@ -30,11 +30,13 @@ class Input:
     """What the file does not say of an input.
 
     ``shape`` is that of a dynamic one. Its values are all ``value``, or random: from ``between[0]`` on, below
-    ``between[1]``, or whatever ``random_feeds`` takes for its type.
+    ``between[1]``, or whatever ``random_feeds`` takes for its type. One with a ``constant`` is no input any
+    more, but always that number.
     """
 
     shape: Sequence[int] | None = None
     value: float | None = None
+    constant: float | None = None
     between: Sequence[float] | None = None
 
 
@@ -49,6 +51,11 @@ class Entry:
     made: bool = False
     sha256: str = ""
     inputs: dict[str, Input] = field(default_factory=dict)
+
+    @property
+    def constants(self) -> dict[str, list[float]]:
+        """The values of inputs that are none any more."""
+        return {name: [each.constant] for name, each in self.inputs.items() if each.constant is not None}
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values, without the inputs."""

@@ -65,6 +65,18 @@ def guessed(dims: list[int | str], elem_type: int) -> list[int]:
     return result
 
 
+def inputs_of(model: onnx.ModelProto) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shape and type of every input of a model whose shapes are fixed."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    found = {}
+    for value in model.graph.input:
+        kind = value.type.tensor_type
+        if value.name not in constants:
+            dtype = str(onnx.helper.tensor_dtype_to_np_dtype(kind.elem_type))
+            found[value.name] = (tuple(dim.dim_value for dim in kind.shape.dim), dtype)
+    return found
+
+
 def feeds_for(inputs: Mapping[str, tuple[tuple[int, ...], str]], entry: Entry, seed: int) -> dict[str, Array]:
     """Values for inputs of these shapes and types, as the entry wants them, else random."""
     feeds = random_feeds(inputs, seed)
@@ -73,8 +85,9 @@ def feeds_for(inputs: Mapping[str, tuple[tuple[int, ...], str]], entry: Entry, s
         if name not in feeds:
             continue
         value = feeds[name]
-        if about.value is not None:
-            feeds[name] = np.full(value.shape, about.value, value.dtype)
+        always = about.value if about.constant is None else about.constant
+        if always is not None:
+            feeds[name] = np.full(value.shape, always, value.dtype)
         elif about.between is not None:
             low, high = about.between
             integers = value.dtype.kind in "iu"

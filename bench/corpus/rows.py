@@ -18,6 +18,7 @@ EMPTY: Row = {
     "max_error": None,
     "ours_ms": None,
     "peers_ms": {},
+    "trying": "",
     "unable": {},
     "best_peer": None,
     "ratio_onnxruntime": None,
