@@ -29,6 +29,7 @@ from tuner.frontend.graph import Partition, load_partition
 from tuner.frontend.model_file import read_as_written
 from tuner.frontend.onnx_check import ModelError
 from tuner.intake.assemble import assembled
+from tuner.intake.extract import extract
 from tuner.log.record import read_log
 from tuner.log.relayouts import read_relayouts
 from worker.measure.host import host_target
@@ -50,13 +51,14 @@ def try_model(payload: dict[str, Any], send: Send) -> None:
     path, inputs = Path(payload["path"]), {name: Input(**each) for name, each in payload["inputs"].items()}
     entry = Entry(payload["name"], payload["path"], inputs=inputs)
     target = host_target()
-    began = time.process_time()
     try:
         shapes = shapes_of(path, entry)
+        kept = {name: shape for name, shape in shapes.items() if name not in entry.constants}
         with assembled(path, entry.constants) as whole:
-            partition = load_partition(
-                whole, {n: each for n, each in shapes.items() if n not in entry.constants}
-            )
+            # What an upload does.
+            extract(whole, kept)
+            began = time.process_time()
+            partition = load_partition(whole, kept)
     except ModelError as error:
         send({"accepted": False, "reason": str(error)})
         return

@@ -16,6 +16,7 @@ from onnx import ModelProto
 from bench.corpus.references import is_tflite
 from bench.peers import onnx_session
 from tuner.backend.definition import Array
+from tuner.frontend.onnx_check import nested
 
 PACKAGES = {"onnxruntime": "onnxruntime", "litert": "ai_edge_litert", "openvino": "openvino", "ncnn": "ncnn"}
 CONVERT_S = 300
@@ -57,7 +58,9 @@ def onnxruntime(path: Path, model: ModelProto, feeds: Mapping[str, Array], _: Pa
     """onnxruntime with its own optimisations, shapes fixed as they are for us."""
     if is_tflite(path):
         raise Unable("reads no TFLite")
-    session: Any = onnx_session(model.SerializeToString(), 1)
+    # With shapes fixed, the branch that is not taken may fit none.
+    branches = any(list(nested(node)) for node in model.graph.node)
+    session: Any = onnx_session(str(path) if branches else model.SerializeToString(), 1)
 
     def run() -> list[Array]:
         found: list[Array] = session.run(None, feeds)
