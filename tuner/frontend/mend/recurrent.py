@@ -108,9 +108,11 @@ def _direction(
     if after:
         operands.append(writer.constant(inside))
     shapes = [(steps, batch, hidden), *[(batch, hidden)] * (2 if kind == "LSTM" else 1)]
-    outputs = [graph.fresh(f"{name or writer.node.name}/{number}") for name in _names(writer, len(shapes))]
-    for output, shape in zip(outputs, shapes, strict=True):
-        graph.tensors[output] = TensorInfo(shape, writer.info(0).elem_type)
+    outputs = []
+    for name, shape in zip(_names(writer, len(shapes)), shapes, strict=True):
+        # A name is taken once it has its shape: those of two results may begin alike.
+        outputs.append(graph.fresh(f"{name or writer.node.name}/{number}"))
+        graph.tensors[outputs[-1]] = TensorInfo(shape, writer.info(0).elem_type)
     settings: dict[str, Any] = {
         "kind": kind,
         "cells": [name for name, _, _ in cells],
