@@ -40,7 +40,8 @@ def corpus(report: dict[str, Any], name: str) -> dict[str, str]:
         f"{report['date']}, on {report['machine']}. Beside {libraries}. {tuned.capitalize()}, one thread, in "
         "turns in one process a model, medians by processor time. Under *onnxruntime* and *best* stands the "
         "time of that library over ours: more than 1 means that ours is faster. *In kernels* is the share of "
-        "our time in functions that we generate or schedule; *what else* has the heaviest others.",
+        "our time in functions that we generate or schedule; *what else* has the heaviest others. "
+        "An error is *blunt* where the outputs are so saturated that they hardly depend on the inputs.",
         told(report["summary"]) + ".",
         "## Built",
         _table(HEAD, [_built(row) for row in sorted(built, key=lambda row: row["ratio_best"] or 0)]),
@@ -51,7 +52,11 @@ def corpus(report: dict[str, Any], name: str) -> dict[str, str]:
 
 
 def _built(row: Row) -> list[str]:
-    right = {True: _number(row["max_error"], ".0e"), False: "**wrong**", None: "not checked"}[row["right"]]
+    right = {
+        True: _number(row["max_error"], ".0e") + ", blunt" * row["blunt"],
+        False: "**wrong**",
+        None: "not checked",
+    }[row["right"]]
     foreign = [f"{each['name']} {each['share']:.0%}" for each in row["foreign"][:3] if each["share"] > 0.04]
     return [
         row["name"],
