@@ -10,7 +10,6 @@ HEAD = (
     "model",
     "from",
     "KB",
-    "builds",
     "error",
     "ours ms",
     "onnxruntime",
@@ -60,9 +59,8 @@ def _built(row: Row) -> list[str]:
     foreign = [f"{each['name']} {each['share']:.0%}" for each in row["foreign"][:3] if each["share"] > 0.04]
     return [
         row["name"],
-        row.get("package", ""),
+        row.get("package", "made here"),
         f"{row['bytes'] / 1000:.0f}",
-        "yes",
         right,
         _number(row["ours_ms"], ".3g"),
         _number(row["ratio_onnxruntime"], ".2f"),
@@ -79,7 +77,7 @@ def _refused(row: Row) -> list[str]:
     far = "not tried" if row["accepted"] is None else "accepted" if row["accepted"] else "refused"
     return [
         row["name"],
-        row.get("package", ""),
+        row.get("package", "made here"),
         far,
         row["reason"][:200].replace("|", "/").replace("\n", " "),
     ]
