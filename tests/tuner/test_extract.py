@@ -122,6 +122,14 @@ EPILOGUES = {
     ),
     "clip inputs": ([node("Clip", ["p", "zero", "six"], "y")], Epilogue(clamp=(0.0, 6.0))),
     "clip max only": ([node("Clip", ["p", "", "six"], "y")], Epilogue(clamp=(None, 6.0))),
+    "largest and least": (
+        [node("Max", ["p", "zero"], "q"), node("Min", ["six", "q"], "y")],
+        Epilogue(clamp=(0.0, 6.0)),
+    ),
+    "clamps that exclude each other": (
+        [node("Min", ["p", "zero"], "q"), node("Clip", ["q", "two", "six"], "y")],
+        Epilogue(clamp=(2.0, 2.0)),
+    ),
     "residual": (
         [node("Add", ["x", "p"], "q"), node("Relu", ["q"], "y")],
         Epilogue(residual=True, clamp=RELU),

@@ -180,12 +180,10 @@ class Chain:
         return self._take(node)
 
     def _absorb_clamp(self, node: NodeProto) -> bool:
-        if self.clamp is not None:
-            return False
         clamp = RELU if node.op_type == "Relu" else clip_range(self._graph, node)
         if clamp is None:
             return False
-        self.clamp = clamp
+        self.clamp = clamp if self.clamp is None else one_after_other(self.clamp, clamp)
         return self._take(node)
 
 
@@ -199,6 +197,19 @@ def batch_norm(graph: OnnxGraph, node: NodeProto) -> tuple[Array, Array] | None:
     gamma, beta, mean, variance = (np.asarray(value, np.float64) for value in values)
     scale = gamma / np.sqrt(variance + attributes.get("epsilon", 1e-5))
     return scale, beta - mean * scale
+
+
+def one_after_other(first: Clamp, then: Clamp) -> Clamp:
+    """The one clamp that does what two do."""
+    low, high = then
+    ends = []
+    for end, without in zip(first, then, strict=True):
+        if end is None:
+            ends.append(without)
+        else:
+            raised = end if low is None else max(end, low)
+            ends.append(raised if high is None else min(raised, high))
+    return ends[0], ends[1]
 
 
 def clip_range(graph: OnnxGraph, node: NodeProto) -> Clamp | None:

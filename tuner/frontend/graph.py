@@ -32,6 +32,7 @@ from tuner.frontend.own_nodes import PRODUCT as PRODUCT
 from tuner.frontend.quantized.replace import replace_quantized
 from tuner.frontend.quantized.rewriting import QuantizedOperator, QuantizedProduct
 from tuner.frontend.rewrite import rewrite
+from tuner.frontend.usual import as_usual
 
 Array = npt.NDArray[Any]
 
@@ -127,6 +128,7 @@ def partition(graph: OnnxGraph) -> Partition:
     quantized = replace_quantized(graph)
     fold_quantized(graph)
     rewrite(graph)
+    as_usual(graph)
     as_images(graph)
     result = Partition(graph)
     wiring = Wiring.of(graph)

@@ -1,7 +1,7 @@
 """Operators that take elements one by one: functions, arithmetic, comparisons, casts."""
 
 import numpy as np
-from one_operator import case, const, floats, integers, positive, scalar, truths
+from one_operator import Constant, case, const, floats, integers, positive, scalar, truths
 from onnx import TensorProto as T
 
 # fmt: off
@@ -83,7 +83,8 @@ BINARY = [
     *(case(op, X, ROW, COLUMN) for op in ("Min", "Max", "Sum", "Mean")),
     *(case(op, X) for op in ("Min", "Max", "Sum", "Mean")), case("Max", LONG, LONGS),
     case("Min", BYTES["int8"], BYTES["int8"][:1]), case("Min", X, X[::-1].copy(), opset=6),
-    case("Sum", X, X, opset=6),
+    case("Sum", X, X, opset=6), case("Max", X, scalar(0.5)), case("Min", scalar(-0.5), X, opset=8),
+    case("Min", X, Constant(np.full((1, 1, 1, 1), 0.5, np.float32))),
     *(case(op, FOUR, floats(3), opset=6, broadcast=1, axis=1, judge=case(op, FOUR, floats(3).reshape(3, 1,
         1))) for op in ("Add", "Less")),
     case("Mul", FOUR, floats(5), opset=6, broadcast=1), case("Where", truths(3, 1), X, ROW),

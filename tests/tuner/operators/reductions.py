@@ -7,6 +7,7 @@ from one_operator import case, const, floats, integers, positive, scalar
 
 
 X, LONG = positive(2, 3, 4), integers(2, 3, 4, low=2**33, high=2**34)
+IMAGE = floats(2, 3, 5, 6)
 SMALL, DOUBLE = integers(2, 3, 4), positive(2, 3, dtype=np.float64)
 TIES = integers(3, 6, low=0, high=3).astype(np.float32)
 ALL = ("Max", "Min", "Sum", "Mean", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
@@ -18,7 +19,8 @@ CASES = [
     *(case(f"Reduce{kind}", X, const(), noop_with_empty_axes=1) for kind in ALL),
     *(case(f"Reduce{kind}", X, const()) for kind in ("Max", "Sum")),
     case("ReduceSum", X, noop_with_empty_axes=1), case("ReduceSum", X, const(2, 0), keepdims=0, opset=13),
-    case("ReduceMean", X, opset=13, axes=[1]),
+    case("ReduceMean", X, opset=13, axes=[1]), case("ReduceMean", IMAGE, const(-1, 2)),
+    case("ReduceMax", IMAGE, opset=13, axes=[2, 3], keepdims=0),
     *(case(f"Reduce{kind}", LONG, const(1)) for kind in ("Min", "Sum", "Mean")),
     case("ReduceMax", SMALL, const(1)),
     *(case(f"Reduce{kind}", SMALL, const(1), keepdims=0) for kind in ("Prod", "L1", "SumSquare")),
