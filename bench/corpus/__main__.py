@@ -84,7 +84,7 @@ def run(entries: Sequence[Entry], arguments: argparse.Namespace) -> dict[str, An
             row: Row = {**entry.to_json(), **EMPTY}
             if isinstance(path, Path):
                 row["bytes"] = path.stat().st_size
-                try_one(nursery, entry, path, row, tune(path, entry), arguments)
+                try_one(nursery, entry, path, row, tune(path, entry, row), arguments)
             else:
                 row["reason"] = str(path)
             report["rows"].append(row)
@@ -128,21 +128,25 @@ def try_one(
 
 @contextmanager
 def _tuner(budget_s: float) -> Iterator[Any]:
-    """A function of a file and its entry: the log of a job of ``budget_s`` seconds, nothing for 0."""
+    """A function of a file, its entry and its row: the log of a job of ``budget_s`` seconds, none for 0."""
     if not budget_s:
-        yield lambda path, entry: []
+        yield lambda path, entry, row: []
         return
     from bench.service import run_job, service
     from tilefleet.errors import TilefleetError
 
-    def tune(path: Path, entry: Entry) -> list[str]:
+    def tune(path: Path, entry: Entry, row: Row) -> list[str]:
         try:
             model = client.upload(path, entry.name, shapes_of(path, entry), entry.constants)
         except TilefleetError:
             return []  # refused; the child says why
         if not client.workloads(model.hash).workloads:
             return []
-        job = run_job(client, model=model.hash, threads=1, seconds=budget_s)
+        try:
+            job = run_job(client, model=model.hash, threads=1, seconds=budget_s)
+        except SystemExit as error:
+            row["reason"] = f"not tuned: {error}"
+            return []
         return list(client.job_log(job.id, "best"))
 
     with service(TILEFLEET_MAX_MODEL_MB="2048") as client:
