@@ -86,8 +86,9 @@ def try_model(payload: dict[str, Any], send: Send) -> None:
         found = compared(dict(zip(partition.graph.outputs, outputs, strict=True)), definition, tolerance)
         worst = max(found.errors.values(), default=None)
         send({"right": not found.wrong, "max_error": worst, "check": str(found), "by": definition.by})
-        # Saturated outputs, say, would be right of many a wrong model.
-        send({"blunt": not any(error_of(definition.nudged[n], v) for n, v in definition.values.items())})
+        # Saturated outputs, say, would be right of many a wrong model. Only floats were nudged.
+        changed = any(error_of(definition.nudged[name], value) for name, value in definition.values.items())
+        send({"blunt": not changed and any(value.dtype.kind == "f" for value in fed.values())})
     except Undefined as reason:
         send({"check": f"not checked: {reason}"})
     arguments = [*map(tvm.runtime.tensor, feeds.values())]
