@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from bench.peers import Peer
 from kernels import registry
 from kernels.emit import tir
 from kernels.emit.compile import compile_module
+from kernels.emit.function import Function
 from kernels.int8.tir import QArguments
 from kernels.int8.x86.finish import Finish
 from kernels.kernel import Array
@@ -52,13 +52,9 @@ def _scaling(conv: QConv2d, how: str, target: Target) -> Any:
     """A function (sums, multiplier, shift, out): two vectors of filters of one pixel after the other."""
     lanes, pixels = target.lanes("int32"), conv.n * conv.out_h * conv.out_w
     shapes = {"sums": conv.out_shape, "multiplier": (conv.scale_length,), "shift": (conv.scale_length,)}
-    with IRBuilder() as builder, T.prim_func(s_tir=True):
-        T.func_name("main")
-        T.func_attr({"tirx.noalias": True, "global_symbol": "main", "tirx.is_scheduled": True})
-        sums, *scales = (T.arg(name, T.Buffer(shape, "int32")) for name, shape in shapes.items())
-        result = T.arg("out", T.Buffer(conv.out_shape, conv.out_dtype))
-        sums = T.decl_buffer((pixels * conv.out_c,), "int32", data=sums.data)
-        out = T.decl_buffer((pixels * conv.out_c,), conv.out_dtype, data=result.data)
+    dtypes = {**dict.fromkeys(shapes, "int32"), "out": conv.out_dtype}
+    function = Function("main", {**shapes, "out": conv.out_shape}, dtypes)
+    with function as (sums, *scales, out):
         arguments = QArguments(conv, sums, None, None, out, *scales)
         with tir.loop(conv.out_c // (2 * lanes)) as vector:
             filters = T.Bind(vector * (2 * lanes))
@@ -67,4 +63,4 @@ def _scaling(conv: QConv2d, how: str, target: Target) -> Any:
                 at = T.Bind(pixel * conv.out_c + filters)
                 halves = [sums[tir.vector(at + half, lanes)] for half in (0, lanes)]
                 tir.store(out, finished(halves), tir.vector(at, 2 * lanes))
-    return builder.get()
+    return function.result()

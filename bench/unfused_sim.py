@@ -66,10 +66,10 @@ def unfused_cycles(conv: QConv2d, config: Config, target: Target, board: Any, fo
 
 def _scaling(conv: QConv2d, how: str, target: Target) -> Any:
     """A function (sums, multiplier, shift, out): eight filters of one pixel after the other."""
-    from tvm.script.ir_builder import IRBuilder
     from tvm.script.ir_builder import tirx as T
 
     from kernels.emit import tir
+    from kernels.emit.function import Function
     from kernels.int8.arm.finish import Finish
     from kernels.int8.tir import QArguments
     from kernels.isa.arm import ARM32
@@ -77,17 +77,13 @@ def _scaling(conv: QConv2d, how: str, target: Target) -> Any:
     pixels = conv.n * conv.out_h * conv.out_w
     scales = conv.out_c + 3 if conv.per_channel else 1
     shapes = {"sums": conv.out_shape, "multiplier": (scales,), "shift": (scales,)}
-    with IRBuilder() as builder, T.prim_func(s_tir=True):
-        T.func_name("main")
-        T.func_attr({"tirx.noalias": True, "global_symbol": "main", "tirx.is_scheduled": True})
-        sums, multiplier, shift = (T.arg(name, T.Buffer(shape, "int32")) for name, shape in shapes.items())
-        result = T.arg("out", T.Buffer(conv.out_shape, conv.out_dtype))
-        sums = T.decl_buffer((pixels * conv.out_c,), "int32", data=sums.data)
-        out = T.decl_buffer((pixels * conv.out_c,), conv.out_dtype, data=result.data)
+    dtypes = {**dict.fromkeys(shapes, "int32"), "out": conv.out_dtype}
+    function = Function("main", {**shapes, "out": conv.out_shape}, dtypes)
+    with function as (sums, multiplier, shift, out):
         finish = Finish(QArguments(conv, sums, None, None, out, multiplier, shift), how, target.isa is ARM32)
         with tir.loop(pixels) as pixel, tir.loop(conv.out_c // VECTOR) as vector:
             filters = T.Bind(vector * VECTOR)
             at = T.Bind(pixel * conv.out_c + filters)
             quads = [sums[tir.vector(at + start, 4)] for start in (0, 4)]
             finish.block([quads], filters, VECTOR, at, conv.out_c)
-    return builder.get()
+    return function.result()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-import tvm
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
@@ -49,10 +48,7 @@ define linkonce_odr void @{TOUCH}(ptr %at) {{
 
 def linked() -> AbstractContextManager[Expr]:
     """Within it, what is emitted may use the rest of this file."""
-    frame: AbstractContextManager[Expr] = T.attr(
-        tirx.const(0, "int32"), "pragma_import_llvm", tvm.ir.StringImm(_LLVM)
-    )
-    return frame
+    return tir.with_llvm(_LLVM)
 
 
 def kept_loop(extent: int) -> AbstractContextManager[Expr]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 
-import tvm
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
@@ -76,10 +75,7 @@ _LLVM = "\n".join(_LINES)
 
 def linked() -> AbstractContextManager[Expr]:
     """Within it, what is emitted may use Accumulators."""
-    frame: AbstractContextManager[Expr] = T.attr(
-        tirx.const(0, "int32"), "pragma_import_llvm", tvm.ir.StringImm(_LLVM)
-    )
-    return frame
+    return tir.with_llvm(_LLVM)
 
 
 def step_cycles(target: Target, rows: int, vectors: int) -> float:

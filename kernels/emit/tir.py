@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 
-from tvm import tirx
+from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T
 
 from kernels.arithmetic import even
@@ -113,6 +113,14 @@ def when(condition: Expr | None) -> Iterator[None]:
         return
     with T.If(condition), T.Then():
         yield
+
+
+def with_llvm(text: str) -> AbstractContextManager[Expr]:
+    """Within it, what is emitted may call functions that ``text`` defines in LLVM's language."""
+    frame: AbstractContextManager[Expr] = T.attr(
+        tirx.const(0, "int32"), "pragma_import_llvm", ir.StringImm(text)
+    )
+    return frame
 
 
 def choose(condition: Expr | None, then: Callable[[], None], otherwise: Callable[[], None]) -> None:

@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 from candidates import connect, load, on_board
-from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from kernels.emit import tir
 from kernels.emit.compile import compile_module
+from kernels.emit.function import Function
 from kernels.target import CATALOGUE
 from worker.build.toolchain import link
 from worker.fleet.drivers.sim_models import SIM_MODELS
@@ -25,19 +25,15 @@ DOT = "llvm.hexagon.V6.vrmpybusv.acc.128B"  # 32 sums of four products of unsign
 def matrix_product(step, lanes):
     """int32 C[ROWS, COLUMNS] from A[ROWS, DEPTH // 4] and B[DEPTH // 4, COLUMNS], words of four bytes."""
     words = DEPTH // 4
-    with IRBuilder() as builder, T.prim_func(s_tir=True):
-        T.func_name("main")
-        T.func_attr({"tirx.noalias": True, "global_symbol": "main"})
-        a = T.arg("a", T.Buffer((ROWS * words,), "int32"))
-        b = T.arg("b", T.Buffer((words * COLUMNS,), "int32"))
-        c = T.arg("c", T.Buffer((ROWS * COLUMNS,), "int32"))
-        with T.serial(0, ROWS) as i, T.serial(0, COLUMNS // lanes) as j:
-            out = tir.vector(i * COLUMNS + j * lanes, lanes)
-            T.buffer_store(c, tir.splat(T.int32(0), lanes), [out])
-            with T.serial(0, words) as k:
-                row, column = a[i * words + k], b[tir.vector(k * COLUMNS + j * lanes, lanes)]
-                T.buffer_store(c, step(c[out], tir.splat(row, lanes), column), [out])
-    return builder.get()
+    shapes = {"a": (ROWS * words,), "b": (words * COLUMNS,), "c": (ROWS * COLUMNS,)}
+    function = Function("main", shapes, dict.fromkeys(shapes, "int32"))
+    with function as (a, b, c), T.serial(0, ROWS) as i, T.serial(0, COLUMNS // lanes) as j:
+        out = tir.vector(i * COLUMNS + j * lanes, lanes)
+        T.buffer_store(c, tir.splat(T.int32(0), lanes), [out])
+        with T.serial(0, words) as k:
+            row, column = a[i * words + k], b[tir.vector(k * COLUMNS + j * lanes, lanes)]
+            T.buffer_store(c, step(c[out], tir.splat(row, lanes), column), [out])
+    return function.result()
 
 
 def dot(total, row, column):

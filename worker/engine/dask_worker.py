@@ -96,22 +96,13 @@ def check_task() -> Check:
         return check_board(context)
 
 
-def peak_task(target: Target, threads: int) -> float:
-    """The peak of this worker's board."""
+def probe_task(kind: str, target: Target, threads: int) -> Any:
+    """The ``peak`` of this worker's board, or what its ``layout conversions`` take."""
     context = _my_context()
     assert context.board is not None  # by the task's resource
+    find = {"peak": peak_gflops, "layout conversions": relayout_seconds}[kind]
     with context.cores.measuring():
-        return peak_gflops(
-            context.nursery, context.board, target, threads, store=context.store, lock_dir=context.state_dir
-        )
-
-
-def relayout_task(target: Target, threads: int) -> dict[str, list[tuple[float, float]]]:
-    """What conversions between layouts take on this worker's board."""
-    context = _my_context()
-    assert context.board is not None  # by the task's resource
-    with context.cores.measuring():
-        return relayout_seconds(
+        return find(
             context.nursery, context.board, target, threads, store=context.store, lock_dir=context.state_dir
         )
 

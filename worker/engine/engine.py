@@ -7,7 +7,7 @@ import contextlib
 import logging
 import math
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +23,7 @@ from worker.engine.asyncio_tasks import end
 from worker.engine.batch_run import BatchRun, next_request
 from worker.engine.cluster import Cluster, EngineError, FleetBoards, make_nursery, split_cpus
 from worker.engine.dask_client import DaskClient, WorkerGone
-from worker.engine.dask_worker import beside_task, check_task, peak_task, relayout_task
+from worker.engine.dask_worker import beside_task, check_task, probe_task
 from worker.engine.health_check import judge
 from worker.fleet.book import Book, Check, Entry
 from worker.fleet.dispatcher import Dispatcher, NoBoard
@@ -172,7 +172,7 @@ class Engine:
 
         Raises EngineError.
         """
-        peak: float = await self._fact("peak", peak_task, demand)
+        peak: float = await self._fact("peak", demand)
         return peak
 
     async def relayout_seconds(self, demand: Demand) -> dict[str, list[tuple[float, float]]]:
@@ -180,9 +180,7 @@ class Engine:
 
         Raises EngineError.
         """
-        found: dict[str, list[tuple[float, float]]] = await self._fact(
-            "layout conversions", relayout_task, demand
-        )
+        found: dict[str, list[tuple[float, float]]] = await self._fact("layout conversions", demand)
         return found
 
     async def beside(
@@ -247,14 +245,14 @@ class Engine:
         wanted += f" and clock {demand.clock}" if demand.clock else ""
         return f"no board for {wanted}; there are: {known}"
 
-    async def _fact(self, what: str, task: Callable[..., Any], demand: Demand) -> Any:
+    async def _fact(self, what: str, demand: Demand) -> Any:
         """What ``task`` measures of a board; once, unless it fails."""
         key = (what, *demand.wants)
         if key not in self._facts or (self._facts[key].done() and self._facts[key].exception()):
-            self._facts[key] = asyncio.create_task(self._measure_fact(what, task, demand))
+            self._facts[key] = asyncio.create_task(self._measure_fact(what, demand))
         return await asyncio.shield(self._facts[key])
 
-    async def _measure_fact(self, what: str, task: Callable[..., Any], demand: Demand) -> Any:
+    async def _measure_fact(self, what: str, demand: Demand) -> Any:
         problem = await self._why_no_board(demand)
         if problem:
             raise EngineError(problem)
@@ -262,7 +260,9 @@ class Engine:
         request = Request(next_request(), replace(demand, priority=PEAK_PRIORITY))
         try:
             async with self.dispatcher.lease(request) as held:
-                return await self._workers.run_on(held.lease.board, task, target, demand.threads, token=token)
+                return await self._workers.run_on(
+                    held.lease.board, probe_task, what, target, demand.threads, token=token
+                )
         except (NoBoard, WorkerGone) as error:
             raise EngineError(f"the {what} of {target.name} cannot be measured: {error}") from None
 

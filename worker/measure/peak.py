@@ -6,7 +6,6 @@ they know (``kernels/emit/mma.py``), else multiply-adds of vectors.
 
 from __future__ import annotations
 
-import tempfile
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,9 @@ from worker.build.artifacts import ArtifactStore
 from worker.build.build import ENTRY
 from worker.children.nursery import Nursery
 from worker.measure.measure import BoardHandle
-from worker.measure.session import lock_file
+from worker.measure.probe import build, opened, probe
 
 _STEPS = 200_000
-_REPEATS = 15
 _TIMEOUT_S = 60.0
 _MATRIX_BLOCKS = {"mma": (8, 16)}
 """Rows and columns of the sums that fill a matrix unit's accumulators, by ``Target.matrix``."""
@@ -39,24 +37,9 @@ def peak_gflops(
 
     Raises what ``Nursery.call`` raises when it cannot be measured.
     """
-    with tempfile.TemporaryDirectory(prefix="tilefleet-build-") as scratch:
-        payload = {
-            "target": targets.to_json(target),
-            "threads": threads,
-            "store": str(store.folder),
-            "scratch": scratch,
-            "board": board.address,
-            "lock": str(lock_file(lock_dir, board.id)),
-        }
-        payload["path"] = nursery.call("worker.measure.peak:build_in_child", payload, timeout_s=_TIMEOUT_S)
-        # Waiting for the board's lock is announced, so only silence counts.
-        seconds: float = nursery.call(
-            "worker.measure.peak:time_in_child",
-            payload,
-            timeout_s=3600.0,
-            silence_s=_TIMEOUT_S,
-            on_message=lambda _: None,
-        )
+    seconds: float = probe(
+        __name__, nursery, board, target, threads, store=store, lock_dir=lock_dir, timeout_s=_TIMEOUT_S
+    )
     return 2.0 * _STEPS * _sums(target) * threads / seconds / 1e9
 
 
@@ -69,44 +52,35 @@ def _sums(target: Target) -> int:
     return (target.vector_registers - 4) * target.lanes()
 
 
-def build_in_child(payload: dict[str, Any]) -> str:
+def build_in_child(payload: dict[str, Any]) -> list[str]:
     """Child: build the multiply-add loop; the artifact's path."""
-    from kernels.emit.compile import compile_object
-    from worker.build.toolchain import link
-
-    tempfile.tempdir = payload["scratch"]
-    target = targets.from_json(payload["target"])
-    store = ArtifactStore(Path(payload["store"]))
-    _, path = store.put(link(compile_object(_multiply_adds(target, payload["threads"]), target)))
-    return str(path)
+    return build(payload, [_multiply_adds(targets.from_json(payload["target"]), payload["threads"])])
 
 
 def _multiply_adds(target: Target, threads: int) -> Any:
     """A function of factors and of the output, where each thread leaves its sums."""
-    from tvm.script.ir_builder import IRBuilder
-    from tvm.script.ir_builder import tirx as T
-
     from kernels.emit import mma, tir
+    from kernels.emit.function import Function
 
     lanes, count, block = target.lanes(), _sums(target), _MATRIX_BLOCKS.get(target.matrix)
-    with IRBuilder() as builder, T.prim_func(s_tir=True):
-        T.func_name(ENTRY)
-        T.func_attr({"tirx.noalias": True, "global_symbol": ENTRY})
-        factors = T.arg("factors", T.Buffer((count + lanes,), tir.F32))
-        out = T.arg("out", T.Buffer((threads * count,), tir.F32))
-        with mma.linked() if block else nullcontext(), tir.loop(threads, threads) as thread:
-            registers = tir.registers(count)
-            slots = range(0, count, lanes)
-            for slot in slots:
-                tir.store(registers, factors[tir.vector(slot, lanes)], tir.vector(slot, lanes))
-            if block:
-                _outer_products(registers, factors, *block)
-            else:
-                _vector_products(registers, factors, count, lanes)
-            for slot in slots:
-                value = registers[tir.vector(slot, lanes)]
-                tir.store(out, value, tir.vector(thread * count + slot, lanes))
-    return builder.get()
+    function = Function(ENTRY, {"factors": (count + lanes,), "out": (threads * count,)})
+    with (
+        function as (factors, out),
+        mma.linked() if block else nullcontext(),
+        tir.loop(threads, threads) as thread,
+    ):
+        registers = tir.registers(count)
+        slots = range(0, count, lanes)
+        for slot in slots:
+            tir.store(registers, factors[tir.vector(slot, lanes)], tir.vector(slot, lanes))
+        if block:
+            _outer_products(registers, factors, *block)
+        else:
+            _vector_products(registers, factors, count, lanes)
+        for slot in slots:
+            value = registers[tir.vector(slot, lanes)]
+            tir.store(out, value, tir.vector(thread * count + slot, lanes))
+    return function.result()
 
 
 def _vector_products(registers: Any, factors: Any, count: int, lanes: int) -> None:
@@ -138,18 +112,11 @@ def time_in_child(payload: dict[str, Any], send: Any) -> float:
     import numpy as np
     from tvm.runtime import tensor
 
-    from worker.measure.session import connect, stats_reader, take
-
     target = targets.from_json(payload["target"])
     sums = _sums(target)
-    with Path(payload["lock"]).open("w") as lock:
-        take(lock, send)
-        session = connect(payload["board"], _TIMEOUT_S)
-        session.upload(payload["path"], target="peak.so")
+    with opened(payload, send) as (session, repeats):
+        session.upload(payload["paths"][0], target="peak.so")
         device, module = session.cpu(0), session.load_module("peak.so")
         arrays = [np.zeros(size, np.float32) for size in (sums + target.lanes(), payload["threads"] * sums)]
-        arguments = [tensor(array, device) for array in arrays]
-        stats = stats_reader(session)
-        repeats = 1 if stats and stats()["simulated"] else _REPEATS
         timer = module.time_evaluator(ENTRY, device, number=1, repeat=repeats)
-        return float(min(timer(*arguments).results))
+        return float(min(timer(*(tensor(array, device) for array in arrays)).results))

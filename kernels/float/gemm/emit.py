@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
@@ -103,21 +101,10 @@ class Nest:
                     else:
                         tir.store(args.out, part, tir.vector(at, width))
 
-        _either(self.k_blocks, k_block == 0, lambda: sums.begin(bias), lambda: sums.begin(unfinished))
+        begins, ends = (None if self.k_blocks == 1 else k_block == at for at in (0, self.k_blocks - 1))
+        tir.choose(begins, lambda: sums.begin(bias), lambda: sums.begin(unfinished))
         sums.add(k_block * plan.kc, depth, data, weights)
-        _either(self.k_blocks, k_block == self.k_blocks - 1, lambda: leave(True), lambda: leave(False))
-
-
-def _either(blocks: int, condition: Expr, yes: Callable[[], None], no: Callable[[], None]) -> None:
-    """``yes()`` where the condition holds, else ``no()``; with a single block it always holds."""
-    if blocks == 1:
-        yes()
-        return
-    with T.If(condition):
-        with T.Then():
-            yes()
-        with T.Else():
-            no()
+        tir.choose(ends, lambda: leave(True), lambda: leave(False))
 
 
 def _both(one: Expr | None, other: Expr) -> Vector:
