@@ -7,6 +7,7 @@ import type { Where } from "../api/queries";
 import { useExplanation } from "../api/queries";
 import { config, kilobytes, percent, seconds } from "../format";
 import { Chart } from "../parts/chart";
+import { Section } from "../parts/section";
 import { Failure, Loading } from "../parts/states";
 import { ConfigText } from "../parts/table";
 import type { Trial } from "./workload-charts";
@@ -15,15 +16,12 @@ type Of = { workload: string; where: Where; trials: Trial[] };
 
 export function Beside(of: Of) {
   return (
-    <section aria-labelledby="beside">
-      <Title order={3} size="h5" id="beside" mb="xs">
-        The best beside the analysis's
-      </Title>
+    <Section title="The best beside the analysis's">
       <SimpleGrid cols={{ base: 1, lg: 2 }}>
         <OneConfig {...of} which="best" title="Best" />
         <OneConfig {...of} which="analysis" title="By the analysis, untuned" />
       </SimpleGrid>
-    </section>
+    </Section>
   );
 }
 

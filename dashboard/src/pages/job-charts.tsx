@@ -1,11 +1,12 @@
 /** How a job gets faster: the whole model, and the best of each task beside what it was before. */
-import { Group, Select, Text, Title } from "@mantine/core";
+import { Text } from "@mantine/core";
 import { useMemo, useState } from "react";
 
 import type { Job, Task } from "../api/client";
 import { useProgress } from "../api/queries";
 import { milliseconds, seconds } from "../format";
 import { Chart, DIGITS } from "../parts/chart";
+import { Choice, Section } from "../parts/section";
 import { Empty } from "../parts/states";
 
 const PALETTE = ["#0c8599", "#e8590c", "#7048e8", "#2f9e44", "#e64980", "#1971c2", "#f08c00", "#868e96"];
@@ -55,10 +56,7 @@ export function WholeModel({ job }: { job: Job }) {
     [progress.data, job.recommended_ms],
   );
   return (
-    <section aria-labelledby="whole">
-      <Title order={3} size="h5" id="whole">
-        Whole model, estimated
-      </Title>
+    <Section title="Whole model, estimated">
       {progress.data?.points.length ? (
         <Chart
           option={option}
@@ -67,7 +65,7 @@ export function WholeModel({ job }: { job: Job }) {
       ) : (
         <Empty title="No estimate yet">It needs one measurement of every task.</Empty>
       )}
-    </section>
+    </Section>
   );
 }
 
@@ -82,16 +80,13 @@ export function Curves({ job, tasks }: { job: Job; tasks: Task[] }) {
   const option = useMemo(() => curvesOf(tasks, shown), [tasks, shown]);
   const libraries = [...new Set(shown.flatMap((task) => task.baselines.map(nameOf)))];
   return (
-    <section aria-labelledby="curves">
-      <Group justify="space-between" align="center">
-        <Title order={3} size="h5" id="curves">
-          Best of each task
-        </Title>
-        <Select
-          size="xs"
+    <Section
+      title="Best of each task"
+      beside={
+        <Choice
           w={280}
+          ml="auto"
           aria-label="Task that is drawn"
-          allowDeselect={false}
           searchable
           data={[
             { value: ALL, label: "all tasks" },
@@ -100,7 +95,8 @@ export function Curves({ job, tasks }: { job: Job; tasks: Task[] }) {
           value={chosen}
           onChange={(value) => choose(value ?? ALL)}
         />
-      </Group>
+      }
+    >
       <Chart
         option={option}
         label={`Best time so far of ${shown.length} tasks of job ${job.id} over their trials; dashed: untuned${
@@ -113,7 +109,7 @@ export function Curves({ job, tasks }: { job: Job; tasks: Task[] }) {
           ? `Dotted: ${libraries.join(", ")} on the same machine, ${job.threads} thread${job.threads > 1 ? "s" : ""}.`
           : `No library was timed on these; tilefleet baselines ${job.id} does that for the host.`}
       </Text>
-    </section>
+    </Section>
   );
 }
 

@@ -10,6 +10,7 @@ import { useJob, useProgress, useTasks } from "../api/queries";
 import { duration, measured, milliseconds, percent, rate, seconds } from "../format";
 import { StateBadge } from "../parts/badges";
 import { ClockMark, Seconds } from "../parts/clock";
+import { Section } from "../parts/section";
 import { Failure, Loaded } from "../parts/states";
 import type { Column } from "../parts/table";
 import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
@@ -175,10 +176,7 @@ function Tasks({ job, tasks }: { job: Job; tasks: Task[] }) {
   // The peak is that of floats.
   const compared = tasks.some((task) => task.unit === "FLOP");
   return (
-    <section aria-labelledby="tasks">
-      <Title order={3} size="h5" id="tasks">
-        Tasks
-      </Title>
+    <Section title="Tasks">
       <DataTable
         label="Tasks"
         minWidth={1000}
@@ -194,6 +192,6 @@ function Tasks({ job, tasks }: { job: Job; tasks: Task[] }) {
           Rates count the operations of a plain convolution: Winograd needs fewer, hence more than the peak.
         </Text>
       )}
-    </section>
+    </Section>
   );
 }

@@ -1,5 +1,5 @@
 /** Running jobs, the fleet, and what was found last. */
-import { Anchor, Button, Card, Group, Progress, SimpleGrid, Stack, Text, Title } from "@mantine/core";
+import { Anchor, Button, Card, Group, Progress, SimpleGrid, Stack, Text } from "@mantine/core";
 import { Link } from "wouter";
 
 import type { Board, Job } from "../api/client";
@@ -8,6 +8,7 @@ import { useBoards, useJobs, useRecentBests, useRecordRate } from "../api/querie
 import { duration, measured, milliseconds, percent, seconds } from "../format";
 import { StateBadge } from "../parts/badges";
 import { ClockMark } from "../parts/clock";
+import { Section } from "../parts/section";
 import { Spark } from "../parts/spark";
 import { Empty, Loaded } from "../parts/states";
 import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
@@ -20,10 +21,7 @@ export function Overview() {
     <Stack gap="lg">
       <Loaded query={jobs}>{({ items }) => <Jobs jobs={items} />}</Loaded>
       {bests.data && bests.data.items.length > 0 && (
-        <section aria-labelledby="bests">
-          <Title order={2} size="h4" id="bests" mb="sm">
-            Recent bests
-          </Title>
+        <Section title="Recent bests" order={2}>
           <DataTable
             label="Recent bests"
             minWidth={720}
@@ -55,15 +53,12 @@ export function Overview() {
               { head: "Config", cell: (best) => <ConfigText value={best.config} /> },
             ]}
           />
-        </section>
+        </Section>
       )}
-      <section aria-labelledby="fleet">
-        <Title order={2} size="h4" id="fleet" mb="sm">
-          Fleet
-        </Title>
+      <Section title="Fleet" order={2}>
         <RecordRate />
         <Loaded query={boards}>{({ items }) => <Fleet boards={items} />}</Loaded>
-      </section>
+      </Section>
     </Stack>
   );
 }
@@ -103,10 +98,7 @@ function Jobs({ jobs }: { jobs: Job[] }) {
   const running = jobs.filter((job) => !isOver(job));
   return (
     <>
-      <section aria-labelledby="running">
-        <Title order={2} size="h4" id="running" mb="sm">
-          Running
-        </Title>
+      <Section title="Running" order={2}>
         {running.length === 0 && (
           <Group>
             <Text c="dimmed">Nothing runs.</Text>
@@ -120,13 +112,10 @@ function Jobs({ jobs }: { jobs: Job[] }) {
             <RunningJob key={job.id} job={job} />
           ))}
         </SimpleGrid>
-      </section>
-      <section aria-labelledby="recent">
-        <Title order={2} size="h4" id="recent" mb="sm">
-          Recent
-        </Title>
+      </Section>
+      <Section title="Recent" order={2}>
         <RecentJobs jobs={jobs.filter(isOver)} />
-      </section>
+      </Section>
     </>
   );
 }

@@ -8,6 +8,7 @@ import type { Model, Workloads } from "../api/client";
 import { ApiError, api, data } from "../api/client";
 import { useTargets } from "../api/queries";
 import { millions } from "../format";
+import { Section } from "../parts/section";
 import { Failure } from "../parts/states";
 import { DataTable } from "../parts/table";
 
@@ -146,10 +147,7 @@ function Start({ model, workloads }: Uploaded) {
         ]}
       />
       {workloads.not_tunable.length > 0 && (
-        <section aria-labelledby="left">
-          <Title order={3} size="h5" id="left">
-            Left to TVM
-          </Title>
+        <Section title="Left to TVM">
           <DataTable
             label="Left to TVM"
             minWidth={480}
@@ -161,7 +159,7 @@ function Start({ model, workloads }: Uploaded) {
               { head: "Why", cell: (each) => each.reason },
             ]}
           />
-        </section>
+        </Section>
       )}
     </>
   );

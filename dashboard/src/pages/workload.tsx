@@ -8,6 +8,7 @@ import type { Where } from "../api/queries";
 import { useBaselines, useTrials, useWorkload } from "../api/queries";
 import { millions, rate, seconds } from "../format";
 import { ClockMark, Seconds } from "../parts/clock";
+import { Choice, Section } from "../parts/section";
 import { Empty, Loaded } from "../parts/states";
 import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
 import { Beside } from "./explanation";
@@ -138,52 +139,33 @@ function Trials({
         </Text>
       )}
       <SimpleGrid cols={{ base: 1, lg: 2 }}>
-        <section aria-labelledby="over-one">
-          <Group align="end" gap="xs">
-            <Title order={3} size="h5" id="over-one">
-              All trials over
-            </Title>
-            <Select
-              size="xs"
+        <Section
+          title="All trials over"
+          beside={
+            <Choice
               aria-label="What the trials are drawn over"
               data={[ORDER, ...knobs]}
               value={over}
-              allowDeselect={false}
               onChange={(value) => setOver(value ?? ORDER)}
             />
-          </Group>
+          }
+        >
           <OneKnob trials={ran} over={over} libraries={libraries} />
-        </section>
-        <section aria-labelledby="over-knobs">
-          <Group align="end" gap="xs">
-            <Title order={3} size="h5" id="over-knobs">
-              Best over
-            </Title>
-            <Select
-              size="xs"
-              aria-label="First knob"
-              data={knobs}
-              value={x}
-              allowDeselect={false}
-              onChange={setFirst}
-            />
-            <Select
-              size="xs"
-              aria-label="Second knob"
-              data={knobs}
-              value={y}
-              allowDeselect={false}
-              onChange={setSecond}
-            />
-          </Group>
+        </Section>
+        <Section
+          title="Best over"
+          beside={
+            <>
+              <Choice aria-label="First knob" data={knobs} value={x} onChange={setFirst} />
+              <Choice aria-label="Second knob" data={knobs} value={y} onChange={setSecond} />
+            </>
+          }
+        >
           <TwoKnobs trials={ran} x={x} y={y} />
-        </section>
+        </Section>
       </SimpleGrid>
       <Beside workload={view.key} where={where} trials={ran} />
-      <section aria-labelledby="fastest">
-        <Title order={3} size="h5" id="fastest">
-          The fastest
-        </Title>
+      <Section title="The fastest">
         <DataTable
           label="The fastest configs"
           minWidth={640}
@@ -203,17 +185,14 @@ function Trials({
             Times are by themselves. What was timed inside the built model as well is ordered by that.
           </Text>
         )}
-      </section>
+      </Section>
     </>
   );
 }
 
 function Elsewhere({ view }: { view: WorkloadView }) {
   return (
-    <section aria-labelledby="elsewhere">
-      <Title order={3} size="h5" id="elsewhere">
-        On every target
-      </Title>
+    <Section title="On every target">
       <DataTable
         label="Records by target"
         minWidth={560}
@@ -238,6 +217,6 @@ function Elsewhere({ view }: { view: WorkloadView }) {
           },
         ]}
       />
-    </section>
+    </Section>
   );
 }
