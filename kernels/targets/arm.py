@@ -5,10 +5,28 @@ Sizes and instruction sets are the named documents'; the latencies (``*_cycles``
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from kernels.targets.base import Target
 
 _KB, _MB = 1024, 1024 * 1024
 
+# Arm Cortex-A72 TRM and Raspberry Pi's BCM2711 documentation: 1 MB shared L2.
+_RPI4 = Target(
+    name="rpi4",
+    triple="aarch64-linux-gnu",
+    cpu="cortex-a72",
+    vector_registers=32,
+    l1_bytes=32 * _KB,
+    l2_bytes=_MB,
+    l2_cycles=17,
+    l3_cycles=0,
+    dram_cycles=180,
+    fmas_per_cycle=1.0,
+    loads_per_cycle=1.0,
+    misses_in_flight=5.0,
+    hz=1_500_000_000,
+)
 
 TARGETS = (
     # Arm Cortex-A53 TRM and Raspberry Pi's BCM2837 documentation: 512 KB shared L2. In-order core.
@@ -27,39 +45,9 @@ TARGETS = (
         misses_in_flight=4.0,
         hz=1_200_000_000,
     ),
-    # Arm Cortex-A72 TRM and Raspberry Pi's BCM2711 documentation: 1 MB shared L2.
-    Target(
-        name="rpi4",
-        triple="aarch64-linux-gnu",
-        cpu="cortex-a72",
-        vector_registers=32,
-        l1_bytes=32 * _KB,
-        l2_bytes=_MB,
-        l2_cycles=17,
-        l3_cycles=0,
-        dram_cycles=180,
-        fmas_per_cycle=1.0,
-        loads_per_cycle=1.0,
-        misses_in_flight=5.0,
-        hz=1_500_000_000,
-    ),
+    _RPI4,
     # The same with a system of 32 bits: 16 vector registers.
-    Target(
-        name="rpi4-32",
-        triple="armv7-linux-gnueabihf",
-        cpu="cortex-a72",
-        features=("+neon",),
-        vector_registers=16,
-        l1_bytes=32 * _KB,
-        l2_bytes=_MB,
-        l2_cycles=17,
-        l3_cycles=0,
-        dram_cycles=180,
-        fmas_per_cycle=1.0,
-        loads_per_cycle=1.0,
-        misses_in_flight=5.0,
-        hz=1_500_000_000,
-    ),
+    replace(_RPI4, name="rpi4-32", triple="armv7-linux-gnueabihf", features=("+neon",), vector_registers=16),
     # Arm Cortex-A76 TRM and Raspberry Pi's BCM2712 documentation: 512 KB L2 a core, 2 MB shared L3.
     Target(
         name="rpi5",
