@@ -11,7 +11,7 @@ from kernels.workload.canonical import key_of, require_positive, to_json
 from kernels.workload.checked import STRICT_FIELDS, read
 from kernels.workload.epilogue import RELU, Epilogue
 from kernels.workload.geometry import ConvGeometry
-from kernels.workload.qconv2d import QConv2d, Unit, both
+from kernels.workload.qconv2d import QConv2d, Unit
 
 __all__ = [
     "RELU",
@@ -66,17 +66,8 @@ class Conv2d(ConvGeometry):
         """Shape of the result and of the residual: (n, out_c, out_h, out_w)."""
         return (self.n, self.out_c, self.out_h, self.out_w)
 
-    @property
-    def key(self) -> str:
-        """Content hash, the workload's name."""
-        return key_of(self)
-
     def __str__(self) -> str:
-        text = f"conv {self.in_c}x{self.in_h}x{self.in_w} -> {self.out_c}, {self.kh}x{self.kw}"
-        text += f"/{both(self.stride)}" if max(self.stride) > 1 else ""
-        text += f" d{both(self.dilation)}" if max(self.dilation) > 1 else ""
-        text += f" g{self.groups}" if self.groups > 1 else ""
-        return (f"{self.n}x " if self.n > 1 else "") + text + _epilogue_suffix(self.epilogue)
+        return self.spelled(f"conv {self.in_c}x{self.in_h}x{self.in_w}", _epilogue_suffix(self.epilogue))
 
 
 @dataclass(frozen=True)

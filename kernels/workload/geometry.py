@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kernels.arithmetic import inside
-from kernels.workload.canonical import require_positive
+from kernels.workload.canonical import key_of, require_positive
 
 
 class ConvGeometry:
@@ -80,6 +80,18 @@ class ConvGeometry:
         reach = (self.kw - 1) * self.dilation[1]
         return range(*inside(self.pad[1], self.stride[1], self.out_w, max(0, self.in_w - reach)))
 
+    @property
+    def key(self) -> str:
+        """Content hash, the workload's name."""
+        return key_of(self)
+
+    def spelled(self, sizes: str, rest: str) -> str:
+        """The layer for people: the input's ``sizes``, what the filters do where it is unusual, ``rest``."""
+        text = (f"{self.n}x " if self.n > 1 else "") + f"{sizes} -> {self.out_c}, {self.kh}x{self.kw}"
+        text += f"/{both(self.stride)}" if max(self.stride) > 1 else ""
+        text += f" d{both(self.dilation)}" if max(self.dilation) > 1 else ""
+        return text + (f" g{self.groups}" if self.groups > 1 else "") + rest
+
     def check_geometry(self, kind: str) -> None:
         """Raises ValueError that names, after ``kind``, the first size that makes no convolution."""
         require_positive(self, "n", "in_c", "in_h", "in_w", "out_c", "kh", "kw", "groups")
@@ -94,3 +106,8 @@ class ConvGeometry:
             )
         if self.out_h < 1 or self.out_w < 1:
             raise ValueError(f"{kind} output is empty: {self.out_h}x{self.out_w}")
+
+
+def both(axes: tuple[int, int]) -> str:
+    """A number for rows and one for columns for people: 2, or 2x1 where they differ."""
+    return "x".join(map(str, dict.fromkeys(axes)))

@@ -7,7 +7,6 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
-from kernels.workload.canonical import key_of
 from kernels.workload.checked import STRICT_FIELDS
 from kernels.workload.epilogue import Epilogue
 from kernels.workload.geometry import ConvGeometry
@@ -115,17 +114,8 @@ class QConv2d(ConvGeometry):
         low, high = self.weight_range or LIMITS[self.weight_dtype]
         return low - self.weight_zero, high - self.weight_zero
 
-    @property
-    def key(self) -> str:
-        """Content hash, the workload's name."""
-        return key_of(self)
-
     def __str__(self) -> str:
-        text = f"qconv {self.in_h}x{self.in_w}x{self.in_c} -> {self.out_c}, {self.kh}x{self.kw}"
-        text += f"/{both(self.stride)}" if max(self.stride) > 1 else ""
-        text += f" d{both(self.dilation)}" if max(self.dilation) > 1 else ""
-        text += f" g{self.groups}" if self.groups > 1 else ""
-        return (f"{self.n}x " if self.n > 1 else "") + f"{text} {self._types}{self._known}"
+        return self.spelled(f"qconv {self.in_h}x{self.in_w}x{self.in_c}", f" {self._types}{self._known}")
 
     @property
     def _types(self) -> str:
@@ -151,11 +141,6 @@ class QConv2d(ConvGeometry):
             text += {"any": " any scale", "small": "", "power": " power"}[self.scale]
         text += "" if self.per_channel else " one scale"
         return text + (f" clip {self.clamp[0]}..{self.clamp[1]}" if self.clamp else "")
-
-
-def both(axes: tuple[int, int]) -> str:
-    """A number for rows and one for columns for people: 2, or 2x1 where they differ."""
-    return "x".join(map(str, dict.fromkeys(axes)))
 
 
 def _inside(name: str, value: Range | None, limits: Range) -> Range | None:
