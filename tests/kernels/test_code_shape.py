@@ -1,9 +1,9 @@
 """The sums of unrolled taps stay in registers: nothing but them may be on the stack of a hot loop."""
 
 import pytest
+from on_targets import assembly_of
 
 from kernels import registry
-from kernels.emit.compile import compile_module
 from kernels.explain.assembly import hot_loop
 from kernels.space import Config
 from kernels.target import CATALOGUE
@@ -38,9 +38,8 @@ BLOCK = {"order": "ws", "channels": 64, "windows": 192}
 )
 def test_no_vector_is_spilt(target, kernel, block, knobs):
     kind, config = CATALOGUE[target], Config.from_json({"kernel": kernel, "block": block, **knobs})
-    function = registry.kernel(kernel).build(CONV, config, kind, 1, "main")
     one, other = (int(part) for part in block.split("x"))
-    text = compile_module(function, kind).inspect_source("asm")
+    text = assembly_of(registry.kernel(kernel), CONV, config, kind)
     loop = hot_loop(text, kind.triple, one * other * kind.lanes())
     assert loop is not None
     assert loop.multiply_adds >= one * other

@@ -1,12 +1,11 @@
 import dataclasses
 
 import pytest
+from on_targets import AVX2
 
 from kernels.float.sconv.csa import INPUT_STATIONARY, WEIGHT_STATIONARY, Slicing, analyse, slice_for
-from kernels.target import CATALOGUE
 from kernels.workload.base import Conv2d
 
-AVX2 = CATALOGUE["x86-avx2"]
 SMALL = dataclasses.replace(AVX2, l1_bytes=8192, l2_bytes=16384, l3_bytes=65536)
 POINTWISE = Conv2d(1, 64, 16, 16, 64, 1, 1)
 RESNET = Conv2d(1, 64, 56, 56, 64, 3, 3, pad=(1, 1, 1, 1))

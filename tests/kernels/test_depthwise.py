@@ -1,23 +1,18 @@
 import random
 import re
-from dataclasses import replace
 
 import guarded
 import pytest
+from on_targets import ALL, AVX2, WIDTHS, assembly_of
 
-from kernels.emit.compile import compile_module
 from kernels.explain.assembly import hot_loop
 from kernels.float.depthwise.kernel import Depthwise
 from kernels.float.depthwise_rows.kernel import DepthwiseRows
 from kernels.layout import PLAIN, Layouts
 from kernels.target import CATALOGUE
-from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
+from kernels.workload.base import Conv2d, Epilogue, Gemm
 
 CHANNELS, ROWS = Depthwise(), DepthwiseRows()
-AVX2 = CATALOGUE["x86-avx2"]
-# Vectors of other lengths than the machine's: the compiler splits or pads them, the kernel's logic runs.
-WIDTHS = [replace(AVX2, vector_bits=bits, vector_registers=32) for bits in (128, 512)]
-ALL = Epilogue(bias=True, residual=True, clamp=RELU)
 BIAS = Epilogue(bias=True)
 SAME = (1, 1, 1, 1)
 SHAPES = [
@@ -93,8 +88,7 @@ def test_multiplies_in_whole_registers_without_spills(target, pattern):
     target, workload = CATALOGUE[target], Conv2d(1, 64, 56, 56, 64, 5, 5, pad=(2, 2, 2, 2), groups=64)
     for layouts in CHANNELS.layouts(workload, target)[1:]:
         config = CHANNELS.recommend(workload, target, layouts)
-        function = CHANNELS.build(workload, config, target, 1, "candidate")
-        text = compile_module(function, target).inspect_source("asm")
+        text = assembly_of(CHANNELS, workload, config, target)
         assert len(re.findall(pattern, text)) >= 5 * config.int("columns")
         hot = hot_loop(text, target.triple, 5 * config.int("columns") * target.lanes())
         assert hot is not None

@@ -5,9 +5,9 @@ import random
 
 import pytest
 from guarded import error_of
+from on_targets import assembly_of
 from test_sconv import AVX2, EPILOGUES, NARROW, ODD_SHAPES, WIDE
 
-from kernels.emit.compile import compile_module
 from kernels.float.fconv.kernel import FilterConv
 from kernels.layout import PLAIN, Layouts
 from kernels.space import Config
@@ -68,7 +68,7 @@ def test_what_is_prefetched_may_lie_beyond_the_buffers(conv, layouts):
     """With an L2 that holds nothing: windows, output and residual are all prefetched, past their ends too."""
     tiny = dataclasses.replace(AVX2, l2_bytes=4096)
     config = KERNEL.recommend(conv, tiny, layouts)
-    text = compile_module(KERNEL.build(conv, config, tiny, 1, "main"), tiny).inspect_source("asm")
+    text = assembly_of(KERNEL, conv, config, tiny)
     assert "prefetch" in text
     assert error_of(KERNEL, conv, config, tiny) < KERNEL.tolerance
 

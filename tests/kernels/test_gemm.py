@@ -1,20 +1,15 @@
 import random
-from dataclasses import replace
 
 import guarded
 import pytest
+from on_targets import ALL, AVX2, AVX512, WIDTHS, assembly_of
 
-from kernels.emit.compile import compile_module
 from kernels.float.gemm.kernel import PackedGemm
 from kernels.space import Config
-from kernels.target import CATALOGUE, Target
-from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
+from kernels.target import Target
+from kernels.workload.base import Conv2d, Epilogue, Gemm
 
 KERNEL = PackedGemm()
-AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
-# Vectors of other lengths than the machine's: the compiler splits or pads them, the kernel's logic runs.
-WIDTHS = [replace(AVX2, vector_bits=bits, vector_registers=32) for bits in (128, 512)]
-ALL = Epilogue(bias=True, residual=True, clamp=RELU)
 
 
 def config(**knobs: int | str) -> Config:
@@ -83,8 +78,7 @@ def test_random_points_of_the_space_are_correct():
 @pytest.mark.parametrize(("target", "register"), [(AVX2, "%ymm"), (AVX512, "%zmm")])
 def test_the_recommended_block_fills_the_registers_and_spills_none(target, register):
     workload = Gemm(504, 480, 256)
-    func = KERNEL.build(workload, KERNEL.recommend(workload, target), target, 1, "candidate")
-    lines = compile_module(func, target).inspect_source("asm").splitlines()
+    lines = assembly_of(KERNEL, workload, KERNEL.recommend(workload, target), target).splitlines()
     assert sum("vfmadd" in line and register in line for line in lines) >= target.vector_registers // 2
     # A spilled accumulator would be stored and loaded in the loop; the entry code may store one vector.
     assert sum(register in line and "(%rsp)" in line for line in lines) <= 1

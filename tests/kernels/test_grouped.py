@@ -3,18 +3,14 @@ from dataclasses import replace
 
 import guarded
 import pytest
+from on_targets import ALL, AVX2, AVX512, WIDTHS, assembly_of
 
-from kernels.emit.compile import compile_module
 from kernels.float.grouped.kernel import Grouped
 from kernels.space import Config
-from kernels.target import CATALOGUE, Target
-from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
+from kernels.target import Target
+from kernels.workload.base import Conv2d, Epilogue, Gemm
 
 KERNEL = Grouped()
-AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
-# Vectors of other lengths than the machine's: the compiler splits or pads them, the kernel's logic runs.
-WIDTHS = [replace(AVX2, vector_bits=bits, vector_registers=32) for bits in (128, 512)]
-ALL = Epilogue(bias=True, residual=True, clamp=RELU)
 TWO_FILTERS = Conv2d(1, 32, 56, 56, 64, 3, 3, pad=(1, 1, 1, 1), groups=32)
 
 
@@ -65,8 +61,7 @@ def test_every_space_is_small_and_holds_the_recommendation(workload, target):
 
 @pytest.mark.parametrize(("target", "register"), [(AVX2, "%ymm"), (AVX512, "%zmm")])
 def test_multiplies_in_whole_registers(target, register):
-    func = KERNEL.build(TWO_FILTERS, KERNEL.recommend(TWO_FILTERS, target), target, 1, "candidate")
-    lines = compile_module(func, target).inspect_source("asm").splitlines()
+    lines = assembly_of(KERNEL, TWO_FILTERS, KERNEL.recommend(TWO_FILTERS, target), target).splitlines()
     assert sum("vfmadd" in line and register in line for line in lines) >= 9
 
 

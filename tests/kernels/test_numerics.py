@@ -2,6 +2,7 @@ import random
 from dataclasses import replace
 
 import pytest
+from on_targets import AVX2
 
 from kernels import registry
 from kernels.int8.requantize import choices, why_inexact
@@ -12,7 +13,6 @@ from kernels.target import CATALOGUE
 from kernels.workload.base import Conv2d, Gemm
 from kernels.workload.qconv2d import QConv2d
 
-AVX2 = CATALOGUE["x86-avx2"]
 QUANTIZED = [
     QConv2d(1, 9, 9, 20, 16, 3, 3, weight_range=(-64, 64)),
     QConv2d(1, 9, 9, 24, 24, 3, 3, groups=24, weight_range=(-64, 64)),

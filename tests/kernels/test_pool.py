@@ -36,6 +36,14 @@ def expected(pool, data):
     return result
 
 
+def pooled(pool, data, layout, threads=1):
+    """Built and run between guard pages."""
+    function = compile_module(build_pool(pool, layout, HOST, threads, "main"), HOST)["main"]
+    out = guarded(to_layout(np.full(pool.out_shape, np.nan, np.float32), layout))
+    function(*map(tvm.runtime.from_dlpack, (guarded(to_layout(data, layout)), out)))
+    return from_layout(out, layout)
+
+
 @pytest.mark.parametrize("name", PLANES)
 @pytest.mark.parametrize(("kind", "counted"), [("max", False), ("average", False), ("average", True)])
 def test_pooling_in_every_layout(name, kind, counted):
@@ -43,10 +51,9 @@ def test_pooling_in_every_layout(name, kind, counted):
     assert pool.why_not() is None
     data = np.random.default_rng(5).standard_normal(pool.shape).astype(np.float32) - 3
     for threads, layout in enumerate(layouts_for(pool.shape[1], HOST), start=1):
-        function = compile_module(build_pool(pool, layout, HOST, threads, "main"), HOST)["main"]
-        out = guarded(to_layout(np.full(pool.out_shape, np.nan, np.float32), layout))
-        function(*map(tvm.runtime.from_dlpack, (guarded(to_layout(data, layout)), out)))
-        assert np.allclose(from_layout(out, layout), expected(pool, data), rtol=1e-5, atol=1e-6), layout
+        assert np.allclose(pooled(pool, data, layout, threads), expected(pool, data), rtol=1e-5, atol=1e-6), (
+            layout
+        )
         assert predict_pool(pool, layout, HOST) > 0
 
 
@@ -55,20 +62,14 @@ def test_windows_of_nothing_but_minus_infinity_stay_that(name):
     pool = Pool("max", *PLANES[name])
     data = np.full(pool.shape, -np.inf, np.float32)
     for layout in layouts_for(pool.shape[1], HOST):
-        function = compile_module(build_pool(pool, layout, HOST, 1, "main"), HOST)["main"]
-        out = guarded(to_layout(np.zeros(pool.out_shape, np.float32), layout))
-        function(*map(tvm.runtime.from_dlpack, (guarded(to_layout(data, layout)), out)))
-        assert np.array_equal(from_layout(out, layout), np.full(pool.out_shape, -np.inf)), layout
+        assert np.array_equal(pooled(pool, data, layout), np.full(pool.out_shape, -np.inf)), layout
 
 
 def test_threads_split_large_planes():
     pool = Pool("max", (1, 16, 64, 64), (32, 32), (3, 3), (2, 2), (1, 1))
     data = np.random.default_rng(5).standard_normal(pool.shape).astype(np.float32)
     for layout in layouts_for(16, HOST):
-        function = compile_module(build_pool(pool, layout, HOST, 2, "main"), HOST)["main"]
-        out = guarded(to_layout(np.full(pool.out_shape, np.nan, np.float32), layout))
-        function(*map(tvm.runtime.from_dlpack, (guarded(to_layout(data, layout)), out)))
-        assert np.array_equal(from_layout(out, layout), expected(pool, data)), layout
+        assert np.array_equal(pooled(pool, data, layout, 2), expected(pool, data)), layout
 
 
 def test_a_window_without_elements_is_refused():

@@ -5,9 +5,9 @@ from collections import Counter
 from dataclasses import replace
 
 import pytest
+from on_targets import assembly_of
 
 from kernels import registry
-from kernels.emit.compile import compile_module
 from kernels.space import Config
 from kernels.target import CATALOGUE
 from kernels.workload.base import QConv2d
@@ -24,9 +24,8 @@ def hot_loop(conv, target, block, rows, columns, chain=1, source="tiles"):
     knobs = {"rows": rows, "columns": columns, "chain": chain, "rows_from": source, "slab": 2}
     config = Config.of("qgemm", block=block, requant="high", **knobs)
     assert KERNEL.space(conv, target).why_not(config) is None
-    function = KERNEL.build(conv, config, target, 1, "main")
     loops, label, lines = [], None, []
-    for line in compile_module(function, target).inspect_source("asm").splitlines():
+    for line in assembly_of(KERNEL, conv, config, target).splitlines():
         if start := re.match(r"(\.LBB\w+):", line):
             label, lines = start[1], []
         elif re.match(r"\s+[a-z]", line):
@@ -93,5 +92,5 @@ def test_32_bit_arm_has_no_registers_for_the_blocks_of_64_bit_arm():
 
 def test_sums_are_scaled_by_two_instructions_and_saturated_by_narrowing():
     config = KERNEL.recommend(SIGNED, RPI4)
-    text = compile_module(KERNEL.build(SIGNED, config, RPI4, 1, "main"), RPI4).inspect_source("asm")
+    text = assembly_of(KERNEL, SIGNED, config, RPI4)
     assert {"sqdmulh", "srshl", "sqxtn", "sqxtn2"} <= set(re.findall(r"^\s+(\w+)", text, re.MULTILINE))

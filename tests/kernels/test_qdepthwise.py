@@ -5,14 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from on_targets import RPI4, assembly_of
 
 from kernels import registry
-from kernels.emit.compile import compile_module
 from kernels.space import Config
-from kernels.target import CATALOGUE
 from kernels.workload.base import QConv2d
 
-RPI4, KERNEL = CATALOGUE["rpi4"], registry.kernel("qdepthwise")
+KERNEL = registry.kernel("qdepthwise")
 CONV = QConv2d(
     1, 20, 20, 64, 64, 3, 3, pad=(1, 1, 1, 1), groups=64, data_dtype="int8", out_dtype="int8", data_zero=4,
     out_zero=-3, weight_range=(-127, 127), scale="small",
@@ -23,7 +22,7 @@ KNOBS = {"band": 20, "chunk": 64, "edges": "along", "multiply": "pairs", "requan
 def assembly(conv, **knobs):
     config = Config.of("qdepthwise", **{**KNOBS, **knobs})
     assert KERNEL.space(conv, RPI4).why_not(config) is None
-    return compile_module(KERNEL.build(conv, config, RPI4, 1, "main"), RPI4).inspect_source("asm")
+    return assembly_of(KERNEL, conv, config, RPI4)
 
 
 @pytest.mark.parametrize(("stride", "tile"), [(1, 4), (2, 2)])

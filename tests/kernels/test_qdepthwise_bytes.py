@@ -6,16 +6,15 @@ import re
 
 import numpy as np
 import pytest
+from on_targets import AVX2, AVX512, assembly_of
 from qguarded import quanta_off
 
-from kernels.emit.compile import compile_module
 from kernels.int8.x86.depthwise.kernel import QuantizedDepthwiseBytes
 from kernels.int8.x86.depthwise.taps import Taps
 from kernels.target import CATALOGUE
 from kernels.workload.base import QConv2d
 
 KERNEL = QuantizedDepthwiseBytes()
-AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
 
 
 def depthwise(h, w, c, side, stride=(1, 1), pad=None, n=1, **more):
@@ -134,6 +133,6 @@ def test_taps_go_in_pairs(target, register):
     """Nine taps are five pairs, for both halves of a vector."""
     conv = depthwise(10, 10, target.vector_bits // 8, 3, pad=(0, 0, 0, 0), scale="small")
     config = next(c for c in KERNEL.space(conv, target) if c["windows"] == 1 and c["order"] == "rows")
-    assembly = compile_module(KERNEL.build(conv, config, target, 1, "main"), target).inspect_source("asm")
+    assembly = assembly_of(KERNEL, conv, config, target)
     assert len(re.findall(rf"vpmaddubsw\s.*%{register}", assembly)) == 10
     assert re.search(rf"vpackuswb\s.*%{register}", assembly)

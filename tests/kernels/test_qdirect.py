@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from on_targets import AVX2, AVX512, assembly_of
 from qguarded import quanta_off
 
-from kernels.emit.compile import compile_module
 from kernels.int8.reference import random_inputs
 from kernels.int8.x86.direct.kernel import QuantizedDirect
 from kernels.int8.x86.instructions import PARTS, ways
@@ -18,7 +18,6 @@ from kernels.target import CATALOGUE
 from kernels.workload.base import Conv2d, QConv2d
 
 KERNEL = QuantizedDirect()
-AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
 AVXVNNI = dataclasses.replace(AVX2, features=("+avxvnni",))
 VNNI512 = dataclasses.replace(AVX512, features=("+avx512vnni",))
 NEEDS_VNNI = pytest.mark.skipif(
@@ -114,7 +113,7 @@ def test_the_instructions_wanted_are_in_the_loop_and_sums_in_registers(target, m
     point = Config.of(
         "qdirect", multiply=multiply, block=block, rows=14, order="ws", prefetch=0, requant="high"
     )
-    assembly = compile_module(KERNEL.build(conv, point, target, 1, "main"), target).inspect_source("asm")
+    assembly = assembly_of(KERNEL, conv, point, target)
     loop = r"\n(?P<label>\.LBB\w+):((?:(?!\n\.LBB).)*?)\bj\w+\s+(?P=label)\n"
     bodies = [body for _, body in re.findall(loop, assembly, re.DOTALL)]
     # Eight sums, once or unrolled.

@@ -6,16 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from on_targets import AVX2, AVX512, RPI4, assembly_of
 from qguarded import quanta_off
 
 from kernels import registry
-from kernels.emit.compile import compile_module
 from kernels.int8.x86.direct.grouped import merged
 from kernels.space import Config
 from kernels.target import CATALOGUE
 from kernels.workload.base import Conv2d, QConv2d
 
-AVX2, AVX512, RPI4 = (CATALOGUE[name] for name in ("x86-avx2", "x86-avx512", "rpi4"))
 X86, ARM = registry.kernel("qgrouped"), registry.kernel("qgrouped_neon")
 NARROW = (-64, 64)
 ODD = [
@@ -52,8 +51,7 @@ def test_every_group_has_a_kernel_wherever_there_are_vectors(conv):
     for target in (AVX2, AVX512, RPI4, CATALOGUE["rpi5"], CATALOGUE["rpi4-32"]):
         assert registry.why_not_tunable(conv, target) is None
         for config in registry.recommendations(conv, target):
-            function = registry.kernel(config.kernel).build(conv, config, target, 1, "main")
-            assert compile_module(function, target).inspect_source("asm")
+            assert assembly_of(registry.kernel(config.kernel), conv, config, target)
 
 
 def test_what_they_do_not_compute():
@@ -83,7 +81,7 @@ def test_filters_on_arm_are_packed_tile_by_tile():
 def test_products_on_arm_are_by_lane_and_leave_nothing_on_the_stack():
     conv = replace(ODD[0], in_h=14, in_w=14, in_c=512, out_c=512)
     config = Config.of("qgrouped_neon", multiply="lane", block="7x2", rows=14, requant="high")
-    assembly = compile_module(ARM.build(conv, config, RPI4, 1, "main"), RPI4).inspect_source("asm")
+    assembly = assembly_of(ARM, conv, config, RPI4)
     blocks = re.split(r"\n(?=\.LBB)", assembly)
     loop = max(blocks, key=lambda block: len(re.findall(r"\ssmlal", block)))
     # 7 windows by 8 filters by 8 channels.
@@ -106,6 +104,6 @@ def test_dot_products_take_units_of_four_channels():
     assert np.array_equal(packed[:, :, 1], expected[..., 4:8])
     assert np.array_equal(packed[:, :, 2, :, :2], expected[..., 8:])
     assert not packed[:, :, 2, :, 2:].any()
-    assembly = compile_module(ARM.build(conv, config, rpi5, 1, "main"), rpi5).inspect_source("asm")
+    assembly = assembly_of(ARM, conv, config, rpi5)
     # Ten channels are three units; blocks of 9 windows are of three, by three fours of filters.
     assert len(re.findall(r"\ssdot\s+v\d+\.4s, v\d+\.16b, v\d+\.4b\[\d\]", assembly)) == 3 * 3 * 3

@@ -7,6 +7,7 @@ import re
 import numpy as np
 import pytest
 import tvm
+from on_targets import AVX2, AVX512, assembly_of
 from qguarded import quanta_off
 
 from kernels.emit.compile import compile_module
@@ -17,7 +18,6 @@ from kernels.target import CATALOGUE
 from kernels.workload.base import QConv2d
 
 KERNEL = QuantizedWinograd()
-AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
 MOST_4X2 = 910
 ODD = [
     QConv2d(1, 1, 1, 1, 1, 3, 3, pad=(1, 1, 1, 1)),
@@ -127,8 +127,7 @@ def test_what_it_cannot_compute():
 @pytest.mark.parametrize(("target", "register"), [(AVX2, "ymm"), (AVX512, "zmm")])
 def test_it_multiplies_pairs_of_int16(target, register):
     conv = dataclasses.replace(ODD[1], in_c=64, out_c=64)
-    build = KERNEL.build(conv, KERNEL.recommend(conv, target), target, 1, "main")
-    assembly = compile_module(build, target).inspect_source("asm")
+    assembly = assembly_of(KERNEL, conv, KERNEL.recommend(conv, target), target)
     assert len(re.findall(rf"vpmaddwd\s.*%{register}", assembly)) >= 8
     assert "prefetch" not in assembly or KERNEL.recommend(conv, target)["prefetch"]
 
@@ -138,7 +137,6 @@ def test_where_there_is_vnni_multiplying_and_adding_are_one_instruction(base, fe
     """LLVM sees to that; the code is not run here."""
     target = dataclasses.replace(base, features=(feature,))
     conv = dataclasses.replace(ODD[1], in_c=64, out_c=64)
-    build = KERNEL.build(conv, KERNEL.recommend(conv, target), target, 1, "main")
-    assembly = compile_module(build, target).inspect_source("asm")
+    assembly = assembly_of(KERNEL, conv, KERNEL.recommend(conv, target), target)
     assert len(re.findall(r"vpdpwssd\s", assembly)) >= 8
     assert "vpmaddwd" not in assembly

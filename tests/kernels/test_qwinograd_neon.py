@@ -6,16 +6,15 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from on_targets import AVX2, RPI4, assembly_of
 
 from kernels import registry
-from kernels.emit.compile import compile_module
 from kernels.int8.arm.winograd.points import Points
 from kernels.space import Config
 from kernels.target import CATALOGUE
 from kernels.workload.base import Conv2d, QConv2d
 
 KERNEL = registry.kernel("qwinograd_neon")
-RPI4, X86 = CATALOGUE["rpi4"], CATALOGUE["x86-avx2"]
 CONV = QConv2d(1, 9, 11, 12, 20, 3, 3, pad=(1, 1, 1, 1), weight_range=(-127, 127), scale="small")
 KNOBS = {
     "rows": 4, "columns": 8, "band": 3, "slab": 1, "filters": 20, "requant": "high", "points": 6, "taps": 3
@@ -24,7 +23,7 @@ KNOBS = {
 
 def test_what_it_cannot_compute():
     assert KERNEL.why_not(CONV, RPI4) is None
-    assert KERNEL.why_not(CONV, X86) == "there is no NEON on x86-avx2"
+    assert KERNEL.why_not(CONV, AVX2) == "there is no NEON on x86-avx2"
     assert KERNEL.why_not(Conv2d(1, 4, 4, 4, 4, 3, 3), RPI4) == "computes qconv2d, not conv2d"
     for other in ({"stride": (1, 2)}, {"dilation": (2, 1)}, {"out_c": 12, "groups": 12}):
         assert KERNEL.why_not(replace(CONV, **other), RPI4) == "needs stride, dilation and groups of 1"
@@ -75,7 +74,7 @@ def test_spaces_hold_the_recommendation_and_their_points_pack(conv):
 def test_products_are_by_lane_and_leave_nothing_on_the_stack():
     conv = replace(CONV, in_c=64, out_c=64)
     config = Config.of(KERNEL.name, **{**KNOBS, "rows": 7, "band": 9, "filters": 64, "points": 8})
-    assembly = compile_module(KERNEL.build(conv, config, RPI4, 1, "main"), RPI4).inspect_source("asm")
+    assembly = assembly_of(KERNEL, conv, config, RPI4)
     blocks = re.split(r"\n(?=\.LBB)", assembly)
     loop = max(blocks, key=lambda block: len(re.findall(r"\ssmlal\s.*\.h\[\d\]", block)))
     # A step of 7x8 sums by 8 channels, in halves of vectors: a quarter of the registers' width each.

@@ -7,11 +7,10 @@ import numpy as np
 import pytest
 import tvm
 from requantize_models import MODELS
-from tvm.script.ir_builder import IRBuilder
-from tvm.script.ir_builder import tirx as T
 
 from kernels.emit import tir
 from kernels.emit.compile import compile_module
+from kernels.emit.function import Function
 from kernels.int8 import requantize
 from kernels.int8.reference import multiply
 from kernels.target import CATALOGUE
@@ -91,16 +90,14 @@ def test_int32_is_at_most_one_off_for_results_of_eight_bits():
 
 def function(how, lanes, count, shared):
     """A function over ``count`` values with a scale of each, or one scale for all."""
-    with IRBuilder() as builder, T.prim_func(s_tir=True):
-        T.func_name("main")
-        T.func_attr({"tirx.noalias": True, "global_symbol": "main", "tirx.is_scheduled": True})
-        names = ("value", "multiplier", "shift", "out")
-        a = [T.arg(n, T.Buffer((1 if shared and n in names[1:3] else count,), "int32")) for n in names]
-        with tir.loop(count // lanes) as i:
-            at = tir.vector(i * lanes, lanes)
-            scale = [tir.splat(b[0], lanes) if shared else b[at] for b in a[1:3]]
-            tir.store(a[3], requantize.fixed_point_multiply(*scale, how, lanes)(a[0][at]), at)
-    return builder.get()
+    scales = (1 if shared else count,)
+    shapes = {"value": (count,), "multiplier": scales, "shift": scales, "out": (count,)}
+    made = Function("main", shapes, dict.fromkeys(shapes, "int32"))
+    with made as (value, *scale, out), tir.loop(count // lanes) as i:
+        at = tir.vector(i * lanes, lanes)
+        scale = [tir.splat(each[0], lanes) if shared else each[at] for each in scale]
+        tir.store(out, requantize.fixed_point_multiply(*scale, how, lanes)(value[at]), at)
+    return made.result()
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["channel", "tensor"])

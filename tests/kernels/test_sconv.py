@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 from guarded import error_of
+from on_targets import AVX2, AVX512, assembly_of
 
 from kernels.emit.compile import compile_module
 from kernels.float.sconv import csa
@@ -14,7 +15,6 @@ from kernels.target import CATALOGUE, Target
 from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
 
 KERNEL = SConv()
-AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
 # Wider and narrower vectors than the host's: LLVM splits or halves them, so the generated loops still run.
 WIDE = dataclasses.replace(AVX2, name="wide", vector_bits=512, vector_registers=32)
 NARROW = dataclasses.replace(AVX2, name="narrow", vector_bits=128)
@@ -133,8 +133,7 @@ def test_other_vector_widths_compute_the_same(target, conv):
 
 def assembly(target, block, pack=1):
     conv = Conv2d(1, 32, 28, 28, 64, 3, 3, pad=(1, 1, 1, 1), epilogue=Epilogue(bias=True, clamp=RELU))
-    function = KERNEL.build(conv, config(block=block, channels=32, pack=pack), target, 1, "candidate")
-    return compile_module(function, target).inspect_source("asm")
+    return assembly_of(KERNEL, conv, config(block=block, channels=32, pack=pack), target)
 
 
 @pytest.mark.parametrize(
@@ -187,7 +186,7 @@ def test_what_hardware_does_not_is_prefetched_where_it_is_not_near(order):
     def prefetches(conv, pack=0):
         point = config(order=order, channels=32, k2=0, k3=0, pack=pack)
         assert error_of(KERNEL, conv, point, AVX2) < KERNEL.tolerance
-        text = compile_module(KERNEL.build(conv, point, AVX2, 1, "candidate"), AVX2).inspect_source("asm")
+        text = assembly_of(KERNEL, conv, point, AVX2)
         return "prefetcht0" in text
 
     assert prefetches(Conv2d(1, 32, 20, 20, 9, 1, 1))  # 51 KB

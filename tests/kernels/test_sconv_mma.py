@@ -4,9 +4,10 @@ import re
 
 import pytest
 import tvm
+from on_targets import assembly_of
 
 from kernels import registry
-from kernels.emit.compile import KERNEL_ATTRIBUTE, MODEL_PIPELINE, compile_module
+from kernels.emit.compile import KERNEL_ATTRIBUTE, MODEL_PIPELINE
 from kernels.float.sconv.mma import MatrixSConv
 from kernels.target import CATALOGUE
 from kernels.workload.base import Conv2d, Epilogue, Gemm
@@ -32,7 +33,7 @@ def test_sums_stay_in_the_accumulators(filters, vectors):
     config = next(
         c for c in KERNEL.space(CONV, POWER10) if c["block"] == f"{filters}x{vectors}" and c["pack"]
     )
-    text = compile_module(KERNEL.build(CONV, config, POWER10, 1, "main"), POWER10).inspect_source("asm")
+    text = assembly_of(KERNEL, CONV, config, POWER10)
     assert "tilefleet_mma" not in text  # all inlined
     products = filters // 4 * vectors
     full = [

@@ -1,23 +1,18 @@
 import random
-from dataclasses import replace
 from fractions import Fraction
 
 import guarded
 import pytest
+from on_targets import ALL, AVX2, AVX512, WIDTHS, assembly_of
 
-from kernels.emit.compile import compile_module
 from kernels.float.winograd.kernel import Winograd
 from kernels.float.winograd.transform import Transform, matrices
 from kernels.layout import PLAIN, Layouts
 from kernels.space import Config
-from kernels.target import CATALOGUE, Target
-from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
+from kernels.target import Target
+from kernels.workload.base import Conv2d, Epilogue, Gemm
 
 KERNEL = Winograd()
-AVX2, AVX512 = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
-# Vectors of other lengths than the machine's: the compiler splits or pads them, the kernel's logic runs.
-WIDTHS = [replace(AVX2, vector_bits=bits, vector_registers=32) for bits in (128, 512)]
-ALL = Epilogue(bias=True, residual=True, clamp=RELU)
 
 
 def conv(n, in_c, h, w, out_c, pad=(0, 0, 0, 0), epilogue=None, taps=3, stride=1) -> Conv2d:
@@ -90,7 +85,7 @@ def test_blocked_channels_need_no_shuffles(shape):
     shuffled = {}
     for layouts in (PLAIN, blocked):
         point = KERNEL.recommend(workload, AVX2, layouts)
-        text = compile_module(KERNEL.build(workload, point, AVX2, 1, "candidate"), AVX2).inspect_source("asm")
+        text = assembly_of(KERNEL, workload, point, AVX2)
         shuffled[layouts] = sum(text.count(f"\t{word}") for word in ("vunpck", "vperm", "vshuf", "vinsert"))
     assert shuffled[blocked] == 0 < shuffled[PLAIN]
 
@@ -164,8 +159,7 @@ def test_recommends_large_tiles_for_large_planes_and_small_ones_where_large_are_
 @pytest.mark.parametrize(("target", "register"), [(AVX2, "%ymm"), (AVX512, "%zmm")])
 def test_multiplies_in_whole_registers(target, register):
     workload = conv(1, 32, 28, 28, 64, (1, 1, 1, 1))
-    func = KERNEL.build(workload, KERNEL.recommend(workload, target), target, 1, "candidate")
-    lines = compile_module(func, target).inspect_source("asm").splitlines()
+    lines = assembly_of(KERNEL, workload, KERNEL.recommend(workload, target), target).splitlines()
     assert sum("vfmadd231ps" in line and register in line for line in lines) >= target.vector_registers // 2
 
 
