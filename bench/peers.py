@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -31,20 +32,33 @@ class Peer:
 MakePeer = Callable[[Conv2d, Array, Array, int], Peer]
 
 
-def onnx_session(model: bytes | str, threads: int) -> object:
-    """An onnxruntime CPU session with its default optimisations and exactly ``threads`` threads."""
+def onnx_session(model: bytes | str, threads: int, optimised: bool = True) -> Any:
+    """An onnxruntime CPU session with all its optimisations, or none, and exactly ``threads`` threads."""
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
-    options.log_severity_level = 3
+    options.log_severity_level = 4
+    if not optimised:
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
+
+def onnx_peer(model: bytes, threads: int, data: npt.NDArray[Any], out: npt.NDArray[Any]) -> Peer:
+    """A model whose input ``x`` and output ``y``, like ``out``, are bound once."""
+    import onnxruntime
+
+    session = onnx_session(model, threads)
+    output = onnxruntime.OrtValue.ortvalue_from_numpy(out)
+    binding = session.io_binding()
+    binding.bind_ortvalue_input("x", onnxruntime.OrtValue.ortvalue_from_numpy(data))
+    binding.bind_ortvalue_output("y", output)
+    return Peer(lambda: session.run_with_iobinding(binding), output.numpy)
 
 
 def onnxruntime_conv(layer: Conv2d, data: Array, weights: Array, threads: int) -> Peer:
     """onnxruntime on a graph of one Conv node, inputs and outputs bound once."""
-    import onnxruntime
     from onnx import TensorProto, helper, numpy_helper
 
     node = helper.make_node(
@@ -65,12 +79,7 @@ def onnxruntime_conv(layer: Conv2d, data: Array, weights: Array, threads: int) -
         [numpy_helper.from_array(weights, "w")],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
-    session = onnx_session(model.SerializeToString(), threads)
-    output = onnxruntime.OrtValue.ortvalue_from_numpy(np.empty(layer.out_shape, np.float32))
-    binding = session.io_binding()  # type: ignore[attr-defined]  # onnxruntime ships no types
-    binding.bind_ortvalue_input("x", onnxruntime.OrtValue.ortvalue_from_numpy(data))
-    binding.bind_ortvalue_output("y", output)
-    return Peer(lambda: session.run_with_iobinding(binding), output.numpy)  # type: ignore[attr-defined]
+    return onnx_peer(model.SerializeToString(), threads, data, np.empty(layer.out_shape, np.float32))
 
 
 def im2col_openblas(layer: Conv2d, data: Array, weights: Array, threads: int) -> Peer:

@@ -119,6 +119,7 @@ def compare(
     from bench.quantized_models import random_feeds
     from kernels.target import from_json
     from tuner.backend.apply import build_model
+    from tuner.backend.comparison import run as run_build
     from tuner.frontend.graph import load_partition
     from tuner.log.record import read_log
     from tuner.log.relayouts import read_relayouts
@@ -141,7 +142,7 @@ def compare(
     for name, (executable, _) in builds.items():
         main_function = relax.VirtualMachine(executable, tvm.cpu())["main"]
         runs[name] = functools.partial(main_function, *map(tvm.runtime.tensor, feeds.values()))
-        result = _arrays(runs[name]())
+        result = run_build(main_function, feeds)
         wrong = [
             out for out, each in zip(outputs, result, strict=True) if not np.array_equal(each, values[out])
         ]
@@ -193,10 +194,6 @@ def off_quanta(theirs: Array, ours: Array, quantum: float) -> dict[str, float]:
 
     difference = np.abs(np.rint((theirs.astype(np.float64) - ours) / quantum))
     return {"share": float(np.mean(difference > 0)), "largest": int(difference.max())}
-
-
-def _arrays(outputs: Any) -> list[Array]:
-    return [outputs.numpy()] if hasattr(outputs, "numpy") else [output.numpy() for output in outputs]
 
 
 def _summary(report: dict[str, Any]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from bench import litert_peer
-from bench.peers import Peer, onnx_session
+from bench.peers import Peer, onnx_peer
 from kernels.kernel import Array
 from kernels.workload.base import QConv2d
 
@@ -19,7 +19,6 @@ def onnxruntime_qconv(layer: QConv2d, inputs: list[Array], threads: int) -> Peer
     It takes float scales; those given here are nearest to the layer's fixed-point ones, so results may differ
     by one. Where its AVX2 code adds two products in int16 it saturates, and then they may differ by more.
     """
-    import onnxruntime
     from onnx import TensorProto, helper, numpy_helper
 
     data, weights, bias, multiplier, shift = inputs
@@ -54,14 +53,8 @@ def onnxruntime_qconv(layer: QConv2d, inputs: list[Array], threads: int) -> Peer
         [numpy_helper.from_array(np.asarray(value), name) for name, value in constants.items()],
     )
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-    session = onnx_session(
-        helper.make_model(graph, opset_imports=opsets, ir_version=8).SerializeToString(), threads
-    )
-    output = onnxruntime.OrtValue.ortvalue_from_numpy(np.empty(layer.out_shape, layer.out_dtype))
-    binding = session.io_binding()  # type: ignore[attr-defined]  # onnxruntime ships no types
-    binding.bind_ortvalue_input("x", onnxruntime.OrtValue.ortvalue_from_numpy(data))
-    binding.bind_ortvalue_output("y", output)
-    return Peer(lambda: session.run_with_iobinding(binding), output.numpy)  # type: ignore[attr-defined]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=8)
+    return onnx_peer(model.SerializeToString(), threads, data, np.empty(layer.out_shape, layer.out_dtype))
 
 
 def onnxruntime_u8u8(layer: QConv2d, inputs: list[Array], threads: int) -> Peer:

@@ -4,10 +4,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 from bench.partition_reference import evaluate
+from bench.peers import onnx_session
 from bench.quantized_models import SMALL, Style, quantized, random_feeds
 from tuner.frontend.graph import load_partition
 
@@ -24,12 +24,7 @@ def _real(model: onnx.ModelProto, feeds, names):
     exposed = onnx.ModelProto()
     exposed.CopyFrom(model)
     exposed.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(
-        exposed.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
+    session = onnx_session(exposed.SerializeToString(), 1, optimised=False)
     return dict(zip(names, session.run(list(names), feeds), strict=True))
 
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
+from benches import bench
 
 from bench.qmodel import off_quanta, quantum_of
 from bench.quantized_models import quantized
@@ -19,17 +16,9 @@ from worker.fleet.drivers.simulated import why_no_emulator
 pytestmark = pytest.mark.timeout(600)
 
 
-def _bench(name: str, report: Path, *arguments: str) -> dict[str, Any]:
-    command = [sys.executable, "-m", f"bench.{name}", *arguments, "--json", str(report)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=500, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    value: dict[str, Any] = json.loads(report.read_text())
-    return value
-
-
 def test_a_tuned_model_is_exact_and_kept(tmp_path: Path) -> None:
     arguments = ["--suite", "residual", "--trials-a-layer", "2", "--rounds", "3"]
-    report = _bench("qmodel", tmp_path / "report.json", *arguments)
+    report = bench("qmodel", tmp_path, *arguments)
     timed = report["timed"]
     assert report["tuned"]["trials"] == 14
     assert {layer["source"] for layer in timed["layers"]} == {"log"}
@@ -37,12 +26,12 @@ def test_a_tuned_model_is_exact_and_kept(tmp_path: Path) -> None:
     assert min(timed["ms"].values()) > 0
     assert set(timed["speedup"]) == {"analysis", "tuned"}
     assert all(each["largest"] <= 1 for each in timed["off"].values())
-    assert _bench("qmodel", tmp_path / "report.json", *arguments) == report
+    assert bench("qmodel", tmp_path, *arguments) == report
 
 
 def test_without_tuning(tmp_path: Path) -> None:
     arguments = ["--suite", "depthwise", "--form", "qoperator", "--activations", "int8", "--no-tuning"]
-    report = _bench("qmodel", tmp_path / "report.json", *arguments, "--rounds", "3")
+    report = bench("qmodel", tmp_path, *arguments, "--rounds", "3")
     assert "tuned" not in report
     assert {layer["source"] for layer in report["timed"]["layers"]} == {"analysis"}
 
@@ -52,7 +41,7 @@ def test_layers_are_exact_on_a_simulated_board(tmp_path: Path) -> None:
     if problem:
         assert os.environ.get("CI") != "true", problem
         pytest.skip(problem)
-    report = _bench("int8_layers", tmp_path / "report.json", "--suite", "residual", "--board", "rpi4-sim")
+    report = bench("int8_layers", tmp_path, "--suite", "residual", "--board", "rpi4-sim")
     assert [row["wrong"] for row in report["rows"]] == [0] * len(report["rows"])
     kinds = {row["text"].split()[0] for row in report["rows"]}
     assert kinds == {"qconv", "QAdd", "QPool"}

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import onnx
 import pytest
+from benches import bench, run
 from onnx import TensorProto, helper, numpy_helper
 
 from bench.conv_summary import trials_to_near
 from bench.suite import COLUMNS
 
 pytestmark = pytest.mark.timeout(1700)
-
-
-def _bench(name: str, tmp_path: Path, *arguments: str) -> dict[str, Any]:
-    report = tmp_path / "report.json"
-    command = [sys.executable, "-m", f"bench.{name}", *arguments, "--json", str(report)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=800, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    value: dict[str, Any] = json.loads(report.read_text())
-    return value
 
 
 def _write_docs(tmp_path: Path) -> None:
@@ -39,10 +29,10 @@ def test_conv(tmp_path: Path) -> None:
     header = ",".join(COLUMNS)
     suite.write_text(f"{header}\nm,a,1,3,9,9,8,3,3,1,1,1,1,1,1,1,1,1\n")
     arguments = ["--suite", str(suite), "--sample", "all", "--max-trials", "3", "--rounds", "3"]
-    first = _bench("conv", tmp_path, *arguments)
+    first = bench("conv", tmp_path, *arguments)
     with suite.open("a") as file:
         file.write("m,b,1,8,9,9,4,1,1,1,1,0,0,0,0,1,1,1\nm,c,1,8,9,9,4,1,1,1,1,0,0,0,0,1,1,1\n")
-    report = _bench("conv", tmp_path, *arguments)
+    report = bench("conv", tmp_path, *arguments)
     one, two = report["rows"]
     assert [one] == first["rows"]
     assert report["tuned"]["m/a"] == first["tuned"]["m/a"]
@@ -88,7 +78,17 @@ def tiny(tmp_path: Path) -> str:
 
 
 def test_model(tmp_path: Path, tiny: str) -> None:
-    report = _bench("model", tmp_path, "--model", tiny, "--trials-a-layer", "4", "--rounds", "3", "--default")
+    report = bench(
+        "model",
+        tmp_path,
+        "--model",
+        tiny,
+        "--trials-a-layer",
+        "4",
+        "--rounds",
+        "3",
+        "--default",
+    )
     assert report["max_rel_err"] < 1e-4
     assert [layer["source"] for layer in report["layers"]] == ["log", "log"]
     assert min(report[f"{build}_ms"] for build in ("tuned", "analysis", "default", "onnxruntime")) > 0
@@ -96,21 +96,21 @@ def test_model(tmp_path: Path, tiny: str) -> None:
 
 def test_model_table(tmp_path: Path, tiny: str) -> None:
     budget = ["--trials-a-layer", "3", "--rounds", "3", "--numerics", "exact"]
-    report = _bench("model_table", tmp_path, "--models", tiny, "--threads", "1,2", *budget)
+    report = bench("model_table", tmp_path, "--models", tiny, "--threads", "1,2", *budget)
     assert [(row["threads"], row["trials"]) for row in report["rows"]] == [(1, 6), (2, 6)]
-    assert _bench("model_table", tmp_path, "--models", tiny, "--threads", "1", *budget) == report
+    assert bench("model_table", tmp_path, "--models", tiny, "--threads", "1", *budget) == report
     _write_docs(tmp_path)
     assert (tmp_path / "docs" / "report.md").read_text().count(tiny) == 3  # the command and two rows
 
 
 def test_throughput(tmp_path: Path) -> None:
-    report = _bench("throughput", tmp_path, "--trials", "4")
+    report = bench("throughput", tmp_path, "--trials", "4")
     assert (report["trials"], report["failed"]) == (4, 0)
     assert 0 < report["board_busy"] < 1
 
 
 def test_fleet(tmp_path: Path) -> None:
-    report = _bench("fleet", tmp_path, "--layers", "1", "--trials", "6", "--min-time", "0.01")
+    report = bench("fleet", tmp_path, "--layers", "1", "--trials", "6", "--min-time", "0.01")
     (host,) = report["boards"]
     assert (host["name"], host["clock"]) == ("host", "wall")
     assert host["trials"] >= 6  # and the best ones again
@@ -120,14 +120,13 @@ def test_fleet(tmp_path: Path) -> None:
 
 
 def test_unknown_model_is_named(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "bench.model", "--model", "resnet19"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    done = run("model", tmp_path, "--model", "resnet19")
     assert done.returncode == 2
     assert "resnet19 is no file and none of" in done.stderr
 
 
 def test_fleet_simulation(tmp_path: Path) -> None:
-    report = _bench("fleet_simulation", tmp_path, "--boards", "5", "--jobs", "2", "--seconds", "2")
+    report = bench("fleet_simulation", tmp_path, "--boards", "5", "--jobs", "2", "--seconds", "2")
     assert (report["lost"], report["duplicated"]) == (0, 0)
     assert 0 < report["utilisation"] <= 1
     assert report["most_leases_per_s"] > 0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shell import Shell
+from shell import Shell, run_module
 
 from kernels.layout import PLAIN
 from tilefleet import Client, Conflict, InvalidInput, NotFound
@@ -217,15 +217,6 @@ def _agrees_with_onnxruntime(module: Path, model: Path) -> bool:
     import onnxruntime
 
     data = np.random.default_rng(1).standard_normal((1, 8, 18, 18)).astype(np.float32)
-    np.save(module.with_suffix(".npy"), data)
-    script = (
-        "import sys, numpy, tvm\n"
-        "vm = tvm.relax.VirtualMachine(tvm.runtime.load_module(sys.argv[1]), tvm.cpu())\n"
-        "out = vm['main'](tvm.runtime.tensor(numpy.load(sys.argv[2])))\n"
-        "numpy.save(sys.argv[2], out.numpy() if hasattr(out, 'numpy') else out[0].numpy())\n"
-    )
-    command = [sys.executable, "-c", script, str(module), str(module.with_suffix(".npy"))]
-    subprocess.run(command, check=True, timeout=120, cwd=module.parent)
-    ours = np.load(module.with_suffix(".npy"))
+    (ours,) = run_module(module, data)
     [expected] = onnxruntime.InferenceSession(model).run(None, {"x": data})
     return float(np.abs(ours - expected).max() / np.abs(expected).max()) < 1e-5

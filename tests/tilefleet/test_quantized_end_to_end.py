@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
-from shell import Shell
+from shell import Shell, run_module
 
 from bench.partition_reference import evaluate
 from bench.quantized_models import quantized, random_feeds
@@ -50,19 +48,4 @@ def test_a_quantized_model(shell: Shell, client: Client, tmp_path: Path) -> None
     (output,) = (value.name for value in model.graph.output)
     expected = evaluate(load_partition(path), feeds)[output]
     (data,) = feeds.values()
-    assert np.array_equal(_run(module, data), expected)
-
-
-def _run(module: Path, data: np.ndarray) -> np.ndarray:
-    """What a fresh process with nothing but TVM computes."""
-    file = module.with_suffix(".npy")
-    np.save(file, data)
-    script = (
-        "import sys, numpy, tvm\n"
-        "vm = tvm.relax.VirtualMachine(tvm.runtime.load_module(sys.argv[1]), tvm.cpu())\n"
-        "out = vm['main'](tvm.runtime.tensor(numpy.load(sys.argv[2])))\n"
-        "numpy.save(sys.argv[2], out.numpy() if hasattr(out, 'numpy') else out[0].numpy())\n"
-    )
-    command = [sys.executable, "-c", script, str(module), str(file)]
-    subprocess.run(command, check=True, timeout=120, cwd=module.parent)
-    return np.load(file)
+    assert np.array_equal(run_module(module, data)[0], expected)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
-from shell import Shell
+from shell import Shell, run_module
 from tflite_compare import by_litert, inputs_of
 from tflite_models import small
 
@@ -35,7 +33,7 @@ def test_a_tflite_model(shell: Shell, tmp_path: Path) -> None:
     assert built["layers"] == {"log": 3, "analysis": 0, "default": 0}
 
     feed = inputs_of(data)
-    found = _run(module, feed["x"])
+    found = run_module(module, feed["x"])
     partition, wanted = load_partition(path), by_litert(data, feed)
     expected = evaluate(partition, feed)
     for name, value in zip(("y", "y1"), found, strict=True):
@@ -48,19 +46,3 @@ def test_a_model_that_is_refused(shell: Shell, tmp_path: Path) -> None:
     path = tmp_path / "cut.tflite"
     path.write_bytes(small("int8")[:3000])
     assert "cut.tflite: the TFLite file is damaged" in shell.fails("submit", path)
-
-
-def _run(module: Path, data: np.ndarray) -> list[np.ndarray]:
-    """What a fresh process with nothing but TVM computes."""
-    file, results = module.with_suffix(".npy"), module.with_suffix(".npz")
-    np.save(file, data)
-    script = (
-        "import sys, numpy, tvm\n"
-        "vm = tvm.relax.VirtualMachine(tvm.runtime.load_module(sys.argv[1]), tvm.cpu())\n"
-        "out = vm['main'](tvm.runtime.tensor(numpy.load(sys.argv[2])))\n"
-        "numpy.savez(sys.argv[3], *[value.numpy() for value in out])\n"
-    )
-    command = [sys.executable, "-c", script, str(module), str(file), str(results)]
-    subprocess.run(command, check=True, timeout=120, cwd=module.parent)
-    with np.load(results) as arrays:
-        return [arrays[name] for name in arrays.files]

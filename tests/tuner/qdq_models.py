@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import onnxruntime
 from onnx import ModelProto, TensorProto
 from tiny_models import model, node, save
 
 from bench.partition_reference import evaluate
+from bench.peers import onnx_session
 from tuner.frontend.graph import Partition, load_partition
 
 
@@ -75,12 +75,7 @@ def run(
         else:
             feeds[name] = rng.integers(0, 100, info.shape).astype(info.dtype)
     ours = evaluate(partition, feeds)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 1
-    levels = onnxruntime.GraphOptimizationLevel
-    options.graph_optimization_level = levels.ORT_ENABLE_ALL if optimised else levels.ORT_DISABLE_ALL
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    theirs = session.run(None, feeds)
+    theirs = onnx_session(str(path), 1, optimised).run(None, feeds)
     for name, expected in zip(partition.graph.outputs, theirs, strict=True):
         assert ours[name].shape == expected.shape
         assert ours[name].dtype == expected.dtype

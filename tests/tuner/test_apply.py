@@ -1,8 +1,6 @@
 import json
-import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -13,46 +11,28 @@ from test_extract import CONV, EPILOGUE_CONSTANTS, EPILOGUES
 from tiny_models import LIGHT, model, node, save
 from tvm import relax
 
+from bench.peers import onnx_session
 from bench.random_weights import randomize
 from kernels import registry
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_default, build_model, export
+from tuner.backend.comparison import run
 from tuner.frontend.onnx_check import ModelError
 from tuner.intake.extract import extract
 from tuner.log.record import Record
 
 TARGET = CATALOGUE["x86-avx2"]
+pytestmark = pytest.mark.usefixtures("avx2")
 
 
-@pytest.fixture
-def onnxruntime():
-    if not os.environ.get("CI"):
-        pytest.importorskip("onnxruntime", reason="the reference for whole models")
-    import onnxruntime
-
-    return onnxruntime
+def expected(path, inputs):
+    return onnx_session(str(path), 2).run(None, inputs)
 
 
-@pytest.fixture(autouse=True)
-def avx2():
-    if "avx2" not in Path("/proc/cpuinfo").read_text():
-        pytest.skip("needs AVX2 to run what it builds")
-
-
-def expected(onnxruntime, path, inputs):
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = 2
-    options.log_severity_level = 3
-    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    return session.run(None, inputs)
-
-
-def run(executable, arrays):
-    machine = relax.VirtualMachine(executable, tvm.cpu())
-    result = machine["main"](*(tvm.runtime.tensor(array) for array in arrays))
-    return [value.numpy() for value in ([result] if hasattr(result, "numpy") else result)]
+def computed(executable, inputs):
+    return run(relax.VirtualMachine(executable, tvm.cpu())["main"], inputs)
 
 
 def assert_same(results, references, tolerance=1e-4):
@@ -70,28 +50,28 @@ def random_inputs(path, shapes=None):
     }
 
 
-def build_and_compare(onnxruntime, path, picks=None, **options):
+def build_and_compare(path, picks=None, **options):
     inputs = random_inputs(path, options.get("shapes"))
     executable, manifest = build_model(path, picks or {}, TARGET, **options)
-    assert_same(run(executable, inputs.values()), expected(onnxruntime, path, inputs))
+    assert_same(computed(executable, inputs), expected(path, inputs))
     return manifest
 
 
 @pytest.mark.parametrize("name", ["light_squeezenet", "light_inception_v1", "light_resnet50"])
-def test_whole_model_agrees_with_onnxruntime(onnxruntime, tmp_path, name):
+def test_whole_model_agrees_with_onnxruntime(tmp_path, name):
     path = save(tmp_path, randomize(onnx.load(LIGHT / f"{name}.onnx"), seed=3))
-    manifest = build_and_compare(onnxruntime, path)
+    manifest = build_and_compare(path)
     assert manifest.count("analysis") == len(manifest.layers) == sum(o.count for o in extract(path).operators)
 
 
 @pytest.mark.parametrize("name", EPILOGUES)
-def test_every_epilogue_computes_what_its_nodes_do(onnxruntime, tmp_path, name):
+def test_every_epilogue_computes_what_its_nodes_do(tmp_path, name):
     nodes, _ = EPILOGUES[name]
     made = model([CONV, *nodes], {"x": (1, 4, 6, 6), "row": (1, 4, 1, 6)}, ["y"], EPILOGUE_CONSTANTS)
-    build_and_compare(onnxruntime, save(tmp_path, made))
+    build_and_compare(save(tmp_path, made))
 
 
-def test_products_of_all_forms_in_one_model(onnxruntime, tmp_path):
+def test_products_of_all_forms_in_one_model(tmp_path):
     nodes = [
         node("Conv", ["x", "wg"], "a", group=2, auto_pad="SAME_LOWER", strides=[2, 1]),
         node("BatchNormalization", ["x", "v", "v", "v", "v"], "bn"),
@@ -116,19 +96,19 @@ def test_products_of_all_forms_in_one_model(onnxruntime, tmp_path):
         "wa": (3, 2),
     }
     inputs = {"x": (1, 4, 8, 9), "turn": (3, 4), "f2": (4, 2)}
-    manifest = build_and_compare(onnxruntime, save(tmp_path, model(nodes, inputs, ["free", "h"], constants)))
+    manifest = build_and_compare(save(tmp_path, model(nodes, inputs, ["free", "h"], constants)))
     free = [layer for layer in manifest.layers if layer.nodes == ("free",)]
     assert [(layer.source, layer.reason) for layer in free] == [
         ("default", "MatMul: both operands are activations")
     ]
 
 
-def test_dynamic_batch(onnxruntime, tmp_path):
+def test_dynamic_batch(tmp_path):
     made = model([node("Conv", ["x", "w"], "y")], {"x": ("N", 4, 9, 9)}, ["y"], {"w": (6, 4, 3, 3)})
-    build_and_compare(onnxruntime, save(tmp_path, made), shapes={"x": [3, 4, 9, 9]})
+    build_and_compare(save(tmp_path, made), shapes={"x": [3, 4, 9, 9]})
 
 
-def test_two_threads_compute_the_same(onnxruntime, tmp_path):
+def test_two_threads_compute_the_same(tmp_path):
     nodes = [
         CONV,
         node("MaxPool", ["p"], "m", kernel_shape=[3, 3], pads=[1, 1, 1, 1]),
@@ -136,10 +116,10 @@ def test_two_threads_compute_the_same(onnxruntime, tmp_path):
         node("GlobalAveragePool", ["c"], "y"),
     ]
     made = model(nodes, {"x": (2, 4, 80, 80)}, ["y", "c"], {"w": (4, 4, 3, 3)})
-    assert build_and_compare(onnxruntime, save(tmp_path, made), threads=2).threads == 2
+    assert build_and_compare(save(tmp_path, made), threads=2).threads == 2
 
 
-def test_picks_are_used_and_named(onnxruntime, tmp_path):
+def test_picks_are_used_and_named(tmp_path):
     nodes = [node("Conv", ["x", "w"], "a"), node("Conv", ["a", "w"], "y")]
     path = save(tmp_path, model(nodes, {"x": (1, 4, 12, 12)}, ["y"], {"w": (4, 4, 3, 3)}))
     first, second = (operator.workload for operator in extract(path).operators)
@@ -147,7 +127,7 @@ def test_picks_are_used_and_named(onnxruntime, tmp_path):
     other = next(config for config in registry.search_space(first, TARGET) if config != recommended)
     picks = {first.key: other}
     record = Record(first, TARGET, other, 1, cost_s=1e-5, max_error=2e-7)
-    manifest = build_and_compare(onnxruntime, path, picks, records=[record])
+    manifest = build_and_compare(path, picks, records=[record])
     assert [(layer.source, layer.expected_s, layer.max_error) for layer in manifest.layers] == [
         ("log", 1e-5, 2e-7),
         ("analysis", None, None),
@@ -158,12 +138,12 @@ def test_picks_are_used_and_named(onnxruntime, tmp_path):
     assert listed[0]["config"] == other.to_json()
 
 
-def test_an_exact_build_has_no_large_winograd_tiles(onnxruntime, tmp_path):
+def test_an_exact_build_has_no_large_winograd_tiles(tmp_path):
     nodes = [node("Conv", ["x", "w"], "a"), node("Conv", ["a", "w"], "y")]
     path = save(tmp_path, model(nodes, {"x": (1, 32, 40, 40)}, ["y"], {"w": (32, 32, 3, 3)}))
-    relaxed = build_and_compare(onnxruntime, path)
+    relaxed = build_and_compare(path)
     assert (relaxed.numerics, relaxed.layers[0].numerics) == ("relaxed", "relaxed")
-    exact = build_and_compare(onnxruntime, path, numerics=Numerics.EXACT)
+    exact = build_and_compare(path, numerics=Numerics.EXACT)
     listed = exact.to_json()
     assert [listed["numerics"], *(layer["numerics"] for layer in listed["layers"])] == ["exact"] * 3
     picks = {relaxed.layers[0].workload.key: relaxed.layers[0].config}
@@ -194,12 +174,12 @@ def test_a_node_that_tvm_cannot_import_is_named(tmp_path, capsys):
     assert capsys.readouterr().out == ""
 
 
-def test_default_build_computes_the_same(onnxruntime, tmp_path):
+def test_default_build_computes_the_same(tmp_path):
     made = model([CONV, node("Relu", ["p"], "y")], {"x": ("N", 4, 6, 6)}, ["y"], {"w": (4, 4, 3, 3)})
     path, shapes = save(tmp_path, made), {"x": [2, 4, 6, 6]}
     inputs = random_inputs(path, shapes)
     executable = build_default(path, TARGET, shapes)
-    assert_same(run(executable, inputs.values()), expected(onnxruntime, path, inputs))
+    assert_same(computed(executable, inputs), expected(path, inputs))
 
 
 LOADER = """
@@ -212,7 +192,7 @@ assert not {"kernels", "tuner", "worker"} & set(sys.modules)
 """
 
 
-def test_an_exported_model_runs_in_stock_tvm_without_us_or_a_compiler(onnxruntime, tmp_path, monkeypatch):
+def test_an_exported_model_runs_in_stock_tvm_without_us_or_a_compiler(tmp_path, monkeypatch):
     nodes = [CONV, node("Relu", ["p"], "r"), node("MaxPool", ["r"], "y", kernel_shape=[2, 2])]
     path = save(tmp_path, model(nodes, {"x": (1, 4, 6, 6)}, ["y"], {"w": (4, 4, 3, 3)}))
     inputs = random_inputs(path)
@@ -222,17 +202,17 @@ def test_an_exported_model_runs_in_stock_tvm_without_us_or_a_compiler(onnxruntim
     np.save(tmp_path / "x.npy", inputs["x"])
     files = [str(tmp_path / name) for name in ("model.so", "x.npy", "y.npy")]
     subprocess.run([sys.executable, "-I", "-c", LOADER, *files], check=True, timeout=120, cwd=tmp_path)
-    assert_same([np.load(tmp_path / "y.npy")], expected(onnxruntime, path, inputs))
+    assert_same([np.load(tmp_path / "y.npy")], expected(path, inputs))
 
 
-def test_old_models_that_list_initializers_as_inputs(onnxruntime, tmp_path):
+def test_old_models_that_list_initializers_as_inputs(tmp_path):
     inputs = {"x": (1, 4, 6, 6), "w": (4, 4, 3, 3)}
     made = model([CONV], inputs, ["p"], {"w": (4, 4, 3, 3)}, ir_version=3, opset=9)
     made.graph.output[0].CopyFrom(helper.make_tensor_value_info("p", TensorProto.FLOAT, (1, 4, 6, 6)))
-    build_and_compare(onnxruntime, save(tmp_path, made))
+    build_and_compare(save(tmp_path, made))
 
 
-def test_constants_of_64_bits_stay_so(onnxruntime, tmp_path):
+def test_constants_of_64_bits_stay_so(tmp_path):
     rows = np.array([2**40, -3, 2**31], np.int64)
     constants = {
         "one": np.array([1]),
@@ -253,8 +233,8 @@ def test_constants_of_64_bits_stay_so(onnxruntime, tmp_path):
     for value, kind in zip(made.graph.output[1:], (TensorProto.DOUBLE, TensorProto.INT64), strict=True):
         value.type.tensor_type.elem_type = kind
     path, inputs = save(tmp_path, made), {"x": np.arange(6, dtype=np.float32).reshape(2, 3)}
-    results = run(build_model(path, {}, TARGET)[0], inputs.values())
-    references = expected(onnxruntime, path, inputs)
+    results = computed(build_model(path, {}, TARGET)[0], inputs)
+    references = expected(path, inputs)
     assert [value.dtype for value in results] == [np.float32, np.float64, np.int64]
     assert all(
         np.array_equal(result, reference) for result, reference in zip(results, references, strict=True)

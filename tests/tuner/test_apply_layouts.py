@@ -1,8 +1,6 @@
 import functools
 import itertools
-import os
 import random
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,27 +13,14 @@ from kernels import registry
 from kernels.layout import Layouts
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model, plan_of
+from tuner.backend.comparison import run
 from tuner.frontend.graph import load_partition
 from tuner.log.record import Record
 from tuner.log.relayouts import Relayouts
 
 TARGET = CATALOGUE["x86-avx2"]
 LAYOUTS = ("nchw", "nhwc", "nchw8c")
-
-
-@pytest.fixture(autouse=True)
-def avx2():
-    if "avx2" not in Path("/proc/cpuinfo").read_text():
-        pytest.skip("needs AVX2 to run what it builds")
-
-
-@pytest.fixture
-def onnxruntime():
-    if not os.environ.get("CI"):
-        pytest.importorskip("onnxruntime", reason="the reference for whole models")
-    import onnxruntime
-
-    return onnxruntime
+pytestmark = pytest.mark.usefixtures("avx2")
 
 
 @functools.cache
@@ -54,7 +39,7 @@ def conversions_take(seconds, threads=1):
     return [Relayouts(TARGET, threads, "wall", pairs)]
 
 
-def build_and_compare(onnxruntime, path, plan, threads=1, relayouts=()):
+def build_and_compare(path, plan, threads=1, relayouts=()):
     """The manifest of the build, whose result is onnxruntime's and whose layout changes are the plan's."""
     inputs = random_inputs(path)
     executable, manifest = build_model(path, {}, TARGET, threads, plan=plan, relayouts=relayouts)
@@ -67,9 +52,7 @@ def build_and_compare(onnxruntime, path, plan, threads=1, relayouts=()):
         return 0
 
     machine.set_instrument(count)
-    result = machine["main"](*(tvm.runtime.tensor(array) for array in inputs.values()))
-    results = [value.numpy() for value in ([result] if hasattr(result, "numpy") else result)]
-    assert_same(results, expected(onnxruntime, path, inputs), tolerance=1e-5)
+    assert_same(run(machine["main"], inputs), expected(path, inputs), tolerance=1e-5)
     named = [f"_{c.source}_to_{c.to}_" for c in manifest.conversions]
     assert len(copies) == len(named)
     assert all(any(name in copy for copy in copies) for name in named)
@@ -86,12 +69,12 @@ def forced(path, pairs, threads=1):
 
 
 @pytest.mark.parametrize(("written", "read"), list(itertools.product(LAYOUTS, LAYOUTS)))
-def test_between_two_convolutions_lies_one_conversion_or_none(onnxruntime, tmp_path, written, read):
+def test_between_two_convolutions_lies_one_conversion_or_none(tmp_path, written, read):
     nodes = [node("Conv", ["x", "w"], "a"), node("Conv", ["a", "v"], "y")]
     made = model(nodes, {"x": (2, 4, 9, 7)}, ["y"], {"w": (16, 4, 3, 3), "v": (8, 16, 1, 1)})
     path = save(tmp_path, made)
     pairs = [Layouts("nchw", written), Layouts(read, "nchw")]
-    manifest = build_and_compare(onnxruntime, path, forced(path, pairs))
+    manifest = build_and_compare(path, forced(path, pairs))
     found = [(c.tensor, c.source, c.to, c.measured) for c in manifest.conversions]
     assert found == ([] if written == read else [("a", written, read, False)])
     assert [layer["layouts"] for layer in manifest.to_json()["layers"]] == [str(pair) for pair in pairs]
@@ -143,7 +126,7 @@ CONSTANTS = {
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_operators_work_in_the_layout_around_them(onnxruntime, tmp_path, layout):
+def test_operators_work_in_the_layout_around_them(tmp_path, layout):
     nodes, constants = [node("Conv", ["x", "w"], "a", pads=[1, 1, 1, 1])], dict(CONSTANTS)
     outputs = []
     for at, operator in enumerate(OPERATORS):
@@ -152,7 +135,7 @@ def test_operators_work_in_the_layout_around_them(onnxruntime, tmp_path, layout)
         nodes += [*operator, node("Conv", [operator[-1].output[0], f"v{at}"], outputs[-1])]
     path = save(tmp_path, model(nodes, {"x": (2, 4, 9, 7)}, outputs, constants))
     pairs = [Layouts("nchw", layout)] + [Layouts(layout, "nchw")] * len(OPERATORS)
-    manifest = build_and_compare(onnxruntime, path, forced(path, pairs, 2), 2, conversions_take(1.0, 2))
+    manifest = build_and_compare(path, forced(path, pairs, 2), 2, conversions_take(1.0, 2))
     assert manifest.conversions == ()
 
 
@@ -196,12 +179,12 @@ def random_graph(rng):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_random_graphs_in_random_layouts(onnxruntime, tmp_path, seed):
+def test_random_graphs_in_random_layouts(tmp_path, seed):
     rng = random.Random(seed)
     path = save(tmp_path, random_graph(rng))
     products = load_partition(path).products
     plan = {at: rng.choice(list(configs(each.workload).values())) for at, each in enumerate(products)}
-    build_and_compare(onnxruntime, path, plan)
+    build_and_compare(path, plan)
 
 
 def test_measured_times_decide(tmp_path):

@@ -5,10 +5,12 @@
 
 import numpy as np
 import pytest
-from test_apply import avx2, build_and_compare, onnxruntime  # noqa: F401  # fixtures
+from test_apply import build_and_compare
 from tiny_models import model, node, save
 
 from tuner.intake.extract import extract
+
+pytestmark = pytest.mark.usefixtures("avx2")
 
 
 def listed(path):
@@ -20,7 +22,7 @@ def listed(path):
 BATCH_NORM = {name: np.linspace(0.5, 1.5, 8, dtype=np.float32) for name in ("g", "b", "m", "v")}
 
 
-def test_a_run_of_lines_is_computed_as_images_from_end_to_end(onnxruntime, tmp_path):  # noqa: F811
+def test_a_run_of_lines_is_computed_as_images_from_end_to_end(tmp_path):
     nodes = [
         node("Conv", ["x", "w"], "first", pads=[2, 2], strides=[2]),
         node("BatchNormalization", ["first", "g", "b", "m", "v"], "norm"),
@@ -40,7 +42,7 @@ def test_a_run_of_lines_is_computed_as_images_from_end_to_end(onnxruntime, tmp_p
         ("2x conv 3x1x41 -> 8, 1x5/1x2 +bias +relu", ("first", "norm", "relu")),
         ("2x conv 8x1x21 -> 8, 1x3 d1x2 g8 +bias +residual", ("second", "sum")),
     ]
-    build_and_compare(onnxruntime, path)
+    build_and_compare(path)
 
 
 def test_what_a_matrix_product_takes_in_stays_with_it(tmp_path):
@@ -56,15 +58,15 @@ def test_what_a_matrix_product_takes_in_stays_with_it(tmp_path):
     ]
 
 
-def test_long_windows_of_one_row_stand_upright(onnxruntime, tmp_path):  # noqa: F811
+def test_long_windows_of_one_row_stand_upright(tmp_path):
     nodes = [node("Conv", ["x", "w"], "frames", strides=[5], pads=[7, 3]), node("Relu", ["frames"], "y")]
     path = save(tmp_path, model(nodes, {"x": (2, 2, 170)}, ["y"], {"w": (9, 2, 32)}))
     assert listed(path) == [("2x conv 2x170x1 -> 9, 32x1/5x1 +relu", ("frames", "y"))]
-    build_and_compare(onnxruntime, path)
+    build_and_compare(path)
 
 
 @pytest.mark.parametrize("shape", [(1, 3, 9, 8), (1, 3, 11)])
-def test_zeros_around_the_data_are_padding(onnxruntime, tmp_path, shape):  # noqa: F811
+def test_zeros_around_the_data_are_padding(tmp_path, shape):
     axes = len(shape) - 2
     widths = np.array([0, 0, *range(1, axes + 1), 0, 0, *range(2, axes + 2)])
     nodes = [node("Pad", ["x", "widths"], "pad"), node("Conv", ["pad", "w"], "conv", pads=[1] * 2 * axes)]
@@ -74,10 +76,10 @@ def test_zeros_around_the_data_are_padding(onnxruntime, tmp_path, shape):  # noq
     path = save(tmp_path, model(nodes, {"x": shape}, ["y"], constants))
     ((_, names),) = listed(path)
     assert names == ("conv",)
-    build_and_compare(onnxruntime, path)
+    build_and_compare(path)
 
 
-def test_a_transposed_convolution_is_one_of_its_phases(onnxruntime, tmp_path):  # noqa: F811
+def test_a_transposed_convolution_is_one_of_its_phases(tmp_path):
     nodes = [
         node("ConvTranspose", ["x", "w", "bias"], "up", strides=[2, 2], pads=[1, 1, 1, 1]),
         node("BatchNormalization", ["up", "g", "b", "m", "v"], "norm"),
@@ -101,17 +103,17 @@ def test_a_transposed_convolution_is_one_of_its_phases(onnxruntime, tmp_path):  
         ("2x conv 6x5x7 -> 32, 2x2 +bias +clip", ("up", "norm", "turned", "clip")),
         ("2x conv 8x10x14 -> 48, 2x3 g8", ("deep",)),
     ]
-    build_and_compare(onnxruntime, path)
+    build_and_compare(path)
 
 
-def test_a_transposed_convolution_of_stride_one_is_one_of_turned_weights(onnxruntime, tmp_path):  # noqa: F811
+def test_a_transposed_convolution_of_stride_one_is_one_of_turned_weights(tmp_path):
     nodes = [node("ConvTranspose", ["x", "w"], "up", dilations=[2]), node("Relu", ["up"], "y")]
     path = save(tmp_path, model(nodes, {"x": (1, 5, 11)}, ["y"], {"w": (5, 3, 3)}))
     assert listed(path) == [("conv 5x1x11 -> 3, 1x3 d1x2 +relu", ("up", "y"))]
-    build_and_compare(onnxruntime, path)
+    build_and_compare(path)
 
 
-def test_a_run_of_volumes_is_computed_as_images_from_end_to_end(onnxruntime, tmp_path):  # noqa: F811
+def test_a_run_of_volumes_is_computed_as_images_from_end_to_end(tmp_path):
     nodes = [
         node("Conv", ["x", "w"], "first", pads=[1, 1, 0, 1, 1, 2], strides=[1, 2, 1]),
         node("BatchNormalization", ["first", "g", "b", "m", "v"], "norm"),
@@ -133,10 +135,10 @@ def test_a_run_of_volumes_is_computed_as_images_from_end_to_end(onnxruntime, tmp
         ("12x conv 24x5x8 -> 8, 3x3 g4 +bias +residual", ("second", "sum")),
         ("6x conv 8x3x7 -> 5, 1x1", ("last",)),
     ]
-    build_and_compare(onnxruntime, path)
+    build_and_compare(path)
 
 
-def test_a_transposed_convolution_of_volumes_is_one_of_its_phases(onnxruntime, tmp_path):  # noqa: F811
+def test_a_transposed_convolution_of_volumes_is_one_of_its_phases(tmp_path):
     nodes = [
         node("ConvTranspose", ["x", "w", "bias"], "up", strides=[2, 2, 1], pads=[1, 0, 1, 0, 1, 1]),
         node("ConvTranspose", ["up", "u"], "wide", group=2, strides=[1, 1, 2], dilations=[2, 1, 1]),
@@ -148,4 +150,4 @@ def test_a_transposed_convolution_of_volumes_is_one_of_its_phases(onnxruntime, t
         ("10x conv 6x5x6 -> 16, 2x2 +bias", ("up",)),
         ("22x conv 8x10x5 -> 12, 1x1 g2 +relu", ("wide", "y")),
     ]
-    build_and_compare(onnxruntime, path)
+    build_and_compare(path)

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 from tiny_models import model, node, save
@@ -17,10 +15,9 @@ from tuner.log.record import Record
 TARGET = CATALOGUE["x86-avx2"]
 
 
+@pytest.mark.usefixtures("avx2")
 @pytest.mark.parametrize("threads", [1, 2])
 def test_near_configs_take_turns_in_the_model_and_compute_the_same(tmp_path, monkeypatch, threads):
-    if "avx2" not in Path("/proc/cpuinfo").read_text():
-        pytest.skip("needs AVX2 to run what it builds")
     pads = [1, 1, 1, 1]
     nodes = [node("Conv", ["x", "w"], "a", pads=pads), node("Conv", ["a", "v"], "y", pads=pads)]
     weights = {"w": (16, 16, 3, 3), "v": (16, 16, 3, 3)}

@@ -1,7 +1,5 @@
 """Configs of quantized products take turns in the model, each with constants of its own."""
 
-from pathlib import Path
-
 import numpy as np
 import onnx
 import pytest
@@ -18,9 +16,8 @@ from tuner.log.record import Record
 TARGET = CATALOGUE["x86-avx2"]
 
 
+@pytest.mark.usefixtures("avx2")
 def test_near_configs_compute_the_same(tmp_path, monkeypatch):
-    if "avx2" not in Path("/proc/cpuinfo").read_text():
-        pytest.skip("needs AVX2 to run what it builds")
     path = tmp_path / "model.onnx"
     onnx.save(quantized("plain"), path)
     product = load_partition(path).products[1]

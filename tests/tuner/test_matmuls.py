@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
-from test_apply import avx2, build_and_compare, onnxruntime  # noqa: F401  # fixtures
+from test_apply import build_and_compare
 from tiny_models import model, node, save
 
 from tuner.frontend.graph import load_partition
+
+pytestmark = pytest.mark.usefixtures("avx2")
 
 HEADS = {"split": np.array([2, 37, 3, 24]), "join": np.array([2, 37, 72])}
 
@@ -23,7 +25,7 @@ def kinds(path):
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_transposes_and_factors_around_products_are_taken_in(onnxruntime, tmp_path, threads):  # noqa: F811
+def test_transposes_and_factors_around_products_are_taken_in(tmp_path, threads):
     nodes = [
         *heads("q", "x", [0, 2, 1, 3]),
         *heads("k", "x", [0, 2, 3, 1]),
@@ -40,13 +42,13 @@ def test_transposes_and_factors_around_products_are_taken_in(onnxruntime, tmp_pa
     constants = {"half": np.float32(0.5), "three": np.float32(3), **HEADS, "wo": (72, 20)}
     constants |= {f"w{name}": (50, 72) for name in "qkv"}
     path = save(tmp_path, model(nodes, {"x": (2, 37, 50)}, ["y"], constants))
-    build_and_compare(onnxruntime, path, threads=threads)
+    build_and_compare(path, threads=threads)
     found = kinds(path)
     assert found.count("TilefleetMatMul") == 2
     assert not {"MatMul", "Transpose", "Mul", "Div"} & set(found)
 
 
-def test_what_others_read_is_not_taken_in(onnxruntime, tmp_path):  # noqa: F811
+def test_what_others_read_is_not_taken_in(tmp_path):
     nodes = [
         node("Transpose", ["x"], "turned", perm=[0, 2, 1]),
         node("Mul", ["turned", "half"], "scaled"),
@@ -60,10 +62,10 @@ def test_what_others_read_is_not_taken_in(onnxruntime, tmp_path):  # noqa: F811
         node("Transpose", ["y"], "u", perm=[1, 0, 2]),
     ]
     made = model(nodes, {"x": (9, 9, 9)}, ["output", "z", "y", "u"], {"half": np.float32(0.5)})
-    build_and_compare(onnxruntime, save(tmp_path, made))
+    build_and_compare(save(tmp_path, made))
 
 
-def test_products_that_follow_each_other(onnxruntime, tmp_path):  # noqa: F811
+def test_products_that_follow_each_other(tmp_path):
     nodes = [
         node("MatMul", ["x", "y"], "first"),
         node("Transpose", ["first"], "turned", perm=[1, 0, 2]),
@@ -74,7 +76,7 @@ def test_products_that_follow_each_other(onnxruntime, tmp_path):  # noqa: F811
     ]
     constants = {"w": (7, 11), "batch": (11, 11, 5)}
     path = save(tmp_path, model(nodes, {"x": (11, 11, 11), "y": (11, 11, 11)}, ["z"], constants))
-    build_and_compare(onnxruntime, path)
+    build_and_compare(path)
     assert kinds(path).count("TilefleetMatMul") == 4
 
 
@@ -149,16 +151,16 @@ ATTENTIONS = {
 
 
 @pytest.mark.parametrize("name", ATTENTIONS)
-def test_attentions_are_one_node(onnxruntime, tmp_path, name):  # noqa: F811
+def test_attentions_are_one_node(tmp_path, name):
     nodes, more = ATTENTIONS[name]
     path = save(tmp_path, model(nodes, {"x": (2, 37, 50)}, ["y"], CONSTANTS | more))
     found = kinds(path)
     assert found.count("TilefleetAttention") == 1
     assert not {"MatMul", "TilefleetMatMul", "Softmax", "IsNaN"} & set(found)
-    build_and_compare(onnxruntime, path, threads=2)
+    build_and_compare(path, threads=2)
 
 
-def test_keys_that_are_repeated_for_groups_of_queries_are_not_copied(onnxruntime, tmp_path):  # noqa: F811
+def test_keys_that_are_repeated_for_groups_of_queries_are_not_copied(tmp_path):
     more = {
         **{f"w{name}": (50, 24) for name in "kv"},
         "split": np.array([2, 37, -1, 12]),
@@ -170,7 +172,7 @@ def test_keys_that_are_repeated_for_groups_of_queries_are_not_copied(onnxruntime
     found = kinds(path)
     assert found.count("TilefleetAttention") == 1
     assert "Expand" not in found
-    build_and_compare(onnxruntime, path)
+    build_and_compare(path)
 
 
 @pytest.mark.parametrize(
@@ -181,8 +183,8 @@ def test_keys_that_are_repeated_for_groups_of_queries_are_not_copied(onnxruntime
         [node("Add", ["scaled", "m"], "added"), node("Mul", ["added", "five"], "masked")],
     ],
 )
-def test_what_is_no_attention_is_computed_as_it_is(onnxruntime, tmp_path, mask):  # noqa: F811
+def test_what_is_no_attention_is_computed_as_it_is(tmp_path, mask):
     more = {"m": PADDED if mask[0].op_type == "Where" else HIDDEN.clip(-1), "low": np.float32(-1e4)}
     path = save(tmp_path, model(attention(mask), {"x": (2, 37, 50)}, ["y"], CONSTANTS | more))
     assert kinds(path).count("TilefleetMatMul") == 2
-    build_and_compare(onnxruntime, path)
+    build_and_compare(path)

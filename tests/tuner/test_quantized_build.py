@@ -1,11 +1,9 @@
 """Partitions made by hand, built and compared with the integer references to the last bit."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 import tvm
-from onnx import TensorProto, helper
+from onnx import helper
 from tvm import relax
 
 from kernels import registry
@@ -28,18 +26,7 @@ from tuner.frontend.quantized.rewriting import QuantizedOperator
 from tuner.log.record import Record
 
 TARGET = CATALOGUE["x86-avx2"]
-TYPES = {
-    "float32": TensorProto.FLOAT,
-    "uint8": TensorProto.UINT8,
-    "int8": TensorProto.INT8,
-    "int32": TensorProto.INT32,
-}
-
-
-@pytest.fixture(autouse=True)
-def avx2():
-    if "avx2" not in Path("/proc/cpuinfo").read_text():
-        pytest.skip("needs AVX2 to run what it builds")
+pytestmark = pytest.mark.usefixtures("avx2")
 
 
 class Net:
@@ -57,7 +44,7 @@ class Net:
 
     def keep(self, name, value):
         self.values[name] = value
-        self.graph.tensors[name] = TensorInfo(value.shape, TYPES[value.dtype.name])
+        self.graph.tensors[name] = TensorInfo(value.shape, helper.np_dtype_to_tensor_dtype(value.dtype))
         return name
 
     def node(self, op, inputs, output, value, **attributes):
@@ -67,7 +54,7 @@ class Net:
 
     def constant(self, name, value):
         self.graph.constants[name] = value
-        self.graph.tensors[name] = TensorInfo(value.shape, TYPES[value.dtype.name])
+        self.graph.tensors[name] = TensorInfo(value.shape, helper.np_dtype_to_tensor_dtype(value.dtype))
         return name
 
     def border(self, op, source, output, code):

@@ -16,26 +16,28 @@ def only(tmp_path, graph, output, quantum, shape=SHAPE, share=0.02):
     return kinds(run(tmp_path, graph.model(inputs, [output]), quantum, share=share))
 
 
+KINDS = {"Add": "QAdd", "Mul": "QMul"}
+
+
+@pytest.mark.parametrize("op", KINDS)
 @pytest.mark.parametrize("clamp", [None, "Relu"])
 @pytest.mark.parametrize(("dtype", "zero"), [(np.uint8, 3), (np.int8, -100)])
-def test_sums(tmp_path, clamp, dtype, zero):
+def test_sums_and_products(tmp_path, op, clamp, dtype, zero):
     graph = Qdq()
-    real = graph.add("Add", [graph.through("x", 0.0203, 120), graph.through("z", 0.0307, 7, np.int8)])
+    real = graph.add(op, [graph.through("x", 0.0203, 120), graph.through("z", 0.0307, 7, np.int8)])
     real = graph.add(clamp, [real]) if clamp else real
-    assert only(tmp_path, graph, graph.through(real, 0.02, zero, dtype), 0.02) == {"QAdd": 1}
+    assert only(tmp_path, graph, graph.through(real, 0.02, zero, dtype), 0.02) == {KINDS[op]: 1}
 
 
+@pytest.mark.parametrize(("op", "quantum"), [("Add", 0.0311), ("Mul", 0.0211)])
 @pytest.mark.parametrize("shape", [(9,), (6, 1, 1), (), SHAPE])
-def test_sums_with_a_constant(tmp_path, shape):
+def test_sums_and_products_with_a_constant(tmp_path, op, quantum, shape):
     graph = Qdq()
     values = graph.constant(graph.rng.integers(0, 256, shape).astype(np.uint8))
     row = graph.dequantize(values, 0.0107, 130)
-    real = graph.add("Add", [row, graph.through("x", 0.0203, 120)])
-    expected = {"QLookup": 1} if shape == () else {"QAdd": 1}
-    assert only(tmp_path, graph, graph.through(real, 0.0311, 120), 0.0311) == expected
-
-
-KINDS = {"Add": "QAdd", "Mul": "QMul"}
+    real = graph.add(op, [row, graph.through("x", 0.0203, 120)])
+    expected = {"QLookup": 1} if shape == () else {KINDS[op]: 1}
+    assert only(tmp_path, graph, graph.through(real, quantum, 120), quantum) == expected
 
 
 @pytest.mark.parametrize("turned", [False, True])
@@ -106,25 +108,6 @@ def test_arithmetic_with_numbers_is_a_table(tmp_path):
     bounds = [graph.constant(np.float32(value)) for value in (0, 6)]
     moved = graph.add("Div", [graph.add("Clip", [moved, *bounds]), graph.constant(np.float32([6]))])
     assert only(tmp_path, graph, graph.through(moved, 0.004, 0), 0.004) == {"QLookup": 1}
-
-
-@pytest.mark.parametrize("clamp", [None, "Relu"])
-@pytest.mark.parametrize(("dtype", "zero"), [(np.uint8, 3), (np.int8, -100)])
-def test_products_of_two_tensors(tmp_path, clamp, dtype, zero):
-    graph = Qdq()
-    real = graph.add("Mul", [graph.through("x", 0.0203, 120), graph.through("z", 0.0307, 7, np.int8)])
-    real = graph.add(clamp, [real]) if clamp else real
-    assert only(tmp_path, graph, graph.through(real, 0.02, zero, dtype), 0.02) == {"QMul": 1}
-
-
-@pytest.mark.parametrize("shape", [(9,), (6, 1, 1), (), SHAPE])
-def test_products_with_a_constant(tmp_path, shape):
-    graph = Qdq()
-    values = graph.constant(graph.rng.integers(0, 256, shape).astype(np.uint8))
-    row = graph.dequantize(values, 0.0107, 130)
-    real = graph.add("Mul", [row, graph.through("x", 0.0203, 120)])
-    expected = {"QLookup": 1} if shape == () else {"QMul": 1}
-    assert only(tmp_path, graph, graph.through(real, 0.0211, 120), 0.0211) == expected
 
 
 def test_functions_of_two_tensors_stay_floats(tmp_path):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import onnx
-import onnxruntime
 from ai_edge_litert.interpreter import Interpreter
 
 from bench.partition_reference import evaluate
+from bench.peers import onnx_session
 from tuner.frontend.graph import partition
 from tuner.frontend.onnx_check import check_structure, fix_input_shapes
 from tuner.frontend.onnx_graph import graph_of
@@ -40,10 +40,7 @@ def by_litert(data: bytes, feed):
 
 def by_onnxruntime(model: onnx.ModelProto, feed):
     """The outputs by name, every node computed as it stands: fused kernels of 8 bits may saturate."""
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.intra_op_num_threads = 1
-    session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    session = onnx_session(model.SerializeToString(), 1, optimised=False)
     names = [output.name for output in session.get_outputs()]
     return dict(zip(names, session.run(names, feed), strict=True))
 

@@ -46,13 +46,8 @@ OPTIONS = {
     "SQUEEZE": "SqueezeOptions",
 }
 TYPES = {
-    "float32": schema.TensorType.FLOAT32,
-    "float16": schema.TensorType.FLOAT16,
-    "int8": schema.TensorType.INT8,
-    "uint8": schema.TensorType.UINT8,
-    "int32": schema.TensorType.INT32,
-    "int64": schema.TensorType.INT64,
-    "bool": schema.TensorType.BOOL,
+    name: getattr(schema.TensorType, name.upper())
+    for name in ["float32", "float16", "int8", "uint8", "int32", "int64", "bool"]
 }
 UNIT = (-3.0, 3.0)
 """The range of real numbers that most activations here have."""

@@ -15,8 +15,10 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from tvm import relax
 
+from bench.peers import onnx_session
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
+from tuner.backend.comparison import run
 from tuner.frontend.onnx_check import ModelError
 from tuner.intake.extract import extract
 
@@ -143,22 +145,11 @@ def truths(*shape: int, seed: int = 4) -> Any:
 def reference(row: Case) -> list[Any]:
     """What onnxruntime computes without its rewrites, or onnx's reference where that has no kernel."""
     model = row.model()
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+        session = onnx_session(model.SerializeToString(), 1, optimised=False)
     except REFERENCE_FAILS:
         return list(ReferenceEvaluator(model).run(None, row.arrays))
     return list(session.run(None, row.arrays))
-
-
-def computed(path: Path, arrays: dict[str, Any]) -> list[Any]:
-    """What the module that we build computes."""
-    executable, _ = build_model(path, {}, TARGET)
-    machine = relax.VirtualMachine(executable, tvm.cpu())
-    result = machine["main"](*(tvm.runtime.tensor(array) for array in arrays.values()))
-    return [value.numpy() for value in ([result] if hasattr(result, "numpy") else result)]
 
 
 def check(row: Case, folder: Path) -> None:
@@ -174,7 +165,8 @@ def check(row: Case, folder: Path) -> None:
         assert "\n" not in str(refusal.value)
         return
     extract(path)
-    results = computed(path, row.arrays)
+    executable, _ = build_model(path, {}, TARGET)
+    results = run(relax.VirtualMachine(executable, tvm.cpu())["main"], row.arrays)
     for result, expected in zip(results, reference(row.judge or row), strict=True):
         assert (result.dtype, result.shape) == (expected.dtype, expected.shape)
         if result.dtype.kind == "f":
