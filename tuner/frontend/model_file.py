@@ -10,6 +10,7 @@ from onnx import ModelProto
 from tuner.frontend.branches import settle
 from tuner.frontend.dynamic import advice
 from tuner.frontend.half import widen
+from tuner.frontend.microsoft import to_standard
 from tuner.frontend.onnx_check import (
     MAX_NODES,
     ModelError,
@@ -33,8 +34,8 @@ TFLITE = b"TFL3"
 def read_model(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
     """The ONNX or TFLite model at ``path`` with every input's shape fixed, from the file or from ``shapes``.
 
-    A TFLite model becomes an ONNX one (``tflite/convert.py``), operators on bytes get QDQ form, and floats
-    of 16 bits become float32.
+    A TFLite model becomes an ONNX one (``tflite/convert.py``), operators on bytes get QDQ form, those
+    of onnxruntime's optimizer become ONNX's, and floats of 16 bits float32.
     Raises ModelError for whatever is no usable model. Nothing outside the file is read.
     """
     model = parse_file(Path(path))
@@ -47,6 +48,7 @@ def read_model(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
         settle(model)
     if len(model.graph.node) <= MAX_NODES:
         to_qdq_form(model)
+        to_standard(model)
     check_structure(model)
     fix_input_shapes(model, shapes or {})
     widen(model)

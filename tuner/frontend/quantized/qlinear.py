@@ -7,50 +7,27 @@ ONNX has QLinearConv and QLinearMatMul; onnxruntime's quantizer writes more of t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from onnx import NodeProto, helper
 
-from tuner.frontend.onnx_check import ModelError, node_name
-from tuner.frontend.onnx_graph import attributes_of
+from tuner.frontend.form import Form
+from tuner.frontend.onnx_check import node_name
 
 MICROSOFT = "com.microsoft"
 PER_AXIS_OPSET = 13
 """From which operator set on DequantizeLinear knows scales along an axis."""
 
 
-class Expansion:
-    """The nodes that replace one, all of them with its name."""
+class Expansion(Form):
+    """The nodes on floats that replace one on bytes."""
 
     def __init__(self, node: NodeProto, sizes: dict[str, int], opset: int) -> None:
-        self.node = node
-        self.nodes: list[NodeProto] = []
-        self.sizes, self.opset = sizes, opset
-        self.attributes = attributes_of(node)
+        super().__init__(node, opset)
+        self.sizes = sizes
         if len(node.output) != 1 or not node.output[0]:
             self.refuse("must have one output")
         if self.attributes.pop("channels_last", 0):
             self.refuse("has its channels last; only ONNX's own order of axes is supported")
-
-    def refuse(self, reason: str) -> None:
-        """Raises ModelError."""
-        raise ModelError(f"node {node_name(self.node)!r} ({self.node.op_type}) {reason}")
-
-    def given(self, at: int) -> str:
-        """Input ``at``, or an empty name when it is left out."""
-        return self.node.input[at] if at < len(self.node.input) else ""
-
-    def needed(self, at: int) -> str:
-        """Input ``at``; raises ModelError when it is left out."""
-        if not self.given(at):
-            self.refuse(f"has no input {at}")
-        return self.given(at)
-
-    def add(self, op: str, inputs: list[str], **attributes: Any) -> str:
-        """Add a node; its output."""
-        output = f"{self.node.output[0]}/{self.node.op_type}{len(self.nodes)}"
-        self.nodes.append(helper.make_node(op, inputs, [output], name=node_name(self.node), **attributes))
-        return output
 
     def real(self, at: int, axis: int = 0) -> str:
         """Inputs ``at`` to ``at + 2`` (quanta, scale, zero point) as a float tensor."""

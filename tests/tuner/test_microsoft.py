@@ -1,0 +1,195 @@
+"""Operators of com.microsoft: written as ONNX's they compute what onnxruntime computes of them."""
+
+from typing import Any
+
+import numpy as np
+import onnxruntime
+import pytest
+import tvm
+from onnx import TensorProto, helper, numpy_helper
+from tiny_models import model, node, save
+from tvm import relax
+
+from kernels.target import CATALOGUE
+from tuner.backend.apply import build_model
+from tuner.frontend.model_file import read_model
+from tuner.frontend.onnx_check import ModelError
+from tuner.intake.extract import extract
+
+RNG = np.random.default_rng(5)
+
+
+def floats(*shape, scale=1.0) -> Any:
+    return (RNG.standard_normal(shape) * scale).astype(np.float32)
+
+
+def whole(low, high, *shape, dtype) -> Any:
+    return RNG.integers(low, high, shape).astype(dtype)
+
+
+ROWS, X = floats(3, 5, 8), floats(1, 4, 7, 6)
+SCALE, SHIFT, BIAS = floats(8), floats(8), floats(8)
+PACKED = whole(0, 256, 6, 2, 16, dtype=np.uint8)
+"""Weights of 6 outputs from 40 inputs, two blocks of 32 to each, of 4 bits."""
+
+
+class Case:
+    """One node: ``data`` are inputs of the model, ``constants`` follow them; None leaves one out."""
+
+    def __init__(self, op, data, constants=(), opset=17, outputs=1, domain="com.microsoft", **attributes):
+        self.op, self.data, self.opset, self.outputs = op, data, opset, outputs
+        self.constants, self.domain, self.attributes = constants, domain, attributes
+
+    def __str__(self):
+        words = (self.op, self.opset, *(f"{name}={value}" for name, value in self.attributes.items()))
+        return " ".join(map(str, (*words, len(self.constants))))
+
+    @property
+    def feeds(self):
+        return {f"x{i}": value for i, value in enumerate(self.data) if value is not None}
+
+    def model(self):
+        inputs = [*self.data, *self.constants]
+        names = ["" if value is None else f"x{i}" for i, value in enumerate(inputs)]
+        outputs = ["y", *(f"y{i}" if i + 1 == self.outputs else "" for i in range(1, self.outputs))]
+        made = node(self.op, names, outputs, domain=self.domain, **self.attributes)
+        results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs if name]
+        kinds = {n: helper.np_dtype_to_tensor_dtype(value.dtype) for n, value in self.feeds.items()}
+        values = [helper.make_tensor_value_info(n, kinds[n], value.shape) for n, value in self.feeds.items()]
+        constants = [
+            numpy_helper.from_array(value, name)
+            for name, value in zip(names[len(self.data) :], self.constants, strict=True)
+            if name
+        ]
+        graph = helper.make_graph([made], "one", values, results, constants)
+        imports = [helper.make_opsetid("", self.opset), helper.make_opsetid("com.microsoft", 1)]
+        return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+W, B, Z = floats(8, 4, 3, 3, scale=0.2), floats(8), floats(1, 8, 5, 4)
+IDS = whole(0, 12, 2, 5, dtype=np.int32)
+TABLES = (floats(12, 8), floats(9, 8), floats(2, 8), SCALE, SHIFT)
+BYTES = whole(0, 256, 8, 6, dtype=np.uint8)
+CASES = [
+    Case("FusedConv", (X,), (W, B), activation="Relu", kernel_shape=[3, 3]),
+    Case("FusedConv", (X,), (W,), activation="LeakyRelu", activation_params=[0.2], pads=[1, 1, 1, 1]),
+    Case("FusedConv", (X,), (W, B), activation="Clip", activation_params=[-0.25, 0.5], strides=[2, 2]),
+    Case("FusedConv", (X,), (W, B), activation="HardSigmoid", activation_params=[0.3, 0.4]),
+    Case("FusedConv", (X,), (W, B, Z), activation="Relu"),
+    Case("FusedGemm", (floats(3, 8),), (floats(8, 4), floats(4)), activation="Relu", alpha=0.5),
+    Case(
+        "FusedGemm",
+        (floats(8, 3),),
+        (floats(4, 8), floats(4)),
+        transA=1,
+        transB=1,
+        activation="LeakyRelu",
+        activation_alpha=0.3,
+    ),
+    Case("FusedMatMul", (ROWS, floats(3, 6, 8)), alpha=0.125, transB=1),
+    Case("FusedMatMul", (floats(2, 3, 8, 5),), (floats(8, 4),), transA=1, opset=13),
+    Case("FusedMatMul", (ROWS,), (floats(4, 8),), transB=1),
+    Case("Gelu", (ROWS,)),
+    Case("BiasGelu", (ROWS,), (BIAS,)),
+    Case("FastGelu", (ROWS,)),
+    Case("FastGelu", (ROWS,), (BIAS,)),
+    Case("QuickGelu", (ROWS,)),
+    Case("QuickGelu", (ROWS,), alpha=1.25),
+    *(Case("LayerNormalization", (ROWS,), (SCALE, SHIFT), opset=opset, domain="") for opset in (11, 13, 16)),
+    Case("LayerNormalization", (ROWS,), (SCALE,), opset=14, domain="", axis=2, epsilon=0.01),
+    Case("SimplifiedLayerNormalization", (ROWS,), (SCALE,), domain="", axis=-1, epsilon=1e-4),
+    Case("SimplifiedLayerNormalization", (ROWS,), (SCALE,), domain="", opset=18, axis=2),
+    *(
+        Case("SkipLayerNormalization", (ROWS, floats(3, 5, 8)), rest, opset, outputs, epsilon=1e-5)
+        for rest, opset, outputs in (
+            ((SCALE, SHIFT, BIAS), 17, 4),
+            ((SCALE, SHIFT), 13, 1),
+            ((SCALE,), 18, 1),
+        )
+    ),
+    Case("SkipSimplifiedLayerNormalization", (ROWS, floats(3, 5, 8)), (SCALE, BIAS), outputs=4, epsilon=1e-5),
+    Case("SkipSimplifiedLayerNormalization", (ROWS, floats(3, 5, 8)), (SCALE,), opset=18),
+    Case("EmbedLayerNormalization", (IDS, whole(0, 2, 2, 5, dtype=np.int32)), TABLES, outputs=3),
+    Case("EmbedLayerNormalization", (IDS,), (None, *TABLES[:2], None, *TABLES[3:]), opset=13, outputs=3),
+    Case("DynamicQuantizeMatMul", (ROWS,), (whole(-128, 128, 8, 6, dtype=np.int8), np.float32(0.02))),
+    Case(
+        "DynamicQuantizeMatMul",
+        (ROWS,),
+        (BYTES, floats(6, scale=0.1), whole(100, 150, 6, dtype=np.uint8), floats(6)),
+    ),
+    Case(
+        "MatMulIntegerToFloat",
+        (whole(0, 256, 5, 8, dtype=np.uint8),),
+        (BYTES, np.float32(0.1), floats(6), np.uint8(120), None, floats(6)),
+    ),
+    Case("MatMulNBits", (floats(3, 40),), (PACKED, floats(12)), K=40, N=6, bits=4, block_size=32),
+    Case(
+        "MatMulNBits",
+        (floats(2, 3, 40),),
+        (PACKED, floats(12), whole(0, 256, 6, dtype=np.uint8)),
+        K=40,
+        N=6,
+        bits=4,
+        block_size=32,
+    ),
+]
+
+
+def run(made, feeds):
+    return onnxruntime.InferenceSession(made.SerializeToString()).run(None, feeds)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_it_is_what_onnxruntime_computes(tmp_path, case):
+    path = save(tmp_path, case.model())
+    read = read_model(path)
+    assert {each.domain for each in read.graph.node} == {""}
+    for each in read.graph.node:
+        each.ClearField("name")  # onnxruntime wants them to differ
+    for found, expected in zip(run(read, case.feeds), run(case.model(), case.feeds), strict=True):
+        assert found.shape == expected.shape
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    extract(path)
+
+
+def test_a_chain_is_built_and_its_products_are_tuned(tmp_path):
+    """An encoder layer's second half as the optimizer writes it."""
+    nodes = [
+        node("FusedMatMul", ["x", "w"], "h", domain="com.microsoft", alpha=0.5),
+        node("BiasGelu", ["h", "b"], "g", domain="com.microsoft"),
+        node("MatMul", ["g", "v"], "m"),
+        node("SkipLayerNormalization", ["m", "x", "s", "t", "c"], "y", domain="com.microsoft", epsilon=1e-5),
+    ]
+    weights = {"w": (8, 16), "b": (16,), "v": (16, 8), "s": (8,), "t": (8,), "c": (8,)}
+    made = model(nodes, {"x": (1, 6, 8)}, ["y"], weights)
+    made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    path, x = save(tmp_path, made), np.random.default_rng().standard_normal((1, 6, 8)).astype(np.float32)
+    assert sum(operator.count for operator in extract(path).operators) == 2
+    executable, _ = build_model(path, {}, CATALOGUE["x86-avx2"])
+    result = relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(x))
+    np.testing.assert_allclose(result.numpy(), run(made, {"x": x})[0], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("case", "words"),
+    [
+        (Case("FusedConv", (X,), (W,), activation="Softsign"), "activation 'Softsign'"),
+        (Case("FusedMatMul", (ROWS, ROWS), transBatchA=1), "transposes batches"),
+        (
+            Case("MatMulNBits", (floats(3, 40), PACKED), (floats(12),), K=40, N=6, block_size=32),
+            "computed input 1",
+        ),
+        (
+            Case("MatMulNBits", (floats(3, 40),), (PACKED, floats(12)), K=80, N=6, block_size=32),
+            "do not go with",
+        ),
+        (Case("MatMulNBits", (floats(3, 40),), (PACKED, floats(2)), K=2**40, N=2**20, block_size=32), "GiB"),
+        (Case("BiasGelu", ()), "has no input 0"),
+        (Case("SkipLayerNormalization", (ROWS, ROWS), (SCALE,), outputs=2), "mean or the deviation"),
+        (Case("LayerNormalization", (ROWS,), (SCALE,), opset=13, domain="", axis=1), "other axes"),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_cannot_be_said_is_refused_by_node(tmp_path, case, words):
+    with pytest.raises(ModelError, match=rf"node 'y' \({case.op}\).*{words}|weight of node 'y'.*{words}"):
+        read_model(save(tmp_path, case.model()))

@@ -1,0 +1,100 @@
+"""Operators that onnxruntime's optimizer writes, as those of ONNX that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import onnx
+from onnx import ModelProto, NodeProto, helper, numpy_helper
+
+from tuner.frontend.microsoft import fused, integers, normal
+from tuner.frontend.microsoft.fused import Array, Fused
+
+DOMAIN = "com.microsoft"
+FORMS: dict[str, Callable[[Fused], None]] = {
+    "BiasGelu": fused.gelu,
+    "DynamicQuantizeMatMul": integers.dynamic_matmul,
+    "EmbedLayerNormalization": normal.embed_layer,
+    "FastGelu": fused.fast_gelu,
+    "FusedConv": fused.convolution,
+    "FusedGemm": fused.gemm,
+    "FusedMatMul": fused.matmul,
+    "Gelu": fused.gelu,
+    "MatMulIntegerToFloat": integers.integer_matmul,
+    "MatMulNBits": integers.packed_matmul,
+    "QuickGelu": fused.quick_gelu,
+    "SkipLayerNormalization": normal.skip_layer,
+    "SkipSimplifiedLayerNormalization": normal.skip_simplified,
+    "TransposeMatMul": fused.matmul,
+}
+"""Those of com.microsoft. To add one, write what makes its nodes, and have onnxruntime judge it."""
+UNDECLARED: dict[str, Callable[[Fused], None]] = {
+    "LayerNormalization": normal.layer,
+    "SimplifiedLayerNormalization": normal.simplified,
+}
+"""Those that it writes as if they were ONNX's."""
+
+
+def to_standard(model: ModelProto) -> None:
+    """Write nodes of com.microsoft as those of ONNX, in place; unknown ones stay, and may be refused later.
+
+    Raises ModelError for a node that lacks inputs or has something that these cannot say.
+    """
+    opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
+    nodes = list(model.graph.node)
+    if all(_form(node, opset) is None for node in nodes):
+        return
+    known = _Known(model)
+    for node in nodes:
+        write = _form(node, opset)
+        if write is None:
+            known.nodes.append(node)
+            continue
+        form = Fused(node, opset, known.value, known.rank)
+        write(form)
+        known.nodes += form.nodes
+    del model.graph.node[:]
+    model.graph.node.extend(known.nodes)
+
+
+def _form(node: NodeProto, opset: int) -> Callable[[Fused], None] | None:
+    if node.domain == DOMAIN:
+        return FORMS.get(node.op_type)
+    if node.domain or (node.op_type == "LayerNormalization" and opset >= normal.SINCE):
+        return None
+    return UNDECLARED.get(node.op_type)
+
+
+class _Known:
+    """What is known of tensors where the nodes so far have been written."""
+
+    def __init__(self, model: ModelProto) -> None:
+        self.nodes: list[NodeProto] = []
+        self._model = model
+        self._constants = {tensor.name: tensor for tensor in model.graph.initializer}
+        self._ranks = {name: len(tensor.dims) for name, tensor in self._constants.items()}
+
+    def value(self, name: str) -> Array | None:
+        """The value of a constant, None for what is computed."""
+        if name in self._constants:
+            return numpy_helper.to_array(self._constants[name])
+        for node in self.nodes:
+            if name in node.output and node.op_type == "Constant" and node.attribute[0].HasField("t"):
+                return numpy_helper.to_array(node.attribute[0].t)
+        return None
+
+    def rank(self, name: str) -> int | None:
+        """How many axes a tensor has, None for what nobody can tell."""
+        if name not in self._ranks:
+            inputs = [value for value in self._model.graph.input if value.name not in self._constants]
+            inputs += [
+                helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+                for tensor in self._constants.values()
+            ]
+            graph = helper.make_graph(self.nodes, "ranks", inputs, [])
+            bare = helper.make_model(graph, opset_imports=self._model.opset_import)
+            found = onnx.shape_inference.infer_shapes(bare).graph
+            for value in (*found.input, *found.value_info):
+                if value.type.tensor_type.HasField("shape"):
+                    self._ranks[value.name] = len(value.type.tensor_type.shape.dim)
+        return self._ranks.get(name)
