@@ -188,3 +188,18 @@ def test_what_is_no_attention_is_computed_as_it_is(tmp_path, mask):
     path = save(tmp_path, model(attention(mask), {"x": (2, 37, 50)}, ["y"], CONSTANTS | more))
     assert kinds(path).count("TilefleetMatMul") == 2
     build_and_compare(path)
+
+
+def test_the_operator_attention_is_one_node(tmp_path):
+    nodes = [
+        node("Attention", ["q", "k", "v"], "causal", is_causal=1, q_num_heads=6, kv_num_heads=2),
+        node("Attention", ["causal", "k", "v", "m"], "y", q_num_heads=6, kv_num_heads=2),
+    ]
+    inputs = {"q": (2, 19, 48), "k": (2, 19, 16), "v": (2, 19, 16), "m": (19, 19)}
+    path = save(tmp_path, model(nodes, inputs, ["y"], opset=23, ir_version=10))
+    found = kinds(path)
+    assert found.count("TilefleetAttention") == 2
+    assert set(found) == {"TilefleetAttention", "Reshape"}
+    causal = next(each for each in load_partition(path).graph.nodes if each.op_type == "TilefleetAttention")
+    assert [value.i for value in causal.attribute if value.name == "causal"] == [0]
+    build_and_compare(path)

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import ModelProto, NodeProto, helper
+from onnx import ModelProto, NodeProto, helper, numpy_helper
 from onnx.inliner import inline_selected_functions
 
 DEFINED = {
     *("Attention", "Celu", "CenterCropPad", "GroupNormalization", "MeanVarianceNormalization"),
     *("RotaryEmbedding", "Swish"),
 }
+MASK = 3
+"""The place of an Attention's mask."""
 
 
 def expanded(model: ModelProto, constants: Mapping[str, npt.NDArray[np.generic]]) -> list[NodeProto]:
@@ -29,9 +31,14 @@ def expanded(model: ModelProto, constants: Mapping[str, npt.NDArray[np.generic]]
         for name, value in constants.items()
     ]
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
-    for node in nodes:
+    for node in list(nodes):
         if node.op_type in DEFINED:
             _say_defaults(node, opset)
+        if node.op_type == "Attention" and len(node.input) > MASK and not node.input[MASK]:
+            # The inliner wants a type of each operand before the last.
+            node.input[MASK] = f"{node.output[0]}/everything"
+            seen = numpy_helper.from_array(np.ones((1, 1), bool))
+            nodes.insert(0, helper.make_node("Constant", [], [node.input[MASK]], value=seen))
     graph = helper.make_graph(nodes, "definitions", inputs, list(model.graph.output))
     bare = helper.make_model(graph, opset_imports=model.opset_import, ir_version=max(model.ir_version, 4))
     try:

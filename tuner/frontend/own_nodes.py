@@ -21,7 +21,8 @@ ATTENTION = "TilefleetAttention"
 """Operator of ``alpha`` times an attention of queries, keys (transposed), values and perhaps a mask.
 
 ``perms`` as above, without one of the mask; heads of keys and values may be fewer, one a group of queries.
-``scale`` is that of the scores; ``zeros`` says that a row without any key is zeros, not NaN.
+``scale`` is that of the scores. Row i sees keys up to i + ``causal``, or all where it is -1; ``zeros`` says
+that a row without any key is zeros, not NaN.
 """
 COMPUTED = {
     "LRN": "tuner.operators.lrn:lrn",

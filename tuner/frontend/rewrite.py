@@ -20,6 +20,16 @@ def rewrite(graph: OnnxGraph) -> None:
 
 
 def _drop_identities(graph: OnnxGraph, node: NodeProto) -> list[NodeProto]:
+    if (
+        node.op_type == "CastLike"
+        and node.input[0] in graph.constants
+        and node.output[0] not in graph.outputs
+    ):
+        kind = helper.tensor_dtype_to_np_dtype(graph.tensors[node.input[1]].elem_type)
+        graph.constants[node.output[0]] = graph.constants[node.input[0]].astype(kind)
+        return []
+    if _never_chooses(graph, node) and node.output[0] not in graph.outputs:
+        return [helper.make_node("Identity", [node.input[2]], [node.output[0]])]
     if _does_nothing(graph, node) and node.output[0] not in graph.outputs:
         return [helper.make_node("Identity", [node.input[0]], [node.output[0]])]
     return [node]
@@ -32,7 +42,20 @@ def _does_nothing(graph: OnnxGraph, node: NodeProto) -> bool:
         mask_used = any(name in readers or name in graph.outputs for name in node.output[1:])
         constant_off = training in graph.constants and not graph.constants[str(training)].any()
         return not mask_used and (not training or constant_off)
+    if node.op_type == "Cast" and node.output[0] in graph.tensors:
+        return graph.tensors[node.input[0]].elem_type == graph.tensors[node.output[0]].elem_type
     return node.op_type == "Identity" or (node.op_type == "Sum" and len(node.input) == 1)
+
+
+def _never_chooses(graph: OnnxGraph, node: NodeProto) -> bool:
+    """Whether a Where is its last operand."""
+    if (
+        node.op_type != "Where"
+        or node.input[0] not in graph.constants
+        or graph.constants[node.input[0]].any()
+    ):
+        return False
+    return graph.tensors[node.input[2]] == graph.tensors[node.output[0]]
 
 
 def _bypass(graph: OnnxGraph) -> None:

@@ -47,6 +47,7 @@ def attention(graph: OnnxGraph, node: NodeProto) -> Generated:
         mask=mask,
         scale=attributes["scale"],
         alpha=attributes["alpha"],
+        causal=None if attributes["causal"] < 0 else attributes["causal"],
         empty=0.0 if attributes["zeros"] else math.nan,
     )
     arrays = (queries, keys, values, *masks, out)

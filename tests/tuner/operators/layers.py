@@ -1,7 +1,7 @@
 """Matrix products, normalizations, attention, recurrence, quantization."""
 
 import numpy as np
-from one_operator import Constant, case, const, floats, integers, positive, scalar
+from one_operator import Constant, case, const, floats, integers, positive, scalar, truths
 
 # fmt: off
 
@@ -77,13 +77,20 @@ NORMS = [
     case("LpNormalization", X, p=1, refused=True), case("MeanVarianceNormalization", IMAGE, opset=13),
     case("MeanVarianceNormalization", IMAGE, axes=[2, 3]),
 ]
-Q = floats(2, 3, 4, 8)
+Q, KEPT = floats(2, 3, 4, 8), np.eye(4, dtype=bool) | truths(4, 4)
 MIXED = [
     case("Attention", Q, Q, Q, opset=23), case("Attention", Q, Q, Q, opset=23, is_causal=1),
     case("Attention", floats(2, 4, 12), floats(2, 4, 12), floats(2, 4, 12), opset=23, q_num_heads=3,
         kv_num_heads=3),
     case("Attention", Q, Q, Q, opset=23, scale=0.3, softcap=2.0),
-    case("Attention", Q, Q, Q, floats(4, 4), opset=23),
+    case("Attention", Q, Q, Q, floats(4, 4), opset=23), case("Attention", Q, Q, Q, KEPT, opset=23),
+    case("Attention", Q, floats(2, 3, 11, 8), floats(2, 3, 11, 5), floats(2, 1, 4, 11), opset=23),
+    case("Attention", floats(2, 6, 4, 8), Q, Q, opset=23, is_causal=1), case("Attention", Q, Q, Q, opset=24),
+    case("Attention", floats(2, 4, 24), floats(2, 7, 12), floats(2, 7, 6), opset=23, q_num_heads=4,
+        kv_num_heads=2, scale=0.4),
+    case("Attention", Q, Q, Q, None, floats(2, 3, 5, 8), floats(2, 3, 5, 8, seed=7), opset=23, outputs=3,
+        is_causal=1),
+    case("Attention", Q, Q, Q, KEPT, opset=23, is_causal=1),
     case("RotaryEmbedding", Q, floats(10, 4), floats(10, 4), integers(2, 4, low=0, high=9), opset=23),
     case("QuantizeLinear", A, S, Z), case("QuantizeLinear", A, S),
     case("QuantizeLinear", A, S, scalar(-5, np.int8), opset=10),

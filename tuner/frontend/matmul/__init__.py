@@ -80,6 +80,7 @@ def _attention(graph: OnnxGraph, wiring: Wiring, found: Found, written: Set[str]
         perms=[*queries.perm, *keys.perm, *values.perm, *result.perm],
         scale=queries.factor * keys.factor * found.factor,
         alpha=values.factor * result.factor,
+        causal=-1 if found.causal is None else found.causal,
         zeros=int(found.empty),
     )
     return [*nodes, made]

@@ -22,7 +22,8 @@ HIDING = -1e30
 class Found:
     """An attention from its first product to its last; ``mask`` is added to ``factor`` times the scores.
 
-    ``empty`` says what becomes of a row whose scores are all minus infinity: zeros, or NaN.
+    ``empty`` says what becomes of a row whose scores are all minus infinity: zeros, or NaN. Row i sees keys
+    up to i + ``causal``, or all where that is None.
     """
 
     first: NodeProto
@@ -31,6 +32,7 @@ class Found:
     mask: str | None
     hidden: NodeProto | None
     empty: bool
+    causal: int | None
 
     def mask_of(self, graph: OnnxGraph, nodes: list[NodeProto]) -> str | None:
         """The mask that is added; where scores are hidden by a condition, ``nodes`` get one that makes it."""
@@ -64,11 +66,30 @@ def attention_from(graph: OnnxGraph, wiring: Wiring, first: NodeProto) -> Found 
         name = node.output[0]
     if node is None or not _is_last_axis(graph, node):
         return None
-    name, empty = _guarded(graph, wiring, node)
+    name, empty = _guarded(graph, wiring, node, mask)
     last = wiring.only_reader(name)
     if last is None or last.op_type != "MatMul" or last.input[0] != name or last.input[1] == name:
         return None
-    return Found(first, last, factor, mask, hidden, empty)
+    causal = None
+    if mask in graph.constants:
+        mask, causal = _simplest(graph, mask, shape)
+    return Found(first, last, factor, mask, hidden, empty, causal)
+
+
+def _simplest(graph: OnnxGraph, mask: str, shape: tuple[int, ...]) -> tuple[str | None, int | None]:
+    """A constant mask, which none need be where it changes nothing or hides later keys alone, and that."""
+    value = graph.constants[mask]
+    if not value.any():
+        return None, None
+    if value.shape[-2:] != shape[-2:] or value.size != shape[-2] * shape[-1]:
+        return mask, None
+    shown = value.reshape(shape[-2:]) == 0
+    causal = int(shown[0].sum()) - 1
+    later = np.arange(shape[-1]) > np.arange(shape[-2])[:, None] + causal
+    only_those = (
+        causal >= 0 and np.array_equal(shown, ~later) and value.reshape(shown.shape)[later].max() <= HIDING
+    )
+    return (None, causal) if only_those else (mask, None)
 
 
 def _fits(graph: OnnxGraph, mask: str, shape: tuple[int, ...]) -> bool:
@@ -93,16 +114,35 @@ def _is_last_axis(graph: OnnxGraph, node: NodeProto) -> bool:
     return bool(axis % rank == rank - 1)
 
 
-def _guarded(graph: OnnxGraph, wiring: Wiring, softmax: NodeProto) -> tuple[str, bool]:
-    """(the weights, whether a Where puts zeros into rows that are NaN)."""
+def _guarded(graph: OnnxGraph, wiring: Wiring, softmax: NodeProto, mask: str | None) -> tuple[str, bool]:
+    """(the weights, whether a Where puts zeros into rows that see nothing)."""
     name = softmax.output[0]
     readers = {node.op_type: node for node in wiring.readers.get(name, ())}
-    if name in wiring.outputs or readers.keys() != {"IsNaN", "Where"}:
+    where = readers.pop("Where", None)
+    if name in wiring.outputs or where is None or where.input[2] != name:
         return name, False
-    asked, where = readers["IsNaN"].output[0], readers["Where"]
-    zero = graph.constants.get(where.input[1])
-    if wiring.only_reader(asked) is not where or list(where.input) != [asked, where.input[1], name]:
-        return name, False
+    condition, zero = where.input[0], graph.constants.get(where.input[1])
     if zero is None or zero.any() or graph.tensors[where.output[0]].shape != graph.tensors[name].shape:
         return name, False
-    return where.output[0], True
+    if readers:
+        found = readers.keys() == {"IsNaN"} and list(readers["IsNaN"].output) == [condition]
+        found = found and wiring.only_reader(condition) is where
+    else:
+        found = mask is not None and _asks_for_nothing(graph, wiring, condition, mask)
+    return (where.output[0], True) if found else (name, False)
+
+
+def _asks_for_nothing(graph: OnnxGraph, wiring: Wiring, condition: str, mask: str) -> bool:
+    """Whether ``condition`` is true of the rows of ``mask`` that are all minus infinity."""
+    if mask in graph.constants:
+        rows = graph.constants[mask].max(-1, keepdims=True)
+        return condition in graph.constants and np.array_equal(graph.constants[condition], np.isneginf(rows))
+    equal = wiring.writers.get(condition)
+    if equal is None or equal.op_type != "Equal":
+        return False
+    most = wiring.writers.get(equal.input[0])
+    value = graph.constants.get(equal.input[1])
+    if most is None or most.op_type != "ReduceMax" or most.input[0] != mask or value is None:
+        return False
+    shape = graph.tensors[mask].shape
+    return bool(np.isneginf(value).all()) and graph.tensors[most.output[0]].shape == (*shape[:-1], 1)

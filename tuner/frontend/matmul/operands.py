@@ -82,6 +82,8 @@ def result_of(graph: OnnxGraph, wiring: Wiring, name: str) -> Operand:
         scale = scale_of(graph, node)
         if scale is not None and scale[0] == name:
             factor *= scale[1]
+        elif node.op_type == "Identity":
+            pass
         elif node.op_type == "Transpose":
             turned = tuple(order[axis] for axis in _perm(graph, node))
             if turned[-1] != len(turned) - 1:
