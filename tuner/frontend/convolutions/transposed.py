@@ -77,8 +77,13 @@ class Axis:
 
     @property
     def pads(self) -> tuple[int, int]:
-        """Its padding; negative where it would not read all of the data."""
+        """Its padding; negative where it does not read all of the data."""
         return (self.spread - 1) * self.step - self.first, self.last - self.extent + 1
+
+    @property
+    def unread(self) -> tuple[int, int]:
+        """How much of the data it does not read, at the beginning and at the end."""
+        return max(0, -self.pads[0]), max(0, -self.pads[1])
 
     @property
     def blocks(self) -> int:
@@ -135,8 +140,8 @@ def _plan(graph: OnnxGraph, node: NodeProto) -> _Plan | None:
         Axis(info.shape[axis + 2], out[axis + 2], taps[axis], strides[axis], dilations[axis], pads[axis])
         for axis in (0, 1)
     )
-    if min(*rows.pads, *columns.pads) < 0:
-        return None  # whole blocks at an edge are left out, which nobody asks for
+    if any(sum(axis.unread) >= axis.extent for axis in (rows, columns)):
+        return None  # nothing of the data is in the result
     return _Plan(rows, columns, attributes.get("group", 1))
 
 
@@ -149,13 +154,13 @@ class _Writer:
 
     def nodes(self, chain: Chain) -> list[NodeProto]:
         plan, graph, node = self._plan, self._graph, self._node
-        top, bottom = plan.rows.pads
-        left, right = plan.columns.pads
-        inputs = [node.input[0], graph.constant(f"{self._name}/phases", self._weights())]
+        (top, bottom), (left, right) = ([max(0, pad) for pad in axis.pads] for axis in plan.axes)
+        data, found = self._read()
+        inputs = [data, graph.constant(f"{self._name}/phases", self._weights())]
         if len(node.input) > 2 and node.input[2]:
             inputs.append(self._constant(graph.constants[node.input[2]]))
         at = self._tensor() if plan.is_spread else chain.output
-        found = [
+        found.append(
             helper.make_node(
                 "Conv",
                 inputs,
@@ -165,7 +170,7 @@ class _Writer:
                 pads=[top, left, bottom, right],
                 dilations=[axis.step for axis in plan.axes],
             )
-        ]
+        )
         if not plan.is_spread:
             return found
         for before, after in zip(chain.nodes, chain.nodes[1:], strict=False):
@@ -182,6 +187,23 @@ class _Writer:
             crop=[axis.cut for axis in plan.axes],
         )
         return [*found, made]
+
+    def _read(self) -> tuple[str, list[NodeProto]]:
+        """The data that are read, and the nodes that cut them out."""
+        graph, data = self._graph, self._node.input[0]
+        unread = [axis.unread for axis in self._plan.axes]
+        if not any(map(any, unread)):
+            return data, []
+        info, place = graph.tensors[data], zip(self._plan.axes, unread, strict=True)
+        limits = [(first, axis.extent - last) for axis, (first, last) in place]
+        cut = graph.fresh(f"{self._name}/read")
+        shape = (*info.shape[:2], *(end - start for start, end in limits))
+        graph.tensors[cut] = TensorInfo(shape, info.elem_type)
+        operands = [
+            graph.constant(f"{self._name}/limits", np.array(values, np.int64))
+            for values in (*zip(*limits, strict=True), (2, 3))
+        ]
+        return cut, [helper.make_node("Slice", [data, *operands], [cut], name=node_name(self._node))]
 
     def _single(self, before: NodeProto, after: NodeProto, data: str) -> list[NodeProto]:
         """What ``after`` does to each element of ``before``, done to ``data``, the phases."""

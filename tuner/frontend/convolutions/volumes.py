@@ -116,7 +116,7 @@ class Volumes:
         stride, dilation = (attributes.get(name, (1,))[0] for name in ("strides", "dilations"))
         depth = Axis(before, after, weights.shape[2], stride, dilation, attributes.get("pads", (0,))[0])
         grouped = attributes.get("group", 1) > 1 and stride > 1
-        return None if grouped or min(depth.pads) < 0 else depth
+        return None if grouped else depth
 
     def _transposed(self, run: Run, node: NodeProto) -> None:
         """One of images, whose channels have the depth's phases, which become images of their own."""
@@ -126,7 +126,7 @@ class Volumes:
         source, target = run.image(node.input[0]), run.image(node.output[0])
         n, (_, c, h, w) = graph.tensors[node.input[0]].shape[0], graph.tensors[source].shape
         images = n * depth.blocks
-        if depth.spread > 1 or depth.blocks != depth.extent:
+        if depth.spread > 1 or depth.blocks != depth.extent or depth.pads[0]:
             data = run.like(source, (images, depth.spread * c, h, w))
             along = {"dilation": depth.step, "stride": 1, "groups": groups, "pad": depth.pads[0]}
             run.add(node, FRAMES, [source], data, volumes=n, depth=depth.blocks, taps=depth.spread, **along)
