@@ -56,10 +56,18 @@ def _names(graph: GraphProto) -> Iterator[str]:
 
 
 def reads(node: NodeProto) -> Iterator[str]:
-    """What ``node`` reads, and whatever the graphs inside it name."""
+    """What ``node`` reads, and the graphs inside it of what lies around them."""
     yield from node.input
     for inner in nested(node):
-        yield from _names(inner)
+        own = _made(inner)
+        used = [value.name for value in inner.output] + [name for each in inner.node for name in reads(each)]
+        yield from (name for name in used if name not in own)
+
+
+def _made(graph: GraphProto) -> set[str]:
+    """The names that are a graph's own, and hide those around it."""
+    own = {value.name for value in graph.input} | {tensor.name for tensor in graph.initializer}
+    return own | {name for each in graph.node for name in each.output}
 
 
 def _before_branches(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
@@ -158,9 +166,7 @@ def rename(node: NodeProto, names: Mapping[str, str]) -> None:
     for field in (node.input, node.output):
         field[:] = [names.get(name, name) for name in field]
     for inner in nested(node):
-        # A graph's own names hide those around it.
-        own = {value.name for value in inner.input} | {tensor.name for tensor in inner.initializer}
-        own |= {name for each in inner.node for name in each.output}
+        own = _made(inner)
         outer = {old: new for old, new in names.items() if old not in own}
         for each in inner.node:
             rename(each, outer)
