@@ -18,13 +18,18 @@ class Function:
     """A PrimFunc being built: ``with Function(name, shapes) as buffers: emit``; then ``result()``.
 
     Its arguments are dense arrays of ``shapes``, float32 unless ``dtypes`` says otherwise, which emitters see
-    flat, in the same order. Marked as scheduled, so that Relax's default schedules leave it alone.
+    flat, in the same order; the last ``results`` of them are what it computes. Marked as scheduled, so that
+    Relax's default schedules leave it alone.
     """
 
     def __init__(
-        self, name: str, shapes: Mapping[str, tuple[int, ...]], dtypes: Mapping[str, str] | None = None
+        self,
+        name: str,
+        shapes: Mapping[str, tuple[int, ...]],
+        dtypes: Mapping[str, str] | None = None,
+        results: int = 1,
     ) -> None:
-        self._name = name
+        self._name, self._results = name, results
         self._arguments = {each: (shape, (dtypes or {}).get(each, F32)) for each, shape in shapes.items()}
         self._builder = IRBuilder()
 
@@ -38,8 +43,8 @@ class Function:
                 (T.arg(name, T.Buffer(shape, dtype)), prod(shape), dtype)
                 for name, (shape, dtype) in self._arguments.items()
             ]
-            # Relax takes any function of one input and one output for a reshape until it sees a block.
-            with T.sblock("root") if len(arguments) == 2 else nullcontext():
+            # Relax takes any function of one input for a reshape until it sees a block.
+            with T.sblock("root") if len(arguments) - self._results == 1 else nullcontext():
                 yield tuple(
                     T.decl_buffer((size,), dtype, data=argument.data) for argument, size, dtype in arguments
                 )

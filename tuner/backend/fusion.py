@@ -10,6 +10,9 @@ import tvm
 from tvm import relax
 from tvm.s_tir import Schedule
 
+from kernels.emit.compile import KERNEL_ATTRIBUTE
+from kernels.loops.program import NoLoops
+from kernels.loops.schedule import LOOPS_ATTRIBUTE, schedule
 from kernels.target import Target
 
 PARALLEL_ELEMENTS = 32 * 1024
@@ -32,15 +35,23 @@ def optimise(module: Any, target: Target, threads: int) -> Any:
     )
     with tvm.target.Target(target.tvm):
         module = passes(module)
-    if threads > 1:
-        for variable, function in module.functions.items():
-            if isinstance(function, tvm.tirx.PrimFunc) and "tirx.is_scheduled" not in (function.attrs or {}):
-                module[variable] = _parallel(function)
+    for variable, function in module.functions.items():
+        if isinstance(function, tvm.tirx.PrimFunc) and "tirx.is_scheduled" not in (function.attrs or {}):
+            module[variable] = _scheduled(function, variable.name_hint, target, threads)
     return module
 
 
+def _scheduled(function: Any, name: str, target: Target, threads: int) -> Any:
+    """The function in loops of ours, else in TVM's; kernels of ours never get here."""
+    try:
+        made = schedule(function, target, threads, name)
+    except NoLoops:
+        return _parallel(function) if threads > 1 else function
+    return made.with_attr({KERNEL_ATTRIBUTE: True, LOOPS_ATTRIBUTE: True})
+
+
 def _parallel(function: Any) -> Any:
-    """The function with the outer loops of its larger blocks in parallel; kernels of ours never get here."""
+    """The function with the outer loops of its larger blocks in parallel."""
     schedule = Schedule(function)
     for block in schedule.get_child_blocks(schedule.get_sblock("root")):
         loops = schedule.get_loops(block)

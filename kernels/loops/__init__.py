@@ -1,0 +1,1 @@
+"""Loops for what no kernel family computes."""

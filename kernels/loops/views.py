@@ -1,0 +1,47 @@
+"""Where the elements of arrays lie: whole ones, and parts that only a few rows need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from tvm import tirx
+
+from kernels.emit.types import Buffer, Expr
+from kernels.loops.expressions import dtype_of
+
+
+@dataclass(frozen=True)
+class View:
+    """The flat array ``data``; an index along an axis counts from ``starts`` and weighs ``strides``."""
+
+    data: Buffer
+    strides: tuple[int, ...]
+    starts: tuple[Expr | None, ...]
+
+    def flat(self, indices: Sequence[Expr], analyzer: Any) -> Expr:
+        """Where in ``data`` the element at ``indices`` lies."""
+        total = None
+        for index, stride, start in zip(indices, self.strides, self.starts, strict=True):
+            if stride == 0:
+                continue
+            part = index if start is None else index - start
+            part = part * tirx.const(stride, dtype_of(index))
+            total = part if total is None else total + part
+        return tirx.const(0, "int64") if total is None else analyzer.simplify(total)
+
+
+def whole(data: Buffer, extents: Sequence[int]) -> View:
+    """All of a dense array."""
+    strides: list[int] = []
+    step = 1
+    for extent in reversed(extents):
+        strides.insert(0, 0 if extent == 1 else step)
+        step *= extent
+    return View(data, tuple(strides), (None,) * len(strides))
+
+
+def part(data: Buffer, extents: Sequence[int], starts: Sequence[Expr | None]) -> View:
+    """A dense array of a part: ``extents`` of 1 where it has but one index, whichever that is."""
+    return replace(whole(data, extents), starts=tuple(starts))
