@@ -20,6 +20,8 @@ from kernels.target import Target
 
 LOOPS_ATTRIBUTE = "tilefleet.loops"
 """What marks a function whose loops are ours."""
+NO_LOOPS_ATTRIBUTE = "tilefleet.no_loops"
+"""Why another one's loops are TVM's."""
 
 
 def schedule(function: PrimFunc, target: Target, threads: int, name: str) -> PrimFunc:
@@ -27,7 +29,7 @@ def schedule(function: PrimFunc, target: Target, threads: int, name: str) -> Pri
     program = read(function)
     kept = kept_stages(program)
     inlined = {stage.buffer: stage for stage in program.stages if stage not in kept}
-    if _is_reshape(program, kept, inlined, target):
+    if len(program.stages) == 1 and _is_reshape(program, kept, inlined, target):
         raise NoLoops("it is a reshape, of which Relax makes no loops")
     shapes = {f"p{at}": tuple(map(int, each.shape)) for at, each in enumerate(program.parameters)}
     dtypes = {f"p{at}": str(each.dtype) for at, each in enumerate(program.parameters)}

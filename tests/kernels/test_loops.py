@@ -68,3 +68,13 @@ def test_products_are_left_to_others():
     x, y = loops_cases.array(2, 3), loops_cases.array(3, 4, name="y")
     with pytest.raises(NoLoops, match="product"):
         schedule(tvm.te.create_prim_func([x, y, tvm.topi.matmul(x, y)]), HOST, 1, "main")
+
+
+def test_a_failure_on_the_way_leaves_nothing_behind(monkeypatch):
+    x = loops_cases.array(3, 11)
+    function = tvm.te.create_prim_func([x, tvm.topi.nn.softmax(x)])
+    with monkeypatch.context() as patch:
+        patch.setattr("kernels.loops.rows.emit_sums", lambda *_, **__: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            schedule(function, HOST, 1, "main")
+    assert "T.vectorized" in schedule(function, HOST, 1, "main").script(show_meta=False)

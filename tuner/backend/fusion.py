@@ -11,8 +11,7 @@ from tvm import relax
 from tvm.s_tir import Schedule
 
 from kernels.emit.compile import KERNEL_ATTRIBUTE
-from kernels.loops.program import NoLoops
-from kernels.loops.schedule import LOOPS_ATTRIBUTE, schedule
+from kernels.loops.schedule import LOOPS_ATTRIBUTE, NO_LOOPS_ATTRIBUTE, schedule
 from kernels.target import Target
 
 PARALLEL_ELEMENTS = 32 * 1024
@@ -25,6 +24,7 @@ def optimise(module: Any, target: Target, threads: int) -> Any:
     passes = tvm.transform.Sequential(
         [
             relax.transform.DecomposeOpsForInference(),
+            relax.transform.RemoveRedundantReshape(),
             relax.transform.LegalizeOps(),
             relax.transform.AnnotateTIROpPattern(),
             relax.transform.FoldConstant(),
@@ -45,8 +45,9 @@ def _scheduled(function: Any, name: str, target: Target, threads: int) -> Any:
     """The function in loops of ours, else in TVM's; kernels of ours never get here."""
     try:
         made = schedule(function, target, threads, name)
-    except NoLoops:
-        return _parallel(function) if threads > 1 else function
+    except Exception as error:  # NoLoops, or whatever TVM's analysis runs into: TVM's own loops are right
+        left = _parallel(function) if threads > 1 else function
+        return left.with_attr(NO_LOOPS_ATTRIBUTE, f"{type(error).__name__}: {error}".partition("\n")[0])
     return made.with_attr({KERNEL_ATTRIBUTE: True, LOOPS_ATTRIBUTE: True})
 
 
