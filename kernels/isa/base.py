@@ -12,7 +12,8 @@ class Isa:
 
     ``vectors`` is what data sheets call vectors of so many bits. ``features`` are LLVM's that code for it is
     always built with. ``spec`` is what TVM is told beside that, by the bits of a vector. ``known`` are the
-    features that kernels know how to use, None for whatever a target has.
+    features that kernels know how to use, None for whatever a target has. ``rounds_floats`` says whether it
+    has instructions for square roots and for rounding floats to whole numbers.
     """
 
     name: str
@@ -21,3 +22,4 @@ class Isa:
     features: tuple[str, ...] = ()
     spec: Callable[[int], Mapping[str, int]] = lambda _: {}
     known: frozenset[str] | None = None
+    rounds_floats: bool = True

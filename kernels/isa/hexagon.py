@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from kernels.isa.base import Isa
 
-HEXAGON = Isa("hexagon", ("hexagon",), lambda _: "HVX")
+HEXAGON = Isa("hexagon", ("hexagon",), lambda _: "HVX", rounds_floats=False)

@@ -12,6 +12,8 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 
 from kernels.emit.compile import MODEL_PIPELINE
+from kernels.emit.vector_math import lower
+from kernels.isa.hexagon import HEXAGON
 from kernels.target import CATALOGUE
 
 COUNT, LANES = 1 << 17, 8
@@ -36,15 +38,42 @@ REFERENCES = {
     "sigmoid": lambda x: np.where(x < 0, np.exp(x), 1) / (1 + np.exp(-np.abs(x))),
     "tanh": np.tanh,
     "erf": lifted(math.erf),
+    "log": np.log,
+    "log2": np.log2,
+    "log10": np.log10,
+    "log1p": np.log1p,
+    "pow": np.power,
+    "sin": np.sin,
+    "cos": np.cos,
+    "tan": np.tan,
+    "asin": np.arcsin,
+    "acos": np.arccos,
+    "atan": np.arctan,
+    "sinh": np.sinh,
+    "cosh": np.cosh,
+    "asinh": np.arcsinh,
+    "acosh": np.arccosh,
+    "atanh": np.arctanh,
+    "sqrt": np.sqrt,
+    "rsqrt": lambda x: 1 / np.sqrt(x),
+    "round": np.round,
+    "nearbyint": np.round,
+    "floor": np.floor,
+    "ceil": np.ceil,
+    "trunc": np.trunc,
+    "Mod": np.fmod,
 }
-DOUBLE_ULPS = {"exp10": 300}
+DOUBLE_ULPS = {"exp10": 300, "pow": 3000}
 """Where more than 8: what is stated of float64."""
+
+
+def arity(name):
+    return 2 if name in ("pow", "Mod") else 1
 
 
 def loop(name, dtype):
     """A vectorised loop over the function's arguments."""
-    arity = REFERENCES[name].__code__.co_argcount if name in ("pow", "atan2") else 1
-    arguments = [te.placeholder((COUNT,), dtype, name=f"x{i}") for i in range(arity)]
+    arguments = [te.placeholder((COUNT,), dtype, name=f"x{i}") for i in range(arity(name))]
     write = getattr(tirx, name)
     result = te.compute((COUNT,), lambda i: write(*(each[i] for each in arguments)), name="result")
     schedule = Schedule(te.create_prim_func([*arguments, result]).with_attr("global_symbol", name))
@@ -87,7 +116,19 @@ def samples(dtype, seed):
         np.array(edges, dtype),
         -np.array(edges, dtype),
     ]
-    return np.concatenate(parts)
+    values = np.concatenate(parts)
+    return np.where(np.isnan(values), np.array(np.nan, dtype), values)  # no signalling ones
+
+
+def arguments(name, dtype):
+    """As many arrays of samples as the function takes; of two, the second is now and then whole or alike."""
+    rng = np.random.default_rng()
+    first = samples(dtype, rng.integers(1 << 30))
+    if arity(name) == 1:
+        return [first]
+    second = rng.permutation(samples(dtype, rng.integers(1 << 30)))
+    second[: COUNT // 4] = rng.integers(-9, 10, COUNT // 4)
+    return [np.where(rng.random(COUNT) < 0.01, 1, rng.permutation(first)).astype(dtype), second]
 
 
 def units(got, want):
@@ -110,26 +151,32 @@ def run(library, name, *inputs):
 
 @pytest.mark.parametrize("name", REFERENCES)
 def test_float32_is_right_to_two_units_in_the_last_place(single, name):
-    x = samples(np.float32, np.random.randint(1 << 30))
-    got = run(single, name, x)
+    given = arguments(name, np.float32)
+    got = run(single, name, *given)
     with np.errstate(all="ignore"):
-        want = REFERENCES[name](x.astype(np.float64))
+        want = REFERENCES[name](*(each.astype(np.float64) for each in given))
     error = units(got, want)
     worst = int(np.argmax(error))
-    assert error[worst] <= 2, (x[worst], got[worst], want[worst])
+    assert error[worst] <= 2, ([each[worst] for each in given], got[worst], want[worst])
     zero = (got == 0) & (np.abs(want) < np.finfo(np.float32).smallest_subnormal)
     assert np.array_equal(np.signbit(got[zero]), np.signbit(want[zero]))
 
 
 @pytest.mark.parametrize("name", REFERENCES)
 def test_float64_is_right_to_what_is_stated(double, name):
-    x = samples(np.float64, np.random.randint(1 << 30))
-    got = run(double, name, x)
+    given = arguments(name, np.float64)
+    if name in ("sin", "cos", "tan"):
+        given = [np.fmod(given[0], 1e6)]
+    got = run(double, name, *given)
     with np.errstate(all="ignore"):
-        want = REFERENCES[name](x)
+        want = REFERENCES[name](*given)
     error = units(got, want)
     worst = int(np.argmax(error))
-    assert error[worst] <= DOUBLE_ULPS.get(name, 8), (x[worst], got[worst], want[worst])
+    assert error[worst] <= DOUBLE_ULPS.get(name, 8), (
+        [each[worst] for each in given],
+        got[worst],
+        want[worst],
+    )
 
 
 @pytest.mark.parametrize("target", ["x86-avx2", "rpi4", "rpi4-32", "power10", "riscv-k1"])
@@ -138,3 +185,27 @@ def test_loops_are_vectors_and_call_nothing(target):
     called = set(re.findall(r"\b(?:call|callq|bl|blx|jmp)\s+(\w+)", assembly))
     assert called & {f"{name}{end}" for name in REFERENCES for end in ("", "f")} == set()
     assert not [name for name in called if name.startswith("tilefleet_")]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_rounding_and_roots_without_instructions_for_them(monkeypatch, dtype):
+    """As on Hexagon."""
+    monkeypatch.setattr(lower, "isa_of", lambda _: HEXAGON)
+    library = built(dtype, "x86-avx2")
+    for name in ("sqrt", "rsqrt", "round", "nearbyint", "floor", "ceil", "trunc", "asin"):
+        given = arguments(name, np.dtype(dtype).type)
+        got = run(library, name, *given)
+        with np.errstate(all="ignore"):
+            want = REFERENCES[name](*(each.astype(np.float64) for each in given))
+        error = units(got, want)
+        worst = int(np.argmax(error))
+        assert error[worst] <= (3 if name in ("sqrt", "rsqrt", "asin") else 0), (
+            name,
+            given[0][worst],
+            got[worst],
+        )
+        assert np.array_equal(np.signbit(got), np.signbit(want.astype(dtype))) or name in (
+            "sqrt",
+            "rsqrt",
+            "asin",
+        )

@@ -48,15 +48,21 @@ _MNEMONICS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 
 @dataclass
 class Code:
-    """The lines of one function of ``lanes`` elements of ``format``."""
+    """The lines of one function of ``lanes`` elements of ``format``; of -n, where n fill the smallest vector.
+
+    A machine is ``complete`` that has instructions for square roots and rounding.
+    """
 
     format: Format
     lanes: int
+    complete: bool = True
     lines: list[str] = field(default_factory=list)
 
     def type(self, element: str) -> str:
         """LLVM's name of a vector of ``element``."""
-        return element if self.lanes == 1 else f"<{self.lanes} x {element}>"
+        if self.lanes == 1:
+            return element
+        return f"<{self.lanes} x {element}>" if self.lanes > 0 else f"<vscale x {-self.lanes} x {element}>"
 
     def line(self, element: str, text: str) -> Value:
         """A new value of ``element`` that ``text`` computes."""
@@ -120,9 +126,13 @@ class Value:
     def __lshift__(self, other: int) -> Value:
         return self._line("shl", other)
 
-    def __rshift__(self, other: int) -> Value:
-        """Of integers, with their sign."""
-        return self._line("ashr", other)
+    def __invert__(self) -> Value:
+        """Of conditions."""
+        return self._line("xor", -1)
+
+    def shifted_in_zeros(self, count: int) -> Value:
+        """Bits shifted to the right."""
+        return self._line("lshr", count)
 
     def __lt__(self, other: Value | float) -> Value:
         return self._compared("lt", other)
@@ -163,6 +173,10 @@ class Value:
         """The larger of both; either where one is NaN."""
         return (self > other).choose(self, other)
 
+    def of_bits(self, bits: int) -> Value:
+        """Some bits beside this value's own."""
+        return self.code.constant(self.format.whole, bits)
+
     def bits(self) -> Value:
         """The bits of a number."""
         return self._cast("bitcast", self.format.whole)
@@ -171,20 +185,22 @@ class Value:
         """The number of some bits."""
         return self._cast("bitcast", self.format.name)
 
+    def low_half(self) -> Value:
+        """The lower 32 of 64 bits."""
+        return self._cast("trunc", SINGLE.whole)
+
     def to(self, format: Format) -> Value:
         """A number in another format."""
         if format == self.format:
             return self
         return self._cast("fpext" if format.bits > self.format.bits else "fptrunc", format.name)
 
-    def converted(self) -> Value:
-        """An integer as a number of its format."""
-        return self._cast("sitofp", self.format.name)
-
-    def sqrt(self) -> Value:
-        """The square root, by the instruction that machines have for it."""
-        suffix = f"f{self.format.bits}" if self.code.lanes == 1 else f"v{self.code.lanes}f{self.format.bits}"
-        return self.code.line(self.element, f"call {self.type} @llvm.sqrt.{suffix}({self.type} {self.name})")
+    def call(self, intrinsic: str) -> Value:
+        """What LLVM's intrinsic of that name makes of it."""
+        lanes = self.code.lanes
+        width = "" if lanes == 1 else f"v{lanes}" if lanes > 0 else f"nxv{-lanes}"
+        name = f"llvm.{intrinsic}.{width}f{self.format.bits}"
+        return self.code.line(self.element, f"call {self.type} @{name}({self.type} {self.name})")
 
     def magnitude(self) -> Value:
         """The bits of a number without its sign."""

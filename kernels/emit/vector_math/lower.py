@@ -3,26 +3,36 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import tvm
 from tvm import tirx
-from tvm.ir.op import register_op_attr
+from tvm.ir.op import Op, register_op_attr
 from tvm_ffi import structural
 
 from kernels.emit.types import Expr, Module, PrimFunc
 from kernels.emit.vector_math.code import DOUBLE, SINGLE, Code, Value
 from kernels.emit.vector_math.error_function import erf
 from kernels.emit.vector_math.exponential import exp, exp2, exp10, sigmoid, tanh
+from kernels.emit.vector_math.hyperbolic import acosh, asinh, atanh, cosh, sinh
+from kernels.emit.vector_math.logarithm import log, log1p, log2, log10, pow
+from kernels.emit.vector_math.rounding import ceil, floor, fmod, round, rsqrt, sqrt, trunc
+from kernels.emit.vector_math.trigonometry import acos, asin, atan, cos, sin, tan
+from kernels.isa.registry import isa_of
 
+_WRITTEN = (
+    *(exp, exp2, exp10, sigmoid, tanh, erf, log, log2, log10, log1p, pow),
+    *(sin, cos, tan, asin, acos, atan, sinh, cosh, asinh, acosh, atanh),
+    *(sqrt, rsqrt, round, floor, ceil, trunc),
+)
 _FUNCTIONS: dict[str, Callable[..., Value]] = {
-    f"tirx.{function.__name__}": function for function in (exp, exp2, exp10, sigmoid, tanh, erf)
-}
-for _name in _FUNCTIONS:
+    f"{room}.{function.__name__}": function for room in ("tirx", "prim") for function in _WRITTEN
+} | {"tirx.nearbyint": round}
+for _name in sorted(set(_FUNCTIONS) & set(Op.list_op_names())):
     # Else TVM takes apart a vectorised loop that calls it.
     register_op_attr(_name, "TVectorizable", True, level=11)
 
-_INTRINSIC = re.compile(r"call (\w+|<\d+ x \w+>) @(llvm\.[\w.]+)\(")
+_INTRINSIC = re.compile(r"call (\w+|<[\w ]+>) @(llvm\.[\w.]+)\(")
 
 
 def lower(module: Module) -> Module:
@@ -33,28 +43,39 @@ def lower(module: Module) -> Module:
 
 def _lowered(function: PrimFunc) -> PrimFunc:
     texts: dict[str, str] = {}
+    complete = isa_of(function.attrs["target"].attrs["mtriple"]).rounds_floats
 
-    def replaced(call: Expr) -> Expr:
+    def called(call: Expr) -> Expr:
         write = _FUNCTIONS.get(getattr(call.op, "name", ""))
-        return call if write is None else _call(write, call, texts)
+        return call if write is None else _call(write, call, call.args, complete, texts)
 
-    body = structural.structural_map(function.body, (tvm.ir.Call, replaced))
+    def divided(mod: Expr) -> Expr:
+        # Float64 stays libm's: its quotients have 2000 bits.
+        small = str(mod.ty.dtype).startswith(("float32", "float16"))
+        return _call(fmod, mod, [mod.a, mod.b], complete, texts) if small else mod
+
+    body = structural.structural_map(function.body, ((tvm.ir.Call, called), (tirx.Mod, divided)))
     if not texts:
         return function
     text = tvm.ir.StringImm("\n".join(texts.values()))
     return function.with_body(tirx.AttrStmt(tirx.const(0, "int32"), "pragma_import_llvm", text, body))
 
 
-def _call(write: Callable[..., Value], call: Expr, texts: dict[str, str]) -> Expr:
+def _call(
+    write: Callable[..., Value], replaced: Expr, inputs: Sequence[Expr], complete: bool, texts: dict[str, str]
+) -> Expr:
     """A call of the function that ``write`` writes, whose text is added to ``texts``."""
-    kind = call.ty.dtype
+    kind = replaced.ty.dtype
     # Smaller floats compute as float32.
-    code = Code(DOUBLE if kind.bits == DOUBLE.bits else SINGLE, kind.lanes)
-    computed = f"float{code.format.bits}" + (f"x{kind.lanes}" if kind.lanes > 1 else "")
+    format = DOUBLE if kind.bits == DOUBLE.bits else SINGLE
+    # TVM counts the lanes of RISC-V's vectors, as many as a machine has, below zero in 16 bits.
+    code = Code(format, kind.lanes if kind.lanes < 1 << 15 else kind.lanes - (1 << 16), complete)
+    _, by, lanes = str(kind).partition("x")
+    computed = f"float{format.bits}{by}{lanes}"
     name = f"tilefleet_{write.__name__}_{computed}"
     if name not in texts:
-        _define(name, write, code, len(call.args), texts)
-    arguments = [tirx.Cast(computed, argument) for argument in call.args]
+        _define(name, write, code, len(inputs), texts)
+    arguments = [tirx.Cast(computed, each) for each in inputs]
     return tirx.Cast(str(kind), tirx.call_pure_extern(computed, name, *arguments))
 
 
