@@ -13,6 +13,7 @@ from tvm.s_tir import Schedule
 from kernels.emit.compile import KERNEL_ATTRIBUTE
 from kernels.loops.schedule import LOOPS_ATTRIBUTE, NO_LOOPS_ATTRIBUTE, schedule
 from kernels.target import Target
+from tuner.backend.identities import begun_at_infinity
 
 PARALLEL_ELEMENTS = 32 * 1024
 """Loops over fewer elements take about as long as waking another thread."""
@@ -34,7 +35,7 @@ def optimise(module: Any, target: Target, threads: int) -> Any:
         ]
     )
     with tvm.target.Target(target.tvm):
-        module = passes(module)
+        module = begun_at_infinity(passes(module))
     for variable, function in module.functions.items():
         if isinstance(function, tvm.tirx.PrimFunc) and "tirx.is_scheduled" not in (function.attrs or {}):
             module[variable] = _scheduled(function, variable.name_hint, target, threads)

@@ -49,6 +49,7 @@ SHAPES = [
     case("Shape", X, opset=11), case("DepthToSpace", FOUR, blocksize=2),
     case("DepthToSpace", FOUR, blocksize=2, mode="CRD"), case("SpaceToDepth", FOUR, blocksize=2),
     case("DepthToSpace", FOUR, blocksize=2, opset=1),
+    case("SpaceToDepth", FOUR, opset=28, blocksize=2, mode="CRD"),
     case("SpaceToDepth", FOUR.astype(np.float64), blocksize=2), case("Identity", LONG),
     case("Identity", BOOL), case("Dropout", X), case("Dropout", X, opset=7, ratio=0.5),
     case("Dropout", X, outputs=2), case("Dropout", X, opset=10, outputs=2),

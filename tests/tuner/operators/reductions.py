@@ -18,6 +18,8 @@ CASES = [
     *(case(f"Reduce{kind}", X) for kind in ("Max", "Sum", "Mean", "L2")),
     *(case(f"Reduce{kind}", X, const(), noop_with_empty_axes=1) for kind in ALL),
     *(case(f"Reduce{kind}", X, const()) for kind in ("Max", "Sum")),
+    *(case(op, np.full((2, 3), end, np.float32), const(1)) for op in ("ReduceMax", "ReduceMin") for end in
+        (-np.inf, np.inf)),
     case("ReduceSum", X, noop_with_empty_axes=1), case("ReduceSum", X, const(2, 0), keepdims=0, opset=13),
     case("ReduceMean", X, opset=13, axes=[1]), case("ReduceMean", IMAGE, const(-1, 2)),
     case("ReduceMax", IMAGE, opset=13, axes=[2, 3], keepdims=0),

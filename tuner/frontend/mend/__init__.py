@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tuner.frontend.mend import einsum, numbers, older, recurrent, windows
+from tuner.frontend.mend import einsum, newer, numbers, older, recurrent, windows
 from tuner.frontend.mend.writer import Writer
 from tuner.frontend.onnx_graph import OnnxGraph
 
@@ -14,6 +14,7 @@ Mend = Callable[[Writer], bool]
 MENDS: dict[str, tuple[Mend, ...]] = {
     "AveragePool": (windows.padded,),
     "BatchNormalization": (older.normalization,),
+    "BitShift": (newer.shift,),
     "Conv": (windows.padded,),
     "ConvInteger": (windows.padded,),
     "ConvTranspose": (windows.transposed,),
@@ -24,13 +25,16 @@ MENDS: dict[str, tuple[Mend, ...]] = {
     "IsInf": (numbers.infinities,),
     "LpPool": (windows.padded,),
     "MaxPool": (windows.padded,),
+    "Mod": (newer.remainder,),
     "OneHot": (numbers.one_hot,),
     "PRelu": (older.prelu,),
     "Pow": (numbers.power, older.broadcast),
     "QLinearConv": (windows.padded,),
+    "QLinearMatMul": (newer.product,),
     "RoiAlign": (numbers.regions,),
     "Slice": (older.slices,),
-    "TopK": (older.top_k,),
+    "SpaceToDepth": (newer.space_to_depth,),
+    "TopK": (newer.largest, older.top_k),
     **dict.fromkeys(("Add", "And", "Div", "Greater", "Less", "Mul", "Or", "Sub", "Xor"), (older.broadcast,)),
     **dict.fromkeys(
         (

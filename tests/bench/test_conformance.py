@@ -1,0 +1,20 @@
+"""A part of the onnx package's own tests of its operators."""
+
+from __future__ import annotations
+
+from bench.conformance import run, summary
+
+SAMPLE = 150
+
+
+def test_a_sample_is_right_or_refused_by_name() -> None:
+    rows = run(SAMPLE)
+    assert len({row["name"] for row in rows}) == SAMPLE
+    assert not [row for row in rows if row["verdict"] == "wrong"], summary(rows)
+    assert sum(row["verdict"] == "right" for row in rows) > len(rows) / 2
+
+
+def test_refusals_say_why_in_one_line() -> None:
+    rows = run(only="test_nonmaxsuppression")
+    assert rows
+    assert all(row["reason"] and "\n" not in row["reason"] for row in rows if row["verdict"] == "refused")

@@ -1,0 +1,45 @@
+"""Forms of new operator sets that TVM's importer reads as older ones."""
+
+from __future__ import annotations
+
+from tuner.frontend.mend.writer import Writer, vector
+
+
+def space_to_depth(writer: Writer) -> bool:
+    """Since version 28 the channels of a block may come before its pixels."""
+    if writer.attributes.get("mode", b"DCR") != b"CRD":
+        return False
+    (n, c, h, w), size = writer.info(0).shape, writer.attributes["blocksize"]
+    cut = writer.constant(vector(n, c, h // size, size, w // size, size))
+    parts = writer.add("Reshape", writer.node.input[0], cut)
+    turned = writer.add("Transpose", parts, perm=[0, 1, 3, 5, 2, 4])
+    writer.finish("Reshape", turned, writer.constant(vector(n, c * size**2, h // size, w // size)))
+    return True
+
+
+def shift(writer: Writer) -> bool:
+    """Signed integers have a meaning for every shift, which no machine's instruction has."""
+    if not writer.info(0).dtype.startswith("uint"):
+        writer.refuse(f"shifts {writer.info(0).dtype}; only unsigned integers can be shifted")
+    return False
+
+
+def remainder(writer: Writer) -> bool:
+    """Of floats by the sign of the divisor, which onnxruntime has not either."""
+    if writer.info(0).dtype.startswith("float") and not writer.attributes.get("fmod", 0):
+        writer.refuse("takes a remainder of floats with fmod=0; only fmod=1 is supported")
+    return False
+
+
+def product(writer: Writer) -> bool:
+    """QLinearMatMul with scales of 16 bits, in which its factor would have to be rounded."""
+    if writer.info(1).dtype != "float32":
+        writer.refuse(f"has scales of {writer.info(1).dtype}; only float32 is supported")
+    return False
+
+
+def largest(writer: Writer) -> bool:
+    """TopK of integers for which TVM's sort has no code."""
+    if writer.info(0).dtype in ("uint64", "uint32", "uint16", "int16"):
+        writer.refuse(f"sorts {writer.info(0).dtype}, which is not supported")
+    return False
