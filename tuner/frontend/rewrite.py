@@ -8,7 +8,7 @@ import numpy as np
 from onnx import NodeProto, helper
 
 from tuner.frontend.onnx_check import node_name
-from tuner.frontend.onnx_graph import OnnxGraph, TensorInfo, attributes_of
+from tuner.frontend.onnx_graph import OnnxGraph, TensorInfo, attributes_of, is_quantized_constant
 
 
 def rewrite(graph: OnnxGraph) -> None:
@@ -93,7 +93,7 @@ def _split_gemms(graph: OnnxGraph, node: NodeProto) -> list[NodeProto]:
     if node.op_type != "Gemm":
         return [node]
     if node.input[1] not in graph.constants:
-        return _split_gemm_of_activations(graph, node)
+        return [node] if _by_quanta(graph, node) else _split_gemm_of_activations(graph, node)
     attributes = attributes_of(node)
     addend = node.input[2] if len(node.input) > 2 else ""
     beta, alpha = attributes.get("beta", 1.0), attributes.get("alpha", 1.0)
@@ -122,6 +122,12 @@ def _split_gemms(graph: OnnxGraph, node: NodeProto) -> list[NodeProto]:
             addend = graph.constant(f"{output}/bias", scaled)
         nodes.append(helper.make_node("Add", [product, addend], [output], name=name))
     return nodes
+
+
+def _by_quanta(graph: OnnxGraph, node: NodeProto) -> bool:
+    """Whether the factor is a quantized constant: these products are found as they stand."""
+    makers = (each for each in graph.nodes if each.output[0] == node.input[1])
+    return any(is_quantized_constant(each, graph.constants) for each in makers)
 
 
 def _split_gemm_of_activations(graph: OnnxGraph, node: NodeProto) -> list[NodeProto]:
