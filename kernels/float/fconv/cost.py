@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kernels.arithmetic import ceil_div, even
 from kernels.emit import machine
+from kernels.emit.shares import sizes
 from kernels.float.fconv.plan import FILTERS, INPUT_STATIONARY, WEIGHT_STATIONARY, WINDOWS, Plan
 
 TURN_CYCLES = 4
@@ -36,8 +37,8 @@ def _share(plan: Plan) -> float:
     threads = plan.threads
     if plan.split == FILTERS:
         full, odd = divmod(plan.vector_count, plan.vectors)
-        most = max(ceil_div(full, threads) * plan.vectors, full // threads * plan.vectors + odd)
-        return most / plan.vector_count
+        shares = sizes(full, odd > 0, threads)
+        return max(whole * plan.vectors + edge * odd for whole, edge in shares) / plan.vector_count
     if plan.split == WINDOWS:
         blocks = ceil_div(plan.conv.windows, plan.block)
         return min(1.0, ceil_div(blocks, threads) * plan.block / plan.conv.windows)

@@ -6,9 +6,10 @@ from collections.abc import Callable
 
 from tvm.script.ir_builder import tirx as T
 
-from kernels.arithmetic import ceil_div, even
+from kernels.arithmetic import even
 from kernels.emit import code_shape, tir
-from kernels.emit.types import Expr, Index, Vector
+from kernels.emit.shares import share
+from kernels.emit.types import Index, Vector
 from kernels.emit.vectors import load_part
 from kernels.float.fconv.plan import FILTERS, WEIGHT_STATIONARY, WINDOWS, Plan
 from kernels.float.fconv.sums import DirectSums, TurnedSums
@@ -46,26 +47,13 @@ class Nest:
     def _chunk(self) -> None:
         """One thread's share of the image: of the filter tiles, or of the window blocks."""
         plan, threads = self.plan, self.threads
-        blocks: tuple[Index, Index] = (0, self.full_blocks)
-        self.tiles: tuple[Index, Index] = (0, self.full_tiles)
-        has_odd_block: Expr | None = None
-        self.has_odd_tile: Expr | None = None
-        if plan.split == FILTERS:
-            # Earlier threads get what does not divide, the last one the narrower tile.
-            first = T.Bind((self.chunk * self.full_tiles + threads - 1) // threads)
-            end = ((self.chunk + 1) * self.full_tiles + threads - 1) // threads
-            self.tiles = (first, T.Bind(end - first))
-            self.has_odd_tile = self.chunk == threads - 1
-        elif plan.split == WINDOWS:
-            blocks_in_all = self.full_blocks + (self.odd_block > 0)
-            each = ceil_div(blocks_in_all, threads)
-            first = T.Bind(self.chunk * each)
-            blocks = (first, T.Bind(tir.most(0, tir.least(each, self.full_blocks - first))))
-            has_odd_block = self.chunk == self.full_blocks // each
-        with tir.loop(blocks[1]) as b:
-            self._block((blocks[0] + b) * plan.block, plan.block)
+        filters, windows = (threads if plan.split == kind else 1 for kind in (FILTERS, WINDOWS))
+        self.tiles = share(self.full_tiles, self.odd_vectors > 0, self.chunk, filters)
+        blocks = share(self.full_blocks, self.odd_block > 0, self.chunk, windows)
+        with tir.loop(blocks.stop - blocks.first) as b:
+            self._block((blocks.first + b) * plan.block, plan.block)
         if self.odd_block:
-            with tir.when(has_odd_block):
+            with tir.when(blocks.last):
                 self._block(self.full_blocks * plan.block, self.odd_block)
 
     def _block(self, start: Index, count: int) -> None:
@@ -107,10 +95,10 @@ class Nest:
 
     def _each_filter_tile(self, body: Callable[[Index, int], None]) -> None:
         """``body(tile, vectors)`` for a thread's full tiles, then for the narrower last one."""
-        with tir.loop(self.tiles[1]) as k:
-            body(self.tiles[0] + k, self.plan.vectors)
+        with tir.loop(self.tiles.stop - self.tiles.first) as k:
+            body(self.tiles.first + k, self.plan.vectors)
         if self.odd_vectors:
-            with tir.when(self.has_odd_tile):
+            with tir.when(self.tiles.last):
                 body(self.full_tiles, self.odd_vectors)
 
     def _micro(

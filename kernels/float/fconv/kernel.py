@@ -39,7 +39,7 @@ class FilterConv(Kernel[Conv2d]):
     """Direct convolution vectorised over filters, ungrouped; its knobs are those of ``plan.Knobs``."""
 
     name = "fconv"
-    version = 4
+    version = 5
     workload_type = Conv2d
     plan_type = FilterConvPlan
 
