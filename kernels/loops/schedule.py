@@ -27,6 +27,9 @@ NO_LOOPS_ATTRIBUTE = "tilefleet.no_loops"
 def schedule(function: PrimFunc, target: Target, threads: int, name: str) -> PrimFunc:
     """``function`` in loops of ours, called ``name``; raises NoLoops where it has to stay as it is."""
     program = read(function)
+    buffers = (*program.parameters, *(stage.buffer for stage in program.stages))
+    if any(str(each.dtype) == "bfloat16" for each in buffers):
+        raise NoLoops("it has bfloat16, of which LLVM's conversions of vectors are no code that runs")
     kept = kept_stages(program)
     inlined = {stage.buffer: stage for stage in program.stages if stage not in kept}
     if len(program.stages) == 1 and _is_reshape(program, kept, inlined, target):
