@@ -25,6 +25,7 @@ from worker.children.nursery import ChildError, Nursery
 DEADLINE_S = 120.0
 MEMORY_BYTES = 8 << 30
 CHILD = "bench.conformance_case"
+FORMS = ("inputs", "constants")
 
 
 def main() -> None:
@@ -48,7 +49,7 @@ def run(sample: int | None = None, only: str = "") -> list[dict[str, Any]]:
     names = [name for name in sorted(CASES) if only in name]
     if sample is not None and sample < len(names):
         names = [names[place * len(names) // sample] for place in range(sample)]
-    wanted = [(name, form) for name in names for form in ("inputs", "constants")[: _operands(CASES[name])]]
+    wanted = [(name, form) for name in names for form in FORMS[: max(1, _operands(CASES[name]))]]
     with (
         Nursery((CHILD,), env={"TVM_NUM_THREADS": "1"}) as nursery,
         ThreadPoolExecutor(os.cpu_count()) as pool,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pkgutil import resolve_name
 
 from onnx import NodeProto
+from tvm import relax
 
 from kernels.target import CATALOGUE
 from tuner.frontend.graph import Partition
@@ -39,10 +40,6 @@ def try_import(partition: Partition) -> None:
         raise ModelError("; ".join([*dict.fromkeys(refused[:LISTED]), WAY_OUT]))
 
 
-class _Over(Exception):
-    """Ends a function that is of no use."""
-
-
 class _Trial(TvmImporter):
     """Imports one node after another, from the types that ONNX says its inputs have."""
 
@@ -53,17 +50,18 @@ class _Trial(TvmImporter):
         self._parse_graph_initializers(None)
         tensors = {n: info for n, info in self._graph.tensors.items() if n not in self._nodes}
         given = {n: self._new_var(n, i.shape, i.dtype) for n, i in tensors.items() if i.dtype != STRINGS}
-        try:
-            with self.bb.function("main", params=list(given.values())), self.bb.dataflow():
+        with self.bb.function("main", params=list(given.values())):
+            with self.bb.dataflow():
                 for node in self._graph.nodes:
                     self._nodes |= {name: given[name] for name in node.input if name in given}
                     try:
                         self._import(node)
                     except ModelError as error:
                         found.append(str(error))
-                raise _Over
-        except _Over:
-            return found
+                # A function that is left without a result makes TVM complain.
+                result = self.bb.emit_output(relax.const(0))
+            self.bb.emit_func_output(result)
+        return found
 
     def _import(self, node: NodeProto) -> None:
         """Raises ModelError for what TVM cannot import, or imports as something else."""
