@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from kernels.int8.constants import RANGES
-from kernels.workload.base import Conv2d, QConv2d, Workload
+from kernels.workload.base import Conv2d, Gemm, QConv2d, Workload
 
 WEIGHT_RANGES = dict(zip((7, 8), RANGES, strict=True))
 """By bits of the weights; onnxruntime recommends 7 (``reduce_range``) where there is no VNNI."""
@@ -49,6 +49,7 @@ def quantized(workload: Workload, weight_bits: int) -> QConv2d:
     if isinstance(workload, Conv2d):
         conv = workload
     else:
+        assert isinstance(workload, Gemm)  # the models of the suite multiply no activations
         conv = Conv2d(1, workload.k, workload.m, 1, workload.n, 1, 1)
     return QConv2d(
         n=conv.n,

@@ -47,8 +47,10 @@ def timed(workload: Any, threads: int) -> dict[str, Any]:
     from bench.onnx_layer import onnxruntime_layer
     from bench.qpeers import onnxruntime_qconv
     from kernels.reference import random_inputs
-    from kernels.workload.base import QConv2d
+    from kernels.workload.base import OfActivations, QConv2d
 
+    if isinstance(workload, OfActivations):
+        return {"why": f"{LIBRARY} computes {workload.kind} only as part of a model"}
     inputs = random_inputs(workload, np.random.default_rng(0))
     try:
         if isinstance(workload, QConv2d):

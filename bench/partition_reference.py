@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 
 from kernels.operators.int8.base import from_stored, to_stored
 from kernels.reference import reference
-from kernels.workload.base import QConv2d
+from kernels.workload.base import OfActivations, QConv2d
 from tuner.frontend.graph import PRODUCT, Partition, Product
 from tuner.frontend.onnx_graph import QUANTIZING_OPSET
 from tuner.frontend.own_nodes import OPERATOR
@@ -48,6 +48,10 @@ def _index(node: NodeProto) -> int:
 def _product(product: Product, values: Mapping[str, Array]) -> Array:
     """The product's result, in ONNX's order of axes."""
     workload, data = product.workload, values[product.data]
+    if isinstance(workload, OfActivations):
+        names = (product.data, *product.others)
+        flat = [values[name].reshape(shape) for name, shape in zip(names, workload.input_shapes, strict=True)]
+        return reference(workload, flat).astype(np.float32)
     if not isinstance(workload, QConv2d):
         inputs = [data.reshape(workload.data_shape), product.weights()]
         inputs += [] if product.bias is None else [product.bias]

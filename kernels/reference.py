@@ -10,20 +10,23 @@ import numpy as np
 import numpy.typing as npt
 
 from kernels.int8 import reference as qreference
-from kernels.workload.base import Conv2d, Epilogue, Gemm, QConv2d, Workload
+from kernels.workload.activations_reference import of_activations, random_activations
+from kernels.workload.base import Conv2d, Epilogue, Gemm, OfActivations, QConv2d, Workload
 
 Array = npt.NDArray[Any]
 Precise = npt.NDArray[np.float64]
 
 
 def random_inputs(workload: Workload, rng: np.random.Generator) -> list[Array]:
-    """Data, unpacked weights, [bias], [residual], as ``reference`` takes them.
+    """Data, unpacked weights, [bias], [residual], as ``reference`` takes them; all of them of activations.
 
     All are normal; the weights are scaled so that sums have unit variance whatever their length, and clamps
     keep part of the result. Those of quantized workloads are as ``qreference`` says.
     """
     if isinstance(workload, QConv2d):
         return qreference.random_inputs(workload, rng)
+    if isinstance(workload, OfActivations):
+        return random_activations(workload, rng)
     shapes: list[tuple[int, ...]] = [workload.data_shape, workload.weight_shape]
     if workload.epilogue.bias:
         shapes.append((workload.bias_length,))
@@ -44,6 +47,8 @@ def reference(workload: Workload, inputs: Sequence[Array]) -> Array:
     """
     if isinstance(workload, QConv2d):
         return qreference.reference(workload, inputs)
+    if isinstance(workload, OfActivations):
+        return of_activations(workload, inputs)
     expected = [workload.data_shape, workload.weight_shape]
     expected += [(workload.bias_length,)] * workload.epilogue.bias
     expected += [workload.out_shape] * workload.epilogue.residual

@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from kernels.float.attention.kernel import BlockedAttention
 from kernels.float.depthwise.kernel import Depthwise
 from kernels.float.depthwise_rows.kernel import DepthwiseRows
 from kernels.float.fconv.kernel import FilterConv
 from kernels.float.gemm.kernel import PackedGemm
 from kernels.float.grouped.kernel import Grouped
+from kernels.float.matmul.kernel import ActivationsMatMul
 from kernels.float.sconv.kernel import SConv
 from kernels.float.sconv.mma import MatrixSConv
 from kernels.float.winograd.kernel import Winograd
@@ -42,6 +44,8 @@ def all_kernels() -> dict[str, Kernel[Any]]:
         Depthwise(),
         DepthwiseRows(),
         Grouped(),
+        ActivationsMatMul(),
+        BlockedAttention(),
         QuantizedGemm(),
         QuantizedDepthwise(),
         QuantizedDirect(),

@@ -7,20 +7,28 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict
 
+from kernels.workload.attention import Attention
 from kernels.workload.canonical import key_of, require_positive, to_json
 from kernels.workload.checked import STRICT_FIELDS, read
 from kernels.workload.epilogue import RELU, Epilogue
 from kernels.workload.geometry import ConvGeometry
+from kernels.workload.matmul import MatMul
 from kernels.workload.qconv2d import QConv2d, Unit
+from kernels.workload.view import View
 
 __all__ = [
     "RELU",
+    "Attention",
     "Conv2d",
     "Epilogue",
     "Gemm",
+    "MatMul",
+    "OfActivations",
     "QConv2d",
     "Unit",
+    "View",
     "Workload",
+    "array_shapes",
     "from_json",
     "key_of",
     "to_json",
@@ -120,10 +128,19 @@ class Gemm:
         return f"gemm {self.m}x{self.k} by {self.k}x{self.n}" + _epilogue_suffix(self.epilogue)
 
 
-Workload = Conv2d | Gemm | QConv2d
-_KINDS: dict[str, type[Conv2d] | type[Gemm] | type[QConv2d]] = {
-    kind.kind: kind for kind in (Conv2d, Gemm, QConv2d)
-}
+OfActivations = MatMul | Attention
+"""Workloads without constants: ``input_shapes`` are those of all that they take."""
+Workload = Conv2d | Gemm | QConv2d | MatMul | Attention
+_KINDS: dict[str, type[Workload]] = {kind.kind: kind for kind in (Conv2d, Gemm, QConv2d, MatMul, Attention)}
+
+
+def array_shapes(workload: Workload) -> dict[str, tuple[int, ...]]:
+    """The arrays that its size is judged by: what it takes, without bias and residual, and the result."""
+    if isinstance(workload, OfActivations):
+        inputs = {f"input {at}": shape for at, shape in enumerate(workload.input_shapes)}
+    else:
+        inputs = {"data": workload.data_shape, "weight": workload.weight_shape}
+    return {**inputs, "out": workload.out_shape}
 
 
 def from_json(value: dict[str, Any]) -> Workload:

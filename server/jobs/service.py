@@ -139,8 +139,7 @@ class Jobs:
         if request.workload is not None:
             try:
                 workload = workloads.from_json(request.workload)
-                for what in ("data", "weight", "out"):
-                    shape = getattr(workload, f"{what}_shape")
+                for what, shape in workloads.array_shapes(workload).items():
                     check_size(4 * prod(shape), f"{what} of the workload", shape)
             except ValueError as error:
                 raise invalid(str(error), "body", "workload") from None

@@ -64,7 +64,8 @@ def add(session: Session, records: Sequence[Record]) -> int:
     add_workloads(session, (record.workload for record in records))
     add_targets(session, (record.target for record in records))
     added = 0
-    for batch in _batches(records):
+    # Whoever else stores the same rows locks them in the same order, so that neither waits for the other.
+    for batch in _batches(sorted(records, key=lambda record: record.identity)):
         rows: dict[tuple[Any, ...], dict[str, Any]] = {}
         for record in batch:
             rows.setdefault(record.identity, columns(record))

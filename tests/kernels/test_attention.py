@@ -2,16 +2,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-import tvm
 from guarded import guarded
-from test_matmul import WIDTHS, view
+from test_matmul import WIDTHS, run, some_configs, view
 
-from kernels.emit.compile import compile_module
-from kernels.operators.attention.emit import build_attention
-from kernels.operators.attention.plan import Attention, AttentionPlan
+from kernels.float.attention.kernel import BlockedAttention
+from kernels.reference import max_error, random_inputs, reference
 from kernels.target import CATALOGUE
+from kernels.workload.base import Attention, View, from_json, to_json
 
 HOST = CATALOGUE["x86-avx2"]
+ATTENTION = BlockedAttention()
 SPLIT, TURNED = (0, 2, 1, 3), (0, 2, 3, 1)
 
 
@@ -40,7 +40,7 @@ def error_of(heads, sizes, mask=None, perms=(SPLIT, TURNED, SPLIT, SPLIT), targe
     if said.get("causal") is not None:
         hidden = np.arange(count) > np.arange(rows)[:, None] + said["causal"]
         scores = np.where(hidden, -np.inf, scores)
-    expected = softmax(scores, said.get("empty", np.nan)) @ wide[1]
+    expected = softmax(scores, 0.0 if said.get("zeros") else np.nan) @ wide[1]
     whole = [queries, keys, values, np.full(expected.shape, np.nan, np.float32)]
     lie = [
         guarded(np.ascontiguousarray(a.transpose(np.argsort(p)))) for a, p in zip(whole, perms, strict=True)
@@ -58,14 +58,16 @@ def error_of(heads, sizes, mask=None, perms=(SPLIT, TURNED, SPLIT, SPLIT), targe
         lies = replace(lies, batch=(first, step * group, step), row=row, column=column)
     attention = Attention(extents, *sizes, *views, mask=lies, **said)
     assert attention.why_not() is None
-    arguments = [*lie[:3], *([] if mask is None else [guarded(mask)]), lie[3]]
-    shapes = tuple(array.shape for array in arguments)
-    function = compile_module(build_attention(attention, shapes, target, threads, "main"), target)["main"]
-    function(*map(tvm.runtime.from_dlpack, arguments))
+    arguments = [each.reshape(-1) for each in [*lie[:3], *([] if mask is None else [guarded(mask)])]]
+    workload = attention.canonical()
+    assert from_json(to_json(workload)) == workload
+    config = ATTENTION.recommend(workload, target, threads=threads)
+    result = run(workload, config, arguments, target, threads, lie[3].reshape(-1), ATTENTION)
+    assert np.allclose(result, reference(workload, arguments), 1e-4, 1e-4, equal_nan=True)
     difference = np.abs(lie[3].transpose(perms[3]) - expected)
     assert np.array_equal(np.isnan(expected), np.isnan(difference))
-    return np.nanmax(difference) / np.nanmax(np.abs(expected)), AttentionPlan(
-        attention.canonical(), target, threads
+    return np.nanmax(difference) / np.nanmax(np.abs(expected)), ATTENTION.plan(
+        workload, config, target, threads
     )
 
 
@@ -106,11 +108,11 @@ def test_rows_that_see_earlier_keys_alone(sizes, masked):
         assert error < 1e-5, causal
 
 
-@pytest.mark.parametrize("empty", [0.0, np.nan])
-def test_rows_that_see_nothing(empty):
+@pytest.mark.parametrize("zeros", [True, False])
+def test_rows_that_see_nothing(zeros):
     mask = np.where(np.random.default_rng().random((1, 1, 9, 21)) < 0.5, -np.inf, 0).astype(np.float32)
     mask[0, 0, 4] = -np.inf
-    error, _ = error_of((1, 2, 1), (9, 21, 8, 8), mask, empty=empty)
+    error, _ = error_of((1, 2, 1), (9, 21, 8, 8), mask, zeros=zeros)
     assert error < 1e-5
 
 
@@ -123,10 +125,25 @@ def test_scores_so_large_that_their_exponentials_overflow():
 def test_heads_of_one_row_that_share_keys_are_rows():
     error, plan = error_of((2, 4, 8), (1, 200, 16, 16), threads=2)
     assert error < 1e-5
-    assert (plan.attention.rows, plan.shared, plan.parts) == (8, 1, 2)
+    assert (plan.workload.rows, plan.shared, plan.parts) == (8, 1, 2)
 
 
 def test_threads_without_a_batch_share_blocks_of_rows():
     error, plan = error_of((1, 1, 1), (301, 90, 32, 32), threads=3)
     assert error < 1e-5
     assert plan.splits == 3
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("sizes", [(37, 45, 16, 24), (1, 67, 33, 7)])
+def test_every_point_of_the_space_is_right(sizes, threads):
+    rows, count, depth, width = sizes
+    lie = {name: View.of((2, *shape)) for name, shape in (("queries", (rows, depth)), ("out", (rows, width)))}
+    lie |= {"keys": View.of((2, count, depth)).turned, "values": View.of((2, count, width))}
+    workload = Attention((2,), *sizes, **lie, mask=View((0,), count, 1), scale=0.25)
+    inputs = [guarded(array) for array in random_inputs(workload, np.random.default_rng())]
+    expected = reference(workload, inputs)
+    for config in some_configs(ATTENTION, workload, HOST, threads, 5):
+        out = guarded(np.full(workload.out_shape, np.nan, np.float32))
+        result = run(workload, config, inputs, HOST, threads, out, ATTENTION)
+        assert max_error(result, expected) < 1e-5, config

@@ -1,3 +1,4 @@
+import random
 from dataclasses import replace
 
 import numpy as np
@@ -6,12 +7,13 @@ import tvm
 from guarded import guarded
 
 from kernels.emit.compile import compile_module
-from kernels.operators.matmul.emit import build_matmul
-from kernels.operators.matmul.plan import MatMul, Plan
-from kernels.operators.matmul.view import View
+from kernels.float.matmul.kernel import ActivationsMatMul
+from kernels.reference import max_error, random_inputs, reference
 from kernels.target import CATALOGUE
+from kernels.workload.base import MatMul, View, from_json, to_json
 
 HOST = CATALOGUE["x86-avx2"]
+MATMUL = ActivationsMatMul()
 WIDTHS = {bits: replace(HOST, vector_bits=bits) for bits in (128, 256, 512)}
 SIZES = (1, 2, 3, 5, 7, 8, 13, 16, 31, 64, 97, 130)
 
@@ -46,10 +48,29 @@ def error_of(a, b, perms=None, alpha=1.0, target=HOST, threads=1):
         guarded(np.ascontiguousarray(array.transpose(np.argsort(perm))))
         for array, perm in zip(whole, perms, strict=True)
     ]
-    function = build_matmul(product, tuple(array.shape for array in lie), target, threads, "main")
-    compile_module(function, target)["main"](*map(tvm.runtime.from_dlpack, lie))
+    workload, crossed = product.canonical()
+    assert from_json(to_json(workload)) == workload
+    config = MATMUL.recommend(workload, target, threads=threads)
+    arguments = [array.reshape(-1) for array in ((lie[1], lie[0]) if crossed else lie[:2])]
+    result = run(workload, config, arguments, target, threads, lie[2].reshape(-1))
+    assert max_error(result, reference(workload, arguments)) < 1e-5
     difference = np.abs(lie[2].transpose(perms[2]) - expected).max()
-    return difference / np.abs(expected).max(), Plan(product.canonical(), target, threads)
+    return difference / np.abs(expected).max(), MATMUL.plan(workload, config, target, threads)
+
+
+def run(workload, config, inputs, target, threads, out, kernel=MATMUL):
+    """``out``, with the result in it."""
+    function = compile_module(kernel.build(workload, config, target, threads, "main"), target)["main"]
+    function(*map(tvm.runtime.from_dlpack, (*inputs, out)))
+    return out
+
+
+def some_configs(kernel, workload, target, threads, count):
+    """Random points of the space, and the recommended one."""
+    space = kernel.space(workload, target, threads=threads)
+    rng = random.Random()
+    assert space.why_not(kernel.recommend(workload, target, threads=threads)) is None
+    return [config for config in (space.sample(rng) for _ in range(count)) if config]
 
 
 @pytest.mark.parametrize("bits", WIDTHS)
@@ -71,7 +92,7 @@ def test_products_of_any_sizes_in_any_order_of_axes(bits):
         threads = int(rng.integers(1, 4))
         error, plan = error_of(a, b, tuple(perms), 0.125, WIDTHS[bits], threads)
         assert error < 1e-5, (a, b, perms, threads)
-        ways.add(plan.way)
+        ways.add(plan.knobs.way)
     assert "packed" in ways
 
 
@@ -92,12 +113,12 @@ def test_each_way_computes_products(a, b, perms, way):
     for threads in (1, 2):
         error, plan = error_of(a, b, perms, target=HOST, threads=threads)
         assert error < 1e-5
-        assert plan.way == way
+        assert plan.knobs.way == way
 
 
 def test_a_batch_that_shares_its_right_side_is_one_product():
     lies = (View((40, 8), 8, 1), View((0, 0), 5, 1), View((25, 5), 5, 1))
-    product = MatMul((3, 5), 1, 5, 8, *lies).canonical()
+    product, _ = MatMul((3, 5), 1, 5, 8, *lies).canonical()
     assert (product.extents, product.m) == ((), 15)
     assert (product.a.row, product.out.row) == (8, 5)
 
@@ -106,3 +127,36 @@ def test_threads_without_a_batch_share_rows():
     error, plan = error_of((301, 64), (64, 130), threads=3)
     assert error < 1e-5
     assert plan.splits == 3
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(
+    ("m", "n", "k", "turned"),
+    [(37, 70, 1100, False), (13, 45, 67, True), (1, 33, 40, True), (5, 3, 9, False)],
+)
+def test_every_point_of_the_space_is_right(m, n, k, turned, threads):
+    b = View((0, n * k), 1, k) if turned else View((0, n * k), n, 1)
+    workload = MatMul((2, 3), m, n, k, View((3 * m * k, m * k), k, 1), b, View((3 * m * n, m * n), n, 1), 0.5)
+    inputs = [guarded(array) for array in random_inputs(workload, np.random.default_rng())]
+    expected = reference(workload, inputs)
+    for config in some_configs(MATMUL, workload, HOST, threads, 5):
+        out = guarded(np.full(workload.out_shape, np.nan, np.float32))
+        assert max_error(run(workload, config, inputs, HOST, threads, out), expected) < 1e-5, config
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"a": {"batch": [], "row": 9, "column": 1}}, "matmul a does not see a dense array"),
+        ({"b": {"batch": [1], "row": 4, "column": 1}}, "matmul b has 1 axes of a batch"),
+        ({"out": {"batch": [], "row": 0, "column": 1}}, "a place of its own"),
+        ({"out": {"batch": [], "row": 1, "column": 3}}, "side by side"),
+        ({"alpha": float("inf")}, "finite"),
+        ({"extents": [0]}, "positive"),
+        ({"m": 0}, "m must be a positive integer"),
+    ],
+)
+def test_what_is_no_product_is_refused(change, message):
+    document = to_json(MatMul((), 3, 4, 5, View((), 5, 1), View((), 4, 1), View((), 4, 1)))
+    with pytest.raises(ValueError, match=message):
+        from_json(document | change)

@@ -98,9 +98,7 @@ def test_products_of_all_forms_in_one_model(tmp_path):
     inputs = {"x": (1, 4, 8, 9), "turn": (3, 4), "f2": (4, 2)}
     manifest = build_and_compare(save(tmp_path, model(nodes, inputs, ["free", "h"], constants)))
     free = [layer for layer in manifest.layers if layer.nodes == ("free",)]
-    assert [(layer.source, layer.reason) for layer in free] == [
-        ("default", "MatMul: both operands are activations")
-    ]
+    assert [(layer.source, layer.config.kernel) for layer in free] == [("analysis", "matmul")]
 
 
 def test_dynamic_batch(tmp_path):

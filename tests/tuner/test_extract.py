@@ -223,9 +223,6 @@ def test_a_part_of_a_shape(tmp_path, part, extents):
 
 
 NOT_TUNABLE = {
-    "both operands are activations": ([node("MatMul", ["x", "x"], "y")], (4, 4), {}),
-    "left operand is the constant": ([node("MatMul", ["w", "x"], "y")], (4, 4), {"w": (3, 4)}),
-    "batch of matrices": ([node("MatMul", ["x", "w"], "y")], (2, 4, 4), {"w": (2, 4, 3)}),
     "operand is a vector": ([node("MatMul", ["x", "w"], "y")], (4, 4), {"w": (4,)}),
     "weights are computed": (
         [node("Relu", ["x"], "r"), node("Conv", ["x", "r"], "y")],
@@ -249,6 +246,25 @@ def test_what_no_kernel_computes_is_listed_with_the_reason(tmp_path, reason):
     (entry,) = found.not_tunable
     assert reason in entry.reason
     assert entry.node == "y"
+
+
+def test_products_of_activations_are_tuned(tmp_path):
+    nodes = [
+        node("MatMul", ["x", "x"], "square"),
+        node("MatMul", ["w", "square"], "left"),
+        node("MatMul", ["left", "batch"], "y"),
+        node("MatMul", ["square", "x"], "z"),
+    ]
+    made = model(nodes, {"x": (2, 4, 4)}, ["y", "z"], {"w": (3, 4), "batch": (2, 4, 3)})
+    found = extract(save(tmp_path, made))
+    assert found.not_tunable == ()
+    assert [(str(each.workload), each.count) for each in found.operators] == [
+        ("matmul 2x 4x4 by 4x4", 2),
+        ("matmul 2x 3x4 by 4x4", 1),
+        ("matmul 2x 3x4 by 4x3", 1),
+    ]
+    assert found.operators[0].nodes == (("square",), ("z",))
+    assert Extraction.from_json(json.loads(json.dumps(found.to_json()))) == found
 
 
 def test_integers_without_constant_weights_are_refused_with_the_reason(tmp_path):

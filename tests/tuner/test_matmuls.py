@@ -6,6 +6,8 @@ from test_apply import build_and_compare
 from tiny_models import model, node, save
 
 from tuner.frontend.graph import load_partition
+from tuner.frontend.onnx_graph import attributes_of
+from tuner.frontend.own_nodes import PRODUCT
 
 pytestmark = pytest.mark.usefixtures("avx2")
 
@@ -21,7 +23,12 @@ def heads(name, source, perm):
 
 
 def kinds(path):
-    return [each.op_type for each in load_partition(path).graph.nodes]
+    partition = load_partition(path)
+    products = partition.products
+    return [
+        products[attributes_of(each)["index"]].workload.kind if each.op_type == PRODUCT else each.op_type
+        for each in partition.graph.nodes
+    ]
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -44,7 +51,7 @@ def test_transposes_and_factors_around_products_are_taken_in(tmp_path, threads):
     path = save(tmp_path, model(nodes, {"x": (2, 37, 50)}, ["y"], constants))
     build_and_compare(path, threads=threads)
     found = kinds(path)
-    assert found.count("TilefleetMatMul") == 2
+    assert found.count("matmul") == 2
     assert not {"MatMul", "Transpose", "Mul", "Div"} & set(found)
 
 
@@ -77,7 +84,7 @@ def test_products_that_follow_each_other(tmp_path):
     constants = {"w": (7, 11), "batch": (11, 11, 5)}
     path = save(tmp_path, model(nodes, {"x": (11, 11, 11), "y": (11, 11, 11)}, ["z"], constants))
     build_and_compare(path)
-    assert kinds(path).count("TilefleetMatMul") == 4
+    assert kinds(path).count("matmul") == 4
 
 
 def test_einsum_by_a_constant_is_a_product(tmp_path):
@@ -155,8 +162,8 @@ def test_attentions_are_one_node(tmp_path, name):
     nodes, more = ATTENTIONS[name]
     path = save(tmp_path, model(nodes, {"x": (2, 37, 50)}, ["y"], CONSTANTS | more))
     found = kinds(path)
-    assert found.count("TilefleetAttention") == 1
-    assert not {"MatMul", "TilefleetMatMul", "Softmax", "IsNaN"} & set(found)
+    assert found.count("attention") == 1
+    assert not {"MatMul", "matmul", "Softmax", "IsNaN"} & set(found)
     build_and_compare(path, threads=2)
 
 
@@ -170,7 +177,7 @@ def test_keys_that_are_repeated_for_groups_of_queries_are_not_copied(tmp_path):
     }
     path = save(tmp_path, model(attention(grouped=True), {"x": (2, 37, 50)}, ["y"], CONSTANTS | more))
     found = kinds(path)
-    assert found.count("TilefleetAttention") == 1
+    assert found.count("attention") == 1
     assert "Expand" not in found
     build_and_compare(path)
 
@@ -186,7 +193,7 @@ def test_keys_that_are_repeated_for_groups_of_queries_are_not_copied(tmp_path):
 def test_what_is_no_attention_is_computed_as_it_is(tmp_path, mask):
     more = {"m": PADDED if mask[0].op_type == "Where" else HIDDEN.clip(-1), "low": np.float32(-1e4)}
     path = save(tmp_path, model(attention(mask), {"x": (2, 37, 50)}, ["y"], CONSTANTS | more))
-    assert kinds(path).count("TilefleetMatMul") == 2
+    assert kinds(path).count("matmul") == 2
     build_and_compare(path)
 
 
@@ -198,8 +205,7 @@ def test_the_operator_attention_is_one_node(tmp_path):
     inputs = {"q": (2, 19, 48), "k": (2, 19, 16), "v": (2, 19, 16), "m": (19, 19)}
     path = save(tmp_path, model(nodes, inputs, ["y"], opset=23, ir_version=10))
     found = kinds(path)
-    assert found.count("TilefleetAttention") == 2
-    assert set(found) == {"TilefleetAttention", "Reshape"}
-    causal = next(each for each in load_partition(path).graph.nodes if each.op_type == "TilefleetAttention")
-    assert [value.i for value in causal.attribute if value.name == "causal"] == [0]
+    assert found.count("attention") == 2
+    assert set(found) == {"attention", "Reshape"}
+    assert [product.workload.causal for product in load_partition(path).products] == [0, None]
     build_and_compare(path)

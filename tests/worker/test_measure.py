@@ -14,7 +14,7 @@ import pytest
 
 from kernels.float.gemm.kernel import PackedGemm
 from kernels.registry import recommendations
-from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
+from kernels.workload.base import RELU, Attention, Conv2d, Epilogue, Gemm, MatMul, View
 from worker.candidate import Candidate
 from worker.fleet.drivers.rpc import RpcBoard
 from worker.measure.measure import MeasureOptions, measure
@@ -44,6 +44,18 @@ def test_a_correct_candidate_gets_a_cost(run, builder, host, board):
     assert (outcome.board, outcome.cold, outcome.clock) == (board.id, True, "wall")
     assert outcome.measure_s > 0
     assert outcome.toolchain["llvm"]
+
+
+def test_products_of_activations_are_measured_warm(run, builder, host):
+    rows = View((5 * 64, 16), 64, 1)
+    for workload in (
+        MatMul((3,), 5, 16, 7, View((35,), 7, 1), View((112,), 1, 7), View((80,), 16, 1)),
+        Attention((2, 4), 5, 5, 16, 16, rows, rows.turned, rows, rows, View((0, 0), 5, 1), scale=0.25),
+    ):
+        configs = recommendations(workload, host)
+        (outcome,) = run([builder.build(Candidate(workload, config, host)) for config in configs])
+        assert outcome.error is None, outcome
+        assert 0 < outcome.cost_s < 0.1
 
 
 def test_a_candidate_is_timed_for_the_wanted_time_and_few_repeats_are_kept(run, builder, host):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from kernels.layout import NCHW, stored_shape
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import Target
-from kernels.workload.base import Workload
+from kernels.workload.base import OfActivations, Workload
 from kernels.workload.qconv2d import QConv2d
 from tuner.backend.fusion import optimise
 from tuner.backend.importer import import_partition
@@ -179,6 +179,8 @@ def function_name(workload: Workload, config: Config) -> str:
 def constants_of(product: Product, config: Config, target: Target) -> list[Array]:
     """What the function of a product takes between its data and a residual: packed weights, bias, scales."""
     kernel = registry.kernel(config.kernel)
+    if isinstance(product.workload, OfActivations):
+        return []
     if isinstance(product.workload, QConv2d):
         # The place of the data, which no constant depends on.
         inputs = [np.empty(0), *product.constants]
@@ -197,15 +199,13 @@ class _Emitter:
         self._target, self._threads = target, threads
         self._functions = Functions()
 
-    def __call__(self, builder: Any, index: int, data: Any, residual: Any) -> Any:
+    def __call__(self, builder: Any, index: int, data: Any, others: Sequence[Any]) -> Any:
         product, option = self._products[index], self._plan.options[index]
         if option is None:
-            return lowered_product(builder, product, data, residual)
+            return lowered_product(builder, product, data, *others)
         workload, config = product.workload, option.config
         kernel = registry.kernel(config.kernel)
-        arguments = [data, *map(constant, constants_of(product, config, self._target))]
-        if residual is not None:
-            arguments.append(residual)
+        arguments = [data, *map(constant, constants_of(product, config, self._target)), *others]
 
         def make(name: str) -> Any:
             return kernel.build(workload, config, self._target, self._threads, name)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pkgutil import resolve_name
 from typing import Any
 
@@ -12,6 +12,7 @@ from tvm import relax
 from kernels.layout import NCHW, NHWC, PLAIN, stored_shape
 from kernels.operators.int8.base import stored
 from kernels.target import Target
+from kernels.workload.base import OfActivations
 from kernels.workload.qconv2d import QConv2d
 from tuner.backend.stored import StoredTensors, constant_operand
 from tuner.backend.stored_bytes import ByteTensors
@@ -19,7 +20,7 @@ from tuner.frontend.elementwise import BINARY
 from tuner.frontend.graph import PRODUCT, Partition
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
-from tuner.frontend.own_nodes import COMPUTED, GENERATED, OPERATOR, RECURRENT
+from tuner.frontend.own_nodes import COMPUTED, OPERATOR, RECURRENT
 from tuner.frontend.tvm_support import unsupported_nodes
 from tuner.layouts.plan import Plan
 from tuner.operators.border import DEQUANTIZE, QUANTIZE, border_of, scales_of_sums
@@ -27,8 +28,9 @@ from tuner.operators.functions import Functions
 from tuner.operators.left_to_tvm import TvmImporter, quiet
 from tuner.operators.recurrent import recurrent
 
-EmitProduct = Callable[[Any, int, Any, Any], Any]
-"""(block builder, index of a product, data, residual or None) -> the result; all stored as planned."""
+EmitProduct = Callable[[Any, int, Any, Sequence[Any]], Any]
+"""(block builder, index of a product, data, what it takes after its constants: a residual, or the other
+activations) -> the result; all stored as planned."""
 
 
 def import_partition(
@@ -103,12 +105,21 @@ class _Importer(TvmImporter):
         if isinstance(workload, QConv2d):
             self._quantized_product(index, product.data, product.output, workload)
             return True
+        if isinstance(workload, OfActivations):
+            names = (product.data, *product.others)
+            values = [
+                self._shaped(self._plain(name), shape)
+                for name, shape in zip(names, workload.input_shapes, strict=True)
+            ]
+            self._keep(product.output, NCHW, self.bb.emit(self._emit(self.bb, index, values[0], values[1:])))
+            return True
         data, out = option.config.layouts if option else PLAIN
         value = self._shaped(self._at(product.data, data), stored_or_plain(workload.data_shape, data))
-        residual = None
+        others = []
         if product.residual is not None:
-            residual = self._shaped(self._at(product.residual, out), stored_or_plain(workload.out_shape, out))
-        result = self.bb.emit(self._emit(self.bb, index, value, residual))
+            lies = stored_or_plain(workload.out_shape, out)
+            others.append(self._shaped(self._at(product.residual, out), lies))
+        result = self.bb.emit(self._emit(self.bb, index, value, others))
         self._keep(product.output, out, result)
         return True
 
@@ -119,7 +130,7 @@ class _Importer(TvmImporter):
             stored(shape) for shape in shapes
         ] == [workload.data_shape, workload.out_shape]
         value = self._integers(data) if images else self._shaped(self._plain(data), workload.data_shape)
-        result = self.bb.emit(self._emit(self.bb, index, value, None))
+        result = self.bb.emit(self._emit(self.bb, index, value, ()))
         if images:
             self._bytes.put(output, NHWC, result)
         else:
@@ -214,10 +225,6 @@ class _Importer(TvmImporter):
             inputs = [self._nodes.get(name) for name in node.input]
             compute = resolve_name(COMPUTED[node.op_type])
             self._nodes[node.output[0]] = compute(self.bb, self._graph, node, inputs)
-        elif node.op_type in GENERATED:
-            function = resolve_name(GENERATED[node.op_type])(self._graph, node)
-            values = [self._nodes[name] for name in node.input]
-            self._nodes[node.output[0]] = self._stored.generated(function, values, NCHW)
         else:
             self.left_to_tvm(node)
         self.check(node)

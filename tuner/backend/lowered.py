@@ -7,19 +7,20 @@ from typing import Any
 import tvm
 from tvm import relax, te, tirx
 
-from kernels.workload.base import Conv2d
+from kernels.workload.base import Conv2d, Gemm
 from kernels.workload.qconv2d import QConv2d
 from tuner.frontend.graph import Product
 from tuner.operators.constants import constant
 
 
-def lowered_product(builder: Any, product: Product, data: Any, residual: Any) -> Any:
-    """The product in Relax operators; quantized ones to the last bit as ``kernels.int8.reference`` says."""
+def lowered_product(builder: Any, product: Product, data: Any, residual: Any = None) -> Any:
+    """A product by constants in Relax operators; of bytes, to the last bit, as ``kernels.int8.reference``."""
     workload = product.workload
     if isinstance(workload, QConv2d):
         constants = [constant(array) for array in product.constants]
         hint = "quantized_product"
         return builder.call_te(_quantized(workload), data, *constants, primfunc_name_hint=hint)
+    assert isinstance(workload, Conv2d | Gemm)  # of activations a kernel of ours computes all
     weights = constant(product.weights())
     if isinstance(workload, Conv2d):
         value = relax.op.nn.conv2d(

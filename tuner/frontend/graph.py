@@ -17,17 +17,17 @@ import numpy as np
 import numpy.typing as npt
 from onnx import NodeProto, helper
 
-from kernels.workload.base import Conv2d, Epilogue, Gemm
-from kernels.workload.qconv2d import QConv2d
+from kernels.workload.base import Conv2d, Epilogue, Gemm, OfActivations, Workload
 from tuner.frontend.convolutions import as_images
 from tuner.frontend.epilogue import Chain, Wiring
 from tuner.frontend.geometry import conv_of, upright
 from tuner.frontend.matmul import merge_matmuls
+from tuner.frontend.matmul.workloads import attention_of, matmul_of
 from tuner.frontend.mend import mend
 from tuner.frontend.model_file import load_graph
 from tuner.frontend.onnx_check import ModelError, Shapes, first_line, node_name
 from tuner.frontend.onnx_graph import OnnxGraph, fold_quantized
-from tuner.frontend.own_nodes import OPERATOR
+from tuner.frontend.own_nodes import ATTENTION, MATMUL, OPERATOR
 from tuner.frontend.own_nodes import PRODUCT as PRODUCT
 from tuner.frontend.quantized.replace import replace_quantized
 from tuner.frontend.quantized.rewriting import QuantizedOperator, QuantizedProduct
@@ -52,12 +52,13 @@ OTHER_PRODUCTS = {
 class Product:
     """One workload of the model with its constants; ``data`` and ``residual`` are tensors of the graph.
 
+    ``others`` are what a product of activations takes after its data; such have no constants.
     ``constants`` are a quantized product's, as its kernels take them after the data: weights, bias and,
     unless the result is int32, multiplier and shift. Those of floats have ``raw_weights``, ``scale`` and
     ``bias`` instead.
     """
 
-    workload: Conv2d | Gemm | QConv2d
+    workload: Workload
     nodes: tuple[str, ...]
     data: str
     residual: str | None
@@ -66,6 +67,7 @@ class Product:
     scale: Array | None
     bias: Array | None
     constants: tuple[Array, ...] = ()
+    others: tuple[str, ...] = ()
 
     def weights(self) -> npt.NDArray[np.float32]:
         """Weights of ``workload.weight_shape`` with all scaling folded in."""
@@ -132,6 +134,7 @@ def partition(graph: OnnxGraph) -> Partition:
     as_images(graph)
     result = Partition(graph)
     wiring = Wiring.of(graph)
+    refused: dict[str, NotTunable] = {}
     taken: set[str] = set()
     replacement: dict[str, NodeProto] = {}
     for node in graph.nodes:
@@ -150,7 +153,7 @@ def partition(graph: OnnxGraph) -> Partition:
         if found is None:
             continue
         if isinstance(found, str):
-            result.not_tunable.append(NotTunable(node_name(node), node.op_type, found))
+            refused[first_output] = NotTunable(node_name(node), node.op_type, found)
             continue
         chain = Chain(graph, node, channel_axis=1 if isinstance(found.workload, Conv2d) else -1)
         chain.add_bias(found.bias)
@@ -164,7 +167,38 @@ def partition(graph: OnnxGraph) -> Partition:
         result.products.append(product)
     _replace(graph, taken, replacement)
     merge_matmuls(graph)
+    _take_activations(result)
+    left = {node.output[0] for node in graph.nodes if node.op_type != PRODUCT}
+    result.not_tunable = [each for output, each in refused.items() if output in left]
     return result
+
+
+def _take_activations(partition: Partition) -> None:
+    """Make products of the nodes that multiply activations."""
+    graph = partition.graph
+    for at, node in enumerate(graph.nodes):
+        if node.op_type not in (MATMUL, ATTENTION):
+            continue
+        workload: OfActivations
+        workload, names = matmul_of(graph, node) if node.op_type == MATMUL else attention_of(graph, node)
+        graph.nodes[at] = helper.make_node(
+            PRODUCT, names, node.output, name=node.name, index=len(partition.products)
+        )
+        data, *others = names
+        nothing = np.zeros(0, np.float32)
+        partition.products.append(
+            Product(
+                workload,
+                (node.name,),
+                data,
+                None,
+                node.output[0],
+                nothing,
+                None,
+                None,
+                others=tuple(others),
+            )
+        )
 
 
 def _replace(graph: OnnxGraph, taken: set[str], replacement: dict[str, NodeProto]) -> None:
@@ -194,7 +228,7 @@ def _quantized(product: QuantizedProduct) -> Product:
 
 
 def _finish(product: Product, chain: Chain) -> Product:
-    assert not isinstance(product.workload, QConv2d)  # those bring their own clamp
+    assert isinstance(product.workload, Conv2d | Gemm)  # the others have an epilogue of their own
     epilogue = Epilogue(chain.shift is not None, chain.residual is not None, chain.clamp)
     return Product(
         workload=replace(product.workload, epilogue=epilogue),

@@ -13,12 +13,13 @@ FRAMES = "TilefleetFrames"
 """Operator of a node that puts images beside each other; its attributes are those of
 ``kernels/operators/frames.py``."""
 MATMUL = "TilefleetMatMul"
-"""Operator of a product of two activations: ``alpha`` times the product of two arrays of float32.
+"""Operator, until it is a ``PRODUCT``, of ``alpha`` times the product of two arrays of float32.
 
 ``perms`` are the orders in which it sees the axes of both and of the result, one after another.
 """
 ATTENTION = "TilefleetAttention"
-"""Operator of ``alpha`` times an attention of queries, keys (transposed), values and perhaps a mask.
+"""Operator, until it is a ``PRODUCT``, of ``alpha`` times an attention of queries, keys (transposed), values
+and perhaps a mask.
 
 ``perms`` as above, without one of the mask; heads of keys and values may be fewer, one a group of queries.
 ``scale`` is that of the scores. Row i sees keys up to i + ``causal``, or all where it is -1; ``zeros`` says
@@ -34,9 +35,3 @@ COMPUTED = {
 It takes Relax's block builder, the graph, the node, and its inputs as Relax values (None for one left out),
 and returns the result. Modules are named, not imported: who only reads a graph needs no TVM.
 """
-GENERATED = {
-    ATTENTION: "tuner.operators.attention:attention",
-    MATMUL: "tuner.operators.matmul:matmul",
-}
-"""Operators by functions of ours that are generated for a target, and what tells how: it takes the graph and
-the node, and returns a ``Generated``."""

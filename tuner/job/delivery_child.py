@@ -16,6 +16,7 @@ from tvm import relax
 
 from kernels import target as targets
 from kernels.numerics import Numerics
+from kernels.workload.base import OfActivations
 from tuner.backend.apply import compile_module, function_name, lower_partition, plan_of
 from tuner.backend.check import Check, Delivery
 from tuner.backend.comparison import Build, Main, Send, check_and_locate, feeds_of
@@ -60,7 +61,12 @@ def deliver_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
         if "board" in payload:
             take(lock, send)
             wire = Wire(lambda: connect(payload["board"], SESSION_S))
-            board = Board(wire, Path(folder), layers, lambda: send({"stage": "call"}))
+            cold = {
+                function_name(layer.workload, layer.config)
+                for layer in manifest.layers
+                if layer.workload and layer.config and not isinstance(layer.workload, OfActivations)
+            }
+            board = Board(wire, Path(folder), cold, lambda: send({"stage": "call"}))
             model = board.load(module, executable)
             sha256 = hashlib.sha256(model.path.read_bytes()).hexdigest()
             try:

@@ -162,7 +162,9 @@ class Contest:
         return statistics.fmean(medians) if medians else math.inf
 
     def _caller(self, weights: Any) -> int:
-        """Which of the products makes the call, by the weights that the build packed for it."""
+        """Which of the products makes the call, by the weights that the build packed for it, if any."""
+        if not self._constants[0][0]:
+            return 0
         place = np.from_dlpack(weights).ctypes.data
         if place not in self._callers:
             array = weights.numpy()

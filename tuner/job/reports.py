@@ -10,6 +10,8 @@ from tuner.search import scheduler
 from tuner.search.task import TaskSearch
 from tuner.spec import Trial
 
+UNTOLD = 0.01
+"""A difference that is in the noise of the model's time."""
 Publish = Callable[[str, dict[str, Any]], None]
 """Takes an event's name and data. Called on the event loop: it must not block."""
 
@@ -18,6 +20,21 @@ def estimated_ms(searches: Iterable[TaskSearch]) -> float | None:
     """Milliseconds of the whole model by the best of each task, or None while a task has none."""
     total = scheduler.total_s([search.curve for search in searches])
     return None if total is None else total * 1e3
+
+
+def note_of_gain(searches: Iterable[TaskSearch]) -> str:
+    """What to say where tuning changed nothing: no layer, or all of them by less than can be told."""
+    pairs = [(search.task.weight, search.records.get(search.analysis), search.best) for search in searches]
+    first = sum(
+        weight * (record.ranking_s or math.inf) if record else math.inf for weight, record, _ in pairs
+    )
+    last = sum(weight * (best.ranking_s or math.inf) if best else math.inf for weight, _, best in pairs)
+    if not math.isfinite(first) or last < (1 - UNTOLD) * first:
+        return ""
+    return (
+        f"nothing was gained: the layers take {1e3 * first:.3g} ms as the analysis has them, "
+        f"{1e3 * last:.3g} ms by the best configs that were tried"
+    )
 
 
 def share_of(search: TaskSearch) -> dict[str, Any]:

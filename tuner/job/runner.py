@@ -111,6 +111,7 @@ class _Run:
             if self.cancelled.is_set():
                 return await self._end(JobState.CANCELLED)
             state, message = self._verdict()
+            message = message or reports.note_of_gain(self.searches)
             return await self._end(state, "; ".join(filter(None, (message, note, built))))
         except asyncio.CancelledError:
             await self._end(JobState.INTERRUPTED, "stopped with the service; resume to go on")

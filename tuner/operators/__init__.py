@@ -1,7 +1,7 @@
 """How each operator of floats is computed: a file each for those that we compute or know layouts of.
 
 Whatever neither ``COMPUTED`` (``tuner/frontend/own_nodes.py``: functions of ours for NCHW, as lrn.py) nor
-``RULES`` nor ``GENERATED`` (beside ``COMPUTED``) has, such as reductions, is left to TVM: ``left_to_tvm.py``.
+``RULES`` has, such as reductions, is left to TVM: ``left_to_tvm.py``.
 For docs/extending.md: an operator that is generated for every layout is ``kernels/operators/NAME.py``, which
 builds and predicts it, and a rule here (as pool.py) with its line in ``RULES``.
 """

@@ -172,7 +172,8 @@ class _Problem:
 
 @dataclass(frozen=True)
 class _Shared:
-    """Tensors on the board for the candidates of some layouts; ``rest`` is [bias], [residual].
+    """Tensors on the board for the candidates of some layouts; ``rest`` is [bias], [residual], or all
+    activations but the first.
 
     Of quantized workloads it is empty: there the bias depends on the config.
     """
@@ -185,7 +186,9 @@ class _Shared:
 
     @classmethod
     def of(cls, problem: _Problem, layouts: Layouts, wire: Wire) -> _Shared:
-        data, _, *rest = problem.inputs
+        data, *rest = problem.inputs
+        if not isinstance(problem.workload, workloads.OfActivations):
+            rest = rest[1:]  # the weights lie as each config wants them
         if layouts != PLAIN:
             data = to_layout(data, layouts.data)
             rest = [to_layout(array, layouts.out) if array.ndim == 4 else array for array in rest]
@@ -218,7 +221,9 @@ class _Session:
         self._stats, self._divide = stats_reader(self._session), divider(self._session)
         self.simulated = bool(self._stats and self._stats()["simulated"])
         evict = "tilefleet.cold_weights" if self._stats else "cache_flush_cpu_non_first_arg"
-        self._preparation = evict if problem.options["cold"] else ""
+        # What one layer has just made for another is not cold.
+        warm = isinstance(problem.workload, workloads.OfActivations) or not problem.options["cold"]
+        self._preparation = "" if warm else evict
 
     def load(self, item: dict[str, Any]) -> _Loaded:
         """Upload one candidate with its packed weights."""
@@ -283,7 +288,7 @@ class _Session:
         found += self._repeat(loaded, PROBES - 1)
         if found.quiet and min(found.quiet) > cutoff_s:
             return found
-        if not options["cold"]:
+        if not self._preparation:
             loaded.number = max(1, math.ceil(WARM_REPEAT_S / min(found.counted)))
             found = Repeats() if loaded.number > 1 else found
         while (few := self._missing(loaded, found)) > 0 or loaded.timed_s < options["min_time_s"]:

@@ -72,7 +72,7 @@ class MeasureOptions:
 
     def patience(self, workload: workloads.Workload) -> float:
         """Seconds after which a candidate of ``workload`` that shows no progress is given up."""
-        elements = sum(map(math.prod, (workload.data_shape, workload.weight_shape, workload.out_shape)))
+        elements = sum(map(math.prod, workloads.array_shapes(workload).values()))
         return self.run_timeout_s + 4 * elements / PREPARED_BYTES_S + workload.flops / REFERENCE_FLOPS_S
 
 

@@ -9,7 +9,7 @@ from collections.abc import Set
 
 from onnx import NodeProto, helper
 
-from kernels.operators.matmul.plan import DEEPEST
+from kernels.workload.attention import DEEPEST
 from tuner.frontend.epilogue import Wiring
 from tuner.frontend.matmul.attention import Found, attention_from
 from tuner.frontend.matmul.operands import grouped_operand, operand_of, result_of

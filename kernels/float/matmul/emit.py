@@ -2,59 +2,53 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from tvm.script.ir_builder import tirx as T
 
 from kernels.arithmetic import ceil_div, even
 from kernels.emit import tir
-from kernels.emit.function import Function
 from kernels.emit.outer_product import Sums
 from kernels.emit.shares import share, turns
-from kernels.emit.types import Buffer, Index, PrimFunc, Vector
+from kernels.emit.types import Buffer, Index, Vector
 from kernels.emit.vectors import load_part, split
-from kernels.operators.matmul.columns import Panels
-from kernels.operators.matmul.plan import DEEPEST, MatMul, Plan
-from kernels.operators.matmul.tiles import Element, Rows, inner_products, outer_products
-from kernels.target import Target
-
-Shape = tuple[int, ...]
+from kernels.float.matmul.columns import Panels
+from kernels.float.matmul.plan import Plan
+from kernels.float.matmul.tiles import Element, Rows, inner_products, outer_products
 
 
-def build_matmul(
-    matmul: MatMul, shapes: tuple[Shape, Shape, Shape], target: Target, threads: int, name: str
-) -> PrimFunc:
-    """The PrimFunc ``name``: its arguments are arrays of ``shapes``, the two factors and the product."""
-    product = matmul.canonical()
-    function = Function(name, dict(zip(("first", "second", "out"), shapes, strict=True)))
-    with function as (first, second, out):
-        factors = (second, first) if product.crossed else (first, second)
-        _Emitter(Plan(product, target, threads), *factors, out).run()
-    return function.result()
+def emit(plan: Plan, inputs: Sequence[Buffer], out: Buffer) -> None:
+    """All products, each thread its share of them or of their rows."""
+    a, b = inputs
+    _Emitter(plan, a, b, out).run()
 
 
 class _Emitter:
     def __init__(self, plan: Plan, a: Buffer, b: Buffer, out: Buffer) -> None:
-        self.plan, self.product, self.lanes = plan, plan.matmul, plan.lanes
+        self.plan, self.product, self.lanes = plan, plan.workload, plan.lanes
+        self.way, self.height, self.width = plan.knobs.way, plan.blocking.height, plan.blocking.width
+        self.chains = plan.knobs.chains
         self.a, self.b, self.out = a, b, out
 
     def run(self) -> None:
         """All products, each thread its share of them or of their rows."""
         plan, product = self.plan, self.product
-        whole, edge = divmod(product.m, plan.height)
+        whole, edge = divmod(product.m, self.height)
         with tir.loop(plan.parts, plan.parts) as thread:
             panels = None
-            if plan.way == "packed":
-                panels = Panels(plan.deepest, plan.widest, plan.width, self.lanes)
+            if self.way == "packed":
+                panels = Panels(plan.deepest, plan.widest, self.width, self.lanes)
             with turns(product.batch * plan.splits, thread, plan.parts) as item:
                 place = T.Bind(item // plan.splits)
                 part = share(whole, edge > 0, item % plan.splits, plan.splits)
-                rows = Rows(part, plan.height, edge, whole * plan.height)
+                rows = Rows(part, self.height, edge, whole * self.height)
                 views = (product.a, product.b, product.out)
                 starts = [T.Bind(tir.index(view.start(place, product.extents))) for view in views]
                 if panels is not None:
                     tir.blocks(
                         product.n, plan.widest, lambda n, at: self._strip(rows, panels, n, at, *starts)
                     )
-                elif plan.way == "rows":
+                elif self.way == "rows":
                     self._inner(rows, *starts)
                 else:
                     self._in_place(rows, *starts)
@@ -63,16 +57,16 @@ class _Emitter:
         """Columns that are packed at a time, one block of k after another."""
         plan, product = self.plan, self.product
         a, b, out = starts
-        whole, rest = divmod(columns, plan.width)
+        whole, rest = divmod(columns, self.width)
         base = 0
-        for depth, count in even(product.k, DEEPEST):
+        for depth, count in even(product.k, plan.knobs.depth):
             with tir.loop(count) as number:
                 at = T.Bind(base + number * depth)
                 corner = T.Bind(b + at * product.b.row + first * product.b.column)
                 panels.fill(self.b, product.b, corner, columns, depth)
                 left, right = T.Bind(a + at * product.a.column), T.Bind(out + first)
                 with tir.loop(whole) as panel:
-                    self._panel(rows, panels, panel, plan.width, left, right, at, depth)
+                    self._panel(rows, panels, panel, self.width, left, right, at, depth)
                 if rest:
                     self._panel(rows, panels, tir.index(whole), rest, left, right, at, depth)
             base += depth * count
@@ -88,8 +82,8 @@ class _Emitter:
         at: Index,
         depth: int,
     ) -> None:
-        plan, product = self.plan, self.product
-        right = T.Bind(out + panel * plan.width)
+        product = self.product
+        right = T.Bind(out + panel * self.width)
         first, last = (None, None) if depth == product.k else (at == 0, at == product.k - depth)
 
         def vector(start: int, at: Index) -> Vector:
@@ -110,14 +104,13 @@ class _Emitter:
             )
 
         element = self._element(a)
-        chains = plan.block.chains
-        outer_products(rows, columns, depth, self.lanes, chains, element, vector, begin, finish)
+        outer_products(rows, columns, depth, self.lanes, self.chains, element, vector, begin, finish)
 
     def _in_place(self, rows: Rows, a: Index, b: Index, out: Index) -> None:
         """Blocks of columns read where they lie; the last one overlaps the one before."""
-        plan, product = self.plan, self.product
-        with tir.loop(ceil_div(product.n, plan.width)) as turn:
-            column = T.Bind(tir.least(turn * plan.width, product.n - plan.width))
+        product = self.product
+        with tir.loop(ceil_div(product.n, self.width)) as turn:
+            column = T.Bind(tir.least(turn * self.width, product.n - self.width))
             corner = T.Bind(b + column)
 
             def vector(start: int, at: Index) -> Vector:
@@ -126,9 +119,9 @@ class _Emitter:
             def finish(sums: Sums, top: Index) -> None:
                 self._store(sums, top, out + column, product.alpha)
 
-            element, chains = self._element(a), plan.block.chains
+            element = self._element(a)
             outer_products(
-                rows, plan.width, product.k, self.lanes, chains, element, vector, self._zero, finish
+                rows, self.width, product.k, self.lanes, self.chains, element, vector, self._zero, finish
             )
 
     def _inner(self, rows: Rows, a: Index, b: Index, out: Index) -> None:

@@ -3,62 +3,48 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
-from kernels.emit.function import Function
 from kernels.emit.outer_product import Sums
 from kernels.emit.shares import Share, turns
-from kernels.emit.types import Buffer, Expr, Index, PrimFunc, Vector
+from kernels.emit.types import Buffer, Expr, Index, Vector
 from kernels.emit.vectors import load_part, shuffle, split
-from kernels.operators.attention.plan import Attention, AttentionPlan
-from kernels.operators.attention.softmax import exponentials
-from kernels.operators.matmul.columns import Panels
-from kernels.operators.matmul.plan import Block
-from kernels.operators.matmul.tiles import Columns, Element, Rows, inner_products, outer_products
-from kernels.target import Target
-
-Shape = tuple[int, ...]
+from kernels.float.attention.plan import Plan
+from kernels.float.attention.softmax import exponentials
+from kernels.float.matmul.blocking import PACKED, PLACE, ROWS, Blocking
+from kernels.float.matmul.columns import Panels
+from kernels.float.matmul.tiles import Columns, Element, Rows, inner_products, outer_products
 
 
-def build_attention(
-    attention: Attention, shapes: tuple[Shape, ...], target: Target, threads: int, name: str
-) -> PrimFunc:
-    """The PrimFunc ``name``: its arguments are arrays of ``shapes``: queries, keys, values, the mask if there
-    is one, and the result."""
-    names = ("queries", "keys", "values", *(("mask",) if attention.mask else ()), "out")
-    function = Function(name, dict(zip(names, shapes, strict=True)))
-    with function as buffers:
-        _Emitter(
-            AttentionPlan(attention.canonical(), target, threads), dict(zip(names, buffers, strict=True))
-        )
-    return function.result()
+def emit(plan: Plan, inputs: Sequence[Buffer], out: Buffer) -> None:
+    """All groups of the batch that share keys and values, each thread its share of them or of their rows."""
+    names = ("queries", "keys", "values", "mask")
+    _Emitter(plan, {**dict(zip(names, inputs, strict=False)), "out": out})
 
 
 class _Emitter:
-    def __init__(self, plan: AttentionPlan, buffers: dict[str, Buffer]) -> None:
-        self.plan, self.what, self.lanes = plan, plan.attention, plan.lanes
+    def __init__(self, plan: Plan, buffers: dict[str, Buffer]) -> None:
+        self.plan, self.what, self.lanes = plan, plan.workload, plan.lanes
         self.buffers = buffers
-        parts, what = plan.parts, plan.attention
-        groups = math.prod(what.extents)
-        with tir.loop(parts, parts) as thread:
+        with tir.loop(plan.parts, plan.parts) as thread:
             self.scores = tir.scratch(plan.block * plan.pitch)
             self.factors = tir.scratch(plan.block)
             self.keys, self.values = self._panels()
-            with turns(groups // plan.shared * plan.splits, thread, parts) as item:
+            with turns(plan.groups * plan.splits, thread, plan.parts) as item:
                 group = T.Bind(item // plan.splits)
                 self._group(group, item % plan.splits)
 
     def _panels(self) -> tuple[Panels | None, Panels | None]:
         plan, what = self.plan, self.what
         keys = values = None
-        if plan.scores.way == "packed":
+        if plan.scores.way == PACKED:
             keys = Panels(what.depth, what.count, plan.scores.width, self.lanes)
-        if plan.mixed.way != "place":
+        if plan.mixed.way != PLACE:
             values = Panels(what.count, what.width, plan.mixed.width, self.lanes)
         return keys, values
 
@@ -112,7 +98,7 @@ class _Emitter:
                 value = value * tir.splat(tir.number(what.scale), lanes)
             tir.store(self.scores, value, tir.vector(row * plan.pitch + column, lanes))
 
-        if plan.scores.way == "rows":
+        if plan.scores.way == ROWS:
 
             def left(row: Index, at: Index, count: int) -> Vector:
                 return load_part(queries, corner + row * what.queries.row + at, count, lanes)
@@ -138,7 +124,7 @@ class _Emitter:
                 for line, start, value in sums.values():
                     scaled(row + line, first + start, value)
 
-            self._outer(plan.scores.block, rows, columns, what.depth, element, vector, finish)
+            self._outer(plan.scores, rows, columns, what.depth, element, vector, finish)
 
         self._each_panel(what.count, width, seen, self.keys is None, panel)
 
@@ -170,7 +156,13 @@ class _Emitter:
                 return shuffle([T.Bind(adjust(value, at, rest)), nothing], real)
 
             factor = exponentials(
-                self.scores, T.Bind(row * plan.pitch), columns, lanes, adjust, end, what.empty
+                self.scores,
+                T.Bind(row * plan.pitch),
+                columns,
+                lanes,
+                adjust,
+                end,
+                0.0 if what.zeros else math.nan,
             )
             tir.store(self.factors, factor * tir.number(what.alpha) if what.alpha != 1 else factor, row)
 
@@ -199,13 +191,13 @@ class _Emitter:
                     for offset, size, piece in split(value, sums.count(start), lanes):
                         tir.store(out, piece, tir.vector(place + offset, size))
 
-            self._outer(plan.mixed.block, rows, columns, seen, element, vector, finish)
+            self._outer(plan.mixed, rows, columns, seen, element, vector, finish)
 
         self._each_panel(what.width, width, what.width, self.values is None, panel)
 
     def _outer(
         self,
-        block: Block,
+        blocking: Blocking,
         rows: int,
         columns: int,
         depth: Index,
@@ -215,14 +207,14 @@ class _Emitter:
     ) -> None:
         """All rows of a block by one panel."""
         zero = tir.zeros(self.lanes)
-        height = ceil_div(rows, ceil_div(rows, block.rows))
+        height = ceil_div(rows, ceil_div(rows, blocking.rows))
         tiles = self._rows(rows, height)
         outer_products(
             tiles,
             columns,
             depth,
             self.lanes,
-            block.chains,
+            blocking.chains,
             element,
             vector,
             lambda sums, _: sums.begin(lambda *_: zero),

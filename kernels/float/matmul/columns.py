@@ -8,7 +8,7 @@ from kernels.arithmetic import ceil_div
 from kernels.emit import tir
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.emit.vectors import pieces, transpose
-from kernels.operators.matmul.view import View
+from kernels.workload.view import View
 
 
 class Panels:
