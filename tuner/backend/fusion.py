@@ -14,6 +14,7 @@ from kernels.emit.compile import KERNEL_ATTRIBUTE
 from kernels.loops.schedule import LOOPS_ATTRIBUTE, NO_LOOPS_ATTRIBUTE, schedule
 from kernels.target import Target
 from tuner.backend.identities import begun_at_infinity
+from tuner.backend.reductions import fusable
 
 PARALLEL_ELEMENTS = 32 * 1024
 """Loops over fewer elements take about as long as waking another thread."""
@@ -22,20 +23,24 @@ DATA_PARALLEL = 0
 
 def optimise(module: Any, target: Target, threads: int) -> Any:
     """Fold constants, fuse what is left of the model into few loops and split those over ``threads``."""
-    passes = tvm.transform.Sequential(
+    lowered = tvm.transform.Sequential(
         [
             relax.transform.DecomposeOpsForInference(),
             relax.transform.RemoveRedundantReshape(),
             relax.transform.LegalizeOps(),
             relax.transform.AnnotateTIROpPattern(),
             relax.transform.FoldConstant(),
+        ]
+    )
+    fused = tvm.transform.Sequential(
+        [
             relax.transform.FuseOps(),
             relax.transform.FuseTIR(),
             relax.transform.DeadCodeElimination(["main"]),
         ]
     )
     with tvm.target.Target(target.tvm):
-        module = begun_at_infinity(passes(module))
+        module = begun_at_infinity(fused(fusable(lowered(module))))
     for variable, function in module.functions.items():
         if isinstance(function, tvm.tirx.PrimFunc) and "tirx.is_scheduled" not in (function.attrs or {}):
             module[variable] = _scheduled(function, variable.name_hint, target, threads)

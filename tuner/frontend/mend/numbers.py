@@ -32,14 +32,38 @@ def infinities(writer: Writer) -> bool:
 
 
 def power(writer: Writer) -> bool:
-    """Pow of integers, or of two types: computed in floats, as onnxruntime does."""
+    """Pow of integers, or of two types: in floats, as onnxruntime does; a square or cube as a product."""
     base, exponent = writer.info(0), writer.info(1)
     real = base.dtype if base.dtype.startswith("float") else "float64"
+    if base.dtype == real and _product(writer):
+        return True
     if base.dtype == exponent.dtype == real:
         return False
     kind = helper.np_dtype_to_tensor_dtype(np.dtype(real))
     operands = [writer.add("Cast", name, to=kind) for name in writer.node.input]
     writer.finish("Cast", writer.add("Pow", *operands), to=base.elem_type)
+    return True
+
+
+def _product(writer: Writer) -> bool:
+    """Write a power of one small number as what it is; whether it is one."""
+    value, data = writer.value(1), writer.node.input[0]
+    shape = writer.graph.tensors[writer.node.output[0]].shape
+    if value is None or not value.size or (value != value.flat[0]).any() or writer.info(0).shape != shape:
+        return False
+    exponent = float(value.flat[0])
+    if exponent == 1:
+        writer.finish("Identity", data)
+    elif exponent == -1:
+        writer.finish("Reciprocal", data)
+    elif exponent == 2:
+        writer.finish("Mul", data, data)
+    elif exponent == 3 and writer.info(0).dtype != "float16":  # where the square would be rounded
+        writer.finish("Mul", writer.add("Mul", data, data), data)
+    elif exponent == 0.5:
+        writer.finish("Sqrt", data)
+    else:
+        return False
     return True
 
 
