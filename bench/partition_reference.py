@@ -60,7 +60,8 @@ def _product(product: Product, values: Mapping[str, Array]) -> Array:
         return reference(workload, inputs).astype(np.float32)
     # What has no four axes is a matrix product: rows.
     rows = to_stored(data).reshape(workload.data_shape)
-    result = reference(workload, [rows, *product.constants])
+    scalars = [values[name].reshape(()) for name in product.others]
+    result = reference(workload, [rows, *product.constants, *scalars])
     return from_stored(result) if data.ndim == 4 else result
 
 

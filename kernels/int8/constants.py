@@ -64,6 +64,20 @@ def check_scale(conv: QConv2d, multiplier: Array, shift: Array) -> None:
         raise ValueError(f"{conv} is for scales that are {conv.scale}, got others; see scale_of")
 
 
+def dynamic_start(conv: QConv2d, weights: Array, bias: Array, offset: int = 0) -> tuple[Array, Array]:
+    """int32 ``b`` and ``t`` of each filter: with ``b - zero * t + sum of (data + offset) * weight`` a sum is
+    that of ``(data - zero) * weight`` and the bias, whatever ``zero`` comes with the data.
+
+    Code may add these products in any order: raises ValueError where sums could leave int32 on the way.
+    """
+    centered = weights.astype(np.int16) - np.int16(conv.weight_zero)
+    total, size = (each.sum(axis=(0, 1, 2), dtype=np.int64) for each in (centered, np.abs(centered)))
+    if int((np.abs(bias.astype(np.int64)) + 3 * 255 * size).max()) > LIMITS["int32"][1]:
+        raise ValueError(f"{conv}: by these weights and biases sums may leave 32 bits")
+    folded = bias.astype(np.int64) - offset * total
+    return folded.astype(np.int32), total.astype(np.int32)
+
+
 def folded_bias(conv: QConv2d, weights: Array, bias: Array, offset: int = 0) -> Array:
     """int32 ``b`` with ``b + sum of (data + offset) * (weight - weight_zero)`` equal to the workload's sum.
 

@@ -5,18 +5,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
 from kernels.emit.function import Function
 from kernels.emit.types import PrimFunc
 from kernels.int8 import requantize
-from kernels.int8.constants import check_scale, check_weights, folded_bias
+from kernels.int8.constants import check_scale, check_weights, dynamic_start, folded_bias
 from kernels.int8.tir import QArguments
-from kernels.kernel import Array, Kernel, Plan
+from kernels.kernel import EXACT_TOLERANCE, Array, Kernel, Plan
 from kernels.layout import PLAIN, Layouts
 from kernels.space import Config, Space
 from kernels.target import Target
+from kernels.workload.base import Workload
 from kernels.workload.qconv2d import QConv2d
 
 
@@ -24,7 +26,9 @@ from kernels.workload.qconv2d import QConv2d
 class QuantizedPlan(Plan[QConv2d]):
     """A plan whose function takes bias, multiplier and shift, int32, as ``constants`` makes them.
 
-    The last two are there unless the output is int32. Whatever depends on a filter is filled up with zeros.
+    The last two are there unless the output is int32. With float32 output these follow the bias: the sum of
+    the weights (int32), unit and addend of each filter, and step and zero of the data, as ``QConv2d`` says.
+    Whatever depends on a filter is filled up with zeros.
     """
 
     @property
@@ -71,13 +75,17 @@ class QuantizedPlan(Plan[QConv2d]):
         """``weight - weight_zero`` (int32, ``weight_shape``) in the order the code reads them, 1-D."""
 
     def constants(self, inputs: Sequence[Array]) -> list[Array]:
-        """Packed weights, bias with the zero points folded in, multiplier and shift.
+        """Packed weights, bias with the zero points folded in, and what else the function takes.
 
         Raises ValueError for constants that the workload excludes.
         """
         conv = self.workload
         weights, bias, *scale = inputs[1:]
         packed = self.pack(weights)
+        if conv.is_dynamic:
+            unit, addend, *scalars = scale
+            filled = map(self.fill, (*dynamic_start(conv, weights, bias, self.offset), unit, addend))
+            return [packed, *filled, *scalars]
         arrays = [folded_bias(conv, weights, bias, self.offset)]
         if scale:
             check_scale(conv, *scale)
@@ -95,8 +103,12 @@ class QuantizedPlan(Plan[QConv2d]):
         shapes = {"data": conv.data_shape, "weights": (self.packed_length,), "bias": (self.padded_filters,)}
         if conv.scale_length:
             shapes |= dict.fromkeys(("multiplier", "shift"), (self.padded_scales,))
+        if conv.is_dynamic:
+            shapes |= dict.fromkeys(("total", "unit", "addend"), (self.padded_filters,))
+            shapes |= {"step": (), "zero": ()}
         shapes["out"] = conv.out_shape
         dtypes = {"data": conv.data_dtype, "weights": self.packed_dtype, "out": conv.out_dtype}
+        dtypes |= {**dict.fromkeys(("unit", "addend", "step"), "float32"), "zero": conv.data_dtype}
         function = Function(name, shapes, {**dict.fromkeys(shapes, "int32"), **dtypes})
         with function as buffers:
             self.body(QArguments(conv, **dict(zip(shapes, buffers, strict=True))))
@@ -113,6 +125,15 @@ class QuantizedKernel(Kernel[QConv2d]):
     tolerance = 1.0
     workload_type = QConv2d
     dtypes = ("int8", "uint8")
+    dynamic: ClassVar[bool] = False
+    """Whether it computes what ``QConv2d.is_dynamic`` says."""
+
+    def why_not(self, workload: Workload, target: Target) -> str | None:
+        """Most families compute no products of data that were quantized as they came."""
+        reason = super().why_not(workload, target)
+        if reason is None and isinstance(workload, QConv2d) and workload.is_dynamic and not self.dynamic:
+            return "its data are quantized as they come"
+        return reason
 
     def why_inexact(self, workload: QConv2d, config: Config) -> str | None:
         """Some ways to scale sums are inexact."""
@@ -124,7 +145,9 @@ class QuantizedKernel(Kernel[QConv2d]):
         return replace(space, knobs={**space.knobs, "requant": ways})
 
     def tolerance_of(self, workload: QConv2d, config: Config) -> float:
-        """In quanta: none for exact configs."""
+        """In quanta, none for exact configs; of floats as of all others."""
+        if workload.is_dynamic:
+            return EXACT_TOLERANCE
         return 0.0 if self.why_inexact(workload, config) is None else self.tolerance
 
     def recommend(

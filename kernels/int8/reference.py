@@ -24,18 +24,21 @@ SPREAD = 60.0
 
 
 def input_shapes(conv: QConv2d) -> list[tuple[tuple[int, ...], str]]:
-    """Shape and dtype of data, weights, bias and, unless the output is int32, multiplier and shift."""
+    """Shape and dtype of data, weights, bias and what there is of multiplier and shift, or of unit, addend,
+    step and zero."""
     scales: list[tuple[tuple[int, ...], str]] = [((conv.scale_length,), "int32")]
+    floats: list[tuple[tuple[int, ...], str]] = [((conv.out_c,), "float32")]
     return [
         (conv.data_shape, conv.data_dtype),
         (conv.weight_shape, conv.weight_dtype),
         ((conv.bias_length,), "int32"),
         *scales * (2 if conv.scale_length else 0),
+        *[*floats * 2, ((), "float32"), ((), conv.data_dtype)] * conv.is_dynamic,
     ]
 
 
 def random_inputs(conv: QConv2d, rng: np.random.Generator) -> list[Array]:
-    """Data, weights, bias, [multiplier, shift], as ``reference`` takes them.
+    """Data, weights, bias and the rest of ``input_shapes``, as ``reference`` takes them.
 
     Weights and scales keep to what the workload says of them. Some filters and some rows of the data have
     nothing but the ends of their range, so that sums that do not fit somewhere come out wrong. The others are
@@ -54,6 +57,12 @@ def random_inputs(conv: QConv2d, rng: np.random.Generator) -> list[Array]:
     # 74 is the deviation of a uniform byte; weights have that of uniform ones, extremes included.
     deviation = 74.0 * (high - low) / 3.46 * terms**0.5 + 1
     bias = rng.normal(0, deviation, conv.out_c).clip(-(1 << 28), 1 << 28).astype(np.int32)
+    if conv.is_dynamic:
+        unit = rng.uniform(0.5, 1.5, conv.out_c).astype(np.float32) / np.float32(deviation)
+        addend = rng.standard_normal(conv.out_c, np.float32)
+        step = np.array(rng.uniform(0.5, 1.5), np.float32)
+        zero = np.array(rng.integers(*LIMITS[conv.data_dtype], endpoint=True), conv.data_dtype)
+        return [data, weights, bias, unit, addend, step, zero]
     if not conv.scale_length:
         return [data, weights, bias]
     scales = rng.uniform(0.3, 1.6, conv.scale_length) * SPREAD / deviation
@@ -101,7 +110,11 @@ def reference(conv: QConv2d, inputs: Sequence[Array]) -> Array:
     if given != expected:
         raise ValueError(f"{conv} takes inputs of {expected}, got {given}")
     data, weights, bias = (array.astype(np.int64) for array in inputs[:3])
-    sums = _sums(conv, data - conv.data_zero, weights - conv.weight_zero) + bias
+    data_zero = inputs[6].astype(np.int64) if conv.is_dynamic else conv.data_zero
+    sums = _sums(conv, data - data_zero, weights - conv.weight_zero) + bias
+    if conv.is_dynamic:
+        unit, addend, step = (each.astype(np.float64) for each in inputs[3:6])
+        return (sums * (step * unit) + addend).astype(np.float32)
     if conv.out_dtype == "int32":
         return sums.astype(np.int32)
     scaled = multiply(sums, inputs[3], inputs[4]) + conv.out_zero

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from tvm.script.ir_builder import tirx as T
+
 from kernels.emit import tir
+from kernels.emit.tir import convert
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.emit.vectors import split
 from kernels.workload.qconv2d import QConv2d
@@ -34,7 +38,10 @@ def store_filters(
 
 @dataclass(frozen=True)
 class QArguments:
-    """A quantized kernel's buffers, all flat; ``multiplier`` and ``shift`` are None with int32 output."""
+    """A quantized kernel's buffers, all flat; ``multiplier`` and ``shift`` are None with int32 output.
+
+    From ``total`` on they are of dynamic products alone (``QConv2d.is_dynamic``).
+    """
 
     conv: QConv2d
     data: Buffer
@@ -43,3 +50,23 @@ class QArguments:
     out: Buffer
     multiplier: Buffer = None
     shift: Buffer = None
+    total: Buffer = None
+    unit: Buffer = None
+    addend: Buffer = None
+    step: Buffer = None
+    zero: Buffer = None
+
+    def start(self, first: Index, lanes: int) -> Vector:
+        """What the sums of ``lanes`` filters from ``first`` on begin with, int32."""
+        at = tir.vector(first, lanes)
+        if self.zero is None:
+            return T.Bind(self.bias[at])
+        zero = tir.splat(convert(self.zero[0], "int32", 1), lanes)
+        return T.Bind(self.bias[at] - zero * self.total[at])
+
+    def real(self, first: Index, lanes: int) -> Callable[[Vector], Vector]:
+        """A function from dynamic sums of ``lanes`` filters from ``first`` on to their results, float32."""
+        at = tir.vector(first, lanes)
+        factor = T.Bind(self.unit[at] * tir.splat(self.step[0], lanes))
+        addend = T.Bind(self.addend[at])
+        return lambda sums: T.Bind(convert(sums, tir.F32, lanes) * factor + addend)

@@ -31,6 +31,11 @@ class QConv2d(ConvGeometry):
     constants beside the weights, one a channel or one in all (``per_channel``); both are int32, and a
     negative shift goes left. With ``out_dtype`` int32 the result is the sum, without scale, zero or clamp.
 
+    With float32 it is that of a matrix product whose activations were quantized as they came:
+    ``(sum - zero * sum of weights) * (step * unit) + addend``. ``unit`` and ``addend``, float32 and one a
+    channel, are constants; ``step`` (float32) and ``zero`` (of the data's type) come with the data. Their
+    difference is exact, what follows is rounded as floats are.
+
     ``clamp`` is in quanta, by default all that the type holds. ``weight_range`` and ``scale`` are what is
     known of the constants when the code is made: code may rely on it, so ``pack`` and the check of constants
     refuse others. ``qconstants.weight_range_of`` and ``scale_of`` tell what holds for given ones.
@@ -54,7 +59,7 @@ class QConv2d(ConvGeometry):
     groups: int = 1
     data_dtype: Byte = "uint8"
     weight_dtype: Byte = "int8"
-    out_dtype: Literal["int8", "uint8", "int32"] = "uint8"
+    out_dtype: Literal["int8", "uint8", "int32", "float32"] = "uint8"
     data_zero: int = 0
     weight_zero: int = 0
     out_zero: int = 0
@@ -66,15 +71,20 @@ class QConv2d(ConvGeometry):
     def __post_init__(self) -> None:
         self.check_geometry(self.kind)
         for name in ("data", "weight", "out"):
-            low, high = LIMITS[getattr(self, f"{name}_dtype")]
+            low, high = LIMITS.get(getattr(self, f"{name}_dtype"), (0, 0))
             zero = getattr(self, f"{name}_zero")
             if not low <= zero <= high:
                 raise ValueError(f"qconv2d {name}_zero={zero} is outside {low} to {high}")
-        if self.out_dtype == "int32" and (self.clamp, self.out_zero, self.scale) != (None, 0, "any"):
-            raise ValueError("qconv2d with int32 output takes no clamp, out_zero or scale")
+        unscaled = (self.clamp, self.out_zero, self.scale) == (None, 0, "any")
+        if self.out_dtype in ("int32", "float32") and not unscaled:
+            raise ValueError(f"qconv2d with {self.out_dtype} output takes no clamp, out_zero or scale")
+        matrix = (self.kh, self.kw, *self.stride, self.groups) == (1,) * 5 and not any(self.pad)
+        if self.is_dynamic and (not matrix or self.data_zero):
+            raise ValueError("qconv2d with float32 output is a matrix product of data without data_zero")
         # What says nothing is spelled in one way only, for the sake of the key.
         for name, dtype in (("clamp", self.out_dtype), ("weight_range", self.weight_dtype)):
-            object.__setattr__(self, name, _inside(name, getattr(self, name), LIMITS[dtype]))
+            if dtype in LIMITS:
+                object.__setattr__(self, name, _inside(name, getattr(self, name), LIMITS[dtype]))
 
     @property
     def dtype(self) -> str:
@@ -97,9 +107,14 @@ class QConv2d(ConvGeometry):
         return (self.n, self.out_h, self.out_w, self.out_c)
 
     @property
+    def is_dynamic(self) -> bool:
+        """Whether scale and zero point of the data come with them, and results are floats."""
+        return self.out_dtype == "float32"
+
+    @property
     def scale_length(self) -> int:
-        """How many multipliers and shifts there are; none for int32 output."""
-        if self.out_dtype == "int32":
+        """How many multipliers and shifts there are; none for int32 and float32 output."""
+        if self.out_dtype in ("int32", "float32"):
             return 0
         return self.out_c if self.per_channel else 1
 
@@ -126,7 +141,8 @@ class QConv2d(ConvGeometry):
             (self.out_dtype, self.out_zero),
         )
         return "".join(
-            dtype.replace("uint", "u").replace("int", "s") + (f"z{zero}" if zero else "")
+            dtype.replace("uint", "u").replace("int", "s").replace("float", "f")
+            + (f"z{zero}" if zero else "")
             for dtype, zero in tensors
         )
 
@@ -137,7 +153,7 @@ class QConv2d(ConvGeometry):
         if self.weight_range is not None:
             low, high = self.weight_range
             text += f" w{high}" if low == -high else f" w{low}..{high}"
-        if self.out_dtype != "int32":
+        if self.scale_length:
             text += {"any": " any scale", "small": "", "power": " power"}[self.scale]
         text += "" if self.per_channel else " one scale"
         return text + (f" clip {self.clamp[0]}..{self.clamp[1]}" if self.clamp else "")

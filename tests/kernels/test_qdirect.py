@@ -12,7 +12,7 @@ from qguarded import quanta_off
 
 from kernels.int8.reference import random_inputs
 from kernels.int8.x86.direct.kernel import QuantizedDirect
-from kernels.int8.x86.instructions import PARTS, ways
+from kernels.int8.x86.instructions import PARTS, WIDE, ways
 from kernels.space import Config
 from kernels.target import CATALOGUE
 from kernels.workload.base import Conv2d, QConv2d
@@ -64,11 +64,12 @@ def test_what_is_not_exact_is_at_most_one_off():
     assert max(quanta_off(KERNEL, conv, point, AVX2, seed=seed) for seed in range(6)) == 1
 
 
-@pytest.mark.parametrize("multiply", ["bytes", "sixes", "eights"])
+@pytest.mark.parametrize("multiply", ["bytes", "sixes", "eights", "twos", "fours"])
 @pytest.mark.parametrize("data", ["int8", "uint8"])
 def test_bytes_hold_at_the_ends_of_the_proven_range(data, multiply):
     """All data and weights at their ends, where vpmaddubsw saturates if it ever does."""
-    conv = QConv2d(1, 4, 4, 32, 16, 1, 1, data_dtype=data, out_dtype="int32", weight_range=NARROW)
+    known = None if multiply in WIDE else NARROW
+    conv = QConv2d(1, 4, 4, 32, 16, 1, 1, data_dtype=data, out_dtype="int32", weight_range=known)
     point = next(c for c in KERNEL.space(conv, AVX2) if c["multiply"] == multiply)
     for seed in range(8):
         assert quanta_off(KERNEL, conv, point, AVX2, seed=seed) == 0
@@ -76,9 +77,9 @@ def test_bytes_hold_at_the_ends_of_the_proven_range(data, multiply):
 
 def test_ways_that_the_range_of_weights_does_not_prove_are_not_there():
     conv = dataclasses.replace(ODD[4], weight_range=None)
-    assert [way.name for way in ways(conv, AVX2)] == ["words"]
-    for unproven in ((-65, 64), (-64, 65)):
-        assert [way.name for way in ways(dataclasses.replace(conv, weight_range=unproven), AVX2)] == ["words"]
+    for unproven in (None, (-65, 64), (-64, 65)):
+        found = ways(dataclasses.replace(conv, weight_range=unproven), AVX2)
+        assert [way.name for way in found] == ["words", "twos", "fours"]
     assert [way.name for way in ways(ODD[4], AVX2)] == ["words", "bytes", "sixes", "eights"]
     point = next(c for c in KERNEL.space(ODD[4], AVX2) if c["multiply"] == "bytes")
     assert "multiply=bytes" in KERNEL.space(conv, AVX2).why_not(point)

@@ -79,9 +79,9 @@ def test_convolutions(tmp_path, name, clamp):
     (product,) = partition.products
     assert isinstance(product.workload, QConv2d)
     assert product.workload.clamp == {None: None, "Relu": (90, 255), "Clip": (80, 132)}[clamp]
-    # Unsigned weights are the same as signed ones, 128 less; both have seven bits here.
-    assert product.workload.weight_zero == weights.get("zero", 128) - 128
-    assert product.workload.weight_range == ((-127, 127) if product.workload.weight_zero else (-64, 64))
+    # Unsigned weights are the same as signed ones, less their zero point; both have seven bits here.
+    assert product.workload.weight_zero == 0
+    assert product.workload.weight_range == (-64, 64)
 
 
 def test_a_convolution_without_a_following_quantization_gives_sums(tmp_path):

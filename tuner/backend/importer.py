@@ -17,13 +17,14 @@ from kernels.workload.qconv2d import QConv2d
 from tuner.backend.stored import StoredTensors, constant_operand
 from tuner.backend.stored_bytes import ByteTensors
 from tuner.frontend.elementwise import BINARY
-from tuner.frontend.graph import PRODUCT, Partition
+from tuner.frontend.graph import PRODUCT, Partition, Product
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
 from tuner.frontend.own_nodes import COMPUTED, OPERATOR, RECURRENT
 from tuner.frontend.tvm_support import unsupported_nodes
 from tuner.layouts.plan import Plan
-from tuner.operators.border import DEQUANTIZE, QUANTIZE, border_of, scales_of_sums
+from tuner.operators.border import DEQUANTIZE, DYNAMIC, QUANTIZE, border_of, scales_of_sums
+from tuner.operators.constants import constant
 from tuner.operators.functions import Functions
 from tuner.operators.left_to_tvm import TvmImporter, quiet
 from tuner.operators.recurrent import recurrent
@@ -81,6 +82,7 @@ class _Importer(TvmImporter):
             OPERATOR: self._operator,
             QUANTIZE: self._quantize,
             DEQUANTIZE: self._dequantize,
+            DYNAMIC: self._dynamic_quantize,
             RECURRENT: self._recurrent,
         }
 
@@ -103,7 +105,7 @@ class _Importer(TvmImporter):
         product, option = self._partition.products[index], self._plan.options[index]
         workload = product.workload
         if isinstance(workload, QConv2d):
-            self._quantized_product(index, product.data, product.output, workload)
+            self._quantized_product(index, product, workload)
             return True
         if isinstance(workload, OfActivations):
             names = (product.data, *product.others)
@@ -123,18 +125,25 @@ class _Importer(TvmImporter):
         self._keep(product.output, out, result)
         return True
 
-    def _quantized_product(self, index: int, data: str, output: str, workload: QConv2d) -> None:
+    def _quantized_product(self, index: int, product: Product, workload: QConv2d) -> None:
         """A convolution of pixels, or a matrix product: that of the rows of whatever shape the data have."""
+        data, output = product.data, product.output
         shapes = [self._graph.tensors[name].shape for name in (data, output)]
         images = [len(shape) == 4 for shape in shapes] == [True, True] and [
             stored(shape) for shape in shapes
         ] == [workload.data_shape, workload.out_shape]
         value = self._integers(data) if images else self._shaped(self._plain(data), workload.data_shape)
-        result = self.bb.emit(self._emit(self.bb, index, value, ()))
+        others = [self._scalar(name) for name in product.others]
+        result = self.bb.emit(self._emit(self.bb, index, value, others))
         if images:
             self._bytes.put(output, NHWC, result)
         else:
             self._nodes[output] = self._shaped(result, shapes[1])
+
+    def _scalar(self, name: str) -> Any:
+        """One number, computed or constant."""
+        value = self._graph.constants.get(name)
+        return self._shaped(self._plain(name), ()) if value is None else constant(value.reshape(()))
 
     def _operator(self, node: NodeProto) -> bool:
         operator = self._partition.operators[_index(node)]
@@ -153,6 +162,12 @@ class _Importer(TvmImporter):
         lies = stored_or_plain(self._graph.tensors[source].shape, layout)
         value = self._bytes.quantize(self._at(source, layout), lies, code)
         self._keep_integers(node.output[0], layout, value)
+        return True
+
+    def _dynamic_quantize(self, node: NodeProto) -> bool:
+        """Floats as bytes by a step and a zero point that are computed, too."""
+        made = self._bytes.dynamic(self._plain(node.input[0]), self._graph.tensors[node.input[0]].shape)
+        self._nodes.update(zip(node.output, made, strict=False))
         return True
 
     def _dequantize(self, node: NodeProto) -> bool:

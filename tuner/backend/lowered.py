@@ -13,11 +13,14 @@ from tuner.frontend.graph import Product
 from tuner.operators.constants import constant
 
 
-def lowered_product(builder: Any, product: Product, data: Any, residual: Any = None) -> Any:
-    """A product by constants in Relax operators; of bytes, to the last bit, as ``kernels.int8.reference``."""
+def lowered_product(builder: Any, product: Product, data: Any, *others: Any) -> Any:
+    """A product by constants in Relax operators; of bytes, to the last bit, as ``kernels.int8.reference``.
+
+    ``others`` are the residual, or the scalars, that come with ``data``.
+    """
     workload = product.workload
     if isinstance(workload, QConv2d):
-        constants = [constant(array) for array in product.constants]
+        constants = [*map(constant, product.constants), *others]
         hint = "quantized_product"
         return builder.call_te(_quantized(workload), data, *constants, primfunc_name_hint=hint)
     assert isinstance(workload, Conv2d | Gemm)  # of activations a kernel of ours computes all
@@ -31,7 +34,7 @@ def lowered_product(builder: Any, product: Product, data: Any, residual: Any = N
     if product.bias is not None:
         shape = (1, -1, 1, 1) if isinstance(workload, Conv2d) else (1, -1)
         value = relax.op.add(value, constant(product.bias.reshape(shape)))
-    if residual is not None:
+    for residual in others:
         value = relax.op.add(value, residual)
     low, high = workload.epilogue.clamp or (None, None)
     if low is not None:
@@ -42,15 +45,17 @@ def lowered_product(builder: Any, product: Product, data: Any, residual: Any = N
 
 
 def _quantized(conv: QConv2d) -> Any:
-    """A function of tensors: data, weights, bias and, unless the result is int32, multiplier and shift."""
+    """A function of tensors: data, weights, bias and the rest of ``kernels.int8.reference.input_shapes``."""
     top, left, bottom, right = conv.pad
     depth, filters = conv.in_c // conv.groups, conv.out_c // conv.groups
 
     def compute(data: Any, weights: Any, bias: Any, *scale: Any) -> Any:
+        zero = scale[3]().astype("int32") if conv.is_dynamic else conv.data_zero
+
         def padded(n: Any, y: Any, x: Any, c: Any) -> Any:
             row, column = y - top, x - left
             inside = tvm.tirx.all(row >= 0, row < conv.in_h, column >= 0, column < conv.in_w)
-            value = data[n, row, column, c].astype("int32") - conv.data_zero
+            value = data[n, row, column, c].astype("int32") - zero
             return tirx.if_then_else(inside, value, tirx.const(0, "int32"))
 
         whole = (conv.n, conv.in_h + top + bottom, conv.in_w + left + right, conv.in_c)
@@ -69,6 +74,9 @@ def _quantized(conv: QConv2d) -> Any:
             value = sums[n, y, x, f] + bias[f]
             if not scale:
                 return value
+            if conv.is_dynamic:
+                unit, addend, step, _ = scale
+                return value.astype("float32") * (step() * unit[f]) + addend[f]
             multiplier, shift = (each[f if conv.per_channel else 0].astype("int64") for each in scale)
             by = shift + tirx.const(31, "int64")
             half = tirx.shift_right(tirx.shift_left(tirx.const(1, "int64"), by), tirx.const(1, "int64"))

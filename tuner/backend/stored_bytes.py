@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from math import prod
 from typing import Any
 
 from tvm import relax
@@ -11,6 +12,7 @@ from kernels.int8.quantization import Quantization
 from kernels.layout import NCHW, NHWC, stored_shape
 from kernels.operators.int8.base import QOperator, stored
 from kernels.operators.int8.border import build_dequantize, build_dequantize_sums, build_quantize
+from kernels.operators.int8.dynamic import build_dynamic_quantize
 from kernels.operators.int8.relayout import build_qrelayout
 from kernels.target import Target
 from tuner.frontend.onnx_graph import Array
@@ -56,6 +58,21 @@ class ByteTensors:
     def quantize(self, value: Any, shape: tuple[int, ...], code: Quantization) -> Any:
         """Floats stored as ``shape`` as bytes in the same order."""
         return self._border("quantize", build_quantize, value, shape, code, code.dtype)
+
+    def dynamic(self, value: Any, shape: tuple[int, ...]) -> list[Any]:
+        """Floats of ``shape`` as bytes in the same order, their step and their zero point."""
+        elements = prod(shape)
+
+        def make(name: str) -> Any:
+            return build_dynamic_quantize(elements, self._target, self._threads, name)
+
+        function = self._functions.get(self._builder, f"tilefleet_dynamic_quantize_{elements}", make)
+        flat = self._builder.emit(relax.op.reshape(value, (elements,)))
+        kinds = (((elements,), "uint8"), ((), "float32"), ((), "uint8"))
+        types = [relax.TensorType(each, dtype) for each, dtype in kinds]
+        made = self._builder.emit(relax.call_tir(function, [flat], types))
+        results = [self._builder.emit(relax.TupleGetItem(made, place)) for place in range(len(types))]
+        return [self._builder.emit(relax.op.reshape(results[0], shape)), *results[1:]]
 
     def dequantize(self, value: Any, shape: tuple[int, ...], code: Quantization) -> Any:
         """Bytes stored as ``shape`` as floats in the same order."""

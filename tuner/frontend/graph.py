@@ -52,10 +52,11 @@ OTHER_PRODUCTS = {
 class Product:
     """One workload of the model with its constants; ``data`` and ``residual`` are tensors of the graph.
 
-    ``others`` are what a product of activations takes after its data; such have no constants.
-    ``constants`` are a quantized product's, as its kernels take them after the data: weights, bias and,
-    unless the result is int32, multiplier and shift. Those of floats have ``raw_weights``, ``scale`` and
-    ``bias`` instead.
+    ``others`` are what a product of activations takes after its data; such have no constants. A quantized one
+    whose data are quantized as they come has their step and their zero point there. ``constants`` are a
+    quantized product's, as its kernels take them after the data: weights, bias and, unless the result is
+    int32, multiplier and shift, or unit and addend of such data. Those of floats have ``raw_weights``,
+    ``scale`` and ``bias`` instead.
     """
 
     workload: Workload
@@ -224,6 +225,7 @@ def _quantized(product: QuantizedProduct) -> Product:
         scale=None,
         bias=None,
         constants=product.constants,
+        others=product.others,
     )
 
 

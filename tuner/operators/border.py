@@ -9,6 +9,7 @@ from kernels.int8.quantization import Quantization
 from tuner.frontend.onnx_graph import Array, OnnxGraph, attributes_of
 
 QUANTIZE, DEQUANTIZE = "QuantizeLinear", "DequantizeLinear"
+DYNAMIC = "DynamicQuantizeLinear"
 
 
 def border_of(graph: OnnxGraph, node: NodeProto) -> Quantization | None:

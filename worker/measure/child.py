@@ -193,7 +193,9 @@ class _Shared:
             data = to_layout(data, layouts.data)
             rest = [to_layout(array, layouts.out) if array.ndim == 4 else array for array in rest]
         if isinstance(problem.workload, workloads.QConv2d):
-            rest, nothing = [], ~problem.expected  # differs everywhere from what is to be written
+            rest = []
+            # Differs everywhere from what is to be written.
+            nothing = ~problem.expected if problem.expected.dtype.kind in "iu" else problem.expected + np.nan
         else:
             shape = problem.workload.out_shape
             shape = shape if layouts == PLAIN else stored_shape(layouts.out, shape)

@@ -63,6 +63,8 @@ class Finish:
     def _scale(self, first: Index) -> Multiply:
         """The multiply by the scales of four filters."""
         args = self.args
+        if self.conv.is_dynamic:
+            return args.real(first, QUAD)
         if args.multiplier is None:
             return lambda value: value
         if self.conv.per_channel:
@@ -103,7 +105,7 @@ class Finish:
         """One or two groups of four as one vector of the output's type, with its zero point and clamp;
         one alone fills both halves."""
         conv, lanes = self.conv, 2 * QUAD
-        if conv.out_dtype == "int32":
+        if not conv.scale_length:
             return shuffle([quads[0], quads[-1]], range(lanes))
         halves = [self._neon("sqxtn", quad, dtype="int16x4", kind="v4i16") for quad in quads]
         value = shuffle([halves[0], halves[-1]], range(lanes))

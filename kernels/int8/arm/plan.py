@@ -42,8 +42,8 @@ class NeonPlan(QuantizedPlan):
         Those of ``requant=shift`` are the whole scale, with the bit that its multiplier stands for.
         """
         packed, bias, *scale = super().constants(inputs)
-        if not scale:
-            return [packed, bias]
+        if not self.conv.scale_length:
+            return [packed, bias, *scale]
         multiplier, shift = scale
         left: Array = -shift - (1 if self.knobs.requant == "shift" else 0)
         return [packed, bias, multiplier, left]

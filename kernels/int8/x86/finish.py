@@ -44,6 +44,11 @@ class Finish:
         and limited and stored together, which halves the instructions for that.
         """
         conv, lanes = self._conv, 2 * self._lanes
+        if conv.is_dynamic:
+            reals = [self._args.real(first + vector * self._lanes, self._lanes) for vector in range(2)]
+            return lambda sums: shuffle(
+                [real(each) for real, each in zip(reals, sums, strict=True)], range(lanes)
+            )
         if not conv.scale_length:
             return lambda sums: shuffle(sums, range(lanes))
         scales = [self._scaling(first + vector * self._lanes) for vector in range(2)]
@@ -61,6 +66,9 @@ class Finish:
     def four(self, first: Index) -> Callable[[Sequence[Vector]], Iterator[Vector]]:
         """A function from up to four vectors of sums, all of the filters from ``first`` on, to the results of
         each: together they become one vector of bytes."""
+        if self._conv.is_dynamic:
+            real = self._args.real(first, self._lanes)
+            return lambda sums: map(real, sums)
         if not self._conv.scale_length:
             return lambda sums: map(T.Bind, sums)
         scale = self._scaling(first)

@@ -21,8 +21,10 @@ INT16 = (-(1 << 15), (1 << 15) - 1)
 FORK_CYCLES = 10_000
 """Starting threads on a loop and waiting for the last of them: some 3 microseconds."""
 
-PARTS = {"sixes": 3, "eights": 4}
+PARTS = {"twos": 1, "fours": 2, "sixes": 3, "eights": 4}
 """How many units are added in int16 by the ways of ``kernels/int8/x86/direct/short_sums.py``."""
+WIDE = ("twos", "fours")
+"""Those for weights of 8 bits, of which even two products may not fit."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,10 @@ class Multiply:
     def why_not(self, conv: QConv2d, target: Target) -> str | None:
         """Why this is no way to compute ``conv`` exactly on ``target``, or None when it is."""
         low, high = conv.centered_range
-        if self.name in ("bytes", *PARTS) and not INT16[0] <= 2 * 255 * low <= 2 * 255 * high <= INT16[1]:
+        two_fit = INT16[0] <= 2 * 255 * low <= 2 * 255 * high <= INT16[1]
+        if self.name in WIDE and (two_fit or not -128 <= low <= high <= 127):
+            return f"weights from {low} to {high} are not of 8 bits"
+        if self.name in ("bytes", *PARTS) and self.name not in WIDE and not two_fit:
             return f"two products of bytes by weights from {low} to {high} may not fit int16"
         if self.name in PARTS and target.vector_bits != 256:
             return "with 512 bits slower than bytes"
@@ -81,6 +86,8 @@ WAYS = {
     for way in (
         Multiply("words", 2, "int16", "int16", 0.65),
         Multiply("bytes", 4, "uint8", "int8", 1.05),
+        Multiply("twos", 4, "uint8", "int8", 1.1),
+        Multiply("fours", 4, "uint8", "int8", 0.95),
         Multiply("sixes", 4, "uint8", "int8", 0.82),
         Multiply("eights", 4, "uint8", "int8", 0.8),
         Multiply("vnni", 4, "uint8", "int8", 0.5),

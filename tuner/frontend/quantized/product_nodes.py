@@ -16,8 +16,15 @@ from kernels.int8.reference import reference
 from kernels.workload.base import Conv2d
 from kernels.workload.qconv2d import QConv2d
 from tuner.frontend.onnx_check import node_name
+from tuner.frontend.quantized.dynamic import dynamic_tail
 from tuner.frontend.quantized.nodes import BYTES, NODES, QuantizedConstant
-from tuner.frontend.quantized.products import Operands, conv_operands, matmul_operands, workload_of
+from tuner.frontend.quantized.products import (
+    Operands,
+    conv_operands,
+    dynamic_workload,
+    matmul_operands,
+    workload_of,
+)
 from tuner.frontend.quantized.rewriting import QuantizedProduct, Rewriting, per_axis
 
 Array = npt.NDArray[Any]
@@ -188,6 +195,8 @@ def _integer_product(rewriting: Rewriting, node: NodeProto) -> str | None:
     zero_size = math.prod(graph.tensors[node.input[2]].shape) if zeros[0] is None else zeros[0].size
     if zero_size != 1:
         return "its activations have a zero point for each row"
+    if node.op_type == "MatMulInteger" and _dynamic_product(rewriting, node, operands):
+        return None
     # With a computed zero point the data count as they are, and what that adds to the sums is taken off.
     zero = 0 if zeros[0] is None else int(zeros[0].reshape(()))
     dtype = next(byte for byte in BYTES if byte == graph.tensors[name].dtype)
@@ -204,6 +213,25 @@ def _integer_product(rewriting: Rewriting, node: NodeProto) -> str | None:
         if zeros[0] is None:
             _take_off(rewriting, node, (made, result), _excess(workload, operands))
     return None
+
+
+def _dynamic_product(rewriting: Rewriting, node: NodeProto, operands: Operands) -> bool:
+    """One product of the sums and what makes floats of them by a computed scale; whether there is that."""
+    graph, tail = rewriting.graph, dynamic_tail(rewriting, node, operands.filters)
+    name, zero = node.input[0], node.input[2] if len(node.input) > 2 else ""
+    dtype = next(byte for byte in BYTES if byte == graph.tensors[name].dtype)
+    workload = dynamic_workload(operands, dtype)
+    if tail is None or isinstance(workload, str):
+        return False
+    if not zero:
+        zero = graph.constant(f"{node.output[0]}/zero", np.zeros((), dtype))
+    scalars = (rewriting.source(tail.step), rewriting.source(zero))
+    constants = (operands.weights, np.zeros(operands.filters, np.int32), tail.unit, tail.addend)
+    names = tuple(dict.fromkeys(node_name(each) for each in (node, *tail.nodes)))
+    with _Shaped(rewriting, node, rewriting.source(name), tail.output, operands) as (data, result):
+        rewriting.product(QuantizedProduct(workload, constants, names, data, result, scalars), node)
+    rewriting.take(tail.nodes)
+    return True
 
 
 def _excess(workload: QConv2d, operands: Operands) -> Array:

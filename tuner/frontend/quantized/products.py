@@ -13,7 +13,7 @@ from kernels.int8.constants import scale_of, weight_range_of
 from kernels.int8.quantization import Quantization
 from kernels.int8.reference import fixed_point
 from kernels.workload.base import Conv2d, Gemm
-from kernels.workload.qconv2d import LIMITS, QConv2d
+from kernels.workload.qconv2d import LIMITS, Byte, QConv2d
 from tuner.frontend.epilogue import Clamp
 from tuner.frontend.geometry import conv_of
 from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
@@ -87,9 +87,11 @@ def _operands(geometry: Conv2d | Gemm, quanta: Array, weights: QuantizedConstant
     zeros, zero = weights.zero, int(weights.zero[0])
     if np.any(zeros != zero):
         centered, zero = centered - zeros, 0
+    low, high = LIMITS["int8"]
+    if zero and low <= centered.min() - zero and centered.max() - zero <= high:
+        centered, zero = centered - zero, 0
     elif quanta.dtype == np.uint8:
         centered, zero = centered - 128, zero - 128
-    low, high = LIMITS["int8"]
     if centered.min() < low or centered.max() > high:
         return "its weights have zero points that are too far apart"
     return Operands(geometry, np.ascontiguousarray(centered, np.int8), zero, weights.scale)
@@ -137,6 +139,21 @@ def workload_of(
         **requantized,
     )
     return workload, (operands.weights, bias.astype(np.int32), *scales)
+
+
+def dynamic_workload(operands: Operands, dtype: Byte) -> QConv2d | str:
+    """The workload of data whose scale and zero point come with them, or why there is none."""
+    largest = np.abs(operands.weights.astype(np.int64) - operands.zero).sum((0, 1, 2)) * 255
+    if np.any(3 * largest >= 1 << 31):
+        return "its sums may be too large for 32 bits"
+    return QConv2d(
+        **_geometry(operands.geometry),
+        data_dtype=dtype,
+        weight_dtype="int8",
+        weight_zero=operands.zero,
+        weight_range=weight_range_of(operands.weights),
+        out_dtype="float32",
+    )
 
 
 def _geometry(geometry: Conv2d | Gemm) -> dict[str, Any]:

@@ -35,13 +35,17 @@ _ELEM_TYPES = {"int8": TensorProto.INT8, "uint8": TensorProto.UINT8}
 
 @dataclass(frozen=True)
 class QuantizedProduct:
-    """A quantized workload of the graph between the tensors ``data`` and ``output``, with its constants."""
+    """A quantized workload of the graph between the tensors ``data`` and ``output``, with its constants.
+
+    ``others`` are the step and the zero point of data that are quantized as they come.
+    """
 
     workload: QConv2d
     constants: tuple[Array, ...]
     nodes: tuple[str, ...]
     data: str
     output: str
+    others: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -204,7 +208,7 @@ class Rewriting:
     def product(self, product: QuantizedProduct, like: NodeProto) -> str:
         """Write a product; its output."""
         self.products[product.output] = product
-        return self.add(PRODUCT, [product.data], product.output, like)
+        return self.add(PRODUCT, [product.data, *product.others], product.output, like)
 
     def known_as(self, real: str, source: QuantizedTensor, like: NodeProto) -> None:
         """Let ``real`` be made of ``source``, and write the node that does so for who wants floats."""

@@ -70,7 +70,7 @@ class Nest:
         plan = self.plan
         pitch = block.depth if plan.in_place else block.rows * block.depth
         quads = range(0, block.columns, QUAD)
-        bias = [T.Bind(self.args.bias[tir.vector(filter_ + quad, QUAD)]) for quad in quads]
+        bias = [self.args.start(filter_ + quad, QUAD) for quad in quads]
         sums = block.begin(bias)
 
         def step(number: Index, first: bool) -> None:

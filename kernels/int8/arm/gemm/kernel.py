@@ -30,6 +30,7 @@ class QuantizedGemm(QuantizedKernel):
 
     name = "qgemm"
     version = 2
+    dynamic = True
     plan_type = GemmPlan
 
     def why_unfit(self, workload: QConv2d, target: Target) -> str | None:

@@ -49,5 +49,6 @@ def _depth_cycles(plan: Plan) -> float:
     if plan.short is None:
         return plan.way.cycles * plan.depth
     fitting = min(1.0, plan.depth / plan.short.usual)
-    each = fitting * plan.way.cycles + (1 - fitting) * WAYS["bytes"].cycles
+    apart = WAYS["bytes"].cycles * (2 if plan.short.wide else 1)
+    each = fitting * plan.way.cycles + (1 - fitting) * apart
     return each * plan.short.steps * plan.short.parts

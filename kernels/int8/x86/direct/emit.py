@@ -94,7 +94,7 @@ class Nest:
         filters = T.Bind(group * plan.filters + tile * lanes)
         packed = T.Bind((group * (plan.filters // lanes) + tile) * plan.packed_vector)
         for j in range(vectors):
-            bias = T.Bind(self.args.bias[tir.vector(filters + j * lanes, lanes)])
+            bias = self.args.start(filters + j * lanes, lanes)
             for i in range(windows):
                 tir.store(sums, bias, slots[i][j])
         numbers = [first + i for i in range(windows)]

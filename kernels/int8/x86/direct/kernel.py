@@ -41,6 +41,7 @@ class QuantizedDirect(QuantizedKernel):
 
     name = "qdirect"
     version = 3
+    dynamic = True
     plan_type = DirectPlan
 
     def why_unfit(self, workload: QConv2d, target: Target) -> str | None:

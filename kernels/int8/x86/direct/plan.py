@@ -9,7 +9,7 @@ import numpy as np
 from kernels.arithmetic import ceil_div
 from kernels.int8.band import Band
 from kernels.int8.x86.direct.short_sums import ShortSums
-from kernels.int8.x86.instructions import PARTS, WAYS, Multiply
+from kernels.int8.x86.instructions import PARTS, WAYS, WIDE, Multiply
 from kernels.int8.x86.plan import TiledPlan
 from kernels.kernel import Array
 from kernels.knobs import Block, KnobSet
@@ -110,7 +110,7 @@ class Plan(TiledPlan):
     def short(self) -> ShortSums | None:
         """How sums are begun in int16, where they are."""
         parts = PARTS.get(self.way.name)
-        return ShortSums(parts, self.depth, self.lanes) if parts else None
+        return ShortSums(parts, self.depth, self.lanes, self.way.name in WIDE) if parts else None
 
     def offsets(self) -> Array:
         """Where the data of each unit begin, from those of the window."""

@@ -6,6 +6,9 @@ always fit, and which ones are added is free. So units of channels are put toget
 are packed, by exchanges between steps until they fit for all filters of a tile. The packed tile begins with
 a list of where the data of each step's units are. Steps that do not fit come last and are added by pairs,
 which always fit: the result is exact for any weights of 7 bits.
+
+Of weights of 8 bits even two products may not fit, and fewer do together (``wide``). Steps that do not fit
+are added one product at a time there, by data of which every other byte is zero.
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ UNIT = 4
 """Channels of a unit: each of a filter's two int16 lanes gets two of them."""
 MOST = 128
 """What weights of one sign may add up to: 255 times that is below 2^15."""
+EVERY_OTHER = (0x00FF00FF, -0x00FF0100)
+"""Bytes 0 and 2 of a unit, and bytes 1 and 3."""
 ROUNDS = 100
 """How often steps meet others at most."""
 
@@ -32,15 +37,15 @@ ROUNDS = 100
 class ShortSums:
     """Tiles whose steps have ``parts`` units each; ``units`` in all, ``lanes`` filters a vector."""
 
-    def __init__(self, parts: int, units: int, lanes: int) -> None:
-        self.parts, self.units, self.lanes = parts, units, lanes
+    def __init__(self, parts: int, units: int, lanes: int, wide: bool = False) -> None:
+        self.parts, self.units, self.lanes, self.wide = parts, units, lanes, wide
         self.steps = ceil_div(units, parts)
         """The last is filled up with weights of zero."""
         self.header = ceil_div(4 * (1 + parts * self.steps), LINE_BYTES) * LINE_BYTES
         """A vector's share of the bytes before the steps: how many fit, and where the data of each are."""
         self.vector = self.header + self.steps * parts * lanes * UNIT
         """Bytes of a packed vector of filters."""
-        self.usual = {3: 8, 4: 64}.get(parts, 0)
+        self.usual = {1: 8, 2: 32, 3: 8, 4: 64}.get(parts, 0)
         """From how many units on nearly all steps fit, in networks with weights of 7 bits, one scale a
         filter: the more weights the scale covers, the smaller most of them are."""
 
@@ -89,9 +94,11 @@ class ShortSums:
         # Of 64 bits, so that the sum of both is left to the address of the load.
         starts = [T.Bind(convert(start, "int64", 1)) for start in starts]
 
-        def broadcast(at: Index) -> Vector:
+        def broadcast(at: Index, kept: int | None = None) -> Vector:
             place = tirx.Ramp(at, tirx.const(1, "int64"), UNIT)
             unit = tir.splat(reinterpret(source[place], "int32", 1), self.lanes)
+            if kept is not None:
+                unit = tirx.bitwise_and(unit, const(kept, lanes=self.lanes))
             return T.Bind(reinterpret(unit, "uint8", size))
 
         def emit_step(step: Index, fits: bool) -> None:
@@ -110,6 +117,15 @@ class ShortSums:
                 for j in range(vectors)
             ]
             for i, start in enumerate(starts):
+                if self.wide and not fits:
+                    for kept in EVERY_OTHER:
+                        data = [broadcast(start + offset, kept) for offset in offsets]
+                        for j, panel in enumerate(panels):
+                            for each, factor in zip(data, panel, strict=True):
+                                product = add_products(each, factor, bits)
+                                total = sums[slots[i][j]] + add_pairs(product, ones, bits)
+                                tir.store(sums, total, slots[i][j])
+                    continue
                 data = [broadcast(start + offset) for offset in offsets]
                 for j, panel in enumerate(panels):
                     both = zip(data, panel, strict=True)

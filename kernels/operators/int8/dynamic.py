@@ -1,0 +1,120 @@
+"""Floats as bytes whose scale and zero point come of their own range: ONNX's DynamicQuantizeLinear."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tvm import tirx
+from tvm.script.ir_builder import tirx as T
+
+from kernels.emit import tir
+from kernels.emit.elements import threads_for
+from kernels.emit.function import Function
+from kernels.emit.tir import F32, convert, of_type
+from kernels.emit.types import Buffer, Expr, Index, PrimFunc, Vector
+from kernels.emit.vectors import shuffle
+from kernels.int8.saturate import saturated
+from kernels.target import Target
+from kernels.workload.qconv2d import LIMITS
+
+CHAINS = 4
+"""Vectors looked at side by side: each of their minima would wait for the one before."""
+
+
+def build_dynamic_quantize(elements: int, target: Target, threads: int, name: str) -> PrimFunc:
+    """The PrimFunc ``name``: its arguments are ``elements`` floats, as many uint8, and step and zero.
+
+    The step, float32, is the range of the floats and zero over 255, or one where that is nothing; the byte
+    ``zero`` (uint8) stands for zero. Quotients are rounded to the nearest, ties to even, as onnxruntime does.
+    """
+    shapes: dict[str, tuple[int, ...]] = {"data": (elements,), "out": (elements,), "step": (), "zero": ()}
+    function = Function(name, shapes, {"out": "uint8", "zero": "uint8"}, results=3)
+    with function as (data, out, step, zero):
+        parts = min(threads_for(elements, threads), elements)
+        first, last = _range(data, elements, parts, target.lanes())
+        span = T.Bind(last - first)
+        scale = T.Bind(tirx.Select(span > tir.number(0), span / tir.number(255), tir.number(1)))
+        middle = T.Bind(_rounded(_between(tir.number(0) - first / scale, 0, 255, 1), 1))
+        tir.store(step, scale, 0)
+        tir.store(zero, convert(convert(middle, "int32", 1), "uint8", 1), 0)
+        _quantize(data, out, elements, parts, target, (scale, middle))
+    return function.result()
+
+
+def _range(data: Buffer, elements: int, parts: int, lanes: int) -> tuple[Expr, Expr]:
+    """The smallest and the largest of all floats and zero; each part of them by a thread of its own."""
+    ends = tir.scratch(2 * parts)
+    share = -(-elements // parts)
+    with tir.loop(parts, parts) as part:
+        begin = T.Bind(part * share)
+        _range_of(data, begin, T.Bind(tir.least(share, elements - begin)), lanes, ends, part, parts)
+    found = [tir.number(0), tir.number(0)]
+    for part in range(parts):
+        found = [tirx.Min(found[0], ends[part]), tirx.Max(found[1], ends[parts + part])]
+    return T.Bind(found[0]), T.Bind(found[1])
+
+
+def _range_of(
+    data: Buffer, begin: Index, count: Index, lanes: int, ends: Buffer, part: Index, parts: int
+) -> None:
+    run = CHAINS * lanes
+    both: tuple[tuple[Buffer, Callable[..., Vector]], ...] = (
+        (tir.registers(run), tirx.Min),
+        (tir.registers(run), tirx.Max),
+    )
+    slots = [tir.vector(chain * lanes, lanes) for chain in range(CHAINS)]
+    for buffer, _ in both:
+        for slot in slots:
+            tir.store(buffer, tir.zeros(lanes), slot)
+    with tir.loop(count // run) as turn:
+        for chain, slot in enumerate(slots):
+            value = T.Bind(data[tir.vector(begin + turn * run + chain * lanes, lanes)])
+            for buffer, better in both:
+                tir.store(buffer, better(value, buffer[slot]), slot)
+    rest = [tir.registers(1), tir.registers(1)]
+    for (buffer, better), end in zip(both, rest, strict=True):
+        value = buffer[slots[0]]
+        for slot in slots[1:]:
+            value = T.Bind(better(value, buffer[slot]))
+        width = lanes
+        while width > 1:
+            width //= 2
+            value = T.Bind(better(*(shuffle([value], range(at, at + width)) for at in (0, width))))
+        tir.store(end, value, 0)
+    done = T.Bind(count // run * run)
+    with tir.loop(count - done) as at:
+        value = T.Bind(data[begin + done + at])
+        for (_, better), end in zip(both, rest, strict=True):
+            tir.store(end, better(value, end[0]), 0)
+    for place, end in enumerate(rest):
+        tir.store(ends, end[0], part + place * parts)
+
+
+def _quantize(
+    data: Buffer, out: Buffer, elements: int, parts: int, target: Target, code: tuple[Expr, Expr]
+) -> None:
+    scale, middle = code
+    lanes = min(target.lanes("uint8"), 1 << (elements.bit_length() - 1))
+
+    def some(first: Index, width: int) -> None:
+        at = tir.vector(first, width)
+        zero = tir.splat(middle, width)
+        # Limited before the zero is added: it is whole, so that rounding later is the same.
+        value = data[at] / tir.splat(scale, width)
+        value = tirx.Max(tirx.Min(value, tir.splat(tir.number(255), width) - zero), tir.zeros(width) - zero)
+        value = convert(_rounded(value, width) + zero, "int32", width)
+        tir.store(out, saturated(value, "uint8", LIMITS["uint8"], width), at)
+
+    with tir.loop(elements // lanes, parts) as turn:
+        some(turn * lanes, lanes)
+    if elements % lanes:
+        some(tir.index(elements - lanes), lanes)
+
+
+def _between(value: Vector, low: int, high: int, lanes: int) -> Vector:
+    low_, high_ = (tir.splat(tir.number(end), lanes) for end in (low, high))
+    return tirx.Max(tirx.Min(value, high_), low_)
+
+
+def _rounded(value: Vector, lanes: int) -> Vector:
+    return tirx.call_llvm_pure_intrin(of_type(F32, lanes), "llvm.nearbyint", value)
