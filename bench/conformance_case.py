@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import tvm
-from onnx import ModelProto, numpy_helper
+from onnx import ModelProto, TensorProto, numpy_helper
 from onnx.backend.test.loader import load_model_tests
 from tvm import relax
 
@@ -46,7 +46,7 @@ def run(payload: dict[str, Any]) -> dict[str, str]:
     case = CASES[payload["name"]]
     if case.name in OTHERWISE:
         return {"verdict": "otherwise", "reason": OTHERWISE[case.name]}
-    inputs, expected = case.data_sets[0]
+    inputs, expected = ([*map(_array, values)] for values in case.data_sets[0])
     model = ModelProto()
     model.CopyFrom(case.model)
     names = [value.name for value in model.graph.input]
@@ -70,6 +70,13 @@ def run(payload: dict[str, Any]) -> dict[str, str]:
     results = [result] if hasattr(result, "numpy") else [*result]
     reason = _difference([value.numpy() for value in results], expected, case.rtol, case.atol)
     return {"verdict": "wrong" if reason else "right", "reason": reason}
+
+
+def _array(value: Any) -> Any:
+    """Numbers and tensors as arrays; whatever else tests have as it is."""
+    if isinstance(value, TensorProto):
+        return numpy_helper.to_array(value)
+    return np.asarray(value) if isinstance(value, np.generic) else value
 
 
 def _difference(results: list[Any], expected: list[Any], rtol: float, atol: float) -> str:

@@ -33,6 +33,7 @@ class Recurrence:
     ONNX's. ``cells`` are its functions f, g, h.
 
     ``reset_after`` is ONNX's ``linear_before_reset`` of a GRU, ``coupled`` the ``input_forget`` of an LSTM.
+    ``rounded`` says that states are rounded, before the product of a step, as DynamicQuantizeLinear does.
     """
 
     kind: str
@@ -45,6 +46,7 @@ class Recurrence:
     reset_after: bool = False
     coupled: bool = False
     peepholes: bool = False
+    rounded: bool = False
 
     @property
     def phases(self) -> tuple[tuple[int, ...], ...]:
@@ -122,18 +124,38 @@ class _Emitter:
         it = self.it
         self.gates = tir.scratch(it.batch * self.row)
         self.reset = tir.scratch(it.batch * it.hidden) if len(it.phases) > 1 else None
+        self.seen = tir.scratch(it.batch * it.hidden) if it.rounded else self.state
         for state in ("h", "c") if it.kind == "LSTM" else ("h",):
             with T.serial(0, it.batch * it.hidden) as at:
                 tir.store(self.arguments[f"last_{state}"], self.arguments[f"initial_{state}"][at], at)
         with T.serial(0, it.steps) as turn:
             step = T.Bind(it.steps - 1 - turn if it.reverse else turn + 0)
+            if it.rounded:
+                self._round()
             first = 0
             for blocks in _blocks(it, self.target):
-                source = self.reset if first and self.reset is not None else self.state
+                source = self.reset if first and self.reset is not None else self.seen
                 first = self._products(first, blocks, source)
-                if self.reset is not None and source is self.state:
+                if self.reset is not None and source is self.seen:
                     self._each(step, self._reset)
             self._each(step, {"RNN": self._rnn, "GRU": self._gru, "LSTM": self._lstm}[it.kind])
+
+    def _round(self) -> None:
+        """The states as bytes have them: 256 steps from the least to the greatest, one of them 0."""
+        count, limits = self.it.batch * self.it.hidden, tir.scratch(3)
+        for place in range(2):
+            tir.store(limits, tir.number(0.0), place)
+        with T.serial(0, count) as at:
+            tir.store(limits, tirx.Min(limits[0], self.state[at]), 0)
+            tir.store(limits, tirx.Max(limits[1], self.state[at]), 1)
+        span = limits[1] - limits[0]
+        one = tir.number(1.0)
+        tir.store(limits, tirx.Select(span > tir.number(0.0), span / tir.number(255.0), one), 2)
+        least = T.Bind(tirx.nearbyint(limits[0] / limits[2]))
+        with T.serial(0, count) as at:
+            quantum = tirx.nearbyint(self.state[at] / limits[2])
+            inside = tirx.Max(tirx.Min(quantum, least + tir.number(255.0)), least)
+            tir.store(self.seen, inside * limits[2], at)
 
     def _products(self, first: int, blocks: Sequence[tuple[int, int]], source: Buffer) -> int:
         """The sums of these blocks of vectors from the ``first`` on; where the next phase begins."""

@@ -39,6 +39,8 @@ LOCATE_S = 200.0
 HERE = "this machine"
 HALF_EPSILON = 2.0**-10
 """How far numbers that are nearly equal can be apart for having been rounded to float16."""
+DRAWS = 2.0
+"""How much further than the nudged definition an output may be: both are one draw of what rounding does."""
 Main = Callable[..., Any]
 """The ``main`` of a built model: tensors in, one tensor or several out."""
 Load = Callable[[Any, Any], Main]
@@ -199,7 +201,7 @@ def compared(found: Mapping[str, Array], defined: Definition, tolerance: float) 
         allowed[name] = max(
             tolerance,
             HALF_EPSILON if right.dtype == np.float16 else 0.0,
-            error_of(defined.nudged[name], right),
+            DRAWS * error_of(defined.nudged[name], right),
         )
         if not errors[name] <= allowed[name]:
             wrong = f"{name} differs by {errors[name]:.2g} from what {defined.by} computes"

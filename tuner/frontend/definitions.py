@@ -14,8 +14,8 @@ DEFINED = {
     *("Attention", "Celu", "CenterCropPad", "GroupNormalization", "MeanVarianceNormalization"),
     *("RotaryEmbedding", "Swish"),
 }
-MASK = 3
-"""The place of an Attention's mask."""
+KEYS, MASK, PAST_KEYS = 1, 3, 4
+"""Places of an Attention's operands."""
 
 
 def expanded(model: ModelProto, constants: Mapping[str, npt.NDArray[np.generic]]) -> list[NodeProto]:
@@ -36,9 +36,8 @@ def expanded(model: ModelProto, constants: Mapping[str, npt.NDArray[np.generic]]
             _say_defaults(node, opset)
         if node.op_type == "Attention" and len(node.input) > MASK and not node.input[MASK]:
             # The inliner wants a type of each operand before the last.
-            node.input[MASK] = f"{node.output[0]}/everything"
-            seen = numpy_helper.from_array(np.ones((1, 1), bool))
-            nodes.insert(0, helper.make_node("Constant", [], [node.input[MASK]], value=seen))
+            place = nodes.index(node)
+            nodes[place:place] = _everything(node)
     graph = helper.make_graph(nodes, "definitions", inputs, list(model.graph.output))
     bare = helper.make_model(graph, opset_imports=model.opset_import, ir_version=max(model.ir_version, 4))
     try:
@@ -47,6 +46,26 @@ def expanded(model: ModelProto, constants: Mapping[str, npt.NDArray[np.generic]]
         # A type that nothing tells: who reads on names the node.
         return nodes
     return list(written.graph.node)
+
+
+def _everything(node: NodeProto) -> list[NodeProto]:
+    """Nodes that make a mask of all keys, those of the past too, and give it to the Attention ``node``."""
+    start = node.input[MASK] = f"{node.output[0]}/everything"
+    keys = [name for name in (node.input[KEYS], *node.input[PAST_KEYS : PAST_KEYS + 1]) if name]
+    counts = [f"{start}/keys{number}" for number in range(len(keys))]
+    nodes = [
+        helper.make_node("Shape", [name], [count], start=-2, end=-1)
+        for name, count in zip(keys, counts, strict=True)
+    ]
+    one, seen = numpy_helper.from_array(np.ones(1, np.int64)), numpy_helper.from_array(np.ones((1, 1), bool))
+    return [
+        *nodes,
+        helper.make_node("Add" if len(counts) > 1 else "Identity", counts, [f"{start}/count"]),
+        helper.make_node("Constant", [], [f"{start}/one"], value=one),
+        helper.make_node("Concat", [f"{start}/one", f"{start}/count"], [f"{start}/shape"], axis=0),
+        helper.make_node("Constant", [], [f"{start}/seen"], value=seen),
+        helper.make_node("Expand", [f"{start}/seen", f"{start}/shape"], [start]),
+    ]
 
 
 def _say_defaults(node: NodeProto, opset: int) -> None:

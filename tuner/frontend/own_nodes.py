@@ -6,6 +6,8 @@ OPERATOR = "TilefleetOperator"
 """Operator of the one node that stands for an ``Operator``; its attribute ``index`` points to it."""
 RECURRENT = "TilefleetRecurrent"
 """Operator of one direction of an LSTM, GRU or RNN after the product of its input with the weights."""
+ROUNDED_STATES = "tilefleet.rounded_states"
+"""Key of the metadata of an LSTM that sees its states rounded to bytes."""
 INTERLEAVE = "TilefleetInterleave"
 """Operator of a node that makes pixels of channels; its attributes are ``steps``, ``run`` and ``crop`` of
 ``kernels/operators/interleave.py``."""

@@ -55,4 +55,5 @@ def _recurrence(graph: OnnxGraph, node: NodeProto) -> Recurrence:
         reset_after=bool(attributes["reset_after"]),
         coupled=bool(attributes["coupled"]),
         peepholes=bool(attributes["peepholes"]),
+        rounded=bool(attributes["rounded"]),
     )

@@ -11,7 +11,7 @@ from onnx import helper
 from tuner.frontend.mend.writer import Writer, vector
 from tuner.frontend.onnx_check import node_name
 from tuner.frontend.onnx_graph import Array, TensorInfo
-from tuner.frontend.own_nodes import RECURRENT
+from tuner.frontend.own_nodes import RECURRENT, ROUNDED_STATES
 
 CELLS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
 FACTORS: dict[str, tuple[float | None, float | None]] = {
@@ -122,6 +122,7 @@ def _direction(
         "reset_after": int(after),
         "coupled": int(attributes.get("input_forget", 0)),
         "peepholes": int(kind == "LSTM" and writer.has(PEEPHOLES)),
+        "rounded": int(any(entry.key == ROUNDED_STATES for entry in writer.node.metadata_props)),
     }
     if attributes.get("clip", 0.0) > 0:
         settings["clip"] = attributes["clip"]

@@ -7,12 +7,13 @@ from collections.abc import Callable
 import onnx
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
-from tuner.frontend.microsoft import fused, integers, normal
+from tuner.frontend.microsoft import fused, integers, normal, recurrent
 from tuner.frontend.microsoft.fused import Array, Fused
 
 DOMAIN = "com.microsoft"
 FORMS: dict[str, Callable[[Fused], None]] = {
     "BiasGelu": fused.gelu,
+    "DynamicQuantizeLSTM": recurrent.lstm,
     "DynamicQuantizeMatMul": integers.dynamic_matmul,
     "EmbedLayerNormalization": normal.embed_layer,
     "FastGelu": fused.fast_gelu,
