@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -20,7 +20,9 @@ from kernels.emit.types import Buffer, Expr
 from kernels.loops.body import Axis, Body, made_body
 from kernels.loops.expressions import COMPARISONS, coefficient, dtype_of, mutate, substitute, variables_of
 from kernels.loops.inline import Formulas
+from kernels.loops.nest import nest
 from kernels.loops.program import Stage
+from kernels.loops.turns import emit_turned, turned_loads
 from kernels.loops.views import View
 from kernels.target import Target
 
@@ -159,6 +161,10 @@ def emit_body(scope: Scope, body: Body, out: Buffer) -> None:
         return
     *outer, inner = body.axes
     elements = prod(axis.extent for axis in body.axes)
+    turned = turned_loads(body, scope.lanes(body))
+    if turned is not None:
+        emit_turned(body, turned, out, scope.lanes(body), threads_for(elements, scope.threads))
+        return
     width = min(scope.lanes(body), 1 << (inner.extent.bit_length() - 1))
     turns = Axis(inner.variable, ceil_div(inner.extent, width))
 
@@ -175,31 +181,3 @@ def emit_body(scope: Scope, body: Body, out: Buffer) -> None:
         inside(values, first)
 
     nest([*outer, turns], threads_for(elements, scope.threads), turn)
-
-
-def nest(axes: Sequence[Axis], threads: int, turn: Callable[[dict[Any, Expr]], None]) -> None:
-    """``turn(values)`` for all values of the axes; with threads the loops are one, which these share."""
-
-    def loops(left: Sequence[Axis], values: dict[Any, Expr]) -> None:
-        if not left:
-            turn(values)
-            return
-        dtype = dtype_of(left[0].variable)
-        with T.serial(tirx.const(0, dtype), tirx.const(left[0].extent, dtype)) as index:
-            loops(left[1:], {**values, left[0].variable: index})
-
-    if threads == 1 or not axes:
-        loops(axes, {})
-        return
-    dtype = dtype_of(axes[0].variable)
-    total = prod(axis.extent for axis in axes)
-    with T.parallel(tirx.const(0, dtype), tirx.const(total, dtype)) as index:
-        values: dict[Any, Expr] = {}
-        for axis in reversed(axes):
-            extent = tirx.const(axis.extent, dtype)
-            at = index if axis is axes[0] else tirx.floormod(index, extent)
-            values[axis.variable] = T.Bind(
-                at if dtype_of(axis.variable) == dtype else tirx.Cast(dtype_of(axis.variable), at)
-            )
-            index = tirx.floordiv(index, extent)
-        turn(values)

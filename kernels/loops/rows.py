@@ -20,9 +20,10 @@ from kernels.emit import tir
 from kernels.emit.elements import threads_for
 from kernels.emit.types import Buffer, Expr
 from kernels.loops.body import Axis, size_of
-from kernels.loops.chains import Scope, Span, body_of, emit_chain, nest, range_of, spans
+from kernels.loops.chains import Scope, Span, body_of, emit_chain, range_of, spans
 from kernels.loops.expressions import coefficient, dtype_of
 from kernels.loops.inline import Formulas
+from kernels.loops.nest import nest
 from kernels.loops.program import Stage
 from kernels.loops.sums import emit_sums
 from kernels.loops.views import part, whole

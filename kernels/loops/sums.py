@@ -11,8 +11,9 @@ from tvm.script.ir_builder import tirx as T
 from kernels.emit import tir
 from kernels.emit.types import Expr
 from kernels.loops.body import Axis, Body
-from kernels.loops.chains import Scope, Span, body_of, nest
+from kernels.loops.chains import Scope, Span, body_of
 from kernels.loops.expressions import coefficient, dtype_of, substitute
+from kernels.loops.nest import nest
 from kernels.loops.program import Stage
 
 CHAINS = 4

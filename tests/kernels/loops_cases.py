@@ -140,6 +140,16 @@ def copies():
         )
     wide = array(3, 50, 41)
     made["transpose of squares"] = [wide], [topi.transpose(topi.abs(wide), (0, 2, 1))]
+    for dtype in ("int32", "int64", "float64", "float16"):
+        kind = array(21, 17, dtype=dtype)
+        made[f"transpose {dtype}"] = [kind], [topi.add(topi.transpose(kind, (1, 0)), number(1, dtype))]
+    plain = array(3, 41, 50, name="plain")
+    turned = topi.transpose(wide, (0, 2, 1))
+    made["transpose beside what is none"] = [wide, plain], [topi.multiply(topi.exp(turned), plain)]
+    both = topi.add(
+        topi.multiply(turned, turned), topi.transpose(topi.transpose(plain, (1, 0, 2)), (1, 0, 2))
+    )
+    made["two transposes"] = [wide, plain], [topi.transpose(both, (2, 0, 1))]
     return made
 
 
