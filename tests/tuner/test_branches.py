@@ -124,13 +124,46 @@ def test_what_is_not_known_is_refused_with_what_would_help(tmp_path):
     path = save(tmp_path, rates())
     with pytest.raises(ModelError, match=r"'y' \(If\).*'rate'.*--value rate=NUMBER"):
         read_model(path)
-    by_data = [
-        *(node("ReduceSum", ["x"], "s", keepdims=0), node("Greater", ["s", "k"], "c")),
-        choice("c", ["y"], branch([node("Exp", ["x"], "a")], "a"), branch([node("Neg", ["x"], "a")], "a")),
-    ]
-    made = model(by_data, {"x": (40,)}, ["y"], {"k": np.float32(0)})
-    with pytest.raises(ModelError, match=r"'y' \(If\).*'x'.*not supported"):
-        read_model(save(tmp_path, made))
+
+
+def by_data(then, otherwise, **shapes):
+    """A model whose data says which branch is taken: the sign of its sum."""
+    nodes = [node("ReduceSum", ["x"], "s", keepdims=1), node("Greater", ["s", "k"], "c")]
+    return model(
+        [*nodes, choice("c", ["y"], then, otherwise)],
+        {"x": (1, 40), **shapes},
+        ["y"],
+        {"k": np.float32([[0]])},
+    )
+
+
+def test_data_chooses_between_results_of_both_branches(tmp_path):
+    """Built, for either answer; the branch that is not taken makes infinities."""
+    inner = choice("c", ["i"], branch([node("Exp", ["x"], "e")], "e"), branch([node("Neg", ["x"], "e")], "e"))
+    then = branch([inner, node("Add", ["i", "k2"], "r")], "r", k2=[2.0])
+    other = branch([node("Sqrt", ["x"], "q"), node("Log", ["s"], "l"), node("Add", ["q", "l"], "r")], "r")
+    path = save(tmp_path, by_data(then, branch([node("Abs", ["x"], "r")], "r")))
+    executable, _ = build_model(path, {}, CATALOGUE["x86-avx2"])
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    data = np.abs(np.random.default_rng().standard_normal((1, 40)).astype(np.float32))
+    for x in (data, -data):
+        expected = run(onnx.load(path), {"x": x})[0]
+        np.testing.assert_allclose(main(tvm.runtime.tensor(x)).numpy(), expected, rtol=1e-5)
+    settled_is_the_same(save(tmp_path, by_data(then, other)), x=data)
+
+
+def test_branches_that_cannot_both_be_computed_are_refused(tmp_path):
+    fine = branch([node("Exp", ["x"], "r")], "r")
+    wide = branch([node("Concat", ["x", "x"], "r", axis=1)], "r")
+    flat = branch([node("Reshape", ["x", "n"], "r")], "r")
+    flat.initializer.append(numpy_helper.from_array(np.array([40]), "n"))
+    with pytest.raises(ModelError, match=r"\(Where\).*data decides 'y' \(If\)"):
+        read_model(save(tmp_path, by_data(fine, wide)))
+    with pytest.raises(ModelError, match=r"'y' \(If\).*'y' of different shapes"):
+        read_model(save(tmp_path, by_data(fine, flat)))
+    indexed = branch([node("Cast", ["x"], "i", to=TensorProto.INT64), node("Gather", ["x", "i"], "g")], "g")
+    with pytest.raises(ModelError, match=r"'y' \(If\).*\(Gather\) may only be computed"):
+        read_model(save(tmp_path, by_data(indexed, fine)))
 
 
 def test_branches_are_checked_like_the_rest(tmp_path):

@@ -1,44 +1,66 @@
-"""Every If whose condition is known, replaced by the branch that it takes."""
+"""Every If, replaced by the branch that it takes, or by both and a choice where that depends on data."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NoReturn
 
+import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper
 
 from tuner.frontend.onnx_check import ModelError, nested, node_name
-from tuner.frontend.onnx_graph import Array, folded
+from tuner.frontend.onnx_graph import Array, TensorInfo, folded
 
 FEW_ELEMENTS = 16
 """An input up to this size may be one whose value a user can give."""
+UNSAFE = ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND")
+"""Operators that may read or write anywhere where their indices, the second operand, are not as expected."""
+DIVIDING = ("Div", "Mod")
+"""Operators that end the process where they divide an integer by zero."""
 
 
 def settle(model: ModelProto) -> None:
     """Write what every If comes to in its place; input shapes are fixed, and the model is checked.
 
-    Raises ModelError that names an If whose condition is not known before the model runs.
+    Where only the data tells which branch is taken, both are computed and a Where chooses. Raises ModelError
+    that names an If for which that cannot be, or that the value of an input would decide.
     """
     if all(node.op_type != "If" for node in model.graph.node):
         return
     known = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     nodes, taken, initializers = list(model.graph.node), set(_names(model.graph)), []
+    chosen: list[_Choice] = []
     while any(node.op_type == "If" for node in nodes):
         ready = [node for node in _before_branches(nodes) if any(name not in known for name in node.output)]
         folded(model, ready, known)
-        if not any(node.op_type == "If" and node.input[0] in known for node in nodes):
-            raise _undecided(model, nodes)
+        decided = any(node.op_type == "If" and node.input[0] in known for node in nodes)
+        both = None if decided else _first(model, nodes)
         following: list[NodeProto] = []
         for node in nodes:
-            if node.op_type != "If" or node.input[0] not in known:
+            if both is not None and node is both:
+                choice = _Choice(node, taken)
+                chosen.append(choice)
+                inlined, constants = choice.nodes, choice.constants
+            elif node.op_type == "If" and node.input[0] in known:
+                inlined, constants = _inline(node, _taken(node, known[node.input[0]]), taken)
+            else:
                 following.append(node)
                 continue
-            branch = _taken(node, known[node.input[0]])
-            inlined, constants = _inline(node, branch, taken)
             following += inlined
             initializers += constants
             known |= {tensor.name: numpy_helper.to_array(tensor) for tensor in constants}
         nodes = following
+    if chosen:
+        try:
+            _, tensors = folded(model, nodes, dict(known))
+        except ModelError as error:
+            names = ", ".join(repr(node_name(choice.node)) for choice in chosen)
+            raise ModelError(
+                f"{error}; data decides {names} (If), so both branches would be computed"
+            ) from None
+        for choice in chosen:
+            choice.check(known, tensors)
     needed = _needed(nodes, [value.name for value in model.graph.output])
     del model.graph.node[:]
     model.graph.node.extend(needed)
@@ -80,8 +102,8 @@ def _before_branches(nodes: Iterable[NodeProto]) -> Iterator[NodeProto]:
             yield node
 
 
-def _undecided(model: ModelProto, nodes: list[NodeProto]) -> ModelError:
-    """Why the first If cannot be decided, and what would help."""
+def _first(model: ModelProto, nodes: list[NodeProto]) -> NodeProto:
+    """The first If, which data decides; raises ModelError if a value that a user may give would decide it."""
     node = next(node for node in nodes if node.op_type == "If")
     makers = {name: each for each in nodes for name in each.output if name}
     seen: set[str] = set()
@@ -92,14 +114,67 @@ def _undecided(model: ModelProto, nodes: list[NodeProto]) -> ModelError:
             seen.add(name)
             open_names += reads(makers[name]) if name in makers else []
     inputs = [value for value in model.graph.input if value.name in seen]
-    small = [value.name for value in inputs if _elements(value.type.tensor_type) <= FEW_ELEMENTS]
-    start = f"node {node_name(node)!r} (If) has a nested graph for each answer, and the answer depends on "
-    if inputs and len(small) == len(inputs):
-        options = " ".join(f"--value {name}=NUMBER" for name in small)
-        listed = ", ".join(repr(name) for name in small)
-        return ModelError(f"{start}the input {listed}: give the value that it shall always have, {options}")
-    what = ", ".join(repr(value.name) for value in inputs) or "what is not known before the model runs"
-    return ModelError(f"{start}{what}; control flow that depends on data is not supported")
+    if inputs and all(_elements(value.type.tensor_type) <= FEW_ELEMENTS for value in inputs):
+        options = " ".join(f"--value {value.name}=NUMBER" for value in inputs)
+        listed = ", ".join(repr(value.name) for value in inputs)
+        raise ModelError(
+            f"node {node_name(node)!r} (If) has a nested graph for each answer, and the answer depends on "
+            f"the input {listed}: give the value that it shall always have, {options}"
+        )
+    return node
+
+
+class _Choice:
+    """Both branches of an If, and a Where for each result."""
+
+    def __init__(self, node: NodeProto, taken: set[str]) -> None:
+        self.node = node
+        self.nodes: list[NodeProto] = []
+        self.constants: list[TensorProto] = []
+        self.results: list[tuple[str, ...]] = []
+        sides = []
+        for wanted in ("then_branch", "else_branch"):
+            branch = next(attribute.g for attribute in node.attribute if attribute.name == wanted)
+            side = NodeProto()
+            side.CopyFrom(node)
+            side.name = f"{node_name(node)}/{wanted}"
+            side.output[:] = [name and _fresh(f"{name}/{wanted}", taken) for name in node.output]
+            inlined, constants = _inline(side, branch, taken)
+            self.nodes += inlined
+            self.constants += constants
+            sides.append(side)
+        self.inside = list(self.nodes)
+        shape, condition = (_fresh(f"{node_name(node)}/{name}", taken) for name in ("shape", "condition"))
+        self.constants.append(numpy_helper.from_array(np.zeros(0, np.int64), shape))
+        self._add("Reshape", [node.input[0], shape], condition)
+        for name, *both in zip(node.output, *(side.output for side in sides), strict=True):
+            if name:
+                self.results.append((name, *both))
+                self._add("Where", [condition, *both], name)
+
+    def _add(self, op: str, inputs: list[str], output: str) -> None:
+        name = f"{node_name(self.node)}/{output}"
+        self.nodes.append(helper.make_node(op, inputs, [output], name=name))
+
+    def check(self, known: Mapping[str, Array], tensors: Mapping[str, TensorInfo]) -> None:
+        """Raise ModelError unless both branches can always be computed, and their results are alike."""
+        for node in self.inside:
+            index = node.op_type in UNSAFE and node.input[1] not in known
+            divisor = tensors.get(node.input[1]) if node.op_type in DIVIDING else None
+            if index or (divisor and "int" in divisor.dtype and node.input[1] not in known):
+                self._refuse(
+                    f"node {node_name(node)!r} ({node.op_type}) may only be computed where it is taken"
+                )
+        for name, *both in self.results:
+            then, otherwise = (tensors.get(each) for each in both)
+            if then is None or then != otherwise:
+                self._refuse(f"its branches make {name!r} of different shapes or types")
+
+    def _refuse(self, reason: str) -> NoReturn:
+        raise ModelError(
+            f"node {node_name(self.node)!r} (If) depends on data, so both branches would be computed, and "
+            f"{reason}; export the model with one of the branches"
+        )
 
 
 def _elements(kind: TypeProto.Tensor) -> int:

@@ -25,6 +25,9 @@ FOLDED_BYTES = MAX_TENSOR_BYTES
 """All constants that are computed while reading may take as much as one tensor may."""
 QUANTA = ("int8", "uint8", "int32")
 """Types of quantized constants."""
+PARTS_OF_BYTES = (
+    *(TensorProto.INT2, TensorProto.UINT2, TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1),
+)
 QUANTIZING_OPSET = 19
 NEVER_FOLDED = {
     *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli"),
@@ -96,9 +99,17 @@ def graph_of(model: ModelProto) -> OnnxGraph:
         raise ModelError(
             f"the shape of {node.output[0]!r} (node {node_name(node)!r}, {node.op_type}) cannot be determined"
         )
+    inputs = [value.name for value in model.graph.input if value.name not in constants]
+    outputs = [value.name for value in model.graph.output]
+    for name in (*inputs, *outputs, *(name for node in nodes for name in node.output)):
+        if name in tensors and tensors[name].elem_type in PARTS_OF_BYTES:
+            kind = TensorProto.DataType.Name(tensors[name].elem_type)
+            raise ModelError(
+                f"tensor {name!r} is {kind}; only constants may take less than a byte an element"
+            )
     return OnnxGraph(
-        inputs={v.name: tensors[v.name] for v in model.graph.input if v.name not in constants},
-        outputs=[value.name for value in model.graph.output],
+        inputs={name: tensors[name] for name in inputs},
+        outputs=outputs,
         nodes=nodes,
         constants=constants,
         tensors=tensors,
