@@ -11,9 +11,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "listen.h"
 #include "proof.h"
-#include "timer.h"
 #include "token.h"
 #include "wire.h"
 

@@ -15,9 +15,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "clock.h"
 #include "rpc.h"
 #include "threads.h"
-#include "timer.h"
 #include "token.h"
 #include "wire.h"
 

@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "arch.h"
+#include "clock.h"
 #include "error.h"
 #include "simulation.h"
-#include "timer.h"
 
 enum { MAX_THREADS = ARCH_MAX_THREADS, LINE = 128, WORKER_STACK = 4 << 20 };
 static const double SPIN_SECONDS = 50e-6;

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "arch.h"
+#include "clock.h"
 #include "error.h"
 #include "usage.h"
 #include "workspace.h"
@@ -16,18 +17,6 @@ static const int64_t MAX_NUMBER = 1000000000;
 static const double GOLDEN_RATIO = 1.618;
 /* Stolen time is told in steps of some milliseconds: over a shorter span it says little. */
 static const int64_t STEAL_SPAN_NS = 30000000;
-
-double clock_seconds(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
-static int64_t clock_ns(void) {
-  struct timespec now;
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
-}
 
 int preparation_parse(const char *name, Preparation *preparation) {
   if (!*name) *preparation = PREPARE_NOTHING;

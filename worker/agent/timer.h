@@ -1,4 +1,4 @@
-/* The clock, and TVM's time evaluator on it. */
+/* TVM's time evaluator. */
 #ifndef TILEFLEET_TIMER_H
 #define TILEFLEET_TIMER_H
 
@@ -7,9 +7,6 @@
 
 #include "simulation.h"
 #include "values.h"
-
-/* Seconds since some fixed moment. */
-double clock_seconds(void);
 
 /* What a simulated board counted in the last repeat that was timed, and how many calls that was. */
 typedef struct {
