@@ -44,7 +44,9 @@ def emit_rows(scope: Scope, kept: Sequence[Stage]) -> None:
     """All stages, in order: those that belong together row by row."""
     groups: list[list[Stage]] = []
     for group in _connected(scope, kept):
-        groups += [group] if len(group) > 1 and _labels(scope, group) else [[stage] for stage in group]
+        # Chains alone gain nothing by rows: what lies between is small, or it were computed where it is read.
+        together = any(stage.reduced for stage in group) and len(group) > 1 and _labels(scope, group)
+        groups += [group] if together else [[stage] for stage in group]
     for group in groups:
         # What others than its own group read is there as a whole.
         stage = group[-1]
