@@ -216,7 +216,9 @@ class _Importer(TvmImporter):
         """A node that works in the layout that it writes."""
         rule, layout = self._plan.rules[node.output[0]], self._plan.layout_of(node.output[0])
         if rule.function is not None:
-            values = [self._at(name, layout) for name in node.input]
+            tables = rule.function.tables
+            values = [self._at(name, layout) for name in (node.input if tables is None else rule.reads)]
+            values += map(constant, tables or ())
             result = self._stored.generated(rule.function, values, layout)
         else:
             # TVM's converters of elementwise operators take any shape.

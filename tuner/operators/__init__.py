@@ -21,6 +21,7 @@ from tuner.operators.frames import frames_rule
 from tuner.operators.interleave import depth_to_space_rule, interleave_rule
 from tuner.operators.layouts import Rule, RuleOf, is_image
 from tuner.operators.pool import pool_rule
+from tuner.operators.resize import resize_rule
 
 RULES: dict[str, RuleOf] = {
     **dict.fromkeys(UNARY, unary_rule),
@@ -30,6 +31,8 @@ RULES: dict[str, RuleOf] = {
     "DepthToSpace": depth_to_space_rule,
     FRAMES: frames_rule,
     INTERLEAVE: interleave_rule,
+    "Resize": resize_rule,
+    "Upsample": resize_rule,
 }
 
 

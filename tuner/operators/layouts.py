@@ -9,7 +9,7 @@ from onnx import NodeProto
 
 from kernels.emit.types import PrimFunc
 from kernels.target import Target
-from tuner.frontend.onnx_graph import OnnxGraph
+from tuner.frontend.onnx_graph import Array, OnnxGraph
 
 Shape = tuple[int, ...]
 
@@ -18,13 +18,15 @@ Shape = tuple[int, ...]
 class Generated:
     """A function of ours for any layout: ``build(layout, target, threads, name)``.
 
-    ``kind`` and ``numbers`` are its name, the layout between them; ``out_shape`` is the result's, NCHW.
+    ``kind`` and ``numbers`` are its name, the layout between them; ``out_shape`` is the result's, NCHW. It
+    takes the node's inputs, or, where it has ``tables``, what the rule reads and then these constants.
     """
 
     kind: str
     numbers: tuple[int | str, ...]
     build: Callable[[str, Target, int, str], PrimFunc]
     out_shape: Shape
+    tables: tuple[Array, ...] | None = None
 
     def name(self, layout: str) -> str:
         """What the function is called for tensors in ``layout``."""

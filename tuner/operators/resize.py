@@ -1,25 +1,61 @@
 """Resize and Upsample of every version: an element is a weighted sum of a few, the same along each axis.
 
-TVM's converters ignore scales where the extents round, antialiasing, axes and old versions.
+TVM's converters ignore scales where the extents round, antialiasing, axes and old versions. Images of floats
+are resized in every layout (``kernels/operators/resize.py``), all others in one loop nest for NCHW.
 """
 
 from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, NoReturn
 
 import numpy as np
 from onnx import NodeProto
 from tvm import te, tirx
 
+from kernels.operators.resize import Along, Resize, build_resize, predict_resize
+from kernels.target import Target
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import Array, OnnxGraph, attributes_of
 from tuner.operators.constants import constant
+from tuner.operators.layouts import Generated, Rule, if_images
 from tuner.operators.resize_taps import Line, Taps, taps_of
 
 SAID_SINCE = 11
 """The version of Resize that says how coordinates are rounded and where its operands are."""
+
+
+MOST_TAPS = 4
+"""As many as a cubic has; a shrunk one that must not alias has more, which are no matter of layouts."""
+
+
+def resize_rule(graph: OnnxGraph, node: NodeProto, target: Target, threads: int) -> Rule | None:
+    """Rows and columns of images."""
+    shape, out = graph.tensors[node.input[0]].shape, graph.tensors[node.output[0]].shape
+    if len(shape) != 4 or shape[:2] != out[:2]:
+        return None
+    found = {each.axis: each for each in _taps(graph, node, attributes_of(node), shape, out)}
+    if any(axis < 2 or each.outside.any() or each.count > MOST_TAPS for axis, each in found.items()):
+        return None
+    axes: list[Along] = []
+    tables: list[Array] = []
+    for axis in (2, 3):
+        taps = found.get(axis)
+        if taps is None:
+            axes.append(Along(shape[axis], out[axis], 1, 1))
+            continue
+        exact = taps.repeats * shape[axis] == out[axis]
+        axes.append(Along(shape[axis], out[axis], taps.count, taps.repeats if exact else 0))
+        tables += [] if exact else [np.ascontiguousarray(taps.indices.T.astype(np.int32))]
+        tables += [np.ascontiguousarray(taps.weights.T.astype(np.float32))] if taps.count > 1 else []
+    each = Resize(shape[0], shape[1], *axes)
+    ways = [number for along in axes for number in (along.taps, along.repeats)]
+    numbers: tuple[int | str, ...] = (*shape, "to", *out[2:], *ways)
+    function = Generated("resize", numbers, partial(build_resize, each), out, tuple(tables))
+    seconds = partial(predict_resize, each, target=target, threads=threads)
+    return if_images(graph, node.input[:1], seconds, function)
 
 
 def resize(builder: Any, graph: OnnxGraph, node: NodeProto, inputs: Sequence[Any]) -> Any:
