@@ -155,7 +155,6 @@ def set_quantization(make, index, **fields):
 
 CHANGES = {
     "no such version": (lambda m: setattr(m.model, "version", 2), "version 2"),
-    "two subgraphs": (lambda m: m.model.subgraphs.append(schema.SubGraphT()), "2 subgraphs"),
     "no operators": (lambda m: m.graph.operators.clear(), "no operators"),
     "a variable": (lambda m: setattr(m.graph.tensors[3], "isVariable", True), "'y' is a variable"),
     "sparse weights": (

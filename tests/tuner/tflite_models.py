@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 
 import flatbuffers
 import numpy as np
@@ -28,6 +29,9 @@ OPTIONS = {
     "DIV": "DivOptions",
     "GATHER": "GatherOptions",
     "GELU": "GeluOptions",
+    "CALL_ONCE": "CallOnceOptions",
+    "IF": "IfOptions",
+    "VAR_HANDLE": "VarHandleOptions",
     "L2_NORMALIZATION": "L2NormOptions",
     "LEAKY_RELU": "LeakyReluOptions",
     "MIRROR_PAD": "MirrorPadOptions",
@@ -47,7 +51,7 @@ OPTIONS = {
 }
 TYPES = {
     name: getattr(schema.TensorType, name.upper())
-    for name in ["float32", "float16", "int8", "uint8", "int32", "int64", "bool"]
+    for name in ["float32", "float16", "int8", "uint8", "int32", "int64", "bool", "resource"]
 }
 UNIT = (-3.0, 3.0)
 """The range of real numbers that most activations here have."""
@@ -90,6 +94,20 @@ class Maker:
             tensor.quantization.quantizedDimension = axis
         self.graph.tensors.append(tensor)
         return len(self.graph.tensors) - 1
+
+    @contextmanager
+    def subgraph(self):
+        """What is made inside is another graph of the file, whose number this gives."""
+        outer, self.graph = self.graph, schema.SubGraphT()
+        self.graph.tensors, self.graph.operators, self.graph.inputs, self.graph.outputs = [], [], [], []
+        self.model.subgraphs.append(self.graph)
+        yield len(self.model.subgraphs) - 1
+        self.graph = outer
+
+    def assign(self, handle, value):
+        """ASSIGN_VARIABLE, which has no result."""
+        self.operator("ASSIGN_VARIABLE", [handle, value], ())
+        self.graph.operators[-1].outputs = []
 
     def input(self, shape, dtype=None, limits=UNIT, name="x"):
         self.graph.inputs.append(self.tensor(shape, dtype, limits, name=name))

@@ -10,6 +10,7 @@ from onnx import ModelProto
 from tuner.frontend.onnx_check import ModelError, first_line
 from tuner.frontend.tflite.file import TfliteFile, read_file
 from tuner.frontend.tflite.readers import READERS
+from tuner.frontend.tflite.subgraphs import flat
 from tuner.frontend.tflite.writer import Writer
 
 
@@ -19,7 +20,7 @@ def to_onnx(data: bytes) -> ModelProto:
     Raises ModelError for a file that is damaged, and for operators, types and options that are not supported.
     """
     try:
-        file = read_file(data)
+        file = flat(read_file(data))
         return _converted(file)
     except (ModelError, MemoryError):
         raise

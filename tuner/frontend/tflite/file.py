@@ -49,6 +49,7 @@ _OPTIONS = {
     "DIV": "DivOptions",
     "GATHER": "GatherOptions",
     "GELU": "GeluOptions",
+    "IF": "IfOptions",
     "L2_NORMALIZATION": "L2NormOptions",
     "LEAKY_RELU": "LeakyReluOptions",
     "MIRROR_PAD": "MirrorPadOptions",
@@ -59,6 +60,7 @@ _OPTIONS = {
     "STRIDED_SLICE": "StridedSliceOptions",
     "TRANSPOSE_CONV": "TransposeConvOptions",
     "UNPACK": "UnpackOptions",
+    "VAR_HANDLE": "VarHandleOptions",
     **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"), "ReducerOptions"),
 }
 """Operators whose options matter, and the table that holds them."""
@@ -147,7 +149,7 @@ class Operator:
 
 @dataclass(frozen=True)
 class TfliteFile:
-    """The one graph of a file, its operators in the order in which they run."""
+    """A graph of a file, its operators in the order in which they run."""
 
     tensors: tuple[Tensor, ...]
     inputs: tuple[int, ...]
@@ -155,13 +157,13 @@ class TfliteFile:
     operators: tuple[Operator, ...]
 
 
-def read_file(data: bytes) -> TfliteFile:
-    """The graph of a TFLite file.
+def read_file(data: bytes) -> tuple[TfliteFile, ...]:
+    """The graphs of a TFLite file; the first is what runs, and may call the others.
 
     Raises ModelError for what is recognised as unusable, and whatever the FlatBuffers reader happens to run
     into (struct.error, ValueError, TypeError, IndexError) for other damage.
     """
-    return _Reader(data).file()
+    return _Reader(data).graphs()
 
 
 class _Reader:
@@ -169,28 +171,32 @@ class _Reader:
 
     def __init__(self, data: bytes) -> None:
         self._size, self._left = len(data), OVERLAP * len(data)
+        self._tensors = self._operators = 0
         self._model: Any = tflite.Model.GetRootAs(data, 0)
 
-    def file(self) -> TfliteFile:
+    def graphs(self) -> tuple[TfliteFile, ...]:
         model = self._model
         if model.Version() != VERSION:
             raise ModelError(f"TFLite schema version {model.Version()} is not known; it should be {VERSION}")
-        graphs = self._length(model.SubgraphsLength(), "subgraphs")
-        if graphs != 1:
-            raise ModelError(f"the model has {graphs} subgraphs; control flow is not supported")
-        graph = model.Subgraphs(0)
         buffers = self._length(model.BuffersLength(), "buffers")
-        tensors = tuple(
-            self._tensor(graph.Tensors(index), index, buffers)
-            for index in range(self._length(graph.TensorsLength(), "tensors", MAX_TENSORS))
-        )
         kinds = [
             self._kind(model.OperatorCodes(index))
             for index in range(self._length(model.OperatorCodesLength(), "operator codes", MAX_NODES))
         ]
-        count = self._length(graph.OperatorsLength(), "operators", MAX_NODES)
-        if not count:
+        count = self._length(model.SubgraphsLength(), "subgraphs")
+        graphs = tuple(self._graph(model.Subgraphs(index), kinds, buffers) for index in range(count))
+        if not graphs or not graphs[0].operators:
             raise ModelError("the model has no operators")
+        return graphs
+
+    def _graph(self, graph: Any, kinds: list[str], buffers: int) -> TfliteFile:
+        # Subgraphs may overlap, so what counts is how many tensors and operators they have in all.
+        self._tensors += self._length(graph.TensorsLength(), "tensors", MAX_TENSORS - self._tensors)
+        tensors = tuple(
+            self._tensor(graph.Tensors(index), index, buffers) for index in range(graph.TensorsLength())
+        )
+        count = self._length(graph.OperatorsLength(), "operators", MAX_NODES - self._operators)
+        self._operators += count
         operators = tuple(self._operator(graph.Operators(index), kinds, tensors) for index in range(count))
         inputs = self._numbers(graph.InputsAsNumpy(), len(tensors), 0, "inputs")
         outputs = self._numbers(graph.OutputsAsNumpy(), len(tensors), 0, "outputs")
@@ -238,7 +244,9 @@ class _Reader:
         if dtype in DTYPES:
             check_size(math.prod(extents) * np.dtype(dtype).itemsize, f"tensor {name!r}", extents)
         if tensor.IsVariable():
-            raise ModelError(f"tensor {name!r} is a variable; models with a state are not supported")
+            raise ModelError(
+                f"tensor {name!r} is a variable; convert the model with resource variables instead"
+            )
         scales = zeros = np.zeros(0, np.int64)
         axis, quantization = 0, tensor.Quantization()
         if quantization is not None:

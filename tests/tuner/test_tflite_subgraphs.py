@@ -1,0 +1,91 @@
+"""TFLite files of several graphs: variables as inputs and outputs, branches, against LiteRT."""
+
+import numpy as np
+import onnxruntime
+import pytest
+from ai_edge_litert.interpreter import Interpreter
+from tflite_models import Maker
+
+from tuner.frontend.onnx_check import ModelError
+from tuner.frontend.tflite.convert import to_onnx
+
+
+def streaming(dtype):
+    """A window of four steps that keeps three of them, with what has been added up."""
+    make = Maker(dtype)
+    zeros = np.zeros((1, 3, 5))
+    with make.subgraph() as first:
+        handle = make.operator("VAR_HANDLE", [], (), dtype="resource", container="", sharedName="past")
+        make.assign(handle, make.constant(zeros))
+    once = make.operator("CALL_ONCE", [], (), initSubgraphIndex=first)
+    make.graph.operators[-1].outputs = []
+    assert once is not None
+    step = make.input((1, 1, 5))
+    handle = make.operator("VAR_HANDLE", [], (), dtype="resource", container="", sharedName="past")
+    past = make.like("READ_VARIABLE", step, (1, 3, 5))
+    make.graph.operators[-1].inputs = [handle]
+    window = make.like("CONCATENATION", step, (1, 4, 5), axis=1)
+    make.graph.operators[-1].inputs = [past, step]
+    ends = [make.numbers(0, 1, 0), make.numbers(1, 4, 5), make.numbers(1, 1, 1)]
+    make.assign(handle, make.like("STRIDED_SLICE", window, (1, 3, 5), ends))
+    flat = make.like("RESHAPE", window, (1, 20), [make.numbers(1, 20)], newShape=[1, 20])
+    return make.file(make.dense(flat, 6))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_state_goes_in_and_comes_out(dtype):
+    data = streaming(dtype)
+    interpreter = Interpreter(model_content=data)
+    interpreter.allocate_tensors()
+    (given,), (result,) = interpreter.get_input_details(), interpreter.get_output_details()
+    session = onnxruntime.InferenceSession(to_onnx(data).SerializeToString())
+    assert [value.name for value in session.get_inputs()] == ["x", "past"]
+    assert [value.name for value in session.get_outputs()] == ["y", "past/next"]
+    rng = np.random.default_rng()
+    zero = given["quantization"][1]
+    past = np.full((1, 3, 5), zero, given["dtype"])
+    for _ in range(6):
+        x = rng.normal(size=(1, 1, 5))
+        x = (x * 40).clip(-128, 127).astype("int8") if dtype == "int8" else x.astype("float32")
+        interpreter.set_tensor(given["index"], x)
+        interpreter.invoke()
+        expected = interpreter.get_tensor(result["index"])
+        y, past = session.run(None, {"x": x, "past": past})
+        np.testing.assert_allclose(np.float32(y), np.float32(expected), atol=1 if dtype == "int8" else 1e-5)
+
+
+def chosen(broken=""):
+    """A sum that is above zero or not decides between a product and what was given."""
+    make = Maker()
+    data = make.input((2, 6))
+    with make.subgraph() as then:
+        inside = make.input((2, 6))
+        make.graph.outputs = [make.operator("NEG", [make.dense(inside, 6)], (2, 6))]
+    with make.subgraph() as otherwise:
+        inside = make.input((2, 6))
+        make.graph.outputs = [inside]
+    if broken == "endless":
+        otherwise = 0
+    total = make.operator("SUM", [data, make.numbers(0, 1)], (), keepDims=False)
+    above = make.operator("GREATER", [total, make.tensor((), values=np.float32(0))], (), dtype="bool")
+    numbers = {"thenSubgraphIndex": then, "elseSubgraphIndex": 9 if broken == "missing" else otherwise}
+    return make.file(make.operator("IF", [above, data], (2, 6), **numbers))
+
+
+def test_data_chooses_between_branches():
+    data = chosen()
+    interpreter = Interpreter(model_content=data)
+    interpreter.allocate_tensors()
+    session = onnxruntime.InferenceSession(to_onnx(data).SerializeToString())
+    x = np.abs(np.random.default_rng().normal(size=(2, 6)).astype("float32"))
+    for value in (x, -x):
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], value)
+        interpreter.invoke()
+        expected = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+        np.testing.assert_allclose(session.run(None, {"x": value})[0], expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("broken", ["endless", "missing"])
+def test_branches_that_are_none_are_refused(broken):
+    with pytest.raises(ModelError, match="no subgraph"):
+        to_onnx(chosen(broken))

@@ -1,0 +1,121 @@
+"""The subgraphs of a TFLite file as one graph: branches beside each other, state as inputs and outputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from tuner.frontend.onnx_check import MAX_NODES, ModelError
+from tuner.frontend.tflite.file import Operator, Tensor, TfliteFile
+
+DEEPEST = 16
+"""How many branches may be inside each other; a subgraph may name itself."""
+
+
+def flat(graphs: Sequence[TfliteFile]) -> TfliteFile:
+    """The first of ``graphs`` with all that it calls.
+
+    An IF becomes both of its branches and a SELECT_V2 for each result. A variable's value before the run is
+    an input with the variable's name, what the run leaves in it an output of that name and ``/next``.
+    Raises ModelError for what these cannot say.
+    """
+    if len(graphs) == 1 and not any(op.kind in _STATE for op in graphs[0].operators):
+        return graphs[0]
+    return _Flat(graphs).file()
+
+
+_STATE = ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
+
+
+class _Flat:
+    def __init__(self, graphs: Sequence[TfliteFile]) -> None:
+        self._graphs = graphs
+        self._tensors: list[Tensor] = list(graphs[0].tensors)
+        self._operators: list[Operator] = []
+        self._inputs = list(graphs[0].inputs)
+        self._handles: dict[int, str] = {}
+        self._values: dict[str, int] = {}
+        self._assigned: list[str] = []
+
+    def file(self) -> TfliteFile:
+        main = self._graphs[0]
+        places = self._run(0, list(range(len(main.tensors))), 0)
+        outputs = [places[index] for index in main.outputs]
+        for name in self._assigned:
+            index = self._values[name]
+            if index in (*self._inputs, *outputs) or self._tensors[index].raw is not None:
+                raise ModelError(f"variable {name!r} is left with what is an input, an output or a constant")
+            self._tensors[index] = replace(self._tensors[index], name=f"{name}/next")
+            outputs.append(index)
+        return TfliteFile(tuple(self._tensors), tuple(self._inputs), tuple(outputs), tuple(self._operators))
+
+    def _run(self, number: int, places: list[int], depth: int) -> list[int]:
+        """Add the operators of a graph, whose tensors are at ``places``; where they are in the end."""
+        if depth > DEEPEST:
+            raise ModelError(f"more than {DEEPEST} subgraphs call each other")
+        for op in self._graphs[number].operators:
+            inputs = [index if index < 0 else places[index] for index in op.inputs]
+            if op.kind == "READ_VARIABLE":
+                places[op.outputs[0]] = self._read(inputs[0], places[op.outputs[0]])
+            elif op.kind == "VAR_HANDLE":
+                self._own(places[op.outputs[0]], (op.options.SharedName() or b"").decode(errors="replace"))
+            elif op.kind == "ASSIGN_VARIABLE":
+                name = self._name(inputs[0])
+                if depth:
+                    raise ModelError(f"variable {name!r} is assigned in a branch, which is not supported")
+                self._values[name] = inputs[1]
+                self._assigned += [] if name in self._assigned else [name]
+            elif op.kind == "IF":
+                self._choose(op, inputs, [places[index] for index in op.outputs], depth)
+            elif op.kind != "CALL_ONCE":  # which only says what variables begin with
+                outputs = tuple(places[index] for index in op.outputs)
+                self._add(replace(op, inputs=tuple(inputs), outputs=outputs))
+        return places
+
+    def _own(self, handle: int, name: str) -> None:
+        """Let ``handle`` stand for the variable ``name``, which its tensors shall have alone."""
+        self._handles[handle] = name
+        self._tensors[handle] = replace(self._tensors[handle], name=f"{name}/handle")
+
+    def _add(self, op: Operator) -> None:
+        self._operators.append(op)
+        if len(self._operators) > MAX_NODES:
+            raise ModelError(f"the model has more than {MAX_NODES} operators")
+
+    def _name(self, handle: int) -> str:
+        if handle not in self._handles:
+            raise ModelError(f"{self._tensors[handle].name!r} is no variable's handle")
+        return self._handles[handle]
+
+    def _read(self, handle: int, place: int) -> int:
+        """Where a variable's value is; at ``place`` when nothing has been there so far."""
+        name = self._name(handle)
+        if name not in self._values:
+            self._values[name] = place
+            self._tensors[place] = replace(self._tensors[place], name=name)
+            self._inputs.append(place)
+        return self._values[name]
+
+    def _choose(self, op: Operator, inputs: list[int], outputs: list[int], depth: int) -> None:
+        sides = []
+        for number in (op.options.ThenSubgraphIndex(), op.options.ElseSubgraphIndex()):
+            if not 0 < number < len(self._graphs):
+                raise ModelError(f"IF {op.name!r} has a branch that is no subgraph")
+            graph = self._graphs[number]
+            if (len(graph.inputs), len(graph.outputs)) != (len(inputs) - 1, len(outputs)):
+                raise ModelError(f"IF {op.name!r} has a branch with other inputs or outputs than its own")
+            first = len(self._tensors)
+            self._tensors += (
+                replace(tensor, name=f"{op.name}/{number}/{tensor.name}") for tensor in graph.tensors
+            )
+            places = list(range(first, len(self._tensors)))
+            for inside, outside in zip(graph.inputs, inputs[1:], strict=True):
+                places[inside] = outside
+            places = self._run(number, places, depth + 1)
+            sides.append([places[index] for index in graph.outputs])
+        for then, otherwise, result in zip(*sides, outputs, strict=True):
+            shapes = {self._tensors[index].shape for index in (then, otherwise, result)}
+            if len(shapes) > 1:
+                raise ModelError(f"IF {op.name!r} has branches of different shapes {sorted(shapes)}")
+            chosen = (inputs[0], then, otherwise)
+            self._add(Operator("SELECT_V2", op.name, chosen, (result,), None))
