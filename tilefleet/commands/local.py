@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,10 +63,43 @@ def check(
         raise TilefleetError(f"{missing} of {len(matches)} workloads are missing in {log}")
 
 
+class Form(StrEnum):
+    """What a model is built as."""
+
+    MODULE = "module"
+    C = "c"
+
+
+class WeightsIn(StrEnum):
+    """Where the weights of a C library are."""
+
+    EMBED = "embed"
+    FILE = "file"
+
+
 def build(
     model: ModelFile,
     log: LogFile,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The module: a shared library.")],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The module, a shared library; of --as c, a folder.")
+    ],
+    form: Annotated[
+        Form, typer.Option("--as", help="A module that TVM loads, or a C library that needs nothing.")
+    ] = Form.MODULE,
+    name: Annotated[
+        str | None, typer.Option(help="What the C library is called; default: the model's name.")
+    ] = None,
+    weights: Annotated[
+        WeightsIn, typer.Option(help="Of a C library: in the archive, or in a file that is mapped.")
+    ] = WeightsIn.EMBED,
+    cpus: Annotated[
+        str | None,
+        typer.Option(
+            help="Of a C library: several x86 targets, best first, of which it chooses when it runs: "
+            "x86-avx512,x86-avx2.",
+            show_default=False,
+        ),
+    ] = None,
     target: TargetName = "host",
     threads: Threads = 1,
     numerics: NumericsOption = Numerics.EXACT_INTEGERS,
@@ -88,8 +122,18 @@ def build(
 ) -> None:
     """Build a module that stock TVM loads, and beside it OUT.json: what config each layer got.
 
-    A module whose outputs are not what the model defines is not written.
+    A module whose outputs are not what the model defines is not written. With --as c it is a C library
+    instead, a folder of header, archive, source and example (docs/c-library.md).
     """
+    if form is Form.C:
+        if threads > 1 or board is not None:
+            raise TilefleetError("--as c: a library has one thread, and no board runs it; leave these out")
+        of = [resolve_target(each, targets) for each in (cpus.split(",") if cpus else [target])]
+        with _whole(model, value, data) as whole:
+            _build_c(model, whole, log, output, name, weights, of, numerics, shape, compare, as_json)
+        return
+    if name is not None or cpus is not None:
+        raise TilefleetError("--name and --cpus are of C libraries: add --as c")
     chosen, shapes = resolve_target(target, targets), read_shapes(shape)
     if board is not None and not compare:
         raise TilefleetError("--no-check runs the module nowhere: leave it out, or --board")
@@ -137,6 +181,49 @@ def build(
         "conversions": len(manifest.conversions),
     }
     show(shown, as_json, text)
+
+
+def _build_c(
+    model: Path,
+    whole: Path,
+    log: Path,
+    output: Path,
+    name: str | None,
+    weights: WeightsIn,
+    targets: list[Target],
+    numerics: Numerics,
+    shape: list[str] | None,
+    compare: bool,
+    as_json: bool,
+) -> None:
+    if len(targets) > 1 and not all(each.triple.startswith("x86_64") for each in targets):
+        raise TilefleetError("--cpus chooses between x86 targets only; build the others each by itself")
+    # Here, because they bring TVM along, which no other command should wait for.
+    from tilefleet.c_library import Wanted, build_c_library, c_name
+    from tuner.backend.check import Check
+    from tuner.clibrary.build import Model
+    from tuner.log.picks import OtherTargetError
+
+    called = c_name(name, model)
+    records, relayouts = _read(log)
+    try:
+        manifest = build_c_library(
+            Model(whole, read_shapes(shape) or None, records, relayouts, numerics),
+            Wanted(output, called, model.name, log, targets, weights is WeightsIn.EMBED, compare),
+        )
+    except OtherTargetError as error:
+        raise TilefleetError(f"{log}: {error}; choose with --target") from None
+    except ValueError as error:
+        raise TilefleetError(f"{model}: {error}") from None
+    lines = [
+        f"{output / f'lib{called}.a'}: arena {manifest['arena_bytes']} bytes, weights "
+        f"{manifest['weights']['bytes']} bytes; {output / f'{called}.json'} has each layer"
+    ]
+    for variant in manifest["variants"]:
+        check = Check(**variant["check"])
+        lines.append(f"{variant['target']['name']}: {check}")
+    shown = {"library": str(output), "name": called, **manifest}
+    show(shown, as_json, "\n".join(lines))
 
 
 @contextmanager

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -75,8 +76,15 @@ def build_model(
 
 def build_partition(partition: Partition, plan: Plan, target: Target, threads: int) -> Any:
     """The Relax executable of a partition by its plan; ModelError that names what TVM cannot build."""
-    try:
+    with blaming_node(partition, target, threads):
         return compile_module(lower_partition(partition, plan, target, threads), target)
+
+
+@contextmanager
+def blaming_node(partition: Partition, target: Target, threads: int) -> Iterator[None]:
+    """What fails within is a ModelError that names the first node that TVM cannot compile, if any."""
+    try:
+        yield
     except ModelError:
         raise
     except Exception as error:  # TVM's passes raise whatever they happen to run into

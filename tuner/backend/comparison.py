@@ -69,26 +69,38 @@ class Build:
         return vars(self) | {"target": targets.to_json(self.target), "configs": configs}
 
     @classmethod
+    def of_payload(cls, payload: Mapping[str, Any]) -> Build:
+        """The one within what a child was told."""
+        return cls.from_json({name: payload[name] for name in cls.__dataclass_fields__})
+
+    @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Build:
         """What ``to_json`` wrote."""
         configs = [None if config is None else Config.from_json(config) for config in value["configs"]]
         return cls(**{**value, "target": targets.from_json(value["target"]), "configs": configs})
 
 
-def check_module(path: Path, build: Build, deadline_s: float = DEADLINE_S) -> Check:
+def check_module(
+    path: Path,
+    build: Build,
+    deadline_s: float = DEADLINE_S,
+    entry: str = "tuner.backend.comparison:check_in_child",
+    more: Mapping[str, Any] | None = None,
+) -> Check:
     """Compare the module at ``path`` with its definition, on this machine; raises OtherMachine.
 
-    It may be for another machine of the same architecture, which knows other instructions: what meets one
-    that this machine does not know is not wrong.
+    ``entry`` loads and compares it in a child, and is told ``more``. The module may be for another
+    machine of the same architecture, which knows other instructions: what meets one that this machine does
+    not know is not wrong.
     """
     if platform.machine() != build.target.triple.partition("-")[0]:
         raise OtherMachine(f"{build.target.name} is another machine than this")
-    payload = {**build.to_json(), "module": str(path), "deadline_s": deadline_s}
+    payload = {**build.to_json(), "module": str(path), "deadline_s": deadline_s, **(more or {})}
     messages: list[Any] = []
     with Nursery(("tuner.backend.comparison",), env={"TVM_NUM_THREADS": str(build.threads)}) as nursery:
         try:
             found = nursery.call(
-                "tuner.backend.comparison:check_in_child",
+                entry,
                 payload,
                 timeout_s=deadline_s + RUN_S,
                 memory_bytes=MEMORY_BYTES,
@@ -108,7 +120,7 @@ def check_module(path: Path, build: Build, deadline_s: float = DEADLINE_S) -> Ch
 
 def check_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     """Child: the ``Check`` of the file ``module``; sends a message once only the module is left to run."""
-    build = Build.from_json({name: payload[name] for name in Build.__dataclass_fields__})
+    build = Build.of_payload(payload)
 
     def load() -> Main:
         send({"stage": "defined"})

@@ -1,0 +1,114 @@
+"""``tilefleet build --as c``: a model as a C library, checked before it is at its place."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernels.target import Target
+from tilefleet.errors import TilefleetError
+from tuner.backend.check import Check
+from tuner.backend.comparison import Build, OtherMachine, check_module
+from tuner.clibrary import extras
+from tuner.clibrary.build import C_NAME, Made, Model, facts, make, only, write
+from tuner.clibrary.elf import code_bytes
+from tuner.clibrary.source import source
+from tuner.clibrary.toolchain import ToolError, compile_c, link_shared
+from worker.fleet.drivers.agent_build import AgentBuildError
+
+CHECK = "tuner.clibrary.run:check_in_child"
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Where a library goes and how it is made. ``title`` is the model's file, ``log`` the tuning log's."""
+
+    folder: Path
+    name: str
+    title: str
+    log: Path
+    targets: Sequence[Target]
+    embedded: bool
+    check: bool
+
+
+def c_name(given: str | None, model: Path) -> str:
+    """The name of a library: what the user gave, else the model's; TilefleetError where C cannot have it."""
+    name = given if given is not None else re.sub(r"\W+", "_", model.stem, flags=re.ASCII).strip("_")
+    if given is None and not C_NAME.fullmatch(name):
+        name = f"model_{name}".rstrip("_")
+    if not C_NAME.fullmatch(name):
+        raise TilefleetError(f"--name {given!r} cannot begin names in C: use letters, digits and _")
+    return name
+
+
+def build_c_library(model: Model, wanted: Wanted) -> dict[str, Any]:
+    """Write the library and return its manifest; nothing is written when it is wrong.
+
+    Raises TilefleetError, ModelError for a model that cannot be written as C, OtherTargetError.
+    """
+    log = hashlib.sha256(wanted.log.read_bytes()).hexdigest()
+    made = make(model, wanted.targets, wanted.name, wanted.title, log, wanted.embedded)
+    wanted.folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".unchecked-", dir=wanted.folder) as scratch:
+        folder = Path(scratch)
+        try:
+            write(made, folder)
+            checks = [
+                _check(model, made, number, folder) if wanted.check else _skipped(made, number)
+                for number in range(len(made.codes))
+            ]
+        except (ToolError, AgentBuildError) as error:
+            raise TilefleetError(str(error)) from None
+        for check in checks:
+            if check.wrong:
+                raise TilefleetError(
+                    f"{wanted.title}: the library is wrong and was not written: {check.wrong} ({check.where})"
+                )
+        manifest = _manifest(made, checks, folder)
+        (folder / f"{wanted.name}.json").write_text(json.dumps(manifest, indent=2) + "\n")
+        for file in sorted(folder.iterdir()):
+            file.replace(wanted.folder / file.name)
+    return manifest
+
+
+def _manifest(made: Made, checks: Sequence[Check], folder: Path) -> dict[str, Any]:
+    manifest = {**facts(made.library)}
+    for number, (variant, layers, check) in enumerate(
+        zip(manifest["variants"], made.manifests, checks, strict=True)
+    ):
+        kernels = folder / f"{made.library.name}_kernels_{number}.o"
+        variant |= {"kernel_bytes": code_bytes(kernels.read_bytes()), **layers.to_json(), **check.to_json()}
+    manifest["code_bytes"] = code_bytes((folder / f"{made.library.name}.o").read_bytes())
+    return manifest
+
+
+def _skipped(made: Made, number: int) -> Check:
+    return Check(made.manifests[number].tolerance, skipped="--no-check was given")
+
+
+def _check(model: Model, made: Made, number: int, folder: Path) -> Check:
+    """Run one variant by itself beside the model's definition, where this machine can."""
+    library, manifest = made.library, made.manifests[number]
+    target, name = library.variants[number].target, library.name
+    build = Build(str(model.path), model.shapes, target, 1, manifest.configs, manifest.tolerance)
+    with tempfile.TemporaryDirectory(prefix="tilefleet-") as scratch:
+        alone = Path(scratch)
+        (alone / f"{name}.c").write_text(source(only(library, number)))
+        (alone / f"{name}.h").write_bytes((folder / f"{name}.h").read_bytes())
+        compile_c(alone / f"{name}.c", alone / f"{name}.o", target)
+        kernels = extras.kernels(library, number)
+        weights = [folder / extras.weights(library)] if library.embed else []
+        module = alone / f"{name}.so"
+        link_shared([alone / f"{name}.o", folder / kernels, *weights], module)
+        more = {"name": name, "weights": "" if library.embed else str(folder / f"{name}.weights")}
+        try:
+            return check_module(module, build, entry=CHECK, more=more)
+        except OtherMachine as reason:
+            return Check(manifest.tolerance, skipped=str(reason))

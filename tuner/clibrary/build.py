@@ -1,0 +1,186 @@
+"""A model as a C library: planned and compiled for each processor, written as files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from kernels.numerics import Numerics
+from kernels.target import Target
+from tuner.backend.apply import blaming_node, lower_partition, plan_of
+from tuner.backend.manifest import Manifest, describe
+from tuner.clibrary import extras
+from tuner.clibrary.arena import arena_of
+from tuner.clibrary.cpu import needs_of
+from tuner.clibrary.elf import facts_of
+from tuner.clibrary.embedded import embedded
+from tuner.clibrary.header import C_TYPES, header
+from tuner.clibrary.library import Library, Variant
+from tuner.clibrary.plain import ALIGNMENT, NotPlain, compile_plain
+from tuner.clibrary.program import Program, program_of
+from tuner.clibrary.source import source
+from tuner.clibrary.toolchain import archive, compile_c, stripped
+from tuner.clibrary.weights import weights_of
+from tuner.frontend.graph import load_partition
+from tuner.frontend.onnx_check import ModelError, Shapes
+from tuner.log.record import Record
+from tuner.log.relayouts import Relayouts
+
+C_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+IMPORTS = frozenset({"memcpy", "memmove", "memset"})
+"""What a library may want of others."""
+_COMPILERS_OWN = re.compile(r"__aeabi_\w+|__hexagon_\w+|__u?(div|mod)[sd]i3|\.TOC\.")
+"""Arithmetic that a processor lacks, and marks of its ABI: whichever compiler links brings them."""
+
+
+@dataclass(frozen=True)
+class Model:
+    """What is built: a file, the shapes of its dynamic inputs, and a log of it."""
+
+    path: Path
+    shapes: Shapes | None
+    records: Sequence[Record]
+    relayouts: Sequence[Relayouts]
+    numerics: Numerics
+
+
+@dataclass(frozen=True)
+class Made:
+    """A library as planned, the code of each variant, and what each variant's layers got."""
+
+    library: Library
+    codes: tuple[Any, ...]
+    manifests: tuple[Manifest, ...]
+
+
+def make(model: Model, targets: Iterable[Target], name: str, title: str, log: str, embed: bool) -> Made:
+    """Plan and compile ``model`` for each of ``targets``, best first, as a library called ``name``.
+
+    Nothing is compiled before all of it is known to be writable as C. Raises ModelError for what is not,
+    OtherTargetError for records of other targets alone.
+    """
+    planned = [(target, *_planned(model, target)) for target in targets]
+    variants, codes = [], []
+    for number, (target, program, _) in enumerate(planned):
+        before = f"{name}_{number}_" if len(planned) > 1 else f"{name}_"
+        symbols = {function: before + function for function in program.functions}
+        outside = {
+            call.function
+            for call in program.calls
+            for storage in (*call.reads, *call.writes)
+            if storage.kind in ("input", "output")
+        }
+        try:
+            unit = compile_plain(program.functions, target, symbols, outside)
+        except NotPlain as reason:
+            raise ModelError(f"cannot be written as C: it has {reason}") from None
+        arena = arena_of(program, unit.workspace)
+        variants.append(Variant(target, program, arena, symbols, needs_of(target)))
+        codes.append(unit.code)
+    weights = weights_of([program for _, program, _ in planned])
+    made = Library(name, title, version("tilefleet"), log, tuple(variants), weights, embed)
+    return Made(made, tuple(codes), tuple(manifest for _, _, manifest in planned))
+
+
+def _planned(model: Model, target: Target) -> tuple[Program, Manifest]:
+    partition = load_partition(model.path, model.shapes)
+    graph = partition.graph
+    for tensor in (*graph.inputs, *graph.outputs):
+        if graph.tensors[tensor].dtype not in C_TYPES:
+            raise ModelError(f"{tensor!r} is of {graph.tensors[tensor].dtype}, which C has no type for")
+    plan = plan_of(
+        partition, {}, target, records=model.records, numerics=model.numerics, relayouts=model.relayouts
+    )
+    with blaming_node(partition, target, 1):
+        module = lower_partition(partition, plan, target, 1)
+    return program_of(module, list(graph.inputs), graph.outputs), describe(partition, plan, target, 1)
+
+
+def write(made: Made, folder: Path) -> None:
+    """Write all files of the library but its manifest into ``folder``. Raises ToolError."""
+    library = made.library
+    name, target = library.name, library.variants[0].target
+    for number, code in enumerate(made.codes):
+        path = folder / extras.kernels(library, number)
+        code.write_to_file(str(path), "o")
+        stripped(path)
+    texts = {f"{name}.h": header(library), f"{name}.c": source(library)}
+    sources = [f"{name}.c"]
+    if not library.embed:
+        texts[f"{name}_map.c"] = extras.mapping(library)
+        sources.append(f"{name}_map.c")
+    texts |= {
+        "example.c": extras.example(library),
+        "Makefile": extras.makefile(library),
+        "CMakeLists.txt": extras.cmake(library),
+        f"{name}.pc": extras.pkg_config(library),
+    }
+    for file, text in texts.items():
+        (folder / file).write_text(text)
+    for file in sources:
+        compile_c(folder / file, (folder / file).with_suffix(".o"), target)
+    if library.embed:
+        like = (folder / extras.kernels(library, 0)).read_bytes()
+        weights = embedded(library.weights.data, f"{name}_weights", ALIGNMENT, like)
+        (folder / extras.weights(library)).write_bytes(weights)
+    else:
+        (folder / f"{name}.weights").write_bytes(library.weights.file)
+    plain = [f"{name}.o", *extras.objects(library)]
+    for file in plain:
+        _check_object(folder / file, library)
+    own = [] if library.embed else [f"{name}_map.o"]
+    archive([folder / file for file in (*plain, *own)], folder / f"lib{name}.a")
+
+
+def _check_object(path: Path, library: Library) -> None:
+    """Refuse an object that wants more than C gives, or that has data to write."""
+    facts = facts_of(path.read_bytes())
+    wanted = [
+        each
+        for each in facts.imports
+        if each not in IMPORTS and not each.startswith(library.name) and not _COMPILERS_OWN.fullmatch(each)
+    ]
+    if wanted:
+        raise ModelError(f"cannot be written as C: its code calls {', '.join(wanted)}")
+    if facts.writable:
+        raise ModelError(f"cannot be written as C: its code writes to {', '.join(facts.writable)}")
+
+
+def only(library: Library, number: int) -> Library:
+    """The library of one variant alone."""
+    weights = replace(library.weights, offsets=(library.weights.offsets[number],))
+    return replace(library, variants=(library.variants[number],), weights=weights)
+
+
+def facts(library: Library) -> Mapping[str, Any]:
+    """What the manifest tells of the library as plain JSON values."""
+    return {
+        "name": library.name,
+        "version": library.version,
+        "log_sha256": library.log,
+        "inputs": [vars(port) for port in library.inputs],
+        "outputs": [vars(port) for port in library.outputs],
+        "arena_bytes": library.arena_bytes,
+        "weights": {
+            "bytes": len(library.weights.data),
+            "sha256": library.weights.sha256.hex(),
+            "file": None if library.embed else f"{library.name}.weights",
+        },
+        "variants": [
+            {
+                "target": variant.target.name,
+                "calls": len(variant.program.calls),
+                "functions": len(variant.program.functions),
+                "arena": {
+                    "bytes": variant.arena.bytes,
+                    "lower_bound": variant.arena.bound,
+                    "unshared": variant.arena.unshared,
+                },
+            }
+            for variant in library.variants
+        ],
+    }

@@ -1,0 +1,140 @@
+"""NAME.h: what a C program sees of a model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tuner.clibrary.library import Library
+from tuner.clibrary.plain import ALIGNMENT
+from tuner.clibrary.program import Port
+
+ERRORS = {
+    "OK": "no error",
+    "NULL_POINTER": "a pointer is null",
+    "ARENA_TOO_SMALL": "the arena has fewer bytes than {name}_arena_bytes() says",
+    "ARENA_MISALIGNED": f"the arena does not begin at a multiple of {ALIGNMENT} bytes",
+    "BUFFER_MISALIGNED": "an input or an output is not aligned as its elements are",
+    "WRONG_SIZE": "an input or an output has another size than the model's",
+    "OLD_CPU": "this processor lacks instructions that the library is made of: {targets}",
+    "NO_WEIGHTS": "the file of weights cannot be read, or the arena was not given any: see {name}_load",
+    "WRONG_WEIGHTS": "the weights are not those of this library",
+}
+"""The text of every code, in the order of the codes."""
+C_TYPES = {
+    "float32": "float",
+    "float64": "double",
+    "bool": "unsigned char",
+    "float16": "uint16_t",
+    **{f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+"""How C holds an element; float16 as its bits."""
+
+
+def header(library: Library) -> str:
+    """The text of NAME.h."""
+    name, prefix = library.name, library.prefix
+    codes = ",\n".join(f"  {prefix}_{code} = {number}" for number, code in enumerate(ERRORS))
+    return f"""\
+/* {library.model} as a C library, made by Tilefleet {library.version}. C11, or C++. */
+#ifndef {prefix}_H
+#define {prefix}_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {{
+#endif
+
+#define {prefix}_VERSION "{library.version}"
+#define {prefix}_LOG "{library.log}"
+#define {prefix}_ARENA_BYTES {library.arena_bytes}
+#define {prefix}_ALIGNMENT {ALIGNMENT}
+{_ports("INPUT", prefix, library.inputs)}
+{_ports("OUTPUT", prefix, library.outputs)}
+
+enum {{
+{codes}
+}};
+
+/* Compute the model: 0, or one of the codes above. Inputs and outputs are dense arrays, which are read and
+ * written where they are; outputs may overlap nothing. The arena has {name}_arena_bytes() bytes, begins at a
+ * multiple of {prefix}_ALIGNMENT, and holds nothing between runs{_but(library)}. Several threads may run at
+ * once, each with an arena of its own. */
+int {name}_run(void *arena, const void *const *inputs, void *const *outputs);
+
+/* The same after a look at the sizes, all in bytes. */
+int {name}_run_checked(void *arena, size_t arena_bytes, const void *const *inputs, const size_t *input_bytes,
+                       void *const *outputs, const size_t *output_bytes);
+
+/* What a code means. */
+const char *{name}_error(int code);
+
+size_t {name}_arena_bytes(void);
+int {name}_inputs(void);
+int {name}_outputs(void);
+
+/* Of input or output number `index`: its name, its type as NumPy calls it, its bytes, the number of its axes
+ * and the extent of one; null, or 0, where there is none. */
+const char *{name}_input_name(int index);
+const char *{name}_input_type(int index);
+size_t {name}_input_bytes(int index);
+int {name}_input_axes(int index);
+size_t {name}_input_extent(int index, int axis);
+const char *{name}_output_name(int index);
+const char *{name}_output_type(int index);
+size_t {name}_output_bytes(int index);
+int {name}_output_axes(int index);
+size_t {name}_output_extent(int index, int axis);
+
+/* Tilefleet's version; the SHA-256 of the tuning log. */
+const char *{name}_version(void);
+const char *{name}_log(void);
+{"" if library.embed else _weights(library)}
+#ifdef __cplusplus
+}}
+#endif
+
+#endif
+"""
+
+
+def _but(library: Library) -> str:
+    return "" if library.embed else " but where the weights are"
+
+
+def _weights(library: Library) -> str:
+    name = library.name
+    return f"""
+/* Map the file of weights, and note in the arena where it is: before the first run of each arena. */
+int {name}_load(void *arena, const char *path);
+
+/* Unmap what {name}_load mapped. */
+void {name}_unload(void *arena);
+
+/* Instead of {name}_load, where there are no files: the content of the file, `bytes` long, at a multiple of
+ * {library.prefix}_ALIGNMENT. */
+int {name}_use_weights(void *arena, const void *weights, size_t bytes);
+size_t {name}_weights_bytes(void);
+
+/* The arena has no weights any more; what it had. */
+const void *{name}_forget_weights(void *arena);
+"""
+
+
+def _ports(word: str, prefix: str, ports: Sequence[Port]) -> str:
+    lines = [f"#define {prefix}_{word}S {len(ports)}"]
+    for index, port in enumerate(ports):
+        shape = "".join(f"[{extent}]" for extent in port.shape)
+        lines += [
+            f"/* {word.lower()} {index}: {_comment(port.name)}, {port.dtype}{shape} */",
+            f"#define {prefix}_{word}_{index}_TYPE {C_TYPES[port.dtype]}",
+            f"#define {prefix}_{word}_{index}_ELEMENTS {port.bytes // port.element_bytes}",
+            f"#define {prefix}_{word}_{index}_BYTES {port.bytes}",
+        ]
+    return "\n".join(lines)
+
+
+def _comment(text: str) -> str:
+    """A name of the model's, which may have anything in it, within a comment."""
+    return text.replace("*/", "* /").replace("/*", "/ *").replace("\n", " ")

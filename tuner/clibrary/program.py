@@ -1,0 +1,191 @@
+"""The ``main`` of a lowered model as a straight list of calls on storages, for C to be written from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any, Literal
+
+import numpy as np
+import tvm
+from tvm import relax
+
+from tuner.clibrary.plain import calls_tvm
+from tuner.frontend.onnx_check import ModelError
+from tuner.frontend.onnx_graph import Array
+
+Kind = Literal["input", "output", "constant", "temporary"]
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Where a tensor lies: the caller's input or output number ``index``, a constant, or a temporary."""
+
+    kind: Kind
+    index: int
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of ``function``: what it reads and what it writes, in the order of its parameters."""
+
+    function: str
+    reads: tuple[Storage, ...]
+    writes: tuple[Storage, ...]
+
+
+@dataclass(frozen=True)
+class Port:
+    """An input or an output of the model, dense."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+    @property
+    def bytes(self) -> int:
+        """Its size."""
+        return prod(self.shape) * self.element_bytes
+
+    @property
+    def element_bytes(self) -> int:
+        """The size of an element."""
+        return np.dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True)
+class Program:
+    """A model: ``calls`` in order, then ``copies`` into outputs that no call writes.
+
+    ``temporaries`` are sizes in bytes, ``functions`` the PrimFuncs that are called, by name.
+    """
+
+    inputs: tuple[Port, ...]
+    outputs: tuple[Port, ...]
+    constants: tuple[Array, ...]
+    temporaries: tuple[int, ...]
+    calls: tuple[Call, ...]
+    copies: tuple[tuple[Storage, int], ...]
+    functions: Mapping[str, Any]
+
+
+def program_of(module: Any, inputs: list[str], outputs: list[str]) -> Program:
+    """The program of a module as ``lower_partition`` returns it; ``inputs`` and ``outputs`` are names.
+
+    Raises ModelError for a step that is no call of a function, or a function that calls what TVM alone has.
+    """
+    passes = tvm.transform.Sequential(
+        [relax.transform.RewriteDataflowReshape(), relax.transform.ToNonDataflow()]
+    )
+    return _Walk(passes(module)).program(inputs, outputs)
+
+
+class _Walk:
+    def __init__(self, module: Any) -> None:
+        self._functions = {
+            variable.name_hint: function
+            for variable, function in module.functions_items()
+            if isinstance(function, tvm.tirx.PrimFunc)
+        }
+        self._main = module["main"]
+        self._values: dict[Any, Any] = {}
+        self._constants: list[Array] = []
+        self._known: dict[Any, Storage] = {}
+        self._temporaries: list[int] = []
+        self._calls: list[Call] = []
+
+    def program(self, inputs: list[str], outputs: list[str]) -> Program:
+        for index, parameter in enumerate(self._main.params):
+            self._values[parameter] = Storage("input", index)
+        ports = [_port(name, each.ty) for name, each in zip(inputs, self._main.params, strict=True)]
+        for block in self._main.body.blocks:
+            for binding in block.bindings:
+                self._values[binding.var] = self._value(binding.value)
+        result, kind = self._value(self._main.body.body), self._main.body.body.ty
+        results = list(result) if isinstance(result, tuple) else [result]
+        kinds = list(kind.fields) if isinstance(kind, relax.TupleType) else [kind]
+        calls, copies = _into_outputs(self._calls, results)
+        return Program(
+            tuple(ports),
+            tuple(_port(name, each) for name, each in zip(outputs, kinds, strict=True)),
+            tuple(self._constants),
+            tuple(self._temporaries),
+            calls,
+            copies,
+            {call.function: self._functions[call.function] for call in calls},
+        )
+
+    def _value(self, expression: Any) -> Any:
+        """The storage of an expression, or a tuple of such."""
+        if isinstance(expression, relax.Var):
+            return self._values[expression]
+        if isinstance(expression, tvm.ir.GenericConst):
+            return self._constant(expression)
+        if isinstance(expression, relax.Tuple):
+            return tuple(self._value(field) for field in expression.fields)
+        if isinstance(expression, relax.TupleGetItem):
+            return self._value(expression.tuple_value)[expression.index]
+        operator = getattr(getattr(expression, "op", None), "name", "")
+        if operator == "relax.reshape":
+            return self._value(expression.args[0])
+        if operator == "relax.call_tir" and len(expression.args) == 2:
+            return self._call(expression)
+        what = operator or type(expression).__name__
+        if operator.startswith("relax.call_") and hasattr(expression.args[0], "global_symbol"):
+            what = expression.args[0].global_symbol
+        raise ModelError(f"cannot be written as C: {what} is computed by TVM's runtime alone")
+
+    def _call(self, call: Any) -> Any:
+        name = call.args[0].name_hint
+        reads = self._value(call.args[1])
+        needs = calls_tvm(self._functions[name])
+        if needs is not None:
+            raise ModelError(f"cannot be written as C: {name} calls {needs} of TVM's runtime")
+        kinds = call.ty.fields if isinstance(call.ty, relax.TupleType) else [call.ty]
+        writes = []
+        for kind in kinds:
+            writes.append(Storage("temporary", len(self._temporaries)))
+            self._temporaries.append(_port(name, kind).bytes)
+        self._calls.append(Call(name, tuple(reads), tuple(writes)))
+        return tuple(writes) if isinstance(call.ty, relax.TupleType) else writes[0]
+
+    def _constant(self, constant: Any) -> Storage:
+        array = np.ascontiguousarray(constant.value.numpy())
+        # The same numbers are kept once, whoever made them.
+        key = (str(array.dtype), array.tobytes())
+        if key not in self._known:
+            self._known[key] = Storage("constant", len(self._constants))
+            self._constants.append(array)
+        return self._known[key]
+
+
+def _into_outputs(
+    calls: list[Call], results: list[Storage]
+) -> tuple[tuple[Call, ...], tuple[tuple[Storage, int], ...]]:
+    """Each temporary that is a result lies in the first output that it is; other results are copied."""
+    placed: dict[Storage, Storage] = {}
+    copies: list[tuple[Storage, int]] = []
+    for index, result in enumerate(results):
+        if result.kind == "temporary" and result not in placed:
+            placed[result] = Storage("output", index)
+        else:
+            copies.append((placed.get(result, result), index))
+    moved = tuple(
+        Call(
+            call.function,
+            tuple(placed.get(each, each) for each in call.reads),
+            tuple(placed.get(each, each) for each in call.writes),
+        )
+        for call in calls
+    )
+    return moved, tuple(copies)
+
+
+def _port(name: str, kind: Any) -> Port:
+    """A tensor of a type; ModelError where its size is not known."""
+    shape = getattr(kind, "shape", None)
+    extents = getattr(shape, "values", shape)
+    if extents is None or not all(isinstance(extent, tvm.tirx.IntImm) for extent in extents):
+        raise ModelError(f"cannot be written as C: the size of {name!r} is known only when it runs")
+    return Port(name, tuple(int(extent) for extent in extents), str(kind.dtype.dtype))

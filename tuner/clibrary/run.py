@@ -1,0 +1,101 @@
+"""A C library called from Python, and compared with its model's definition."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tuner.backend.comparison import Build, Main, Send, check_and_locate
+from tuner.frontend.onnx_graph import Array
+
+
+class CallError(RuntimeError):
+    """The library returned ``code``; the message is its text."""
+
+    def __init__(self, code: int, text: str) -> None:
+        super().__init__(text)
+        self.code = code
+
+
+class Loaded:
+    """The shared library at ``path``; ``weights`` is the content of its file of weights, if it has one."""
+
+    def __init__(self, path: Path, name: str, weights: bytes | None = None) -> None:
+        self._library, self._name = ctypes.CDLL(str(path)), name
+        self._weights = None if weights is None else _aligned(len(weights))
+        if self._weights is not None and weights is not None:
+            self._weights[:] = np.frombuffer(weights, np.uint8)
+        self._arena = _aligned(self._ask("arena_bytes", ctypes.c_size_t))
+        if self._weights is not None:
+            self._called("use_weights", self._arena.ctypes, self._weights.ctypes, self._weights.size)
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        """The outputs for ``inputs``; raises CallError."""
+        outputs = [self._output(index) for index in range(self._ask("outputs"))]
+        given = [np.ascontiguousarray(each) for each in inputs]
+        self._called(
+            "run_checked",
+            self._arena.ctypes,
+            ctypes.c_size_t(self._arena.size),
+            _pointers(given),
+            _sizes(given),
+            _pointers(outputs),
+            _sizes(outputs),
+        )
+        return outputs
+
+    def _called(self, function: str, *arguments: Any) -> None:
+        plain = [ctypes.c_void_p(a.data) if hasattr(a, "data_as") else a for a in arguments]
+        code = self._ask(function, ctypes.c_int, *plain)
+        if code:
+            raise CallError(code, self._ask("error", ctypes.c_char_p, code).decode())
+
+    def _output(self, index: int) -> Array:
+        axes = self._ask("output_axes", ctypes.c_int, index)
+        shape = [self._ask("output_extent", ctypes.c_size_t, index, axis) for axis in range(axes)]
+        return np.empty(shape, np.dtype(self._ask("output_type", ctypes.c_char_p, index).decode()))
+
+    def _ask(self, function: str, kind: Any = ctypes.c_int, *arguments: Any) -> Any:
+        called = getattr(self._library, f"{self._name}_{function}")
+        called.restype = kind
+        return called(*arguments)
+
+
+def check_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
+    """Child: the ``Check`` of the shared library ``module``, which is called ``name``."""
+
+    def load() -> Main:
+        send({"stage": "defined"})
+        weights = Path(payload["weights"]).read_bytes() if payload["weights"] else None
+        loaded = Loaded(Path(payload["module"]), payload["name"], weights)
+        return lambda *tensors: [_Result(each) for each in loaded.run([t.numpy() for t in tensors])]
+
+    return vars(check_and_locate(load, Build.of_payload(payload), send, payload["deadline_s"]))
+
+
+class _Result:
+    """An array where a tensor of TVM's is wanted."""
+
+    def __init__(self, array: Array) -> None:
+        self._array = array
+
+    def numpy(self) -> Array:
+        return self._array
+
+
+def _aligned(size: int) -> Array:
+    whole = np.zeros(size + 64, np.uint8)
+    start = -whole.ctypes.data % 64
+    return whole[start : start + size]
+
+
+def _pointers(arrays: Sequence[Array]) -> Any:
+    return (ctypes.c_void_p * len(arrays))(*(each.ctypes.data for each in arrays))
+
+
+def _sizes(arrays: Sequence[Array]) -> Any:
+    return (ctypes.c_size_t * len(arrays))(*(each.nbytes for each in arrays))

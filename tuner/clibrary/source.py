@@ -1,0 +1,254 @@
+"""NAME.c: the calls of a model in order, and what is told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import accumulate
+
+from tuner.clibrary.cpu import CHECK
+from tuner.clibrary.header import ERRORS
+from tuner.clibrary.library import Library, Variant
+from tuner.clibrary.plain import ALIGNMENT
+from tuner.clibrary.program import Port, Storage
+from tuner.clibrary.weights import HASH_BYTES, HEADER_BYTES, MAGIC
+
+_LONGEST_LITERAL = 4000
+"""Bytes; compilers need to take no more than 4095."""
+
+
+def source(library: Library) -> str:
+    """The text of NAME.c."""
+    name = library.name
+    parts = [
+        f'#include "{name}.h"',
+        "#include <string.h>",
+        "/* Not to be seen by who links this into a shared library. */\n"
+        '#define HIDDEN __attribute__((visibility("hidden")))',
+        *([f"HIDDEN extern const unsigned char {name}_weights[];"] if library.embed else []),
+        *(_variant(library, number) for number in range(len(library.variants))),
+        *([CHECK, _needs(library)] if library.checks_cpu else []),
+        _weights(library),
+        _run(library),
+        _told(library),
+    ]
+    return "\n\n".join(part.rstrip() for part in parts) + "\n"
+
+
+def _variant(library: Library, number: int) -> str:
+    variant = library.variants[number]
+    program, offsets = variant.program, library.weights.offsets[number]
+    declared = dict.fromkeys(
+        f"HIDDEN int {variant.symbols[call.function]}({_parameters(len(call.reads), len(call.writes))});"
+        for call in program.calls
+    )
+    base = library.header_bytes
+
+    def place(storage: Storage, _: Variant = variant) -> str:
+        if storage.kind == "input":
+            return f"in[{storage.index}]"
+        if storage.kind == "output":
+            return f"out[{storage.index}]"
+        if storage.kind == "constant":
+            return f"w + {offsets[storage.index]}"
+        return f"a + {base + variant.arena.temporaries[storage.index]}"
+
+    lines = []
+    for at, call in enumerate(program.calls):
+        work = f"a + {base + variant.arena.workspaces[at]}" if at in variant.arena.workspaces else "a"
+        arguments = [*map(place, call.reads), *map(place, call.writes), work]
+        lines.append(f"  {variant.symbols[call.function]}({', '.join(arguments)});")
+    for storage, index in program.copies:
+        lines.append(f"  memcpy(out[{index}], {place(storage)}, {program.outputs[index].bytes});")
+    return "\n".join(
+        [
+            *declared,
+            "",
+            f"/* For {variant.target.name}. */",
+            f"static void run_{number}(unsigned char *a, const unsigned char *w, const void *const *in, "
+            "void *const *out) {",
+            "  (void)a, (void)w, (void)in, (void)out;",
+            *lines,
+            "}",
+        ]
+    )
+
+
+def _parameters(reads: int, writes: int) -> str:
+    return ", ".join(["const void *"] * reads + ["void *"] * (writes + 1))
+
+
+def _needs(library: Library) -> str:
+    rows = ",\n".join(f"  {v.needs.c()} /* {v.target.name} */" for v in library.variants if v.needs)
+    return f"static const Cpu needs[] = {{\n{rows}\n}};"
+
+
+def _weights(library: Library) -> str:
+    """``weights_of``, which tells where they are, null where the arena does not know."""
+    if library.embed:
+        return f"""\
+static const unsigned char *weights_of(const void *arena) {{
+  (void)arena;
+  return {library.name}_weights;
+}}"""
+    name, prefix, data = library.name, library.prefix, library.weights
+    digest = ", ".join(f"0x{byte:02x}" for byte in data.sha256)
+    return f"""\
+/* What the arena begins with: where the file of weights is, and a mark that it is known. */
+typedef struct {{
+  const unsigned char *weights;
+  uint64_t mark;
+}} Head;
+
+#define MARK UINT64_C(0x{data.sha256[:8].hex()})
+
+static const unsigned char *weights_of(const void *arena) {{
+  const Head *head = arena;
+  return head->mark == MARK ? head->weights + {HEADER_BYTES} : 0;
+}}
+
+size_t {name}_weights_bytes(void) {{ return {len(data.file)}; }}
+
+int {name}_use_weights(void *arena, const void *weights, size_t bytes) {{
+  static const unsigned char digest[{HASH_BYTES}] = {{{digest}}};
+  const unsigned char *file = weights;
+  Head *head = arena;
+  int same = 1;
+  if (!arena || !weights) return {prefix}_NULL_POINTER;
+  if ((uintptr_t)arena % {ALIGNMENT} || (uintptr_t)weights % {ALIGNMENT}) return {prefix}_ARENA_MISALIGNED;
+  if (bytes != {len(data.file)}) return {prefix}_WRONG_WEIGHTS;
+  for (int i = 0; i < {HASH_BYTES}; i++) same &= file[{len(MAGIC) + 8} + i] == digest[i];
+  if (!same) return {prefix}_WRONG_WEIGHTS;
+  head->weights = file;
+  head->mark = MARK;
+  return {prefix}_OK;
+}}
+
+const void *{name}_forget_weights(void *arena) {{
+  Head *head = arena;
+  const void *weights;
+  if (!arena || head->mark != MARK) return 0;
+  weights = head->weights;
+  head->mark = 0;
+  return weights;
+}}"""
+
+
+def _run(library: Library) -> str:
+    name, prefix = library.name, library.prefix
+    inputs, outputs = library.inputs, library.outputs
+    last = len(library.variants) - 1
+    if library.checks_cpu:
+        choice = f"""\
+  Cpu cpu = this_cpu();
+  int level = 0;
+  while (level <= {last} && !has(&cpu, &needs[level])) level++;
+  if (level > {last}) return {prefix}_OLD_CPU;
+"""
+        branches = [
+            f"  {'else ' if number else ''}if (level == {number}) run_{number}(arena, w, inputs, outputs);"
+            for number in range(last + 1)
+        ]
+        if not last:
+            branches = ["  run_0(arena, w, inputs, outputs);"]
+    else:
+        choice, branches = "", ["  run_0(arena, w, inputs, outputs);"]
+    nl = "\n"
+    return f"""\
+{_numbers("unsigned char", "input_aligned", [port.element_bytes for port in inputs])}
+{_numbers("unsigned char", "output_aligned", [port.element_bytes for port in outputs])}
+{_numbers("size_t", "input_sizes", [port.bytes for port in inputs])}
+{_numbers("size_t", "output_sizes", [port.bytes for port in outputs])}
+
+int {name}_run(void *arena, const void *const *inputs, void *const *outputs) {{
+  const unsigned char *w;
+  if (!arena || !inputs || !outputs) return {prefix}_NULL_POINTER;
+  if ((uintptr_t)arena % {ALIGNMENT}) return {prefix}_ARENA_MISALIGNED;
+  for (int i = 0; i < {len(inputs)}; i++) {{
+    if (!inputs[i]) return {prefix}_NULL_POINTER;
+    if ((uintptr_t)inputs[i] % input_aligned[i]) return {prefix}_BUFFER_MISALIGNED;
+  }}
+  for (int i = 0; i < {len(outputs)}; i++) {{
+    if (!outputs[i]) return {prefix}_NULL_POINTER;
+    if ((uintptr_t)outputs[i] % output_aligned[i]) return {prefix}_BUFFER_MISALIGNED;
+  }}
+  w = weights_of(arena);
+  if (!w) return {prefix}_NO_WEIGHTS;
+{choice}{nl.join(branches)}
+  return {prefix}_OK;
+}}
+
+int {name}_run_checked(void *arena, size_t arena_bytes, const void *const *inputs, const size_t *input_bytes,
+                       void *const *outputs, const size_t *output_bytes) {{
+  if (!input_bytes || !output_bytes) return {prefix}_NULL_POINTER;
+  if (arena_bytes < {library.arena_bytes}) return {prefix}_ARENA_TOO_SMALL;
+  for (int i = 0; i < {len(inputs)}; i++)
+    if (input_bytes[i] != input_sizes[i]) return {prefix}_WRONG_SIZE;
+  for (int i = 0; i < {len(outputs)}; i++)
+    if (output_bytes[i] != output_sizes[i]) return {prefix}_WRONG_SIZE;
+  return {name}_run(arena, inputs, outputs);
+}}"""
+
+
+def _told(library: Library) -> str:
+    name = library.name
+    targets = ", ".join(variant.target.name for variant in library.variants)
+    texts = [text.format(name=name, targets=targets) for text in ERRORS.values()]
+    return f"""\
+{_texts("errors", texts)}
+
+const char *{name}_error(int code) {{
+  if (code < 0 || code >= {len(texts)}) return "no code of this library";
+  return errors + errors_at[code];
+}}
+
+size_t {name}_arena_bytes(void) {{ return {library.arena_bytes}; }}
+const char *{name}_version(void) {{ return {library.prefix}_VERSION; }}
+const char *{name}_log(void) {{ return {library.prefix}_LOG; }}
+
+{_ports(library, "input", library.inputs)}
+
+{_ports(library, "output", library.outputs)}"""
+
+
+def _ports(library: Library, word: str, ports: Sequence[Port]) -> str:
+    name, count = library.name, len(ports)
+    axes = [len(port.shape) for port in ports]
+    known = f"index >= 0 && index < {count}"
+    return f"""\
+{_texts(f"{word}_names", [port.name for port in ports])}
+{_texts(f"{word}_types", [port.dtype for port in ports])}
+{_numbers("int", f"{word}_first_axis", [0, *accumulate(axes)])}
+{_numbers("size_t", f"{word}_extents", [*(extent for port in ports for extent in port.shape), 0])}
+
+int {name}_{word}s(void) {{ return {count}; }}
+const char *{name}_{word}_name(int index) {{ return {known} ? {word}_names + {word}_names_at[index] : 0; }}
+const char *{name}_{word}_type(int index) {{ return {known} ? {word}_types + {word}_types_at[index] : 0; }}
+size_t {name}_{word}_bytes(int index) {{ return {known} ? {word}_sizes[index] : 0; }}
+int {name}_{word}_axes(int index) {{
+  return {known} ? {word}_first_axis[index + 1] - {word}_first_axis[index] : 0;
+}}
+size_t {name}_{word}_extent(int index, int axis) {{
+  if (axis < 0 || axis >= {name}_{word}_axes(index)) return 0;
+  return {word}_extents[{word}_first_axis[index] + axis];
+}}"""
+
+
+def _texts(variable: str, texts: Sequence[str]) -> str:
+    """Texts one behind the other, and where each begins: a table of pointers would be data to relocate."""
+    encoded = [text.encode() for text in texts]
+    at = _numbers("unsigned", f"{variable}_at", accumulate((len(e) + 1 for e in encoded[:-1]), initial=0))
+    if sum(map(len, encoded)) + len(encoded) > _LONGEST_LITERAL:
+        return f"{_numbers('char', variable, b''.join(each + bytes(1) for each in encoded))}\n{at}"
+    rows = "\n".join(f'  "{_escaped(each)}\\0"' for each in encoded) or '  ""'
+    return f"static const char {variable}[] =\n{rows};\n{at}"
+
+
+def _escaped(text: bytes) -> str:
+    """Inside a literal of C, every byte as it is; octal, as hexadecimal escapes have no end."""
+    plain = {byte for byte in range(0x20, 0x7F) if byte not in b'"\\?'}
+    return "".join(chr(byte) if byte in plain else f"\\{byte:03o}" for byte in text)
+
+
+def _numbers(kind: str, variable: str, values: Iterable[int]) -> str:
+    # C has no empty arrays.
+    return f"static const {kind} {variable}[] = {{{', '.join(map(str, values)) or '0'}}};"

@@ -1,0 +1,53 @@
+"""C into objects and an archive, by what comes in ``ziglang``: no compiler is needed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from kernels.target import Target
+from worker.fleet.drivers.agent_build import agent_triple
+
+TIMEOUT_S = 300
+_FLAGS = ("-std=c11", "-O2", "-fPIC", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
+# What would import functions of the compiler's own.
+_PLAIN = ("-fno-stack-protector", "-fno-sanitize=all")
+
+
+class ToolError(RuntimeError):
+    """A tool refused; the message is what it said."""
+
+
+def compile_c(source: Path, output: Path, target: Target) -> None:
+    """Compile ``source`` for ``target``'s machine, whatever its processor; raises ToolError."""
+    _zig("cc", "-target", agent_triple(target.triple), *_FLAGS, *_PLAIN, "-c", str(source), "-o", str(output))
+
+
+def stripped(path: Path) -> None:
+    """Take what is for debuggers out of the object at ``path``; raises ToolError."""
+    whole = path.with_suffix(".whole.o")
+    path.replace(whole)
+    try:
+        _zig("ld.lld", "-r", "--strip-debug", str(whole), "-o", str(path))
+    finally:
+        whole.unlink()
+
+
+def archive(objects: Sequence[Path], output: Path) -> None:
+    """A static library of ``objects``; raises ToolError."""
+    output.unlink(missing_ok=True)
+    _zig("ar", "rcsD", str(output), *map(str, objects))
+
+
+def link_shared(objects: Sequence[Path], output: Path) -> None:
+    """A shared library of ``objects``, which finds the rest where it is loaded; raises ToolError."""
+    _zig("ld.lld", "-shared", *map(str, objects), "-o", str(output))
+
+
+def _zig(*arguments: str) -> None:
+    command = [sys.executable, "-m", "ziglang", *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
+    if done.returncode:
+        raise ToolError(f"{arguments[0]}: {done.stderr.strip()[-1000:]}")
