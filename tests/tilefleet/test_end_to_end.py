@@ -57,7 +57,10 @@ def test_the_main_job(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:
     plain = (each for each in records if each.workload == records[0].workload and each.layouts == PLAIN)
     assert one["config"] == next(plain).config.to_json()
 
-    checked = json.loads(shell("check", tiny_model, "--log", log, "--json"))
+    listed = json.loads(shell("check", tiny_model, "--log", log, "--json"))
+    assert sum(entry["share"] for entry in listed) == pytest.approx(1)
+    checked = [entry for entry in listed if entry["key"]]
+    assert {entry["status"] for entry in listed if entry not in checked} <= {"not tuned"}
     assert [(entry["status"], entry["count"]) for entry in checked] == [
         ("found", 1),
         ("found", 2),
@@ -82,7 +85,8 @@ def test_an_exact_job_and_build(shell: Shell, tiny_model: Path, tmp_path: Path) 
     shell("log", job["id"], "-o", log)
     exact_best = ("best", "--numerics", "exact", "--layouts", "any", "--json")
     best = {_key(each["workload"]) for each in json.loads(shell(*exact_best))}
-    checked = json.loads(shell("check", tiny_model, "--log", log, "--numerics", "exact", "--json"))
+    listed = json.loads(shell("check", tiny_model, "--log", log, "--numerics", "exact", "--json"))
+    checked = [entry for entry in listed if entry["key"]]
     assert {entry["key"] for entry in checked} <= best
     one = json.loads(shell(*exact_best, checked[0]["key"]))
     assert one["numerics"] == "exact"

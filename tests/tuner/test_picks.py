@@ -1,5 +1,6 @@
 import dataclasses
 
+import numpy as np
 import pytest
 from tiny_models import model, node, save
 
@@ -9,6 +10,9 @@ from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import CATALOGUE
 from kernels.workload.qconv2d import QConv2d
+from tuner.backend.apply import plan_of
+from tuner.backend.shares import parts_of, tuned_share
+from tuner.frontend.graph import load_partition
 from tuner.intake.extract import extract
 from tuner.log.picks import OtherTargetError, best_by_layouts, check
 from tuner.log.record import Record
@@ -110,3 +114,23 @@ def test_says_why_the_records_of_a_workload_will_not_do(path, record):
         assert match.record is None
         assert reason in match.to_json()["reason"]
         assert unknown.to_json()["reason"] == ""
+
+
+def test_all_operators_have_a_share_of_the_time(tmp_path):
+    nodes = [
+        node("MatMul", ["x", "w"], "product"),
+        node("Softmax", ["product"], "weights"),
+        node("MatMul", ["weights", "x"], "mixed"),
+        node("TopK", ["mixed", "two"], ["y", "z"]),
+    ]
+    made = model(nodes, {"x": (64, 64)}, ["y"], {"w": (64, 64), "two": np.array([2])})
+    partition = load_partition(save(tmp_path, made))
+    parts = parts_of(partition, plan_of(partition, {}, TARGET), TARGET, 1)
+    assert {(part.name, part.source, part.count) for part in parts} == {
+        ("gemm 64x64 by 64x64", "analysis", 1),
+        ("matmul 64x64 by 64x64", "analysis", 1),
+        ("Softmax", "untuned", 1),
+        ("TopK", "untuned", 1),
+    }
+    assert [part.seconds for part in parts] == sorted((part.seconds for part in parts), reverse=True)
+    assert 0.5 < tuned_share(parts) < 1

@@ -9,7 +9,7 @@ import pytest
 from kernels import registry
 from kernels.emit.compile import compile_module
 from kernels.target import CATALOGUE
-from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
+from kernels.workload.base import RELU, Attention, Conv2d, Epilogue, Gemm, MatMul, View
 from worker.candidate import Candidate
 from worker.fleet.drivers.sim_models import SIM_MODELS
 from worker.measure.measure import MeasureOptions, measure
@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(1200)]
 
 ALL = Epilogue(bias=True, residual=True, clamp=(-0.5, 1.5))
 PLAIN, BIAS = Epilogue(), Epilogue(bias=True, clamp=RELU)
+HEADS = View((5 * 64, 16), 64, 1)
 SHAPES = [
     Conv2d(1, 1, 5, 7, 3, 3, 3, pad=(1, 1, 1, 1), epilogue=BIAS),  # one channel, few windows
     Conv2d(1, 13, 9, 11, 21, 3, 3, pad=(1, 1, 1, 1), epilogue=ALL),  # sizes that no tile divides
@@ -31,6 +32,8 @@ SHAPES = [
     Gemm(7, 29, 33, epilogue=ALL),
     Gemm(1, 37, 90, epilogue=BIAS),  # one row: streams its weights
     Gemm(30, 9, 21, epilogue=PLAIN),
+    MatMul((3,), 5, 16, 7, View((35,), 7, 1), View((112,), 1, 7), View((80,), 16, 1)),
+    Attention((2, 4), 5, 5, 16, 16, HEADS, HEADS.turned, HEADS, HEADS, View((0, 0), 5, 1), scale=0.25),
 ]
 DRAWN = {
     "hexagon-sim": 1,
@@ -73,7 +76,17 @@ def test_every_family_is_right(simulated_boards, nursery, builder, tmp_path, mod
             if outcome.error is not None or outcome.max_error > registry.kernel(config.kernel).tolerance:
                 wrong.append((str(workload), str(config), outcome.error, outcome.message))
     assert not wrong
-    expected = {"sconv", "fconv", "winograd", "depthwise", "depthwise_rows", "grouped", "gemm"}
+    expected = {
+        "sconv",
+        "fconv",
+        "winograd",
+        "depthwise",
+        "depthwise_rows",
+        "grouped",
+        "gemm",
+        "matmul",
+        "attention",
+    }
     assert families == (expected | {"sconv_mma"} if target.matrix else expected)
 
 

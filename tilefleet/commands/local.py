@@ -26,13 +26,14 @@ from tilefleet.commands.options import (
     read_values,
 )
 from tilefleet.errors import TilefleetError
-from tilefleet.render import config, mark, milliseconds, table
+from tilefleet.render import config, mark, milliseconds, percent, table
 from tuner.log.record import Record, read_log
 from tuner.log.relayouts import Relayouts, read_relayouts
 from worker.fleet.fleet_file import FleetError, read_targets
 
 if TYPE_CHECKING:
     from tuner.backend.manifest import Manifest
+    from tuner.backend.shares import Part
     from tuner.log.picks import Match
 
 TargetFile = Annotated[
@@ -53,11 +54,19 @@ def check(
     targets: TargetFile = None,
     as_json: Json = False,
 ) -> None:
-    """Say of each workload of a model whether a log has it; exit code 1 when one is missing."""
+    """Say of each workload of a model whether a log has it, and what share of the time is not tuned.
+
+    Exit code 1 when one is missing. Shares are predicted where nothing was measured.
+    """
     chosen, shapes = resolve_target(target, targets), read_shapes(shape)
     with _whole(model, value, data) as whole:
-        matches = _matches(whole, log, chosen, threads, shapes, numerics)
-    show([match.to_json() for match in matches], as_json, _match_table(matches))
+        matches, parts = _matches(whole, log, chosen, threads, shapes, numerics)
+    total_s = sum(part.seconds for part in parts)
+    shares = {part.key: part.seconds / total_s for part in parts if part.key and total_s}
+    listed = [match.to_json() | {"share": shares.get(match.workload.key)} for match in matches]
+    others = [part for part in parts if not part.key]
+    listed += [part.to_json(total_s) | {"status": "not tuned"} for part in others]
+    show(listed, as_json, _match_table(matches, shares, others, total_s))
     missing = sum(match.record is None for match in matches)
     if missing:
         raise TilefleetError(f"{missing} of {len(matches)} workloads are missing in {log}")
@@ -171,7 +180,8 @@ def build(
     text = (
         f"{output}: {count['log']} layers from the log, {count['analysis']} by the analysis for want of a "
         f"record, {count['default']} by TVM's default lowering; {manifest.numerics} numerics; "
-        f"{_conversions(manifest)}; each is listed in {description}\n{checked}"
+        f"{_conversions(manifest)}; each is listed in {description}, with all other operators: by prediction "
+        f"{percent(1 - manifest.tuned_share)} of the time is in what is not tuned\n{checked}"
     )
     shown = {
         "module": str(output),
@@ -272,13 +282,20 @@ def _matches(
     threads: int,
     shapes: dict[str, list[int]],
     numerics: Numerics,
-) -> list[Match]:
-    # Here, because it brings TVM along, which no other command should wait for.
+) -> tuple[list[Match], tuple[Part, ...]]:
+    """What a build would use of each workload, and what all operators are expected to take."""
+    # Here, because they bring TVM along, which no other command should wait for.
+    from tuner.backend.apply import plan_of
+    from tuner.backend.shares import parts_of
+    from tuner.frontend.graph import load_partition
     from tuner.log import picks
 
-    records, _ = _read(log)
+    records, relayouts = _read(log)
     try:
-        return picks.check(model, records, target, shapes or None, threads, numerics)
+        matches = picks.check(model, records, target, shapes or None, threads, numerics)
+        partition = load_partition(model, shapes or None)
+        plan = plan_of(partition, {}, target, threads, records, numerics, relayouts=relayouts)
+        return matches, parts_of(partition, plan, target, threads)
     except picks.OtherTargetError as error:
         raise TilefleetError(f"{log}: {error}; choose with --target") from None
 
@@ -293,8 +310,8 @@ def _read(log: Path) -> tuple[list[Record], list[Relayouts]]:
         raise TilefleetError(f"{log}: {error}") from None
 
 
-def _match_table(matches: list[Match]) -> Any:
-    result = table("workload", "config", "status", "times", "ms", left=3)
+def _match_table(matches: list[Match], shares: dict[str, float], others: list[Part], total_s: float) -> Any:
+    result = table("workload", "config", "status", "times", "ms", "share", left=3)
     for match in matches:
         record = match.record
         status = "missing" if record is None else "found"
@@ -302,5 +319,10 @@ def _match_table(matches: list[Match]) -> Any:
         cost = (
             "-" if record is None else milliseconds(record.ranking_s) + mark(record.clock, record.disturbed)
         )
-        result.add_row(str(match.workload), chosen, status, f"{match.count}", cost)
+        share = percent(shares.get(match.workload.key))
+        result.add_row(str(match.workload), chosen, status, f"{match.count}", cost, share)
+    for part in others:
+        each_ms = milliseconds(part.seconds / part.count) + " (predicted)"
+        share = percent(part.seconds / total_s if total_s else None)
+        result.add_row(part.name, "-", "not tuned", f"{part.count}", each_ms, share)
     return result

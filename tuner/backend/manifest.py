@@ -14,6 +14,7 @@ from kernels.target import Target
 from kernels.workload import base as workloads
 from kernels.workload.base import Workload
 from kernels.workload.qconv2d import QConv2d
+from tuner.backend.shares import Part, parts_of, tuned_share
 from tuner.frontend.graph import Partition
 from tuner.layouts.plan import Conversion, Plan
 
@@ -69,6 +70,7 @@ class Manifest:
     """All products of a built model, in the order they run, and the layout changes between them.
 
     ``estimate_s`` is what the plan expects of products, layout changes, pooling and concatenation.
+    ``operators`` are all there are, also those that are not tuned, with what each kind is expected to take.
     ``tolerance`` is how far an output may be from the model's definition, relative to its largest value.
     """
 
@@ -78,6 +80,12 @@ class Manifest:
     conversions: tuple[Conversion, ...] = ()
     estimate_s: float = 0.0
     tolerance: float = TOLERANCE
+    operators: tuple[Part, ...] = ()
+
+    @property
+    def tuned_share(self) -> float:
+        """The share of the expected time in layers that can be tuned."""
+        return tuned_share(self.operators)
 
     @property
     def numerics(self) -> Numerics:
@@ -104,6 +112,9 @@ class Manifest:
             "conversions": [conversion.to_json() for conversion in self.conversions],
             "estimate_s": self.estimate_s,
             "tolerance": self.tolerance,
+            "operators": [
+                part.to_json(sum(each.seconds for each in self.operators)) for part in self.operators
+            ],
         }
 
 
@@ -124,4 +135,5 @@ def describe(partition: Partition, plan: Plan, target: Target, threads: int) -> 
         layers.append(Layer((entry.node,), "default", reason=f"{entry.op}: {entry.reason}"))
     quantized = bool(partition.operators) or any(isinstance(p.workload, QConv2d) for p in partition.products)
     tolerance = QUANTIZED_TOLERANCE if quantized else TOLERANCE
-    return Manifest(target, threads, tuple(layers), plan.conversions, plan.seconds, tolerance)
+    operators = parts_of(partition, plan, target, threads)
+    return Manifest(target, threads, tuple(layers), plan.conversions, plan.seconds, tolerance, operators)
