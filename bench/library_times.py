@@ -47,15 +47,15 @@ def timed(workload: Any, threads: int) -> dict[str, Any]:
     from bench.onnx_layer import onnxruntime_layer
     from bench.qpeers import onnxruntime_qconv
     from kernels.reference import random_inputs
-    from kernels.workload.base import OfActivations, QConv2d
+    from kernels.workload.base import NarrowGemm, OfActivations, QConv2d
 
-    if isinstance(workload, OfActivations):
+    if isinstance(workload, OfActivations | NarrowGemm):
         return {"why": f"{LIBRARY} computes {workload.kind} only as part of a model"}
     inputs = random_inputs(workload, np.random.default_rng(0))
     try:
         if isinstance(workload, QConv2d):
-            if workload.out_dtype == "int32":
-                return {"why": f"{LIBRARY} has no such layer with sums as result"}
+            if not workload.scale_length:
+                return {"why": f"{LIBRARY} has no such layer with {workload.out_dtype} as result"}
             peer = onnxruntime_qconv(workload, inputs, threads)
         else:
             peer = onnxruntime_layer(workload, inputs, threads)

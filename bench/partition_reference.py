@@ -15,7 +15,7 @@ from onnx.reference import ReferenceEvaluator
 
 from kernels.operators.int8.base import from_stored, to_stored
 from kernels.reference import reference
-from kernels.workload.base import OfActivations, QConv2d
+from kernels.workload.base import NarrowGemm, OfActivations, QConv2d
 from tuner.frontend.graph import PRODUCT, Partition, Product
 from tuner.frontend.onnx_graph import QUANTIZING_OPSET
 from tuner.frontend.own_nodes import OPERATOR
@@ -53,7 +53,8 @@ def _product(product: Product, values: Mapping[str, Array]) -> Array:
         flat = [values[name].reshape(shape) for name, shape in zip(names, workload.input_shapes, strict=True)]
         return reference(workload, flat).astype(np.float32)
     if not isinstance(workload, QConv2d):
-        inputs = [data.reshape(workload.data_shape), product.weights()]
+        narrow = isinstance(workload, NarrowGemm)
+        inputs = [data.reshape(workload.data_shape), *(product.constants if narrow else [product.weights()])]
         inputs += [] if product.bias is None else [product.bias]
         if product.residual is not None:
             inputs.append(values[product.residual].reshape(workload.out_shape))

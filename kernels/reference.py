@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from kernels.int8 import reference as qreference
 from kernels.workload.activations_reference import of_activations, random_activations
-from kernels.workload.base import Conv2d, Epilogue, Gemm, OfActivations, QConv2d, Workload
+from kernels.workload.base import Conv2d, Epilogue, Gemm, NarrowGemm, OfActivations, QConv2d, Workload
+from kernels.workload.narrow_reference import random_narrow, real_weights
 
 Array = npt.NDArray[Any]
 Precise = npt.NDArray[np.float64]
@@ -27,6 +28,8 @@ def random_inputs(workload: Workload, rng: np.random.Generator) -> list[Array]:
         return qreference.random_inputs(workload, rng)
     if isinstance(workload, OfActivations):
         return random_activations(workload, rng)
+    if isinstance(workload, NarrowGemm):
+        return random_narrow(workload, rng)
     shapes: list[tuple[int, ...]] = [workload.data_shape, workload.weight_shape]
     if workload.epilogue.bias:
         shapes.append((workload.bias_length,))
@@ -49,6 +52,12 @@ def reference(workload: Workload, inputs: Sequence[Array]) -> Array:
         return qreference.reference(workload, inputs)
     if isinstance(workload, OfActivations):
         return of_activations(workload, inputs)
+    if isinstance(workload, NarrowGemm):
+        # The same as a product by the floats that the weights stand for.
+        end = 1 + workload.constants
+        real = real_weights(workload, inputs[1:end])
+        plain = Gemm(workload.m, workload.n, workload.k, epilogue=workload.epilogue)
+        return reference(plain, [inputs[0], real, *inputs[end:]])
     expected = [workload.data_shape, workload.weight_shape]
     expected += [(workload.bias_length,)] * workload.epilogue.bias
     expected += [workload.out_shape] * workload.epilogue.residual

@@ -12,6 +12,7 @@ from kernels.float.fconv.kernel import FilterConv
 from kernels.float.gemm.kernel import PackedGemm
 from kernels.float.grouped.kernel import Grouped
 from kernels.float.matmul.kernel import ActivationsMatMul
+from kernels.float.narrow.kernel import Narrow
 from kernels.float.sconv.kernel import SConv
 from kernels.float.sconv.mma import MatrixSConv
 from kernels.float.winograd.kernel import Winograd
@@ -40,6 +41,7 @@ def all_kernels() -> dict[str, Kernel[Any]]:
         MatrixSConv(),
         FilterConv(),
         PackedGemm(),
+        Narrow(),
         Winograd(),
         Depthwise(),
         DepthwiseRows(),

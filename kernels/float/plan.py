@@ -15,7 +15,7 @@ from kernels.kernel import Plan
 from kernels.layout import PLAIN, Layouts, stored_shape
 from kernels.space import Config
 from kernels.target import Target
-from kernels.workload.base import Conv2d, Gemm
+from kernels.workload.base import Conv2d, Gemm, NarrowGemm
 
 F = TypeVar("F", bound=Conv2d | Gemm)
 
@@ -24,7 +24,7 @@ F = TypeVar("F", bound=Conv2d | Gemm)
 class Arguments:
     """A kernel function's buffers, all flat; ``bias`` and ``residual`` are None when there is none."""
 
-    workload: Conv2d | Gemm
+    workload: Conv2d | Gemm | NarrowGemm
     data: Buffer
     weights: Buffer
     out: Buffer

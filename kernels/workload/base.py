@@ -10,9 +10,10 @@ from pydantic import ConfigDict
 from kernels.workload.attention import Attention
 from kernels.workload.canonical import key_of, require_positive, to_json
 from kernels.workload.checked import STRICT_FIELDS, read
-from kernels.workload.epilogue import RELU, Epilogue
+from kernels.workload.epilogue import RELU, Epilogue, suffix
 from kernels.workload.geometry import ConvGeometry
 from kernels.workload.matmul import MatMul
+from kernels.workload.narrow import NarrowGemm
 from kernels.workload.qconv2d import QConv2d, Unit
 from kernels.workload.view import View
 
@@ -23,6 +24,7 @@ __all__ = [
     "Epilogue",
     "Gemm",
     "MatMul",
+    "NarrowGemm",
     "OfActivations",
     "QConv2d",
     "Unit",
@@ -75,7 +77,7 @@ class Conv2d(ConvGeometry):
         return (self.n, self.out_c, self.out_h, self.out_w)
 
     def __str__(self) -> str:
-        return self.spelled(f"conv {self.in_c}x{self.in_h}x{self.in_w}", _epilogue_suffix(self.epilogue))
+        return self.spelled(f"conv {self.in_c}x{self.in_h}x{self.in_w}", suffix(self.epilogue))
 
 
 @dataclass(frozen=True)
@@ -125,13 +127,15 @@ class Gemm:
         return key_of(self)
 
     def __str__(self) -> str:
-        return f"gemm {self.m}x{self.k} by {self.k}x{self.n}" + _epilogue_suffix(self.epilogue)
+        return f"gemm {self.m}x{self.k} by {self.k}x{self.n}" + suffix(self.epilogue)
 
 
 OfActivations = MatMul | Attention
 """Workloads without constants: ``input_shapes`` are those of all that they take."""
-Workload = Conv2d | Gemm | QConv2d | MatMul | Attention
-_KINDS: dict[str, type[Workload]] = {kind.kind: kind for kind in (Conv2d, Gemm, QConv2d, MatMul, Attention)}
+Workload = Conv2d | Gemm | NarrowGemm | QConv2d | MatMul | Attention
+_KINDS: dict[str, type[Workload]] = {
+    kind.kind: kind for kind in (Conv2d, Gemm, NarrowGemm, QConv2d, MatMul, Attention)
+}
 
 
 def array_shapes(workload: Workload) -> dict[str, tuple[int, ...]]:
@@ -150,12 +154,3 @@ def from_json(value: dict[str, Any]) -> Workload:
         raise ValueError(f"workload kind must be one of {sorted(_KINDS)}, got {kind!r}")
     fields = {name: item for name, item in value.items() if name != "kind"}
     return read(_KINDS[value["kind"]], fields, value["kind"])
-
-
-def _epilogue_suffix(epilogue: Epilogue) -> str:
-    parts = ["bias"] * epilogue.bias + ["residual"] * epilogue.residual
-    if epilogue.clamp == RELU:
-        parts.append("relu")
-    elif epilogue.clamp is not None:
-        parts.append("clip")
-    return "".join(f" +{part}" for part in parts)

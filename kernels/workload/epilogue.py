@@ -34,3 +34,13 @@ class Epilogue:
 
 
 RELU = (0.0, None)
+
+
+def suffix(epilogue: Epilogue) -> str:
+    """The epilogue as it ends the name of a workload."""
+    parts = ["bias"] * epilogue.bias + ["residual"] * epilogue.residual
+    if epilogue.clamp == RELU:
+        parts.append("relu")
+    elif epilogue.clamp is not None:
+        parts.append("clip")
+    return "".join(f" +{part}" for part in parts)

@@ -7,7 +7,7 @@ from tiny_models import model, node, save
 
 from bench.quantized_models import Style, quantized
 from bench.quantized_small import SMALL
-from kernels.workload.base import Conv2d, Epilogue, Gemm
+from kernels.workload.base import Conv2d, Epilogue, NarrowGemm
 from kernels.workload.qconv2d import QConv2d
 from tuner.frontend.graph import load_partition
 from tuner.frontend.model_file import read_model
@@ -151,15 +151,15 @@ def test_a_bias_that_the_sums_cannot_hold_leaves_floats(tmp_path):
     assert partition.products[0].workload == Conv2d(1, 4, 8, 9, 6, 3, 3, epilogue=Epilogue(bias=True))
 
 
-def test_weights_alone_quantized_are_floats(tmp_path):
+def test_weights_alone_quantized_are_floats_or_stay_for_few_rows(tmp_path):
     graph = Qdq()
     conv = graph.add("Conv", ["x", graph.weights((6, 4, 3, 3), axis=0)])
     flat = graph.add("Flatten", [graph.add("Relu", [conv])])
     turned = graph.add("Transpose", [graph.weights((5, 6 * 42), axis=0)], perm=[1, 0])
     made = graph.model({"x": (1, 4, 8, 9)}, [graph.add("MatMul", [flat, turned])])
     partition = run(tmp_path, made, 1e-4)
-    assert [type(product.workload) for product in partition.products] == [Conv2d, Gemm]
-    assert kinds(partition) == {"conv2d": 1, "gemm": 1, "Flatten": 1}
+    assert [type(product.workload) for product in partition.products] == [Conv2d, NarrowGemm]
+    assert kinds(partition) == {"conv2d": 1, "narrow_gemm": 1, "Flatten": 1}
 
 
 def test_transposed_weights(tmp_path):

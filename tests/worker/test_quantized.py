@@ -6,7 +6,7 @@ import pytest
 
 from kernels import registry
 from kernels.numerics import Numerics
-from kernels.workload.base import QConv2d
+from kernels.workload.base import Epilogue, NarrowGemm, QConv2d
 from worker.candidate import Candidate
 from worker.measure.measure import MeasureOptions, measure
 from worker.outcome import ErrorKind
@@ -38,6 +38,25 @@ def test_every_family_is_exact_on_the_board(run, builder, host, conv):
     assert [(outcome.error, outcome.message) for outcome in outcomes] == [(None, "")] * len(outcomes)
     assert [outcome.max_error for outcome in outcomes] == [0] * len(outcomes)
     assert all(outcome.cost_s > 0 for outcome in outcomes)
+
+
+@pytest.mark.parametrize(
+    "workload",
+    [
+        QConv2d(1, 1, 9, 40, 20, 1, 1, out_dtype="float32"),
+        NarrowGemm(3, 20, 40, 4, 16, zeros=True, epilogue=Epilogue(bias=True, residual=True)),
+        NarrowGemm(2, 20, 40, 16),
+    ],
+    ids=str,
+)
+def test_results_of_floats_are_right_on_the_board(run, builder, host, workload):
+    configs = registry.recommendations(workload, host, Numerics.EXACT)
+    outcomes = run([builder.build(Candidate(workload, config, host)) for config in configs])
+    assert outcomes
+    for outcome in outcomes:
+        assert (outcome.error, outcome.message) == (None, "")
+        assert 0 <= outcome.max_error < 1e-5
+        assert outcome.cost_s > 0
 
 
 def test_relaxed_configs_may_be_one_off_and_exact_jobs_have_none(run, builder, host):

@@ -21,7 +21,7 @@ from kernels.layout import NCHW, stored_shape
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import Target
-from kernels.workload.base import OfActivations, Workload
+from kernels.workload.base import NarrowGemm, OfActivations, Workload
 from kernels.workload.qconv2d import QConv2d
 from tuner.backend.fusion import optimise
 from tuner.backend.importer import import_partition
@@ -193,6 +193,10 @@ def constants_of(product: Product, config: Config, target: Target) -> list[Array
         # The place of the data, which no constant depends on.
         inputs = [np.empty(0), *product.constants]
         arrays = kernel.constants(product.workload, config, target, inputs)
+    elif isinstance(product.workload, NarrowGemm):
+        inputs = [np.empty(0), *product.constants]
+        arrays = kernel.constants(product.workload, config, target, inputs)
+        arrays += [] if product.bias is None else [product.bias]
     else:
         packed = kernel.pack(product.workload, config, target, product.weights()).astype(np.float32)
         arrays = [packed] if product.bias is None else [packed, product.bias]

@@ -25,6 +25,7 @@ from tuner.frontend.matmul import merge_matmuls
 from tuner.frontend.matmul.workloads import attention_of, matmul_of
 from tuner.frontend.mend import mend
 from tuner.frontend.model_file import load_graph
+from tuner.frontend.narrow import Quanta, narrowed, quantized_weights
 from tuner.frontend.onnx_check import ModelError, Shapes, first_line, node_name
 from tuner.frontend.onnx_graph import OnnxGraph, fold_quantized
 from tuner.frontend.own_nodes import ATTENTION, MATMUL, OPERATOR
@@ -56,7 +57,7 @@ class Product:
     whose data are quantized as they come has their step and their zero point there. ``constants`` are a
     quantized product's, as its kernels take them after the data: weights, bias and, unless the result is
     int32, multiplier and shift, or unit and addend of such data. Those of floats have ``raw_weights``,
-    ``scale`` and ``bias`` instead.
+    ``scale`` and ``bias`` instead; one by narrow weights has these as ``constants``, and its bias.
     """
 
     workload: Workload
@@ -129,6 +130,7 @@ def partition(graph: OnnxGraph) -> Partition:
     mend(graph)
     rewrite(graph)
     quantized = replace_quantized(graph)
+    quanta = quantized_weights(graph)
     fold_quantized(graph)
     rewrite(graph)
     as_usual(graph)
@@ -159,7 +161,7 @@ def partition(graph: OnnxGraph) -> Partition:
         chain = Chain(graph, node, channel_axis=1 if isinstance(found.workload, Conv2d) else -1)
         chain.add_bias(found.bias)
         chain.extend(wiring, taken)
-        product = _finish(found, chain)
+        product = _as_narrow(_finish(found, chain), quanta.get(node_name(node)))
         taken.update(chained.output[0] for chained in chain.nodes)
         inputs = [product.data] + ([product.residual] if product.residual else [])
         replacement[chain.output] = helper.make_node(
@@ -242,6 +244,14 @@ def _finish(product: Product, chain: Chain) -> Product:
         scale=chain.scale,
         bias=None if chain.shift is None else chain.shift.astype(np.float32),
     )
+
+
+def _as_narrow(product: Product, quanta: Quanta | None) -> Product:
+    """The product by weights as narrow as the file has them, where few rows make that worth while."""
+    if not isinstance(product.workload, Gemm) or product.scale is not None:
+        return product
+    found = narrowed(product.workload, product.raw_weights, quanta)
+    return product if found is None else replace(product, workload=found[0], constants=found[1])
 
 
 def _product(graph: OnnxGraph, node: NodeProto) -> Product | str | None:

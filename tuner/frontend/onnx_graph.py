@@ -23,7 +23,7 @@ PROPAGATED_ELEMENTS = 1024
 """Constants up to this size go through shape inference with their values: shapes are computed from them."""
 FOLDED_BYTES = MAX_TENSOR_BYTES
 """All constants that are computed while reading may take as much as one tensor may."""
-QUANTA = ("int8", "uint8", "int32")
+QUANTA = ("int4", "uint4", "int8", "uint8", "int32")
 """Types of quantized constants."""
 PARTS_OF_BYTES = (
     *(TensorProto.INT2, TensorProto.UINT2, TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1),

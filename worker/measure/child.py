@@ -188,7 +188,11 @@ class _Shared:
     def of(cls, problem: _Problem, layouts: Layouts, wire: Wire) -> _Shared:
         data, *rest = problem.inputs
         if not isinstance(problem.workload, workloads.OfActivations):
-            rest = rest[1:]  # the weights lie as each config wants them
+            # The weights lie as each config wants them.
+            constants = (
+                problem.workload.constants if isinstance(problem.workload, workloads.NarrowGemm) else 1
+            )
+            rest = rest[constants:]
         if layouts != PLAIN:
             data = to_layout(data, layouts.data)
             rest = [to_layout(array, layouts.out) if array.ndim == 4 else array for array in rest]

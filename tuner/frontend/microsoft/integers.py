@@ -8,6 +8,9 @@ from onnx import TensorProto
 from tuner.frontend.microsoft.fused import Array, Fused
 from tuner.frontend.onnx_check import check_size
 
+AXIS_SINCE = 13
+"""From this version on a DequantizeLinear has a scale for each place of an axis."""
+
 
 def dynamic_matmul(form: Fused) -> None:
     """DynamicQuantizeMatMul: bytes made of the data as it comes."""
@@ -38,6 +41,9 @@ def packed_matmul(form: Fused) -> None:
     blocks = -(-k // block)
     check_size(4 * n * blocks * block, f"the weight of node {form.node.name!r}", (n, blocks * block))
     scales = form.value(2).astype(np.float32)
+    if form.opset >= AXIS_SINCE and (not form.given(3) or form.value(3).dtype == np.uint8):
+        _quantized_matmul(form, scales, bits, (k, n, block))
+        return
     quanta = _unpacked(form, form.value(1), bits, n, blocks * block)
     zeros: Array = np.array(2 ** (bits - 1), np.float32)
     if form.given(3):
@@ -48,6 +54,28 @@ def packed_matmul(form: Fused) -> None:
     real = (quanta.reshape(n, blocks, block).astype(np.float32) - zeros) * _shaped(form, scales, n, blocks)
     weights = np.ascontiguousarray(real.reshape(n, blocks * block)[:, :k].T)
     result = form.add("MatMul", [form.needed(0), form.constant(weights)])
+    form.finish(form.add("Add", [result, form.given(5)]) if form.given(5) else result)
+
+
+def _quantized_matmul(form: Fused, scales: Array, bits: int, sizes: tuple[int, int, int]) -> None:
+    """By weights that a DequantizeLinear makes floats of: whoever keeps them narrow finds them there."""
+    k, n, block = sizes
+    blocks = -(-k // block)
+    quanta = _unpacked(form, form.value(1), bits, n, blocks * block)
+    zeros: Array = np.full((n, blocks), 2 ** (bits - 1), np.uint8)
+    if form.given(3):
+        zeros = _unpacked(form, form.value(3), bits, n, blocks)
+    scales, zeros = (_shaped(form, each, n, blocks).reshape(-1) for each in (scales, zeros))
+    inputs = [quanta.reshape(n * blocks, block), np.ones(n * blocks, np.float32), zeros]
+    names = [form.constant(np.ascontiguousarray(each)) for each in inputs]
+    # The scales apart: here they may be negative, those of a DequantizeLinear may not.
+    whole = form.add("DequantizeLinear", names, axis=0)
+    real = form.add("Mul", [whole, form.constant(scales.reshape(-1, 1))])
+    real = form.add("Reshape", [real, form.constant(np.array([n, blocks * block]))])
+    if k < blocks * block:
+        ends = [form.constant(np.array([value])) for value in (0, k, 1)]
+        real = form.add("Slice", [real, *ends])
+    result = form.add("MatMul", [form.needed(0), form.add("Transpose", [real], perm=[1, 0])])
     form.finish(form.add("Add", [result, form.given(5)]) if form.given(5) else result)
 
 

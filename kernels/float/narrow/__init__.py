@@ -1,0 +1,1 @@
+"""Products of few rows by weights that stay narrow in memory."""

@@ -1,0 +1,40 @@
+"""What products by narrow weights must compute, in plain numpy and float64."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from kernels.workload.narrow import NarrowGemm
+
+Array = npt.NDArray[Any]
+
+
+def random_narrow(gemm: NarrowGemm, rng: np.random.Generator) -> list[Array]:
+    """Data, weights, [scales, [zeros]], [bias], [residual]: quanta are uniform, the rest is normal."""
+    data = rng.standard_normal(gemm.data_shape, np.float32)
+    spread = gemm.k**-0.5
+    if gemm.bits == 16:
+        constants = [(rng.standard_normal(gemm.weight_shape) * spread).astype(np.float16)]
+    else:
+        middle, shape = 2 ** (gemm.bits - 1), (gemm.blocks, gemm.n)
+        constants = [rng.integers(0, 2 * middle, gemm.weight_shape).astype(np.uint8)]
+        constants.append((rng.uniform(0.5, 1.5, shape) * spread / middle).astype(np.float32))
+        if gemm.zeros:
+            constants.append(rng.integers(0, 2 * middle, shape).astype(np.float32))
+    rest = [(gemm.bias_length,)] * gemm.epilogue.bias + [gemm.out_shape] * gemm.epilogue.residual
+    return [data, *constants, *(rng.standard_normal(shape, np.float32) for shape in rest)]
+
+
+def real_weights(gemm: NarrowGemm, constants: Sequence[Array]) -> Array:
+    """The weights (k, n), float64, that ``constants`` (weights, [scales, [zeros]]) stand for."""
+    quanta, *codes = (array.astype(np.float64) for array in constants)
+    if gemm.bits == 16:
+        return quanta
+    spread = [np.repeat(each, gemm.block, axis=0)[: gemm.k] for each in codes]
+    zero = spread[1] if gemm.zeros else 2 ** (gemm.bits - 1)
+    weights: Array = (quanta - zero) * spread[0]
+    return weights
