@@ -51,7 +51,8 @@ class Case:
     def model(self):
         inputs = [*self.data, *self.constants]
         names = ["" if value is None else f"x{i}" for i, value in enumerate(inputs)]
-        outputs = ["y", *(f"y{i}" if i + 1 == self.outputs else "" for i in range(1, self.outputs))]
+        wanted = range(self.outputs) if "num_heads" in self.attributes else (self.outputs - 1,)
+        outputs = ["y", *(f"y{i}" if i in wanted else "" for i in range(1, self.outputs))]
         made = node(self.op, names, outputs, domain=self.domain, **self.attributes)
         results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs if name]
         kinds = {n: helper.np_dtype_to_tensor_dtype(value.dtype) for n, value in self.feeds.items()}
@@ -70,7 +71,46 @@ W, B, Z = floats(8, 4, 3, 3, scale=0.2), floats(8), floats(1, 8, 5, 4)
 IDS = whole(0, 12, 2, 5, dtype=np.int32)
 TABLES = (floats(12, 8), floats(9, 8), floats(2, 8), SCALE, SHIFT)
 BYTES = whole(0, 256, 8, 6, dtype=np.uint8)
+QKV, QKV_BIAS = floats(8, 24, scale=0.3), floats(24)
+HEADS = floats(2, 5, 8)
+PADDING = np.array([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]], np.int32)
+ANGLES = (floats(16, 4), floats(16, 4))
+PLACES = whole(0, 16, 2, 5, dtype=np.int64)
 CASES = [
+    Case("Attention", (HEADS,), (QKV, QKV_BIAS), num_heads=2),
+    Case("Attention", (HEADS,), (QKV, QKV_BIAS, PADDING), num_heads=2, opset=12),
+    Case("Attention", (HEADS,), (QKV, QKV_BIAS, np.array([4, 2], np.int32)), num_heads=4, scale=0.3),
+    Case("Attention", (HEADS,), (floats(8, 20), floats(20)), num_heads=2, qkv_hidden_sizes=[8, 8, 4]),
+    Case(
+        "Attention",
+        (HEADS,),
+        (QKV, QKV_BIAS, None, floats(2, 2, 2, 3, 4)),
+        outputs=2,
+        num_heads=2,
+        unidirectional=1,
+    ),
+    Case("MultiHeadAttention", (HEADS, floats(2, 7, 8), floats(2, 7, 8)), num_heads=2),
+    Case("MultiHeadAttention", (HEADS,) * 3, (QKV_BIAS, PADDING, floats(1, 2, 5, 5)), num_heads=2),
+    Case("MultiHeadAttention", (HEADS,) * 3, opset=13, num_heads=4, unidirectional=1, scale=0.4),
+    Case("MultiHeadAttention", (HEADS, floats(2, 2, 7, 4), floats(2, 2, 7, 4)), num_heads=2),
+    Case(
+        "MultiHeadAttention",
+        (HEADS, *(floats(2, 5, 8),) * 2, None, None, None, *(floats(2, 2, 3, 4),) * 2),
+        outputs=3,
+        num_heads=2,
+    ),
+    Case("RotaryEmbedding", (HEADS, PLACES), ANGLES),
+    Case("RotaryEmbedding", (floats(2, 3, 5, 8), PLACES), ANGLES, interleaved=1),
+    Case("RotaryEmbedding", (floats(2, 5, 30), np.array([3])), ANGLES, num_heads=3, rotary_embedding_dim=8),
+    Case(
+        "QAttention",
+        (whole(0, 256, 2, 5, 8, dtype=np.uint8),),
+        (
+            *(whole(0, 256, 8, 24, dtype=np.uint8), floats(24), np.float32(0.02), np.float32(0.01)),
+            *(PADDING, np.uint8(120), np.uint8(128)),
+        ),
+        num_heads=2,
+    ),
     Case("FusedConv", (X,), (W, B), activation="Relu", kernel_shape=[3, 3]),
     Case("FusedConv", (X,), (W,), activation="LeakyRelu", activation_params=[0.2], pads=[1, 1, 1, 1]),
     Case("FusedConv", (X,), (W, B), activation="Clip", activation_params=[-0.25, 0.5], strides=[2, 2]),
@@ -152,6 +192,18 @@ def test_it_is_what_onnxruntime_computes(tmp_path, case):
     extract(path)
 
 
+def test_an_attention_is_built_as_one(tmp_path):
+    """With a mask of padding and causal, as a decoder's of a batch."""
+    case = Case("MultiHeadAttention", (HEADS,) * 3, (QKV_BIAS, PADDING), num_heads=2, unidirectional=1)
+    path = save(tmp_path, case.model())
+    executable, manifest = build_model(path, {}, CATALOGUE["x86-avx2"])
+    assert [layer.workload.kind for layer in manifest.layers] == ["attention"]
+    result = relax.VirtualMachine(executable, tvm.cpu())["main"](
+        *map(tvm.runtime.tensor, case.feeds.values())
+    )
+    np.testing.assert_allclose(result.numpy(), run(case.model(), case.feeds)[0], rtol=1e-4, atol=1e-5)
+
+
 def test_a_chain_is_built_and_its_products_are_tuned(tmp_path):
     """An encoder layer's second half as the optimizer writes it."""
     nodes = [
@@ -185,6 +237,8 @@ def test_a_chain_is_built_and_its_products_are_tuned(tmp_path):
         ),
         (Case("MatMulNBits", (floats(3, 40),), (PACKED, floats(2)), K=2**40, N=2**20, block_size=32), "GiB"),
         (Case("BiasGelu", ()), "has no input 0"),
+        (Case("MultiHeadAttention", (floats(2, 5, 2, 3, 4),), num_heads=2), "packed"),
+        (Case("Attention", (HEADS, QKV), (QKV_BIAS,), num_heads=2), "computed input 1"),
         (Case("SkipLayerNormalization", (ROWS, ROWS), (SCALE,), outputs=2), "mean or the deviation"),
         (Case("LayerNormalization", (ROWS,), (SCALE,), opset=13, domain="", axis=1), "other axes"),
     ],

@@ -7,11 +7,12 @@ from collections.abc import Callable
 import onnx
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
-from tuner.frontend.microsoft import fused, integers, normal, recurrent
+from tuner.frontend.microsoft import attention, fused, integers, normal, recurrent, rotary
 from tuner.frontend.microsoft.fused import Array, Fused
 
 DOMAIN = "com.microsoft"
 FORMS: dict[str, Callable[[Fused], None]] = {
+    "Attention": attention.attention,
     "BiasGelu": fused.gelu,
     "DynamicQuantizeLSTM": recurrent.lstm,
     "DynamicQuantizeMatMul": integers.dynamic_matmul,
@@ -23,7 +24,10 @@ FORMS: dict[str, Callable[[Fused], None]] = {
     "Gelu": fused.gelu,
     "MatMulIntegerToFloat": integers.integer_matmul,
     "MatMulNBits": integers.packed_matmul,
+    "MultiHeadAttention": attention.multi_head,
+    "QAttention": attention.quantized,
     "QuickGelu": fused.quick_gelu,
+    "RotaryEmbedding": rotary.embedding,
     "SkipLayerNormalization": normal.skip_layer,
     "SkipSimplifiedLayerNormalization": normal.skip_simplified,
     "TransposeMatMul": fused.matmul,

@@ -13,6 +13,8 @@ from tuner.frontend.form import Form
 from tuner.frontend.onnx_check import node_name
 
 Array = npt.NDArray[Any]
+AXES_OF_UNSQUEEZE = 13
+"""From which operator set on Unsqueeze has its axes as an input."""
 
 
 class Fused(Form):
@@ -35,6 +37,12 @@ class Fused(Form):
     def constant(self, value: Array) -> str:
         """A constant."""
         return self.add("Constant", [], value=numpy_helper.from_array(value))
+
+    def unsqueezed(self, name: str, *axes: int) -> str:
+        """A tensor with more axes, of extent one, at these places of the result."""
+        if self.opset < AXES_OF_UNSQUEEZE:
+            return self.add("Unsqueeze", [name], axes=axes)
+        return self.add("Unsqueeze", [name, self.constant(np.array(axes))])
 
     def value(self, at: int) -> Array:
         """The constant that input ``at`` is; raises ModelError for one that is computed."""

@@ -15,19 +15,21 @@ AXIS_SINCE = 13
 def dynamic_matmul(form: Fused) -> None:
     """DynamicQuantizeMatMul: bytes made of the data as it comes."""
     quanta, scale, zero = form.add_all("DynamicQuantizeLinear", [form.needed(0)], 3)
-    _product(form, [quanta, form.needed(1), zero, form.given(3)], [scale, form.needed(2)], form.given(4))
+    operands = [quanta, form.needed(1), zero, form.given(3)]
+    form.finish(scaled_product(form, operands, [scale, form.needed(2)], form.given(4)))
 
 
 def integer_matmul(form: Fused) -> None:
     """MatMulIntegerToFloat: of bytes with their scales."""
     operands = [form.needed(0), form.needed(1), form.given(4), form.given(5)]
-    _product(form, operands, [form.needed(2), form.needed(3)], form.given(6))
+    form.finish(scaled_product(form, operands, [form.needed(2), form.needed(3)], form.given(6)))
 
 
-def _product(form: Fused, operands: list[str], scales: list[str], bias: str) -> None:
+def scaled_product(form: Fused, operands: list[str], scales: list[str], bias: str) -> str:
+    """A product of bytes (data, weights, their zero points) times both scales, and perhaps a bias."""
     sums = form.add("Cast", [form.add("MatMulInteger", operands)], to=TensorProto.FLOAT)
     result = form.add("Mul", [sums, form.add("Mul", scales)])
-    form.finish(form.add("Add", [result, bias]) if bias else result)
+    return form.add("Add", [result, bias]) if bias else result
 
 
 def packed_matmul(form: Fused) -> None:

@@ -1,0 +1,57 @@
+"""RotaryEmbedding as com.microsoft has it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tuner.frontend.microsoft.fused import Fused
+
+
+def embedding(form: Fused) -> None:
+    """Pairs of numbers, each turned by an angle that its place has in the caches."""
+    if form.attributes.get("is_packed_batching", 0):
+        form.refuse("has a packed batch, which is not supported")
+    half = form.value(2).shape[-1]
+    heads, size = int(form.attributes.get("num_heads", 0)), 2 * half
+    data, rank = form.needed(0), form.rank(form.needed(0))
+    if rank == 3:
+        shape = [0, 0, heads, -1] if heads else [0, 0, -1, size]
+        shaped = form.add("Reshape", [data, form.constant(np.array(shape))])
+        data = form.add("Transpose", [shaped], perm=[0, 2, 1, 3])
+    elif rank != 4:
+        form.refuse(f"has data of {rank} axes instead of 3 or 4")
+    cosine, sine = (form.add("Gather", [form.needed(at), _places(form, data)]) for at in (2, 3))
+    if form.rank(form.needed(1)) > 1:
+        cosine, sine = (form.unsqueezed(each, 1) for each in (cosine, sine))
+    apart = bool(form.attributes.get("interleaved", 0))
+    one = _part(form, data, 0, size if apart else half, 2 if apart else 1)
+    other = _part(form, data, 1 if apart else half, size, 2 if apart else 1)
+    turned = [
+        form.add("Sub", [form.add("Mul", [one, cosine]), form.add("Mul", [other, sine])]),
+        form.add("Add", [form.add("Mul", [one, sine]), form.add("Mul", [other, cosine])]),
+    ]
+    if apart:
+        pairs = form.add("Concat", [form.unsqueezed(each, 4) for each in turned], axis=4)
+        turned = [form.add("Reshape", [pairs, form.constant(np.array([0, 0, 0, size]))])]
+    if int(form.attributes.get("rotary_embedding_dim", 0)):
+        turned.append(_part(form, data, size, np.iinfo(np.int64).max, 1))
+    result = form.add("Concat", turned, axis=3)
+    if rank == 3:
+        result = form.add("Transpose", [result], perm=[0, 2, 1, 3])
+        result = form.add("Reshape", [result, form.constant(np.array([0, 0, -1]))])
+    form.finish(result)
+
+
+def _places(form: Fused, data: str) -> str:
+    """The place of every element of the sequence: given, or counted from one that is given."""
+    given = form.needed(1)
+    if form.rank(given) > 1:
+        return given
+    length = form.add("Gather", [form.add("Shape", [data]), form.constant(np.array(2))])
+    count = form.add("Range", [form.constant(np.array(0)), length, form.constant(np.array(1))])
+    return form.add("Add", [count, given])
+
+
+def _part(form: Fused, data: str, first: int, last: int, step: int) -> str:
+    ends = [form.constant(np.array([value])) for value in (first, last, 3, step)]
+    return form.add("Slice", [data, *ends])
