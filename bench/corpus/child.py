@@ -19,7 +19,7 @@ from bench.corpus.entries import Entry, Input
 from bench.corpus.inputs import feeds_for, inputs_of, shapes_of
 from bench.corpus.peers import MAKE, installed
 from bench.corpus.references import defined
-from bench.corpus.shares import measure, own_functions
+from bench.corpus.shares import measure
 from kernels.target import Target
 from tuner.backend.apply import compile_module, lower_partition, plan_of
 from tuner.backend.comparison import compared, error_of, run
@@ -92,7 +92,7 @@ def try_model(payload: dict[str, Any], send: Send) -> None:
     except Undefined as reason:
         send({"check": f"not checked: {reason}"})
     arguments = [*map(tvm.runtime.tensor, feeds.values())]
-    shares = measure(machine, arguments, own_functions(module))
+    shares = measure(machine, arguments, module)
     send({"own_share": shares.own_share, "foreign": shares.foreign(), "ours_ms": shares.whole_s * 1e3})
     rounds = max(3, min(payload["rounds"], int(LONGEST_S / shares.whole_s / 3)))
     main = machine["main"]

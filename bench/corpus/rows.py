@@ -63,7 +63,9 @@ def line(row: Row) -> str:
         told += [f"{row['ours_ms']:.3g} ms, {peers}", f"{row['own_share']:.0%} in our kernels"]
         told += [
             ", ".join(
-                f"{each['name']} {each['share']:.0%}" for each in row["foreign"][:2] if each["share"] > 0.05
+                f"{each['name']} {each['share']:.0%}" + (f" ({each['why']})" if each["why"] else "")
+                for each in row["foreign"][:2]
+                if each["share"] > 0.05
             )
         ]
     return start + "; ".join(filter(None, [*told, row["reason"]]))

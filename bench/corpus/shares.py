@@ -11,6 +11,8 @@ from typing import Any
 
 import tvm
 
+from kernels.loops.schedule import NO_LOOPS_ATTRIBUTE
+
 OWN_ATTRIBUTES = ("tilefleet.", "tirx.is_scheduled")
 """How the attributes begin that functions of ours have: kernels, and what was scheduled here."""
 BUILTIN, MACHINE = "vm.builtin.", "calls and memory"
@@ -25,6 +27,8 @@ class Shares:
     whole_s: float
     calls: dict[str, tuple[int, float]]
     own: frozenset[str]
+    reasons: dict[str, str]
+    """Why the loops of functions are not ours, where they might have been."""
 
     @property
     def own_share(self) -> float:
@@ -33,28 +37,40 @@ class Shares:
         return min(1.0, own_s / self.whole_s)  # added up in another order, the last bit may be more
 
     def foreign(self, count: int = 5) -> list[dict[str, Any]]:
-        """The functions of others that take longest, each with its calls and its share of the time."""
+        """The functions of others that take longest: calls, share of the time, why they are none of ours."""
         others = [(name, *each) for name, each in self.calls.items() if name not in self.own]
         heaviest = sorted(others, key=lambda each: -each[2])[:count]
         return [
-            {"name": n, "calls": calls, "share": seconds / self.whole_s} for n, calls, seconds in heaviest
+            {"name": n, "calls": calls, "share": seconds / self.whole_s, "why": self.reasons.get(n, "")}
+            for n, calls, seconds in heaviest
         ]
 
 
 def own_functions(module: Any) -> frozenset[str]:
     """The names of the functions in a lowered module that we generate or schedule."""
+    left = reasons_of(module)
     return frozenset(
         variable.name_hint
         for variable, function in module.functions.items()
         if isinstance(function, tvm.tirx.PrimFunc)
+        and variable.name_hint not in left
         and any(
             str(name).startswith(OWN_ATTRIBUTES) for name in (function.attrs.keys() if function.attrs else ())
         )
     )
 
 
-def measure(machine: Any, arguments: Sequence[Any], own: frozenset[str]) -> Shares:
-    """Time runs of ``main`` whole and call by call, in turns, by the time of this thread."""
+def reasons_of(module: Any) -> dict[str, str]:
+    """Of the functions in a lowered module that were left to TVM's loops, why each was."""
+    return {
+        variable.name_hint: str(function.attrs[NO_LOOPS_ATTRIBUTE])
+        for variable, function in module.functions.items()
+        if isinstance(function, tvm.tirx.PrimFunc) and NO_LOOPS_ATTRIBUTE in (function.attrs or {})
+    }
+
+
+def measure(machine: Any, arguments: Sequence[Any], module: Any) -> Shares:
+    """Time runs of the lowered ``module``'s ``main`` whole and call by call, in turns, by thread time."""
     main = machine["main"]
     names: list[str] = []
     taken: list[float] = []
@@ -97,4 +113,4 @@ def measure(machine: Any, arguments: Sequence[Any], own: frozenset[str]) -> Shar
     excess = max(1.0, computed / whole_s)
     shared = {name: (count, seconds / excess) for name, (count, seconds) in calls.items()}
     shared[MACHINE] = (len(names), max(0.0, whole_s - computed))
-    return Shares(whole_s, shared, own)
+    return Shares(whole_s, shared, own_functions(module), reasons_of(module))

@@ -1,11 +1,14 @@
 """What must be computed by loops of ours, as few functions: nothing falls back to TVM's loops silently."""
 
+import re
+
 import numpy as np
 import onnx
 import pytest
 import tvm
 from tvm import relax
 
+from bench.corpus.shares import own_functions, reasons_of
 from bench.peers import onnx_session
 from kernels.loops.schedule import LOOPS_ATTRIBUTE
 from kernels.target import CATALOGUE
@@ -18,6 +21,13 @@ HEAD = '<ir_version: 8, opset_import: ["" : 18]>\n'
 MEAN = (
     "axis = Constant<value_ints=[-1]>() two = Constant<value_float=2.0>() eps = Constant<value_float=0.1>()"
 )
+
+CONSTANTS = """last = Constant<value_ints=[-1]>() one = Constant<value_ints=[1]>()
+    two = Constant<value_ints=[2]>()
+    five = Constant<value_ints=[5]>() pads = Constant<value_ints=[0,0,1,2,0,0,2,1]>()
+    repeats = Constant<value_ints=[1,2,1,3]>() shape = Constant<value_ints=[2,3,10]>()
+    places = Constant<value_ints=[1]>() zero = Constant<value_float=0.0>() half = Constant<value_float=0.5>()
+    scales = Constant<value_floats=[1.0,1.0,1.5,2.0]>()"""
 
 FUNCTIONS = {
     "layer norm in nodes": f"""g (float[3,7,37] x, float[37] g, float[37] b) => (float[3,7,37] y) {{ {MEAN}
@@ -53,6 +63,25 @@ FUNCTIONS = {
 """Each is one function of ours."""
 
 
+ALONE = """
+Softmax(x) Softmax<axis=1>(x) LogSoftmax(x) ArgMax(x) LayerNormalization(x, ten)
+InstanceNormalization(x, eight, eight) GlobalLpPool(x) MeanVarianceNormalization(x) LRN<size=3>(x)
+ReduceMean(x, last) ReduceMax(x) ReduceProd(x, last) ReduceL1(x, last) ReduceLogSumExp(x, last)
+ReduceMin(x, one) ArgMin<axis=-1, keepdims=0>(x) ArgMax<axis=2, select_last_index=1>(i)
+ReduceSum(i, last) ReduceMax(i, one) Transpose<perm=[0,2,3,1]>(x) Transpose<perm=[3,2,1,0]>(x)
+Transpose<perm=[0,3,1,2]>(i) Slice(x, one, five, last, two) Concat<axis=3>(x, x) Concat<axis=2>(x, x)
+Pad(x, pads) Pad<mode="reflect">(x, pads) Pad<mode="edge">(x, pads) Tile(x, repeats)
+Expand(ten, shape) Gather<axis=1>(x, places) GatherND(x, places) GatherElements<axis=3>(x, i)
+Where(c, x, ten) Trilu(x) DepthToSpace<blocksize=2>(x) SpaceToDepth<blocksize=2>(x) Cast<to=6>(x)
+Cast<to=1>(i) Clip(x, zero, half) Pow(x, half) Mod(i, places) Not(c) Xor(c, c) Less(x, ten) Div(i, i)
+Erf(x) Tanh(x) Softplus(x) Mish(x) Round(x) Atan(x) Sinh(x) IsNaN(x) Sign(x) Max(x, ten)
+Einsum<equation="bchw->bwhc">(x) Resize<mode="cubic">(x, , scales) Resize<mode="linear">(x, , scales)
+GridSample(x, grid) QuantizeLinear(x, half) MaxPool<kernel_shape=[3,3], dilations=[2,2]>(x)
+AveragePool<kernel_shape=[2,3], ceil_mode=1>(x) LpPool<kernel_shape=[2,2]>(x)
+"""
+"""Each is no function of TVM's when it stands alone."""
+
+
 def lowered(text, folder):
     """The model's feeds, onnxruntime's results, and the module of ours."""
     model = onnx.parser.parse_model(HEAD + text)
@@ -81,3 +110,21 @@ def test_a_chain_around_reductions_is_one_function(tmp_path, name):
     assert [LOOPS_ATTRIBUTE in each.attrs for each in functions] == [True]
     for ours, right in zip(computed(module, feeds), expected, strict=True):
         np.testing.assert_allclose(ours, right, rtol=2e-5, atol=2e-5)
+
+
+def test_no_operator_falls_back_to_loops_of_tvm(tmp_path):
+    calls = re.findall(r"\w+(?:<[^>]*(?:->[^>]*)?>)?\([^)]*\)", ALONE)
+    body = " ".join(f"y{at} = {call}" for at, call in enumerate(calls))
+    names = ", ".join(f"y{at}" for at in range(len(calls)))
+    text = f"""g (float[2,8,6,10] x, int64[2,8,6,10] i, bool[2,8,6,10] c, float[10] ten, float[8] eight,
+        float[2,3,5,2] grid) => ({names}) {{ {CONSTANTS} {body} }}"""
+    model = onnx.parser.parse_model(HEAD + text)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(onnx.shape_inference.infer_shapes(model).SerializeToString())
+    partition = load_partition(path, None)
+    module = lower_partition(partition, plan_of(partition, {}, TARGET), TARGET, 1)
+    left = reasons_of(module)
+    assert {name: reason for name, reason in left.items() if "reshape" not in reason} == {}
+    own = own_functions(module)
+    assert len(own) > len(calls) // 2
+    assert not own & left.keys()

@@ -28,6 +28,8 @@ and perhaps a mask.
 that a row without any key is zeros, not NaN.
 """
 COMPUTED = {
+    "ArgMax": "tuner.operators.extremes:place",
+    "ArgMin": "tuner.operators.extremes:place",
     "LRN": "tuner.operators.lrn:lrn",
     "Resize": "tuner.operators.resize:resize",
     "Upsample": "tuner.operators.resize:resize",
