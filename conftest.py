@@ -7,6 +7,7 @@ import inspect
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from uuid import uuid4
 
@@ -21,6 +22,8 @@ def pytest_configure() -> None:
     """Watch over a run; workers of pytest-xdist belong to the one that started them."""
     if MARK in os.environ:
         return
+    # Of all runs together, as builds share it, but not that of a user.
+    os.environ.setdefault("TILEFLEET_CACHE", f"{tempfile.gettempdir()}/tilefleet-test-objects-{os.getuid()}")
     os.environ[MARK] = mark = f"{MARK}={uuid4().hex}"
     # The pipe closes with this process, however that ends.
     subprocess.Popen([sys.executable, str(GUARD), mark], stdin=subprocess.PIPE, start_new_session=True)

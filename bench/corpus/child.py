@@ -21,9 +21,10 @@ from bench.corpus.peers import MAKE, installed
 from bench.corpus.references import defined
 from bench.corpus.shares import measure
 from kernels.target import Target
-from tuner.backend.apply import compile_module, lower_partition, plan_of
+from tuner.backend.apply import lower_partition, plan_of
 from tuner.backend.comparison import compared, error_of, run
 from tuner.backend.definition import Array, Definition, Undefined
+from tuner.backend.executable import compile_module
 from tuner.backend.manifest import describe
 from tuner.frontend.graph import Partition, load_partition
 from tuner.frontend.model_file import read_as_written

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,13 +14,13 @@ from onnx import NodeProto
 from tvm import relax
 
 from kernels import registry
-from kernels.emit.compile import MODEL_PIPELINE
 from kernels.layout import NCHW, stored_shape
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload.base import NarrowGemm, OfActivations, Workload
 from kernels.workload.qconv2d import QConv2d
+from tuner.backend.executable import compile_module, link
 from tuner.backend.fusion import optimise
 from tuner.backend.importer import import_partition
 from tuner.backend.lowered import lowered_product
@@ -42,8 +40,6 @@ from tuner.log.relayouts import Relayouts, fitting
 from tuner.operators.constants import constant
 from tuner.operators.functions import Functions
 from tuner.operators.left_to_tvm import import_whole
-
-LINK_TIMEOUT_S = 120
 
 
 def build_model(
@@ -124,11 +120,6 @@ def lower_partition(partition: Partition, plan: Plan, target: Target, threads: i
     return optimise(import_partition(partition, plan, target, threads, emitter), target, threads)
 
 
-def compile_module(module: Any, target: Target) -> Any:
-    """The Relax executable of what ``lower_partition`` returned."""
-    return relax.build(module, tvm.target.Target(target.tvm), tir_pipeline=MODEL_PIPELINE)
-
-
 def plan_of(
     partition: Partition,
     picks: Mapping[str, Config],
@@ -167,16 +158,7 @@ def build_default(path: str | Path, target: Target, shapes: Shapes | None = None
 
 def export(executable: Any, path: str | Path) -> None:
     """Write ``executable`` as a shared library that ``tvm.runtime.load_module`` of stock TVM loads."""
-    executable.export_library(str(path), fcompile=_link)
-
-
-def _link(output: str, objects: list[str], options: Any = None, **_: Any) -> None:
-    """Link by the ELF linker that comes with zig: no compiler is needed on the machine."""
-    command = [sys.executable, "-m", "ziglang", "ld.lld", "-shared", "-z", "now", "--hash-style=both"]
-    command += [*objects, "-o", output]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=LINK_TIMEOUT_S, check=False)
-    if done.returncode:
-        raise RuntimeError(f"linking {output} failed: {done.stderr.strip()[-500:]}")
+    executable.export_library(str(path), fcompile=link)
 
 
 def function_name(workload: Workload, config: Config) -> str:

@@ -20,9 +20,10 @@ from tvm import relax
 from kernels import target as targets
 from kernels.space import Config
 from kernels.target import Target
-from tuner.backend.apply import compile_module, lower_partition, plan_of
+from tuner.backend.apply import lower_partition, plan_of
 from tuner.backend.check import Check
 from tuner.backend.definition import DEADLINE_S, Array, Definition, Undefined, define, random_feeds
+from tuner.backend.executable import compile_module
 from tuner.frontend.affine import merge_affine
 from tuner.frontend.graph import load_partition
 from tuner.frontend.model_file import load_graph, read_as_written

@@ -17,9 +17,10 @@ from tvm import relax
 from kernels import target as targets
 from kernels.numerics import Numerics
 from kernels.workload.base import OfActivations
-from tuner.backend.apply import compile_module, function_name, lower_partition, plan_of
+from tuner.backend.apply import function_name, lower_partition, plan_of
 from tuner.backend.check import Check, Delivery
 from tuner.backend.comparison import Build, Main, Send, check_and_locate, feeds_of
+from tuner.backend.executable import compile_module
 from tuner.backend.manifest import describe
 from tuner.backend.on_board import SESSION_S, Board, BoardModel
 from tuner.frontend.graph import load_partition

@@ -199,7 +199,7 @@ class _Problem:
                 index = attributes_of(node)["index"]
                 each = options[index]
             if each is not None and isinstance(partition.products[index].workload, Conv2d):
-                outs = {layouts.out for layouts in each}
+                outs = dict.fromkeys(layouts.out for layouts in each)
                 written[output] = tuple(sorted(outs, key=lambda layout: layout != NCHW))
                 self._product(index, partition.products[index], each)
             elif output in rules:

@@ -85,7 +85,7 @@ def _define(name: str, write: Callable[..., Value], code: Code, arity: int, text
     result = write(*arguments)
     parameters = ", ".join(f"{each.type} {each.name}" for each in arguments)
     body = "\n".join(code.lines)
-    for kind, intrinsic in set(_INTRINSIC.findall(body)):
+    for kind, intrinsic in dict.fromkeys(_INTRINSIC.findall(body)):
         texts[intrinsic] = f"declare {kind} @{intrinsic}({kind})"
     head = f"define linkonce_odr {result.type} @{name}({parameters}) alwaysinline"
     texts[name] = f"{head} {{\n{body}\n  ret {result.type} {result.name}\n}}"

@@ -1,0 +1,79 @@
+"""A lowered model as an executable of TVM's virtual machine, made of objects that may be kept from before."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import relax
+from tvm.relax import vm_build
+from tvm.runtime import _ffi_api as runtime_api
+
+from kernels.target import Target
+from tuner.backend.objects import ObjectCache, compiled
+
+LINK_TIMEOUT_S = 120
+
+
+def compile_module(module: Any, target: Target) -> Any:
+    """The Relax executable of what ``lower_partition`` returned: as ``relax.build`` makes it, but function by
+    function."""
+    machine = tvm.target.Target(target.tvm)
+    with machine:
+        module = relax.get_pipeline("default")(module)
+    constants = dict((module.attrs or {}).get("const_name_to_constant", {}))
+    builder = relax.ExecBuilder()
+    module = vm_build._vmcodegen(builder, module, "bytecode")
+    functions = {
+        variable.name_hint: function
+        for variable, function in module.functions.items()
+        if isinstance(function, tvm.tirx.PrimFunc)
+    }
+    libraries = []
+    with tempfile.TemporaryDirectory(prefix="tilefleet-objects-") as folder:
+        objects = compiled(functions, target, ObjectCache.of_environment())
+        for name, content in zip(sorted(functions), objects, strict=True):
+            path = Path(folder) / "function.o"
+            path.write_bytes(content)
+            libraries.append(runtime_api.ModuleLoadStaticLibrary(str(path), [name]))
+    linked = vm_build._vmlink(
+        builder=builder,
+        target=machine,
+        tir_mod=None,
+        tir_pipeline="default",
+        ext_libs=libraries,
+        params=constants,
+    )
+    return ModelExecutable(linked.mod, str(machine))
+
+
+class ModelExecutable(vm_build.VMExecutable):  # type: ignore[misc]  # TVM is Any to mypy
+    """An executable that links its objects when it is exported, or before it runs."""
+
+    def __init__(self, mod: Any, machine: str) -> None:
+        super().__init__(mod)
+        self._machine = machine
+
+    def export_library(self, file_name: Any, *, fcompile: Any = None, **_: Any) -> None:
+        """Write it as a shared library, linked by ``fcompile`` where that is given."""
+        self.mod.export_library(str(file_name), fcompile=fcompile or link, fpack_imports=self._pack)
+
+    def _pack(self, module: Any, is_system_lib: bool, prefix: str, folder: str) -> str:
+        """What is no code, the weights above all, as an object for the same machine."""
+        path = str(Path(folder) / "imports.o")
+        packed = runtime_api.ModulePackImportsToLLVM(module, is_system_lib, self._machine, prefix)
+        packed.write_to_file(path, "o")
+        return path
+
+
+def link(output: str, objects: list[str], options: Any = None, **_: Any) -> None:
+    """Link by the ELF linker that comes with zig: no compiler is needed on the machine."""
+    command = [sys.executable, "-m", "ziglang", "ld.lld", "-shared", "-z", "now", "--hash-style=both"]
+    command += [*objects, "-o", output]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LINK_TIMEOUT_S, check=False)
+    if done.returncode:
+        raise RuntimeError(f"linking {output} failed: {done.stderr.strip()[-500:]}")
