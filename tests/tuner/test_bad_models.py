@@ -6,6 +6,7 @@ import pytest
 from onnx import TensorProto, helper
 from tiny_models import LIGHT, model, node, save
 
+from tuner.frontend.model_file import read_model
 from tuner.frontend.onnx_check import ModelError
 from tuner.intake.extract import extract
 from worker.children.nursery import ChildRaised, Nursery
@@ -201,13 +202,33 @@ def test_loop(tmp_path):
     refused(save(tmp_path, made), "'y'", "Loop", "nested graph")
 
 
-def test_local_functions(tmp_path):
-    made = model([node("Twice", ["x"], "y", domain="mine")], {"x": (4,)}, ["y"])
-    function = helper.make_function(
-        "mine", "Twice", ["a"], ["b"], [node("Add", ["a", "a"], "b")], [helper.make_opsetid("", 17)]
-    )
-    made.functions.append(function)
-    refused(save(tmp_path, made), "Twice", "inline")
+def doubling(*nodes):
+    """A model that calls functions of its own; each of them makes b of a."""
+    made = model([node("F0", ["x"], "y", domain="mine")], {"x": (4,)}, ["y"])
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("mine", 1)]
+    made.opset_import.append(imports[1])
+    for number, body in enumerate(nodes):
+        made.functions.append(helper.make_function("mine", f"F{number}", ["a"], ["b"], body, imports))
+    return made
+
+
+def test_functions_of_its_own_are_put_in_the_place_of_their_calls(tmp_path):
+    """One calls another; the build computes what the file does."""
+    inner = [node("F1", ["a"], "t", domain="mine"), node("Mul", ["t", "t"], "b")]
+    made = doubling(inner, [node("Add", ["a", "a"], "b")])
+    read = read_model(save(tmp_path, made))
+    assert [each.op_type for each in read.graph.node] == ["Add", "Mul"]
+
+
+def test_functions_without_end(tmp_path):
+    again = [node("F1", ["a"], "b", domain="mine")]
+    refused(save(tmp_path, doubling(again, [node("F0", ["a"], "b", domain="mine")])), "'F0' calls itself")
+    twice = [
+        [node(f"F{n + 1}", ["a"], "t", domain="mine"), node(f"F{n + 1}", ["t"], "b", domain="mine")]
+        for n in range(40)
+    ]
+    many = doubling(*twice, [node("Neg", ["a"], "b")])
+    refused(save(tmp_path, many), f"come to {2**40} nodes")
 
 
 def test_a_node_that_reads_what_nobody_writes(tmp_path):

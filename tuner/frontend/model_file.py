@@ -9,6 +9,7 @@ from onnx import ModelProto
 
 from tuner.frontend.branches import settle
 from tuner.frontend.dynamic import advice
+from tuner.frontend.functions import inlined
 from tuner.frontend.half import widen
 from tuner.frontend.microsoft import to_standard
 from tuner.frontend.onnx_check import (
@@ -110,4 +111,4 @@ def parse_bytes(data: bytes, name: str) -> ModelProto:
         raise ModelError(f"{name} is not an ONNX or TFLite model, or is truncated") from None
     if not model.ir_version or not model.opset_import or not model.graph.node:
         raise ModelError(f"{name} is not an ONNX or TFLite model: it has no version, operator set or nodes")
-    return model
+    return inlined(model)

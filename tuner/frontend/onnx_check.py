@@ -67,12 +67,6 @@ def check_limits(model: ModelProto) -> None:
     count = sum(len(graph.node) for graph in graphs)
     if count > MAX_NODES:
         raise ModelError(f"the model has {count} nodes; at most {MAX_NODES} are read")
-    if model.functions:
-        names = ", ".join(function.name for function in model.functions[:5])
-        raise ModelError(
-            f"the model defines local functions ({names}); inline them first: "
-            "onnx.inliner.inline_local_functions"
-        )
     for graph in graphs:
         if graph.sparse_initializer:
             name = graph.sparse_initializer[0].values.name
