@@ -72,7 +72,9 @@ def dynamic_start(conv: QConv2d, weights: Array, bias: Array, offset: int = 0) -
     """
     centered = weights.astype(np.int16) - np.int16(conv.weight_zero)
     total, size = (each.sum(axis=(0, 1, 2), dtype=np.int64) for each in (centered, np.abs(centered)))
-    if int((np.abs(bias.astype(np.int64)) + 3 * 255 * size).max()) > LIMITS["int32"][1]:
+    # Where the data's sums take off the zero point of the weights, they and the products go either way.
+    size = 3 * size + 2 * abs(conv.weight_zero) * conv.in_c
+    if int((np.abs(bias.astype(np.int64)) + 255 * size).max()) > LIMITS["int32"][1]:
         raise ValueError(f"{conv}: by these weights and biases sums may leave 32 bits")
     folded = bias.astype(np.int64) - offset * total
     return folded.astype(np.int32), total.astype(np.int32)

@@ -61,6 +61,11 @@ class QuantizedPlan(Plan[QConv2d]):
         """The length of the multipliers, and of the shifts, that the code reads."""
         return self.padded_filters if self.workload.per_channel else 1
 
+    @property
+    def packed_zero(self) -> int:
+        """What is taken off the weights when they are packed."""
+        return self.workload.weight_zero
+
     def fill(self, values: Array) -> Array:
         """Bias, multipliers or shifts, one a filter (int32), as the code reads them: zeros at the end."""
         return np.pad(values, (0, self.padded_filters - values.size))
@@ -68,7 +73,7 @@ class QuantizedPlan(Plan[QConv2d]):
     def pack(self, weights: Array) -> Array:
         """The weights less their zero point, packed; ValueError for weights the workload excludes."""
         check_weights(self.workload, weights)
-        return self.pack_centered(weights.astype(np.int32) - self.workload.weight_zero)
+        return self.pack_centered(weights.astype(np.int32) - self.packed_zero)
 
     @abstractmethod
     def pack_centered(self, weights: Array) -> Array:

@@ -8,7 +8,7 @@ import onnxruntime
 import pytest
 import tvm
 from guarded import guarded
-from on_targets import AVX2
+from on_targets import AVX2, assembly_of
 from onnx import TensorProto, helper
 from qguarded import quanta_off, quanta_off_of
 
@@ -28,6 +28,8 @@ ODD = [
     QConv2d(1, 1, 37, 50, 41, 1, 1, out_dtype="float32"),
     QConv2d(1, 1, 13, 30, 24, 1, 1, out_dtype="float32", weight_range=(-64, 64), data_dtype="int8"),
     QConv2d(1, 1, 5, 33, 9, 1, 1, out_dtype="float32", weight_dtype="uint8", weight_zero=7),
+    QConv2d(1, 1, 7, 75, 19, 1, 1, out_dtype="float32", weight_zero=-9),
+    QConv2d(1, 1, 6, 64, 19, 1, 1, data_dtype="int8", out_dtype="float32", weight_zero=5),
     QConv2d(1, 1, 1, 64, 100, 1, 1, out_dtype="float32", weight_range=(-127, 127)),
 ]
 
@@ -54,6 +56,23 @@ def test_weights_of_eight_bits_by_few_instructions_are_exact(multiply):
     configs = [config for config in KERNEL.space(conv, AVX2) if config["multiply"] == multiply]
     for config in random.Random(1).sample(configs, 3):
         assert quanta_off_of(KERNEL, conv, config, AVX2, inputs) == 0, config
+
+
+def test_a_zero_point_of_the_weights_needs_no_ninth_bit():
+    conv = QConv2d(1, 1, 7, 75, 19, 1, 1, out_dtype="float32", weight_zero=-9)
+    assert {config["multiply"] for config in KERNEL.space(conv, AVX2)} == {"words", *WIDE}
+    for multiply in WIDE:
+        config = next(config for config in KERNEL.space(conv, AVX2) if config["multiply"] == multiply)
+        for data in ("int8", "uint8"):
+            assert quanta_off(KERNEL, dataclasses.replace(conv, data_dtype=data), config, AVX2) < ROUNDING
+
+
+def test_machines_with_dot_products_use_them_whatever_the_zero_points():
+    target = dataclasses.replace(AVX2, features=("+avxvnni",))
+    conv = QConv2d(1, 1, 12, 64, 64, 1, 1, out_dtype="float32", weight_zero=-9)
+    config = KERNEL.recommend(conv, target)
+    assert config["multiply"] == "vnni"
+    assert "vpdpbusd" in assembly_of(KERNEL, conv, config, target)
 
 
 def test_dynamic_workloads_are_matrix_products_whose_sums_fit():

@@ -14,7 +14,7 @@ from kernels.emit.tir import const, of_type, reinterpret
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.isa.x86 import X86
 from kernels.target import Target
-from kernels.workload.qconv2d import QConv2d
+from kernels.workload.qconv2d import LIMITS, QConv2d
 
 LINE_BYTES = 64
 INT16 = (-(1 << 15), (1 << 15) - 1)
@@ -48,7 +48,7 @@ class Multiply:
 
     def why_not(self, conv: QConv2d, target: Target) -> str | None:
         """Why this is no way to compute ``conv`` exactly on ``target``, or None when it is."""
-        low, high = conv.centered_range
+        low, high = multiplied_range(conv)
         two_fit = INT16[0] <= 2 * 255 * low <= 2 * 255 * high <= INT16[1]
         if self.name in WIDE and (two_fit or not -128 <= low <= high <= 127):
             return f"weights from {low} to {high} are not of 8 bits"
@@ -79,6 +79,16 @@ class Multiply:
     def unit_at(self, buffer: Buffer, at: Index, lanes: int) -> Vector:
         """One unit of data from element ``at`` on, in each of ``lanes`` int32 lanes."""
         return tir.splat(reinterpret(buffer[tir.vector(at, self.unit)], "int32", 1), lanes)
+
+
+def multiplied_range(conv: QConv2d) -> tuple[int, int]:
+    """The smallest and the largest weight that bytes are multiplied by.
+
+    Of dynamic products that is without the zero point, which sums of the data take off.
+    """
+    if conv.is_dynamic and conv.weight_dtype == "int8":
+        return conv.weight_range or LIMITS["int8"]
+    return conv.centered_range
 
 
 WAYS = {

@@ -143,8 +143,8 @@ def workload_of(
 
 def dynamic_workload(operands: Operands, dtype: Byte) -> QConv2d | str:
     """The workload of data whose scale and zero point come with them, or why there is none."""
-    largest = np.abs(operands.weights.astype(np.int64) - operands.zero).sum((0, 1, 2)) * 255
-    if np.any(3 * largest >= 1 << 31):
+    size = np.abs(operands.weights.astype(np.int64) - operands.zero).sum((0, 1, 2))
+    if np.any(255 * (3 * size + 2 * abs(operands.zero) * operands.weights.shape[2]) >= 1 << 31):
         return "its sums may be too large for 32 bits"
     return QConv2d(
         **_geometry(operands.geometry),

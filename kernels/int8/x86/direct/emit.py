@@ -8,13 +8,13 @@ from tvm.script.ir_builder import tirx as T
 
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
-from kernels.emit.tir import registers, scratch
+from kernels.emit.tir import const, convert, registers, scratch
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.int8.band import emit_band
 from kernels.int8.tir import QArguments, store_filters
 from kernels.int8.x86.direct.plan import FILTERS, INPUT_STATIONARY, Plan
 from kernels.int8.x86.finish import Finish
-from kernels.int8.x86.instructions import prefetch
+from kernels.int8.x86.instructions import add_pairs, add_products, prefetch
 
 
 def emit(plan: Plan, args: QArguments) -> None:
@@ -29,6 +29,7 @@ class Nest:
         self.plan, self.conv, self.args = plan, plan.conv, args
         self.band = plan.band
         self.finish = Finish(args, plan.knobs.requant, plan.bits)
+        self.off: Buffer = None
         self.outer, self.inner = (1, plan.threads) if plan.knobs.split == FILTERS else (plan.threads, 1)
 
     def emit(self) -> None:
@@ -45,9 +46,38 @@ class Nest:
                 source, start = scratch(self.band.elements, self.plan.way.data), tir.index(0)
                 lanes = self.plan.bits // (16 if self.plan.way.data == "int16" else 8)
                 emit_band(self.band, self.args.data, source, image, first, lanes)
+            if self.plan.zero_apart:
+                self.off = self._zeros(source, start)
             out = T.Bind((image * self.conv.out_h + first) * (self.conv.out_w * self.conv.out_c))
             with tir.loop(self.conv.groups) as group:
                 self._group(source, T.Bind(start + group * (self.conv.in_c // self.conv.groups)), out, group)
+
+    def _zeros(self, source: Buffer, start: Index) -> Buffer:
+        """What the weights' zero point adds to the sums of each window of a matrix product: its share of
+        the sum of the data."""
+        plan, lanes, depth = self.plan, self.plan.lanes, self.conv.in_c
+        size = 4 * lanes
+        windows = plan.knobs.rows * self.conv.out_w
+        off = scratch(windows, "int32")
+        ones = [const(1, "int8", size), const(1, "int16", 2 * lanes)]
+        with tir.loop(windows) as window:
+            at = T.Bind(start + self.band.numbered(window))
+            total, rest = registers(lanes, "int32"), registers(1, "int32")
+            tir.store(total, const(0, lanes=lanes), tir.vector(0, lanes))
+            tir.store(rest, const(0), 0)
+            with tir.loop(depth // size) as turn:
+                data = source[tir.vector(at + turn * size, size)]
+                pairs = T.Bind(add_products(data, ones[0], plan.bits))
+                more = total[tir.vector(0, lanes)] + add_pairs(pairs, ones[1], plan.bits)
+                tir.store(total, more, tir.vector(0, lanes))
+            with tir.loop(depth % size) as turn:
+                value = convert(source[at + depth // size * size + turn], "int32", 1)
+                tir.store(rest, rest[0] + value, 0)
+            found = rest[0]
+            for lane in range(lanes):
+                found = found + total[lane]
+            tir.store(off, found * const(plan.zero_apart), window)
+        return off
 
     def _group(self, source: Buffer, start: Index, out: Index, group: Index) -> None:
         def block(windows: int, first: Index) -> None:
@@ -96,7 +126,10 @@ class Nest:
         for j in range(vectors):
             bias = self.args.start(filters + j * lanes, lanes)
             for i in range(windows):
-                tir.store(sums, bias, slots[i][j])
+                start_of = bias
+                if self.off is not None:
+                    start_of = bias - tir.splat(self.off[first + i], lanes)
+                tir.store(sums, start_of, slots[i][j])
         numbers = [first + i for i in range(windows)]
         starts = [T.Bind(start + self.band.numbered(number)) for number in numbers]
         if plan.short:

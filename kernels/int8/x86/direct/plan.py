@@ -81,6 +81,17 @@ class Plan(TiledPlan):
         return self.way.offset(self.conv)
 
     @property
+    def zero_apart(self) -> int:
+        """The weights' zero point where sums of the data take it off: bytes need not hold them without it."""
+        bytes_alone = self.way.packed == "int8" and self.conv.weight_dtype == "int8"
+        return self.conv.weight_zero if self.conv.is_dynamic and bytes_alone else 0
+
+    @property
+    def packed_zero(self) -> int:
+        """What is taken off the weights when they are packed."""
+        return self.conv.weight_zero - self.zero_apart
+
+    @property
     def band(self) -> Band:
         """Where the windows lie."""
         return Band(self.conv, self.knobs.rows, self.way.data, self.offset, self.way.unit)
