@@ -128,3 +128,16 @@ def test_no_operator_falls_back_to_loops_of_tvm(tmp_path):
     own = own_functions(module)
     assert len(own) > len(calls) // 2
     assert not own & left.keys()
+
+
+@pytest.mark.usefixtures("avx2")
+def test_a_bound_leaves_nan_as_it_is(tmp_path):
+    text = """g (float[3,21] x) => (float[3,21] a, float[3,21] b, float[3,21] c) {
+        low = Constant<value_float=-0.5>() high = Constant<value_float=0.5>()
+        a = Relu(x) b = Clip(x, low, high) d = Sin(x) c = HardSigmoid(d) }"""
+    feeds, _, module = lowered(text, tmp_path)
+    feeds["x"][:, ::5] = np.nan
+    model = onnx.parser.parse_model(HEAD + text)
+    expected = onnx_session(model.SerializeToString(), 1, optimised=False).run(None, feeds)
+    for ours, right in zip(computed(module, feeds), expected, strict=True):
+        np.testing.assert_allclose(ours, right, rtol=1e-5, atol=1e-6)
