@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
+import onnx
 from onnx import ModelProto
 
 from bench.graph import Graph
@@ -245,9 +248,20 @@ def _rotated(graph: Graph, data: str, size: int, rotary: tuple[str, str]) -> str
     return _add(graph, graph.node("Mul", [data, rotary[0]]), graph.node("Mul", [swapped, rotary[1]]))
 
 
+def bert_dynamic(seed: int = 0) -> ModelProto:
+    """The same as onnxruntime's quantizer writes it for dynamic quantization, weights of int8."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+
+    with TemporaryDirectory(prefix="tilefleet-bench-") as folder:
+        path = Path(folder) / "bert.onnx"
+        quantize_dynamic(bert(seed), path, weight_type=QuantType.QInt8)
+        return onnx.load(path)
+
+
 MADE: dict[str, Callable[[int], ModelProto]] = {
     "vit": vit,
     "bert": bert,
+    "bert_dynamic": bert_dynamic,
     "llama": llama,
     "unet": unet,
     "mobilenet_v3": mobilenet_v3,
