@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from kernels.activated import activated
 from kernels.int8 import reference as qreference
 from kernels.workload.activations_reference import of_activations, random_activations
 from kernels.workload.base import Conv2d, Epilogue, Gemm, NarrowGemm, OfActivations, QConv2d, Workload
@@ -19,7 +20,7 @@ Precise = npt.NDArray[np.float64]
 
 
 def random_inputs(workload: Workload, rng: np.random.Generator) -> list[Array]:
-    """Data, unpacked weights, [bias], [residual], as ``reference`` takes them; all of them of activations.
+    """Data, unpacked weights, [bias], [slope], [residual], as ``reference`` takes them; all of activations.
 
     All are normal; the weights are scaled so that sums have unit variance whatever their length, and clamps
     keep part of the result. Those of quantized workloads are as ``qreference`` says.
@@ -32,6 +33,8 @@ def random_inputs(workload: Workload, rng: np.random.Generator) -> list[Array]:
         return random_narrow(workload, rng)
     shapes: list[tuple[int, ...]] = [workload.data_shape, workload.weight_shape]
     if workload.epilogue.bias:
+        shapes.append((workload.bias_length,))
+    if workload.epilogue.slope:
         shapes.append((workload.bias_length,))
     if workload.epilogue.residual:
         shapes.append(workload.out_shape)
@@ -59,7 +62,7 @@ def reference(workload: Workload, inputs: Sequence[Array]) -> Array:
         plain = Gemm(workload.m, workload.n, workload.k, epilogue=workload.epilogue)
         return reference(plain, [inputs[0], real, *inputs[end:]])
     expected = [workload.data_shape, workload.weight_shape]
-    expected += [(workload.bias_length,)] * workload.epilogue.bias
+    expected += [(workload.bias_length,)] * (workload.epilogue.bias + workload.epilogue.slope)
     expected += [workload.out_shape] * workload.epilogue.residual
     if [array.shape for array in inputs] != expected:
         raise ValueError(f"{workload} takes inputs of {expected}, got {[a.shape for a in inputs]}")
@@ -96,8 +99,13 @@ def _finish(epilogue: Epilogue, value: Precise, bias_shape: tuple[int, ...], res
     extra = list(rest)
     if epilogue.bias:
         value = value + extra.pop(0).reshape(bias_shape)
-    if epilogue.residual:
-        value = value + extra.pop(0)
+    slope = extra.pop(0).reshape(bias_shape) if epilogue.slope else None
+    if epilogue.residual and not epilogue.late:
+        value = value + extra[0]
+    if epilogue.activation is not None:
+        value = activated(epilogue.activation, value, slope)
+    if epilogue.late:
+        value = value + extra[0]
     if epilogue.clamp is not None:
         low, high = epilogue.clamp
         value = np.clip(value, low, high)

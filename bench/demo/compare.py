@@ -59,6 +59,7 @@ def relax_of(workload: Any) -> Any:
     from tvm import relax
 
     from kernels.workload.base import Conv2d
+    from tuner.backend.lowered import finished
 
     is_conv, epilogue = isinstance(workload, Conv2d), workload.epilogue
 
@@ -68,6 +69,8 @@ def relax_of(workload: Any) -> Any:
     parameters = [parameter("data", workload.data_shape), parameter("weights", workload.weight_shape)]
     if epilogue.bias:
         parameters.append(parameter("bias", (workload.bias_length,)))
+    if epilogue.slope:
+        parameters.append(parameter("slope", (workload.bias_length,)))
     if epilogue.residual:
         parameters.append(parameter("residual", workload.out_shape))
     builder = relax.BlockBuilder()
@@ -79,16 +82,9 @@ def relax_of(workload: Any) -> Any:
                 value = relax.op.nn.conv2d(data, weights, *attributes, workload.groups)
             else:
                 value = relax.op.matmul(data, weights)
-            if epilogue.bias:
-                shape = (1, -1, 1, 1) if is_conv else (1, -1)
-                value = relax.op.add(value, relax.op.reshape(rest[0], shape))
-            if epilogue.residual:
-                value = relax.op.add(value, rest[-1])
-            low, high = epilogue.clamp or (None, None)
-            if low is not None:
-                value = relax.op.maximum(value, relax.const(low, "float32"))
-            if high is not None:
-                value = relax.op.minimum(value, relax.const(high, "float32"))
+            given = iter(rest)
+            has = (epilogue.bias, epilogue.slope, epilogue.residual)
+            value = finished(workload, value, *(next(given) if each else None for each in has))
             value = builder.emit_output(value)
         builder.emit_func_output(value)
     return builder.finalize()

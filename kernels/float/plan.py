@@ -11,6 +11,7 @@ from tvm import tirx
 from kernels.emit.function import Function
 from kernels.emit.tir import number, splat, store, vector
 from kernels.emit.types import Buffer, Index, PrimFunc, Vector
+from kernels.float.activated import Activate
 from kernels.kernel import Plan
 from kernels.layout import PLAIN, Layouts, stored_shape
 from kernels.space import Config
@@ -30,13 +31,19 @@ class Arguments:
     out: Buffer
     bias: Buffer | None = None
     residual: Buffer | None = None
+    activate: Activate | None = None
 
     def finish(self, value: Vector, at: Index, lanes: int) -> Vector:
-        """``value`` with the epilogue's residual (read at element ``at`` of the output) and clamp applied.
+        """``value`` of the output's elements from ``at`` with the epilogue applied.
 
-        The bias is not added here: kernels start their accumulators from it.
+        But for the bias, from which kernels start their accumulators.
         """
-        if self.residual is not None:
+        late = self.workload.epilogue.late
+        if self.residual is not None and not late:
+            value = value + self.residual[vector(at, lanes)]
+        if self.activate is not None:
+            value = self.activate(value, at, lanes)
+        if self.residual is not None and late:
             value = value + self.residual[vector(at, lanes)]
         low, high = self.workload.epilogue.clamp or (None, None)
         if low is not None:
@@ -52,7 +59,7 @@ class Arguments:
 
 @dataclass(frozen=True)
 class FloatPlan(Plan[F]):
-    """A plan whose function takes the bias (``bias_length``) and the residual (``out_shape``) that there are.
+    """A function of what there is of bias and slope (``bias_length``), residual (``out_shape``).
 
     All arrays are dense, row-major float32. Activations of convolutions are stored in ``layouts``.
     """
@@ -82,13 +89,17 @@ class FloatPlan(Plan[F]):
         shapes: dict[str, tuple[int, ...]] = {"data": data, "weights": (self.packed_length,)}
         if workload.epilogue.bias:
             shapes["bias"] = (workload.bias_length,)
+        if workload.epilogue.slope:
+            shapes["slope"] = (workload.bias_length,)
         if workload.epilogue.residual:
             shapes["residual"] = out
         shapes["out"] = out
         function = Function(name, shapes)
         with function as buffers:
-            self.body(Arguments(workload, **dict(zip(shapes, buffers, strict=True))))
-        return function.result()
+            named = dict(zip(shapes, buffers, strict=True))
+            activate = Activate.of(workload, named.pop("slope", None), self.layouts.out)
+            self.body(Arguments(workload, **named, activate=activate))
+        return activate.linked(function.result()) if activate else function.result()
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict
 
+from kernels.workload.activation import Activation
 from kernels.workload.attention import Attention
 from kernels.workload.canonical import key_of, require_positive, to_json
 from kernels.workload.checked import STRICT_FIELDS, read
@@ -19,6 +20,7 @@ from kernels.workload.view import View
 
 __all__ = [
     "RELU",
+    "Activation",
     "Attention",
     "Conv2d",
     "Epilogue",

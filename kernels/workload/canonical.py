@@ -7,10 +7,17 @@ import json
 from dataclasses import asdict
 from typing import Any
 
+YOUNGER = ("activation", "late")
+"""Fields of an epilogue that are left out where they say nothing, so that older names stay what they are."""
+
 
 def to_json(workload: Any) -> dict[str, Any]:
     """A dataclass with a ``kind`` as plain JSON values; what None means is left to its reader."""
-    return {"kind": workload.kind, **json.loads(json.dumps(asdict(workload)))}
+    values = asdict(workload)
+    for name in YOUNGER:
+        if not values.get("epilogue", {}).get(name, True):
+            del values["epilogue"][name]
+    return {"kind": workload.kind, **json.loads(json.dumps(values))}
 
 
 def key_of(workload: Any) -> str:

@@ -25,7 +25,8 @@ def random_narrow(gemm: NarrowGemm, rng: np.random.Generator) -> list[Array]:
         constants.append((rng.uniform(0.5, 1.5, shape) * spread / middle).astype(np.float32))
         if gemm.zeros:
             constants.append(rng.integers(0, 2 * middle, shape).astype(np.float32))
-    rest = [(gemm.bias_length,)] * gemm.epilogue.bias + [gemm.out_shape] * gemm.epilogue.residual
+    rest: list[tuple[int, ...]] = [(gemm.bias_length,)] * (gemm.epilogue.bias + gemm.epilogue.slope)
+    rest += [gemm.out_shape] * gemm.epilogue.residual
     return [data, *constants, *(rng.standard_normal(shape, np.float32) for shape in rest)]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -13,13 +14,20 @@ from bench.onnx_layer import onnxruntime_layer
 from kernels import target as targets
 from kernels.reference import random_inputs, reference
 from kernels.target import CATALOGUE
-from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm, QConv2d, to_json
+from kernels.workload.activation import PARAMETERS, Kind
+from kernels.workload.base import RELU, Activation, Conv2d, Epilogue, Gemm, QConv2d, to_json
 
 WORKLOADS = [
     Conv2d(1, 8, 9, 9, 12, 3, 3, stride=(2, 2), pad=(0, 1, 1, 0), epilogue=Epilogue(bias=True, clamp=RELU)),
     Conv2d(1, 8, 7, 7, 8, 3, 3, pad=(1, 1, 1, 1), groups=8, epilogue=Epilogue(True, True, (None, 0.5))),
     Gemm(5, 7, 11, epilogue=Epilogue(bias=True)),
     Gemm(3, 4, 5, epilogue=Epilogue(residual=True, clamp=(-0.5, 0.5))),
+    Conv2d(1, 4, 5, 6, 8, 1, 1, epilogue=Epilogue(bias=True, activation=Activation("prelu"))),
+    *(
+        Gemm(3, 4, 5, epilogue=Epilogue(bias=True, residual=True, activation=activation, late=True))
+        for kind in get_args(Kind)
+        for activation in [Activation(kind, *(0.3 for _ in PARAMETERS.get(kind, ())))]
+    ),
 ]
 
 

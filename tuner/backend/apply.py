@@ -34,7 +34,7 @@ from tuner.frontend.own_nodes import OPERATOR, PRODUCT
 from tuner.layouts.plan import Options, Plan, forced, options_of
 from tuner.layouts.plan import plan as choose
 from tuner.layouts.prices import Prices
-from tuner.log.picks import best_by_layouts, clock_of
+from tuner.log.picks import best_by_layouts, clock_of, found_for
 from tuner.log.record import Record
 from tuner.log.relayouts import Relayouts, fitting
 from tuner.operators.constants import constant
@@ -138,9 +138,10 @@ def plan_of(
     options: list[Options | None] = []
     for index, product in enumerate(partition.products):
         workload = product.workload
-        config = (plan or {}).get(index) or picks.get(workload.key)
+        config = (plan or {}).get(index) or found_for(picks, workload)
         if config is None:
-            options.append(options_of(workload, target, threads, numerics, known.get(workload.key, {})))
+            records_of = found_for(known, workload) or {}
+            options.append(options_of(workload, target, threads, numerics, records_of))
         else:
             record = measured.get((workload.key, config))
             options.append(forced(workload, config, target, threads, numerics, record))
@@ -178,11 +179,9 @@ def constants_of(product: Product, config: Config, target: Target) -> list[Array
     elif isinstance(product.workload, NarrowGemm):
         inputs = [np.empty(0), *product.constants]
         arrays = kernel.constants(product.workload, config, target, inputs)
-        arrays += [] if product.bias is None else [product.bias]
     else:
-        packed = kernel.pack(product.workload, config, target, product.weights()).astype(np.float32)
-        arrays = [packed] if product.bias is None else [packed, product.bias]
-    return arrays
+        arrays = [kernel.pack(product.workload, config, target, product.weights()).astype(np.float32)]
+    return arrays + [each for each in (product.bias, product.slope) if each is not None]
 
 
 class _Emitter:

@@ -7,7 +7,7 @@ from typing import Any
 import tvm
 from tvm import relax, te, tirx
 
-from kernels.workload.base import Conv2d, Gemm
+from kernels.workload.base import Activation, Conv2d, Gemm
 from kernels.workload.qconv2d import QConv2d
 from tuner.frontend.graph import Product
 from tuner.operators.constants import constant
@@ -31,17 +31,52 @@ def lowered_product(builder: Any, product: Product, data: Any, *others: Any) -> 
         )
     else:
         value = relax.op.matmul(data, weights)
-    if product.bias is not None:
+    bias, slope = (None if each is None else constant(each) for each in (product.bias, product.slope))
+    return finished(workload, value, bias, slope, *(others or (None,)))
+
+
+def finished(workload: Conv2d | Gemm, value: Any, bias: Any, slope: Any, residual: Any) -> Any:
+    """``value``, a bare product, with its epilogue; None for what that lacks. Biases and slopes are 1-D."""
+    epilogue, axis = workload.epilogue, 1 if isinstance(workload, Conv2d) else -1
+    if bias is not None:
         shape = (1, -1, 1, 1) if isinstance(workload, Conv2d) else (1, -1)
-        value = relax.op.add(value, constant(product.bias.reshape(shape)))
-    for residual in others:
+        value = relax.op.add(value, relax.op.reshape(bias, shape))
+    if residual is not None and not epilogue.late:
         value = relax.op.add(value, residual)
-    low, high = workload.epilogue.clamp or (None, None)
+    if epilogue.activation is not None:
+        value = _activated(epilogue.activation, value, slope, axis)
+    if epilogue.late:
+        value = relax.op.add(value, residual)
+    low, high = epilogue.clamp or (None, None)
     if low is not None:
         value = relax.op.maximum(value, relax.const(low, "float32"))
     if high is not None:
         value = relax.op.minimum(value, relax.const(high, "float32"))
     return value
+
+
+def _activated(activation: Activation, x: Any, slope: Any, axis: int) -> Any:
+    """``activation`` of ``x`` in Relax operators; ``slope`` is that of ``prelu`` along ``axis``."""
+    op = relax.op
+    alpha, beta = (relax.const(each or 0.0, "float32") for each in (activation.alpha, activation.beta))
+    one, zero = relax.const(1.0, "float32"), relax.const(0.0, "float32")
+    hard = op.minimum(op.maximum(op.add(op.multiply(x, alpha), beta), zero), one)
+    softplus = op.add(op.nn.relu(x), op.log(op.add(op.exp(op.negative(op.abs(x))), one)))
+    below = op.minimum(x, zero)
+    return {
+        "silu": lambda: op.multiply(x, op.sigmoid(op.multiply(x, alpha))),
+        "hard_swish": lambda: op.multiply(x, hard),
+        "hard_sigmoid": lambda: hard,
+        "sigmoid": lambda: op.sigmoid(x),
+        "tanh": lambda: op.tanh(x),
+        "gelu": lambda: op.nn.gelu(x),
+        "tanh_gelu": lambda: op.nn.gelu_tanh(x),
+        "mish": lambda: op.multiply(x, op.tanh(softplus)),
+        "softplus": lambda: softplus,
+        "elu": lambda: op.add(op.nn.relu(x), op.multiply(alpha, op.subtract(op.exp(below), one))),
+        "leaky_relu": lambda: op.add(op.nn.relu(x), op.multiply(alpha, below)),
+        "prelu": lambda: op.nn.prelu(x, slope, axis),
+    }[activation.kind]()
 
 
 def _quantized(conv: QConv2d) -> Any:

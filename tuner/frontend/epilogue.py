@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from onnx import NodeProto
 
-from kernels.workload.base import RELU
+from kernels.workload.base import RELU, Activation
+from tuner.frontend.activations import activation_of
 from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
 
 Array = npt.NDArray[Any]
@@ -60,7 +61,9 @@ class Wiring:
 
 
 class Chain:
-    """``clamp(scale * first + shift + residual)``, growing from a first node along its only readers.
+    """``clamp(activation(scale * first + shift + residual))``, growing from a first node along its readers.
+
+    The residual comes behind the activation where it is ``late``; ``slope`` is that of a PRelu.
 
     ``scale`` and ``shift`` hold one value a channel (float64) or are None; ``channel_axis`` says which axis
     of the result the channels are.
@@ -77,6 +80,9 @@ class Chain:
         self.shift: Array | None = None
         self.residual: str | None = None
         self.clamp: Clamp | None = None
+        self.activation: Activation | None = None
+        self.slope: Array | None = None
+        self.late = False
 
     def add_bias(self, bias: Array | None) -> None:
         """Add one value a channel."""
@@ -94,7 +100,12 @@ class Chain:
         Of two products that are added, the one further from the inputs takes the other as its residual:
         in a residual block that is the main branch, whose product then looks like that of other blocks.
         """
-        while (node := wiring.only_reader(self.output)) is not None and node.output[0] not in taken:
+        while True:
+            if self._absorb_activation(wiring):
+                continue
+            node = wiring.only_reader(self.output)
+            if node is None or node.output[0] in taken:
+                return
             affine = self.absorb_affine(node)
             if not (affine or self._absorb_residual(node, wiring) or self._absorb_clamp(node)):
                 return
@@ -125,7 +136,7 @@ class Chain:
 
     def absorb_affine(self, node: NodeProto) -> bool:
         """Take in a batch norm, or a sum or product with constants; whether that was possible."""
-        if self.clamp is not None or len(node.output) > 1:
+        if self.clamp is not None or self.activation is not None or len(node.output) > 1:
             return False
         if node.op_type == "BatchNormalization":
             folded = batch_norm(self._graph, node) if self.residual is None and self._axis == 1 else None
@@ -176,8 +187,18 @@ class Chain:
             return False
         if wiring.depth.get(other, 0) > wiring.depth[self.output] and wiring.can_grow_from_product(other):
             return False
-        self.residual = other
+        self.residual, self.late = other, self.activation is not None
         return self._take(node)
+
+    def _absorb_activation(self, wiring: Wiring) -> bool:
+        if self.clamp is not None or self.activation is not None:
+            return False
+        found = activation_of(self._graph, wiring.readers, wiring.outputs, self.output, self._axis)
+        if found is None:
+            return False
+        self.activation, self.slope = found.activation, found.slope
+        self.nodes += found.nodes[:-1]
+        return self._take(found.nodes[-1])
 
     def _absorb_clamp(self, node: NodeProto) -> bool:
         clamp = RELU if node.op_type == "Relu" else clip_range(self._graph, node)

@@ -1,8 +1,8 @@
 """An ONNX model partitioned into products: what extraction lists and what a build replaces.
 
 A product is a convolution or matrix product with everything that one kernel computes along with it: bias,
-folded batch norm and scaling, a residual, a clamp. Both extraction and build read this one partition, so a
-log made from a model always fits its build.
+folded batch norm and scaling, a residual, an activation, a clamp. Both extraction and build read this one
+partition, so a log made from a model always fits its build.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Product:
     whose data are quantized as they come has their step and their zero point there. ``constants`` are a
     quantized product's, as its kernels take them after the data: weights, bias and, unless the result is
     int32, multiplier and shift, or unit and addend of such data. Those of floats have ``raw_weights``,
-    ``scale`` and ``bias`` instead; one by narrow weights has these as ``constants``, and its bias.
+    ``scale``, ``bias`` and ``slope`` instead; one by narrow weights has these as ``constants``, and its bias.
     """
 
     workload: Workload
@@ -70,6 +70,7 @@ class Product:
     bias: Array | None
     constants: tuple[Array, ...] = ()
     others: tuple[str, ...] = ()
+    slope: Array | None = None
 
     def weights(self) -> npt.NDArray[np.float32]:
         """Weights of ``workload.weight_shape`` with all scaling folded in."""
@@ -233,7 +234,9 @@ def _quantized(product: QuantizedProduct) -> Product:
 
 def _finish(product: Product, chain: Chain) -> Product:
     assert isinstance(product.workload, Conv2d | Gemm)  # the others have an epilogue of their own
-    epilogue = Epilogue(chain.shift is not None, chain.residual is not None, chain.clamp)
+    epilogue = Epilogue(
+        chain.shift is not None, chain.residual is not None, chain.clamp, chain.activation, chain.late
+    )
     return Product(
         workload=replace(product.workload, epilogue=epilogue),
         nodes=tuple(dict.fromkeys(node_name(node) for node in chain.nodes)),
@@ -243,6 +246,7 @@ def _finish(product: Product, chain: Chain) -> Product:
         raw_weights=product.raw_weights,
         scale=chain.scale,
         bias=None if chain.shift is None else chain.shift.astype(np.float32),
+        slope=chain.slope,
     )
 
 

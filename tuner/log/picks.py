@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kernels import registry
 from kernels.layout import PLAIN, Layouts
 from kernels.numerics import Numerics
 from kernels.target import Target
-from kernels.workload.base import Workload
+from kernels.workload.base import Conv2d, Epilogue, Gemm, NarrowGemm, Workload
 from tuner.frontend.onnx_check import Shapes
 from tuner.intake.extract import extract
 from tuner.log.record import Record
+
+T = TypeVar("T")
 
 
 class OtherTargetError(ValueError):
@@ -80,10 +82,33 @@ def check(
     # In the order in which they were found: the fastest is the first.
     best = {key: each.get(PLAIN) or next(iter(each.values())) for key, each in found.items()}
     return [
-        Match(operator.workload, operator.count, best.get(key), "" if key in best else refused.get(key, ""))
+        Match(
+            operator.workload,
+            operator.count,
+            record,
+            "" if record else refused.get(operator.workload.key, ""),
+        )
         for operator in extract(path, shapes).operators
-        for key in [operator.workload.key]
+        for record in [found_for(best, operator.workload)]
     ]
+
+
+def found_for(known: Mapping[str, T], workload: Workload) -> T | None:
+    """What is known by the key of ``workload``, or else of the same without its activation.
+
+    That is what logs have from when activations, and what follows them, were no part of products. All
+    configs of the one are configs of the other.
+    """
+    found = known.get(workload.key)
+    epilogue = workload.epilogue
+    if (
+        found is not None
+        or not isinstance(workload, Conv2d | Gemm | NarrowGemm)
+        or epilogue.activation is None
+    ):
+        return found
+    bare = Epilogue(epilogue.bias, epilogue.residual and not epilogue.late)
+    return known.get(replace(workload, epilogue=bare).key)
 
 
 def clock_of(records: list[Record], target: Target) -> str:

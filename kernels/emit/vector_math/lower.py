@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 import tvm
@@ -11,6 +10,7 @@ from tvm.ir.op import Op, register_op_attr
 from tvm_ffi import structural
 
 from kernels.emit.types import Expr, Module, PrimFunc
+from kernels.emit.vector_math.called import define, linked
 from kernels.emit.vector_math.code import DOUBLE, SINGLE, Code, Value
 from kernels.emit.vector_math.error_function import erf
 from kernels.emit.vector_math.exponential import exp, exp2, exp10, sigmoid, tanh
@@ -31,8 +31,6 @@ _FUNCTIONS: dict[str, Callable[..., Value]] = {
 for _name in sorted(set(_FUNCTIONS) & set(Op.list_op_names())):
     # Else TVM takes apart a vectorised loop that calls it.
     register_op_attr(_name, "TVectorizable", True, level=11)
-
-_INTRINSIC = re.compile(r"call (\w+|<[\w ]+>) @(llvm\.[\w.]+)\(")
 
 
 def lower(module: Module) -> Module:
@@ -55,10 +53,7 @@ def _lowered(function: PrimFunc) -> PrimFunc:
         return _call(fmod, mod, [mod.a, mod.b], complete, texts) if small else mod
 
     body = structural.structural_map(function.body, ((tvm.ir.Call, called), (tirx.Mod, divided)))
-    if not texts:
-        return function
-    text = tvm.ir.StringImm("\n".join(texts.values()))
-    return function.with_body(tirx.AttrStmt(tirx.const(0, "int32"), "pragma_import_llvm", text, body))
+    return linked(function.with_body(body), texts)
 
 
 def _call(
@@ -74,18 +69,6 @@ def _call(
     computed = f"float{format.bits}{by}{lanes}"
     name = f"tilefleet_{write.__name__}_{computed}"
     if name not in texts:
-        _define(name, write, code, len(inputs), texts)
+        define(name, write, code, len(inputs), texts)
     arguments = [tirx.Cast(computed, each) for each in inputs]
     return tirx.Cast(str(kind), tirx.call_pure_extern(computed, name, *arguments))
-
-
-def _define(name: str, write: Callable[..., Value], code: Code, arity: int, texts: dict[str, str]) -> None:
-    """Add the function in LLVM's language, and what it calls."""
-    arguments = [Value(code, code.format.name, f"%x{index}") for index in range(arity)]
-    result = write(*arguments)
-    parameters = ", ".join(f"{each.type} {each.name}" for each in arguments)
-    body = "\n".join(code.lines)
-    for kind, intrinsic in dict.fromkeys(_INTRINSIC.findall(body)):
-        texts[intrinsic] = f"declare {kind} @{intrinsic}({kind})"
-    head = f"define linkonce_odr {result.type} @{name}({parameters}) alwaysinline"
-    texts[name] = f"{head} {{\n{body}\n  ret {result.type} {result.name}\n}}"

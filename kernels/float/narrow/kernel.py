@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from kernels.arithmetic import ceil_div
 from kernels.emit.function import Function
 from kernels.emit.types import PrimFunc
+from kernels.float.activated import Activate
 from kernels.float.gemm.plan import even_height
 from kernels.float.narrow import cost
 from kernels.float.narrow.emit import emit
@@ -37,12 +38,15 @@ class NarrowPlan(Plan):
         gemm, epilogue = self.workload, self.workload.epilogue
         shapes = {"data": gemm.data_shape, **self.shapes}
         shapes |= {"bias": (gemm.bias_length,)} if epilogue.bias else {}
+        shapes |= {"slope": (gemm.bias_length,)} if epilogue.slope else {}
         shapes |= {"residual": gemm.out_shape} if epilogue.residual else {}
         shapes["out"] = gemm.out_shape
         function = Function(name, shapes, {"weights": self.packed_dtype})
         with function as buffers:
-            emit(self, NarrowArguments(gemm, **dict(zip(shapes, buffers, strict=True))))
-        return function.result()
+            named = dict(zip(shapes, buffers, strict=True))
+            activate = Activate.of(gemm, named.pop("slope", None))
+            emit(self, NarrowArguments(gemm, **named, activate=activate))
+        return activate.linked(function.result()) if activate else function.result()
 
 
 class Narrow(Kernel[NarrowGemm]):

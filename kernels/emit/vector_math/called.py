@@ -1,0 +1,35 @@
+"""Functions in LLVM's language beside the code that calls them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import tvm
+from tvm import tirx
+
+from kernels.emit.types import PrimFunc
+from kernels.emit.vector_math.code import Code, Value
+
+_INTRINSIC = re.compile(r"call (\w+|<[\w ]+>) @(llvm\.[\w.]+)\(")
+
+
+def define(name: str, write: Callable[..., Value], code: Code, arity: int, texts: dict[str, str]) -> None:
+    """Add the function that ``write`` writes in ``code`` to ``texts``, and what it calls."""
+    arguments = [Value(code, code.format.name, f"%x{index}") for index in range(arity)]
+    result = write(*arguments)
+    parameters = ", ".join(f"{each.type} {each.name}" for each in arguments)
+    body = "\n".join(code.lines)
+    for kind, intrinsic in dict.fromkeys(_INTRINSIC.findall(body)):
+        texts[intrinsic] = f"declare {kind} @{intrinsic}({kind})"
+    head = f"define linkonce_odr {result.type} @{name}({parameters}) alwaysinline"
+    texts[name] = f"{head} {{\n{body}\n  ret {result.type} {result.name}\n}}"
+
+
+def linked(function: PrimFunc, texts: dict[str, str]) -> PrimFunc:
+    """``function``, whose code may call what ``texts`` define."""
+    if not texts:
+        return function
+    text = tvm.ir.StringImm("\n".join(texts.values()))
+    zero = tirx.const(0, "int32")
+    return function.with_body(tirx.AttrStmt(zero, "pragma_import_llvm", text, function.body))
