@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import tvm
@@ -61,9 +62,6 @@ class Needs:
         return "{" + ", ".join(f"0x{value:x}u" for value in (*self.registers.values(), self.kept)) + "}"
 
 
-REGISTERS = tuple(_BITS)
-
-
 def needs_of(target: Target) -> Needs | None:
     """What a processor needs for code of ``target``; None where C has no way to ask."""
     if not target.triple.startswith("x86_64"):
@@ -80,7 +78,21 @@ def needs_of(target: Target) -> Needs | None:
     return Needs(registers, kept)
 
 
-CHECK = """\
+def check(needs: Sequence[Needs]) -> str:
+    """C: ``this_cpu``, and whether it ``has`` what code needs; asks no more than one of ``needs`` wants.
+
+    On a virtual machine each question is an exit to the host, of some ten microseconds.
+    """
+    seldom = any(need.registers["leaf71_eax"] for need in needs)
+    return _CHECK.replace("@LEAF71@\n", _LEAF71 if seldom else "")
+
+
+_LEAF71 = """\
+  if (words[0] == 0) return cpu;
+  cpuid(7, 1, words);
+  cpu.leaf71_eax = words[0];
+"""
+_CHECK = """\
 typedef struct {
   uint32_t leaf1_ecx, leaf7_ebx, leaf7_ecx, leaf7_edx, leaf71_eax, kept;
 } Cpu;
@@ -101,9 +113,7 @@ static Cpu this_cpu(void) {
   __asm__ volatile("xgetbv" : "=a"(cpu.kept), "=d"(high) : "c"(0));
   cpuid(7, 0, words);
   cpu.leaf7_ebx = words[1], cpu.leaf7_ecx = words[2], cpu.leaf7_edx = words[3];
-  if (words[0] == 0) return cpu;
-  cpuid(7, 1, words);
-  cpu.leaf71_eax = words[0];
+@LEAF71@
   return cpu;
 }
 
@@ -117,4 +127,3 @@ static int has(const Cpu *cpu, const Cpu *need) {
   return !missing;
 }
 """
-"""C: ``this_cpu``, and whether it ``has`` what code needs."""

@@ -29,6 +29,8 @@ def facts_of(data: bytes) -> ObjectFacts:
         for each in sections
         if each.flags & _WRITABLE and each.kind in _NOBITS_OR_DATA and each.size
     ]
+    # Power's addresses of constants, which only the linker fills in.
+    writable = [each for each in writable if each != ".toc"]
     imports: list[str] = []
     for table in (each for each in sections if each.kind == _SYMBOLS):
         texts = sections[table.link]

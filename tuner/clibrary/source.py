@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
-from tuner.clibrary.cpu import CHECK
+from tuner.clibrary.cpu import check
 from tuner.clibrary.header import ERRORS
 from tuner.clibrary.library import Library, Variant
 from tuner.clibrary.plain import ALIGNMENT
@@ -26,7 +26,11 @@ def source(library: Library) -> str:
         '#define HIDDEN __attribute__((visibility("hidden")))',
         *([f"HIDDEN extern const unsigned char {name}_weights[];"] if library.embed else []),
         *(_variant(library, number) for number in range(len(library.variants))),
-        *([CHECK, _needs(library)] if library.checks_cpu else []),
+        *(
+            [check([v.needs for v in library.variants if v.needs]), _needs(library)]
+            if library.checks_cpu
+            else []
+        ),
         _weights(library),
         _run(library),
         _told(library),
