@@ -40,7 +40,7 @@ def test_a_run_of_lines_is_computed_as_images_from_end_to_end(tmp_path):
     path = save(tmp_path, made)
     assert listed(path) == [
         ("2x conv 3x1x41 -> 8, 1x5/1x2 +bias +relu", ("first", "norm", "relu")),
-        ("2x conv 8x1x21 -> 8, 1x3 d1x2 g8 +bias +residual", ("second", "sum")),
+        ("2x conv 8x1x21 -> 8, 1x3 d1x2 g8 +bias +residual +prelu", ("second", "sum", "prelu")),
     ]
     build_and_compare(path)
 
