@@ -41,9 +41,9 @@ class Undefined(Exception):
 class Definition:
     """The tensors that ``feeds`` lead to, and which library says so.
 
-    ``nudged`` are the same when every float of the feeds (of the constants where no input has any) is NUDGE
-    of the largest away from what it is: what differs no more than that is as right as can be asked for, as
-    rounding does that to all values.
+    ``nudged`` are the same when every float of the feeds is NUDGE of the largest away from what it is: what
+    differs no more than that is as right as can be asked for, as rounding does that to all values. Where no
+    input has floats, but data are quantized on the way, it is the floats of the constants.
     """
 
     values: dict[str, Array]
@@ -108,9 +108,10 @@ def main(folder: Path) -> None:
     rng = np.random.default_rng(1)
     nudged = {name: nudge(value, rng) for name, value in feeds.items()}
     models = [folder / _MODEL] * 2
-    if all(value.dtype.kind != "f" for value in feeds.values()):
+    model = onnx.load(folder / _MODEL)
+    if all(value.dtype.kind != "f" for value in feeds.values()) and _rounds_to_quanta(model):
         models[1] = folder / _OTHER
-        models[1].write_bytes(_nudge_constants(onnx.load(folder / _MODEL), rng).SerializeToString())
+        models[1].write_bytes(_nudge_constants(model, rng).SerializeToString())
     by, (values, others) = _evaluate([*zip(models, (feeds, nudged), strict=True)])
     np.savez(folder / _VALUES, *values)
     np.savez(folder / _NUDGED, *others)
@@ -128,6 +129,13 @@ def nudge(value: Array, rng: np.random.Generator) -> Array:
         return value
     step = NUDGE * float(np.abs(value).max())
     return np.asarray(value + step * rng.choice([-1.0, 1.0], value.shape)).astype(value.dtype)
+
+
+def _rounds_to_quanta(model: ModelProto) -> bool:
+    """Whether a little difference may become that of a quantum."""
+    return any(
+        node.op_type in SATURATING | {"DynamicQuantizeLinear", "QuantizeLinear"} for node in model.graph.node
+    )
 
 
 def _nudge_constants(model: ModelProto, rng: np.random.Generator) -> ModelProto:
