@@ -81,7 +81,7 @@ def payload(tmp_path, monkeypatch):
         node("Conv", ["x", "w"], "a", pads=pads),
         node("Relu", ["a"], "b"),
         node("Conv", ["b", "v"], "c", pads=pads),
-        node("Tanh", ["c"], "y"),
+        node("Abs", ["c"], "y"),
     ]
     weights = {"w": (16, 16, 3, 3), "v": (32, 16, 3, 3)}
     path = save(tmp_path, model(nodes, {"x": (1, 16, 28, 28)}, ["y"], weights))
