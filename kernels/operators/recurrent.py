@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,8 @@ from kernels.emit import tir
 from kernels.emit.function import Function
 from kernels.emit.types import Buffer, Expr, Index, PrimFunc
 from kernels.operators.cells import Cell
+from kernels.operators.int8.dynamic import range_of, rounded
+from kernels.operators.whole import Products, products_of
 from kernels.target import Target
 
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
@@ -33,7 +36,8 @@ class Recurrence:
     ONNX's. ``cells`` are its functions f, g, h.
 
     ``reset_after`` is ONNX's ``linear_before_reset`` of a GRU, ``coupled`` the ``input_forget`` of an LSTM.
-    ``rounded`` says that states are rounded, before the product of a step, as DynamicQuantizeLinear does.
+    ``whole`` is the type of recurrent weights that are whole numbers, int8 or int16: states are then rounded,
+    before the product of a step, as DynamicQuantizeLinear does, and sums are of integers.
     """
 
     kind: str
@@ -46,7 +50,7 @@ class Recurrence:
     reset_after: bool = False
     coupled: bool = False
     peepholes: bool = False
-    rounded: bool = False
+    whole: str | None = None
 
     @property
     def phases(self) -> tuple[tuple[int, ...], ...]:
@@ -54,12 +58,17 @@ class Recurrence:
         gates = tuple(range(GATES[self.kind]))
         return (gates[:2], gates[2:]) if self.kind == "GRU" and not self.reset_after else (gates,)
 
+    def depth(self, target: Target) -> int:
+        """The states of a row that are multiplied, with zeros where several are taken together."""
+        unit = products_of(bool(self.whole), target).unit
+        return ceil_div(self.hidden, unit) * unit
+
     def shapes(self, target: Target) -> dict[str, tuple[int, ...]]:
         """Shapes of the arguments, results last."""
         state = (self.batch, self.hidden)
         shapes = {
             "data": (self.steps, self.batch, GATES[self.kind] * self.hidden),
-            "weights": (_padded(self.hidden, target) * GATES[self.kind] * self.hidden,),
+            "weights": (_padded(self.hidden, target) * GATES[self.kind] * self.depth(target),),
             "initial_h": state,
         }
         if self.kind == "LSTM":
@@ -68,6 +77,8 @@ class Recurrence:
                 shapes["peepholes"] = (3 * self.hidden,)
         if self.reset_after:
             shapes["bias"] = (self.hidden,)
+        if self.whole:
+            shapes["units"] = (GATES[self.kind] * self.hidden,)
         shapes["out"], shapes["last_h"] = (self.steps, *state), state
         if self.kind == "LSTM":
             shapes["last_c"] = state
@@ -86,26 +97,25 @@ def _blocks(recurrence: Recurrence, target: Target) -> list[list[tuple[int, int]
     return [even(len(gates) * vectors, most) for gates in recurrence.phases]
 
 
-def pack_recurrent(
-    recurrence: Recurrence, weights: npt.NDArray[np.float32], target: Target
-) -> npt.NDArray[np.float32]:
+def pack_recurrent(recurrence: Recurrence, weights: npt.NDArray[Any], target: Target) -> npt.NDArray[Any]:
     """Recurrent weights (gates * hidden, hidden) as the function takes them: block by block."""
     hidden, padded, lanes = recurrence.hidden, _padded(recurrence.hidden, target), target.lanes()
-    gates = np.zeros((GATES[recurrence.kind], padded, hidden), np.float32)
-    gates[:, :hidden] = weights.reshape(-1, hidden, hidden)
-    columns, parts, first = gates.reshape(-1, hidden), [], 0
+    unit = products_of(bool(recurrence.whole), target).unit
+    gates = np.zeros((GATES[recurrence.kind], padded, recurrence.depth(target)), weights.dtype)
+    gates[:, :hidden, :hidden] = weights.reshape(-1, hidden, hidden)
+    columns, parts, first = gates.reshape(GATES[recurrence.kind] * padded, -1, unit), [], 0
     for phase in _blocks(recurrence, target):
         for size, count in phase:
             for _ in range(count):
-                parts.append(columns[first : first + size * lanes].T.reshape(-1))
+                parts.append(columns[first : first + size * lanes].swapaxes(0, 1).reshape(-1))
                 first += size * lanes
     return np.ascontiguousarray(np.concatenate(parts))
 
 
 def build_recurrent(recurrence: Recurrence, target: Target, name: str) -> PrimFunc:
-    """The PrimFunc ``name``; its arguments are those of ``Recurrence.shapes``, all float32."""
+    """The PrimFunc ``name``; its arguments are those of ``Recurrence.shapes``, float32 but whole weights."""
     shapes = recurrence.shapes(target)
-    function = Function(name, shapes)
+    function = Function(name, shapes, {"weights": recurrence.whole or tir.F32})
     with function as buffers:
         _Emitter(recurrence, target, dict(zip(shapes, buffers, strict=True))).run()
     return function.result()
@@ -117,6 +127,9 @@ class _Emitter:
         self.arguments = arguments
         self.padded = _padded(recurrence.hidden, target)
         self.row = GATES[recurrence.kind] * self.padded
+        self.depth = recurrence.depth(target)
+        self.way: Products = products_of(bool(recurrence.whole), target)
+        self.step: Expr | None = None
         self.state = arguments["last_h"]
         self.memory = arguments.get("last_c")
 
@@ -124,13 +137,17 @@ class _Emitter:
         it = self.it
         self.gates = tir.scratch(it.batch * self.row)
         self.reset = tir.scratch(it.batch * it.hidden) if len(it.phases) > 1 else None
-        self.seen = tir.scratch(it.batch * it.hidden) if it.rounded else self.state
+        self.seen = self.state
+        if it.whole:
+            self.seen = tir.scratch(it.batch * self.depth, self.way.dtype)
+            with T.serial(0, it.batch * self.depth) as at:
+                tir.store(self.seen, tir.const(0, self.way.dtype), at)
         for state in ("h", "c") if it.kind == "LSTM" else ("h",):
             with T.serial(0, it.batch * it.hidden) as at:
                 tir.store(self.arguments[f"last_{state}"], self.arguments[f"initial_{state}"][at], at)
         with T.serial(0, it.steps) as turn:
             step = T.Bind(it.steps - 1 - turn if it.reverse else turn + 0)
-            if it.rounded:
+            if it.whole:
                 self._round()
             first = 0
             for blocks in _blocks(it, self.target):
@@ -141,21 +158,27 @@ class _Emitter:
             self._each(step, {"RNN": self._rnn, "GRU": self._gru, "LSTM": self._lstm}[it.kind])
 
     def _round(self) -> None:
-        """The states as bytes have them: 256 steps from the least to the greatest, one of them 0."""
-        count, limits = self.it.batch * self.it.hidden, tir.scratch(3)
-        for place in range(2):
-            tir.store(limits, tir.number(0.0), place)
-        with T.serial(0, count) as at:
-            tir.store(limits, tirx.Min(limits[0], self.state[at]), 0)
-            tir.store(limits, tirx.Max(limits[1], self.state[at]), 1)
-        span = limits[1] - limits[0]
-        one = tir.number(1.0)
-        tir.store(limits, tirx.Select(span > tir.number(0.0), span / tir.number(255.0), one), 2)
-        least = T.Bind(tirx.nearbyint(limits[0] / limits[2]))
-        with T.serial(0, count) as at:
-            quantum = tirx.nearbyint(self.state[at] / limits[2])
-            inside = tirx.Max(tirx.Min(quantum, least + tir.number(255.0)), least)
-            tir.store(self.seen, inside * limits[2], at)
+        """The states as bytes less their zero: 256 steps from the least to the greatest, one of them 0."""
+        hidden, way = self.it.hidden, self.way
+        least, greatest = range_of(self.state, self.it.batch * hidden, 1, self.lanes)
+        span = T.Bind(greatest - least)
+        self.step = T.Bind(tirx.Select(span > tir.number(0.0), span / tir.number(255.0), tir.number(1.0)))
+        low = T.Bind(tirx.nearbyint(least / self.step))
+        width = min(self.lanes, 1 << (hidden.bit_length() - 1))
+
+        def some(row: Index, first: Index) -> None:
+            state = self.state[tir.vector(row * hidden + first, width)]
+            quantum = rounded(state / tir.splat(self.step, width), width)
+            top, bottom = (tir.splat(end, width) for end in (low + tir.number(255.0), low))
+            quantum = tirx.Max(tirx.Min(quantum, top), bottom)
+            value = tir.convert(tir.convert(quantum, "int32", width), way.dtype, width)
+            tir.store(self.seen, value, tir.vector(row * self.depth + first, width))
+
+        with T.serial(0, self.it.batch) as row:
+            with T.serial(0, hidden // width) as turn:
+                some(row, turn * width)
+            if hidden % width:
+                some(row, tir.index(hidden - width))
 
     def _products(self, first: int, blocks: Sequence[tuple[int, int]], source: Buffer) -> int:
         """The sums of these blocks of vectors from the ``first`` on; where the next phase begins."""
@@ -168,21 +191,21 @@ class _Emitter:
 
     def _sums(self, rows: int, top: Index, at: Index, size: int, source: Buffer) -> None:
         """``rows`` rows of ``source`` times the weights of ``size`` vectors of gates."""
-        hidden, lanes = self.it.hidden, self.lanes
+        depth, lanes, way = self.depth, self.lanes, self.way
         cells = [(row, part) for row in range(rows) for part in range(size)]
-        sums = tir.registers(len(cells) * lanes)
+        sums = tir.registers(len(cells) * lanes, way.sums)
         slots = {cell: tir.vector(place * lanes, lanes) for place, cell in enumerate(cells)}
         for slot in slots.values():
-            tir.store(sums, tir.zeros(lanes), slot)
-        with T.serial(0, hidden) as k:
+            tir.store(sums, tir.splat(tirx.const(0, way.sums), lanes), slot)
+        with T.serial(0, depth // way.unit) as k:
             for (row, part), slot in slots.items():
-                place = at * (lanes * hidden) + k * (size * lanes) + part * lanes
-                weights = self.arguments["weights"][tir.vector(place, lanes)]
-                value = tir.splat(source[(top + row) * hidden + k], lanes)
-                tir.store(sums, sums[slot] + value * weights, slot)
+                place = at * (lanes * depth) + (k * size + part) * (lanes * way.unit)
+                value = way.splat(source, (top + row) * depth + k * way.unit, lanes)
+                tir.store(sums, way.add(sums[slot], value, self.arguments["weights"], place, lanes), slot)
         for (row, part), slot in slots.items():
             place = (top + row) * self.row + (at + part) * lanes
-            tir.store(self.gates, sums[slot], tir.vector(place, lanes))
+            total = tir.convert(sums[slot], tir.F32, lanes) if self.it.whole else sums[slot]
+            tir.store(self.gates, total, tir.vector(place, lanes))
 
     def _each(self, step: Index, cell: Callable[[Index, Index, Index, Index], None]) -> None:
         """``cell`` for every element of the states, vector by vector."""
@@ -201,15 +224,19 @@ class _Emitter:
         return self.arguments["data"][data + number * self.it.hidden + at] + self._product(number, row, at)
 
     def _product(self, number: int, row: Index, at: Index) -> Expr:
-        return self.gates[row * self.row + number * self.padded + at]
+        total = self.gates[row * self.row + number * self.padded + at]
+        if self.step is None:
+            return total
+        return total * (self.step * self.arguments["units"][number * self.it.hidden + at])
 
     def _keep(self, number: int, row: Index, at: Index, function: Cell, value: Expr) -> Expr:
         """``function`` of ``value``, once: it replaces the products of gate ``number``."""
         if self.it.clip is not None:
             limit = self.it.clip
             value = tirx.Max(tirx.Min(value, tir.number(limit)), tir.number(-limit))
-        tir.store(self.gates, function(value), row * self.row + number * self.padded + at)
-        return self._product(number, row, at)
+        place = row * self.row + number * self.padded + at
+        tir.store(self.gates, function(value), place)
+        return self.gates[place]
 
     def _leave(self, step: Index, row: Index, at: Index, value: Expr) -> None:
         place = row * self.it.hidden + at

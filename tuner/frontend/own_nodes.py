@@ -6,8 +6,9 @@ OPERATOR = "TilefleetOperator"
 """Operator of the one node that stands for an ``Operator``; its attribute ``index`` points to it."""
 RECURRENT = "TilefleetRecurrent"
 """Operator of one direction of an LSTM, GRU or RNN after the product of its input with the weights."""
-ROUNDED_STATES = "tilefleet.rounded_states"
-"""Key of the metadata of an LSTM that sees its states rounded to bytes."""
+UNITS = "tilefleet.units"
+"""Key of the metadata of an LSTM whose weights are whole numbers, and whose data and states become bytes: in
+JSON, what one is worth of the weights and of the recurrent ones, for each direction and column."""
 INTERLEAVE = "TilefleetInterleave"
 """Operator of a node that makes pixels of channels; its attributes are ``steps``, ``run`` and ``crop`` of
 ``kernels/operators/interleave.py``."""

@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from onnx import NodeProto
 from tvm import relax
 
@@ -40,7 +41,7 @@ def recurrent(
 
 
 def _recurrence(graph: OnnxGraph, node: NodeProto) -> Recurrence:
-    attributes = attributes_of(node)
+    attributes, weights = attributes_of(node), graph.constants[node.input[1]]
     steps, batch, _ = graph.tensors[node.input[0]].shape
     names = [name.decode() for name in attributes["cells"]]
     factors = zip(names, attributes["alphas"], attributes["betas"], strict=True)
@@ -48,12 +49,12 @@ def _recurrence(graph: OnnxGraph, node: NodeProto) -> Recurrence:
         kind=attributes["kind"].decode(),
         steps=steps,
         batch=batch,
-        hidden=graph.tensors[node.input[1]].shape[1],
+        hidden=weights.shape[1],
         cells=tuple(Cell(*each) for each in factors),
         reverse=bool(attributes["reverse"]),
         clip=attributes.get("clip"),
         reset_after=bool(attributes["reset_after"]),
         coupled=bool(attributes["coupled"]),
         peepholes=bool(attributes["peepholes"]),
-        rounded=bool(attributes["rounded"]),
+        whole=None if weights.dtype == np.float32 else str(weights.dtype),
     )

@@ -31,30 +31,30 @@ def build_dynamic_quantize(elements: int, target: Target, threads: int, name: st
     function = Function(name, shapes, {"out": "uint8", "zero": "uint8"}, results=3)
     with function as (data, out, step, zero):
         parts = min(threads_for(elements, threads), elements)
-        first, last = _range(data, elements, parts, target.lanes())
+        first, last = range_of(data, elements, parts, target.lanes())
         span = T.Bind(last - first)
         scale = T.Bind(tirx.Select(span > tir.number(0), span / tir.number(255), tir.number(1)))
-        middle = T.Bind(_rounded(_between(tir.number(0) - first / scale, 0, 255, 1), 1))
+        middle = T.Bind(rounded(_between(tir.number(0) - first / scale, 0, 255, 1), 1))
         tir.store(step, scale, 0)
         tir.store(zero, convert(convert(middle, "int32", 1), "uint8", 1), 0)
         _quantize(data, out, elements, parts, target, (scale, middle))
     return function.result()
 
 
-def _range(data: Buffer, elements: int, parts: int, lanes: int) -> tuple[Expr, Expr]:
+def range_of(data: Buffer, elements: int, parts: int, lanes: int) -> tuple[Expr, Expr]:
     """The smallest and the largest of all floats and zero; each part of them by a thread of its own."""
     ends = tir.scratch(2 * parts)
     share = -(-elements // parts)
     with tir.loop(parts, parts) as part:
         begin = T.Bind(part * share)
-        _range_of(data, begin, T.Bind(tir.least(share, elements - begin)), lanes, ends, part, parts)
+        _ends_of(data, begin, T.Bind(tir.least(share, elements - begin)), lanes, ends, part, parts)
     found = [tir.number(0), tir.number(0)]
     for part in range(parts):
         found = [tirx.Min(found[0], ends[part]), tirx.Max(found[1], ends[parts + part])]
     return T.Bind(found[0]), T.Bind(found[1])
 
 
-def _range_of(
+def _ends_of(
     data: Buffer, begin: Index, count: Index, lanes: int, ends: Buffer, part: Index, parts: int
 ) -> None:
     run = CHAINS * lanes
@@ -102,7 +102,7 @@ def _quantize(
         # Limited before the zero is added: it is whole, so that rounding later is the same.
         value = data[at] / tir.splat(scale, width)
         value = tirx.Max(tirx.Min(value, tir.splat(tir.number(255), width) - zero), tir.zeros(width) - zero)
-        value = convert(_rounded(value, width) + zero, "int32", width)
+        value = convert(rounded(value, width) + zero, "int32", width)
         tir.store(out, saturated(value, "uint8", LIMITS["uint8"], width), at)
 
     with tir.loop(elements // lanes, parts) as turn:
@@ -116,5 +116,6 @@ def _between(value: Vector, low: int, high: int, lanes: int) -> Vector:
     return tirx.Max(tirx.Min(value, high_), low_)
 
 
-def _rounded(value: Vector, lanes: int) -> Vector:
+def rounded(value: Vector, lanes: int) -> Vector:
+    """The nearest whole numbers, ties to even."""
     return tirx.call_llvm_pure_intrin(of_type(F32, lanes), "llvm.nearbyint", value)

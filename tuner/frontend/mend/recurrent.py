@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
+from tuner.frontend.mend.whole import Whole, whole_of
 from tuner.frontend.mend.writer import Writer, vector
 from tuner.frontend.onnx_check import node_name
 from tuner.frontend.onnx_graph import Array, TensorInfo
-from tuner.frontend.own_nodes import RECURRENT, ROUNDED_STATES
+from tuner.frontend.own_nodes import RECURRENT
 
 CELLS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
 FACTORS: dict[str, tuple[float | None, float | None]] = {
@@ -45,9 +46,11 @@ def recurrent(writer: Writer) -> bool:
     said = attributes.get("direction", b"forward")
     ways = [False, True] if said == b"bidirectional" else [said == b"reverse"]
     cells = _cells(writer, CELLS[kind] * len(ways))
-    each = len(CELLS[kind])
+    each, whole = len(CELLS[kind]), whole_of(writer, data)
     made = [
-        _direction(writer, data, number, reverse, cells[number * each : (number + 1) * each], batch_first)
+        _direction(
+            writer, whole, data, number, reverse, cells[number * each : (number + 1) * each], batch_first
+        )
         for number, reverse in enumerate(ways)
     ]
     for place, output in enumerate(writer.node.output):
@@ -74,6 +77,7 @@ def _cells(writer: Writer, defaults: Sequence[str]) -> list[tuple[str, float, fl
 
 def _direction(
     writer: Writer,
+    whole: Whole | None,
     data: str,
     number: int,
     reverse: bool,
@@ -94,7 +98,11 @@ def _direction(
     steps, batch, _ = graph.tensors[data].shape
     after = kind == "GRU" and bool(attributes.get("linear_before_reset", 0))
     inside = np.zeros(hidden, np.float32)
-    product = writer.add("MatMul", data, writer.constant(np.ascontiguousarray(weights.T)))
+    if whole:
+        product = whole.product(weights, number)
+        states, units = whole.states(states, number)
+    else:
+        product = writer.add("MatMul", data, writer.constant(np.ascontiguousarray(weights.T)))
     if writer.has(BIAS):
         bias = part(BIAS).reshape(2, -1).copy()
         if after:
@@ -107,6 +115,8 @@ def _direction(
         operands.append(writer.constant(part(PEEPHOLES)))
     if after:
         operands.append(writer.constant(inside))
+    if whole:
+        operands.append(writer.constant(units))
     shapes = [(steps, batch, hidden), *[(batch, hidden)] * (2 if kind == "LSTM" else 1)]
     outputs = []
     for name, shape in zip(_names(writer, len(shapes)), shapes, strict=True):
@@ -122,7 +132,6 @@ def _direction(
         "reset_after": int(after),
         "coupled": int(attributes.get("input_forget", 0)),
         "peepholes": int(kind == "LSTM" and writer.has(PEEPHOLES)),
-        "rounded": int(any(entry.key == ROUNDED_STATES for entry in writer.node.metadata_props)),
     }
     if attributes.get("clip", 0.0) > 0:
         settings["clip"] = attributes["clip"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -38,16 +39,23 @@ class Writer:
 
     def add(self, op: str, *inputs: str, **attributes: Any) -> str:
         """Write a node; the name of its one result."""
-        output = self.graph.fresh(f"{self.node.output[0]}/{op}")
-        made = helper.make_node(op, inputs, [output], name=node_name(self.node), **attributes)
+        return self.add_all(op, inputs, 1, **attributes)[0]
+
+    def add_all(self, op: str, inputs: Sequence[str], count: int, **attributes: Any) -> list[str]:
+        """Write a node of ``count`` results; their names."""
+        start = self.graph.fresh(f"{self.node.output[0]}/{op}")
+        outputs = [start, *(self.graph.fresh(f"{start}/{place}") for place in range(1, count))]
+        made = helper.make_node(op, inputs, outputs, name=node_name(self.node), **attributes)
         types = {n: helper.make_tensor_type_proto(i.elem_type, i.shape) for n, i in self._infos(inputs)}
         known = {n: self.graph.constants[n] for n in inputs if n in self.graph.constants}
         data = {n: numpy_helper.from_array(value) for n, value in known.items() if value.ndim == 1}
-        found = onnx.shape_inference.infer_node_outputs(onnx.defs.get_schema(op), made, types, data)[output]
-        shape = tuple(dim.dim_value for dim in found.tensor_type.shape.dim)
-        self.graph.tensors[output] = TensorInfo(shape, found.tensor_type.elem_type)
+        found = onnx.shape_inference.infer_node_outputs(onnx.defs.get_schema(op), made, types, data)
+        for output in outputs:
+            kind = found[output].tensor_type
+            shape = tuple(dim.dim_value for dim in kind.shape.dim)
+            self.graph.tensors[output] = TensorInfo(shape, kind.elem_type)
         self.nodes.append(made)
-        return output
+        return outputs
 
     def like(self, op: str, data: str = "") -> str:
         """Write ``op`` of ``data`` with the node's other operands, its attributes and the shape it has."""
@@ -76,7 +84,7 @@ class Writer:
         """Raise ModelError that names the node."""
         raise ModelError(f"node {node_name(self.node)!r} ({self.node.op_type}) {reason}")
 
-    def _infos(self, names: tuple[str, ...]) -> list[tuple[str, TensorInfo]]:
+    def _infos(self, names: Sequence[str]) -> list[tuple[str, TensorInfo]]:
         return [(name, self.graph.tensors[name]) for name in names if name]
 
 
