@@ -1,8 +1,12 @@
-"""What a model should compute: by onnxruntime, or by LiteRT of a TFLite file as it is."""
+"""What a model should compute: by onnxruntime, or by LiteRT of a TFLite file as it is.
+
+Custom operators of TFLite, which LiteRT does not know, are computed as the ONNX model that we read them as.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +14,9 @@ from onnx import ModelProto
 
 from tuner.backend.definition import Array, Definition, Undefined, define, nudge
 from tuner.frontend.model_file import TFLITE
+
+CUSTOM = "unresolved custom op"
+"""What LiteRT says of an operator that is not its own."""
 
 
 def is_tflite(path: Path) -> bool:
@@ -23,7 +30,15 @@ def defined(path: Path, model: ModelProto, feeds: Mapping[str, Array]) -> Defini
 
     Raises Undefined where none of the libraries computes it.
     """
-    return by_litert(path, feeds) if is_tflite(path) else define(model, feeds)
+    if not is_tflite(path):
+        return define(model, feeds)
+    try:
+        return by_litert(path, feeds)
+    except Undefined as refusal:
+        if CUSTOM not in str(refusal):
+            raise
+    definition = define(model, feeds)
+    return replace(definition, by=f"{definition.by} of our ONNX model")
 
 
 def by_litert(path: Path, feeds: Mapping[str, Array]) -> Definition:

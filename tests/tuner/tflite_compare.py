@@ -54,14 +54,23 @@ def by_onnxruntime(model: onnx.ModelProto, feed):
 
 def by_us(model: onnx.ModelProto, feed):
     """The outputs by name, of a module that is built for this machine."""
+    return built(model)(feed)
+
+
+def built(model: onnx.ModelProto):
+    """A module that is built for this machine, as a function of inputs by name."""
     with tempfile.NamedTemporaryFile(suffix=".onnx") as file:
         file.write(model.SerializeToString())
         file.flush()
         executable, _ = build_model(file.name, {}, host_target())
-    arrays = (tvm.runtime.tensor(feed[value.name]) for value in model.graph.input)
-    result = relax.VirtualMachine(executable, tvm.cpu())["main"](*arrays)
-    results = [result] if hasattr(result, "numpy") else result
-    return {o.name: each.numpy() for o, each in zip(model.graph.output, results, strict=True)}
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+
+    def run(feed):
+        result = machine["main"](*(tvm.runtime.tensor(feed[value.name]) for value in model.graph.input))
+        results = [result] if hasattr(result, "numpy") else result
+        return {o.name: each.numpy() for o, each in zip(model.graph.output, results, strict=True)}
+
+    return run
 
 
 def assert_same(data: bytes, quanta: int = 1) -> onnx.ModelProto:

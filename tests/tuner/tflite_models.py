@@ -140,6 +140,13 @@ class Maker:
         self.graph.operators.append(operator)
         return index
 
+    def custom(self, kind, inputs, shape, data=b"", version=2, **more):
+        """A custom operator; ``data`` are the bytes of its options."""
+        index = self.operator(kind, inputs, shape, **more)
+        self.model.operatorCodes[-1].version = version
+        self.graph.operators[-1].customOptions = np.frombuffer(data, np.uint8)
+        return index
+
     def constant(self, values, limits=UNIT):
         """A constant of the activations' type that stands for about ``values``."""
         if self.dtype == "float32":

@@ -278,7 +278,8 @@ class _Reader:
         number = code._tab.Get(Int32Flags, newer + code._tab.Pos) if newer else 0
         number = max(number, code.DeprecatedBuiltinCode())
         if number == tflite.BuiltinOperator.CUSTOM:
-            return f"CUSTOM {self._text(code.CustomCode())[:100]!r}"
+            version = f" version {code.Version()}" if code.Version() > 1 else ""
+            return f"CUSTOM {self._text(code.CustomCode())[:100]!r}{version}"
         return str(BUILTIN_OPCODE2NAME.get(number, f"operator {number}"))
 
     def _operator(self, operator: Any, kinds: list[str], tensors: tuple[Tensor, ...]) -> Operator:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from tuner.frontend.quantized.operators import TFLITE
-from tuner.frontend.tflite import elementwise, images, moves, reductions
+from tuner.frontend.tflite import elementwise, images, moves, reductions, warps
 from tuner.frontend.tflite.operands import Reader
 from tuner.frontend.tflite.products import batched, convolution, fully_connected
 
@@ -58,4 +58,7 @@ READERS: dict[str, Reader] = {
     "REDUCE_PROD": partial(reductions.reduction, onnx="ReduceProd"),
     "SUM": partial(reductions.reduction, onnx="ReduceSum"),
     **dict.fromkeys(("SOFTMAX", "LOG_SOFTMAX"), reductions.softmax),
+    warps.CROP_MATRIX: warps.crop_matrix,
+    warps.MOVED_POINTS: warps.moved_points,
+    warps.MOVED_IMAGE: warps.moved_image,
 }
