@@ -15,7 +15,7 @@ from kernels.target import Target
 from kernels.workload.base import OfActivations
 from kernels.workload.qconv2d import QConv2d
 from tuner.backend.stored import StoredTensors, constant_operand
-from tuner.backend.stored_bytes import ByteTensors
+from tuner.backend.stored_bytes import BYTES, ByteTensors
 from tuner.frontend.elementwise import BINARY
 from tuner.frontend.graph import PRODUCT, Partition, Product
 from tuner.frontend.onnx_check import ModelError, node_name
@@ -84,6 +84,8 @@ class _Importer(TvmImporter):
             DEQUANTIZE: self._dequantize,
             DYNAMIC: self._dynamic_quantize,
             RECURRENT: self._recurrent,
+            "Slice": self._slice,
+            "Transpose": self._transpose,
         }
 
     def _construct_nodes(self, graph: Any) -> None:
@@ -192,6 +194,38 @@ class _Importer(TvmImporter):
         inputs = [self._plain(name) for name in node.input]
         results = recurrent(self.bb, self._functions, self._graph, node, inputs, self._target)
         self._nodes.update(zip(node.output, results, strict=True))
+        return True
+
+    def _transpose(self, node: NodeProto) -> bool:
+        """Between pixels and planes of bytes: nothing moves, as bytes are stored as pixels."""
+        source, target = node.input[0], node.output[0]
+        info, perm = self._graph.tensors[source], list(attributes_of(node).get("perm", []))
+        if info.dtype not in BYTES or len(info.shape) != 4 or target in self._plan.rules:
+            return False
+        if perm == [0, 3, 1, 2]:
+            self._bytes.put(target, NHWC, self._plain(source))
+        elif perm == [0, 2, 3, 1] and source in self._bytes.names():
+            self._nodes[target] = self._bytes.get(source, NHWC)
+        else:
+            return False
+        return True
+
+    def _slice(self, node: NodeProto) -> bool:
+        """Of bytes that are stored as pixels, as pixels."""
+        source, target = node.input[0], node.output[0]
+        operands = [self._graph.constants.get(name) for name in node.input[1:]]
+        known = [[int(number) for number in each] for each in operands if each is not None]
+        if not self._bytes.has(source, NHWC) or len(known) < max(3, len(operands)):
+            return False
+        starts, ends, axes, steps = (*known, [1] * len(known[0]))[:4]
+        shape = self._graph.tensors[source].shape
+        cuts = [slice(*cut).indices(shape[at]) for at, *cut in zip(axes, starts, ends, steps, strict=True)]
+        if any(step < 1 or stop <= start for start, stop, step in cuts):
+            return False
+        places = [(0, 3, 1, 2)[axis] for axis in axes]
+        begin, end, strides = map(list, zip(*cuts, strict=True))
+        value = relax.op.strided_slice(self._bytes.get(source, NHWC), places, begin, end, strides)
+        self._bytes.put(target, NHWC, self.bb.emit(value))
         return True
 
     def _integers(self, name: str, layout: str = NHWC) -> Any:

@@ -34,6 +34,10 @@ class ByteTensors:
         """The tensors that there are."""
         return self._values.keys()
 
+    def has(self, name: str, layout: str) -> bool:
+        """Whether ``name`` lies in ``layout`` already."""
+        return layout in self._values.get(name, {})
+
     def put(self, name: str, layout: str, value: Any) -> None:
         """Keep ``value`` as what ``name`` is in ``layout``."""
         self._values.setdefault(name, {})[layout] = value
