@@ -5,6 +5,7 @@ import pytest
 from guarded import guarded
 from test_matmul import WIDTHS, run, some_configs, view
 
+from kernels.emit.compile import compile_object
 from kernels.float.attention.kernel import BlockedAttention
 from kernels.reference import max_error, random_inputs, reference
 from kernels.target import CATALOGUE
@@ -147,3 +148,10 @@ def test_every_point_of_the_space_is_right(sizes, threads):
         out = guarded(np.full(workload.out_shape, np.nan, np.float32))
         result = run(workload, config, inputs, HOST, threads, out, ATTENTION)
         assert max_error(result, expected) < 1e-5, config
+
+
+def test_a_candidate_has_the_exponentials_of_a_model():
+    _, plan = error_of((1, 1, 1), (8, 40, 8, 8))
+    config = ATTENTION.recommend(plan.workload, HOST)
+    function = ATTENTION.build(plan.workload, config, HOST, 1, "candidate")
+    assert b"expf" not in compile_object(function, HOST)
