@@ -26,6 +26,8 @@ from worker.outcome import ErrorKind
 Selection = Literal["best", "top", "all"]
 Found = tuple[int, Record]
 _BATCH = 500
+_MANY = 7_470
+"""Names the lock of whoever stores several records at once."""
 
 # These say nothing about the config itself: a later measurement takes their place.
 TRANSIENT = tuple(kind for kind in ErrorKind if kind.transient)
@@ -61,11 +63,13 @@ def add(session: Session, records: Sequence[Record]) -> int:
 
     Only a failure that says nothing about the config, and a disturbed time, give way to a later record.
     """
+    if len(records) > 1 and session.get_bind().dialect.name == "postgresql":
+        # Two that store the same rows in different orders would wait for each other.
+        session.execute(select(func.pg_advisory_xact_lock(_MANY)))
     add_workloads(session, (record.workload for record in records))
     add_targets(session, (record.target for record in records))
     added = 0
-    # Whoever else stores the same rows locks them in the same order, so that neither waits for the other.
-    for batch in _batches(sorted(records, key=lambda record: record.identity)):
+    for batch in _batches(records):
         rows: dict[tuple[Any, ...], dict[str, Any]] = {}
         for record in batch:
             rows.setdefault(record.identity, columns(record))
