@@ -12,7 +12,7 @@ from kernels.workload.attention import Attention
 from kernels.workload.canonical import key_of, require_positive, to_json
 from kernels.workload.checked import STRICT_FIELDS, read
 from kernels.workload.epilogue import RELU, Epilogue, suffix
-from kernels.workload.geometry import ConvGeometry
+from kernels.workload.geometry import ConvGeometry, GemmSizes
 from kernels.workload.matmul import MatMul
 from kernels.workload.narrow import NarrowGemm
 from kernels.workload.qconv2d import QConv2d, Unit
@@ -83,7 +83,7 @@ class Conv2d(ConvGeometry):
 
 
 @dataclass(frozen=True)
-class Gemm:
+class Gemm(GemmSizes):
     """Matrix product of activations (m, k) by constant weights (k, n)."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
@@ -97,36 +97,6 @@ class Gemm:
 
     def __post_init__(self) -> None:
         require_positive(self, "m", "n", "k")
-
-    @property
-    def data_shape(self) -> tuple[int, ...]:
-        """Shape of the activations: (m, k)."""
-        return (self.m, self.k)
-
-    @property
-    def weight_shape(self) -> tuple[int, ...]:
-        """Shape of the unpacked weights: (k, n)."""
-        return (self.k, self.n)
-
-    @property
-    def out_shape(self) -> tuple[int, ...]:
-        """Shape of the result and of the residual: (m, n)."""
-        return (self.m, self.n)
-
-    @property
-    def bias_length(self) -> int:
-        """How many bias values the epilogue takes."""
-        return self.n
-
-    @property
-    def flops(self) -> int:
-        """Floating-point operations of the product (two a multiply-add), epilogue not counted."""
-        return 2 * self.m * self.n * self.k
-
-    @property
-    def key(self) -> str:
-        """Content hash, the workload's name."""
-        return key_of(self)
 
     def __str__(self) -> str:
         return f"gemm {self.m}x{self.k} by {self.k}x{self.n}" + suffix(self.epilogue)

@@ -111,3 +111,41 @@ class ConvGeometry:
 def both(axes: tuple[int, int]) -> str:
     """A number for rows and one for columns for people: 2, or 2x1 where they differ."""
     return "x".join(map(str, dict.fromkeys(axes)))
+
+
+class GemmSizes:
+    """Sizes of a product of activations (m, k) by constant weights (k, n)."""
+
+    m: int
+    n: int
+    k: int
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """Shape of the activations: (m, k)."""
+        return (self.m, self.k)
+
+    @property
+    def weight_shape(self) -> tuple[int, ...]:
+        """Shape of the unpacked weights: (k, n)."""
+        return (self.k, self.n)
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of the result and of the residual: (m, n)."""
+        return (self.m, self.n)
+
+    @property
+    def bias_length(self) -> int:
+        """How many bias values the epilogue takes."""
+        return self.n
+
+    @property
+    def flops(self) -> int:
+        """Floating-point operations of the product (two a multiply-add), epilogue not counted."""
+        return 2 * self.m * self.n * self.k
+
+    @property
+    def key(self) -> str:
+        """Content hash, the workload's name."""
+        return key_of(self)

@@ -8,14 +8,15 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict
 
 from kernels.arithmetic import ceil_div
-from kernels.workload.canonical import key_of, require_positive
+from kernels.workload.canonical import require_positive
 from kernels.workload.checked import STRICT_FIELDS
 from kernels.workload.epilogue import Epilogue, suffix
+from kernels.workload.geometry import GemmSizes
 from kernels.workload.qconv2d import Unit
 
 
 @dataclass(frozen=True)
-class NarrowGemm:
+class NarrowGemm(GemmSizes):
     """Matrix product of activations (m, k) by constant weights (k, n) of 4, 8 or 16 ``bits``.
 
     Weights of 16 bits are float16. Others are quanta (uint8): a weight is ``(quantum - zero) * scale``, and
@@ -55,39 +56,9 @@ class NarrowGemm:
         return ceil_div(self.k, self.block) if self.block else 0
 
     @property
-    def data_shape(self) -> tuple[int, ...]:
-        """Shape of the activations: (m, k)."""
-        return (self.m, self.k)
-
-    @property
-    def weight_shape(self) -> tuple[int, ...]:
-        """Shape of the unpacked weights: (k, n)."""
-        return (self.k, self.n)
-
-    @property
     def constants(self) -> int:
         """How many inputs after the data say what the weights are: they, scales and zeros."""
         return 1 + (self.bits < 16) + self.zeros
-
-    @property
-    def out_shape(self) -> tuple[int, ...]:
-        """Shape of the result and of the residual: (m, n)."""
-        return (self.m, self.n)
-
-    @property
-    def bias_length(self) -> int:
-        """How many bias values the epilogue takes."""
-        return self.n
-
-    @property
-    def flops(self) -> int:
-        """Floating-point operations of the product (two a multiply-add), epilogue not counted."""
-        return 2 * self.m * self.n * self.k
-
-    @property
-    def key(self) -> str:
-        """Content hash, the workload's name."""
-        return key_of(self)
 
     def __str__(self) -> str:
         weights = "float16" if self.bits == 16 else f"{self.bits} bits"
