@@ -23,6 +23,7 @@ SHAPES = [
     case("Flatten", FOUR, axis=0), case("Flatten", FOUR, axis=-1), case("Flatten", LONG, axis=3),
     case("Flatten", FOUR, opset=7), case("Concat", X, X, axis=1), case("Concat", X, floats(2, 3, 1), axis=-1),
     case("Concat", LONG, Constant(LONG), axis=0), case("Concat", BOOL, BOOL, axis=2),
+    case("Concat", X, Constant(floats(2, 0, 4)), X, axis=1), case("Concat", Constant(LONG[:0]), LONG, axis=0),
     case("Concat", X, axis=0), case("Concat", LONG[0, 0], const(7), axis=0),
     case("Concat", X, X, opset=1, refused=True), case("Concat", DOUBLE, DOUBLE, axis=1),
     case("Concat", FOUR, FOUR, axis=1), case("Split", X, const(1, 3), outputs=2, axis=2),

@@ -1,10 +1,10 @@
-"""Nodes that TVM's importer gets wrong, and how each is written as others that it gets right."""
+"""Nodes that TVM gets wrong, and how each is written as others that it gets right."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from tuner.frontend.mend import einsum, newer, numbers, older, recurrent, windows
+from tuner.frontend.mend import einsum, empty, newer, numbers, older, recurrent, windows
 from tuner.frontend.mend.writer import Writer
 from tuner.frontend.onnx_graph import OnnxGraph
 
@@ -15,6 +15,7 @@ MENDS: dict[str, tuple[Mend, ...]] = {
     "AveragePool": (windows.padded,),
     "BatchNormalization": (older.normalization,),
     "BitShift": (newer.shift,),
+    "Concat": (empty.joined,),
     "Conv": (windows.padded,),
     "ConvInteger": (windows.padded,),
     "ConvTranspose": (windows.transposed,),
