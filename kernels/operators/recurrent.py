@@ -37,7 +37,9 @@ class Recurrence:
 
     ``reset_after`` is ONNX's ``linear_before_reset`` of a GRU, ``coupled`` the ``input_forget`` of an LSTM.
     ``whole`` is the type of recurrent weights that are whole numbers, int8 or int16: states are then rounded,
-    before the product of a step, as DynamicQuantizeLinear does, and sums are of integers.
+    before the product of a step, as DynamicQuantizeLinear does, and sums are of integers. ``lengths`` says
+    that each row has a number of steps of its own, an argument of int32: its state stays as it is, and its
+    output is zeros, in the steps from there on. A row of no steps ends in zeros.
     """
 
     kind: str
@@ -51,6 +53,7 @@ class Recurrence:
     coupled: bool = False
     peepholes: bool = False
     whole: str | None = None
+    lengths: bool = False
 
     @property
     def phases(self) -> tuple[tuple[int, ...], ...]:
@@ -79,6 +82,8 @@ class Recurrence:
             shapes["bias"] = (self.hidden,)
         if self.whole:
             shapes["units"] = (GATES[self.kind] * self.hidden,)
+        if self.lengths:
+            shapes["lengths"] = (self.batch,)
         shapes["out"], shapes["last_h"] = (self.steps, *state), state
         if self.kind == "LSTM":
             shapes["last_c"] = state
@@ -113,9 +118,12 @@ def pack_recurrent(recurrence: Recurrence, weights: npt.NDArray[Any], target: Ta
 
 
 def build_recurrent(recurrence: Recurrence, target: Target, name: str) -> PrimFunc:
-    """The PrimFunc ``name``; its arguments are those of ``Recurrence.shapes``, float32 but whole weights."""
+    """The PrimFunc ``name``; its arguments are those of ``Recurrence.shapes``.
+
+    All are float32 but whole weights and lengths.
+    """
     shapes = recurrence.shapes(target)
-    function = Function(name, shapes, {"weights": recurrence.whole or tir.F32})
+    function = Function(name, shapes, {"weights": recurrence.whole or tir.F32, "lengths": "int32"})
     with function as buffers:
         _Emitter(recurrence, target, dict(zip(shapes, buffers, strict=True))).run()
     return function.result()
@@ -143,8 +151,11 @@ class _Emitter:
             with T.serial(0, it.batch * self.depth) as at:
                 tir.store(self.seen, tir.const(0, self.way.dtype), at)
         for state in ("h", "c") if it.kind == "LSTM" else ("h",):
-            with T.serial(0, it.batch * it.hidden) as at:
-                tir.store(self.arguments[f"last_{state}"], self.arguments[f"initial_{state}"][at], at)
+            with T.serial(0, it.batch) as row, T.serial(0, it.hidden) as at:
+                value = self.arguments[f"initial_{state}"][row * it.hidden + at]
+                if it.lengths:
+                    value = tirx.Select(self.arguments["lengths"][row] > 0, value, tir.number(0.0))
+                tir.store(self.arguments[f"last_{state}"], value, row * it.hidden + at)
         with T.serial(0, it.steps) as turn:
             step = T.Bind(it.steps - 1 - turn if it.reverse else turn + 0)
             if it.whole:
@@ -208,17 +219,29 @@ class _Emitter:
             tir.store(self.gates, total, tir.vector(place, lanes))
 
     def _each(self, step: Index, cell: Callable[[Index, Index, Index, Index], None]) -> None:
-        """``cell`` for every element of the states, vector by vector."""
+        """``cell`` for every element of the states, vector by vector; zeros come out behind a row's end."""
+        with T.serial(0, self.it.batch) as row:
+            data = T.Bind((step * self.it.batch + row) * (GATES[self.it.kind] * self.it.hidden))
+            inside = step < self.arguments["lengths"][row] if self.it.lengths else None
+            tir.choose(
+                inside,
+                lambda: self._vectors(lambda at: cell(step, row, data, at)),
+                lambda: self._vectors(lambda at: self._nothing(step, row, at)),
+            )
+
+    def _vectors(self, element: Callable[[Index], None]) -> None:
         hidden, lanes = self.it.hidden, self.lanes
         whole = hidden // lanes * lanes
-        with T.serial(0, self.it.batch) as row:
-            data = T.Bind((step * self.it.batch + row) * (GATES[self.it.kind] * hidden))
-            if whole:
-                with T.serial(0, hidden // lanes) as group, T.vectorized(lanes) as lane:
-                    cell(step, row, data, group * lanes + lane)
-            if whole < hidden:
-                with T.serial(whole, hidden) as rest:
-                    cell(step, row, data, rest)
+        if whole:
+            with T.serial(0, hidden // lanes) as group, T.vectorized(lanes) as lane:
+                element(group * lanes + lane)
+        if whole < hidden:
+            with T.serial(whole, hidden) as rest:
+                element(rest)
+
+    def _nothing(self, step: Index, row: Index, at: Index) -> None:
+        place = (step * self.it.batch + row) * self.it.hidden + at
+        tir.store(self.arguments["out"], tir.number(0.0), place)
 
     def _gate(self, number: int, row: Index, data: Index, at: Index) -> Expr:
         return self.arguments["data"][data + number * self.it.hidden + at] + self._product(number, row, at)

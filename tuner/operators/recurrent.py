@@ -57,4 +57,5 @@ def _recurrence(graph: OnnxGraph, node: NodeProto) -> Recurrence:
         coupled=bool(attributes["coupled"]),
         peepholes=bool(attributes["peepholes"]),
         whole=None if weights.dtype == np.float32 else str(weights.dtype),
+        lengths=bool(attributes["lengths"]),
     )

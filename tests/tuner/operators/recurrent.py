@@ -1,11 +1,12 @@
 """LSTM, GRU and RNN: directions, states, functions, sizes that are no whole vectors."""
 
 import numpy as np
-from one_operator import Constant, case, floats, integers
+from one_operator import Constant, case, floats
 
 # fmt: off
 
 GATES, STATES = {"RNN": 1, "GRU": 3, "LSTM": 4}, {"RNN": 1, "GRU": 1, "LSTM": 2}
+LENGTHS = np.array([3, 6, 1, 0], np.int32)
 
 
 def row(op, steps=3, batch=2, size=4, hidden=5, bias=True, ways=1, initial=False, peepholes=False, more=(),
@@ -22,10 +23,10 @@ def row(op, steps=3, batch=2, size=4, hidden=5, bias=True, ways=1, initial=False
     ]
     if peepholes:
         operands.append(Constant(floats(ways, 3 * hidden, seed=7)))
-    while operands[-1] is None:
-        operands.pop()
     for place, operand in more:
         operands[place] = operand
+    while operands[-1] is None:
+        operands.pop()
     direction = {} if ways == 1 else {"direction": "bidirectional"}
     return case(op, *operands, outputs=1 + STATES[op], hidden_size=hidden, **direction, **attributes)
 
@@ -45,8 +46,9 @@ CASES = [
     row("LSTM", activations=["HardSigmoid", "Softsign", "Tanh"]),
     row("RNN", activations=["Tanh", "Relu"], ways=2),
     row("LSTM", more=[(4, Constant(np.array([3, 3], np.int32)))], initial=True),
-    case("LSTM", floats(3, 2, 4), Constant(floats(1, 12, 4)), Constant(floats(1, 12, 3)),
-        Constant(floats(1, 24)), integers(2, low=1, high=3, dtype=np.int32), hidden_size=3, refused=True),
+    *(row(op, more=[(4, LENGTHS)], steps=6, batch=4, **form) for op in GATES for form in (
+        {"initial": True}, {"ways": 2, "initial": True, "hidden": 19}, {"direction": "reverse"})),
+    row("GRU", more=[(4, Constant(LENGTHS))], steps=7, batch=4, linear_before_reset=1, ways=2, initial=True),
     case("GRU", floats(3, 2, 4), floats(1, 9, 4), Constant(floats(1, 9, 3)), hidden_size=3, refused=True),
     case("RNN", floats(3, 2, 4, dtype=np.float64), Constant(floats(1, 3, 4, dtype=np.float64)),
         Constant(floats(1, 3, 3, dtype=np.float64)), hidden_size=3, refused=True),

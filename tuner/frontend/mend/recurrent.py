@@ -39,17 +39,23 @@ def recurrent(writer: Writer) -> bool:
     data, batch_first = writer.node.input[0], bool(attributes.get("layout", 0))
     if batch_first:
         data = writer.add("Transpose", data, perm=[1, 0, 2])
-    steps = writer.graph.tensors[data].shape[0]
-    lengths = writer.value(LENGTHS)
-    if writer.has(LENGTHS) and (lengths is None or (lengths != steps).any()):
-        writer.refuse("has sequence_lens other than the whole sequence, which is not supported")
     said = attributes.get("direction", b"forward")
     ways = [False, True] if said == b"bidirectional" else [said == b"reverse"]
     cells = _cells(writer, CELLS[kind] * len(ways))
     each, whole = len(CELLS[kind]), whole_of(writer, data)
+    lengths = _lengths(writer, writer.graph.tensors[data].shape[0])
+    if lengths and whole:
+        writer.refuse("has quantized weights and sequence_lens other than the whole sequence")
     made = [
         _direction(
-            writer, whole, data, number, reverse, cells[number * each : (number + 1) * each], batch_first
+            writer,
+            whole,
+            data,
+            number,
+            reverse,
+            cells[number * each : (number + 1) * each],
+            batch_first,
+            lengths,
         )
         for number, reverse in enumerate(ways)
     ]
@@ -83,6 +89,7 @@ def _direction(
     reverse: bool,
     cells: Sequence[tuple[str, float, float]],
     batch_first: bool,
+    lengths: str,
 ) -> list[str]:
     """The results of one direction: of all steps (steps, batch, hidden), and the last states."""
     graph, kind = writer.graph, writer.node.op_type
@@ -117,6 +124,8 @@ def _direction(
         operands.append(writer.constant(inside))
     if whole:
         operands.append(writer.constant(units))
+    if lengths:
+        operands.append(lengths)
     shapes = [(steps, batch, hidden), *[(batch, hidden)] * (2 if kind == "LSTM" else 1)]
     outputs = []
     for name, shape in zip(_names(writer, len(shapes)), shapes, strict=True):
@@ -132,6 +141,7 @@ def _direction(
         "reset_after": int(after),
         "coupled": int(attributes.get("input_forget", 0)),
         "peepholes": int(kind == "LSTM" and writer.has(PEEPHOLES)),
+        "lengths": int(bool(lengths)),
     }
     if attributes.get("clip", 0.0) > 0:
         settings["clip"] = attributes["clip"]
@@ -139,6 +149,14 @@ def _direction(
         helper.make_node(RECURRENT, operands, outputs, name=node_name(writer.node), **settings)
     )
     return outputs
+
+
+def _lengths(writer: Writer, steps: int) -> str:
+    """The number of steps of each row, int32; empty where all rows have all."""
+    known = writer.value(LENGTHS)
+    if not writer.has(LENGTHS) or (known is not None and (known == steps).all()):
+        return ""
+    return str(writer.node.input[LENGTHS])
 
 
 def _names(writer: Writer, count: int) -> list[str]:
