@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import statistics
 import time
-from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,12 +10,11 @@ from typing import Any
 import tvm
 
 from kernels.loops.schedule import NO_LOOPS_ATTRIBUTE
+from tuner.backend.profile import profile
 
 OWN_ATTRIBUTES = ("tilefleet.", "tirx.is_scheduled")
 """How the attributes begin that functions of ours have: kernels, and what was scheduled here."""
-BUILTIN, MACHINE = "vm.builtin.", "calls and memory"
-"""How the names of Relax's own functions begin, which do little; what they and the calls as such take."""
-ROUNDS, LONGEST_S = 7, 10.0
+ROUNDS, LEAST, LONGEST_S = 7, 2, 10.0
 
 
 @dataclass(frozen=True)
@@ -71,46 +68,5 @@ def reasons_of(module: Any) -> dict[str, str]:
 
 def measure(machine: Any, arguments: Sequence[Any], module: Any) -> Shares:
     """Time runs of the lowered ``module``'s ``main`` whole and call by call, in turns, by thread time."""
-    main = machine["main"]
-    names: list[str] = []
-    taken: list[float] = []
-    began = 0.0
-
-    def instrument(_: Any, name: str, before: bool, __: Any, *___: Any) -> int:
-        nonlocal began
-        if before:
-            began = time.thread_time()
-        elif not name.startswith(BUILTIN):
-            taken.append(time.thread_time() - began)
-            names.append(name)
-        return 0
-
-    main(*arguments)
-    whole: list[float] = []
-    runs: list[list[float]] = []
-    started = time.perf_counter()
-    for turn in range(ROUNDS):
-        if turn > 1 and time.perf_counter() - started > LONGEST_S:
-            break
-        machine.set_instrument(None)
-        start = time.thread_time()
-        main(*arguments)
-        whole.append(time.thread_time() - start)
-        machine.set_instrument(instrument)
-        names.clear()
-        taken.clear()
-        main(*arguments)
-        runs.append([*taken])
-    machine.set_instrument(None)
-    medians = [statistics.median(each) for each in zip(*runs, strict=True)]
-    calls: dict[str, tuple[int, float]] = defaultdict(lambda: (0, 0.0))
-    for name, seconds in zip(names, medians, strict=True):
-        count, total = calls[name]
-        calls[name] = (count + 1, total + seconds)
-    # Timed one by one, the calls of a small model come to more than its run.
-    whole_s = statistics.median(whole)
-    computed = sum(seconds for _, seconds in calls.values())
-    excess = max(1.0, computed / whole_s)
-    shared = {name: (count, seconds / excess) for name, (count, seconds) in calls.items()}
-    shared[MACHINE] = (len(names), max(0.0, whole_s - computed))
-    return Shares(whole_s, shared, own_functions(module), reasons_of(module))
+    found = profile(machine, arguments, time.thread_time, ROUNDS, LEAST, LONGEST_S)
+    return Shares(found.seconds, found.calls, own_functions(module), reasons_of(module))

@@ -110,6 +110,16 @@ class Waiting(BaseModel):
     reason: str = Field(description="What it waits for.")
 
 
+class Operator(BaseModel):
+    """What a built model spends a part of its time in: one workload, or functions of one kind."""
+
+    name: str = Field(description="The workload for people, or what the functions are called.")
+    workload_key: str | None = Field(description="The workload's hash; null of what is not tuned.")
+    calls: int = Field(description="How many in one run.")
+    ms: float = Field(description="What all of them take of one run.")
+    share: float = Field(description="`ms` over the model's time.")
+
+
 class BuiltModel(BaseModel):
     """The model as the job's log builds it."""
 
@@ -119,6 +129,10 @@ class BuiltModel(BaseModel):
     in_place: float = Field(
         description="How many times as long as by themselves the heaviest layers took inside a model, where "
         "they were compared there; else 1."
+    )
+    operators: list[Operator] = Field(
+        description="All that its time is spent in, the longest first, as timed call by call in runs of the "
+        "model; empty of models that were built by an older version."
     )
     checked: bool = Field(description="Whether it was compared with its definition, and is right.")
     check: ModelCheck = Field(description="What was compared.")

@@ -16,7 +16,7 @@ from server.baselines import repository as baselines
 from server.db.tables import JobRow, ModelRow, PeakRow, RecordRow, TargetRow, TaskRow, TrialRow, WorkloadRow
 from server.http.pages import thin
 from server.http.problems import Problem
-from server.jobs.schemas import BuiltModel, Job, JobBudget, Share, Task, Waiting
+from server.jobs.schemas import BuiltModel, Job, JobBudget, Operator, Share, Task, Waiting
 from server.models.schemas import ModelCheck
 from tuner.backend.check import Delivery
 from tuner.states import JobState
@@ -212,6 +212,17 @@ def built_of(row: JobRow) -> BuiltModel | None:
         spread=delivery.spread,
         other_ms=None if delivery.other_s is None else 1e3 * delivery.other_s,
         in_place=delivery.in_place,
+        operators=[
+            Operator(
+                name=each["name"],
+                workload_key=each["key"] or None,
+                calls=each["calls"],
+                ms=1e3 * each["seconds"],
+                share=each["seconds"] / delivery.seconds,
+            )
+            for each in delivery.operators
+            if delivery.seconds
+        ],
         checked=delivery.check.checked,
         check=ModelCheck(**vars(delivery.check)),
     )

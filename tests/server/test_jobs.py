@@ -123,7 +123,11 @@ def test_a_model_is_tuned(client: TestClient, engine: FakeEngine) -> None:
 def test_the_built_model_is_the_last_word(client: TestClient, engine: FakeEngine) -> None:
     model = client.post("/api/v1/models", params={"name": "net.onnx"}, content=conv_model()).json()
     check = Check(1e-4, {"y": 1e-6}, {"y": 1e-4}, "onnxruntime 1.31.1")
-    engine.delivery = Delivery(check, seconds=5e-3, spread=0.02, other_s=1e-3)
+    operators = [
+        {"name": "conv", "key": "6b7d178c4a20e046", "calls": 2, "seconds": 4e-3},
+        {"name": "softmax", "key": "", "calls": 1, "seconds": 1e-3},
+    ]
+    engine.delivery = Delivery(check, seconds=5e-3, spread=0.02, other_s=1e-3, operators=operators)
     job = create(client, workload=None, model=model["hash"], budget={"trials": 20})
     assert job["built"] is None
     job = wait(client, job["id"])
@@ -132,6 +136,10 @@ def test_the_built_model_is_the_last_word(client: TestClient, engine: FakeEngine
         "spread": 0.02,
         "other_ms": 1.0,
         "in_place": 1.0,
+        "operators": [
+            {"name": "conv", "workload_key": "6b7d178c4a20e046", "calls": 2, "ms": 4.0, "share": 0.8},
+            {"name": "softmax", "workload_key": None, "calls": 1, "ms": 1.0, "share": 0.2},
+        ],
         "checked": True,
         "check": vars(check),
     }

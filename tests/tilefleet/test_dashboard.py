@@ -157,6 +157,18 @@ def test_from_a_model_to_the_log_of_its_job(page: Page, tiny_model: Path, client
     expect(page.get_by_role("img", name=re.compile("Use of host over the last hour"))).to_be_visible()
 
 
+def test_the_page_of_a_job_that_is_done_says_where_the_time_goes(
+    page: Page, tiny_model: Path, client: Client
+) -> None:
+    job = client.submit(model=client.upload(tiny_model).hash, target="host", trials=2)
+    until(lambda: client.job(job.id).ended)
+    page.goto(f"/jobs/{job.id}")
+    operators = page.get_by_role("region", name="Where the built model's time goes")
+    for task in client.tasks(job.id):
+        expect(operators.get_by_role("link", name=task.text)).to_be_visible()
+    expect(operators).to_contain_text("calls and memory")
+
+
 def test_a_model_may_be_dropped(page: Page, tiny_model: Path) -> None:
     page.goto("/submit")
     dropped = page.evaluate_handle(

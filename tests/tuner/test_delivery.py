@@ -14,6 +14,8 @@ from tiny_models import model, node, save
 from kernels import target as targets
 from tuner.backend import apply
 from tuner.backend.check import Check, Delivery
+from tuner.backend.manifest import Manifest
+from tuner.backend.profile import profile_of
 from tuner.job import delivery_child
 from tuner.log.record import Record
 from tuner.states import JobState
@@ -104,6 +106,24 @@ def test_a_model_is_built_checked_and_timed(payload):
     assert found.check.checked
     assert 0 < found.other_s < found.seconds
     assert found.spread >= 0
+    layers = [each for each in found.operators if each["key"]]
+    assert [each["calls"] for each in layers] == [1, 1]
+    assert sum(each["seconds"] for each in found.operators) == pytest.approx(found.seconds)
+    assert {each["name"] for each in found.operators} >= {"calls and memory"}
+
+
+def test_functions_of_one_kind_are_told_together():
+    runs = [[("add", 1.0), ("add2", 2.0), ("inner", 3.0)], [("add", 3.0), ("add2", 2.0), ("inner", 3.0)]]
+    found = profile_of([8.0, 10.0], runs)
+    assert found.calls == {"add": (1, 2.0), "add2": (1, 2.0), "inner": (1, 3.0), "calls and memory": (3, 2.0)}
+    listed = delivery_child.operators_of(found, Manifest(AVX2, 1, ()))
+    assert [(each["name"], each["calls"], each["seconds"]) for each in listed] == [
+        ("add", 2, 4.0),
+        ("inner", 1, 3.0),
+        ("calls and memory", 3, 2.0),
+    ]
+    # Calls timed one by one may come to more than the whole: then to as much.
+    assert sum(seconds for _, seconds in profile_of([4.0], runs[:1]).calls.values()) == pytest.approx(4.0)
 
 
 def test_a_wrong_model_is_not_timed(payload, monkeypatch):

@@ -55,7 +55,8 @@ class Delivery:
     the part of it in which no tuned layer is computed. They are None of a model that is wrong. ``in_place``
     is how many times as long as by themselves the heaviest layers took inside a model, where they were
     compared there: what the others leave in the caches is not what a layer leaves to itself. ``sha256``
-    is that of the module's file, where one was sent to a board.
+    is that of the module's file, where one was sent to a board. ``operators`` are what the seconds are spent
+    in, the longest first: ``name``, the workload's ``key`` or an empty one, ``calls``, ``seconds`` of all.
     """
 
     check: Check
@@ -64,6 +65,7 @@ class Delivery:
     other_s: float | None = None
     in_place: float = 1.0
     sha256: str = ""
+    operators: list[dict[str, Any]] = field(default_factory=list)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -72,6 +74,6 @@ class Delivery:
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Delivery:
         """What ``to_json`` wrote."""
-        names = ("seconds", "spread", "other_s", "in_place", "sha256")
+        names = ("seconds", "spread", "other_s", "in_place", "sha256", "operators")
         figures = {name: value[name] for name in names if name in value}
         return cls(Check(**value["check"]), **figures)

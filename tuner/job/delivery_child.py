@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-import statistics
 import tempfile
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,11 @@ from kernels.numerics import Numerics
 from kernels.workload.base import OfActivations
 from tuner.backend.apply import function_name, lower_partition, plan_of
 from tuner.backend.check import Check, Delivery
-from tuner.backend.comparison import Build, Main, Send, check_and_locate, feeds_of
+from tuner.backend.comparison import Build, Send, check_and_locate, feeds_of
 from tuner.backend.executable import compile_module
-from tuner.backend.manifest import describe
+from tuner.backend.manifest import Manifest, describe
 from tuner.backend.on_board import SESSION_S, Board, BoardModel
+from tuner.backend.profile import Profile, profile, profile_of
 from tuner.frontend.graph import load_partition
 from tuner.log.record import Record
 from tuner.log.relayouts import read_relayouts
@@ -51,11 +52,6 @@ def deliver_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     executable, manifest = compile_module(module, target), describe(partition, plan, target, threads)
     send({"stage": "built"})
     build = Build(payload["model"], payload["shapes"], target, threads, manifest.configs, manifest.tolerance)
-    layers = {
-        function_name(layer.workload, layer.config)
-        for layer in manifest.layers
-        if layer.workload and layer.config
-    }
     arguments = [*map(tvm.runtime.tensor, feeds_of(partition.graph).values())]
     where, sha256 = f"board {payload['id']}", ""
     with Path(payload["lock"]).open("w") as lock, tempfile.TemporaryDirectory(prefix="tilefleet-") as folder:
@@ -79,24 +75,31 @@ def deliver_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
                 checked = Check(build.tolerance, wrong=f"the module does not run: {crash}", where=where)
             if checked.wrong:
                 return Delivery(checked, sha256=sha256).to_json()
-            seconds, layer_s = time_on_board(model, arguments, layers)
+            found = profile_on_board(model, arguments)
         else:
             machine = relax.VirtualMachine(executable, tvm.cpu())
             checked = check_and_locate(lambda: machine["main"], build, send, where=where)
             if checked.wrong:
                 return Delivery(checked).to_json()
             take(lock, send)
-            seconds, layer_s = time_model(machine, arguments, layers, threads, send)
-    middle = statistics.median(seconds)
-    low, _, high = statistics.quantiles([*seconds, *seconds], n=4, method="inclusive")
-    spread, other_s = (high - low) / middle, max(0.0, middle - layer_s)
-    return Delivery(checked, middle, spread, other_s, sha256=sha256).to_json()
+            found = profile(
+                machine,
+                arguments,
+                clock_of(threads),
+                ROUNDS,
+                LEAST,
+                LONGEST_S,
+                lambda: send({"stage": "run"}),
+            )
+    operators = operators_of(found, manifest)
+    other_s = sum(each["seconds"] for each in operators if not each["key"])
+    return Delivery(
+        checked, found.seconds, found.spread, other_s, sha256=sha256, operators=operators
+    ).to_json()
 
 
-def time_on_board(
-    model: BoardModel, arguments: Sequence[Any], layers: Collection[str]
-) -> tuple[list[float], float]:
-    """Seconds of each run on a board, the sum of its calls, and what ``layers`` take of one.
+def profile_on_board(model: BoardModel, arguments: Sequence[Any]) -> Profile:
+    """What runs on a board take, as the sum of their calls.
 
     By a simulated clock all runs take the same: one is enough, and the check was one.
     """
@@ -104,49 +107,29 @@ def time_on_board(
     while len(runs) < (1 if model.simulated else BOARD_ROUNDS):
         model(*arguments)
         runs.append(model.seconds)
-    whole = [sum(seconds for _, seconds in run) for run in runs]
-    parts = [sum(seconds for name, seconds in run if name in layers) for run in runs]
-    return whole, statistics.median(parts)
+    return profile_of([sum(seconds for _, seconds in run) for run in runs], runs)
 
 
-def time_model(
-    machine: Any, arguments: Sequence[Any], layers: Collection[str], threads: int, send: Send
-) -> tuple[list[float], float]:
-    """Seconds of each run of ``main``, and what the functions called ``layers`` take of one.
+def operators_of(found: Profile, manifest: Manifest) -> list[dict[str, Any]]:
+    """What each workload and each other kind of function takes of a run, the longest first.
 
-    Runs that are timed whole and runs whose calls are timed one by one take turns.
+    Functions of the same name but for the number behind it are one kind.
     """
-    clock = clock_of(threads)
-    main: Main = machine["main"]
-    calls: list[float] = []
-    began = 0.0
-
-    def instrument(_: Any, name: str, before: bool, __: Any, *___: Any) -> int:
-        nonlocal began
-        if name in layers:
-            if before:
-                began = clock()
-            else:
-                calls.append(clock() - began)
-        return 0
-
-    whole: list[float] = []
-    parts: list[list[float]] = []
-    started = time.perf_counter()
-    main(*arguments)
-    for turn in range(ROUNDS):
-        if turn >= LEAST and time.perf_counter() - started > LONGEST_S:
-            break
-        machine.set_instrument(None)
-        began = clock()
-        main(*arguments)
-        whole.append(clock() - began)
-        machine.set_instrument(instrument)
-        calls.clear()
-        main(*arguments)
-        parts.append([*calls])
-        send({"stage": "run"})
-    return whole, sum(map(statistics.median, zip(*parts, strict=True)))
+    known = {
+        function_name(layer.workload, layer.config): (str(layer.workload), layer.workload.key)
+        for layer in manifest.layers
+        if layer.workload and layer.config
+    }
+    taken: dict[tuple[str, str], tuple[int, float]] = defaultdict(lambda: (0, 0.0))
+    for function, (calls, seconds) in found.calls.items():
+        kind = known.get(function) or (function.rstrip("_0123456789") or function, "")
+        count, total = taken[kind]
+        taken[kind] = (count + calls, total + seconds)
+    listed = sorted(taken.items(), key=lambda each: -each[1][1])
+    return [
+        {"name": name, "key": key, "calls": calls, "seconds": seconds}
+        for (name, key), (calls, seconds) in listed
+    ]
 
 
 def clock_of(threads: int) -> Callable[[], float]:

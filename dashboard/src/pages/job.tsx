@@ -16,6 +16,7 @@ import type { Column } from "../parts/table";
 import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
 import { Budget, promiseOf } from "./job-budget";
 import { Curves, WholeModel } from "./job-charts";
+import { Operators } from "./job-operators";
 import { nameOf, shareDone } from "./overview";
 
 export default function JobPage({ id }: { id: number }) {
@@ -40,6 +41,7 @@ export default function JobPage({ id }: { id: number }) {
                 </SimpleGrid>
                 <Budget job={found} tasks={items} />
                 <Tasks job={found} tasks={items} />
+                <Operators job={found} />
               </>
             )}
           </Loaded>
