@@ -97,7 +97,7 @@ def _check(model: Model, made: Made, number: int, folder: Path) -> Check:
     """Run one variant by itself beside the model's definition, where this machine can."""
     library, manifest = made.library, made.manifests[number]
     target, name = library.variants[number].target, library.name
-    build = Build(str(model.path), model.shapes, target, 1, manifest.configs, manifest.tolerance)
+    build = Build(str(model.path), model.shapes, target, model.threads, manifest.configs, manifest.tolerance)
     with tempfile.TemporaryDirectory(prefix="tilefleet-") as scratch:
         alone = Path(scratch)
         (alone / f"{name}.c").write_text(source(only(library, number)))

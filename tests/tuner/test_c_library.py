@@ -29,12 +29,11 @@ TARGET = CATALOGUE["x86-avx2"]
 pytestmark = [pytest.mark.usefixtures("avx2"), pytest.mark.timeout(300)]
 
 
-def library(folder, made, targets=(TARGET,), embed=True):
+def library(folder, made, targets=(TARGET,), embed=True, threads=1):
     """The library of a model, written to ``folder``; ``made`` and where it can be loaded from."""
     path = save(folder, made)
-    found = make(
-        Model(path, None, [], [], Numerics.EXACT_INTEGERS), targets, "net", "model.onnx", "abc", embed
-    )
+    model = Model(path, None, [], [], Numerics.EXACT_INTEGERS, threads)
+    found = make(model, targets, "net", "model.onnx", "abc", embed)
     write(found, folder)
     link_shared(sorted(folder.glob("net*.o")), folder / "net.so")
     return found.library
@@ -248,11 +247,12 @@ def test_the_command_builds_checks_and_describes_it(tmp_path):
         words = ["build", path, "--log", log, "--as", "c", "-o", folder, *more]
         return CliRunner().invoke(app, [*map(str, words)])
 
-    done = build("--target", "x86-avx2", "--name", "small", "--json")
+    done = build("--target", "x86-avx2", "--name", "small", "--threads", "2", "--json")
     assert done.exit_code == 0, done.output
     told = json.loads((folder / "small.json").read_text())
     (variant,) = told["variants"]
     assert variant["checked"]
+    assert (told["threads"], variant["threads"]) == (2, 2)
     assert variant["layers"]
     assert told["code_bytes"] < 64 * 1024
     assert {file.name for file in folder.iterdir()} >= {
@@ -262,4 +262,4 @@ def test_the_command_builds_checks_and_describes_it(tmp_path):
     subprocess.run(["./example"], cwd=folder, check=True)
     assert "cannot begin names in C" in build("--name", "1x").output
     assert "x86 targets only" in build("--cpus", "x86-avx2,rpi4").output
-    assert "one thread" in build("--threads", "2").output
+    assert "no board runs" in build("--board", "rpi4-sim").output

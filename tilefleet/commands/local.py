@@ -135,11 +135,11 @@ def build(
     instead, a folder of header, archive, source and example (docs/c-library.md).
     """
     if form is Form.C:
-        if threads > 1 or board is not None:
-            raise TilefleetError("--as c: a library has one thread, and no board runs it; leave these out")
+        if board is not None:
+            raise TilefleetError("--as c: no board runs a library; leave --board out")
         of = [resolve_target(each, targets) for each in (cpus.split(",") if cpus else [target])]
         with _whole(model, value, data) as whole:
-            _build_c(model, whole, log, output, name, weights, of, numerics, shape, compare, as_json)
+            _build_c(model, whole, log, output, name, weights, of, threads, numerics, shape, compare, as_json)
         return
     if name is not None or cpus is not None:
         raise TilefleetError("--name and --cpus are of C libraries: add --as c")
@@ -201,6 +201,7 @@ def _build_c(
     name: str | None,
     weights: WeightsIn,
     targets: list[Target],
+    threads: int,
     numerics: Numerics,
     shape: list[str] | None,
     compare: bool,
@@ -218,7 +219,7 @@ def _build_c(
     records, relayouts = _read(log)
     try:
         manifest = build_c_library(
-            Model(whole, read_shapes(shape) or None, records, relayouts, numerics),
+            Model(whole, read_shapes(shape) or None, records, relayouts, numerics, threads),
             Wanted(output, called, model.name, log, targets, weights is WeightsIn.EMBED, compare),
         )
     except OtherTargetError as error:

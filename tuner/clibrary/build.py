@@ -39,13 +39,14 @@ _COMPILERS_OWN = re.compile(r"__aeabi_\w+|__hexagon_\w+|__u?(div|mod)[sd]i3|\.TO
 
 @dataclass(frozen=True)
 class Model:
-    """What is built: a file, the shapes of its dynamic inputs, and a log of it."""
+    """What is built: a file, the shapes of its dynamic inputs, a log of it, and for how many threads."""
 
     path: Path
     shapes: Shapes | None
     records: Sequence[Record]
     relayouts: Sequence[Relayouts]
     numerics: Numerics
+    threads: int = 1
 
 
 @dataclass(frozen=True)
@@ -75,14 +76,14 @@ def make(model: Model, targets: Iterable[Target], name: str, title: str, log: st
             if storage.kind in ("input", "output")
         }
         try:
-            unit = compile_plain(program.functions, target, symbols, outside)
+            unit = compile_plain(program.functions, target, model.threads, symbols, outside)
         except NotPlain as reason:
             raise ModelError(f"cannot be written as C: it has {reason}") from None
         arena = arena_of(program, unit.workspace)
-        variants.append(Variant(target, program, arena, symbols, needs_of(target)))
+        variants.append(Variant(target, program, arena, symbols, needs_of(target), unit.forks))
         codes.append(unit.code)
     weights = weights_of([program for _, program, _ in planned])
-    made = Library(name, title, version("tilefleet"), log, tuple(variants), weights, embed)
+    made = Library(name, title, version("tilefleet"), log, tuple(variants), weights, embed, model.threads)
     return Made(made, tuple(codes), tuple(manifest for _, _, manifest in planned))
 
 
@@ -92,12 +93,19 @@ def _planned(model: Model, target: Target) -> tuple[Program, Manifest]:
     for tensor in (*graph.inputs, *graph.outputs):
         if graph.tensors[tensor].dtype not in C_TYPES:
             raise ModelError(f"{tensor!r} is of {graph.tensors[tensor].dtype}, which C has no type for")
+    threads = model.threads
     plan = plan_of(
-        partition, {}, target, records=model.records, numerics=model.numerics, relayouts=model.relayouts
+        partition,
+        {},
+        target,
+        threads,
+        records=model.records,
+        numerics=model.numerics,
+        relayouts=model.relayouts,
     )
-    with blaming_node(partition, target, 1):
-        module = lower_partition(partition, plan, target, 1)
-    return program_of(module, list(graph.inputs), graph.outputs), describe(partition, plan, target, 1)
+    with blaming_node(partition, target, threads):
+        module = lower_partition(partition, plan, target, threads)
+    return program_of(module, list(graph.inputs), graph.outputs), describe(partition, plan, target, threads)
 
 
 def write(made: Made, folder: Path) -> None:
@@ -164,6 +172,7 @@ def facts(library: Library) -> Mapping[str, Any]:
         "log_sha256": library.log,
         "inputs": [vars(port) for port in library.inputs],
         "outputs": [vars(port) for port in library.outputs],
+        "threads": library.threads,
         "arena_bytes": library.arena_bytes,
         "weights": {
             "bytes": len(library.weights.data),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tuner.clibrary.library import Library
+from tuner.clibrary.pool import pool
 
 
 def example(library: Library) -> str:
@@ -14,6 +15,14 @@ def example(library: Library) -> str:
         load += f"  code = {name}_load(arena, weights);\n"
         load += f'  if (code) return fprintf(stderr, "%s\\n", {name}_error(code)), 1;\n'
         unload = f"  {name}_unload(arena);\n"
+    threads, run, begin, end = "", f"{name}_run(arena, inputs, outputs)", "", ""
+    if library.threads > 1:
+        threads = f"\n{pool(library.threads)}"
+        run = f"{name}_run_parallel(arena, inputs, outputs, pool_parallel_for, &threads)"
+        begin, end = (
+            f"  static Pool threads;\n  pool_begin(&threads, {prefix}_THREADS - 1);\n",
+            "  pool_end(&threads);\n",
+        )
     first = 1 if library.embed else 2
     usage = "[INPUT.bin ...]" if library.embed else "[WEIGHTS [INPUT.bin ...]]"
     return f"""\
@@ -25,7 +34,7 @@ def example(library: Library) -> str:
 #include <time.h>
 
 #include "{name}.h"
-
+{threads}
 static void *memory(size_t bytes) {{
   size_t whole = (bytes + {prefix}_ALIGNMENT - 1) / {prefix}_ALIGNMENT * {prefix}_ALIGNMENT;
   void *got = aligned_alloc({prefix}_ALIGNMENT, whole ? whole : {prefix}_ALIGNMENT);
@@ -50,11 +59,17 @@ static int get(int index, void *into, const char *path) {{
   return 1;
 }}
 
+static double now_ms(void) {{
+  struct timespec now;
+  timespec_get(&now, TIME_UTC);
+  return 1e3 * (double)now.tv_sec + 1e-6 * (double)now.tv_nsec;
+}}
+
 int main(int argc, char **argv) {{
   static const void *inputs[{max(1, len(library.inputs))}];
   static void *outputs[{max(1, len(library.outputs))}];
   void *arena = memory({name}_arena_bytes());
-  clock_t begun;
+  double begun;
   int code;
 {load}  for (int i = 0; i < {name}_inputs(); i++) {{
     void *input = memory({name}_input_bytes(i));
@@ -63,11 +78,11 @@ int main(int argc, char **argv) {{
     inputs[i] = input;
   }}
   for (int i = 0; i < {name}_outputs(); i++) outputs[i] = memory({name}_output_bytes(i));
-  code = {name}_run(arena, inputs, outputs);
-  begun = clock();
-  if (!code) code = {name}_run(arena, inputs, outputs);
+{begin}  code = {run};
+  begun = now_ms();
+  if (!code) code = {run};
   if (code) return fprintf(stderr, "%s\\n", {name}_error(code)), 1;
-  printf("%.3f ms\\n", 1e3 * (double)(clock() - begun) / CLOCKS_PER_SEC);
+  printf("%.3f ms\\n", now_ms() - begun);
   for (int i = 0; i < {name}_outputs(); i++) {{
     char path[32];
     FILE *file;
@@ -78,7 +93,7 @@ int main(int argc, char **argv) {{
       return fprintf(stderr, "%s cannot be written\\n", path), 1;
     printf("%s: %s, %s\\n", path, {name}_output_name(i), {name}_output_type(i));
   }}
-{unload}  return 0;
+{end}{unload}  return 0;
 }}
 """
 
@@ -126,16 +141,17 @@ def makefile(library: Library) -> str:
     """Makefile: the example."""
     name = library.name
     mapped = "" if library.embed else f" {name}_map.c"
+    threads = " -pthread" if library.threads > 1 else ""
     return f"""\
 CC ?= cc
 CFLAGS ?= -O2 -Wall -Wextra -Wpedantic -Werror
 
 example: example.c {name}.h lib{name}.a
-	$(CC) -std=c11 $(CFLAGS) example.c lib{name}.a -o $@
+	$(CC) -std=c11{threads} $(CFLAGS) example.c lib{name}.a -o $@
 
 # The same from source, by your own compiler; only the kernels stay as they are.
 own: example.c {name}.c{mapped} {name}.h
-	$(CC) -std=c11 $(CFLAGS) example.c {name}.c{mapped} {" ".join(objects(library))} -o $@
+	$(CC) -std=c11{threads} $(CFLAGS) example.c {name}.c{mapped} {" ".join(objects(library))} -o $@
 
 clean:
 	rm -f example own output_*.bin
@@ -147,6 +163,9 @@ def cmake(library: Library) -> str:
     """CMakeLists.txt: the library as a target, by the compiler of who uses it."""
     name = library.name
     sources = [f"{name}.c", *([] if library.embed else [f"{name}_map.c"]), *objects(library)]
+    threads = ""
+    if library.threads > 1:
+        threads = f"find_package(Threads REQUIRED)\ntarget_link_libraries({name}_example Threads::Threads)\n"
     return f"""\
 # add_subdirectory(THIS_FOLDER) and target_link_libraries(YOURS {name}).
 cmake_minimum_required(VERSION 3.13)
@@ -156,7 +175,7 @@ set_target_properties({name} PROPERTIES C_STANDARD 11 POSITION_INDEPENDENT_CODE 
 target_include_directories({name} PUBLIC ${{CMAKE_CURRENT_SOURCE_DIR}})
 add_executable({name}_example EXCLUDE_FROM_ALL example.c)
 target_link_libraries({name}_example {name})
-"""
+{threads}"""
 
 
 def pkg_config(library: Library) -> str:

@@ -63,7 +63,7 @@ enum {{
  * once, each with an arena of its own. */
 int {name}_run(void *arena, const void *const *inputs, void *const *outputs);
 
-/* The same after a look at the sizes, all in bytes. */
+{_parallel(library) if library.threads > 1 else ""}/* The same after a look at the sizes, all in bytes. */
 int {name}_run_checked(void *arena, size_t arena_bytes, const void *const *inputs, const size_t *input_bytes,
                        void *const *outputs, const size_t *output_bytes);
 
@@ -96,6 +96,24 @@ const char *{name}_log(void);
 #endif
 
 #endif
+"""
+
+
+def _parallel(library: Library) -> str:
+    name, prefix = library.name, library.prefix
+    indent = " " * len(f"int {name}_run_parallel(")
+    return f"""\
+#define {prefix}_THREADS {library.threads}
+
+/* Runs `task(data, index)` once for each index below `count`, which is {prefix}_THREADS at the most, in any
+ * order and on any threads, and returns when all have returned. `pool` is what the run was given. */
+typedef void (*{name}_parallel_for)(void *pool, void (*task)(void *data, size_t index), void *data,
+{" " * len(f"typedef void (*{name}_parallel_for)(")}size_t count);
+
+/* {name}_run with its loops shared out by `parallel_for`; the outputs are the same. */
+int {name}_run_parallel(void *arena, const void *const *inputs, void *const *outputs,
+{indent}{name}_parallel_for parallel_for, void *pool);
+
 """
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 from kernels.target import Target
 from tuner.clibrary.arena import Arena
 from tuner.clibrary.cpu import Needs
+from tuner.clibrary.parallel import Fork
 from tuner.clibrary.plain import ALIGNMENT
 from tuner.clibrary.program import Port, Program
 from tuner.clibrary.weights import Weights
@@ -16,21 +17,25 @@ from tuner.clibrary.weights import Weights
 
 @dataclass(frozen=True)
 class Variant:
-    """The model for one kind of processor; ``symbols`` are what its functions are called in C."""
+    """The model for one kind of processor.
+
+    ``symbols`` are what its functions are called in C, ``forks`` their loops in parallel.
+    """
 
     target: Target
     program: Program
     arena: Arena
     symbols: Mapping[str, str]
     needs: Needs | None
+    forks: tuple[Fork, ...]
 
 
 @dataclass(frozen=True)
 class Library:
     """A library called ``name``: the first of ``variants`` that a processor can run is run.
 
-    ``embed``: the weights are in the archive, not in a file beside it. ``version`` is Tilefleet's and
-    ``log`` the SHA-256 of the tuning log.
+    ``embed``: the weights are in the archive, not in a file beside it. ``threads`` is how many shares a loop
+    in parallel has at the most. ``version`` is Tilefleet's and ``log`` the SHA-256 of the tuning log.
     """
 
     name: str
@@ -40,6 +45,7 @@ class Library:
     variants: tuple[Variant, ...]
     weights: Weights
     embed: bool
+    threads: int
 
     @property
     def inputs(self) -> tuple[Port, ...]:

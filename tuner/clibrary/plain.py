@@ -14,6 +14,7 @@ from tvm_ffi import structural
 
 from kernels.emit.compile import MODEL_PIPELINE
 from kernels.target import Target
+from tuner.clibrary.parallel import Fork, NotShared, captured_by, launch, serial, share, shares_of, unpacking
 
 ALIGNMENT = 64
 """Of weights, of tensors between functions, and of workspaces, in bytes: what TVM's code counts on."""
@@ -31,10 +32,12 @@ class NotPlain(Exception):
 
 @dataclass(frozen=True)
 class Unit:
-    """One object file. ``workspace`` is how many bytes each function wants to work in, by its name."""
+    """One object file. ``workspace`` is how many bytes each function wants to work in, by its name; ``forks``
+    are its loops in parallel, which C must start."""
 
     code: Any
     workspace: Mapping[str, int]
+    forks: tuple[Fork, ...]
 
 
 def calls_tvm(function: Any) -> str | None:
@@ -50,13 +53,17 @@ def calls_tvm(function: Any) -> str | None:
 
 
 def compile_plain(
-    functions: Mapping[str, Any], target: Target, symbols: Mapping[str, str], unaligned: Collection[str]
+    functions: Mapping[str, Any],
+    target: Target,
+    threads: int,
+    symbols: Mapping[str, str],
+    unaligned: Collection[str],
 ) -> Unit:
     """Compile PrimFuncs for ``target``, each under its name in ``symbols``.
 
-    A function takes a pointer for each of its buffers, then one to its workspace, and returns an int that
-    says nothing. Those in ``unaligned`` get buffers of the user's, which are aligned as their elements are.
-    Raises NotPlain.
+    A function takes a pointer for each of its buffers, then one to its workspace, for several ``threads`` one
+    more for who runs its loops in parallel, and returns an int that says nothing. Those in ``unaligned`` get
+    buffers of the user's, which are aligned as their elements are. Raises NotPlain.
     """
     llvm = tvm.target.Target(target.tvm)
     passes, _, _ = tirx.compilation_pipeline.get_tir_pipeline(MODEL_PIPELINE)
@@ -64,27 +71,40 @@ def compile_plain(
     module = tirx.transform.BindTarget(llvm.with_host(llvm))(tvm.IRModule(named))
     workspace: dict[str, int] = {}
     plain: dict[Any, Any] = {}
+    forks: list[Fork] = []
     for variable, function in passes(module).functions_items():
         name = variable.name_hint
-        maker = _Plain(function, name in unaligned)
-        plain[variable] = maker.function(symbols[name])
+        maker = _Plain(function, symbols[name], threads, name in unaligned)
+        plain[variable] = maker.function()
+        plain |= {tvm.ir.GlobalVar(part): body for part, body in maker.parts.items()}
         workspace[name] = maker.workspace
+        forks += maker.forks
     lowered = finalize_host_passes()(tvm.IRModule(plain))
-    return Unit(tvm.get_global_func("target.build.llvm")(lowered, llvm), workspace)
+    return Unit(tvm.get_global_func("target.build.llvm")(lowered, llvm), workspace, tuple(forks))
 
 
 class _Plain:
-    """Takes the body of a packed function out of what unpacks its arguments."""
+    """Takes the body of a packed function out of what unpacks its arguments.
 
-    def __init__(self, packed: Any, unaligned: bool) -> None:
-        self._packed, self._unaligned = packed, unaligned
+    ``workspace`` is what it wants in bytes, ``parts`` are the bodies of its loops in parallel by their names.
+    """
+
+    def __init__(self, packed: Any, symbol: str, threads: int, unaligned: bool) -> None:
+        self._packed, self._symbol, self._threads, self._unaligned = packed, symbol, threads, unaligned
         self.workspace = 0
+        self.parts: dict[str, Any] = {}
+        self.forks: list[Fork] = []
         self._taken = 0
-        self._base = tirx.Var("workspace", tvm.ir.PointerType(tvm.ir.PrimType("uint8")))
+        self._base = _bytes_at("workspace")
+        self._team = _bytes_at("team")
+        self._inside = False
+        self._refused: str | None = None
+        self._aligned: list[Any] = []
+        self._texts: list[Any] = []
 
-    def function(self, symbol: str) -> Any:
+    def function(self) -> Any:
+        """It as a plain function; raises NotPlain."""
         buffers: list[Any] = []
-        texts: list[Any] = []
         scope = None
         for statement in _straight(self._packed.body):
             if isinstance(statement, tirx.DeclBuffer):
@@ -93,25 +113,25 @@ class _Plain:
                 if statement.attr_key == _SCOPE:
                     scope = statement
                 elif statement.attr_key == _IMPORTED:
-                    texts.append(statement)
+                    self._texts.append(statement)
         assert scope is not None
+        self._aligned = buffers
         pointers = [tirx.Var(f"p{at}", _pointer(buffer)) for at, buffer in enumerate(buffers)]
+        more = [self._base, self._team] if self._threads > 1 else [self._base]
         inner = tirx.AttrStmt(scope.node, _SCOPE, scope.value, self._planned(scope.body))
-        body = tirx.SeqStmt(
-            [
-                *(tirx.DeclBuffer(buffer, data=p) for buffer, p in zip(buffers, pointers, strict=True)),
-                inner,
-                tirx.Return(tirx.const(0, "int32")),
-            ]
-        )
-        for buffer in buffers:
+        declared = [tirx.DeclBuffer(buffer, data=p) for buffer, p in zip(buffers, pointers, strict=True)]
+        return self._made(self._symbol, [*pointers, *more], [*declared, inner])
+
+    def _made(self, symbol: str, parameters: list[Any], statements: list[Any]) -> Any:
+        body = tirx.SeqStmt([*statements, tirx.Return(tirx.const(0, "int32"))])
+        for buffer in self._aligned:
             bytes_ = _bytes(buffer.dtype) if self._unaligned else ALIGNMENT
             body = tirx.AttrStmt(buffer, _ALIGNED, tirx.const(bytes_, "int32"), body)
-        for text in texts:
+        for text in self._texts:
             body = tirx.AttrStmt(text.node, _IMPORTED, text.value, body)
         body = tirx.AttrStmt("default", "device_id", tirx.const(0, "int32"), body)
         body = tirx.AttrStmt("default", "device_type", tirx.const(1, "int32"), body)
-        made = tirx.PrimFunc([*pointers, self._base], body, tvm.ir.PrimType("int32"), self._packed.attrs)
+        made = tirx.PrimFunc(parameters, body, tvm.ir.PrimType("int32"), self._packed.attrs)
         return made.without_attr("calling_conv").with_attr("global_symbol", symbol)
 
     def _planned(self, body: Any) -> Any:
@@ -120,20 +140,65 @@ class _Plain:
             ((tirx.For, tirx.While, tirx.IfThenElse, tirx.AttrStmt), self._scope),
             (tirx.AllocBuffer, self._buffer),
         )
-        return structural.structural_mutate(body, callbacks)
+        planned = structural.structural_mutate(body, callbacks)
+        if self._refused:
+            raise NotPlain(self._refused)
+        return planned
 
     def _scope(self, statement: Any, mutator: Any) -> Any:
         if isinstance(statement, tirx.For) and statement.kind == _PARALLEL:
-            raise NotPlain("a loop in parallel")
+            if self._threads > 1:
+                try:
+                    return self._shared(statement, mutator)
+                except NotShared as reason:
+                    return self._refuse(statement, str(reason))
+            statement = serial(statement)
         taken = self._taken
         result = mutator.default_mutate(statement)
         self._taken = taken
         return result
 
+    def _refuse(self, statement: Any, reason: str) -> Any:
+        # An exception of ours would come out of TVM as another.
+        self._refused = self._refused or reason
+        return statement
+
+    def _shared(self, loop: Any, mutator: Any) -> Any:
+        """A loop in parallel as the start of its part; each share has a piece of the workspace."""
+        shares, step = shares_of(loop, self._threads)
+        if self._inside:
+            raise NotShared("a loop in parallel within another")
+        self._inside = True
+        around = self._base, self._taken, self.workspace
+        self._base, self._taken, self.workspace = _bytes_at("piece"), 0, 0
+        body = mutator.default_mutate(loop).body
+        own, piece = self._base, self.workspace
+        self._base, self._taken, self.workspace = around
+        self._inside = False
+        self.workspace = max(self.workspace, self._taken + shares * piece)
+
+        part = f"{self._symbol}_part{len(self.forks)}"
+        fork = Fork(f"{self._symbol}_fork{len(self.forks)}", part, shares)
+        self.forks.append(fork)
+        number, handed = tirx.Var("number", "int32"), tirx.Var("handed", _pointer_to("int64"))
+        work = share(loop, body, number, step)
+        captured = [each for each in captured_by(work) if not each.same_as(number) and not each.same_as(own)]
+        inside = [each for each in captured if not each.same_as(self._base)]
+        at = tirx.call_intrin(
+            "handle",
+            "tirx.handle_add_byte_offset",
+            self._base,
+            self._taken + tirx.Cast("int64", number) * piece,
+        )
+        mine = [tirx.Bind(own, tirx.reinterpret(_pointer_to("uint8"), at))] if piece else []
+        everything = [*inside, *([self._base] if piece else [])]
+        self.parts[part] = self._made(part, [handed, number], [*unpacking(everything, handed), *mine, work])
+        return launch(everything, fork.symbol, self._team)
+
     def _buffer(self, statement: Any, mutator: Any) -> Any:
         buffer = statement.buffer
         if not all(isinstance(extent, tirx.IntImm) for extent in buffer.shape):
-            raise NotPlain(f"a buffer of a size that is not known: {buffer.name}")
+            return self._refuse(statement, f"a buffer of a size that is not known: {buffer.name}")
         size = prod(int(extent) for extent in buffer.shape) * _bytes(buffer.dtype)
         if statement.annotations.get(_ON_STACK) or (buffer.scope() == "global" and size < STACK_BYTES):
             return statement
@@ -151,6 +216,14 @@ def _straight(statement: Any) -> Iterator[Any]:
             yield from _straight(each)
     elif isinstance(statement, tirx.AttrStmt) and statement.attr_key != _SCOPE:
         yield from _straight(statement.body)
+
+
+def _bytes_at(name: str) -> Any:
+    return tirx.Var(name, _pointer_to("uint8"))
+
+
+def _pointer_to(dtype: str) -> Any:
+    return tvm.ir.PointerType(tvm.ir.PrimType(dtype))
 
 
 def _bytes(dtype: Any) -> int:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,9 @@ import numpy as np
 
 from tuner.backend.comparison import Build, Main, Send, check_and_locate
 from tuner.frontend.onnx_graph import Array
+
+_TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)
+_PARALLEL_FOR = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t)
 
 
 class CallError(RuntimeError):
@@ -22,13 +27,17 @@ class CallError(RuntimeError):
 
 
 class Loaded:
-    """The shared library at ``path``; ``weights`` is the content of its file of weights, if it has one."""
+    """The shared library at ``path``; ``weights`` is the content of its file of weights, if it has one.
 
-    def __init__(self, path: Path, name: str, weights: bytes | None = None) -> None:
+    One for several ``threads`` has its loops run by a pool of so many.
+    """
+
+    def __init__(self, path: Path, name: str, weights: bytes | None = None, threads: int = 1) -> None:
         self._library, self._name = ctypes.CDLL(str(path)), name
         self._weights = None if weights is None else _aligned(len(weights))
         if self._weights is not None and weights is not None:
             self._weights[:] = np.frombuffer(weights, np.uint8)
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._arena = _aligned(self._ask("arena_bytes", ctypes.c_size_t))
         if self._weights is not None:
             self._called("use_weights", self._arena.ctypes, self._weights.ctypes, self._weights.size)
@@ -37,16 +46,18 @@ class Loaded:
         """The outputs for ``inputs``; raises CallError."""
         outputs = [self._output(index) for index in range(self._ask("outputs"))]
         given = [np.ascontiguousarray(each) for each in inputs]
-        self._called(
-            "run_checked",
-            self._arena.ctypes,
-            ctypes.c_size_t(self._arena.size),
-            _pointers(given),
-            _sizes(given),
-            _pointers(outputs),
-            _sizes(outputs),
-        )
+        into = _pointers(given), _sizes(given), _pointers(outputs), _sizes(outputs)
+        self._called("run_checked", self._arena.ctypes, ctypes.c_size_t(self._arena.size), *into)
+        if self._pool is not None:
+            for output in outputs:
+                output.fill(0)
+            run = _PARALLEL_FOR(self._parallel_for)
+            self._called("run_parallel", self._arena.ctypes, into[0], into[2], run, None)
         return outputs
+
+    def _parallel_for(self, _: int, task: int, data: int, count: int) -> None:
+        assert self._pool is not None
+        list(self._pool.map(partial(_TASK(task), data), range(count)))
 
     def _called(self, function: str, *arguments: Any) -> None:
         plain = [ctypes.c_void_p(a.data) if hasattr(a, "data_as") else a for a in arguments]
@@ -71,7 +82,7 @@ def check_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     def load() -> Main:
         send({"stage": "defined"})
         weights = Path(payload["weights"]).read_bytes() if payload["weights"] else None
-        loaded = Loaded(Path(payload["module"]), payload["name"], weights)
+        loaded = Loaded(Path(payload["module"]), payload["name"], weights, payload["threads"])
         return lambda *tensors: [_Result(each) for each in loaded.run([t.numpy() for t in tensors])]
 
     return vars(check_and_locate(load, Build.of_payload(payload), send, payload["deadline_s"]))

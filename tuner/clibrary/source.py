@@ -8,6 +8,7 @@ from itertools import accumulate
 from tuner.clibrary.cpu import check
 from tuner.clibrary.header import ERRORS
 from tuner.clibrary.library import Library, Variant
+from tuner.clibrary.parallel import Fork
 from tuner.clibrary.plain import ALIGNMENT
 from tuner.clibrary.program import Port, Storage
 from tuner.clibrary.weights import HASH_BYTES, HEADER_BYTES, MAGIC
@@ -25,6 +26,7 @@ def source(library: Library) -> str:
         "/* Not to be seen by who links this into a shared library. */\n"
         '#define HIDDEN __attribute__((visibility("hidden")))',
         *([f"HIDDEN extern const unsigned char {name}_weights[];"] if library.embed else []),
+        *([_team(library)] if library.threads > 1 else []),
         *(_variant(library, number) for number in range(len(library.variants))),
         *(
             [check([v.needs for v in library.variants if v.needs]), _needs(library)]
@@ -42,7 +44,8 @@ def _variant(library: Library, number: int) -> str:
     variant = library.variants[number]
     program, offsets = variant.program, library.weights.offsets[number]
     declared = dict.fromkeys(
-        f"HIDDEN int {variant.symbols[call.function]}({_parameters(len(call.reads), len(call.writes))});"
+        f"HIDDEN int {variant.symbols[call.function]}("
+        f"{_parameters(library, len(call.reads), len(call.writes))});"
         for call in program.calls
     )
     base = library.header_bytes
@@ -60,25 +63,54 @@ def _variant(library: Library, number: int) -> str:
     for at, call in enumerate(program.calls):
         work = f"a + {base + variant.arena.workspaces[at]}" if at in variant.arena.workspaces else "a"
         arguments = [*map(place, call.reads), *map(place, call.writes), work]
+        if library.threads > 1:
+            arguments.append("team")
         lines.append(f"  {variant.symbols[call.function]}({', '.join(arguments)});")
     for storage, index in program.copies:
         lines.append(f"  memcpy(out[{index}], {place(storage)}, {program.outputs[index].bytes});")
     return "\n".join(
         [
             *declared,
+            *map(_fork, variant.forks),
             "",
             f"/* For {variant.target.name}. */",
             f"static void run_{number}(unsigned char *a, const unsigned char *w, const void *const *in, "
-            "void *const *out) {",
-            "  (void)a, (void)w, (void)in, (void)out;",
+            f"void *const *out{', const Team *team' if library.threads > 1 else ''}) {{",
+            f"  (void)a, (void)w, (void)in, (void)out{', (void)team' if library.threads > 1 else ''};",
             *lines,
             "}",
         ]
     )
 
 
-def _parameters(reads: int, writes: int) -> str:
-    return ", ".join(["const void *"] * reads + ["void *"] * (writes + 1))
+def _parameters(library: Library, reads: int, writes: int) -> str:
+    team = ["const Team *"] if library.threads > 1 else []
+    return ", ".join(["const void *"] * reads + ["void *"] * (writes + 1) + team)
+
+
+def _team(library: Library) -> str:
+    return f"""\
+/* Who runs loops in parallel; the caller himself where it has no function. */
+typedef struct {{
+  {library.name}_parallel_for parallel_for;
+  void *pool;
+}} Team;
+
+static int share_out(const Team *team, void (*task)(void *, size_t), void *data, size_t count) {{
+  if (team->parallel_for) team->parallel_for(team->pool, task, data, count);
+  else for (size_t i = 0; i < count; i++) task(data, i);
+  return 0;
+}}"""
+
+
+def _fork(fork: Fork) -> str:
+    return f"""\
+HIDDEN int {fork.part}(void *, int32_t);
+HIDDEN int {fork.symbol}(void *, const Team *);
+static void {fork.part}_task(void *data, size_t index) {{ {fork.part}(data, (int32_t)index); }}
+int {fork.symbol}(void *data, const Team *team) {{
+  return share_out(team, {fork.part}_task, data, {fork.shares});
+}}"""
 
 
 def _needs(library: Library) -> str:
@@ -141,6 +173,8 @@ def _run(library: Library) -> str:
     name, prefix = library.name, library.prefix
     inputs, outputs = library.inputs, library.outputs
     last = len(library.variants) - 1
+    parallel = library.threads > 1
+    arguments = "arena, w, inputs, outputs" + (", &team" if parallel else "")
     if library.checks_cpu:
         choice = f"""\
   Cpu cpu = this_cpu();
@@ -149,13 +183,22 @@ def _run(library: Library) -> str:
   if (level > {last}) return {prefix}_OLD_CPU;
 """
         branches = [
-            f"  {'else ' if number else ''}if (level == {number}) run_{number}(arena, w, inputs, outputs);"
+            f"  {'else ' if number else ''}if (level == {number}) run_{number}({arguments});"
             for number in range(last + 1)
         ]
         if not last:
-            branches = ["  run_0(arena, w, inputs, outputs);"]
+            branches = [f"  run_0({arguments});"]
     else:
-        choice, branches = "", ["  run_0(arena, w, inputs, outputs);"]
+        choice, branches = "", [f"  run_0({arguments});"]
+    declared = f"int {name}_run(void *arena, const void *const *inputs, void *const *outputs)"
+    alone, team = "", ""
+    if parallel:
+        alone = f"\n\n{declared} {{\n  return {name}_run_parallel(arena, inputs, outputs, 0, 0);\n}}"
+        declared = (
+            f"int {name}_run_parallel(void *arena, const void *const *inputs, void *const *outputs,\n"
+            f"{' ' * len(f'int {name}_run_parallel(')}{name}_parallel_for parallel_for, void *pool)"
+        )
+        team = "  Team team = {parallel_for, pool};\n"
     nl = "\n"
     return f"""\
 {_numbers("unsigned char", "input_aligned", [port.element_bytes for port in inputs])}
@@ -163,9 +206,9 @@ def _run(library: Library) -> str:
 {_numbers("size_t", "input_sizes", [port.bytes for port in inputs])}
 {_numbers("size_t", "output_sizes", [port.bytes for port in outputs])}
 
-int {name}_run(void *arena, const void *const *inputs, void *const *outputs) {{
+{declared} {{
   const unsigned char *w;
-  if (!arena || !inputs || !outputs) return {prefix}_NULL_POINTER;
+{team}  if (!arena || !inputs || !outputs) return {prefix}_NULL_POINTER;
   if ((uintptr_t)arena % {ALIGNMENT}) return {prefix}_ARENA_MISALIGNED;
   for (int i = 0; i < {len(inputs)}; i++) {{
     if (!inputs[i]) return {prefix}_NULL_POINTER;
@@ -179,7 +222,7 @@ int {name}_run(void *arena, const void *const *inputs, void *const *outputs) {{
   if (!w) return {prefix}_NO_WEIGHTS;
 {choice}{nl.join(branches)}
   return {prefix}_OK;
-}}
+}}{alone}
 
 int {name}_run_checked(void *arena, size_t arena_bytes, const void *const *inputs, const size_t *input_bytes,
                        void *const *outputs, const size_t *output_bytes) {{
