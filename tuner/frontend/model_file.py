@@ -7,7 +7,7 @@ from pathlib import Path
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
 from onnx import ModelProto
 
-from tuner.frontend.branches import settle
+from tuner.frontend.control.settle import is_open, settle
 from tuner.frontend.dynamic import advice
 from tuner.frontend.functions import inlined
 from tuner.frontend.half import widen
@@ -42,7 +42,7 @@ def read_model(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
     model = parse_file(Path(path))
     if len(model.graph.node) <= MAX_NODES:
         sort(model)
-    if any(node.op_type == "If" for node in model.graph.node):
+    if any(is_open(node) for node in model.graph.node):
         check_limits(model)
         check_valid(model)
         fix_input_shapes(model, shapes or {})

@@ -14,6 +14,8 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 MAX_TENSOR_BYTES = 2 * 1024**3
 """No tensor, weight or activation, may be larger."""
 MAX_NODES = 50_000
+NESTING = ("If", "Loop", "Scan", "SequenceMap")
+"""Operators whose nested graphs are read."""
 
 UNOPTIMIZED = "export the model without onnxruntime's optimizer, which writes those of com.microsoft"
 
@@ -54,7 +56,7 @@ def check_structure(model: ModelProto) -> None:
 
 
 def check_limits(model: ModelProto) -> None:
-    """Refuse what would be unsafe or unbounded, also in the branches of an If; raises ModelError."""
+    """Refuse what would be unsafe or unbounded, also in branches and loops; raises ModelError."""
     if model.ir_version < 3:
         raise ModelError(f"ONNX IR version {model.ir_version} is too old; 3 is the oldest that is read")
     newest = onnx.defs.onnx_opset_version()
@@ -92,13 +94,13 @@ def nested(node: NodeProto) -> Iterator[GraphProto]:
 
 
 def graphs_of(graph: GraphProto) -> Iterator[GraphProto]:
-    """``graph`` and the branches inside it; no other nested graph is read."""
+    """``graph`` and the branches and loops inside it; no other nested graph is read."""
     yield graph
     for node in graph.node:
         for inner in nested(node):
-            if node.op_type != "If":
+            if node.op_type not in NESTING:
                 raise ModelError(
-                    f"node {node_name(node)!r} ({node.op_type}) has a nested graph; loops are not supported"
+                    f"node {node_name(node)!r} ({node.op_type}) has a nested graph, which is not supported"
                 )
             yield from graphs_of(inner)
 
