@@ -1,9 +1,10 @@
-"""``tilefleet build --as c``: a model as a C library, checked before it is at its place."""
+"""``tilefleet build --as c`` and ``--as wheel``: a C library, checked before it is at its place."""
 
 from __future__ import annotations
 
 import hashlib
 import json
+import keyword
 import re
 import tempfile
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ from tuner.clibrary.build import C_NAME, Made, Model, facts, make, only, write
 from tuner.clibrary.elf import code_bytes
 from tuner.clibrary.source import source
 from tuner.clibrary.toolchain import ToolError, compile_c, link_shared
+from tuner.clibrary.wheel import write_wheel
 from worker.fleet.drivers.agent_build import AgentBuildError
 
 CHECK = "tuner.clibrary.run:check_in_child"
@@ -27,7 +29,10 @@ CHECK = "tuner.clibrary.run:check_in_child"
 
 @dataclass(frozen=True)
 class Wanted:
-    """Where a library goes and how it is made. ``title`` is the model's file, ``log`` the tuning log's."""
+    """Where a library goes and how it is made. ``title`` is the model's file, ``log`` the tuning log's.
+
+    ``wheel``: what goes there is a Python package of it alone, and the manifest.
+    """
 
     folder: Path
     name: str
@@ -35,6 +40,7 @@ class Wanted:
     log: Path
     targets: Sequence[Target]
     embedded: bool
+    wheel: bool
     check: bool
 
 
@@ -45,6 +51,8 @@ def c_name(given: str | None, model: Path) -> str:
         name = f"model_{name}".rstrip("_")
     if not C_NAME.fullmatch(name):
         raise TilefleetError(f"--name {given!r} cannot begin names in C: use letters, digits and _")
+    if keyword.iskeyword(name):
+        raise TilefleetError(f"{name!r} is a word of Python's: choose another by --name")
     return name
 
 
@@ -72,10 +80,22 @@ def build_c_library(model: Model, wanted: Wanted) -> dict[str, Any]:
                     f"{wanted.title}: the library is wrong and was not written: {check.wrong} ({check.where})"
                 )
         manifest = _manifest(made, checks, folder)
-        (folder / f"{wanted.name}.json").write_text(json.dumps(manifest, indent=2) + "\n")
-        for file in sorted(folder.iterdir()):
+        described = folder / f"{wanted.name}.json"
+        described.write_text(json.dumps(manifest, indent=2) + "\n")
+        files = sorted(folder.iterdir())
+        if wanted.wheel:
+            files = [described, _packed(made, manifest, folder)]
+        for file in files:
             file.replace(wanted.folder / file.name)
-    return manifest
+    return manifest | {"files": [file.name for file in files]}
+
+
+def _packed(made: Made, manifest: dict[str, Any], folder: Path) -> Path:
+    objects = [f"{made.library.name}.o", *extras.objects(made.library)]
+    try:
+        return write_wheel(made.library, [folder / each for each in objects], manifest, folder)
+    except (ToolError, AgentBuildError) as error:
+        raise TilefleetError(str(error)) from None
 
 
 def _manifest(made: Made, checks: Sequence[Check], folder: Path) -> dict[str, Any]:

@@ -77,6 +77,7 @@ class Form(StrEnum):
 
     MODULE = "module"
     C = "c"
+    WHEEL = "wheel"
 
 
 class WeightsIn(StrEnum):
@@ -90,10 +91,12 @@ def build(
     model: ModelFile,
     log: LogFile,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The module, a shared library; of --as c, a folder.")
+        Path,
+        typer.Option("--output", "-o", help="The module; of --as c and wheel, a folder."),
     ],
     form: Annotated[
-        Form, typer.Option("--as", help="A module that TVM loads, or a C library that needs nothing.")
+        Form,
+        typer.Option("--as", help="A module that TVM loads, a C library, or a wheel of that."),
     ] = Form.MODULE,
     name: Annotated[
         str | None, typer.Option(help="What the C library is called; default: the model's name.")
@@ -132,17 +135,22 @@ def build(
     """Build a module that stock TVM loads, and beside it OUT.json: what config each layer got.
 
     A module whose outputs are not what the model defines is not written. With --as c it is a C library
-    instead, a folder of header, archive, source and example (docs/c-library.md).
+    instead, a folder of header, archive, source and example (docs/c-library.md); with --as wheel, a Python
+    package of that.
     """
-    if form is Form.C:
+    if form is not Form.MODULE:
         if board is not None:
-            raise TilefleetError("--as c: no board runs a library; leave --board out")
+            raise TilefleetError(f"--as {form}: no board runs a library; leave --board out")
+        if form is Form.WHEEL and weights is WeightsIn.FILE:
+            raise TilefleetError("--as wheel: the package has the weights in it; leave --weights file out")
         of = [resolve_target(each, targets) for each in (cpus.split(",") if cpus else [target])]
         with _whole(model, value, data) as whole:
-            _build_c(model, whole, log, output, name, weights, of, threads, numerics, shape, compare, as_json)
+            _build_c(
+                form, model, whole, log, output, name, weights, of, threads, numerics, shape, compare, as_json
+            )
         return
     if name is not None or cpus is not None:
-        raise TilefleetError("--name and --cpus are of C libraries: add --as c")
+        raise TilefleetError("--name and --cpus are of C libraries: add --as c or --as wheel")
     chosen, shapes = resolve_target(target, targets), read_shapes(shape)
     if board is not None and not compare:
         raise TilefleetError("--no-check runs the module nowhere: leave it out, or --board")
@@ -194,6 +202,7 @@ def build(
 
 
 def _build_c(
+    form: Form,
     model: Path,
     whole: Path,
     log: Path,
@@ -215,19 +224,29 @@ def _build_c(
     from tuner.clibrary.build import Model
     from tuner.log.picks import OtherTargetError
 
-    called = c_name(name, model)
+    called, embedded = c_name(name, model), weights is WeightsIn.EMBED
     records, relayouts = _read(log)
     try:
         manifest = build_c_library(
             Model(whole, read_shapes(shape) or None, records, relayouts, numerics, threads),
-            Wanted(output, called, model.name, log, targets, weights is WeightsIn.EMBED, compare),
+            Wanted(
+                output,
+                called,
+                model.name,
+                log,
+                targets,
+                embedded,
+                form is Form.WHEEL,
+                compare,
+            ),
         )
     except OtherTargetError as error:
         raise TilefleetError(f"{log}: {error}; choose with --target") from None
     except ValueError as error:
         raise TilefleetError(f"{model}: {error}") from None
+    library = next(file for file in manifest["files"] if file.endswith((".a", ".whl")))
     lines = [
-        f"{output / f'lib{called}.a'}: arena {manifest['arena_bytes']} bytes, weights "
+        f"{output / library}: arena {manifest['arena_bytes']} bytes, weights "
         f"{manifest['weights']['bytes']} bytes; {output / f'{called}.json'} has each layer"
     ]
     for variant in manifest["variants"]:

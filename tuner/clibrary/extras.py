@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tuner.clibrary.library import Library
-from tuner.clibrary.pool import pool
+from tuner.clibrary.pool import POOL_END, pool
 
 
 def example(library: Library) -> str:
@@ -17,7 +17,7 @@ def example(library: Library) -> str:
         unload = f"  {name}_unload(arena);\n"
     threads, run, begin, end = "", f"{name}_run(arena, inputs, outputs)", "", ""
     if library.threads > 1:
-        threads = f"\n{pool(library.threads)}"
+        threads = f"\n{pool(library.threads)}\n{POOL_END}"
         run = f"{name}_run_parallel(arena, inputs, outputs, pool_parallel_for, &threads)"
         begin, end = (
             f"  static Pool threads;\n  pool_begin(&threads, {prefix}_THREADS - 1);\n",

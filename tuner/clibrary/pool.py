@@ -74,7 +74,9 @@ static void pool_begin(Pool *pool, int others) {
          !pthread_create(&pool->threads[pool->others], 0, pool_thread, pool))
     pool->others++;
 }
+"""
 
+POOL_END = """\
 static void pool_end(Pool *pool) {
   pthread_mutex_lock(&pool->lock);
   pool->ends = 1, pool->round++;
@@ -86,6 +88,7 @@ static void pool_end(Pool *pool) {
 
 
 def pool(threads: int) -> str:
-    """The C of a pool for ``threads``, the caller's included: ``Pool``, ``pool_begin``, ``pool_end`` and
-    ``pool_parallel_for``, which one thread at a time may call."""
+    """The C of a pool for ``threads``, the caller's included: ``Pool``, ``pool_begin``, and
+    ``pool_parallel_for``, which one thread at a time may call. ``POOL_END`` has what ends it.
+    """
     return POOL.replace("@OTHERS@", str(max(1, threads - 1)))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from kernels.target import Target
@@ -14,6 +15,14 @@ TIMEOUT_S = 300
 _FLAGS = ("-std=c11", "-O2", "-fPIC", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
 # What would import functions of the compiler's own.
 _PLAIN = ("-fno-stack-protector", "-fno-sanitize=all")
+_PYTHONS = {
+    "x86_64": "x86_64",
+    "aarch64": "aarch64",
+    "arm": "armv7l",
+    "powerpc64le": "ppc64le",
+    "riscv64": "riscv64",
+}
+"""What Python calls zig's machines that it runs on."""
 
 
 class ToolError(RuntimeError):
@@ -44,6 +53,31 @@ def archive(objects: Sequence[Path], output: Path) -> None:
 def link_shared(objects: Sequence[Path], output: Path) -> None:
     """A shared library of ``objects``, which finds the rest where it is loaded; raises ToolError."""
     _zig("ld.lld", "-shared", *map(str, objects), "-o", str(output))
+
+
+@dataclass(frozen=True)
+class Glibc:
+    """A Linux of ``machine``, as Python calls it, with glibc ``version`` or newer; ``triple`` is zig's."""
+
+    triple: str
+    machine: str
+    version: str
+
+
+def glibc_of(target: Target) -> Glibc:
+    """The oldest such that zig links for; raises ToolError where Python runs on none."""
+    machine, _, system = agent_triple(target.triple).split("-")
+    if machine not in _PYTHONS:
+        raise ToolError(f"there is no Python for {target.name}: no wheel can be made")
+    version = "2.27" if machine == "riscv64" else "2.17"
+    triple = f"{machine}-linux-{system.replace('musl', 'gnu')}.{version}"
+    return Glibc(triple, _PYTHONS[machine], version)
+
+
+def link_for_glibc(sources: Sequence[Path], output: Path, system: Glibc) -> None:
+    """A shared library of objects and C sources with what they need of ``system``; raises ToolError."""
+    options = ["-target", system.triple, "-shared", "-s", "-pthread", *_FLAGS]
+    _zig("cc", *options, *map(str, sources), "-o", str(output))
 
 
 def _zig(*arguments: str) -> None:

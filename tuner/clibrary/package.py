@@ -1,0 +1,152 @@
+"""A model that was built by Tilefleet, as a library of machine code: ``run(x)`` computes it.
+
+``INPUTS`` and ``OUTPUTS`` say what it takes and returns. It needs NumPy alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import threading
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+_FOLDER = Path(__file__).resolve().parent
+_ABOUT: dict[str, Any] = json.loads((_FOLDER / "library.json").read_text(encoding="utf-8"))
+_NAME: str = _ABOUT["name"]
+_ALIGNMENT = 64
+
+
+class Port(NamedTuple):
+    """An input or an output of the model."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class LibraryError(RuntimeError):
+    """The library cannot compute the model here, for example because the processor is too old."""
+
+
+def _ports(which: str) -> tuple[Port, ...]:
+    return tuple(Port(each["name"], tuple(each["shape"]), each["dtype"]) for each in _ABOUT[which])
+
+
+INPUTS = _ports("inputs")
+OUTPUTS = _ports("outputs")
+THREADS: int = _ABOUT["threads"]
+
+
+def _function(name: str, result: Any, *arguments: Any) -> Any:
+    found = getattr(_LIBRARY, f"{_NAME}_{name}")
+    found.restype, found.argtypes = result, arguments
+    return found
+
+
+_LIBRARY = ctypes.CDLL(str(_FOLDER / f"lib{_NAME}.so"))
+_POINTERS = ctypes.POINTER(ctypes.c_void_p)
+_run = _function("run", ctypes.c_int, ctypes.c_void_p, _POINTERS, _POINTERS)
+_error = _function("error", ctypes.c_char_p, ctypes.c_int)
+
+
+class _Pool:
+    """The threads of this process, which one run at a time has."""
+
+    def __init__(self) -> None:
+        self._memory = _aligned(_function("pool_bytes", ctypes.c_size_t)())
+        self._run = _function(
+            "run_in_pool", ctypes.c_int, ctypes.c_void_p, _POINTERS, _POINTERS, ctypes.c_void_p
+        )
+        self._lock = threading.Lock()
+        self._begun = False
+
+    def run(self, arena: int, inputs: Any, outputs: Any) -> int:
+        """As the library's own; on the caller's thread alone while others have the pool."""
+        if not self._lock.acquire(blocking=False):
+            return int(_run(arena, inputs, outputs))
+        try:
+            if not self._begun:
+                _function("pool_begin", None, ctypes.c_void_p)(self._memory.ctypes.data)
+                self._begun = True
+            return int(self._run(arena, inputs, outputs, self._memory.ctypes.data))
+        finally:
+            self._lock.release()
+
+
+def _aligned(size: int) -> Any:
+    whole = np.zeros(size + _ALIGNMENT, np.uint8)
+    start = -whole.ctypes.data % _ALIGNMENT
+    return whole[start : start + size]
+
+
+class _Here(threading.local):
+    """The memory that a thread computes in."""
+
+    def __init__(self) -> None:
+        self.arena = _aligned(_ABOUT["arena_bytes"])
+
+
+def _new_pool() -> None:
+    global _pool
+    _pool = _Pool() if THREADS > 1 else None
+
+
+_here = _Here()
+_pool: _Pool | None
+_new_pool()
+if hasattr(os, "register_at_fork"):
+    # A child has none of its parent's threads.
+    os.register_at_fork(after_in_child=_new_pool)
+
+
+def run(*inputs: Any, **named: Any) -> Any:
+    """The output for ``inputs``, given in the model's order or by name; a tuple where there are several.
+
+    Inputs are arrays of exactly the model's shapes and types. Any number of threads may call it at once;
+    Python's lock is free meanwhile. Raises TypeError, ValueError, or LibraryError.
+    """
+    given = [_checked(port, value) for port, value in zip(INPUTS, _in_order(inputs, named), strict=True)]
+    outputs = [np.empty(port.shape, port.dtype) for port in OUTPUTS]
+    compute = _run if _pool is None else _pool.run
+    code = compute(_here.arena.ctypes.data, _pointers(given), _pointers(outputs))
+    if code:
+        raise LibraryError(_error(code).decode())
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def _in_order(inputs: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
+    names = [port.name for port in INPUTS]
+    listed = ", ".join(map(repr, names)) or "none"
+    if len(inputs) > len(names):
+        raise TypeError(f"{len(inputs)} inputs were given, and the model has {len(names)}: {listed}")
+    values = dict(zip(names, inputs, strict=False))
+    for name, value in named.items():
+        if name not in names:
+            raise TypeError(f"the model has no input {name!r}, only {listed}")
+        if name in values:
+            raise TypeError(f"input {name!r} was given twice")
+        values[name] = value
+    missing = [name for name in names if name not in values]
+    if missing:
+        raise TypeError(f"no value for input {', '.join(map(repr, missing))}; the model has {listed}")
+    return [values[name] for name in names]
+
+
+def _checked(port: Port, value: Any) -> Any:
+    array = np.asarray(value)
+    if array.shape != port.shape:
+        raise ValueError(f"input {port.name!r} has shape {array.shape}, and the model takes {port.shape}")
+    if array.dtype != np.dtype(port.dtype):
+        raise TypeError(
+            f"input {port.name!r} is {array.dtype}, and the model takes {port.dtype}: "
+            f"use .astype({port.dtype!r}) if that is meant"
+        )
+    return np.require(array, requirements=["C", "A"])
+
+
+def _pointers(arrays: list[Any]) -> Any:
+    return (ctypes.c_void_p * max(1, len(arrays)))(*(array.ctypes.data for array in arrays))
