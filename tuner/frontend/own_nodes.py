@@ -31,6 +31,7 @@ that a row without any key is zeros, not NaN.
 COMPUTED = {
     "ArgMax": "tuner.operators.extremes:place",
     "ArgMin": "tuner.operators.extremes:place",
+    "Gather": "tuner.operators.gather:gather",
     "LRN": "tuner.operators.lrn:lrn",
     "Resize": "tuner.operators.resize:resize",
     "Upsample": "tuner.operators.resize:resize",
