@@ -51,7 +51,7 @@ OPTIONS = {
 }
 TYPES = {
     name: getattr(schema.TensorType, name.upper())
-    for name in ["float32", "float16", "int8", "uint8", "int32", "int64", "bool", "resource"]
+    for name in ["float32", "float16", "int8", "uint8", "int32", "int64", "bool", "resource", "complex64"]
 }
 UNIT = (-3.0, 3.0)
 """The range of real numbers that most activations here have."""

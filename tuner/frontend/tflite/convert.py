@@ -38,6 +38,7 @@ def _converted(file: TfliteFile) -> ModelProto:
     for op in file.operators:
         try:
             READERS[op.kind](writer, op)
+            writer.fold(op)
         except ModelError as error:
             raise ModelError(f"{op.kind} {op.name!r}: {error}") from None
     return writer.model()

@@ -30,6 +30,15 @@ class CustomOptions:
             raise ModelError(f"its option {name!r} is no integer")
         return int(self._read(found, "AsInt", name))
 
+    def flag(self, name: str) -> bool:
+        """Whether something is so; not where it is left out."""
+        found = self._found(name, "a flag", may_miss=True)
+        if found is None:
+            return False
+        if not (found.IsBool or found.IsInt):
+            raise ModelError(f"its option {name!r} is no flag")
+        return bool(self._read(found, "AsInt", name))
+
     def number(self, name: str, default: float | None = None) -> float:
         """A finite number, ``default`` where it is left out; raises ModelError for anything else."""
         found = self._found(name, "a number", default is not None)

@@ -14,9 +14,9 @@ from tuner.frontend.tflite.file import Operator
 from tuner.frontend.tflite.nodes import Step
 from tuner.frontend.tflite.operands import Reader, ranked
 from tuner.frontend.tflite.products import fused, operand, real_values
-from tuner.frontend.tflite.writer import Writer
+from tuner.frontend.tflite.writer import FILE, Writer
 
-CLAMPS = ("RELU", "RELU6", "RELU_N1_TO_1")
+CLAMPS = ("RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1")
 UNARY = {
     **{kind: kind.title() for kind in ("ABS", "CEIL", "COS", "EXP", "FLOOR", "LOG", "NEG", "ROUND", "SIN")},
     "SIGN": "Sign",
@@ -63,18 +63,32 @@ def dequantize(writer: Writer, op: Operator) -> None:
         writer.hold(writer.result(op, tensor.shape), real_values(tensor, values))
 
 
-def binary(writer: Writer, op: Operator, onnx: str, then: Sequence[Step] = ()) -> None:
-    """A function of two elements, of shapes that are broadcast as TFLite and numpy do."""
-    first, second = operand(writer, op, 0), operand(writer, op, 1)
-    shapes = writer.tensor(first).shape, writer.tensor(second).shape
+def binary(
+    writer: Writer, op: Operator, onnx: str, then: Sequence[Step] = (), names: Sequence[str] = ()
+) -> None:
+    """A function of two elements, of shapes that are broadcast as TFLite and numpy do.
+
+    ``names`` are operands in their place, in their order of axes.
+    """
+    first, second = names or _both(writer, op)
+    writer.compute(op, first, [(onnx, [second], {}), *then], _common(writer, op), fused(op.options))
+
+
+def _common(writer: Writer, op: Operator) -> tuple[int, ...]:
+    """The shape of a result of two operands."""
+    shapes = [writer.tensor(operand(writer, op, place)).shape for place in (0, 1)]
     try:
-        shape = np.broadcast_shapes(*shapes)
+        return np.broadcast_shapes(*shapes)
     except ValueError:
         raise ModelError(
             f"its operands {list(shapes[0])} and {list(shapes[1])} do not fit together"
         ) from None
-    names = [ranked(writer, index, len(shape)) for index in (first, second)]
-    writer.compute(op, names[0], [(onnx, names[1:], {}), *then], shape, fused(op.options))
+
+
+def _both(writer: Writer, op: Operator) -> list[str]:
+    """Two operands as real numbers, their axes in the order of the result's."""
+    rank = len(_common(writer, op))
+    return [ranked(writer, operand(writer, op, place), rank) for place in (0, 1)]
 
 
 def scalar(writer: Writer, op: Operator, value: float) -> str:
@@ -103,10 +117,36 @@ def not_equal(writer: Writer, op: Operator) -> None:
 
 
 def floor_of_quotient(writer: Writer, op: Operator) -> None:
-    """FLOOR_DIV of floats; ONNX's quotient of integers is cut off instead."""
+    """FLOOR_DIV. ONNX's quotient of integers is cut off, so they are made to leave no remainder."""
+    if writer.tensor(operand(writer, op, 0)).dtype == "float32":
+        binary(writer, op, "Div", [("Floor", [], {})])
+    else:
+        first, second = _both(writer, op)
+        rest = writer.nodes.name(f"{op.name}/rest")
+        writer.nodes.chain(first, [("Mod", [second], {})], rest, rest)
+        binary(writer, op, "Sub", [("Div", [second], {})], [first, rest])
+
+
+def rest_of_quotient(writer: Writer, op: Operator) -> None:
+    """FLOOR_MOD: what FLOOR_DIV leaves."""
     if writer.tensor(operand(writer, op, 0)).dtype != "float32":
-        raise ModelError("it divides integers, which is not supported")
-    binary(writer, op, "Div", [("Floor", [], {})])
+        binary(writer, op, "Mod")
+    else:
+        first, second = _both(writer, op)
+        whole = writer.nodes.name(f"{op.name}/whole")
+        steps: list[Step] = [("Div", [second], {}), ("Floor", [], {}), ("Mul", [second], {})]
+        writer.nodes.chain(first, steps, whole, whole)
+        binary(writer, op, "Sub", names=[first, whole])
+
+
+def sum_of_all(writer: Writer, op: Operator) -> None:
+    """ADD_N of tensors of one shape."""
+    inputs = [operand(writer, op, place) for place in range(max(1, len(op.inputs)))]
+    shape = writer.tensor(inputs[0]).shape
+    if any(writer.tensor(index).shape != shape for index in inputs):
+        raise ModelError("its inputs have several shapes")
+    names = [writer.real(index) for index in inputs]
+    writer.compute(op, names[0], [("Add", [name], {}) for name in names[1:]], shape)
 
 
 def leaky(writer: Writer, op: Operator) -> None:
@@ -128,9 +168,14 @@ def gelu(writer: Writer, op: Operator) -> None:
 
 
 def cast(writer: Writer, op: Operator) -> None:
-    """CAST to the type of the result."""
-    to = writer.tensor(op.outputs[0]).dtype if op.outputs else "float32"
-    unary(writer, op, [("Cast", [], {"to": helper.np_dtype_to_tensor_dtype(np.dtype(to))})])
+    """CAST of the numbers that are stored, whatever their scale; of complex ones, the real part."""
+    data = operand(writer, op, 0)
+    index = writer.result(op, writer.tensor(data).shape)
+    if data in writer.spectra:
+        writer.write(index, FILE, writer.spectra[data][0], [])
+        return
+    order, to = writer.order(index), helper.np_dtype_to_tensor_dtype(np.dtype(writer.tensor(index).dtype))
+    writer.write(index, order, writer.stored(data, order), [("Cast", [], {"to": to})])
 
 
 def select(writer: Writer, op: Operator) -> None:

@@ -57,6 +57,7 @@ _OPTIONS = {
     "RESIZE_BILINEAR": "ResizeBilinearOptions",
     "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighborOptions",
     "SPACE_TO_DEPTH": "SpaceToDepthOptions",
+    "SQUEEZE": "SqueezeOptions",
     "STRIDED_SLICE": "StridedSliceOptions",
     "TRANSPOSE_CONV": "TransposeConvOptions",
     "UNPACK": "UnpackOptions",
@@ -79,6 +80,8 @@ class Tensor:
     scales: Array
     zeros: Array
     axis: int
+    open: bool = False
+    """Whether an extent is only known when the model runs; ``shape`` has 1 there."""
 
     @property
     def size(self) -> int:
@@ -258,7 +261,8 @@ class _Reader:
             if raw is None or dtype not in DTYPES:
                 raise ModelError(f"tensor {name!r} is sparse and no constant of a known type")
             raw = dense(sparsity, raw.view(np.dtype(dtype).newbyteorder("<")), extents, name).view(np.uint8)
-        return Tensor(name, extents, dtype, raw, scales, zeros, axis)
+        is_open = bool((self._vector(tensor.ShapeSignatureAsNumpy()) < 0).any())
+        return Tensor(name, extents, dtype, raw, scales, zeros, axis, is_open)
 
     def _raw(self, number: int, name: str, buffers: int) -> Array | None:
         """A constant's bytes, not copied; activations are in an empty buffer, mostly number 0."""

@@ -10,8 +10,9 @@ import tflite
 
 from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.tflite.file import Array, Operator
+from tuner.frontend.tflite.formula import Formula
 from tuner.frontend.tflite.nodes import Step
-from tuner.frontend.tflite.operands import axis_of, numbers, same_elements
+from tuner.frontend.tflite.operands import axis_of, numbers, same_elements, wanted_shape
 from tuner.frontend.tflite.products import fused, operand
 from tuner.frontend.tflite.writer import FILE, NCHW, TO_NCHW, Writer
 
@@ -32,14 +33,33 @@ def concatenation(writer: Writer, op: Operator) -> None:
 
 
 def reshape(writer: Writer, op: Operator) -> None:
-    """RESHAPE, SQUEEZE and EXPAND_DIMS: the result's shape is in the file."""
+    """RESHAPE, SQUEEZE and EXPAND_DIMS."""
     data = operand(writer, op, 0)
-    shape = writer.tensor(op.outputs[0]).shape if op.outputs else ()
+    shape = _reshaped(writer, op, data)
+    if data in writer.spectra and op.outputs:
+        to = Formula(writer, op)
+        writer.agree(op.outputs[0], shape)
+        (real, imaginary) = (to.reshaped(part, shape) for part in writer.spectra[data])
+        writer.spectra[op.outputs[0]] = real, imaginary
+        return
     index = writer.result(op, shape)
     same_elements(writer, data, index)
     if writer.tensor(index).size != writer.tensor(data).size:
         raise ModelError(f"it makes {list(shape)} of {list(writer.tensor(data).shape)}")
     writer.put_flat(index, writer.flat(data))
+
+
+def _reshaped(writer: Writer, op: Operator, data: int) -> tuple[int, ...]:
+    """What shape the file gives the result, or the operator where the file leaves it open."""
+    tensor, before = writer.tensor(op.outputs[0]) if op.outputs else None, writer.tensor(data)
+    if op.kind == "RESHAPE" or tensor is None or not tensor.open:
+        return wanted_shape(writer, op, 1, before.size)
+    if op.kind == "SQUEEZE":
+        axes = op.options.SqueezeDimsAsNumpy() if op.options.SqueezeDimsLength() else ()
+        gone = {axis_of(int(axis), len(before.shape)) for axis in axes} or set(range(len(before.shape)))
+        return tuple(n for axis, n in enumerate(before.shape) if n != 1 or axis not in gone)
+    axis = axis_of(int(numbers(writer, op, 1).reshape(-1)[0]), len(before.shape) + 1)
+    return (*before.shape[:axis], 1, *before.shape[axis:])
 
 
 def transpose(writer: Writer, op: Operator) -> None:
@@ -96,11 +116,14 @@ def cut(
     writer: Writer, op: Operator, data: int, ranges: Sequence[range], shape: Sequence[int] | None = None
 ) -> None:
     """Write the result of ``op``: along each axis the elements of its range, reshaped to ``shape``."""
-    if any(not len(each) for each in ranges):
-        raise ModelError("it takes nothing")
     taken = [len(each) for each in ranges]
     index = writer.result(op, taken if shape is None else shape)
     same_elements(writer, data, index)
+    if 0 in taken:
+        if writer.constant(data) is None:
+            raise ModelError("it takes nothing")
+        writer.hold(index, np.zeros(writer.tensor(index).shape, writer.tensor(index).dtype))
+        return
     order = writer.order(index) if shape is None else FILE
     turned = [ranges[axis] for axis in TO_NCHW] if order == NCHW else list(ranges)
     # Before the first element of an axis there is none: its end going back is said by a very low number.
@@ -133,30 +156,43 @@ def part(writer: Writer, op: Operator) -> None:
 
 
 def strided_slice(writer: Writer, op: Operator) -> None:
-    """STRIDED_SLICE with constant limits; an axis may be dropped."""
+    """STRIDED_SLICE with constant limits; axes may be dropped, and there may be new ones."""
     data, options = operand(writer, op, 0), op.options
     begin, end, step = (numbers(writer, op, place) for place in (1, 2, 3))
     shape = writer.tensor(data).shape
-    if options.EllipsisMask() or options.NewAxisMask() or options.Offset():
-        raise ModelError("it has an ellipsis, a new axis or an offset, which is not supported")
-    if not begin.size == end.size == step.size <= len(shape) or not step.all():
+    if options.Offset():
+        raise ModelError("its ends are offsets, which is not supported")
+    if not begin.size == end.size == step.size or not step.all():
         raise ModelError(f"it has {begin.size} limits for data of {list(shape)}")
-    ranges, left = [], []
-    for axis, extent in enumerate(shape):
-        if axis >= begin.size:
-            ranges.append(range(extent))
-            left.append(extent)
-            continue
-        first, last, by = int(begin[axis]), int(end[axis]), int(step[axis])
-        if options.ShrinkAxisMask() >> axis & 1:
-            at = axis_of(first, extent)
-            ranges.append(range(at, at + 1))
-            continue
-        begins = None if options.BeginMask() >> axis & 1 else first
-        ends = None if options.EndMask() >> axis & 1 else last
-        ranges.append(range(*slice(begins, ends, by).indices(extent)))
-        left.append(len(ranges[-1]))
-    cut(writer, op, data, ranges, left if options.ShrinkAxisMask() else None)
+    ranges: list[range] = []
+    left: list[int] = []
+    whole = len(shape) - sum(
+        not (options.NewAxisMask() | options.EllipsisMask()) >> place & 1 for place in range(begin.size)
+    )
+    for place in [*range(begin.size), None]:
+        if (place is not None and options.EllipsisMask() >> place & 1) or (place is None and whole > 0):
+            # All of the axes that nothing else is said of; where no ellipsis says so, they come last.
+            rest = shape[len(ranges) : len(ranges) + max(0, whole)]
+            ranges += map(range, rest)
+            left += rest
+            whole = 0
+        elif place is not None and options.NewAxisMask() >> place & 1:
+            left.append(1)
+        elif place is not None and len(ranges) < len(shape):
+            extent = shape[len(ranges)]
+            first, last, by = int(begin[place]), int(end[place]), int(step[place])
+            if options.ShrinkAxisMask() >> place & 1:
+                at = axis_of(first, extent)
+                ranges.append(range(at, at + 1))
+                continue
+            begins = None if options.BeginMask() >> place & 1 else first
+            ends = None if options.EndMask() >> place & 1 else last
+            ranges.append(range(*slice(begins, ends, by).indices(extent)))
+            left.append(len(ranges[-1]))
+    if len(ranges) != len(shape):
+        raise ModelError(f"it has {begin.size} limits for data of {list(shape)}")
+    same = left == [len(each) for each in ranges]
+    cut(writer, op, data, ranges, None if same else left)
 
 
 def split(writer: Writer, op: Operator) -> None:
@@ -250,8 +286,7 @@ def tile(writer: Writer, op: Operator) -> None:
 
 def expand(writer: Writer, op: Operator) -> None:
     """BROADCAST_TO the shape that the file says of the result."""
-    data = operand(writer, op, 0)
-    shape = writer.tensor(op.outputs[0]).shape if op.outputs else ()
+    data, shape = operand(writer, op, 0), wanted_shape(writer, op, 1)
     index = writer.result(op, shape)
     same_elements(writer, data, index)
     name = writer.nodes.constant(f"{op.name}/shape", np.asarray(shape, np.int64))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from tuner.frontend.onnx_check import ModelError
@@ -34,6 +35,25 @@ def numbers(writer: Writer, op: Operator, position: int) -> Array:
     if values is None or values.dtype.kind != "i":
         raise ModelError(f"its input {position} is not a constant of integers")
     return values
+
+
+def wanted_shape(writer: Writer, op: Operator, position: int, size: int | None = None) -> tuple[int, ...]:
+    """The shape of the result: what the file says, or where that is open the constant at an input.
+
+    One extent of -1 is what is left of ``size`` elements.
+    """
+    tensor = writer.tensor(op.outputs[0]) if op.outputs else None
+    if tensor is None or not tensor.open or len(op.inputs) <= position:
+        return () if tensor is None else tensor.shape
+    shape = [int(extent) for extent in numbers(writer, op, position).reshape(-1)]
+    if size is not None and shape.count(-1) == 1:
+        rest = -math.prod(shape)
+        if rest < 1 or size % rest:
+            raise ModelError(f"it makes {shape[:8]} of {size} elements")
+        shape[shape.index(-1)] = size // rest
+    if min(shape, default=0) < 0:
+        raise ModelError(f"its result has the impossible shape {shape[:8]}")
+    return tuple(shape)
 
 
 def same_elements(writer: Writer, data: int, index: int) -> None:

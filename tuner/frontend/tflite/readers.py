@@ -5,7 +5,16 @@ from __future__ import annotations
 from functools import partial
 
 from tuner.frontend.quantized.operators import TFLITE
-from tuner.frontend.tflite import elementwise, images, moves, reductions, warps
+from tuner.frontend.tflite import (
+    detections,
+    elementwise,
+    images,
+    moves,
+    places,
+    reductions,
+    signals,
+    warps,
+)
 from tuner.frontend.tflite.operands import Reader
 from tuner.frontend.tflite.products import batched, convolution, fully_connected
 
@@ -17,7 +26,9 @@ READERS: dict[str, Reader] = {
     **dict.fromkeys(("SELECT", "SELECT_V2"), elementwise.select),
     "CAST": elementwise.cast,
     "DEQUANTIZE": elementwise.dequantize,
+    "ADD_N": elementwise.sum_of_all,
     "FLOOR_DIV": elementwise.floor_of_quotient,
+    "FLOOR_MOD": elementwise.rest_of_quotient,
     "GELU": elementwise.gelu,
     "LEAKY_RELU": elementwise.leaky,
     "NOT_EQUAL": elementwise.not_equal,
@@ -38,6 +49,13 @@ READERS: dict[str, Reader] = {
     **dict.fromkeys(("PAD", "PADV2", "MIRROR_PAD"), moves.pad),
     **dict.fromkeys(("SPLIT", "SPLIT_V", "UNPACK"), moves.split),
     **dict.fromkeys(("GATHER", "EMBEDDING_LOOKUP"), moves.gather),
+    **dict.fromkeys(("FILL", "ZEROS_LIKE"), places.filled),
+    "BATCH_TO_SPACE_ND": places.batch_to_space,
+    "GATHER_ND": places.gather_nd,
+    "RANGE": places.counted,
+    "SPACE_TO_BATCH_ND": places.space_to_batch,
+    **dict.fromkeys(("COMPLEX_ABS", "IMAG", "REAL"), signals.part_of_spectrum),
+    "RFFT2D": signals.spectrum,
     "BROADCAST_TO": moves.expand,
     "CONCATENATION": moves.concatenation,
     "DENSIFY": moves.densify,
@@ -58,6 +76,7 @@ READERS: dict[str, Reader] = {
     "REDUCE_PROD": partial(reductions.reduction, onnx="ReduceProd"),
     "SUM": partial(reductions.reduction, onnx="ReduceSum"),
     **dict.fromkeys(("SOFTMAX", "LOG_SOFTMAX"), reductions.softmax),
+    detections.DETECTIONS: detections.detections,
     warps.CROP_MATRIX: warps.crop_matrix,
     warps.MOVED_POINTS: warps.moved_points,
     warps.MOVED_IMAGE: warps.moved_image,

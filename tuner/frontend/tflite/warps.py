@@ -12,6 +12,7 @@ import numpy as np
 from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.tflite.custom_options import CustomOptions
 from tuner.frontend.tflite.file import Operator
+from tuner.frontend.tflite.formula import Formula
 from tuner.frontend.tflite.products import operand
 from tuner.frontend.tflite.writer import NCHW, Writer
 
@@ -23,7 +24,7 @@ MATRIX = (1, 4, 4)
 
 def crop_matrix(writer: Writer, op: Operator) -> None:
     """From the pixels of a crop to the plane: around some landmarks, turned so that two of them lie level."""
-    options, formula = CustomOptions(op), _Formula(writer, op)
+    options, formula = CustomOptions(op), Formula(writer, op)
     data, shape = formula.floats(0)
     if len(shape) != 3 or shape[0] != 1 or shape[2] != 3:
         raise ModelError(f"its landmarks are {list(shape)}, not (1, count, 3)")
@@ -59,7 +60,7 @@ def crop_matrix(writer: Writer, op: Operator) -> None:
 
 def moved_points(writer: Writer, op: Operator) -> None:
     """Points by a matrix; what comes after x and y stays."""
-    formula = _Formula(writer, op)
+    formula = Formula(writer, op)
     data, shape = formula.floats(0)
     if len(shape) != 3 or shape[0] != 1 or shape[2] not in (2, 3):
         raise ModelError(f"its landmarks are {list(shape)}, not (1, count, 2 or 3)")
@@ -74,7 +75,7 @@ def moved_points(writer: Writer, op: Operator) -> None:
 
 def moved_image(writer: Writer, op: Operator) -> None:
     """The image that a matrix cuts from another, linear between pixels, zero where it reaches out of that."""
-    options, formula = CustomOptions(op), _Formula(writer, op)
+    options, formula = CustomOptions(op), Formula(writer, op)
     _, shape = formula.floats(0)
     rows, columns = (options.integer(f"output_{side}") for side in ("height", "width"))
     if len(shape) != 4 or shape[0] != 1 or min(*shape, rows, columns) < 1:
@@ -102,43 +103,7 @@ def moved_image(writer: Writer, op: Operator) -> None:
     writer.compute(op, kept, [("Where", [drawn, formula.numbers(0)], {})], result)
 
 
-class _Formula:
-    """Adds nodes of an operator one by one; each call gives the name of the node's result."""
-
-    def __init__(self, writer: Writer, op: Operator) -> None:
-        self._writer, self._op = writer, op
-
-    def __call__(self, kind: str, first: str, *others: str, **attributes: object) -> str:
-        name = self._writer.nodes.name(f"{self._op.name}/{kind}")
-        return self._writer.nodes.chain(first, [(kind, list(others), attributes)], name, name)
-
-    def floats(self, position: int) -> tuple[str, tuple[int, ...]]:
-        """An input of float32 in the file's order, and its shape."""
-        index = operand(self._writer, self._op, position)
-        tensor = self._writer.tensor(index)
-        if tensor.dtype != "float32":
-            raise ModelError(f"its input {position} is of {tensor.dtype}, not of float32")
-        # An image is read in the order of ONNX, and not from here.
-        return "" if len(tensor.shape) == 4 else self._writer.real(index), tensor.shape
-
-    def numbers(self, values: object) -> str:
-        """A constant of float32."""
-        return self._writer.nodes.constant(f"{self._op.name}/numbers", np.asarray(values, np.float32))
-
-    def integers(self, values: object) -> str:
-        """A constant of int64."""
-        return self._writer.nodes.constant(f"{self._op.name}/places", np.asarray(values, np.int64))
-
-    def part(self, data: str, start: int, stop: int, axis: int) -> str:
-        """The entries from ``start`` to before ``stop`` along an axis; a Gather takes longer to build."""
-        return self("Slice", data, *map(self.integers, ([start], [stop], [axis])))
-
-    def reshaped(self, data: str, shape: tuple[int, ...]) -> str:
-        """The same elements in another shape."""
-        return self("Reshape", data, self.integers(shape))
-
-
-def _columns(formula: _Formula) -> tuple[str, str, str]:
+def _columns(formula: Formula) -> tuple[str, str, str]:
     """Columns x, y and 1 of the matrix at input 1, in rows x and y, each (1, 1, 2)."""
     data, shape = formula.floats(1)
     if shape != MATRIX:
@@ -147,7 +112,7 @@ def _columns(formula: _Formula) -> tuple[str, str, str]:
     return formula.part(rows, 0, 1, 1), formula.part(rows, 1, 2, 1), formula.part(rows, 3, 4, 1)
 
 
-def _turn(formula: _Formula, along: str, target: float) -> str:
+def _turn(formula: Formula, along: str, target: float) -> str:
     """(cos, sin), (1, 1, 2), of ``target`` less the angle of the vector ``along``, which is 0 for none.
 
     The vector is divided by its larger part first: squares of small numbers would be lost.
@@ -164,17 +129,17 @@ def _turn(formula: _Formula, along: str, target: float) -> str:
     return formula("Add", direct, crossed)
 
 
-def _swapped(formula: _Formula, points: str) -> str:
+def _swapped(formula: Formula, points: str) -> str:
     """(y, x) of (x, y)."""
     return formula("Slice", points, *map(formula.integers, ([1], [-3], [2], [-1])))
 
 
-def _quarter(formula: _Formula, points: str) -> str:
+def _quarter(formula: Formula, points: str) -> str:
     """(-y, x) of (x, y)."""
     return formula("Mul", _swapped(formula, points), formula.numbers([-1, 1]))
 
 
-def _rotated(formula: _Formula, points: str, turn: str, sign: str) -> str:
+def _rotated(formula: Formula, points: str, turn: str, sign: str) -> str:
     """Points rotated by the angle of ``turn`` (``sign`` is Add) or back (Sub)."""
     (cosine, sine) = (formula.part(turn, place, place + 1, 2) for place in (0, 1))
     crossed = formula("Mul", _quarter(formula, points), sine)

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-from onnx import ModelProto, ValueInfoProto, helper
+from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
 
-from tuner.frontend.onnx_check import ModelError
+from tuner.frontend.onnx_check import ModelError, check_size
+from tuner.frontend.onnx_graph import evaluate_node
 from tuner.frontend.tflite.file import Array, Operator, Tensor, TfliteFile
 from tuner.frontend.tflite.nodes import Nodes, Step
 from tuner.frontend.tflite.padded import Padded
@@ -26,7 +28,14 @@ TO_NCHW, TO_FILE = (0, 3, 1, 2), (0, 2, 3, 1)
 ACTIVATIONS = ("float32", "int8", "uint8")
 PLAIN = ("float32", "bool", "int32", "int64")
 """Types that stand for themselves."""
-CLAMPS = {"RELU": (0.0, math.inf), "RELU6": (0.0, 6.0), "RELU_N1_TO_1": (-1.0, 1.0)}
+MOST_FOLDED = 1 << 16
+"""Elements of a result that is computed while reading."""
+CLAMPS = {
+    "RELU": (0.0, math.inf),
+    "RELU6": (0.0, 6.0),
+    "RELU_N1_TO_1": (-1.0, 1.0),
+    "RELU_0_TO_1": (0.0, 1.0),
+}
 
 
 class Writer:
@@ -34,19 +43,21 @@ class Writer:
 
     def __init__(self, file: TfliteFile) -> None:
         self.nodes, self.padded = Nodes(), Padded()
-        self._file = file
+        self._file, self._tensors = file, list(file.tensors)
         self._labels = [self.nodes.name(tensor.name) for tensor in file.tensors]
+        self._inputs = frozenset(file.inputs)
         self._held: dict[int, Array] = {}
         self._stored: dict[tuple[int, str], str] = {}
         self._real: dict[str, str] = {}
+        self.spectra: dict[int, tuple[str, str]] = {}
         for index in file.inputs:
             if file.tensors[index].dtype not in (*ACTIVATIONS, *PLAIN):
                 raise ModelError(f"input {self.label(index)!r} is of {file.tensors[index].dtype}")
             self._stored[index, FILE] = self.label(index)
 
     def tensor(self, index: int) -> Tensor:
-        """The tensor as the file describes it."""
-        return self._file.tensors[index]
+        """The tensor as the file describes it; with its real shape where the file leaves that open."""
+        return self._tensors[index]
 
     def label(self, index: int) -> str:
         """The tensor's name, made unique."""
@@ -60,12 +71,34 @@ class Writer:
         """The values of a constant, in the file's order; None for an activation."""
         if index in self._held:
             return self._held[index]
-        return None if (index, FILE) in self._stored else self.tensor(index).values()
+        if index in self._inputs:
+            return None
+        tensor = self.tensor(index)
+        # What has no elements has no bytes in the file either.
+        return tensor.values() if tensor.size else np.zeros(tensor.shape, tensor.checked_dtype())
 
     def hold(self, index: int, value: Array) -> None:
         """Let a tensor be the constant ``value`` from now on."""
         self.nodes.spend(value.nbytes)
         self._held[index] = value
+
+    def fold(self, op: Operator) -> None:
+        """Hold what an operator makes of constants alone, as of shapes; the big and the quantized stay."""
+        if any(index >= 0 and self.constant(index) is None for index in op.inputs):
+            return
+        for index in op.outputs:
+            places = [(index, order) for order in (FILE, NCHW) if (index, order) in self._stored]
+            tensor = self.tensor(index)
+            if not places or tensor.size > MOST_FOLDED or tensor.dtype not in PLAIN:
+                continue
+            name = self.stored(index, FILE)
+            nodes, constants = self.nodes.needed([name])
+            known = {each.name: numpy_helper.to_array(each) for each in constants}
+            for node in nodes:
+                known[node.output[0]] = evaluate_node(node, known, OPSET)
+            self.hold(index, known[name].reshape(tensor.shape))
+            for order in (FILE, NCHW):
+                self._stored.pop((index, order), None)
 
     def stored(self, index: int, order: str) -> str:
         """The name of the tensor's elements as they are stored, in ``order``."""
@@ -77,6 +110,8 @@ class Writer:
             self._stored[index, order] = self.nodes.constant(f"{self.label(index)}/constant", turned)
             return self._stored[index, order]
         source = self._stored.get((index, FILE if order == NCHW else NCHW))
+        if index in self.spectra:
+            raise ModelError(f"it reads the complex numbers {self.label(index)!r}, which is not supported")
         if source is None:
             raise ModelError(f"it reads {self.label(index)!r} before any operator writes that")
         self.write(index, order, source, [self._turn(index, order)], f"{self.label(index)}/{order}")
@@ -118,8 +153,7 @@ class Writer:
 
     def dequantized(self, stored: str, index: int) -> str:
         """The name of the real numbers that ``stored``, with the type and scale of a tensor, stands for."""
-        tensor = self.tensor(index)
-        if tensor.dtype in PLAIN or index in self._held:
+        if self.tensor(index).dtype in PLAIN or index in self._held:
             return stored
         if stored not in self._real:
             self._real[stored] = self.dequantize(stored, *self.scale_and_zero(index))
@@ -192,12 +226,20 @@ class Writer:
         tensor = self.tensor(index)
         if tensor.dtype not in (*ACTIVATIONS, *PLAIN):
             raise ModelError(f"its result {tensor.name!r} is of {tensor.dtype}, which is not supported")
-        if tensor.shape != tuple(shape):
-            raise ModelError(f"its result is {list(shape)}, but the file says {list(tensor.shape)}")
+        self.agree(index, shape)
         written = any((index, order) in self._stored for order in (FILE, NCHW))
         if written or tensor.raw is not None or index in self._held:
             raise ModelError(f"its result {tensor.name!r} is a constant, an input, or written twice")
         return index
+
+    def agree(self, index: int, shape: Sequence[int], sure: bool = False) -> None:
+        """Let a tensor have ``shape``; raises ModelError where the file has another, unless ``sure``."""
+        tensor = self.tensor(index)
+        if sure or (tensor.open and len(tensor.shape) == len(shape)):
+            check_size(8 * math.prod(shape), f"tensor {tensor.name!r}", shape)
+            self._tensors[index] = replace(tensor, shape=tuple(int(extent) for extent in shape))
+        elif tensor.shape != tuple(shape):
+            raise ModelError(f"its result is {list(shape)}, but the file says {list(tensor.shape)}")
 
     def write(
         self, index: int, order: str, first: str, steps: Sequence[Step], node: str | None = None

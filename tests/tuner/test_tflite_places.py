@@ -1,0 +1,100 @@
+"""TFLite operators that look up, count and fill, spectra, and open shapes, against LiteRT."""
+
+import numpy as np
+import pytest
+from tflite_compare import assert_same, operators
+from tflite_models import TYPES, Maker
+
+IMAGE = (1, 5, 6, 4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_lookup_by_several_indices(dtype):
+    make = Maker(dtype)
+    places = make.numbers(*[[[0, 4, 1], [0, 2, 5]], [[0, 0, 0], [0, 3, 3]]])
+    assert_same(make.file(make.like("GATHER_ND", make.input(IMAGE), (2, 2, 4), [places])))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_blocks_become_images_and_back(dtype):
+    make = Maker(dtype)
+    data, block = make.input((2, 5, 6, 3)), make.numbers(2, 3)
+    apart = make.like("SPACE_TO_BATCH_ND", data, (12, 4, 3, 3), [block, make.numbers((1, 2), (0, 3))])
+    again = make.like("BATCH_TO_SPACE_ND", apart, (2, 6, 8, 3), [block, make.numbers((0, 2), (1, 0))])
+    assert_same(make.file(apart, again))
+
+
+def test_quotients_of_integers():
+    make = Maker()
+    data = make.operator("CAST", [make.input((7, 9), limits=(-9, 9))], (7, 9), dtype="int32")
+    for kind in ("FLOOR_DIV", "FLOOR_MOD"):
+        values = [make.operator(kind, [data, make.numbers(by)], (7, 9), dtype="int32") for by in (2, -3)]
+        both = make.operator("CONCATENATION", values, (14, 9), dtype="int32", axis=0)
+        result = make.operator("CAST", [both], (14, 9))
+    assert_same(make.file(result))
+    other = Maker()
+    assert_same(
+        other.file(
+            other.operator(
+                "FLOOR_MOD", [other.input(IMAGE), other.tensor((1,), values=np.array([-0.7]))], IMAGE
+            )
+        )
+    )
+
+
+def test_constants_are_counted_and_filled():
+    make = Maker()
+    one = [make.tensor((), "int32", values=np.asarray(value)) for value in (3, 12, 2)]
+    count = make.operator("RANGE", one, (5,), dtype="int32")
+    fives = make.operator("FILL", [make.numbers(5), one[0]], (5,), dtype="int32")
+    total = make.operator("ADD", [count, fives], (5,), dtype="int32")
+    zeros = make.operator("ZEROS_LIKE", [total], (5,), dtype="int32")
+    rows = make.operator("GATHER", [make.input((20, 3)), total], (5, 3), axis=0)
+    first = make.operator("GATHER", [rows, zeros], (5, 3), axis=0)
+    made = assert_same(make.file(make.operator("ADD_N", [rows, first, rows], (5, 3))))
+    assert operators(made) == ["Gather", "Gather", "Add", "Add"]
+
+
+@pytest.mark.parametrize("samples", [2, 4, 64, 512])
+def test_spectra(samples):
+    make = Maker()
+    data, bins = make.input((3, 1, samples)), samples // 2 + 1
+    wave = make.operator("RFFT2D", [data, make.numbers(1, samples)], (3, 1, bins), dtype="complex64")
+    flat = make.operator("RESHAPE", [wave, make.numbers(3, bins)], (3, bins), dtype="complex64")
+    parts = [make.operator(kind, [flat], (3, bins)) for kind in ("COMPLEX_ABS", "REAL", "IMAG")]
+    assert_same(make.file(*parts))
+
+
+def test_new_axes_and_all_others():
+    make = Maker()
+    data, limits = (
+        make.input((4, 5, 6)),
+        [make.numbers(0, 0, 2), make.numbers(0, 0, 5), make.numbers(1, 1, 1)],
+    )
+    made = make.operator("STRIDED_SLICE", [data, *limits], (1, 4, 5, 3), newAxisMask=1, ellipsisMask=2)
+    last = make.operator(
+        "STRIDED_SLICE", [data, *limits], (4, 1, 6), shrinkAxisMask=2, newAxisMask=4, beginMask=1, endMask=1
+    )
+    assert_same(make.file(made, last))
+
+
+def test_bytes_without_a_scale():
+    make = Maker()
+    data = make.input((3, 8), "uint8")
+    make.graph.tensors[data].quantization = None
+    assert_same(make.file(make.operator("CAST", [data], (3, 8))))
+
+
+def test_shapes_that_the_file_leaves_open():
+    """A converter writes 1 for an extent that an operator computes, even of constants."""
+    make = Maker()
+    data = make.input((4, 6))
+    shape = make.operator("SHAPE", [data], (2,), dtype="int32", outType=TYPES["int32"])
+    halves = make.operator("FLOOR_DIV", [shape, make.numbers(1, 2)], (2,), dtype="int32")
+    limits = [make.numbers(0, 0), halves, make.numbers(1, 1)]
+    cut = make.operator("STRIDED_SLICE", [data, *limits], (1, 1))
+    wide = make.operator("EXPAND_DIMS", [cut, make.numbers(1)], (1, 1, 1))
+    flat = make.operator("RESHAPE", [wide, make.numbers(3, -1)], (1, 1))
+    for index in (cut, wide, flat):
+        make.graph.tensors[index].shapeSignature = [-1] * len(make.shape(index))
+    assert_same(make.file(flat))
