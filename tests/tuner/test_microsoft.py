@@ -76,6 +76,22 @@ HEADS = floats(2, 5, 8)
 PADDING = np.array([[1, 1, 1, 1, 0], [1, 1, 0, 0, 0]], np.int32)
 ANGLES = (floats(16, 4), floats(16, 4))
 PLACES = whole(0, 16, 2, 5, dtype=np.int64)
+
+
+def grouped(batch, tokens, past, lengths, packed):
+    """Inputs of a GroupQueryAttention of 4 heads of queries, 2 of keys, 32 numbers each."""
+    parts = [floats(batch, tokens, heads * 32) for heads in (4, 2, 2)]
+    new = [np.concatenate(parts, axis=2), None, None] if packed else parts
+    old = [floats(batch, 2, past, 32) if past else None for _ in range(2)]
+    return (*new, *old, np.int32(lengths))
+
+
+def caches(half):
+    """Cosines and sines of 16 places."""
+    angles = np.arange(16)[:, None] / 3.0 ** np.arange(half)
+    return np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+
+
 CASES = [
     Case("Attention", (HEADS,), (QKV, QKV_BIAS), num_heads=2),
     Case("Attention", (HEADS,), (QKV, QKV_BIAS, PADDING), num_heads=2, opset=12),
@@ -172,6 +188,26 @@ CASES = [
         bits=4,
         block_size=32,
     ),
+    *(
+        Case(
+            "GroupQueryAttention",
+            grouped(batch, tokens, past, lengths, packed),
+            (np.int32(total), *(caches(size) if size else ())),
+            outputs=3,
+            num_heads=4,
+            kv_num_heads=2,
+            **more,
+        )
+        for batch, tokens, past, lengths, total, packed, size, more in (
+            (1, 5, 0, [4], 5, False, 0, {}),
+            (2, 5, 0, [4, 4], 5, True, 16, {"do_rotary": 1}),
+            (1, 1, 6, [6], 7, False, 8, {"do_rotary": 1, "rotary_interleaved": 1, "scale": 0.3}),
+            (2, 1, 6, [6, 3], 7, True, 8, {"do_rotary": 1}),
+            (1, 2, 4, [5], 6, False, 8, {"do_rotary": 1, "softcap": 2.0}),
+            (1, 1, 6, [6], 7, False, 0, {"local_window_size": 3}),
+            (1, 7, 0, [6], 7, False, 0, {"local_window_size": 3}),
+        )
+    ),
 ]
 
 
@@ -202,6 +238,26 @@ def test_an_attention_is_built_as_one(tmp_path):
         *map(tvm.runtime.tensor, case.feeds.values())
     )
     np.testing.assert_allclose(result.numpy(), run(case.model(), case.feeds)[0], rtol=1e-4, atol=1e-5)
+
+
+def test_a_grouped_attention_with_a_past_is_built_as_one(tmp_path):
+    case = Case(
+        "GroupQueryAttention",
+        grouped(1, 1, 6, [6], packed=False),
+        (np.int32(7), *caches(16)),
+        outputs=3,
+        num_heads=4,
+        kv_num_heads=2,
+        do_rotary=1,
+    )
+    path = save(tmp_path, case.model())
+    executable, manifest = build_model(path, {}, CATALOGUE["x86-avx2"])
+    assert [layer.workload.kind for layer in manifest.layers] == ["attention"]
+    results = relax.VirtualMachine(executable, tvm.cpu())["main"](
+        *map(tvm.runtime.tensor, case.feeds.values())
+    )
+    for result, expected in zip(results, run(case.model(), case.feeds), strict=True):
+        np.testing.assert_allclose(result.numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_a_chain_is_built_and_its_products_are_tuned(tmp_path):

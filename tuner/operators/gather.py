@@ -31,7 +31,9 @@ def gather(builder: Any, graph: OnnxGraph, node: NodeProto, inputs: Sequence[Any
             )
         places = constant(np.where(known < 0, known + shape[axis], known).astype(known.dtype))
     else:
-        zero, extent = (relax.const(number, graph.tensors[node.input[1]].dtype) for number in (0, shape[axis]))
+        zero, extent = (
+            relax.const(number, graph.tensors[node.input[1]].dtype) for number in (0, shape[axis])
+        )
         back = relax.op.add(places, extent)
         places = builder.emit(relax.op.where(relax.op.less(places, zero), back, places))
     return builder.emit(relax.op.take(data, places, axis))

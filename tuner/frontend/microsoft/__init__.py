@@ -7,7 +7,7 @@ from collections.abc import Callable
 import onnx
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
-from tuner.frontend.microsoft import attention, fused, integers, normal, recurrent, rotary
+from tuner.frontend.microsoft import attention, fused, group_query, integers, normal, recurrent, rotary
 from tuner.frontend.microsoft.fused import Array, Fused
 
 DOMAIN = "com.microsoft"
@@ -22,6 +22,7 @@ FORMS: dict[str, Callable[[Fused], None]] = {
     "FusedGemm": fused.gemm,
     "FusedMatMul": fused.matmul,
     "Gelu": fused.gelu,
+    "GroupQueryAttention": group_query.group_query,
     "MatMulIntegerToFloat": integers.integer_matmul,
     "MatMulNBits": integers.packed_matmul,
     "MultiHeadAttention": attention.multi_head,
@@ -55,7 +56,7 @@ def to_standard(model: ModelProto) -> None:
         if write is None:
             known.nodes.append(node)
             continue
-        form = Fused(node, opset, known.value, known.rank)
+        form = Fused(node, opset, known.value, known.shape)
         write(form)
         known.nodes += form.nodes
     del model.graph.node[:]
@@ -77,7 +78,7 @@ class _Known:
         self.nodes: list[NodeProto] = []
         self._model = model
         self._constants = {tensor.name: tensor for tensor in model.graph.initializer}
-        self._ranks = {name: len(tensor.dims) for name, tensor in self._constants.items()}
+        self._shapes = {name: tuple(tensor.dims) for name, tensor in self._constants.items()}
 
     def value(self, name: str) -> Array | None:
         """The value of a constant, None for what is computed."""
@@ -88,9 +89,9 @@ class _Known:
                 return numpy_helper.to_array(node.attribute[0].t)
         return None
 
-    def rank(self, name: str) -> int | None:
-        """How many axes a tensor has, None for what nobody can tell."""
-        if name not in self._ranks:
+    def shape(self, name: str) -> tuple[int, ...] | None:
+        """The extents of a tensor, 0 for what nobody can tell; None where not even their number is known."""
+        if name not in self._shapes:
             inputs = [value for value in self._model.graph.input if value.name not in self._constants]
             inputs += [
                 helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
@@ -101,5 +102,6 @@ class _Known:
             found = onnx.shape_inference.infer_shapes(bare).graph
             for value in (*found.input, *found.value_info):
                 if value.type.tensor_type.HasField("shape"):
-                    self._ranks[value.name] = len(value.type.tensor_type.shape.dim)
-        return self._ranks.get(name)
+                    dims = value.type.tensor_type.shape.dim
+                    self._shapes[value.name] = tuple(dim.dim_value for dim in dims)
+        return self._shapes.get(name)

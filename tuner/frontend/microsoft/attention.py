@@ -33,13 +33,12 @@ def multi_head(form: Fused) -> None:
     if ranks[0] != 3 or not all(rank in (3, 4) for rank in ranks[1:]):
         form.refuse("has packed queries, keys or values, which is not supported")
     parts = [
-        _split_heads(form, part, heads) if rank == 3 else part
-        for part, rank in zip(parts, ranks, strict=True)
+        split_heads(form, part, heads) if rank == 3 else part for part, rank in zip(parts, ranks, strict=True)
     ]
     for number, at in ((1, 6), (2, 7)):
         if form.given(at):
             parts[number] = form.add("Concat", [form.given(at), parts[number]], axis=2)
-    _attend(form, parts, [_mask(form, 4, parts[1]), form.given(5)])
+    attend(form, parts, [_mask(form, 4, parts[1]), form.given(5)])
     form.only(3)
     form.finish(parts[1], 1)
     form.finish(parts[2], 2)
@@ -83,20 +82,20 @@ def _finish(form: Fused, parts: list[str], mask: int, past: int, added: int) -> 
     heads = _heads(form)
     if form.attributes.get("do_rotary", 0) or form.attributes.get("past_present_share_buffer", 0):
         form.refuse("rotates its operands or shares the buffer of its past, which is not supported")
-    parts = [_split_heads(form, part, heads) for part in parts]
+    parts = [split_heads(form, part, heads) for part in parts]
     if form.given(past):
         for number in (1, 2):
             kept = form.add("Gather", [form.given(past), form.constant(np.array(number - 1))], axis=0)
             parts[number] = form.add("Concat", [kept, parts[number]], axis=2)
     extra = form.given(added) if added >= 0 else ""
-    _attend(form, parts, [_mask(form, mask, parts[1]), extra])
+    attend(form, parts, [_mask(form, mask, parts[1]), extra])
     form.only(2)
     if len(form.node.output) > 1 and form.node.output[1]:
         both = [form.unsqueezed(part, 0) for part in parts[1:]]
         form.finish(form.add("Concat", both, axis=0), 1)
 
 
-def _attend(form: Fused, parts: list[str], masks: list[str]) -> None:
+def attend(form: Fused, parts: list[str], masks: list[str]) -> None:
     """The first output, of queries, keys and values (batch, heads, length, size)."""
     queries, keys, values = parts
     scores = form.add("MatMul", [queries, form.add("Transpose", [keys], perm=[0, 1, 3, 2])])
@@ -104,9 +103,13 @@ def _attend(form: Fused, parts: list[str], masks: list[str]) -> None:
     if scale:
         factor = form.number(scale)
     else:
-        size = form.add("Cast", [_extent(form, queries, 3)], to=TensorProto.FLOAT)
+        size = form.add("Cast", [extent(form, queries, 3)], to=TensorProto.FLOAT)
         factor = form.add("Reciprocal", [form.add("Sqrt", [size])])
     scores = form.add("Mul", [scores, factor])
+    limit = form.attributes.get("softcap", 0.0)
+    if limit:
+        scores = form.add("Tanh", [form.add("Div", [scores, form.number(limit)])])
+        scores = form.add("Mul", [scores, form.number(limit)])
     masks = [mask for mask in masks if mask]
     if form.attributes.get("unidirectional", 0):
         masks.append(_later(form, queries, keys))
@@ -127,9 +130,9 @@ def _mask(form: Fused, at: int, keys: str) -> str:
         return ""
     rank = form.rank(given)
     if rank == 1:
-        shape = form.add("Concat", [_extent(form, keys, 0), form.constant(np.ones(3, np.int64))], axis=0)
+        shape = form.add("Concat", [extent(form, keys, 0), form.constant(np.ones(3, np.int64))], axis=0)
         lengths = form.add("Reshape", [form.add("Cast", [given], to=TensorProto.INT64), shape])
-        used = form.add("Less", [_count(form, _extent(form, keys, 2)), lengths])
+        used = form.add("Less", [count(form, extent(form, keys, 2)), lengths])
     elif rank in (2, 3):
         axes = (1, 2) if rank == 2 else (1,)
         used = form.unsqueezed(form.add("Cast", [given], to=TensorProto.BOOL), *axes)
@@ -141,19 +144,19 @@ def _mask(form: Fused, at: int, keys: str) -> str:
 
 def _later(form: Fused, queries: str, keys: str) -> str:
     """A mask that hides from each query the keys that come after it; the last ones belong together."""
-    rows, columns = _extent(form, queries, 2), _extent(form, keys, 2)
-    last = form.add("Add", [_count(form, rows), form.add("Sub", [columns, rows])])
+    rows, columns = extent(form, queries, 2), extent(form, keys, 2)
+    last = form.add("Add", [count(form, rows), form.add("Sub", [columns, rows])])
     last = form.unsqueezed(last, 1)
-    later = form.add("Greater", [_count(form, columns), last])
+    later = form.add("Greater", [count(form, columns), last])
     return form.add("Where", [later, form.number(HIDDEN), form.number(0.0)])
 
 
-def _extent(form: Fused, name: str, axis: int) -> str:
+def extent(form: Fused, name: str, axis: int) -> str:
     """The extent of an axis, an array of one."""
     return form.add("Gather", [form.add("Shape", [name]), form.constant(np.array([axis]))])
 
 
-def _count(form: Fused, extent: str) -> str:
+def count(form: Fused, extent: str) -> str:
     """The numbers from 0 to below ``extent``."""
     limit = form.add("Reshape", [extent, form.constant(np.zeros(0, np.int64))])
     return form.add("Range", [form.constant(np.array(0)), limit, form.constant(np.array(1))])
@@ -166,7 +169,7 @@ def _heads(form: Fused) -> int:
     return heads
 
 
-def _split_heads(form: Fused, data: str, heads: int) -> str:
+def split_heads(form: Fused, data: str, heads: int) -> str:
     """(batch, length, heads * size) as (batch, heads, length, size)."""
     shaped = form.add("Reshape", [data, form.constant(np.array([0, 0, heads, -1]))])
     return form.add("Transpose", [shaped], perm=[0, 2, 1, 3])

@@ -18,17 +18,17 @@ AXES_OF_UNSQUEEZE = 13
 
 
 class Fused(Form):
-    """The nodes of ONNX that replace one of com.microsoft; ``value_of`` and ``rank_of`` say of tensors."""
+    """The nodes of ONNX that replace one of com.microsoft; ``value_of`` and ``shape_of`` say of tensors."""
 
     def __init__(
         self,
         node: NodeProto,
         opset: int,
         value_of: Callable[[str], Array | None],
-        rank_of: Callable[[str], int | None],
+        shape_of: Callable[[str], tuple[int, ...] | None],
     ) -> None:
         super().__init__(node, opset)
-        self._value_of, self._rank_of = value_of, rank_of
+        self._value_of, self._shape_of = value_of, shape_of
 
     def number(self, value: float) -> str:
         """A constant of one float32."""
@@ -53,10 +53,17 @@ class Fused(Form):
 
     def rank(self, name: str) -> int:
         """How many axes a tensor has; raises ModelError when that is not known yet."""
-        found = self._rank_of(name)
+        found = self._shape_of(name)
         if found is None:
             self.refuse("has an input of which the number of axes is not known")
-        return found
+        return len(found)
+
+    def extent(self, name: str, axis: int) -> int:
+        """The extent of an axis; raises ModelError when that is not known yet."""
+        found = self._shape_of(name)
+        if found is None or not found[axis]:
+            self.refuse("has an input of which the shape is not known")
+        return found[axis]
 
     def finish(self, made: str, output: int = 0) -> None:
         """Say that ``made`` is the node's ``output``, if that is wanted."""

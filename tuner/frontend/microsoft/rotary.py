@@ -23,23 +23,33 @@ def embedding(form: Fused) -> None:
     cosine, sine = (form.add("Gather", [form.needed(at), _places(form, data)]) for at in (2, 3))
     if form.rank(form.needed(1)) > 1:
         cosine, sine = (form.unsqueezed(each, 1) for each in (cosine, sine))
-    apart = bool(form.attributes.get("interleaved", 0))
-    one = _part(form, data, 0, size if apart else half, 2 if apart else 1)
-    other = _part(form, data, 1 if apart else half, size, 2 if apart else 1)
-    turned = [
-        form.add("Sub", [form.add("Mul", [one, cosine]), form.add("Mul", [other, sine])]),
-        form.add("Add", [form.add("Mul", [one, sine]), form.add("Mul", [other, cosine])]),
-    ]
-    if apart:
-        pairs = form.add("Concat", [form.unsqueezed(each, 4) for each in turned], axis=4)
-        turned = [form.add("Reshape", [pairs, form.constant(np.array([0, 0, 0, size]))])]
-    if int(form.attributes.get("rotary_embedding_dim", 0)):
-        turned.append(_part(form, data, size, np.iinfo(np.int64).max, 1))
-    result = form.add("Concat", turned, axis=3)
+    rest = bool(form.attributes.get("rotary_embedding_dim", 0))
+    result = turned(form, data, (cosine, sine), half, bool(form.attributes.get("interleaved", 0)), rest)
     if rank == 3:
         result = form.add("Transpose", [result], perm=[0, 2, 1, 3])
         result = form.add("Reshape", [result, form.constant(np.array([0, 0, -1]))])
     form.finish(result)
+
+
+def turned(form: Fused, data: str, waves: tuple[str, str], half: int, apart: bool, rest: bool) -> str:
+    """``data`` with the first 2 * ``half`` numbers of its last axis turned, by cosine and sine.
+
+    The two numbers of a pair lie ``half`` apart, or beside each other where pairs are ``apart``. ``rest``
+    says that there are numbers behind those, which stay.
+    """
+    cosine, sine, size = *waves, 2 * half
+    one = _part(form, data, 0, size if apart else half, 2 if apart else 1)
+    other = _part(form, data, 1 if apart else half, size, 2 if apart else 1)
+    pair = [
+        form.add("Sub", [form.add("Mul", [one, cosine]), form.add("Mul", [other, sine])]),
+        form.add("Add", [form.add("Mul", [one, sine]), form.add("Mul", [other, cosine])]),
+    ]
+    if apart:
+        pairs = form.add("Concat", [form.unsqueezed(each, 4) for each in pair], axis=4)
+        pair = [form.add("Reshape", [pairs, form.constant(np.array([0, 0, 0, size]))])]
+    if rest:
+        pair.append(_part(form, data, size, np.iinfo(np.int64).max, 1))
+    return form.add("Concat", pair, axis=3)
 
 
 def _places(form: Fused, data: str) -> str:
