@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.timing import limit_threads
+from worker.fleet.drivers.agent_build import STATIC
 
 RESIDENT = """\
 #include <stdio.h>
@@ -122,9 +123,9 @@ def in_turns(functions: list[Callable[[], Any]], rounds: int) -> list[list[float
 def _resident(folder: Path) -> int:
     """Bytes that a static program takes that runs the library once."""
     (folder / "resident.c").write_text(RESIDENT)
-    command = [sys.executable, "-m", "ziglang", "cc", "-target", "x86_64-linux-musl", "-static", "-O2"]
+    command = [sys.executable, "-m", "ziglang", "cc", "-target", "x86_64-linux-musl", *STATIC, "-std=c11"]
     subprocess.run(
-        [*command, "-std=c11", "resident.c", "libnet.a", "-o", "resident"],
+        [*command, "resident.c", "libnet.a", "-o", "resident"],
         cwd=folder,
         check=True,
         timeout=600,

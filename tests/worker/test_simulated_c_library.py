@@ -19,7 +19,7 @@ from tuner.backend.apply import compile_module, lower_partition, plan_of
 from tuner.backend.on_board import SESSION_S, Board
 from tuner.clibrary.build import Model, make, write
 from tuner.frontend.graph import load_partition
-from worker.fleet.drivers.agent_build import agent_triple
+from worker.fleet.drivers.agent_build import STATIC, agent_triple
 from worker.fleet.drivers.sim_models import SIM_MODELS
 from worker.measure.session import connect
 from worker.measure.wire import Wire
@@ -51,9 +51,9 @@ def test_it_computes_the_same_bits_as_the_board(simulated_boards, tmp_path, name
     inputs = feeds(made.library.inputs, np.random.default_rng())
     for index, value in enumerate(inputs):
         (tmp_path / f"input_{index}.bin").write_bytes(value.tobytes())
-    compiler = [sys.executable, "-m", "ziglang", "cc", "-target", agent_triple(target.triple), "-static"]
+    compiler = [sys.executable, "-m", "ziglang", "cc", "-target", agent_triple(target.triple)]
     built = subprocess.run(
-        [*compiler, "-std=c11", "-O1", "example.c", "libnet.a", "-o", "example"],
+        [*compiler, *STATIC, "-std=c11", "example.c", "libnet.a", "-o", "example"],
         cwd=tmp_path,
         capture_output=True,
         text=True,
