@@ -36,11 +36,13 @@ def point(layouts, **knobs):
 @pytest.mark.parametrize("layouts", EVERY_PAIR[1:], ids=str)
 @pytest.mark.parametrize("conv", BLOCKABLE, ids=str)
 def test_every_pair_of_layouts_is_right(conv, layouts):
-    rng = random.Random(f"{conv.key}{layouts}")
+    """The recommended config and a drawn one take turns."""
     assert layouts in KERNEL.layouts(conv, AVX2)
-    chosen = {KERNEL.recommend(conv, AVX2, layouts), KERNEL.space(conv, AVX2, layouts).sample(rng)}
-    for config in chosen:
-        assert error_of(KERNEL, conv, config, AVX2) < KERNEL.tolerance, config
+    if (BLOCKABLE.index(conv) + EVERY_PAIR.index(layouts)) % 2:
+        config = KERNEL.recommend(conv, AVX2, layouts)
+    else:
+        config = KERNEL.space(conv, AVX2, layouts).sample(random.Random(f"{conv.key}{layouts}"))
+    assert error_of(KERNEL, conv, config, AVX2) < KERNEL.tolerance, config
 
 
 @pytest.mark.parametrize("conv", ODD_SHAPES, ids=str)
@@ -53,19 +55,19 @@ def test_odd_channels_in_nhwc(conv):
     assert error_of(KERNEL, finished, config, AVX2) < KERNEL.tolerance, config
 
 
-@pytest.mark.parametrize("order", ["is", "ws"])
 @pytest.mark.parametrize("layouts", EVERY_PAIR, ids=str)
-def test_sums_wait_for_more_channels_in_the_output(order, layouts):
+def test_sums_wait_for_more_channels_in_the_output(layouts):
     """Channel sets of 16, 16 and 8, an odd last block of windows, a narrower last tile of filters."""
+    order = ["is", "ws"][EVERY_PAIR.index(layouts) % 2]
     conv = Conv2d(2, 40, 9, 7, 24, 3, 3, stride=(1, 2), pad=(1, 0, 1, 1), epilogue=ALL)
     config = point(layouts, order=order)
     assert error_of(KERNEL, conv, config, AVX2) < KERNEL.tolerance
 
 
 @pytest.mark.parametrize("layouts", EVERY_PAIR, ids=str)
-@pytest.mark.parametrize("conv", BLOCKABLE[1:3], ids=str)
-def test_what_is_prefetched_may_lie_beyond_the_buffers(conv, layouts):
+def test_what_is_prefetched_may_lie_beyond_the_buffers(layouts):
     """With an L2 that holds nothing: windows, output and residual are all prefetched, past their ends too."""
+    conv = BLOCKABLE[1 + EVERY_PAIR.index(layouts) % 2]
     tiny = dataclasses.replace(AVX2, l2_bytes=4096)
     config = KERNEL.recommend(conv, tiny, layouts)
     text = assembly_of(KERNEL, conv, config, tiny)
@@ -79,12 +81,16 @@ def test_partly_empty_vectors_wait_too(out_c):
     assert error_of(KERNEL, conv, point(Layouts("nhwc", "nhwc")), AVX2) < KERNEL.tolerance
 
 
+SHARED = [PLAIN, EVERY_PAIR[4], EVERY_PAIR[8], EVERY_PAIR[2]]
+
+
 @pytest.mark.parametrize("split", ["filters", "windows"])
-@pytest.mark.parametrize("layouts", [PLAIN, EVERY_PAIR[4], EVERY_PAIR[8], EVERY_PAIR[2]], ids=str)
+@pytest.mark.parametrize("layouts", SHARED, ids=str)
 @pytest.mark.parametrize("threads", [2, 3, 7])
-@pytest.mark.parametrize(("out_c", "side"), [(24, 3), (56, 9)])
-def test_threads_share_out_what_does_not_divide(split, layouts, threads, out_c, side):
+def test_threads_share_out_what_does_not_divide(split, layouts, threads):
     """Fewer blocks or tiles than threads, and more; narrower last tiles; odd last blocks."""
+    few = (SHARED.index(layouts) + threads // 2 + (split == "windows")) % 2
+    out_c, side = (24, 3) if few else (56, 9)
     conv = Conv2d(2, 24, side, side, out_c, 3, 3, pad=(1, 1, 1, 1), epilogue=ALL)
     config = point(layouts, split=split)
     if layouts == PLAIN:
@@ -102,11 +108,13 @@ def test_the_split_is_a_knob_only_where_there_are_threads(threads):
         assert space.why_not(KERNEL.recommend(conv, AVX2, layouts, threads)) is None
 
 
-@pytest.mark.parametrize("target", [WIDE, NARROW], ids=lambda target: target.name)
+@pytest.mark.parametrize(("target", "first"), [(WIDE, 0), (NARROW, 1)], ids=["wide", "narrow"])
 @pytest.mark.parametrize("conv", [BLOCKABLE[2], BLOCKABLE[3]], ids=str)
-def test_other_vector_widths_compute_the_same(target, conv):
+def test_other_vector_widths_compute_the_same(target, first, conv):
+    """Every pair of layouts at either width, with one of the two convolutions."""
     wide = dataclasses.replace(conv, in_c=32, out_c=48)
-    for layouts in KERNEL.layouts(wide, target):
+    first ^= conv is BLOCKABLE[3]
+    for layouts in sorted(KERNEL.layouts(wide, target), key=str)[first::2]:
         config = KERNEL.recommend(wide, target, layouts)
         assert error_of(KERNEL, wide, config, target) < KERNEL.tolerance, config
 
