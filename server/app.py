@@ -28,7 +28,8 @@ from server.jobs.service import Jobs
 from server.jobs.store import SqlStore
 from server.metrics import CountRequests, Metrics
 from server.models.service import Models
-from server.routes import baselines, boards, configs, jobs, models, records, targets, workloads
+from server.profiles.schemas import PROFILE_BYTES
+from server.routes import baselines, boards, configs, jobs, models, profiles, records, targets, workloads
 from server.services import Services
 from server.settings import Settings
 from server.targets.service import Targets
@@ -41,10 +42,11 @@ _DESCRIPTION = """Upload a model, tune its convolutions and matrix products for 
 best configs back. Times are seconds, timestamps ISO 8601 UTC. Errors are problem bodies (RFC 9457). Beside
 those that are listed, any request may be answered by 400 (a `Host` header that this server does not know),
 403 (a page of another site wants to change something), 500, or 503 (the database does not answer)."""
-_ROUTES = (models, jobs, targets, records, configs, workloads, baselines, boards)
+_ROUTES = (models, jobs, profiles, targets, records, configs, workloads, baselines, boards)
 _TAGS = [
     {"name": "models", "description": "Uploaded models and what there is to tune in them."},
     {"name": "jobs", "description": "Tuning one model or workload for one target within a budget."},
+    {"name": "profiles", "description": "A model run whole on a board."},
     {"name": "targets", "description": "Kinds of machines that can be tuned for."},
     {"name": "records", "description": "Measurements: lists and logs."},
     {"name": "configs", "description": "The best config of a workload."},
@@ -121,6 +123,7 @@ def create_app(
     limits = {
         "/api/v1/models": (settings.max_model_mb << 20, "TILEFLEET_MAX_MODEL_MB"),
         "/api/v1/records": (settings.max_log_mb << 20, "TILEFLEET_MAX_LOG_MB"),
+        "/api/v1/profiles": (PROFILE_BYTES, ""),
     }
     app.add_middleware(BodyLimit, limits=limits)
     app.add_middleware(SameOrigin)

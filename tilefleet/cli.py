@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tilefleet.commands import agent, boards, explain, jobs, local, results, service
+from tilefleet.commands import agent, boards, explain, jobs, local, results, run, service
 from tilefleet.errors import TilefleetError
 
 
@@ -46,6 +46,7 @@ for command in (
     explain.explain,
     local.check,
     local.build,
+    run.run,
     service.doctor,
 ):
     app.command()(command)

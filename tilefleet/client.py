@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote
 
 import httpx
@@ -17,10 +17,14 @@ from server.baselines.schemas import Baseline
 from server.boards.schemas import Board, BoardEvent
 from server.jobs.schemas import Job, Task
 from server.models.schemas import BuildCheck, Model, Workloads
+from server.profiles.schemas import Profile
 from server.records.schemas import Imported, Record
 from tilefleet import errors, sse
 from tilefleet.home import server_url
 from tilefleet.sse import Event
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
 Resource = TypeVar("Resource", bound=BaseModel)
 
@@ -103,6 +107,38 @@ class Client:
         fields of the request. ``Conflict`` when no board came to an answer."""
         path, body = f"/api/v1/models/{model_hash}/checks", {**build, "target": target}
         return BuildCheck.model_validate(self._send("POST", path, json=body).json())
+
+    def profile(
+        self,
+        *,
+        model: str,
+        board: str | None = None,
+        target: str | None = None,
+        threads: int = 1,
+        shapes: dict[str, list[int]] | None = None,
+        numerics: str = "exact-integers",
+        inputs: Mapping[str, NDArray[Any]] | None = None,
+        outputs: bool = False,
+    ) -> Profile:
+        """Run a model (its hash) whole on a board, or on any of a target, as its best known configs build it.
+
+        ``inputs`` are arrays by name, random ones where there are none; ``outputs`` brings the outputs back
+        (``tilefleet.tensors.to_array``). ``Conflict`` when no board came to an answer.
+        """
+        # Here, because numpy takes a while to import, which no other request should wait for.
+        from tuner.job.profile import to_tensor
+
+        body = {
+            "model": model,
+            "board": board,
+            "target": target,
+            "threads": threads,
+            "shapes": shapes,
+            "numerics": numerics,
+            "inputs": None if inputs is None else {name: to_tensor(each) for name, each in inputs.items()},
+            "outputs": outputs,
+        }
+        return Profile.model_validate(self._send("POST", "/api/v1/profiles", json=body).json())
 
     def submit(
         self,

@@ -13,7 +13,8 @@ class Demand:
 
     A board must have ``target``, at least ``threads`` threads and all ``tags``, and time by ``clock``, unless
     that is empty: times of different clocks are never compared. ``priority`` is the job's, higher first.
-    Within one priority ``turn``, the virtual start by fair queueing, decides, lower first.
+    Within one priority ``turn``, the virtual start by fair queueing, decides, lower first. Where ``board``
+    is not empty, only the one of that name will do.
     """
 
     target: Target
@@ -23,8 +24,9 @@ class Demand:
     job: int | None = None
     priority: int = 0
     turn: float = 0.0
+    board: str = ""
 
     @property
-    def wants(self) -> tuple[str, int, frozenset[str], str]:
+    def wants(self) -> tuple[str, int, frozenset[str], str, str]:
         """What decides which boards fit."""
-        return (self.target.key, self.threads, self.tags, self.clock)
+        return (self.target.key, self.threads, self.tags, self.clock, self.board)

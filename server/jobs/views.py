@@ -212,20 +212,25 @@ def built_of(row: JobRow) -> BuiltModel | None:
         spread=delivery.spread,
         other_ms=None if delivery.other_s is None else 1e3 * delivery.other_s,
         in_place=delivery.in_place,
-        operators=[
-            Operator(
-                name=each["name"],
-                workload_key=each["key"] or None,
-                calls=each["calls"],
-                ms=1e3 * each["seconds"],
-                share=each["seconds"] / delivery.seconds,
-            )
-            for each in delivery.operators
-            if delivery.seconds
-        ],
+        operators=operators_of(delivery),
         checked=delivery.check.checked,
         check=ModelCheck(**vars(delivery.check)),
     )
+
+
+def operators_of(delivery: Delivery) -> list[Operator]:
+    """What a built model's time goes into."""
+    return [
+        Operator(
+            name=each["name"],
+            workload_key=each["key"] or None,
+            calls=each["calls"],
+            ms=1e3 * each["seconds"],
+            share=each["seconds"] / delivery.seconds,
+        )
+        for each in delivery.operators
+        if delivery.seconds
+    ]
 
 
 def _peak(session: Session, row: JobRow) -> float | None:

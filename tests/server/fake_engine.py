@@ -50,6 +50,11 @@ class FakeEngine:
     peak_delay_s: float = 0.0
     delivery: Delivery | None = None
     """What comes of building a job's model; None where no board can run one."""
+    ran: dict[str, Any] | None = None
+    """What comes of running a model; None where no board can run one."""
+    demands: list[Demand] = field(default_factory=list)
+    payloads: list[dict[str, Any]] = field(default_factory=list)
+    """What was asked for beside boards."""
     _numbers: Any = field(default_factory=itertools.count)
 
     def boards(self) -> Sequence[BoardStatus]:
@@ -120,6 +125,10 @@ class FakeEngine:
         )
 
     async def beside(self, function: str, payload: dict[str, Any], demand: Demand, **_: Any) -> Answer | None:
+        self.demands.append(demand)
+        self.payloads.append(payload)
+        if self.ran is not None and function.endswith(":profile_in_child"):
+            return Answer(self.ran)
         if self.delivery is None or not function.endswith(":deliver_in_child"):
             return None
         return Answer(self.delivery.to_json())

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import onnxruntime
 import pytest
 from shell import Shell, run_module
 
@@ -74,6 +75,26 @@ def test_the_main_job(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:
     configs = [(record.workload.key, record.config.to_json()) for record in records]
     assert all((layer["key"], layer["config"]) in configs for layer in manifest["layers"])
     assert _agrees_with_onnxruntime(module, tiny_model)
+
+    data, outputs = tmp_path / "data.npz", tmp_path / "outputs.npz"
+    session = onnxruntime.InferenceSession(tiny_model, providers=["CPUExecutionProvider"])
+    feeds = {
+        each.name: np.random.default_rng(3).standard_normal(each.shape).astype(np.float32)
+        for each in session.get_inputs()
+    }
+    np.savez(data, **feeds)
+    arguments = ("run", tiny_model, "--board", "host", "--input", data, "-o", outputs)
+    ran = json.loads(shell(*arguments, "--json"))
+    assert (ran["board"], ran["checked"], ran["from_records"]) == ("host", True, 4)
+    assert 0 < ran["measured_ms"] == pytest.approx(sum(each["ms"] for each in ran["operators"]))
+    with np.load(outputs) as found:
+        for each, right in zip(session.get_outputs(), session.run(None, feeds), strict=True):
+            assert np.abs(found[each.name] - right).max() < 1e-4 * np.abs(right).max()
+    assert "4 layers by records, 0 by the analysis" in shell("run", tiny_model)
+    np.savez(data, other=np.zeros(3))
+    assert "the model has no input 'other'" in shell.fails(*arguments)
+    data.write_bytes(b"PK no arrays")
+    assert "is no .npz file" in shell.fails(*arguments)
 
 
 def test_an_exact_job_and_build(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:

@@ -64,11 +64,12 @@ def test_priority_then_fair_share_then_age():
         {"target": POWER10},
         {"threads": 1},
         {"tags": ("rack-2",)},
+        {"id": "b"},
         {"clock": "simulated:x"},
     ],
 )
 def test_only_a_free_healthy_board_of_that_kind_will_do(unfit):
-    asking = request(1, threads=2, tags=("rack-1",), clock="wall")
+    asking = request(1, threads=2, tags=("rack-1",), clock="wall", board="a")
     good = board("a", threads=2, tags=("rack-1", "fan"))
     assert match([asking], [good])
     assert not match([asking], [replace(good, **{"tags": frozenset(unfit.pop("tags", good.tags)), **unfit})])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
@@ -10,7 +11,10 @@ from kernels import target as targets
 from kernels.target import CATALOGUE
 from tuner.backend import apply
 from tuner.backend.check import Delivery
+from tuner.backend.definition import random_feeds
 from tuner.job.delivery_child import deliver_in_child
+from tuner.job.profile import Ran, read_inputs, to_tensor
+from tuner.job.profile_child import profile_in_child
 
 pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(600)]
 
@@ -68,6 +72,37 @@ def test_a_model_is_checked_and_timed_on_the_board(payload, monkeypatch):
     assert found.spread == 0
     # The simulated clock tells the same again.
     assert deliver(payload).seconds == found.seconds
+
+
+def test_a_model_is_run_with_data_of_the_user(payload, monkeypatch):
+    monkeypatch.setenv("TVM_NUM_THREADS", "1")
+    shape = (1, 8, 14, 14)
+    feeds = random_feeds({"x": (shape, "float32")}, seed=5)
+    inputs = {"x": to_tensor(feeds["x"])}
+    ran = Ran.from_json(profile_in_child(payload | {"inputs": inputs, "outputs": True}, lambda _: None))
+    assert ran.delivery.check.checked
+    assert ran.delivery.seconds == pytest.approx(sum(each["seconds"] for each in ran.delivery.operators))
+    assert (ran.board, ran.from_records, ran.by_analysis) == ("rpi4-sim", 0, 2)
+    assert min(ran.weights_bytes, ran.workspace_bytes) > 0
+    session = onnxruntime.InferenceSession(payload["model"], providers=["CPUExecutionProvider"])
+    for name, right in zip(("y", "c"), session.run(["y", "c"], feeds), strict=True):
+        found = read_inputs({name: ran.outputs[name]}, {name: (right.shape, "float32")})[name]
+        assert np.abs(found - right).max() < 1e-4 * np.abs(right).max()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "there are no data for input 'x'"),
+        ({"y": ([1, 2], "float32")}, "the model has no input 'y'; it has: x"),
+        ({"x": ([1, 2], "float64")}, "input 'x' is float64 and should be float32"),
+        ({"x": ([1, 2], "float32")}, "input 'x' has the shape"),
+    ],
+)
+def test_data_that_do_not_fit_are_refused(payload, given, said):
+    inputs = {name: to_tensor(np.zeros(shape, dtype)) for name, (shape, dtype) in given.items()}
+    found = profile_in_child(payload | {"inputs": inputs, "outputs": False}, lambda _: None)
+    assert said in found["invalid"]
 
 
 def test_a_wrong_model_is_found_on_the_board(payload, monkeypatch):

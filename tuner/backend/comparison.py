@@ -144,25 +144,33 @@ def check_and_locate(
     deadline_s: float = DEADLINE_S,
     where: str = HERE,
     load_other: Load = load_here,
+    feeds: Mapping[str, Array] | None = None,
 ) -> Check:
     """``check``; what is wrong is sent at once, and told again with the first tensor that is.
 
-    ``load_other`` loads what is built to find that, on the same machine.
+    ``load_other`` loads what is built to find that, on the same machine. ``feeds`` are the inputs, random
+    ones unless given.
     """
     started = time.monotonic()
-    found = check(load, build, deadline_s, where)
+    found = check(load, build, deadline_s, where, feeds)
     if not found.wrong:
         return found
     send(vars(found))
     if time.monotonic() - started > LOCATE_S:
         return found
-    return replace(found, wrong=locate(build, load_other) or found.wrong)
+    return replace(found, wrong=locate(build, load_other, feeds) or found.wrong)
 
 
-def check(load: Callable[[], Main], build: Build, deadline_s: float = DEADLINE_S, where: str = HERE) -> Check:
+def check(
+    load: Callable[[], Main],
+    build: Build,
+    deadline_s: float = DEADLINE_S,
+    where: str = HERE,
+    feeds: Mapping[str, Array] | None = None,
+) -> Check:
     """Compare the model that ``load`` gives, which runs on ``where``, with its definition."""
     graph = load_graph(build.model, build.shapes)
-    feeds = feeds_of(graph)
+    feeds = feeds or feeds_of(graph)
     try:
         defined = define(read_as_written(build.model, build.shapes), feeds, deadline_s=deadline_s)
     except Undefined as reason:
@@ -171,7 +179,7 @@ def check(load: Callable[[], Main], build: Build, deadline_s: float = DEADLINE_S
     return replace(compared(results, defined, build.tolerance), where=where)
 
 
-def locate(build: Build, load: Load = load_here) -> str:
+def locate(build: Build, load: Load = load_here, feeds: Mapping[str, Array] | None = None) -> str:
     """Which tensor is the first that is wrong, and how: built once more with all tensors as outputs."""
     model = read_as_written(build.model, build.shapes)
     defined_names = {name for node in model.graph.node for name in node.output}
@@ -182,7 +190,7 @@ def locate(build: Build, load: Load = load_here) -> str:
     graph.outputs = list(dict.fromkeys([*names, *graph.outputs]))
     plan = {index: config for index, config in enumerate(build.configs) if config is not None}
     found = plan_of(partition, {}, build.target, build.threads, plan=plan)
-    feeds = feeds_of(graph)
+    feeds = feeds or feeds_of(graph)
     module = lower_partition(partition, found, build.target, build.threads)
     main = load(module, compile_module(module, build.target))
     defined = define(model, feeds, names)

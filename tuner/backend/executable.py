@@ -5,11 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tvm
-from tvm import relax
+from tvm import relax, tirx
 from tvm.relax import vm_build
 from tvm.runtime import _ffi_api as runtime_api
 
@@ -17,6 +18,7 @@ from kernels.target import Target
 from tuner.backend.objects import ObjectCache, compiled
 
 LINK_TIMEOUT_S = 120
+STORAGE = "relax.vm.alloc_storage"
 
 
 def compile_module(module: Any, target: Target) -> Any:
@@ -26,6 +28,7 @@ def compile_module(module: Any, target: Target) -> Any:
     with machine:
         module = relax.get_pipeline("default")(module)
     constants = dict((module.attrs or {}).get("const_name_to_constant", {}))
+    memory = Memory.of(module)
     builder = relax.ExecBuilder()
     module = vm_build._vmcodegen(builder, module, "bytecode")
     functions = {
@@ -48,15 +51,42 @@ def compile_module(module: Any, target: Target) -> Any:
         ext_libs=libraries,
         params=constants,
     )
-    return ModelExecutable(linked.mod, str(machine))
+    return ModelExecutable(linked.mod, str(machine), memory)
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Bytes that a model needs beside its code: constants, and storages between its functions."""
+
+    weights: int
+    workspace: int
+
+    @classmethod
+    def of(cls, module: Any) -> Memory:
+        """Those of a Relax module whose memory is planned; of functions that take turns the largest."""
+        weights: dict[Any, int] = {}
+        workspace = [0]
+
+        def visit(expression: Any) -> None:
+            if isinstance(expression, tvm.ir.GenericConst) and hasattr(expression.value, "numpy"):
+                weights[expression] = expression.value.numpy().nbytes
+            if isinstance(expression, relax.Call) and expression.op == tvm.ir.Op.get(STORAGE):
+                size = expression.args[0].values[0]
+                workspace[-1] += int(size) if isinstance(size, tirx.IntImm) else 0
+
+        for function in module.functions.values():
+            if isinstance(function, relax.Function):
+                workspace.append(0)
+                relax.analysis.post_order_visit(function.body, visit)
+        return cls(sum(weights.values()), max(workspace))
 
 
 class ModelExecutable(vm_build.VMExecutable):  # type: ignore[misc]  # TVM is Any to mypy
     """An executable that links its objects when it is exported, or before it runs."""
 
-    def __init__(self, mod: Any, machine: str) -> None:
+    def __init__(self, mod: Any, machine: str, memory: Memory) -> None:
         super().__init__(mod)
-        self._machine = machine
+        self._machine, self.memory = machine, memory
 
     def export_library(self, file_name: Any, *, fcompile: Any = None, **_: Any) -> None:
         """Write it as a shared library, linked by ``fcompile`` where that is given."""

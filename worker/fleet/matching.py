@@ -50,6 +50,7 @@ def fits(demand: Demand, board: BoardStatus) -> bool:
         and demand.clock in ("", board.clock)
         and board.threads >= demand.threads
         and demand.tags <= board.tags
+        and demand.board in ("", board.id)
         and board.health is not Health.RETIRED
     )
 
@@ -146,6 +147,8 @@ def _why_none(demand: Demand, boards: Sequence[BoardStatus]) -> str:
     alike = [board for board in alike if demand.clock in ("", board.clock)]
     if not alike:
         return f"no board of that target has the clock {demand.clock}"
+    if demand.board and not any(board.id == demand.board for board in alike):
+        return f"no board of that target is called {demand.board}"
     missing = sorted(demand.tags - frozenset().union(*(board.tags for board in alike)))
     if missing:
         return f"no board of that target has tag {missing[0]}"

@@ -1,0 +1,1 @@
+"""A model run whole on a board of the fleet."""

@@ -1,0 +1,131 @@
+"""A model built from records and run whole in the child of a board's worker, with whatever data."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import tvm
+from tvm import relax
+
+from kernels import target as targets
+from kernels.numerics import Numerics
+from kernels.workload.base import OfActivations
+from tuner.backend.apply import function_name, lower_partition, plan_of
+from tuner.backend.check import Check, Delivery
+from tuner.backend.comparison import Build, Main, Send, check_and_locate, feeds_of
+from tuner.backend.executable import compile_module
+from tuner.backend.manifest import describe
+from tuner.backend.on_board import SESSION_S, Board
+from tuner.backend.profile import Profile, profile
+from tuner.frontend.graph import load_partition
+from tuner.job.delivery_child import (
+    LEAST,
+    LONGEST_S,
+    ROUNDS,
+    clock_of,
+    operators_of,
+    profile_on_board,
+)
+from tuner.job.profile import Ran, WrongInputs, read_inputs, to_tensor
+from tuner.log.record import Record
+from tuner.log.relayouts import read_relayouts
+from worker.measure.session import connect, crash_of, take
+from worker.measure.wire import Wire
+
+RUN = {"stage": "run"}
+
+
+def profile_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
+    """Child: ``Ran`` of a model, as JSON, or ``invalid`` and where it is (``at``) of what the user gave.
+
+    ``payload`` is that of ``deliver_in_child``, with ``inputs``, tensors by name as the API has them or None,
+    and ``outputs``, whether they come back.
+    """
+    # TVM's threads start at their first use, which in this process is still to come.
+    os.environ["TVM_NUM_THREADS"] = str(payload["threads"])
+    target, threads = targets.from_json(payload["target"]), payload["threads"]
+    partition = load_partition(payload["model"], payload["shapes"])
+    feeds = feeds_of(partition.graph)
+    if payload["inputs"] is not None:
+        inputs = {name: (info.shape, info.dtype) for name, info in partition.graph.inputs.items()}
+        try:
+            feeds = read_inputs(payload["inputs"], inputs)
+        except WrongInputs as error:
+            return {"invalid": str(error), "at": "inputs"}
+    records = [Record.from_json(each) for each in payload["records"]]
+    relayouts = list(read_relayouts(payload["relayouts"]))
+    plan = plan_of(
+        partition, {}, target, threads, records, Numerics(payload["numerics"]), relayouts=relayouts
+    )
+    module = lower_partition(partition, plan, target, threads)
+    executable, manifest = compile_module(module, target), describe(partition, plan, target, threads)
+    send({"stage": "built"})
+    build = Build(payload["model"], payload["shapes"], target, threads, manifest.configs, manifest.tolerance)
+    arguments = [*map(tvm.runtime.tensor, feeds.values())]
+    outputs: dict[str, dict[str, Any]] = {}
+
+    def kept(main: Main) -> Main:
+        """``main``, which leaves its outputs."""
+
+        def call(*given: Any) -> Any:
+            result = main(*given)
+            arrays = [result] if hasattr(result, "numpy") else result
+            if payload["outputs"]:
+                outputs.update(
+                    zip(partition.graph.outputs, (to_tensor(each.numpy()) for each in arrays), strict=True)
+                )
+            return result
+
+        return call
+
+    def checked(load: Callable[[], Main], **more: Any) -> Check:
+        where = f"board {payload['id']}"
+        return check_and_locate(lambda: kept(load()), build, send, where=where, feeds=feeds, **more)
+
+    def ran(check: Check, found: Profile | None = None) -> dict[str, Any]:
+        delivery = Delivery(check)
+        if found is not None:
+            operators = operators_of(found, manifest)
+            delivery = Delivery(check, found.seconds, found.spread, operators=operators)
+        return Ran(
+            delivery,
+            payload["id"],
+            manifest.estimate_s,
+            manifest.count("log"),
+            manifest.count("analysis"),
+            executable.memory.weights,
+            executable.memory.workspace,
+            outputs,
+        ).to_json()
+
+    with Path(payload["lock"]).open("w") as lock, tempfile.TemporaryDirectory(prefix="tilefleet-") as folder:
+        if "board" not in payload:
+            machine = relax.VirtualMachine(executable, tvm.cpu())
+            check = checked(lambda: machine["main"])
+            if check.wrong:
+                return ran(check)
+            take(lock, send)
+            times = (clock_of(threads), ROUNDS, LEAST, LONGEST_S, partial(send, RUN))
+            return ran(check, profile(machine, arguments, *times))
+        take(lock, send)
+        cold = {
+            function_name(layer.workload, layer.config)
+            for layer in manifest.layers
+            if layer.workload and layer.config and not isinstance(layer.workload, OfActivations)
+        }
+        wire = Wire(lambda: connect(payload["board"], SESSION_S))
+        board = Board(wire, Path(folder), cold, lambda: send({"stage": "call"}))
+        model = board.load(module, executable)
+        try:
+            check = checked(lambda: model, load_other=board.load)
+        except RuntimeError as error:  # as TVM's client has it from the board
+            crash = crash_of(str(error))
+            if not crash or "SIGKILL" in crash:  # which no code sends itself
+                raise
+            check = Check(build.tolerance, wrong=f"the module does not run: {crash}")
+        return ran(check) if check.wrong else ran(check, profile_on_board(model, arguments))
