@@ -1,7 +1,7 @@
 """TFLite_Detection_PostProcess in ONNX: boxes by anchors, and the best that overlap no better one.
 
-Each turn takes what has the greatest score, and what overlaps it too much has none from there on. There are as
-many turns as there may be detections, so all shapes are known.
+Each turn takes what has the greatest score, and what overlaps it too much has none from there on. There are
+as many turns as there may be detections, so all shapes are known.
 """
 
 from __future__ import annotations
