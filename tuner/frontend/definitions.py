@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import ModelProto, NodeProto, helper, numpy_helper
-from onnx.inliner import inline_selected_functions
+from onnx import ModelProto, NodeProto, TypeProto, helper
+from onnx.inliner import inline_local_functions, inline_selected_functions
 
 DEFINED = {
     *("Attention", "Celu", "CenterCropPad", "GroupNormalization", "MeanVarianceNormalization"),
     *("RotaryEmbedding", "Swish"),
 }
-KEYS, MASK, PAST_KEYS = 1, 3, 4
-"""Places of an Attention's operands."""
+OWN = "tilefleet"
+"""The domain of definitions while they are functions of a model."""
 
 
 def expanded(model: ModelProto, constants: Mapping[str, npt.NDArray[np.generic]]) -> list[NodeProto]:
@@ -34,38 +35,39 @@ def expanded(model: ModelProto, constants: Mapping[str, npt.NDArray[np.generic]]
     for node in list(nodes):
         if node.op_type in DEFINED:
             _say_defaults(node, opset)
-        if node.op_type == "Attention" and len(node.input) > MASK and not node.input[MASK]:
-            # The inliner wants a type of each operand before the last.
-            place = nodes.index(node)
-            nodes[place:place] = _everything(node)
     graph = helper.make_graph(nodes, "definitions", inputs, list(model.graph.output))
     bare = helper.make_model(graph, opset_imports=model.opset_import, ir_version=max(model.ir_version, 4))
     try:
-        written = inline_selected_functions(bare, [("", name) for name in wanted], False, True)
+        _define_gaps(bare, opset)
+        written = inline_selected_functions(
+            inline_local_functions(bare), [("", name) for name in wanted], False, True
+        )
     except RuntimeError:
         # A type that nothing tells: who reads on names the node.
         return nodes
     return list(written.graph.node)
 
 
-def _everything(node: NodeProto) -> list[NodeProto]:
-    """Nodes that make a mask of all keys, those of the past too, and give it to the Attention ``node``."""
-    start = node.input[MASK] = f"{node.output[0]}/everything"
-    keys = [name for name in (node.input[KEYS], *node.input[PAST_KEYS : PAST_KEYS + 1]) if name]
-    counts = [f"{start}/keys{number}" for number in range(len(keys))]
-    nodes = [
-        helper.make_node("Shape", [name], [count], start=-2, end=-1)
-        for name, count in zip(keys, counts, strict=True)
-    ]
-    one, seen = numpy_helper.from_array(np.ones(1, np.int64)), numpy_helper.from_array(np.ones((1, 1), bool))
-    return [
-        *nodes,
-        helper.make_node("Add" if len(counts) > 1 else "Identity", counts, [f"{start}/count"]),
-        helper.make_node("Constant", [], [f"{start}/one"], value=one),
-        helper.make_node("Concat", [f"{start}/one", f"{start}/count"], [f"{start}/shape"], axis=0),
-        helper.make_node("Constant", [], [f"{start}/seen"], value=seen),
-        helper.make_node("Expand", [f"{start}/seen", f"{start}/shape"], [start]),
-    ]
+def _define_gaps(bare: ModelProto, opset: int) -> None:
+    """Make functions of ``bare`` of operators with operands left out: the inliner wants types of all."""
+    gaps = [node for node in bare.graph.node if node.op_type in DEFINED and not all(node.input)]
+    if not gaps:
+        return
+    found = onnx.shape_inference.infer_shapes(bare).graph
+    types = {each.name: each.type for each in (*found.input, *found.value_info)}
+    for number, node in enumerate(gaps):
+        schema: Any = onnx.defs.get_schema(node.op_type, opset)  # its types know too little
+        operands = [types.get(name, TypeProto()).SerializeToString() for name in node.input]
+        text = schema.get_context_dependent_function_with_opset_version(
+            schema.since_version, node.SerializeToString(), operands
+        )
+        function = bare.functions.add()
+        function.ParseFromString(text)
+        function.domain, function.name = OWN, f"{node.op_type}{number}"
+        del function.opset_import[:]
+        function.opset_import.extend(bare.opset_import)
+        node.domain, node.op_type = function.domain, function.name
+    bare.opset_import.append(helper.make_opsetid(OWN, 1))
 
 
 def _say_defaults(node: NodeProto, opset: int) -> None:

@@ -90,6 +90,7 @@ MIXED = [
         kv_num_heads=2, scale=0.4),
     case("Attention", Q, Q, Q, None, floats(2, 3, 5, 8), floats(2, 3, 5, 8, seed=7), opset=23, outputs=3,
         is_causal=1),
+    case("Attention", Q, Q, Q, None, None, None, np.array([2, 4]), opset=24, is_causal=1),
     case("Attention", Q, Q, Q, KEPT, opset=23, is_causal=1),
     case("RotaryEmbedding", Q, floats(10, 4), floats(10, 4), integers(2, 4, low=0, high=9), opset=23),
     case("QuantizeLinear", A, S, Z), case("QuantizeLinear", A, S),
