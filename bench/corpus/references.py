@@ -15,6 +15,7 @@ from onnx import ModelProto
 from tuner.backend.definition import Array, Definition, Undefined, define, nudge
 from tuner.frontend.model_file import TFLITE
 
+BYTES = (np.int8, np.uint8)
 CUSTOM = "unresolved custom op"
 """What LiteRT says of an operator that is not its own."""
 
@@ -42,19 +43,27 @@ def defined(path: Path, model: ModelProto, feeds: Mapping[str, Array]) -> Defini
 
 
 def by_litert(path: Path, feeds: Mapping[str, Array]) -> Definition:
-    """The same of a TFLite file; raises Undefined where LiteRT is missing or refuses the file."""
+    """The same of a TFLite file; raises Undefined where LiteRT is missing or refuses the file.
+
+    Where a model has bytes, its nudged outputs are those of LiteRT's plain kernels: they round otherwise than
+    the fast ones, and both are right.
+    """
     try:
         import ai_edge_litert
-        from ai_edge_litert.interpreter import Interpreter
+        from ai_edge_litert.interpreter import Interpreter, OpResolverType
     except ImportError:
         raise Undefined("the package ai-edge-litert is not installed") from None
     try:
-        interpreter = Interpreter(str(path), num_threads=1)
-        interpreter.allocate_tensors()
+        fast = Interpreter(str(path), num_threads=1)
+        fast.allocate_tensors()
+        other = fast
+        if any(detail["dtype"] in BYTES for detail in fast.get_tensor_details()):
+            other = Interpreter(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
+            other.allocate_tensors()
     except (RuntimeError, ValueError) as error:
         raise Undefined(f"LiteRT refuses it: {str(error).splitlines()[0]}") from None
 
-    def outputs(values: Mapping[str, Array]) -> dict[str, Array]:
+    def outputs(interpreter: Interpreter, values: Mapping[str, Array]) -> dict[str, Array]:
         # State that a model keeps between runs starts anew.
         interpreter.reset_all_variables()
         for detail in interpreter.get_input_details():
@@ -65,4 +74,4 @@ def by_litert(path: Path, feeds: Mapping[str, Array]) -> Definition:
 
     rng = np.random.default_rng(1)
     others = {name: nudge(value, rng) for name, value in feeds.items()}
-    return Definition(outputs(feeds), outputs(others), f"LiteRT {ai_edge_litert.__version__}")
+    return Definition(outputs(fast, feeds), outputs(other, others), f"LiteRT {ai_edge_litert.__version__}")
