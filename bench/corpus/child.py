@@ -16,7 +16,7 @@ from tvm import relax
 
 from bench import timing
 from bench.corpus.entries import Entry, Input
-from bench.corpus.inputs import feeds_for, inputs_of, shapes_of
+from bench.corpus.inputs import feeds_for, first_states, inputs_of, shapes_of
 from bench.corpus.peers import MAKE, installed
 from bench.corpus.references import defined
 from bench.corpus.shares import measure
@@ -71,7 +71,7 @@ def try_model(payload: dict[str, Any], send: Send) -> None:
     )
     # The others get the file as it is, and with it what is no input of ours any more.
     model = read_as_written(path, shapes)
-    fed = feeds_for(inputs_of(model), entry, payload["seed"])
+    fed = feeds_for(inputs_of(model), entry, payload["seed"]) | first_states(path, model)
     feeds = {name: fed[name] for name in partition.graph.inputs}
     try:
         module, executable, tolerance = _build(partition, target, payload["log"], began, send)

@@ -13,6 +13,8 @@ from onnx import TensorProto
 from bench.corpus.entries import Entry, Input
 from tuner.backend.definition import Array, random_feeds
 from tuner.frontend.model_file import TFLITE
+from tuner.frontend.tflite.file import read_file
+from tuner.frontend.tflite.subgraphs import flat
 
 IMAGE, TOKENS, SAMPLES, STEPS = 224, 128, 16000, 32
 """Pixels of a side, tokens of a text, samples of sound, steps of anything else."""
@@ -63,6 +65,21 @@ def guessed(dims: list[int | str], elem_type: int) -> list[int]:
         batch = isinstance(dim, str) and "batch" in dim.lower()
         result.append(dim if isinstance(dim, int) else 1 if batch else usual[position])
     return result
+
+
+def first_states(path: Path, model: onnx.ModelProto) -> dict[str, Array]:
+    """What the states of a TFLite model, which ``model`` has as inputs, begin with: zeros."""
+    data = path.read_bytes()
+    if data[4:8] != TFLITE:
+        return {}
+    graphs = read_file(data)
+    file, count = flat(graphs), len(graphs[0].inputs)
+    states: dict[str, Array] = {}
+    for value, index in zip(model.graph.input[count:], file.inputs[count:], strict=True):
+        tensor = file.tensors[index]
+        zero = tensor.scale_and_zero()[1] if tensor.scales.size else 0
+        states[value.name] = np.full(tensor.shape, zero, tensor.dtype)
+    return states
 
 
 def inputs_of(model: onnx.ModelProto) -> dict[str, tuple[tuple[int, ...], str]]:

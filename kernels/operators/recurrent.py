@@ -35,11 +35,12 @@ class Recurrence:
     """``steps`` steps of ``batch`` states of ``hidden`` floats; ``kind`` is one of ``GATES``, whose order is
     ONNX's. ``cells`` are its functions f, g, h.
 
-    ``reset_after`` is ONNX's ``linear_before_reset`` of a GRU, ``coupled`` the ``input_forget`` of an LSTM.
-    ``whole`` is the type of recurrent weights that are whole numbers, int8 or int16: states are then rounded,
-    before the product of a step, as DynamicQuantizeLinear does, and sums are of integers. ``lengths`` says
-    that each row has a number of steps of its own, an argument of int32: its state stays as it is, and its
-    output is zeros, in the steps from there on. A row of no steps ends in zeros.
+    ``cell_clip`` bounds the memory of an LSTM, as TFLite does. ``reset_after`` is ONNX's
+    ``linear_before_reset`` of a GRU, ``coupled`` the ``input_forget`` of an LSTM. ``whole`` is the type
+    of recurrent weights that are whole numbers, int8 or int16: states are then rounded, before the
+    product of a step, as DynamicQuantizeLinear does, and sums are of integers. ``lengths`` says that each
+    row has a number of steps of its own, an argument of int32: its state stays as it is, and its output
+    is zeros, in the steps from there on. A row of no steps ends in zeros.
     """
 
     kind: str
@@ -49,6 +50,7 @@ class Recurrence:
     cells: tuple[Cell, ...]
     reverse: bool = False
     clip: float | None = None
+    cell_clip: float | None = None
     reset_after: bool = False
     coupled: bool = False
     peepholes: bool = False
@@ -307,6 +309,10 @@ class _Emitter:
         else:
             kept = self._keep(2, row, at, f, self._gate(2, row, data, at) + sees(2, before))
         new = self._keep(3, row, at, g, self._gate(3, row, data, at))
-        tir.store(self.memory, kept * before + taken * new, place)
+        memory = kept * before + taken * new
+        if self.it.cell_clip is not None:
+            limit = self.it.cell_clip
+            memory = tirx.Max(tirx.Min(memory, tir.number(limit)), tir.number(-limit))
+        tir.store(self.memory, memory, place)
         shown = self._keep(1, row, at, f, self._gate(1, row, data, at) + sees(1, self.memory[place]))
         self._leave(step, row, at, shown * h(self.memory[place]))

@@ -156,14 +156,13 @@ def set_quantization(make, index, **fields):
 CHANGES = {
     "no such version": (lambda m: setattr(m.model, "version", 2), "version 2"),
     "no operators": (lambda m: m.graph.operators.clear(), "no operators"),
-    "a variable": (lambda m: setattr(m.graph.tensors[3], "isVariable", True), "'y' is a variable"),
     "sparse weights": (
         lambda m: setattr(m.graph.tensors[1], "sparsity", schema.SparsityParametersT()),
         "sparse tensor 'tensor1'",
     ),
     "data elsewhere": (lambda m: setattr(m.model.buffers[1], "offset", 4096), "outside the FlatBuffer"),
     "no buffer": (lambda m: setattr(m.graph.tensors[1], "buffer", 9), "buffer 9 of 3"),
-    "a type without quanta": (lambda m: set_type(m, schema.TensorType.INT16), "CONV_2D 'y'", "int16"),
+    "a type without quanta": (lambda m: set_type(m, schema.TensorType.UINT16), "CONV_2D 'y'", "uint16"),
     "weights of 4 bits": (lambda m: set_type(m, schema.TensorType.INT4, 1), "'tensor1'", "int4"),
     "an impossible shape": (lambda m: setattr(m.graph.tensors[0], "shape", [1, -6, 6, 4]), "impossible"),
     "a huge tensor": (lambda m: setattr(m.graph.tensors[0], "shape", [2**20] * 4), "GiB"),

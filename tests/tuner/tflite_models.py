@@ -48,10 +48,23 @@ OPTIONS = {
     "CONCATENATION": "ConcatenationOptions",
     "RESHAPE": "ReshapeOptions",
     "SQUEEZE": "SqueezeOptions",
+    "SVDF": "SVDFOptions",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTMOptions",
 }
 TYPES = {
     name: getattr(schema.TensorType, name.upper())
-    for name in ["float32", "float16", "int8", "uint8", "int32", "int64", "bool", "resource", "complex64"]
+    for name in [
+        "float32",
+        "float16",
+        "int8",
+        "uint8",
+        "int16",
+        "int32",
+        "int64",
+        "bool",
+        "resource",
+        "complex64",
+    ]
 }
 UNIT = (-3.0, 3.0)
 """The range of real numbers that most activations here have."""

@@ -53,6 +53,7 @@ def _recurrence(graph: OnnxGraph, node: NodeProto) -> Recurrence:
         cells=tuple(Cell(*each) for each in factors),
         reverse=bool(attributes["reverse"]),
         clip=attributes.get("clip"),
+        cell_clip=attributes.get("cell_clip"),
         reset_after=bool(attributes["reset_after"]),
         coupled=bool(attributes["coupled"]),
         peepholes=bool(attributes["peepholes"]),

@@ -12,7 +12,7 @@ from tuner.frontend.mend.whole import Whole, whole_of
 from tuner.frontend.mend.writer import Writer, vector
 from tuner.frontend.onnx_check import node_name
 from tuner.frontend.onnx_graph import Array, TensorInfo
-from tuner.frontend.own_nodes import RECURRENT
+from tuner.frontend.own_nodes import CELL_CLIP, RECURRENT
 
 CELLS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
 FACTORS: dict[str, tuple[float | None, float | None]] = {
@@ -145,6 +145,9 @@ def _direction(
     }
     if attributes.get("clip", 0.0) > 0:
         settings["clip"] = attributes["clip"]
+    for entry in writer.node.metadata_props:
+        if entry.key == CELL_CLIP:
+            settings["cell_clip"] = float(entry.value)
     writer.nodes.append(
         helper.make_node(RECURRENT, operands, outputs, name=node_name(writer.node), **settings)
     )

@@ -50,6 +50,10 @@ def unary(writer: Writer, op: Operator, steps: Sequence[Step] = ()) -> None:
     """A function of each element: ``steps``, or just a clamp or another quantization."""
     data = operand(writer, op, 0)
     clamp = op.kind if op.kind in CLAMPS else "NONE"
+    if op.kind == "QUANTIZE":
+        for index in (data, *op.outputs):
+            if writer.tensor(index).dtype in ("int32", "int64"):
+                raise ModelError(f"it takes or makes {writer.tensor(index).dtype}, which is not supported")
     writer.compute(op, writer.real(data), steps, writer.tensor(data).shape, clamp)
 
 

@@ -27,7 +27,7 @@ MAX_RANK = 8
 MAX_NAME = 10_000
 OVERLAP = 4
 """Small vectors and names may add up to so many times the file's size: equal ones may be stored once."""
-DTYPES = {"float32", "float16", "bool", "int8", "uint8", "int32", "int64"}
+DTYPES = {"float32", "float16", "bool", "int8", "uint8", "int16", "int32", "int64"}
 
 _TYPE_NAMES = {code: name.lower() for name, code in vars(tflite.TensorType).items() if name.isupper()}
 _OPTIONS = {
@@ -57,6 +57,8 @@ _OPTIONS = {
     "RESIZE_BILINEAR": "ResizeBilinearOptions",
     "RESIZE_NEAREST_NEIGHBOR": "ResizeNearestNeighborOptions",
     "SPACE_TO_DEPTH": "SpaceToDepthOptions",
+    "SVDF": "SVDFOptions",
+    "UNIDIRECTIONAL_SEQUENCE_LSTM": "UnidirectionalSequenceLSTMOptions",
     "SQUEEZE": "SqueezeOptions",
     "STRIDED_SLICE": "StridedSliceOptions",
     "TRANSPOSE_CONV": "TransposeConvOptions",
@@ -82,6 +84,8 @@ class Tensor:
     axis: int
     open: bool = False
     """Whether an extent is only known when the model runs; ``shape`` has 1 there."""
+    variable: bool = False
+    """Whether it keeps what an operator leaves in it for the next run."""
 
     @property
     def size(self) -> int:
@@ -246,10 +250,6 @@ class _Reader:
         dtype = _TYPE_NAMES.get(tensor.Type(), f"number {tensor.Type()}")
         if dtype in DTYPES:
             check_size(math.prod(extents) * np.dtype(dtype).itemsize, f"tensor {name!r}", extents)
-        if tensor.IsVariable():
-            raise ModelError(
-                f"tensor {name!r} is a variable; convert the model with resource variables instead"
-            )
         scales = zeros = np.zeros(0, np.int64)
         axis, quantization = 0, tensor.Quantization()
         if quantization is not None:
@@ -262,7 +262,7 @@ class _Reader:
                 raise ModelError(f"tensor {name!r} is sparse and no constant of a known type")
             raw = dense(sparsity, raw.view(np.dtype(dtype).newbyteorder("<")), extents, name).view(np.uint8)
         is_open = bool((self._vector(tensor.ShapeSignatureAsNumpy()) < 0).any())
-        return Tensor(name, extents, dtype, raw, scales, zeros, axis, is_open)
+        return Tensor(name, extents, dtype, raw, scales, zeros, axis, is_open, bool(tensor.IsVariable()))
 
     def _raw(self, number: int, name: str, buffers: int) -> Array | None:
         """A constant's bytes, not copied; activations are in an empty buffer, mostly number 0."""

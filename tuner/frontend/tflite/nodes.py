@@ -73,7 +73,7 @@ class Nodes:
         wanted = set(outputs)
         kept: list[NodeProto] = []
         for node in reversed(self.nodes):
-            if node.output[0] in wanted:
+            if not wanted.isdisjoint(node.output):
                 wanted.update(node.input)
                 kept.append(node)
         return kept[::-1], [tensor for tensor in self.initializers if tensor.name in wanted]

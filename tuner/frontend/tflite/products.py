@@ -189,7 +189,7 @@ def real_values(tensor: Tensor, values: Array) -> Array:
         return values.astype(np.float32)
     scale, zero = tensor.scale_and_zero()
     shape = [-1 if axis == tensor.axis else 1 for axis in range(values.ndim)] if scale.ndim else []
-    return (values.astype(np.float32) - zero.reshape(shape)) * scale.reshape(shape)
+    return (values.astype(np.float32) - zero.reshape(shape).astype(np.float32)) * scale.reshape(shape)
 
 
 def batched(writer: Writer, op: Operator) -> None:

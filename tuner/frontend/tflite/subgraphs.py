@@ -16,15 +16,33 @@ def flat(graphs: Sequence[TfliteFile]) -> TfliteFile:
     """The first of ``graphs`` with all that it calls.
 
     An IF becomes both of its branches and a SELECT_V2 for each result. A variable's value before the run is
-    an input with the variable's name, what the run leaves in it an output of that name and ``/next``.
+    an input with the variable's name, what the run leaves in it an output of that name and ``/next``. So
+    it is with tensors that are variables; the one operator that has such a tensor gets a result more.
     Raises ModelError for what these cannot say.
     """
     if len(graphs) == 1 and not any(op.kind in _STATE for op in graphs[0].operators):
-        return graphs[0]
-    return _Flat(graphs).file()
+        return _with_states(graphs[0])
+    return _with_states(_Flat(graphs).file())
 
 
 _STATE = ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
+
+
+def _with_states(file: TfliteFile) -> TfliteFile:
+    """A graph whose variable tensors are inputs, and outputs of the operators that have them."""
+    tensors, operators = list(file.tensors), []
+    inputs, outputs = list(file.inputs), list(file.outputs)
+    for op in file.operators:
+        states = [index for index in op.inputs if index >= 0 and tensors[index].variable]
+        for index in states:
+            if index in inputs:
+                raise ModelError(f"several operators have the variable {tensors[index].name!r}")
+            inputs.append(index)
+            tensors[index] = replace(tensors[index], raw=None)
+            tensors.append(replace(tensors[index], name=f"{tensors[index].name}/next", variable=False))
+            outputs.append(len(tensors) - 1)
+        operators.append(replace(op, outputs=(*op.outputs, *outputs[len(outputs) - len(states) :])))
+    return TfliteFile(tuple(tensors), tuple(inputs), tuple(outputs), tuple(operators))
 
 
 class _Flat:

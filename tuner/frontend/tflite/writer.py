@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from onnx import ModelProto, ValueInfoProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from tuner.frontend.onnx_check import ModelError, check_size
 from tuner.frontend.onnx_graph import evaluate_node
@@ -25,7 +25,7 @@ OPSET = 17
 IR_VERSION = 8
 FILE, NCHW = "file", "nchw"
 TO_NCHW, TO_FILE = (0, 3, 1, 2), (0, 2, 3, 1)
-ACTIVATIONS = ("float32", "int8", "uint8")
+ACTIVATIONS = ("float32", "int8", "uint8", "int16")
 PLAIN = ("float32", "bool", "int32", "int64")
 """Types that stand for themselves."""
 MOST_FOLDED = 1 << 16
@@ -156,7 +156,10 @@ class Writer:
         if self.tensor(index).dtype in PLAIN or index in self._held:
             return stored
         if stored not in self._real:
-            self._real[stored] = self.dequantize(stored, *self.scale_and_zero(index))
+            if self.tensor(index).dtype == "int16":
+                self._real[stored] = self._widened(stored, index)
+            else:
+                self._real[stored] = self.dequantize(stored, *self.scale_and_zero(index))
         return self._real[stored]
 
     def scale_and_zero(self, index: int) -> tuple[Array, Array]:
@@ -176,10 +179,32 @@ class Writer:
         result = self.nodes.name(f"{stored}/real")
         return self.nodes.chain(stored, [step], f"{stored}/dequantize", result)
 
+    def _widened(self, stored: str, index: int) -> str:
+        """The real numbers of a tensor of 16 bits, of which no operator of ONNX's older sets knows."""
+        scale, zero = self.scale_and_zero(index)
+        factor = self.nodes.constant(f"{stored}/scale", scale)
+        steps: list[Step] = [("Cast", [], {"to": TensorProto.FLOAT}), ("Mul", [factor], {})]
+        if zero:
+            steps[1:1] = [("Sub", [self._number(index, float(zero))], {})]
+        return self.nodes.chain(stored, steps, f"{stored}/dequantize", self.nodes.name(f"{stored}/real"))
+
+    def _narrowed(self, index: int) -> list[Step]:
+        """The steps from real numbers to 16 bits."""
+        scale, zero = self.scale_and_zero(index)
+        factor, low, high = (self._number(index, float(value)) for value in (1 / scale, -32768, 32767))
+        shift: list[Step] = [("Add", [self._number(index, float(zero))], {})] if zero else []
+        steps: list[Step] = [("Mul", [factor], {}), ("Round", [], {}), *shift, ("Clip", [low, high], {})]
+        return [*steps, ("Cast", [], {"to": TensorProto.INT16})]
+
+    def _number(self, index: int, value: float) -> str:
+        return self.nodes.constant(f"{self.label(index)}/number", np.asarray(value, np.float32))
+
     def quantize(self, index: int) -> list[Step]:
         """The steps from real numbers to what a tensor stores."""
         if self.tensor(index).dtype in PLAIN:
             return []
+        if self.tensor(index).dtype == "int16":
+            return self._narrowed(index)
         scale, zero = self.scale_and_zero(index)
         name = self.label(index)
         names = [self.nodes.constant(f"{name}/scale", scale), self.nodes.constant(f"{name}/zero", zero)]
