@@ -282,7 +282,8 @@ def test_what_a_build_would_fail_at_is_refused_before_anything_is_tuned(tmp_path
     words = r"LpNormalization \(node 'q'\), Det \(node 'y'\); export the model without them"
     with pytest.raises(ModelError, match=words):
         extract(save(tmp_path, made))
-    nodes = [CONV, node("MaxPool", ["p"], ["m", "i"], kernel_shape=[2, 2]), node("Cast", ["p"], "s", to=8)]
+    nodes = [CONV, node("Cast", ["p"], "s", to=8)]
+    nodes.insert(1, node("MaxPool", ["p"], ["m", "i"], kernel_shape=[2, 2], storage_order=1))
     nodes += [node("TopK", ["p", "k"], ["t", "j"], sorted=0), node("Relu", ["t"], "y")]
     made = model(nodes, {"x": (1, 4, 6, 6)}, ["i", "s", "y"], {"w": (4, 4, 3, 3), "k": np.array([2])})
     for output, kind in zip(made.graph.output, (TensorProto.INT64, TensorProto.STRING), strict=False):

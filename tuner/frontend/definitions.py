@@ -15,6 +15,8 @@ DEFINED = {
     *("Attention", "Celu", "CenterCropPad", "GroupNormalization", "MeanVarianceNormalization"),
     *("RotaryEmbedding", "Swish"),
 }
+FORGETTING = {"STFT"}
+"""Operators of which onnx infers shapes as if attributes that are left out were zero."""
 OWN = "tilefleet"
 """The domain of definitions while they are functions of a model."""
 
@@ -22,6 +24,10 @@ OWN = "tilefleet"
 def expanded(model: ModelProto, constants: Mapping[str, npt.NDArray[np.generic]]) -> list[NodeProto]:
     """The nodes of ``model`` with the definitions of those in ``DEFINED`` in their place."""
     nodes = list(model.graph.node)
+    opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
+    for node in nodes:
+        if node.op_type in DEFINED or node.op_type in FORGETTING:
+            _say_defaults(node, opset)
     wanted = sorted(DEFINED.intersection(node.op_type for node in nodes))
     if not wanted:
         return nodes
@@ -31,10 +37,6 @@ def expanded(model: ModelProto, constants: Mapping[str, npt.NDArray[np.generic]]
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
         for name, value in constants.items()
     ]
-    opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
-    for node in list(nodes):
-        if node.op_type in DEFINED:
-            _say_defaults(node, opset)
     graph = helper.make_graph(nodes, "definitions", inputs, list(model.graph.output))
     bare = helper.make_model(graph, opset_imports=model.opset_import, ir_version=max(model.ir_version, 4))
     try:
@@ -71,7 +73,7 @@ def _define_gaps(bare: ModelProto, opset: int) -> None:
 
 
 def _say_defaults(node: NodeProto, opset: int) -> None:
-    """Write the attributes that are left out: definitions lose them."""
+    """Write the attributes that are left out: definitions lose them, and shape inference does."""
     said = {attribute.name for attribute in node.attribute}
     for name, attribute in onnx.defs.get_schema(node.op_type, opset).attributes.items():
         if name not in said and attribute.default_value.type:

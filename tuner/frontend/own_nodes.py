@@ -30,11 +30,14 @@ and perhaps a mask.
 ``scale`` is that of the scores. Row i sees keys up to i + ``causal``, or all where it is -1; ``zeros`` says
 that a row without any key is zeros, not NaN.
 """
+PLACES = "TilefleetPlaces"
+"""Operator of a node that says where the greatest element of each window of a MaxPool lies."""
 COMPUTED = {
     "ArgMax": "tuner.operators.extremes:place",
     "ArgMin": "tuner.operators.extremes:place",
     "Gather": "tuner.operators.gather:gather",
     "LRN": "tuner.operators.lrn:lrn",
+    PLACES: "tuner.operators.places:places",
     "Resize": "tuner.operators.resize:resize",
     "Upsample": "tuner.operators.resize:resize",
 }

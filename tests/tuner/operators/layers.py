@@ -5,6 +5,8 @@ from one_operator import Constant, case, const, floats, integers, positive, scal
 
 # fmt: off
 
+WHOLE = np.int64
+
 
 X, IMAGE = floats(2, 3, 4), floats(2, 4, 3, 5)
 A, B, DOUBLE = floats(3, 4), floats(4, 5, seed=5), floats(3, 4, dtype=np.float64)
@@ -63,7 +65,9 @@ NORMS = [
     case("LayerNormalization", X, Constant(positive(4))),
     case("LayerNormalization", X, Constant(positive(4)), Constant(floats(4)), epsilon=0.1),
     case("LayerNormalization", X, Constant(positive(3, 4)), Constant(floats(3, 4)), axis=1),
-    case("LayerNormalization", X, Constant(positive(4)), outputs=3, refused=True),
+    case("LayerNormalization", X, Constant(positive(4)), outputs=3),
+    case("LayerNormalization", X, Constant(positive(3, 4)), Constant(floats(3, 4)), outputs=2, axis=1,
+        opset=17),
     case("LayerNormalization", X, Constant(positive(3, 4)), axis=-2),
     case("LayerNormalization", X, positive(4), floats(4)),
     case("LayerNormalization", X.astype(np.float64), Constant(positive(4, dtype=np.float64)), refused=True),
@@ -114,8 +118,18 @@ MIXED = [
     case("QLinearMatMul", BYTES, S, Z, Constant(SIGNED), scalar(0.02), scalar(3, np.int8), scalar(0.5),
         scalar(100, np.uint8)),
     *(case(op, positive(3, 4) / 2, refused=True) for op in ("Bernoulli", "Multinomial", "Optional")),
-    case("DFT", floats(1, 8, 1), opset=17, refused=True), case("HannWindow", scalar(8, np.int64), opset=17),
-    case("STFT", floats(1, 16, 1), scalar(4, np.int64), None, scalar(8, np.int64), opset=17, refused=True),
+    case("HannWindow", scalar(8, np.int64), opset=17),
+    *(case("DFT", floats(2, 9, 3, parts), opset=17, **more) for parts in (1, 2) for more in ({}, {"axis": 2},
+        {"axis": -2, "inverse": 1})),
+    case("DFT", floats(2, 9, 1), opset=17, onesided=1),
+    case("DFT", floats(2, 9, 1), scalar(6, WHOLE), opset=17),
+    case("DFT", floats(2, 5, 2), scalar(8, WHOLE), scalar(1, WHOLE), opset=20),
+    case("DFT", floats(3, 6, 2, 1), None, scalar(-3, WHOLE), opset=20, onesided=1),
+    case("STFT", floats(2, 30), scalar(5, WHOLE), None, scalar(9, WHOLE), opset=17),
+    case("STFT", floats(2, 40, 1), scalar(3, WHOLE), Constant(positive(8)), opset=17, onesided=0),
+    case("STFT", floats(1, 20, 1), scalar(4, WHOLE), Constant(positive(8)), scalar(8, WHOLE), opset=17),
+    case("STFT", floats(1, 16, 2), scalar(4, np.int64), None, scalar(8, np.int64), opset=17, onesided=0,
+        refused=True),
     *(case(op, A, integers(3, low=0, high=4), refused=True) for op in ("NegativeLogLikelihoodLoss",
         "SoftmaxCrossEntropyLoss")),
     case("RandomNormal", shape=[2, 3], refused=True),

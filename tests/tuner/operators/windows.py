@@ -57,7 +57,10 @@ CONVOLUTIONS = [
     case("ConvInteger", integers(1, 2, 5, 5, low=0, high=200, dtype=np.uint8), integers(3, 2, 3, 3,
         low=-90, high=90, dtype=np.int8), refused=True),
     case("DeformConv", floats(1, 2, 4, 4), floats(2, 2, 2, 2), floats(1, 8, 3, 3), opset=19, refused=True),
-    case("Col2Im", floats(1, 4, 9), const(4, 4), const(2, 2), refused=True),
+    case("Col2Im", floats(1, 4, 9), const(4, 4), const(2, 2)),
+    case("Col2Im", floats(2, 18, 9), const(7, 8), const(3, 2), strides=[2, 3], pads=[1, 1, 0, 2],
+        dilations=[1, 2]),
+    case("Col2Im", floats(2, 6, 5), const(11), const(3), strides=[2]),
 ]
 POOLS = [
     *(case(op, X, kernel_shape=[3, 2], **more) for op in ("MaxPool", "AveragePool") for more in (
@@ -67,7 +70,13 @@ POOLS = [
         *({"auto_pad": way, "strides": [2, 2]} for way in (*SAME, "VALID")),
     )),
     case("MaxPool", X, kernel_shape=[2, 2], dilations=[2, 3]),
-    case("MaxPool", X, kernel_shape=[3, 3], pads=[1, 1, 1, 1], outputs=2, refused=True),
+    *(case("MaxPool", X, kernel_shape=[3, 2], outputs=2, **more) for more in ({}, {"pads": [1, 1, 1, 0],
+        "strides": [2, 2]}, {"dilations": [2, 2]}, {"auto_pad": "SAME_LOWER", "strides": [2, 2]},
+        {"ceil_mode": 1, "strides": [2, 2]})),
+    case("MaxPool", np.round(X), kernel_shape=[3, 3], strides=[2, 1], outputs=2),
+    case("MaxPool", LINE, kernel_shape=[2], strides=[2], outputs=2),
+    case("MaxPool", CUBE, kernel_shape=[2, 2, 2], strides=[1, 2, 2], outputs=2),
+    case("MaxPool", X, kernel_shape=[3, 3], storage_order=1, outputs=2, refused=True),
     case("MaxPool", X, kernel_shape=[2, 2], opset=7),
     case("MaxPool", DOUBLE, kernel_shape=[2, 2], pads=[1, 1, 0, 0]),
     case("MaxPool", integers(1, 2, 5, 5, low=-9, high=9, dtype=np.int8), kernel_shape=[2, 2], pads=[1, 1,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tuner.frontend.mend import einsum, empty, newer, numbers, older, recurrent, windows
+from tuner.frontend.mend import einsum, empty, newer, numbers, older, places, recurrent, spectra, windows
 from tuner.frontend.mend.writer import Writer
 from tuner.frontend.onnx_graph import OnnxGraph
 
@@ -15,24 +15,32 @@ MENDS: dict[str, tuple[Mend, ...]] = {
     "AveragePool": (windows.padded,),
     "BatchNormalization": (older.normalization,),
     "BitShift": (newer.shift,),
+    "Col2Im": (places.images,),
     "Concat": (empty.joined,),
     "Conv": (windows.padded,),
     "ConvInteger": (windows.padded,),
     "ConvTranspose": (windows.transposed,),
+    "DFT": (spectra.transform,),
     "Dropout": (numbers.dropout,),
     "Einsum": (einsum.product,),
     "Equal": (numbers.equal_truths, older.broadcast),
     "EyeLike": (numbers.eye,),
     "IsInf": (numbers.infinities,),
+    "LayerNormalization": (older.moments,),
     "LpPool": (windows.padded,),
-    "MaxPool": (windows.padded,),
+    "MaxPool": (
+        places.greatest,
+        windows.padded,
+    ),
     "Mod": (newer.remainder,),
     "OneHot": (numbers.one_hot,),
     "PRelu": (older.prelu,),
     "Pow": (numbers.power, older.broadcast),
     "QLinearConv": (windows.padded,),
     "QLinearMatMul": (newer.product,),
+    "ReverseSequence": (places.reverse,),
     "RoiAlign": (numbers.regions,),
+    "STFT": (spectra.framed,),
     "Slice": (older.slices,),
     "SpaceToDepth": (newer.space_to_depth,),
     "TopK": (newer.largest, older.top_k),

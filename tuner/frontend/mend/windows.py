@@ -11,9 +11,18 @@ SAME = (b"SAME_UPPER", b"SAME_LOWER")
 
 def padded(writer: Writer) -> bool:
     """``auto_pad`` of a convolution or pooling as ``pads``."""
+    pads = pads_of(writer)
+    if pads is None:
+        return False
+    writer.with_attributes(auto_pad=None, pads=pads)
+    return True
+
+
+def pads_of(writer: Writer) -> list[int] | None:
+    """The ``pads`` that ``auto_pad`` stands for; None where it says nothing."""
     mode = writer.attributes.get("auto_pad", b"NOTSET")
     if mode == b"NOTSET":
-        return False
+        return None
     size, kernel = writer.info(0).shape[2:], _kernel(writer)
     ones = [1] * len(size)
     steps, spreads = (writer.attributes.get(name, ones) for name in ("strides", "dilations"))
@@ -21,8 +30,7 @@ def padded(writer: Writer) -> bool:
         max(0, (-(-extent // step) - 1) * step + spread * (taps - 1) + 1 - extent) if mode in SAME else 0
         for extent, taps, step, spread in zip(size, kernel, steps, spreads, strict=True)
     ]
-    writer.with_attributes(auto_pad=None, pads=_split(totals, more_first=mode == b"SAME_LOWER"))
-    return True
+    return _split(totals, more_first=mode == b"SAME_LOWER")
 
 
 def transposed(writer: Writer) -> bool:

@@ -1,0 +1,88 @@
+"""Operators that say where elements go, as a Gather by a table or the convolution that does the same."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+from onnx import helper
+
+from tuner.frontend.mend.windows import pads_of
+from tuner.frontend.mend.writer import Writer, vector
+from tuner.frontend.onnx_check import node_name
+from tuner.frontend.own_nodes import PLACES
+
+
+def reverse(writer: Writer) -> bool:
+    """ReverseSequence: of each row as many steps as it has, as a Gather from all steps of all rows."""
+    shape = writer.info(0).shape
+    rows_first = writer.attributes.get("batch_axis", 1) == 0
+    steps, rows = (shape[1], shape[0]) if rows_first else (shape[0], shape[1])
+    step, row = np.arange(steps)[None], np.arange(rows)[:, None]
+    turn = (1, rows) if rows_first else (rows, 1)
+    lengths = writer.add("Reshape", writer.node.input[1], writer.constant(vector(rows, 1)))
+    last = writer.add("Sub", lengths, writer.constant(np.array([[1]])))
+    back = writer.add("Sub", last, writer.constant(step))
+    inside = writer.add("Less", writer.constant(step), lengths)
+    from_where = writer.add("Where", inside, back, writer.constant(step))
+    scale, start = (turn[0], row * steps) if rows_first else (rows, row)
+    at = writer.add("Mul", from_where, writer.constant(np.array([[scale]])))
+    at = writer.add("Add", at, writer.constant(start))
+    if not rows_first:
+        at = writer.add("Transpose", at, perm=[1, 0])
+    flat = writer.add("Reshape", writer.node.input[0], writer.constant(vector(steps * rows, *shape[2:])))
+    writer.finish("Gather", flat, at, axis=0)
+    return True
+
+
+def images(writer: Writer) -> bool:
+    """Col2Im: blocks added up where they lie, as the transposed convolution by ones does."""
+    shape, out = writer.info(0).shape, writer.graph.tensors[writer.node.output[0]].shape
+    block = writer.value(2)
+    if block is None or writer.info(0).dtype != "float32":
+        writer.refuse("has computed sizes, or data that are not float32")
+    kernel, size = [int(each) for each in block], out[2:]
+    ones, channels = [1] * len(kernel), out[1]
+    spreads, steps = (list(writer.attributes.get(name, ones)) for name in ("dilations", "strides"))
+    pads = list(writer.attributes.get("pads", [0] * 2 * len(kernel)))
+    around = [pads[axis] + pads[axis + len(kernel)] for axis in range(len(kernel))]
+    free = [
+        extent + pad - spread * (taps - 1) - 1
+        for extent, pad, spread, taps in zip(size, around, spreads, kernel, strict=True)
+    ]
+    counts = [extent // step + 1 for extent, step in zip(free, steps, strict=True)]
+    weights = np.tile(np.eye(prod(kernel), dtype=np.float32), (channels, 1))
+    blocks = writer.constant(vector(shape[0], shape[1], *counts))
+    writer.finish(
+        "ConvTranspose",
+        writer.add("Reshape", writer.node.input[0], blocks),
+        writer.constant(weights.reshape(-1, 1, *kernel)),
+        group=channels,
+        kernel_shape=kernel,
+        strides=steps,
+        dilations=spreads,
+        pads=pads,
+        output_padding=[extent % step for extent, step in zip(free, steps, strict=True)],
+    )
+    return True
+
+
+def greatest(writer: Writer) -> bool:
+    """A MaxPool that says where its results were: itself, and a node of ours for the places."""
+    outputs = list(writer.node.output)
+    if len(outputs) < 2 or not outputs[1] or writer.attributes.get("storage_order", 0):
+        return False
+    pads = pads_of(writer) or writer.attributes.get("pads", [0] * 2 * (len(writer.info(0).shape) - 2))
+    del writer.node.output[1:]
+    writer.with_attributes(auto_pad=None, pads=pads)
+    rank = len(pads) // 2
+    window: dict[str, Any] = {
+        name: list(writer.attributes.get(name, [1] * rank))
+        for name in ("kernel_shape", "strides", "dilations")
+    }
+    data, name = [writer.node.input[0]], node_name(writer.node)
+    if not outputs[0]:
+        writer.nodes.clear()
+    writer.nodes.append(helper.make_node(PLACES, data, outputs[1:2], name=name, pads=pads, **window))
+    return True
