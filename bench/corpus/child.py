@@ -26,6 +26,7 @@ from tuner.backend.comparison import compared, error_of, run
 from tuner.backend.definition import Array, Definition, Undefined
 from tuner.backend.executable import compile_module
 from tuner.backend.manifest import describe
+from tuner.backend.sequence import sequenced
 from tuner.frontend.graph import Partition, load_partition
 from tuner.frontend.model_file import read_as_written
 from tuner.frontend.onnx_check import ModelError
@@ -55,11 +56,11 @@ def try_model(payload: dict[str, Any], send: Send) -> None:
     try:
         shapes = shapes_of(path, entry)
         kept = {name: shape for name, shape in shapes.items() if name not in entry.constants}
-        with assembled(path, entry.constants) as whole:
+        with assembled(path, entry.constants) as file:
             # What an upload does.
-            extract(whole, kept)
+            extract(file, kept)
             began = time.process_time()
-            partition = load_partition(whole, kept)
+            partition = load_partition(file, kept)
     except ModelError as error:
         send({"accepted": False, "reason": str(error)})
         return
@@ -79,7 +80,12 @@ def try_model(payload: dict[str, Any], send: Send) -> None:
         send({"builds": False, "reason": f"{type(error).__name__}: {str(error).strip()[:300]}"})
         return
     machine = relax.VirtualMachine(executable, tvm.cpu())
-    outputs = run(machine["main"], feeds)
+    whole = sequenced(module)
+    # Of most models that is the same.
+    main = machine["main"]
+    if whole is not module:
+        main = relax.VirtualMachine(compile_module(whole, target), tvm.cpu())["main"]
+    outputs = run(main, feeds)
     send({"ran": True})
     definition = None
     try:
@@ -99,7 +105,6 @@ def try_model(payload: dict[str, Any], send: Send) -> None:
     shares = measure(machine, arguments, module)
     send({"own_share": shares.own_share, "foreign": shares.foreign(), "ours_ms": shares.whole_s * 1e3})
     rounds = max(3, min(payload["rounds"], int(LONGEST_S / shares.whole_s / 3)))
-    main = machine["main"]
     runs = {"ours": lambda: main(*arguments)}
     with TemporaryDirectory(prefix="tilefleet-corpus-") as folder:
         runs |= _peers(path, model, fed, Path(folder), definition, payload["without"], send)

@@ -42,7 +42,7 @@ def conversions_take(seconds, threads=1):
 def build_and_compare(path, plan, threads=1, relayouts=()):
     """The manifest of the build, whose result is onnxruntime's and whose layout changes are the plan's."""
     inputs = random_inputs(path)
-    executable, manifest = build_model(path, {}, TARGET, threads, plan=plan, relayouts=relayouts)
+    executable, manifest = build_model(path, {}, TARGET, threads, plan=plan, relayouts=relayouts, apart=True)
     machine = relax.VirtualMachine(executable, tvm.cpu())
     copies = []
 

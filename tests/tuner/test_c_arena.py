@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from tuner.clibrary.arena import Block, bound, place
+from tuner.backend.arena import Block, bound, place
 
 
 @pytest.mark.parametrize("seed", range(5))

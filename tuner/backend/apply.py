@@ -25,6 +25,7 @@ from tuner.backend.fusion import optimise
 from tuner.backend.importer import import_partition
 from tuner.backend.lowered import lowered_product
 from tuner.backend.manifest import Manifest, describe
+from tuner.backend.sequence import sequenced
 from tuner.frontend.affine import merge_affine
 from tuner.frontend.graph import Partition, Product, load_partition
 from tuner.frontend.model_file import read_model
@@ -52,6 +53,7 @@ def build_model(
     numerics: Numerics = Numerics.EXACT_INTEGERS,
     plan: Mapping[int, Config] | None = None,
     relayouts: Iterable[Relayouts] = (),
+    apart: bool = False,
 ) -> tuple[Any, Manifest]:
     """Build the ONNX model at ``path`` for ``target`` with the configs and layouts that are cheapest for it.
 
@@ -59,7 +61,8 @@ def build_model(
     workload's key; where neither says, ``records`` are what there is to choose from, the best usable one of
     each workload and pair of layouts, and the analysis's configs for a workload without any. What no kernel
     computes is left to TVM. ``relayouts`` are measured times of layout changes; where none fit the target,
-    the threads and the records' clock they are predicted.
+    the threads and the records' clock they are predicted. ``apart`` leaves each function a call of TVM's
+    machine, to be timed; else those of a small model are one (``tuner/backend/sequence.py``).
 
     Returns a Relax executable whose ``main`` takes the model's inputs, and the manifest. Raises ModelError
     for a model that cannot be used, OtherTargetError for records of other targets alone, ValueError for a
@@ -67,13 +70,20 @@ def build_model(
     """
     partition = load_partition(path, shapes)
     found = plan_of(partition, picks, target, threads, records, numerics, plan, relayouts)
-    return build_partition(partition, found, target, threads), describe(partition, found, target, threads)
+    executable = build_partition(partition, found, target, threads, apart)
+    return executable, describe(partition, found, target, threads)
 
 
-def build_partition(partition: Partition, plan: Plan, target: Target, threads: int) -> Any:
-    """The Relax executable of a partition by its plan; ModelError that names what TVM cannot build."""
+def build_partition(
+    partition: Partition, plan: Plan, target: Target, threads: int, apart: bool = False
+) -> Any:
+    """The Relax executable of a partition by its plan, with or without its functions ``apart``.
+
+    Raises ModelError that names what TVM cannot build.
+    """
     with blaming_node(partition, target, threads):
-        return compile_module(lower_partition(partition, plan, target, threads), target)
+        module = lower_partition(partition, plan, target, threads)
+        return compile_module(module if apart else sequenced(module), target)
 
 
 @contextmanager

@@ -102,8 +102,8 @@ class ModelExecutable(vm_build.VMExecutable):  # type: ignore[misc]  # TVM is An
 
 def link(output: str, objects: list[str], options: Any = None, **_: Any) -> None:
     """Link by the ELF linker that comes with zig: no compiler is needed on the machine."""
-    command = [sys.executable, "-m", "ziglang", "ld.lld", "-shared", "-z", "now", "--hash-style=both"]
-    command += [*objects, "-o", output]
+    command = [sys.executable, "-m", "ziglang", "ld.lld", "-shared", "-Bsymbolic", "-z", "now"]
+    command += ["--hash-style=both", *objects, "-o", output]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LINK_TIMEOUT_S, check=False)
     if done.returncode:
         raise RuntimeError(f"linking {output} failed: {done.stderr.strip()[-500:]}")

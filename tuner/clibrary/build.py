@@ -12,16 +12,16 @@ from typing import Any
 from kernels.numerics import Numerics
 from kernels.target import Target
 from tuner.backend.apply import blaming_node, lower_partition, plan_of
+from tuner.backend.arena import ALIGNMENT, arena_of
 from tuner.backend.manifest import Manifest, describe
+from tuner.backend.program import NotStraight, Program, program_of
 from tuner.clibrary import extras
-from tuner.clibrary.arena import arena_of
 from tuner.clibrary.cpu import needs_of
 from tuner.clibrary.elf import facts_of
 from tuner.clibrary.embedded import embedded
 from tuner.clibrary.header import C_TYPES, header
 from tuner.clibrary.library import Library, Variant
-from tuner.clibrary.plain import ALIGNMENT, NotPlain, compile_plain
-from tuner.clibrary.program import Program, program_of
+from tuner.clibrary.plain import NotPlain, calls_tvm, compile_plain
 from tuner.clibrary.source import source
 from tuner.clibrary.toolchain import archive, compile_c, stripped
 from tuner.clibrary.weights import weights_of
@@ -105,7 +105,14 @@ def _planned(model: Model, target: Target) -> tuple[Program, Manifest]:
     )
     with blaming_node(partition, target, threads):
         module = lower_partition(partition, plan, target, threads)
-    return program_of(module, list(graph.inputs), graph.outputs), describe(partition, plan, target, threads)
+    try:
+        program = program_of(module, list(graph.inputs), graph.outputs)
+    except NotStraight as reason:
+        raise ModelError(f"cannot be written as C: {reason}") from None
+    for name, function in program.functions.items():
+        if needs := calls_tvm(function):
+            raise ModelError(f"cannot be written as C: {name} calls {needs} of TVM's runtime")
+    return program, describe(partition, plan, target, threads)
 
 
 def write(made: Made, folder: Path) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tuner.backend.arena import ALIGNMENT
+from tuner.backend.program import Port
 from tuner.clibrary.library import Library
-from tuner.clibrary.plain import ALIGNMENT
-from tuner.clibrary.program import Port
 
 ERRORS = {
     "OK": "no error",

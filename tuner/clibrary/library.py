@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kernels.target import Target
-from tuner.clibrary.arena import Arena
+from tuner.backend.arena import ALIGNMENT, Arena
+from tuner.backend.program import Port, Program
 from tuner.clibrary.cpu import Needs
 from tuner.clibrary.parallel import Fork
-from tuner.clibrary.plain import ALIGNMENT
-from tuner.clibrary.program import Port, Program
 from tuner.clibrary.weights import Weights
 
 

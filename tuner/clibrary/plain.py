@@ -14,10 +14,9 @@ from tvm_ffi import structural
 
 from kernels.emit.compile import MODEL_PIPELINE
 from kernels.target import Target
+from tuner.backend.arena import ALIGNMENT
 from tuner.clibrary.parallel import Fork, NotShared, captured_by, launch, serial, share, shares_of, unpacking
 
-ALIGNMENT = 64
-"""Of weights, of tensors between functions, and of workspaces, in bytes: what TVM's code counts on."""
 STACK_BYTES = 1024
 """Smaller buffers TVM keeps on the stack (``kMaxStackAlloca`` in tvm/runtime/device_api.h)."""
 _ON_STACK = "disable_lower_builtin"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
+from tuner.backend.arena import ALIGNMENT
+from tuner.backend.program import Port, Storage
 from tuner.clibrary.cpu import check
 from tuner.clibrary.header import ERRORS
 from tuner.clibrary.library import Library, Variant
 from tuner.clibrary.parallel import Fork
-from tuner.clibrary.plain import ALIGNMENT
-from tuner.clibrary.program import Port, Storage
 from tuner.clibrary.weights import HASH_BYTES, HEADER_BYTES, MAGIC
 
 _LONGEST_LITERAL = 4000

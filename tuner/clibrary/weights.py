@@ -7,8 +7,8 @@ import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tuner.clibrary.plain import ALIGNMENT
-from tuner.clibrary.program import Program
+from tuner.backend.arena import ALIGNMENT
+from tuner.backend.program import Program
 
 MAGIC = b"TILEFLT1"
 HASH_BYTES = 32

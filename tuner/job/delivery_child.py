@@ -24,6 +24,7 @@ from tuner.backend.executable import compile_module
 from tuner.backend.manifest import Manifest, describe
 from tuner.backend.on_board import SESSION_S, Board, BoardModel
 from tuner.backend.profile import Profile, profile, profile_of
+from tuner.backend.sequence import sequenced
 from tuner.frontend.graph import load_partition
 from tuner.log.record import Record
 from tuner.log.relayouts import read_relayouts
@@ -49,7 +50,9 @@ def deliver_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     partition = load_partition(payload["model"], payload["shapes"])
     plan = plan_of(partition, {}, target, threads, records, numerics, relayouts=relayouts)
     module = lower_partition(partition, plan, target, threads)
-    executable, manifest = compile_module(module, target), describe(partition, plan, target, threads)
+    # On a board functions are called one by one whatever the module does; here its calls are timed.
+    delivered = sequenced(module) if "board" in payload else module
+    executable, manifest = compile_module(delivered, target), describe(partition, plan, target, threads)
     send({"stage": "built"})
     build = Build(payload["model"], payload["shapes"], target, threads, manifest.configs, manifest.tolerance)
     arguments = [*map(tvm.runtime.tensor, feeds_of(partition.graph).values())]

@@ -71,6 +71,7 @@ def time_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     numerics, times = Numerics(payload["numerics"]), list(read_relayouts(payload["relayouts"]))
 
     def build(*arguments: Any, **more: Any) -> Any:
+        more["apart"] = True
         model = build_model(payload["model"], {}, target, threads, payload["shapes"], *arguments, **more)
         send({"stage": "built"})
         return model

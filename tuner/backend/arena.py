@@ -6,9 +6,10 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tuner.clibrary.plain import ALIGNMENT
-from tuner.clibrary.program import Program
+from tuner.backend.program import Program
 
+ALIGNMENT = 64
+"""Of weights, of tensors between functions, and of workspaces, in bytes: what TVM's code counts on."""
 TRIES = 300
 """Orders that are tried where the first ones leave gaps."""
 _SEED = 0

@@ -1,4 +1,4 @@
-"""The ``main`` of a lowered model as a straight list of calls on storages, for C to be written from."""
+"""A function of a lowered model as a straight list of calls on storages."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ import numpy as np
 import tvm
 from tvm import relax
 
-from tuner.clibrary.plain import calls_tvm
-from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.onnx_graph import Array
 
 Kind = Literal["input", "output", "constant", "temporary"]
+
+
+class NotStraight(Exception):
+    """A model that is no such list; the message says what it needs."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ class Program:
 def program_of(module: Any, inputs: list[str], outputs: list[str]) -> Program:
     """The program of a module as ``lower_partition`` returns it; ``inputs`` and ``outputs`` are names.
 
-    Raises ModelError for a step that is no call of a function, or a function that calls what TVM alone has.
+    Raises NotStraight for a step that is no call of a function, and for sizes known only when it runs.
     """
     passes = tvm.transform.Sequential(
         [relax.transform.RewriteDataflowReshape(), relax.transform.ToNonDataflow()]
@@ -134,14 +136,11 @@ class _Walk:
         what = operator or type(expression).__name__
         if operator.startswith("relax.call_") and hasattr(expression.args[0], "global_symbol"):
             what = expression.args[0].global_symbol
-        raise ModelError(f"cannot be written as C: {what} is computed by TVM's runtime alone")
+        raise NotStraight(f"{what} is computed by TVM's runtime alone")
 
     def _call(self, call: Any) -> Any:
         name = call.args[0].name_hint
         reads = self._value(call.args[1])
-        needs = calls_tvm(self._functions[name])
-        if needs is not None:
-            raise ModelError(f"cannot be written as C: {name} calls {needs} of TVM's runtime")
         kinds = call.ty.fields if isinstance(call.ty, relax.TupleType) else [call.ty]
         writes = []
         for kind in kinds:
@@ -183,9 +182,9 @@ def _into_outputs(
 
 
 def _port(name: str, kind: Any) -> Port:
-    """A tensor of a type; ModelError where its size is not known."""
+    """A tensor of a type; NotStraight where its size is not known."""
     shape = getattr(kind, "shape", None)
     extents = getattr(shape, "values", shape)
     if extents is None or not all(isinstance(extent, tvm.tirx.IntImm) for extent in extents):
-        raise ModelError(f"cannot be written as C: the size of {name!r} is known only when it runs")
+        raise NotStraight(f"the size of {name!r} is known only when it runs")
     return Port(name, tuple(int(extent) for extent in extents), str(kind.dtype.dtype))

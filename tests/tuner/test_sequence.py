@@ -1,0 +1,114 @@
+"""Small models as one call of TVM's machine: the same results, and the machine's own checks."""
+
+import numpy as np
+import pytest
+import tvm
+from onnx import TensorProto
+from tiny_models import model, node, save
+from tvm import relax
+
+from bench.peers import onnx_session
+from tuner.backend.apply import build_model, export
+from tuner.backend.sequence import MOST_ARENA, SEQUENCE
+from worker.measure.host import host_target
+
+RNG = np.random.default_rng()
+
+
+def built(path, **options):
+    executable, _ = build_model(path, {}, host_target(), **options)
+    return relax.VirtualMachine(executable, tvm.cpu())
+
+
+def calls(machine, *inputs):
+    """The functions that a run calls."""
+    names = []
+
+    def count(_function, name, before, _result, *_):
+        if before and not name.startswith("vm.builtin."):
+            names.append(name)
+        return 0
+
+    machine.set_instrument(count)
+    machine["main"](*map(tvm.runtime.tensor, inputs))
+    machine.set_instrument(None)
+    return names
+
+
+def results(main, *inputs):
+    found = main(*map(tvm.runtime.tensor, inputs))
+    return [
+        each.numpy()
+        for each in (found if hasattr(found, "__len__") and not hasattr(found, "numpy") else [found])
+    ]
+
+
+def states(size=9):
+    """Outputs that are read again, reshapes of all kinds of tensors, one kernel twice, a scalar."""
+    nodes = [
+        node("Reshape", ["x", "rows"], "r"),
+        node("MatMul", ["r", "w"], "a"),
+        node("Tanh", ["a"], "state"),
+        node("MatMul", ["state", "v"], "b"),
+        node("MatMul", ["b", "v"], "c"),
+        node("Reshape", ["c", "flat"], "d"),
+        node("Softmax", ["d"], "y", axis=0),
+        node("ReduceSum", ["y"], "sum", keepdims=0),
+        node("Transpose", ["c"], "turned", perm=[1, 0]),
+    ]
+    constants = {"w": (size, 5), "v": (5, 5), "rows": np.array([3, size]), "flat": np.array([-1])}
+    return model(nodes, {"x": (1, 3, size, 1)}, ["state", "y", "sum", "turned"], constants)
+
+
+def test_a_small_model_is_one_call_that_computes_the_same(tmp_path):
+    path = save(tmp_path, states())
+    together, apart = built(path), built(path, apart=True)
+    for _ in range(3):
+        x = RNG.standard_normal((1, 3, 9, 1)).astype(np.float32)
+        one, each = results(together["main"], x), results(apart["main"], x)
+        for mine, same, theirs in zip(
+            one, each, onnx_session(path.read_bytes(), 1).run(None, {"x": x}), strict=True
+        ):
+            assert np.array_equal(mine, same)
+            assert np.allclose(mine, theirs, rtol=1e-5, atol=1e-6)
+    assert calls(together, x) == [SEQUENCE]
+    assert len(calls(apart, x)) > 4
+
+
+def test_results_of_a_run_outlive_the_next(tmp_path):
+    main = built(save(tmp_path, states()))["main"]
+    inputs = [tvm.runtime.tensor(RNG.standard_normal((1, 3, 9, 1)).astype(np.float32)) for _ in range(2)]
+    kept = main(inputs[0])[0]
+    before = kept.numpy()
+    assert not np.array_equal(main(inputs[1])[0].numpy(), before)
+    assert np.array_equal(kept.numpy(), before)
+
+
+def test_models_with_functions_of_the_same_name_do_not_call_each_others(tmp_path):
+    machines = []
+    for number, size in enumerate((9, 7)):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        executable, _ = build_model(save(folder, states(size)), {}, host_target())
+        export(executable, folder / "built.so")
+        machines.append(
+            (size, relax.VirtualMachine(tvm.runtime.load_module(str(folder / "built.so")), tvm.cpu()))
+        )
+    for size, machine in machines:
+        x = np.zeros((1, 3, size, 1), np.float32)
+        assert np.array_equal(results(machine["main"], x)[0], np.zeros((3, 5)))
+
+
+@pytest.mark.parametrize("x", [np.zeros((1, 3, 8, 1), np.float32), np.zeros((1, 3, 9, 1))])
+def test_other_shapes_and_types_are_refused(tmp_path, x):
+    with pytest.raises((ValueError, TypeError, RuntimeError), match="x"):
+        built(save(tmp_path, states()))["main"](tvm.runtime.tensor(x))
+
+
+def test_larger_models_and_single_calls_stay_as_they_are(tmp_path):
+    side = int(MOST_ARENA**0.5)
+    nodes = [node("Softmax", ["x"], "a"), node("MatMul", ["a", "w"], "y")]
+    path = save(tmp_path, model(nodes, {"x": (side, side)}, ["y"], {"w": (side, 3)}))
+    assert len(calls(built(path), np.zeros((side, side), np.float32))) == 2
+    one = save(tmp_path, model([node("Not", ["x"], "y")], {"x": (5,)}, ["y"], dtype=TensorProto.BOOL))
+    assert SEQUENCE not in calls(built(one), np.zeros(5, bool))

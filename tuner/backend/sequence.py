@@ -1,0 +1,222 @@
+"""The calls of a small model as one: for each TVM's virtual machine takes longer than many kernels.
+
+``main`` becomes one call of a function that calls the others as the machine would, by TVM's own convention
+for packed functions, so that these are compiled, kept and checked as they are without it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from kernels.emit.compile import KERNEL_ATTRIBUTE
+from kernels.emit.tir import scratch
+from tuner.backend.arena import Arena, arena_of
+from tuner.backend.program import Call, NotStraight, Program, Storage, program_of
+from tuner.operators.constants import constant
+
+SEQUENCE = "tilefleet_sequence"
+"""What the function is called that calls the others."""
+MOST_WEIGHT, MOST_ARENA = 4 << 20, 256 << 10
+"""Bytes of weights, and of tensors at a time, of models whose run some microseconds matter to."""
+LEAST_CALLS, LEAST_ARENA = 2, 1024
+"""Less than that many bytes TVM puts on the stack, where nothing is aligned as the functions want it."""
+ANY_BYTES = 16
+"""A ``TVMFFIAny``; what it says of itself when it is a pointer to a tensor (``tvm/ffi/c_api.h``)."""
+NONE, TENSOR = 0, 7
+# Fields of a DLTensor and of a TVMFFIAny (``TVMStructFieldKind`` in tvm/tirx/builtin.h).
+ADDRESS, DATA, SHAPE, STRIDES, AXES, CODE, BITS, LANES, OFFSET, DEVICE, DEVICE_TYPE = range(11)
+TYPE, PADDING, VALUE = 13, 14, 15
+CPU = 1
+Kind = tuple[tuple[int, ...], str]
+"""Shape and dtype."""
+
+
+def sequenced(module: Any) -> Any:
+    """``module``, as ``lower_partition`` returns it, with one call in ``main``; itself where that is no gain.
+
+    That is so of larger models, and of those whose steps are not all calls of functions that are there.
+    """
+    main = module["main"]
+    several = isinstance(main.ret_ty, relax.TupleType)
+    names = [f"output{at}" for at in range(len(main.ret_ty.fields) if several else 1)]
+    if _weight(main) > MOST_WEIGHT:
+        return module
+    try:
+        program = program_of(module, [f"input{at}" for at in range(len(main.params))], names)
+    except NotStraight:
+        return module
+    if program.copies or len(program.calls) < LEAST_CALLS:
+        return module
+    sequence = _Sequence(program)
+    if sequence.arena.bytes > MOST_ARENA:
+        return module
+    builder = relax.BlockBuilder()
+    parameters = [relax.Var(each.name, each.ty) for each in main.params]
+    with builder.function("main", parameters):
+        function = builder.add_func(sequence.function(), SEQUENCE)
+        types = [relax.TensorType(each.shape, each.dtype) for each in program.outputs]
+        arguments = [*parameters, *map(constant, program.constants)]
+        call = relax.call_tir(function, arguments, types if several else types[0])
+        with builder.dataflow():
+            result = builder.emit_output(call)
+        builder.emit_func_output(result)
+    made = builder.finalize()
+    made["main"] = made["main"].with_attrs(main.attrs)
+    for name, each in program.functions.items():
+        made[name] = each
+    return made
+
+
+def _weight(function: Any) -> int:
+    """Bytes of the constants that a function has, equal ones each time."""
+    found: list[int] = []
+
+    def visit(expression: Any) -> None:
+        if isinstance(expression, tvm.ir.GenericConst) and hasattr(expression.value, "shape"):
+            value = expression.value
+            found.append(prod(value.shape) * tvm.DataType(str(value.dtype)).bits // 8)
+
+    relax.analysis.post_order_visit(function, visit)
+    return sum(found)
+
+
+@dataclass
+class _Tensors:
+    """DLTensors that a sequence makes: where each lies in their array, and where its shape does in theirs."""
+
+    numbers: dict[tuple[Storage, Kind], int] = field(default_factory=dict)
+    shapes: dict[tuple[int, ...], int] = field(default_factory=dict)
+    extents: int = 0
+
+    def add(self, storage: Storage, kind: Kind) -> None:
+        self.numbers.setdefault((storage, kind), len(self.numbers))
+        if kind[0] not in self.shapes:
+            self.shapes[kind[0]] = self.extents
+            self.extents += len(kind[0])
+
+
+class _Sequence:
+    """Makes the function of a program. Its arguments are the inputs, the constants and the outputs."""
+
+    def __init__(self, program: Program) -> None:
+        self._program = program
+        self.arena: Arena = arena_of(program, dict.fromkeys(program.functions, 0))
+        # What is an argument already is handed on where it is of the shape that a function wants.
+        self._given: dict[Storage, Kind] = {
+            **{
+                Storage("constant", at): (each.shape, str(each.dtype))
+                for at, each in enumerate(program.constants)
+            },
+            **{Storage("output", at): (each.shape, each.dtype) for at, each in enumerate(program.outputs)},
+        }
+        self._tensors = _Tensors()
+        for call in program.calls:
+            for storage, kind in self._arguments(call):
+                if self._given.get(storage) != kind:
+                    self._tensors.add(storage, kind)
+
+    def function(self) -> Any:
+        """The PrimFunc."""
+        program = self._program
+        with IRBuilder() as builder, T.prim_func(s_tir=True):
+            T.func_name(SEQUENCE)
+            attributes = {"global_symbol": SEQUENCE, "tirx.is_scheduled": True, KERNEL_ATTRIBUTE: True}
+            T.func_attr(attributes)
+            # What comes from outside is checked; the rest is what the machine made.
+            self._buffers = [
+                T.arg(f"input{at}", T.Buffer(each.shape, each.dtype))
+                for at, each in enumerate(program.inputs)
+            ]
+            self._handles = {each: T.arg(f"{each.kind}{each.index}", T.handle()) for each in self._given}
+            most = max(len(call.reads) + len(call.writes) for call in program.calls)
+            extents = _stack("shape", max(1, self._tensors.extents))
+            self._made = _stack("array", max(1, len(self._tensors.numbers)))
+            self._anys = _stack("tvm_ffi_any", most + 1)
+            self._make_tensors(extents)
+            for call in program.calls:
+                self._call(call)
+        return builder.get()
+
+    def _arguments(self, call: Call) -> list[tuple[Storage, Kind]]:
+        """Where the arguments of a call lie, and what the function takes them for."""
+        wanted = self._program.functions[call.function].params
+        return [
+            (storage, (tuple(int(extent) for extent in each.shape), str(each.dtype)))
+            for storage, each in zip((*call.reads, *call.writes), wanted, strict=True)
+        ]
+
+    def _make_tensors(self, extents: Any) -> None:
+        numbers = T.decl_buffer((max(1, self._tensors.extents),), "int64", data=_as_pointer(extents, "int64"))
+        for shape, start in self._tensors.shapes.items():
+            for axis, extent in enumerate(shape):
+                T.buffer_store(numbers, tirx.const(extent, "int64"), [start + axis])
+        arena = scratch(max(self.arena.bytes, LEAST_ARENA), "uint8")
+        for (storage, (shape, dtype)), at in self._tensors.numbers.items():
+            kind = tvm.DataType(dtype)
+            start = self._tensors.shapes[shape]
+            values = {
+                DATA: self._data(storage, arena),
+                SHAPE: _pointer("tirx.address_of", numbers[start]) if shape else extents,
+                STRIDES: _null(),
+                AXES: tirx.const(len(shape), "int32"),
+                CODE: tirx.const(int(kind.type_code), "uint8"),
+                BITS: tirx.const(int(kind.bits), "uint8"),
+                LANES: tirx.const(1, "uint16"),
+                OFFSET: tirx.const(0, "uint64"),
+                DEVICE: tirx.const(0, "int32"),
+                DEVICE_TYPE: tirx.const(CPU, "int32"),
+            }
+            _set(self._made, at, values)
+
+    def _data(self, storage: Storage, arena: Any) -> Any:
+        if storage.kind == "temporary":
+            return _pointer("tirx.handle_add_byte_offset", arena.data, self.arena.temporaries[storage.index])
+        if storage.kind == "input":
+            return self._buffers[storage.index].data
+        return _pointer("tirx.tvm_struct_get", self._handles[storage], 0, DATA)
+
+    def _call(self, call: Call) -> None:
+        arguments = self._arguments(call)
+        for place, (storage, kind) in enumerate(arguments):
+            at = self._tensors.numbers.get((storage, kind))
+            made = None if at is None else _pointer("tirx.tvm_struct_get", self._made, at, ADDRESS)
+            tensor = self._handles[storage] if made is None else made
+            of_tensor = {TYPE: tirx.const(TENSOR, "int32"), PADDING: tirx.const(0, "int32"), VALUE: tensor}
+            _set(self._anys, place, of_tensor)
+        count = len(arguments)
+        _set(self._anys, count, {TYPE: tirx.const(NONE, "int32"), PADDING: tirx.const(0, "int32")})
+        result = _pointer("tirx.handle_add_byte_offset", self._anys, count * ANY_BYTES)
+        symbol = f"__tvm_ffi_{call.function}"
+        failed = tirx.call_extern("int32", symbol, _null(), self._anys, tirx.const(count, "int32"), result)
+        with T.Assert(T.Bind(failed) == 0, f"{call.function} failed"):
+            pass
+
+
+def _stack(what: str, count: int) -> Any:
+    return T.Bind(_pointer("tirx.tvm_stack_alloca", what, count))
+
+
+def _pointer(operator: str, *arguments: Any) -> Any:
+    return tirx.call_intrin("handle", operator, *arguments)
+
+
+def _null() -> Any:
+    return tirx.reinterpret("handle", tirx.const(0, "uint64"))
+
+
+def _as_pointer(handle: Any, dtype: str) -> Any:
+    return tirx.reinterpret(tvm.ir.PointerType(tvm.ir.PrimType(dtype)), handle)
+
+
+def _set(structures: Any, number: int, values: Mapping[int, Any]) -> None:
+    """Write fields of one of an array of structures."""
+    for where, value in values.items():
+        T.evaluate(tirx.call_intrin("int32", "tirx.tvm_struct_set", structures, number, where, value))
