@@ -6,6 +6,7 @@ import pytest
 from ai_edge_litert.interpreter import Interpreter
 from tflite_models import Maker
 
+from tuner.frontend.model_file import read_model
 from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.tflite.convert import to_onnx
 
@@ -89,3 +90,56 @@ def test_data_chooses_between_branches():
 def test_branches_that_are_none_are_refused(broken):
     with pytest.raises(ModelError, match="no subgraph"):
         to_onnx(chosen(broken))
+
+
+def counting(turns, by=1):
+    """A dense layer of a state and a row of the input, as often as a counter says."""
+    make = Maker()
+    data = make.input((4, 6))
+
+    def number(value):
+        return make.tensor((), "int32", values=np.int32(value))
+
+    def state():
+        return make.tensor((), "int32"), make.tensor((1, 6)), make.tensor((4, 6))
+
+    with make.subgraph() as condition:
+        count, value, rows = state()
+        make.graph.inputs = [count, value, rows]
+        make.graph.outputs = [make.operator("LESS", [count, number(turns)], (), dtype="bool")]
+    with make.subgraph() as body:
+        count, value, rows = state()
+        make.graph.inputs = [count, value, rows]
+        row = make.operator("GATHER", [rows, count], (6,), axis=0)
+        flat = make.operator("RESHAPE", [row, make.numbers(1, 6)], (1, 6))
+        new = make.operator("ADD", [make.dense(value, 6), flat], (1, 6))
+        more = make.operator("ADD", [count, number(by)], (), dtype="int32")
+        make.graph.outputs = [more, new, rows]
+    numbers = {"condSubgraphIndex": condition, "bodySubgraphIndex": body}
+    first = make.constant(np.ones((1, 6)))
+    last = make.operator("WHILE", [number(0), first, data], (), dtype="int32", **numbers)
+    results = [last, make.tensor((1, 6)), make.tensor((4, 6))]
+    make.graph.operators[-1].outputs = results
+    return make.file(make.operator("NEG", [results[1]], (1, 6)))
+
+
+def test_a_loop_runs_as_often_as_its_counter_says(tmp_path):
+    path, data = tmp_path / "loop.tflite", counting(4)
+    path.write_bytes(data)
+    read = read_model(path)
+    assert sum(each.op_type in ("MatMul", "Gemm") for each in read.graph.node) == 4
+    interpreter = Interpreter(model_content=data)
+    interpreter.allocate_tensors()
+    x = np.random.default_rng().normal(size=(4, 6)).astype("float32")
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
+    interpreter.invoke()
+    expected = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    result = onnxruntime.InferenceSession(read.SerializeToString()).run(None, {"x": x})[0]
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_a_loop_without_end_is_refused(tmp_path):
+    path = tmp_path / "loop.tflite"
+    path.write_bytes(counting(4, by=0))
+    with pytest.raises(ModelError, match=r"\(Loop\) has more than"):
+        read_model(path)

@@ -31,6 +31,7 @@ OPTIONS = {
     "GELU": "GeluOptions",
     "CALL_ONCE": "CallOnceOptions",
     "IF": "IfOptions",
+    "WHILE": "WhileOptions",
     "VAR_HANDLE": "VarHandleOptions",
     "L2_NORMALIZATION": "L2NormOptions",
     "LEAKY_RELU": "LeakyReluOptions",

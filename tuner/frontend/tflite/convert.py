@@ -9,6 +9,7 @@ from onnx import ModelProto
 
 from tuner.frontend.onnx_check import ModelError, first_line
 from tuner.frontend.tflite.file import TfliteFile, read_file
+from tuner.frontend.tflite.loops import LOOP, loop
 from tuner.frontend.tflite.readers import READERS
 from tuner.frontend.tflite.subgraphs import flat
 from tuner.frontend.tflite.writer import Writer
@@ -21,7 +22,7 @@ def to_onnx(data: bytes) -> ModelProto:
     """
     try:
         file = flat(read_file(data))
-        return _converted(file)
+        return _written(file).model()
     except (ModelError, MemoryError):
         raise
     except Exception as error:  # the reader of the format verifies nothing: any lookup may fail somehow
@@ -29,16 +30,19 @@ def to_onnx(data: bytes) -> ModelProto:
         raise ModelError(f"the TFLite file is damaged ({reason})") from error
 
 
-def _converted(file: TfliteFile) -> ModelProto:
-    unknown = {op.kind: op.name for op in reversed(file.operators) if op.kind not in READERS}
+def _written(file: TfliteFile) -> Writer:
+    unknown = {op.kind: op.name for op in reversed(file.operators) if op.kind not in (LOOP, *READERS)}
     if unknown:
         listed = ", ".join(f"{kind} ({name!r})" for kind, name in sorted(unknown.items())[:10])
         raise ModelError(f"the model has operators that are not supported: {listed}")
     writer = Writer(file)
     for op in file.operators:
         try:
+            if op.kind == LOOP:
+                loop(writer, op, *(_written(part).nested() for part in op.options))
+                continue
             READERS[op.kind](writer, op)
             writer.fold(op)
         except ModelError as error:
             raise ModelError(f"{op.kind} {op.name!r}: {error}") from None
-    return writer.model()
+    return writer

@@ -64,6 +64,7 @@ _OPTIONS = {
     "TRANSPOSE_CONV": "TransposeConvOptions",
     "UNPACK": "UnpackOptions",
     "VAR_HANDLE": "VarHandleOptions",
+    "WHILE": "WhileOptions",
     **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"), "ReducerOptions"),
 }
 """Operators whose options matter, and the table that holds them."""

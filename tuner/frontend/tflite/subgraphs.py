@@ -17,12 +17,13 @@ def flat(graphs: Sequence[TfliteFile]) -> TfliteFile:
 
     An IF becomes both of its branches and a SELECT_V2 for each result. A variable's value before the run is
     an input with the variable's name, what the run leaves in it an output of that name and ``/next``. So
-    it is with tensors that are variables; the one operator that has such a tensor gets a result more.
+    it is with tensors that are variables; the one operator that has such a tensor gets a result more. The
+    options of a WHILE become two such files: its condition and its body.
     Raises ModelError for what these cannot say.
     """
     if len(graphs) == 1 and not any(op.kind in _STATE for op in graphs[0].operators):
         return _with_states(graphs[0])
-    return _with_states(_Flat(graphs).file())
+    return _with_states(_Flat(graphs, 0).file())
 
 
 _STATE = ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
@@ -46,8 +47,8 @@ def _with_states(file: TfliteFile) -> TfliteFile:
 
 
 class _Flat:
-    def __init__(self, graphs: Sequence[TfliteFile]) -> None:
-        self._graphs = graphs
+    def __init__(self, graphs: Sequence[TfliteFile], depth: int) -> None:
+        self._graphs, self._depth = graphs, depth
         self._tensors: list[Tensor] = list(graphs[0].tensors)
         self._operators: list[Operator] = []
         self._inputs = list(graphs[0].inputs)
@@ -57,7 +58,7 @@ class _Flat:
 
     def file(self) -> TfliteFile:
         main = self._graphs[0]
-        places = self._run(0, list(range(len(main.tensors))), 0)
+        places = self._run(0, list(range(len(main.tensors))), self._depth)
         outputs = [places[index] for index in main.outputs]
         for name in self._assigned:
             index = self._values[name]
@@ -83,12 +84,26 @@ class _Flat:
                     raise ModelError(f"variable {name!r} is assigned in a branch, which is not supported")
                 self._values[name] = inputs[1]
                 self._assigned += [] if name in self._assigned else [name]
+            elif op.kind == "WHILE":
+                outputs = tuple(places[index] for index in op.outputs)
+                numbers = (op.options.CondSubgraphIndex(), op.options.BodySubgraphIndex())
+                parts = tuple(self._closed(op, number, depth) for number in numbers)
+                self._add(replace(op, inputs=tuple(inputs), outputs=outputs, options=parts))
             elif op.kind == "IF":
                 self._choose(op, inputs, [places[index] for index in op.outputs], depth)
             elif op.kind != "CALL_ONCE":  # which only says what variables begin with
                 outputs = tuple(places[index] for index in op.outputs)
                 self._add(replace(op, inputs=tuple(inputs), outputs=outputs))
         return places
+
+    def _closed(self, op: Operator, number: int, depth: int) -> TfliteFile:
+        """A graph of a WHILE, which sees nothing but its inputs."""
+        if not 0 < number < len(self._graphs):
+            raise ModelError(f"WHILE {op.name!r} has a condition or body that is no subgraph")
+        graph = self._graphs[number]
+        if len(graph.inputs) != len(op.inputs) or any(each.kind in _STATE for each in graph.operators):
+            raise ModelError(f"WHILE {op.name!r} has a subgraph with other inputs than its own, or variables")
+        return _Flat((graph, *self._graphs[1:]), depth + 1).file()
 
     def _own(self, handle: int, name: str) -> None:
         """Let ``handle`` stand for the variable ``name``, which its tensors shall have alone."""

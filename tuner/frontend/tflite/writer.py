@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import GraphProto, ModelProto, TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
 from tuner.frontend.onnx_check import ModelError, check_size
 from tuner.frontend.onnx_graph import evaluate_node
@@ -290,6 +290,14 @@ class Writer:
             constants,
         )
         return helper.make_model(graph, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR_VERSION)
+
+    def nested(self) -> GraphProto:
+        """The graph inside an operator; a result may be an input or a constant."""
+        outputs = [self.stored(index, FILE) for index in self._file.outputs]
+        nodes, constants = self.nodes.needed(outputs)
+        inputs = [self._described(index) for index in self._file.inputs]
+        results = [helper.make_value_info(name, TypeProto()) for name in outputs]
+        return helper.make_graph(nodes, "nested", inputs, results, constants)
 
     def _described(self, index: int) -> ValueInfoProto:
         tensor = self.tensor(index)

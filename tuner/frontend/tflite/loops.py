@@ -1,0 +1,48 @@
+"""WHILE as the Loop of ONNX, whose body ends with the condition of the next turn."""
+
+from __future__ import annotations
+
+from onnx import GraphProto, NodeProto, TensorProto, helper
+
+from tuner.frontend.control.inline import Written, inline
+from tuner.frontend.onnx_check import ModelError
+from tuner.frontend.tflite.file import Operator
+from tuner.frontend.tflite.writer import FILE, Writer
+
+LOOP = "WHILE"
+
+
+def loop(writer: Writer, op: Operator, condition: GraphProto, body: GraphProto) -> None:
+    """Write ``op``, of which these are the graphs; raises ModelError where they do not go with it."""
+    if len(condition.output) != 1 or len(body.output) != len(op.outputs) or len(op.inputs) != len(op.outputs):
+        raise ModelError("its condition and body have other results than it has")
+    label, many = writer.nodes.name(f"{op.name}/loop"), range(len(op.outputs))
+    around = helper.make_node("Loop", [], [f"{label}/{at}" for at in many], name=label)
+    states = [writer.stored(index, FILE) for index in op.inputs]
+    enters = _inlined(around, condition, f"{label}/enters", states)
+    writer.nodes.nodes += enters.nodes
+    writer.nodes.initializers += enters.constants
+    before, after = ([f"{label}/{when}{at}" for at in many] for when in ("before", "after"))
+    written = _inlined(around, body, f"{label}/body", before, after)
+    written.add(_inlined(around, condition, f"{label}/again", after))
+    counters = [
+        helper.make_tensor_value_info(f"{label}/turn", TensorProto.INT64, []),
+        helper.make_tensor_value_info(f"{label}/going", TensorProto.BOOL, []),
+    ]
+    for value, name in zip(body.input, before, strict=True):
+        value.name = name
+    results = [helper.make_empty_tensor_value_info(name) for name in (f"{label}/again", *after)]
+    inner = helper.make_graph(written.nodes, "body", [*counters, *body.input], results, written.constants)
+    around.input.extend(["", f"{label}/enters", *states])
+    around.attribute.append(helper.make_attribute("body", inner))
+    writer.nodes.nodes.append(around)
+    for index, name in zip(op.outputs, around.output, strict=True):
+        writer.write(index, FILE, name, [])
+
+
+def _inlined(
+    around: NodeProto, graph: GraphProto, label: str, inputs: list[str], outputs: list[str] | None = None
+) -> Written:
+    """The nodes of ``graph`` with all its names below ``label``, as its one result is called by default."""
+    given = {value.name: name for value, name in zip(graph.input, inputs, strict=True)}
+    return inline(around, graph, outputs or [label], set(), given, prefix=label)
