@@ -242,11 +242,11 @@ def differs_in_kind(value: Array, defined: Array) -> str:
 def error_of(value: Array, defined: Array) -> float:
     """The largest difference relative to the largest value; 1 where one is a number and the other is none.
 
-    Of integers that are no bytes it is the share that differs: an index is right or wrong.
+    Of integers of 32 bits and more it is the share that differs: an index is right or wrong.
     """
     if value.size == 0:
         return 0.0
-    if value.dtype.kind not in "fiu" or (value.dtype.kind in "iu" and value.dtype.itemsize > 1):
+    if value.dtype.kind not in "fiu" or (value.dtype.kind in "iu" and value.dtype.itemsize > 2):
         return float(np.mean(value != defined))
     ours, theirs = value.astype(np.float64), defined.astype(np.float64)
     finite = np.isfinite(theirs)

@@ -7,6 +7,7 @@ from pathlib import Path
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
 from onnx import ModelProto
 
+from tuner.frontend import classical
 from tuner.frontend.control.settle import is_open, settle
 from tuner.frontend.dynamic import advice
 from tuner.frontend.functions import inlined
@@ -49,7 +50,7 @@ def read_model(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
         settle(model)
     if len(model.graph.node) <= MAX_NODES:
         to_qdq_form(model)
-        to_standard(model)
+        to_standard(model, {classical.DOMAIN: classical.FORMS})
     check_structure(model)
     fix_input_shapes(model, shapes or {})
     widen(model)
@@ -111,4 +112,5 @@ def parse_bytes(data: bytes, name: str) -> ModelProto:
         raise ModelError(f"{name} is not an ONNX or TFLite model, or is truncated") from None
     if not model.ir_version or not model.opset_import or not model.graph.node:
         raise ModelError(f"{name} is not an ONNX or TFLite model: it has no version, operator set or nodes")
+    classical.unzip(model)
     return inlined(model)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import onnx
 from onnx import ModelProto, NodeProto, helper, numpy_helper
@@ -11,6 +11,8 @@ from tuner.frontend.microsoft import attention, fused, group_query, integers, no
 from tuner.frontend.microsoft.fused import Array, Fused
 
 DOMAIN = "com.microsoft"
+OPSET = 17
+"""Of a model that has no operators of ONNX itself."""
 FORMS: dict[str, Callable[[Fused], None]] = {
     "Attention": attention.attention,
     "BiasGelu": fused.gelu,
@@ -41,18 +43,26 @@ UNDECLARED: dict[str, Callable[[Fused], None]] = {
 """Those that it writes as if they were ONNX's."""
 
 
-def to_standard(model: ModelProto) -> None:
+Forms = Mapping[str, Callable[[Fused], None]]
+
+
+def to_standard(model: ModelProto, others: Mapping[str, Forms]) -> None:
     """Write nodes of com.microsoft as those of ONNX, in place; unknown ones stay, and may be refused later.
 
+    ``others`` are forms of other domains.
     Raises ModelError for a node that lacks inputs or has something that these cannot say.
     """
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
     nodes = list(model.graph.node)
-    if all(_form(node, opset) is None for node in nodes):
+    forms = {DOMAIN: FORMS, **others}
+    if all(_form(node, opset, forms) is None for node in nodes):
         return
+    if not opset:
+        opset = OPSET
+        model.opset_import.append(helper.make_opsetid("", opset))
     known = _Known(model)
     for node in nodes:
-        write = _form(node, opset)
+        write = _form(node, opset, forms)
         if write is None:
             known.nodes.append(node)
             continue
@@ -63,9 +73,9 @@ def to_standard(model: ModelProto) -> None:
     model.graph.node.extend(known.nodes)
 
 
-def _form(node: NodeProto, opset: int) -> Callable[[Fused], None] | None:
-    if node.domain == DOMAIN:
-        return FORMS.get(node.op_type)
+def _form(node: NodeProto, opset: int, forms: Mapping[str, Forms]) -> Callable[[Fused], None] | None:
+    if node.domain in forms:
+        return forms[node.domain].get(node.op_type)
     if node.domain or (node.op_type == "LayerNormalization" and opset >= normal.SINCE):
         return None
     return UNDECLARED.get(node.op_type)

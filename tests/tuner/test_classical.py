@@ -1,0 +1,161 @@
+"""Models of ai.onnx.ml, built and compared with onnxruntime."""
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper
+from tflite_compare import built
+
+from tuner.frontend.model_file import parse_bytes, read_model
+from tuner.frontend.onnx_check import ModelError
+
+ROWS, COLUMNS = 17, 5
+
+
+def model(nodes, outputs, opset=15):
+    """A model of ai.onnx.ml's ``nodes`` (operator, inputs, outputs, attributes) on x."""
+    made = [
+        helper.make_node(op, inputs, results, domain="ai.onnx.ml", **more)
+        for op, inputs, results, more in nodes
+    ]
+    ends = [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs.items()]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (ROWS, COLUMNS))
+    graph = helper.make_graph(made, "classical", [x], ends)
+    sets = [helper.make_opsetid("ai.onnx.ml", 3), *([helper.make_opsetid("", opset)] if opset else [])]
+    return helper.make_model(graph, opset_imports=sets, ir_version=8)
+
+
+def trees(kind, results, ids, positive=True, mode="BRANCH_LEQ", count=6, **more):
+    """Random trees; ``ids`` are the results that leaves may add to."""
+    random = np.random.default_rng(results)
+    nodes = {
+        key: []
+        for key in ("treeids", "nodeids", "featureids", "values", "modes", "truenodeids", "falsenodeids")
+    }
+    leaves = {key: [] for key in ("treeids", "nodeids", "ids", "weights")}
+
+    def grow(tree, depth):
+        place = len(nodes["nodeids"])
+        number = nodes["treeids"].count(tree)
+        leaf = depth == 0 or (depth < 3 and random.random() < 0.3)
+        row = (
+            tree,
+            number,
+            int(random.integers(COLUMNS)),
+            float(random.normal()),
+            "LEAF" if leaf else mode,
+            0,
+            0,
+        )
+        for key, value in zip(nodes, row, strict=True):
+            nodes[key].append(value)
+        if leaf:
+            for to in random.permutation(ids)[: random.integers(1, len(ids) + 1)]:
+                weight = abs(random.normal()) / count if positive else random.normal()
+                for key, value in zip(leaves, (tree, number, int(to), float(weight)), strict=True):
+                    leaves[key].append(value)
+            return number
+        for side in ("truenodeids", "falsenodeids"):
+            nodes[side][place] = grow(tree, depth - 1)
+        return number
+
+    for tree in range(count):
+        grow(tree, 4)
+    said = {f"nodes_{key}": value for key, value in nodes.items()}
+    said |= {f"{kind}_{key}": value for key, value in leaves.items()}
+    return said | more
+
+
+LINEAR = {
+    "coefficients": [float(value) for value in np.random.default_rng(0).normal(size=3 * COLUMNS)],
+    "intercepts": [0.1, -0.2, 0.3],
+}
+BOTH = {"label": TensorProto.INT64, "scores": TensorProto.FLOAT}
+ONE = {"y": TensorProto.FLOAT}
+
+
+def classifier(op, zipped=False, opset=15, **more):
+    return model([(op, ["x"], [*BOTH], more)], BOTH, opset)
+
+
+def regressor(op, opset=15, **more):
+    return model([(op, ["x"], ["y"], more)], ONE, opset)
+
+
+MODELS = {
+    "columns": lambda: model(
+        [
+            ("Imputer", ["x"], ["a"], {"imputed_value_floats": [1.0, 2.0, 3.0, 4.0, 5.0]}),
+            ("Scaler", ["a"], ["b"], {"offset": [0.5] * COLUMNS, "scale": [1.0, 2.0, 3.0, 4.0, 5.0]}),
+            ("Normalizer", ["b"], ["c"], {"norm": "L2"}),
+            ("Binarizer", ["b"], ["d"], {"threshold": 0.25}),
+            ("FeatureVectorizer", ["c", "d"], ["y"], {"inputdimensions": [COLUMNS, COLUMNS]}),
+        ],
+        ONE,
+    ),
+    "lines": lambda: regressor("LinearRegressor", targets=3, **LINEAR),
+    "lines alone": lambda: regressor("LinearRegressor", opset=0, targets=3, **LINEAR),
+    "classes": lambda: classifier(
+        "LinearClassifier", classlabels_ints=[4, 7, 9], post_transform="SOFTMAX", **LINEAR
+    ),
+    "forest": lambda: regressor("TreeEnsembleRegressor", **trees("target", 2, [0, 1], n_targets=2)),
+    "forest with a base": lambda: regressor(
+        "TreeEnsembleRegressor", 12,
+        **trees("target", 1, [0], mode="BRANCH_LT", base_values=[0.7], n_targets=1),
+    ),
+    "boosted classes": lambda: classifier(
+        "TreeEnsembleClassifier", post_transform="SOFTMAX",
+        **trees("class", 3, [0, 1, 2], positive=False, classlabels_int64s=[5, 1, 3]),
+    ),
+    "two classes by shares": lambda: classifier(
+        "TreeEnsembleClassifier", **trees("class", 2, [0], classlabels_int64s=[0, 1])
+    ),
+    "two classes, boosted": lambda: classifier(
+        "TreeEnsembleClassifier", post_transform="LOGISTIC",
+        **trees("class", 2, [0], positive=False, classlabels_int64s=[2, 8]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_as_onnxruntime(name):
+    made = MODELS[name]()
+    x = np.random.default_rng(3).normal(size=(ROWS, COLUMNS)).astype(np.float32)
+    x[2], x[5, 1] = 0, 0
+    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    right = dict(zip([o.name for o in session.get_outputs()], session.run(None, {"x": x}), strict=True))
+    found = built(made)({"x": x})
+    for output, value in right.items():
+        assert (found[output].dtype, found[output].shape) == (value.dtype, value.shape)
+        np.testing.assert_allclose(found[output], value, rtol=1e-5, atol=1e-5)
+
+
+def test_maps_are_rows_of_a_table():
+    made = classifier("LinearClassifier", classlabels_ints=[0, 1, 2], post_transform="LOGISTIC", **LINEAR)
+    made.graph.node.append(
+        helper.make_node("ZipMap", ["scores"], ["maps"], domain="ai.onnx.ml", classlabels_int64s=[0, 1, 2])
+    )
+    pairs = helper.make_map_type_proto(
+        TensorProto.INT64, helper.make_tensor_type_proto(TensorProto.FLOAT, None)
+    )
+    made.graph.output[1].CopyFrom(helper.make_value_info("maps", helper.make_sequence_type_proto(pairs)))
+    x = np.random.default_rng(3).normal(size=(ROWS, COLUMNS)).astype(np.float32)
+    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    rows = session.run(["maps"], {"x": x})[0]
+    found = built(parse_bytes(made.SerializeToString(), "it"))({"x": x})["maps"]
+    np.testing.assert_allclose(found, [[row[label] for label in range(3)] for row in rows], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("op", "more", "words"),
+    [
+        ("LinearClassifier", {"classlabels_strings": ["a", "b", "c"], **LINEAR}, "texts"),
+        ("TreeEnsembleClassifier", trees("class", 2, [0, 1], classlabels_strings=["a", "b"]), "texts"),
+        ("TreeEnsembleClassifier", {"classlabels_int64s": [0, 1, 2]}, "do not fit"),
+    ],
+)
+def test_what_is_refused(op, more, words, tmp_path):
+    file = tmp_path / "it.onnx"
+    file.write_bytes(classifier(op, **more).SerializeToString())
+    with pytest.raises(ModelError, match=words):
+        read_model(file)

@@ -1,0 +1,36 @@
+"""Operators of ai.onnx.ml, as scikit-learn's and boosted trees' converters write them, in those of ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from onnx import ModelProto, TensorProto, ValueInfoProto, helper
+
+from tuner.frontend.classical import columns, linear, trees
+from tuner.frontend.microsoft.fused import Fused
+
+DOMAIN = "ai.onnx.ml"
+FORMS: dict[str, Callable[[Fused], None]] = {
+    "ArrayFeatureExtractor": columns.extractor,
+    "Binarizer": columns.binarizer,
+    "FeatureVectorizer": columns.vectorizer,
+    "Imputer": columns.imputer,
+    "LinearClassifier": linear.classifier,
+    "LinearRegressor": linear.regressor,
+    "Normalizer": columns.normalizer,
+    "Scaler": columns.scaler,
+    "TreeEnsembleClassifier": trees.classifier,
+    "TreeEnsembleRegressor": trees.regressor,
+}
+
+
+def unzip(model: ModelProto) -> None:
+    """Leave out each ZipMap, in place: its maps from classes to numbers are the rows of what it is given."""
+    outputs = {value.name: value for value in model.graph.output}
+    for node in model.graph.node:
+        if node.domain == DOMAIN and node.op_type == "ZipMap" and node.output[0] in outputs:
+            value = outputs[node.output[0]]
+            table = helper.make_tensor_value_info(value.name, TensorProto.FLOAT, None)
+            value.CopyFrom(ValueInfoProto(name=value.name, type=table.type))
+            node.domain, node.op_type = "", "Identity"
+            del node.attribute[:]

@@ -1,0 +1,70 @@
+"""What ai.onnx.ml does to the columns of a table before a model sees them."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from tuner.frontend.microsoft.fused import Array, Fused
+
+
+def floats(form: Fused, at: int = 0) -> str:
+    """An input as float32, whatever numbers it has."""
+    return form.add("Cast", [form.needed(at)], to=TensorProto.FLOAT)
+
+
+def vector(form: Fused, name: str, default: float = 0.0) -> Array:
+    """An attribute that is a number for each column, or one for all."""
+    return np.asarray(form.attributes.get(name) or [default], np.float32)
+
+
+def reduced(form: Fused, op: str, data: str, keepdims: int) -> str:
+    """A reduction of axis 1, which is an input of newer operators."""
+    if form.opset >= (13 if op == "ReduceSum" else 18):
+        return form.add(op, [data, form.constant(np.array([1]))], keepdims=keepdims)
+    return form.add(op, [data], axes=[1], keepdims=keepdims)
+
+
+def scaler(form: Fused) -> None:
+    """Scaler."""
+    moved = form.add("Sub", [floats(form), form.constant(vector(form, "offset"))])
+    form.finish(form.add("Mul", [moved, form.constant(vector(form, "scale", 1.0))]))
+
+
+def normalizer(form: Fused) -> None:
+    """Normalizer of rows by the sum of magnitudes, or the length; rows of zeros stay."""
+    norm, data = form.attributes.get("norm", b"MAX").decode(), floats(form)
+    if norm not in ("L1", "L2"):
+        form.refuse(f"has the norm {norm}; only L1 and L2 are supported")
+    size = reduced(form, f"Reduce{norm}", data, keepdims=1)
+    empty = form.add("Equal", [size, form.number(0.0)])
+    form.finish(form.add("Div", [data, form.add("Where", [empty, form.number(1.0), size])]))
+
+
+def imputer(form: Fused) -> None:
+    """Imputer of floats: another number where one is missing, which NaN or a number says."""
+    if "imputed_value_int64s" in form.attributes:
+        form.refuse("replaces integers, which is not supported")
+    data, missing = form.needed(0), float(form.attributes.get("replaced_value_float", 0.0))
+    if np.isnan(missing):
+        there = form.add("IsNaN", [data])
+    else:
+        there = form.add("Equal", [data, form.number(missing)])
+    form.finish(form.add("Where", [there, form.constant(vector(form, "imputed_value_floats")), data]))
+
+
+def binarizer(form: Fused) -> None:
+    """Binarizer: 1 above a threshold."""
+    above = form.add("Greater", [form.needed(0), form.number(form.attributes.get("threshold", 0.0))])
+    form.finish(form.add("Cast", [above], to=TensorProto.FLOAT))
+
+
+def extractor(form: Fused) -> None:
+    """ArrayFeatureExtractor: some columns."""
+    flat = form.add("Reshape", [form.needed(1), form.constant(np.array([-1]))])
+    form.finish(form.add("Gather", [form.needed(0), flat], axis=-1))
+
+
+def vectorizer(form: Fused) -> None:
+    """FeatureVectorizer: tables beside each other."""
+    form.finish(form.add("Concat", [floats(form, at) for at in range(len(form.node.input))], axis=-1))
