@@ -22,6 +22,7 @@ from server.records.schemas import Imported, Record
 from tilefleet import errors, sse
 from tilefleet.home import server_url
 from tilefleet.sse import Event
+from tuner.intake.shapes import GivenShapes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -62,7 +63,7 @@ class Client:
         self,
         path: str | Path,
         name: str | None = None,
-        shapes: dict[str, list[int]] | None = None,
+        shapes: GivenShapes = None,
         values: dict[str, list[float]] | None = None,
         data: Sequence[Path] = (),
     ) -> Model:
@@ -70,7 +71,8 @@ class Client:
 
         What it keeps in other files goes with it: those beside it, and ``data``, by their names. Raises
         ``TilefleetError`` when one is missing.
-        ``shapes`` is for dynamic inputs; those that ``values`` names become constants of the model.
+        ``shapes`` is for dynamic inputs, one set or several; those that ``values`` names become
+        constants of the model.
         """
         path = Path(path)
         params = {"name": name or path.name}
@@ -150,7 +152,7 @@ class Client:
         seconds: float | None = None,
         strategy: str = "model",
         threads: int = 1,
-        shapes: dict[str, list[int]] | None = None,
+        shapes: GivenShapes = None,
         seed: int = 0,
         numerics: str = "exact-integers",
         priority: int = 0,

@@ -6,7 +6,7 @@ import hashlib
 import os
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,8 @@ from tilefleet.home import home
 from tuner.backend.check import Check, Delivery
 from tuner.backend.comparison import Build, OtherMachine, check_module
 from tuner.backend.manifest import Manifest
+from tuner.backend.shape_sets import Variant
+from tuner.intake.shapes import given_of
 from tuner.job.delivery import MEMORY_BYTES, TIMEOUT_S
 from tuner.log.picks import best_by_layouts
 from tuner.log.record import Record
@@ -38,32 +40,45 @@ PRESENT_S = 10.0
 
 @dataclass(frozen=True)
 class BuiltModule:
-    """A module at ``path``, with what it was built from; ``shapes`` are those of dynamic inputs."""
+    """A module at ``path``, with what it was built from; a variant a set of input shapes."""
 
     path: Path
     model: Path
-    shapes: dict[str, list[int]]
-    manifest: Manifest
+    variants: Sequence[Variant]
     numerics: Numerics
     records: Iterable[Record]
     relayouts: Iterable[Relayouts]
 
-    def check(self) -> Check:
-        """Compare it with its definition on this machine, else on an idle board of the server."""
-        manifest = self.manifest
-        target, configs = manifest.target, manifest.configs
-        build = Build(
-            str(self.model), self.shapes or None, target, manifest.threads, configs, manifest.tolerance
-        )
+    @property
+    def manifest(self) -> Manifest:
+        """That of the first set of shapes: target and threads are those of all."""
+        return self.variants[0].manifest
+
+    def check(self) -> list[Check]:
+        """Compare it with its definition on this machine, else on an idle board of the server.
+
+        One check a variant, up to the first that is wrong.
+        """
         try:
-            return check_module(self.path, build)
+            checks: list[Check] = []
+            for each in self.variants:
+                manifest = each.manifest
+                target, configs = manifest.target, manifest.configs
+                build = Build(
+                    str(self.model), each.shapes, target, manifest.threads, configs, manifest.tolerance
+                )
+                checks.append(check_module(self.path, build))
+                if checks[-1].wrong:
+                    break
+            return checks
         except OtherMachine as reason:
             try:
                 return self._check_by_server()
             except _NotChecked as why:
-                return Check(manifest.tolerance, skipped=f"{reason}, and {why}{_way_out(target.name)}")
+                skipped = f"{reason}, and {why}{_way_out(self.manifest.target.name)}"
+                return [Check(each.manifest.tolerance, skipped=skipped) for each in self.variants]
 
-    def check_on(self, name: str, file: Path | None) -> Check:
+    def check_on(self, name: str, file: Path | None) -> list[Check]:
         """Compare it with its definition on the board called ``name``, which the fleet file has, or which
         this machine can start.
 
@@ -87,7 +102,7 @@ class BuiltModule:
         except (FleetError, BoardError, AgentBuildError) as error:
             raise TilefleetError(str(error)) from None
 
-    def _check_beside(self, board: Driver) -> Check:
+    def _check_beside(self, board: Driver) -> list[Check]:
         """Build it once more in a child, and run it on ``board`` from there."""
         with tempfile.TemporaryDirectory(prefix="tilefleet-") as folder, Nursery() as nursery:
             payload = {
@@ -114,9 +129,9 @@ class BuiltModule:
         delivery = Delivery.from_json(result)
         if delivery.sha256 != self._sha256():
             raise TilefleetError("the model is not built the same twice, and nothing was written")
-        return delivery.check
+        return [each.check for each in delivery.each] or [delivery.check]
 
-    def _check_by_server(self) -> Check:
+    def _check_by_server(self) -> list[Check]:
         """Have the server build the same and run it on an idle board; raises _NotChecked."""
         target, threads = self.manifest.target.name, self.manifest.threads
         model = hashlib.sha256(self.model.read_bytes()).hexdigest()
@@ -143,16 +158,17 @@ class BuiltModule:
             raise _NotChecked(f"the server at {client.url} could not do it: {error}") from None
         if found.sha256 != self._sha256():
             raise _NotChecked(f"the server at {client.url} builds another module of the same")
-        return Check(**found.check.model_dump())
+        return [Check(**each.model_dump()) for each in found.each or [found.check]]
 
     def _request(self) -> dict[str, Any]:
         """What of the log the module is built from, and how."""
         manifest = self.manifest
-        keys = {layer.workload.key for layer in manifest.layers if layer.workload}
+        layers = [layer for each in self.variants for layer in each.manifest.layers]
+        keys = {layer.workload.key for layer in layers if layer.workload}
         best = best_by_layouts(self.records, manifest.target, manifest.threads, self.numerics)
         chosen = [record for key in keys & best.keys() for record in best[key].values()]
         return {
-            "shapes": self.shapes or None,
+            "shapes": given_of([each.shapes for each in self.variants]),
             "threads": manifest.threads,
             "numerics": self.numerics.value,
             "records": [record.to_json() for record in chosen],

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from kernels.numerics import Numerics
 from kernels.workload.base import Workload
+from tuner.intake.shapes import GivenShapes
 from tuner.log.record import Record
 from worker.demand import Demand
 
@@ -41,7 +42,8 @@ class JobSpec:
 
     ``elapsed_s`` is the running time that earlier, interrupted runs of the job have used of its budget.
     With ``any_layout`` configs of all layouts are tried, as a build of the whole model can use them.
-    ``model`` is the file, with the ``shapes`` of its inputs, in which the best configs are compared at last.
+    ``model`` is the file, with the ``shapes`` of its inputs, one set or several, in which the best configs
+    are compared at last.
     """
 
     id: int
@@ -54,7 +56,7 @@ class JobSpec:
     elapsed_s: float = 0.0
     any_layout: bool = False
     model: str | None = None
-    shapes: dict[str, list[int]] | None = None
+    shapes: GivenShapes = None
 
 
 @dataclass(frozen=True)

@@ -74,7 +74,9 @@ class ModelRow(Base):
     hash: Mapped[str] = mapped_column(String(64), primary_key=True)
     name: Mapped[str] = mapped_column(String(200))
     size: Mapped[int] = mapped_column(BigInteger)
-    shapes: Mapped[dict[str, list[int]] | None] = mapped_column(JSON(none_as_null=True))
+    shapes: Mapped[dict[str, list[int]] | list[dict[str, list[int]]] | None] = mapped_column(
+        JSON(none_as_null=True)
+    )
     extraction: Mapped[dict[str, Any]] = mapped_column(JSON)
     created: Mapped[datetime] = mapped_column(Utc, default=now)
 
@@ -149,7 +151,9 @@ class JobRow(Base):
     numerics: Mapped[str] = mapped_column(String(16), server_default="relaxed")
     budget_trials: Mapped[int | None]
     budget_seconds: Mapped[float | None] = mapped_column(Float(53))
-    shapes: Mapped[dict[str, list[int]] | None] = mapped_column(JSON(none_as_null=True))
+    shapes: Mapped[dict[str, list[int]] | list[dict[str, list[int]]] | None] = mapped_column(
+        JSON(none_as_null=True)
+    )
     priority: Mapped[int] = mapped_column(default=0, server_default="0")
     tags: Mapped[list[str]] = mapped_column(JSON, default=list, server_default="[]")
     state: Mapped[str] = mapped_column(String(16))

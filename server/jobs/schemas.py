@@ -12,7 +12,7 @@ from kernels.numerics import Numerics
 from kernels.workload.base import Unit
 from server.baselines.schemas import Baseline
 from server.http.lists import Items, Page
-from server.models.schemas import Dimension, ModelCheck
+from server.models.schemas import GivenShapes, ModelCheck
 from tuner.states import TASK_TRIALS, JobState, TaskState
 
 Tag = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w.:-]+$")]
@@ -71,8 +71,10 @@ class JobRequest(BaseModel):
     budget: Budget | None = Field(
         default=None, description=f"Without, {TASK_TRIALS} trials for each distinct workload."
     )
-    shapes: dict[str, list[Dimension]] | None = Field(
-        default=None, description="Input shapes other than those of the upload, by input."
+    shapes: GivenShapes | None = Field(
+        default=None,
+        description="Input shapes other than those of the upload, by input; of several sets, the job tunes "
+        "the layers of all, weighted as one run of the model with each has them.",
     )
     seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of the search's random choices.")
     numerics: Numerics = Field(
@@ -120,8 +122,17 @@ class Operator(BaseModel):
     share: float = Field(description="`ms` over the model's time.")
 
 
+class BuiltShapes(BaseModel):
+    """What a built model takes with one of several sets of input shapes."""
+
+    shapes: dict[str, list[int]] = Field(description="The shape of every input.")
+    measured_ms: float | None = Field(description="Median of its runs on the board; null when it is wrong.")
+    spread: float | None = Field(description="Interquartile range of the runs over their median.")
+    check: ModelCheck = Field(description="What was compared.")
+
+
 class BuiltModel(BaseModel):
-    """The model as the job's log builds it."""
+    """The model as the job's log builds it; of several sets of input shapes, one run with each."""
 
     measured_ms: float | None = Field(description="Median of its runs on the board; null when it is wrong.")
     spread: float | None = Field(description="Interquartile range of the runs over their median.")
@@ -136,6 +147,7 @@ class BuiltModel(BaseModel):
     )
     checked: bool = Field(description="Whether it was compared with its definition, and is right.")
     check: ModelCheck = Field(description="What was compared.")
+    each: list[BuiltShapes] = Field(default=[], description="The same for each of several sets of shapes.")
 
 
 _JOB: JsonDict = {
@@ -245,7 +257,9 @@ class Job(BaseModel):
     priority: int = Field(description="A job of higher priority gets boards before others.")
     tags: list[str] = Field(description="What a board must have to measure for it.")
     budget: JobBudget = Field(description="When it ends at the latest.")
-    shapes: dict[str, list[int]] | None = Field(description="Input shapes given with the job.")
+    shapes: dict[str, list[int]] | list[dict[str, list[int]]] | None = Field(
+        description="Input shapes given with the job: one set or several."
+    )
     state: JobState = Field(description="The last four of them have ended, and can be resumed.")
     message: str = Field(description="Why it did not end well, or empty.")
     waiting: Waiting | None = Field(description="Why it waits; null while it is measured or not running.")

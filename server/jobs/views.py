@@ -16,7 +16,7 @@ from server.baselines import repository as baselines
 from server.db.tables import JobRow, ModelRow, PeakRow, RecordRow, TargetRow, TaskRow, TrialRow, WorkloadRow
 from server.http.pages import thin
 from server.http.problems import Problem
-from server.jobs.schemas import BuiltModel, Job, JobBudget, Operator, Share, Task, Waiting
+from server.jobs.schemas import BuiltModel, BuiltShapes, Job, JobBudget, Operator, Share, Task, Waiting
 from server.models.schemas import ModelCheck
 from tuner.backend.check import Delivery
 from tuner.states import JobState
@@ -215,6 +215,15 @@ def built_of(row: JobRow) -> BuiltModel | None:
         operators=operators_of(delivery),
         checked=delivery.check.checked,
         check=ModelCheck(**vars(delivery.check)),
+        each=[
+            BuiltShapes(
+                shapes={name: list(shape) for name, shape in (one.shapes or {}).items()},
+                measured_ms=None if one.seconds is None else 1e3 * one.seconds,
+                spread=one.spread,
+                check=ModelCheck(**vars(one.check)),
+            )
+            for one in delivery.each
+        ],
     )
 
 

@@ -28,4 +28,5 @@ async def check_build(
     }
     function, demand = "tuner.job.delivery_child:deliver_in_child", Demand(target, request.threads)
     delivery = Delivery.from_json(await beside_board(engine, function, payload, demand, gone))
-    return BuildCheck.model_validate({**delivery.check.to_json(), "sha256": delivery.sha256})
+    each = [vars(one.check) for one in delivery.each]
+    return BuildCheck.model_validate({**delivery.check.to_json(), "sha256": delivery.sha256, "each": each})

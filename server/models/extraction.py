@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
 from server.http.problems import Problem
 from tuner.intake.extract import Extraction
+from tuner.intake.shapes import GivenShapes
 from tuner.intake.values import Values
 from worker.children.nursery import ChildCrashed, ChildRaised, ChildTimeout
 
@@ -26,7 +26,7 @@ def extract(
     nursery: Nursery,
     path: Path,
     name: str,
-    shapes: Mapping[str, Sequence[int]] | None,
+    shapes: GivenShapes,
     assembled: Path | None = None,
     values: Values | None = None,
     largest: int = 0,
@@ -36,16 +36,17 @@ def extract(
     Given ``assembled``, the model is written there, with the ``values`` of its inputs and the data that a
     zip has beside it, unless that makes more than ``largest`` bytes.
     """
-    payload: dict[str, Any] = {"path": str(path), "shapes": {k: list(v) for k, v in (shapes or {}).items()}}
+    payload: dict[str, Any] = {"path": str(path), "shapes": shapes}
     if assembled is not None:
         payload |= {"assembled": str(assembled), "largest": largest}
         payload["values"] = {k: list(v) for k, v in (values or {}).items()}
+    timeout_s = TIMEOUT_S * (len(shapes) if isinstance(shapes, list) else 1)
     try:
         found = nursery.call(
-            "tuner.intake.extract:extract_child", payload, timeout_s=TIMEOUT_S, memory_bytes=MEMORY_BYTES
+            "tuner.intake.extract:extract_child", payload, timeout_s=timeout_s, memory_bytes=MEMORY_BYTES
         )
     except ChildTimeout:
-        raise Problem(422, f"model {name}: reading it took more than {TIMEOUT_S:.0f} s") from None
+        raise Problem(422, f"model {name}: reading it took more than {timeout_s:.0f} s") from None
     except ChildCrashed as error:
         how = f"signal {error.signal}" if error.signal else str(error)
         raise Problem(422, f"model {name}: the process that read it died ({how})") from None

@@ -10,8 +10,12 @@ from pydantic import BaseModel, ConfigDict, Field
 from kernels.numerics import Numerics
 from kernels.workload.base import Unit
 from server.http.lists import Page
+from tuner.intake.shapes import MOST_SETS
 
 Dimension = Annotated[int, Field(ge=1, lt=2**31)]
+ShapeSet = dict[str, list[Dimension]]
+GivenShapes = ShapeSet | Annotated[list[ShapeSet], Field(min_length=1, max_length=MOST_SETS)]
+"""One set of input shapes, or several."""
 
 
 class ModelInput(BaseModel):
@@ -29,6 +33,9 @@ class Model(BaseModel):
     size: int = Field(description="Bytes of the file.", examples=[4956208])
     state: Literal["ready"] = Field(default="ready", description="A stored model is always ready.")
     inputs: list[ModelInput] = Field(description="What it is fed with.")
+    more_inputs: list[list[ModelInput]] = Field(
+        default=[], description="The same for every other set of shapes that it was uploaded with."
+    )
     operators: int = Field(description="Convolutions and matrix products in it.", examples=[26])
     tunable: int = Field(description="Those of them that can be tuned.", examples=[26])
     flops: int = Field(
@@ -90,7 +97,9 @@ class BuildRequest(BaseModel):
     target: str = Field(description="A target's name.", examples=["rpi4"])
     threads: int = Field(default=1, ge=1, le=4096, description="Threads that kernels run on.")
     numerics: Numerics = Field(default=Numerics.EXACT_INTEGERS, description="What configs may be used.")
-    shapes: dict[str, list[Dimension]] | None = Field(default=None, description="Of dynamic inputs.")
+    shapes: GivenShapes | None = Field(
+        default=None, description="Of dynamic inputs; several sets make one module that takes any of them."
+    )
     records: list[dict[str, Any]] = Field(default=[], description="The log's records to choose from.")
     relayouts: list[str] = Field(default=[], description="The log's lines of layout changes.")
 
@@ -101,3 +110,4 @@ class BuildCheck(BaseModel):
     sha256: str = Field(description="Of the module: the same build gives the same bytes anywhere.")
     checked: bool = Field(description="Whether it was compared with the definition, and is right.")
     check: ModelCheck = Field(description="What was compared.")
+    each: list[ModelCheck] = Field(default=[], description="The same for each of several sets of shapes.")

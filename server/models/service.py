@@ -22,7 +22,8 @@ from tuner.intake.external_data import is_archive
 from tuner.intake.extract import Extraction
 from tuner.intake.values import Values
 
-Shapes = dict[str, list[int]]
+Shapes = dict[str, list[int]] | list[dict[str, list[int]]]
+"""One set of input shapes, or several."""
 PARSERS = 2
 """Models parsed at once: each may take gigabytes."""
 
@@ -137,18 +138,22 @@ class Models:
 
 
 def parse_shapes(text: str | None) -> Shapes | None:
-    """Read the ``shapes`` parameter: a JSON object of input name -> list of dimensions."""
+    """Read the ``shapes`` parameter: a JSON object of input name -> list of dimensions, or several."""
     if text is None:
         return None
     try:
         value: Any = json.loads(text)
     except ValueError:
         value = None
-    if not isinstance(value, dict) or not all(_is_shape(shape) for shape in value.values()):
+    sets = value if isinstance(value, list) and value else [value]
+    if not all(isinstance(each, dict) and all(map(_is_shape, each.values())) for each in sets):
         raise invalid(
-            f'shapes must be like {{"input": [1, 3, 224, 224]}}, got {text[:200]}', "query", "shapes"
+            f'shapes must be like {{"input": [1, 3, 224, 224]}}, or a list of such, got {text[:200]}',
+            "query",
+            "shapes",
         )
-    return value
+    shapes: Shapes = value
+    return shapes
 
 
 def parse_values(text: str | None) -> Values | None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from kernels.workload import base as workloads
 from server.db.tables import ModelRow
 from server.models.schemas import Model, ModelInput, NotTunable, Workloads, WorkloadUse
 from tuner.intake.extract import Extraction
+from tuner.intake.extract import ModelInput as Input
 
 
 def show(row: ModelRow) -> Model:
@@ -16,12 +19,17 @@ def show(row: ModelRow) -> Model:
         hash=row.hash,
         name=row.name,
         size=row.size,
-        inputs=[ModelInput(name=each.name, shape=list(each.shape)) for each in extraction.inputs],
+        inputs=_inputs(extraction.inputs),
+        more_inputs=[_inputs(inputs) for inputs in extraction.more],
         operators=tunable + len(extraction.not_tunable),
         tunable=tunable,
         flops=extraction.flops,
         created=row.created,
     )
+
+
+def _inputs(inputs: Iterable[Input]) -> list[ModelInput]:
+    return [ModelInput(name=each.name, shape=list(each.shape)) for each in inputs]
 
 
 def show_workloads(extraction: Extraction) -> Workloads:

@@ -15,6 +15,7 @@ from server.jobs.views import operators_of
 from server.profiles.schemas import Memory, Profile, ProfileRequest, Tensor
 from server.records import repository
 from server.services import Services
+from tuner.intake.shapes import given_of, sets_of
 from tuner.job.profile import Ran
 from worker.demand import Demand
 
@@ -81,6 +82,8 @@ def _payload(services: Services, request: ProfileRequest, demand: Demand) -> dic
             RelayoutRow.clock == demand.clock,
         )
         relayouts = [each.line() for each in repository.relayouts(session, *where)]
+    # Of a model with several sets of shapes, the first.
+    shapes = given_of([*sets_of(request.shapes or row.shapes)[:1]])
     extraction = services.models.extraction(row, request.shapes)
     keys = {each.workload.key for each in extraction.operators}
     log = repository.log(services.db, "best", 1, target_keys=[target.key], numerics=request.numerics)
@@ -91,7 +94,7 @@ def _payload(services: Services, request: ProfileRequest, demand: Demand) -> dic
     ]
     return {
         "model": str(services.models.path(row.hash)),
-        "shapes": request.shapes or row.shapes,
+        "shapes": shapes,
         "target": targets.to_json(target),
         "threads": threads,
         "numerics": request.numerics.value,

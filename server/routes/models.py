@@ -24,9 +24,9 @@ ModelHash = Annotated[str, Path(description="The model's hash, or its first 8 di
 ShapesText = Annotated[
     str | None,
     Query(
-        description="Shapes of dynamic inputs, a JSON object.",
+        description="Shapes of dynamic inputs, a JSON object, or a list of such for a module that takes any.",
         max_length=10_000,
-        examples=['{"data_0": [1, 3, 224, 224]}'],
+        examples=['{"data_0": [1, 3, 224, 224]}', '[{"ids": [1, 64]}, {"ids": [1, 128]}]'],
     ),
 ]
 

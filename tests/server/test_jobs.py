@@ -142,6 +142,7 @@ def test_the_built_model_is_the_last_word(client: TestClient, engine: FakeEngine
         ],
         "checked": True,
         "check": vars(check),
+        "each": [],
     }
     # What is no layer belongs to the estimates as well, and to their curve; no layer was timed in place here.
     tasks = client.get(f"{URL}/{job['id']}/tasks").json()["items"]
@@ -338,6 +339,19 @@ def test_impossible_jobs_are_refused(client: TestClient, fields: dict[str, Any],
     assert not [word for word in words if word not in problem["detail"]], problem
     assert problem["errors"][0]["loc"][0] == "body"
     assert client.get(URL).json()["items"] == []
+
+
+def test_a_job_of_several_sets_of_shapes_has_the_layers_of_all(client: TestClient) -> None:
+    sets = [{"x": [1, 3, 8, 8]}, {"x": [2, 3, 8, 8]}]
+    body = conv_model(("batch", 3, 8, 8))
+    model = client.post("/api/v1/models", params={"shapes": json.dumps(sets)}, content=body).json()
+    assert [each[0]["shape"] for each in (model["inputs"], *model["more_inputs"])] == [s["x"] for s in sets]
+    job = create(client, workload=None, model=model["hash"], shapes=[*sets, {"x": [5, 3, 8, 8]}])
+    tasks = client.get(f"{URL}/{job['id']}/tasks").json()["items"]
+    assert [each["workload"]["n"] for each in tasks] == [1, 1, 2, 2, 5, 5]
+    assert job["shapes"] == [*sets, {"x": [5, 3, 8, 8]}]
+    request = {"model": model["hash"], "target": "host", "shapes": []}
+    assert client.post(URL, json=request).status_code == 422
 
 
 def test_job_shapes_extract_anew(client: TestClient) -> None:

@@ -45,7 +45,7 @@ def test_a_build_is_checked_on_a_board(client: TestClient, engine: FakeEngine) -
     check = Check(1e-4, {"y": 1e-6}, {"y": 1e-4}, "onnxruntime 1.31.1", where="board host")
     engine.delivery = Delivery(check, sha256="ab" * 32)
     found = client.post(url, json=request)
-    assert (found.status_code, found.json()) == (200, {"sha256": "ab" * 32, **check.to_json()})
+    assert (found.status_code, found.json()) == (200, {"sha256": "ab" * 32, **check.to_json(), "each": []})
     assert client.post(f"{URL}/{'0' * 64}/checks", json=request).status_code == 404
     refused = client.post(url, json={"target": "vax"})
     assert (refused.status_code, "unknown target 'vax'" in refused.json()["detail"]) == (422, True)

@@ -101,3 +101,15 @@ def test_what_fails_in_place_is_told_and_the_picks_stand():
     store = MemoryStore()
     run(job(model="/models/one.onnx"), nowhere, store)
     assert store.jobs[-1] == (JobState.DONE, "")
+
+
+def test_each_set_of_shapes_is_compared_by_itself_and_all_are_delivered():
+    engine, store = FakeEngine(), MemoryStore()
+    nothing = {"configs": [], "tuned_s": 1e-3, "untuned_s": 1e-3, "untuned": []}
+    engine.in_place = lambda _: Answer(nothing, lease=0)
+    engine.deliver = lambda _: Answer(
+        json.loads(json.dumps(Delivery(Check(1e-4), 5e-3, 0.02, 1e-3).to_json()))
+    )
+    sets = [{"x": [1, 3, 8, 8]}, {"x": [1, 3, 9, 9]}]
+    assert run(job(model="/models/one.onnx", shapes=sets), engine, store) is JobState.DONE
+    assert [payload["shapes"] for _, payload in engine.beside_calls] == [*sets, sets]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import onnx
 import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
@@ -72,6 +73,21 @@ def test_a_model_is_checked_and_timed_on_the_board(payload, monkeypatch):
     assert found.spread == 0
     # The simulated clock tells the same again.
     assert deliver(payload).seconds == found.seconds
+
+
+def test_each_of_several_sets_of_shapes_is_checked_and_timed(payload, monkeypatch):
+    monkeypatch.setenv("TVM_NUM_THREADS", "1")
+    made = onnx.load(payload["model"])
+    for axis in (2, 3):
+        made.graph.input[0].type.tensor_type.shape.dim[axis].dim_param = "n"
+    onnx.save(made, payload["model"])
+    sets = [{"x": [1, 8, 14, 14]}, {"x": [1, 8, 9, 10]}]
+    found = deliver(payload | {"shapes": sets})
+    assert found.check.checked
+    assert [each.shapes for each in found.each] == sets
+    assert found.seconds == pytest.approx(sum(each.seconds for each in found.each))
+    assert found.each[1].seconds < found.each[0].seconds
+    assert sum(part["seconds"] for part in found.operators) == pytest.approx(found.seconds)
 
 
 def test_a_model_is_run_with_data_of_the_user(payload, monkeypatch):

@@ -15,16 +15,16 @@ from tilefleet.commands.options import (
     DataOption,
     ModelFile,
     NumericsOption,
-    ShapeOption,
     TargetName,
     Threads,
     ValueOption,
-    read_shapes,
     read_values,
 )
+from tilefleet.commands.shape_options import ShapeOption, read_sets
 from tilefleet.errors import TilefleetError
 from tilefleet.watching import report
 from tilefleet.watching import watch as watch_job
+from tuner.intake.shapes import given_of
 
 
 def submit(
@@ -50,7 +50,7 @@ def submit(
     url: Url = None,
 ) -> None:
     """Tune a model: upload it and start a job. Without a budget, 60 trials a distinct layer."""
-    shapes = read_shapes(shape)
+    shapes = given_of(read_sets(shape))
     with connect(url) as client:
         job = client.submit(
             model=client.upload(model, shapes=shapes, values=read_values(value), data=data or ()).hash,
@@ -59,7 +59,7 @@ def submit(
             seconds=seconds,
             strategy=strategy,
             threads=threads,
-            shapes=shapes or None,
+            shapes=shapes,
             seed=seed,
             numerics=numerics,
             priority=priority,

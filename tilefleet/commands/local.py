@@ -18,13 +18,12 @@ from tilefleet.commands.options import (
     DataOption,
     ModelFile,
     NumericsOption,
-    ShapeOption,
     TargetName,
     Threads,
     ValueOption,
-    read_shapes,
     read_values,
 )
+from tilefleet.commands.shape_options import Set, ShapeOption, read_sets
 from tilefleet.errors import TilefleetError
 from tilefleet.render import config, mark, milliseconds, percent, table
 from tuner.log.record import Record, read_log
@@ -58,7 +57,7 @@ def check(
 
     Exit code 1 when one is missing. Shares are predicted where nothing was measured.
     """
-    chosen, shapes = resolve_target(target, targets), read_shapes(shape)
+    chosen, shapes = resolve_target(target, targets), read_sets(shape)
     with _whole(model, value, data) as whole:
         matches, parts = _matches(whole, log, chosen, threads, shapes, numerics)
     total_s = sum(part.seconds for part in parts)
@@ -151,13 +150,15 @@ def build(
         return
     if name is not None or cpus is not None:
         raise TilefleetError("--name and --cpus are of C libraries: add --as c or --as wheel")
-    chosen, shapes = resolve_target(target, targets), read_shapes(shape)
+    chosen, shapes = resolve_target(target, targets), read_sets(shape)
     if board is not None and not compare:
         raise TilefleetError("--no-check runs the module nowhere: leave it out, or --board")
     # Here, because they bring TVM along, which no other command should wait for.
     from tilefleet.module_check import BuiltModule
-    from tuner.backend.apply import build_model, export
-    from tuner.backend.check import Check
+    from tuner.backend.apply import export
+    from tuner.backend.check import Check, worst
+    from tuner.backend.manifest import of_all
+    from tuner.backend.shape_sets import build_sets, description_of
     from tuner.log.picks import OtherTargetError
 
     records, relayouts = _read(log)
@@ -165,15 +166,15 @@ def build(
     unchecked = output.with_name(f".{output.name}.unchecked.so")
     with _whole(model, value, data) as whole:
         try:
-            executable, manifest = build_model(
-                whole, {}, chosen, threads, shapes or None, records, numerics, relayouts=relayouts
-            )
+            executable, variants = build_sets(whole, chosen, threads, shapes, records, numerics, relayouts)
             export(executable, unchecked)
-            built = BuiltModule(unchecked, whole, shapes, manifest, numerics, records, relayouts)
+            built = BuiltModule(unchecked, whole, variants, numerics, records, relayouts)
             if not compare:
-                checked = Check(manifest.tolerance, skipped="--no-check was given")
+                skipped = "--no-check was given"
+                checks = [Check(each.manifest.tolerance, skipped=skipped) for each in variants]
             else:
-                checked = built.check() if board is None else built.check_on(board, targets)
+                checks = built.check() if board is None else built.check_on(board, targets)
+            checked = worst(dict(zip((each.name for each in variants), checks, strict=False)))
             if checked.wrong:
                 wrong = f"{checked.wrong} ({checked.where})"
                 raise TilefleetError(f"{model}: the built module is wrong and was not written: {wrong}")
@@ -183,7 +184,8 @@ def build(
         finally:
             unchecked.unlink(missing_ok=True)
     description = Path(f"{output}.json")
-    description.write_text(json.dumps({**manifest.to_json(), **checked.to_json()}, indent=2) + "\n")
+    description.write_text(json.dumps(description_of(variants, checks), indent=2) + "\n")
+    manifest = of_all([each.manifest for each in variants])
     count = {source: manifest.count(source) for source in ("log", "analysis", "default")}
     text = (
         f"{output}: {count['log']} layers from the log, {count['analysis']} by the analysis for want of a "
@@ -224,11 +226,17 @@ def _build_c(
     from tuner.clibrary.build import Model
     from tuner.log.picks import OtherTargetError
 
-    called, embedded = c_name(name, model), weights is WeightsIn.EMBED
+    shapes, embedded = read_sets(shape), weights is WeightsIn.EMBED
+    if len(shapes) > 1:
+        raise TilefleetError(
+            f"--as {form}: a library takes one set of shapes, not {len(shapes)}: build one for each, with a "
+            "--name of its own"
+        )
+    called = c_name(name, model)
     records, relayouts = _read(log)
     try:
         manifest = build_c_library(
-            Model(whole, read_shapes(shape) or None, records, relayouts, numerics, threads),
+            Model(whole, shapes[0] if shapes else None, records, relayouts, numerics, threads),
             Wanted(
                 output,
                 called,
@@ -300,22 +308,26 @@ def _matches(
     log: Path,
     target: Target,
     threads: int,
-    shapes: dict[str, list[int]],
+    shapes: list[Set],
     numerics: Numerics,
 ) -> tuple[list[Match], tuple[Part, ...]]:
     """What a build would use of each workload, and what all operators are expected to take."""
     # Here, because they bring TVM along, which no other command should wait for.
     from tuner.backend.apply import plan_of
-    from tuner.backend.shares import parts_of
+    from tuner.backend.shares import parts_of, together
     from tuner.frontend.graph import load_partition
+    from tuner.intake.shapes import sets_of
     from tuner.log import picks
 
     records, relayouts = _read(log)
     try:
-        matches = picks.check(model, records, target, shapes or None, threads, numerics)
-        partition = load_partition(model, shapes or None)
-        plan = plan_of(partition, {}, target, threads, records, numerics, relayouts=relayouts)
-        return matches, parts_of(partition, plan, target, threads)
+        matches = picks.check(model, records, target, shapes, threads, numerics)
+        parts = []
+        for each in sets_of(shapes):
+            partition = load_partition(model, each)
+            plan = plan_of(partition, {}, target, threads, records, numerics, relayouts=relayouts)
+            parts.append(parts_of(partition, plan, target, threads))
+        return matches, together(parts)
     except picks.OtherTargetError as error:
         raise TilefleetError(f"{log}: {error}; choose with --target") from None
 

@@ -17,10 +17,6 @@ Threads = Annotated[int, typer.Option(min=1, help="Threads a kernel may use.")]
 NumericsOption = Annotated[
     Numerics, typer.Option("--numerics", help="Allow relaxed configs: none, for floats, or for all.")
 ]
-ShapeOption = Annotated[
-    list[str] | None, typer.Option("--shape", help="Shape of a dynamic input: name=1,3,224,224. Repeatable.")
-]
-
 DataOption = Annotated[
     list[Path] | None,
     typer.Option(
@@ -58,15 +54,3 @@ def _number(text: str) -> float:
         return int(text)
     except ValueError:
         return float(text)
-
-
-def read_shapes(texts: list[str] | None) -> dict[str, list[int]]:
-    """Values of --shape by input name."""
-    return dict(_read_shape(text) for text in texts or [])
-
-
-def _read_shape(text: str) -> tuple[str, list[int]]:
-    name, _, sizes = text.rpartition("=")
-    if not name or not all(size.isdecimal() for size in sizes.split(",")):
-        raise typer.BadParameter(f"{text!r} is not like name=1,3,224,224", param_hint="--shape")
-    return name, [int(size) for size in sizes.split(",")]

@@ -17,12 +17,11 @@ from tilefleet.commands.options import (
     DataOption,
     ModelFile,
     NumericsOption,
-    ShapeOption,
     Threads,
     ValueOption,
-    read_shapes,
     read_values,
 )
+from tilefleet.commands.shape_options import ShapeOption, read_sets
 from tilefleet.errors import TilefleetError
 
 PATIENCE_S = 1000.0
@@ -70,7 +69,10 @@ def run(
     from tilefleet.tensors import read_arrays, to_array, write_arrays
 
     fed = None if inputs is None else read_arrays(inputs)
-    shapes = read_shapes(shape)
+    sets = read_sets(shape)
+    if len(sets) > 1:
+        raise TilefleetError("run takes one set of shapes")
+    shapes = sets[0] if sets else {}
     with Client(url, timeout_s=PATIENCE_S) as client:
         found = client.profile(
             model=client.upload(model, shapes=shapes, values=read_values(value), data=data or ()).hash,

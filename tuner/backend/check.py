@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
@@ -46,6 +46,25 @@ class Check:
         """As plain JSON values."""
         return {"checked": self.checked, "check": {**vars(self)}}
 
+    @property
+    def _badness(self) -> tuple[bool, bool, float]:
+        excess = max((error / self.allowed[name] for name, error in self.errors.items()), default=0.0)
+        return bool(self.wrong), bool(self.skipped), excess
+
+
+def worst(checks: Mapping[str, Check]) -> Check:
+    """What to say of several sets of shapes, each checked under its name: a wrong one, else one that was not
+    compared, else that with the largest error for what is allowed. A single set has no name."""
+    name = max(checks, key=lambda name: checks[name]._badness)
+    found = checks[name]
+    if not name:
+        return found
+    return replace(
+        found,
+        wrong=found.wrong and f"with {name}: {found.wrong}",
+        skipped=found.skipped and f"with {name}: {found.skipped}",
+    )
+
 
 @dataclass(frozen=True)
 class Delivery:
@@ -55,8 +74,10 @@ class Delivery:
     the part of it in which no tuned layer is computed. They are None of a model that is wrong. ``in_place``
     is how many times as long as by themselves the heaviest layers took inside a model, where they were
     compared there: what the others leave in the caches is not what a layer leaves to itself. ``sha256``
-    is that of the module's file, where one was sent to a board. ``operators`` are what the seconds are spent
-    in, the longest first: ``name``, the workload's ``key`` or an empty one, ``calls``, ``seconds`` of all.
+    is that of the module's file, where one was sent to a board. ``shapes`` are the inputs', where there are
+    several sets of them: ``each`` has then what is known of each set, and the figures are those of one run
+    with each. ``operators`` are what the seconds are spent in, the longest first: ``name``, the workload's
+    ``key`` or an empty one, ``calls``, ``seconds`` of all.
     """
 
     check: Check
@@ -66,14 +87,37 @@ class Delivery:
     in_place: float = 1.0
     sha256: str = ""
     operators: list[dict[str, Any]] = field(default_factory=list)
+    shapes: Mapping[str, Sequence[int]] | None = None
+    each: tuple[Delivery, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
-        return {**vars(self), **self.check.to_json()}
+        return {**vars(self), "each": [one.to_json() for one in self.each], **self.check.to_json()}
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Delivery:
         """What ``to_json`` wrote."""
-        names = ("seconds", "spread", "other_s", "in_place", "sha256", "operators")
+        names = ("seconds", "spread", "other_s", "in_place", "sha256", "operators", "shapes")
         figures = {name: value[name] for name in names if name in value}
-        return cls(Check(**value["check"]), **figures)
+        each = tuple(map(cls.from_json, value.get("each", [])))
+        return cls(Check(**value["check"]), **figures, each=each)
+
+    @classmethod
+    def of_all(cls, each: Mapping[str, Delivery], sha256: str = "") -> Delivery:
+        """That of a module by the names of its sets of shapes; a single set has none."""
+        if "" in each:
+            return replace(each[""], sha256=sha256, shapes=None)
+        check = worst({name: one.check for name, one in each.items()})
+        timed = [(one.seconds, one.spread or 0.0, one.other_s or 0.0) for one in each.values() if one.seconds]
+        if len(timed) < len(each):
+            return cls(check, sha256=sha256, each=tuple(each.values()))
+        seconds = sum(one for one, _, _ in timed)
+        spread = sum(one * spread for one, spread, _ in timed) / seconds
+        other_s = sum(other_s for _, _, other_s in timed)
+        found: dict[tuple[str, str], dict[str, Any]] = {}
+        for part in (part for one in each.values() for part in one.operators):
+            known = found.setdefault((part["name"], part["key"]), {**part, "calls": 0, "seconds": 0.0})
+            known |= {what: known[what] + part[what] for what in ("calls", "seconds")}
+        operators = sorted(found.values(), key=lambda part: -part["seconds"])
+        every = tuple(each.values())
+        return cls(check, seconds, spread, other_s, sha256=sha256, operators=operators, each=every)

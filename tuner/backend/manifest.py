@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kernels import registry
@@ -14,7 +15,7 @@ from kernels.target import Target
 from kernels.workload import base as workloads
 from kernels.workload.base import Workload
 from kernels.workload.qconv2d import QConv2d
-from tuner.backend.shares import Part, parts_of, tuned_share
+from tuner.backend.shares import Part, parts_of, together, tuned_share
 from tuner.frontend.graph import Partition
 from tuner.layouts.plan import Conversion, Plan
 
@@ -72,6 +73,7 @@ class Manifest:
     ``estimate_s`` is what the plan expects of products, layout changes, pooling and concatenation.
     ``operators`` are all there are, also those that are not tuned, with what each kind is expected to take.
     ``tolerance`` is how far an output may be from the model's definition, relative to its largest value.
+    ``inputs`` are the shapes it was planned for.
     """
 
     target: Target
@@ -81,6 +83,7 @@ class Manifest:
     estimate_s: float = 0.0
     tolerance: float = TOLERANCE
     operators: tuple[Part, ...] = ()
+    inputs: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     @property
     def tuned_share(self) -> float:
@@ -108,6 +111,7 @@ class Manifest:
             "target": targets.to_json(self.target),
             "threads": self.threads,
             "numerics": self.numerics.value,
+            "inputs": {name: list(shape) for name, shape in self.inputs.items()},
             "layers": [layer.to_json() for layer in self.layers],
             "conversions": [conversion.to_json() for conversion in self.conversions],
             "estimate_s": self.estimate_s,
@@ -116,6 +120,22 @@ class Manifest:
                 part.to_json(sum(each.seconds for each in self.operators)) for part in self.operators
             ],
         }
+
+
+def of_all(manifests: Sequence[Manifest]) -> Manifest:
+    """That of a module for several sets of shapes: the layers of all, and what one run with each takes."""
+    first = manifests[0]
+    if len(manifests) == 1:
+        return first
+    return Manifest(
+        first.target,
+        first.threads,
+        tuple(layer for each in manifests for layer in each.layers),
+        tuple(conversion for each in manifests for conversion in each.conversions),
+        sum(each.estimate_s for each in manifests),
+        max(each.tolerance for each in manifests),
+        together([each.operators for each in manifests]),
+    )
 
 
 def describe(partition: Partition, plan: Plan, target: Target, threads: int) -> Manifest:
@@ -135,5 +155,13 @@ def describe(partition: Partition, plan: Plan, target: Target, threads: int) -> 
         layers.append(Layer((entry.node,), "default", reason=f"{entry.op}: {entry.reason}"))
     quantized = bool(partition.operators) or any(isinstance(p.workload, QConv2d) for p in partition.products)
     tolerance = QUANTIZED_TOLERANCE if quantized else TOLERANCE
-    operators = parts_of(partition, plan, target, threads)
-    return Manifest(target, threads, tuple(layers), plan.conversions, plan.seconds, tolerance, operators)
+    return Manifest(
+        target,
+        threads,
+        tuple(layers),
+        plan.conversions,
+        plan.seconds,
+        tolerance,
+        parts_of(partition, plan, target, threads),
+        {name: info.shape for name, info in partition.graph.inputs.items()},
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,7 @@ class Board:
 
 
 class BoardModel:
-    """The ``main`` of a built model. ``seconds`` is what each call took when it ran last, by function.
+    """A built model. ``seconds`` is what each call took when it ran last, by function.
 
     ``module`` is what was compiled, and ``path`` the file that it was compiled to. The functions in
     ``layers`` get their weights cold, as their candidates did.
@@ -48,8 +49,8 @@ class BoardModel:
     def __init__(
         self, wire: Wire, module: Any, path: Path, layers: Collection[str], progress: Callable[[], None]
     ) -> None:
-        self._wire, self._main, self._layers, self._progress = wire, module["main"], layers, progress
-        self.path = path
+        self._wire, self._module, self._layers, self._progress = wire, module, layers, progress
+        self._main, self.path = module["main"], path
         wire.session.upload(str(path), target=path.name)
         self._functions = wire.session.load_module(path.name)
         self._constants: dict[Any, Any] = {}
@@ -57,6 +58,12 @@ class BoardModel:
         self.simulated = bool(stats and stats()["simulated"])
         self._cold = "tilefleet.cold_weights" if stats else "cache_flush_cpu_non_first_arg"
         self.seconds: list[tuple[str, float]] = []
+
+    def at(self, entry: str) -> BoardModel:
+        """The same with ``entry`` for its ``main``: the function for one of several sets of shapes."""
+        other = copy.copy(self)
+        other._main, other.seconds = self._module[entry], []
+        return other
 
     def __call__(self, *inputs: Any) -> list[Any]:
         """The outputs for these tensors."""

@@ -12,6 +12,9 @@ from typing import Any
 BUILTIN, MACHINE = "vm.builtin.", "calls and memory"
 """How the names of Relax's own functions begin, which do little; what they and the calls as such take."""
 
+VARIANT = "main_"
+"""And those of the functions that one of several sets of input shapes has."""
+
 
 @dataclass(frozen=True)
 class Profile:
@@ -58,7 +61,7 @@ def profile(
             begun.append(clock())
             return 0
         seconds = clock() - begun.pop()
-        if not name.startswith(BUILTIN):
+        if not name.startswith((BUILTIN, VARIANT)):
             taken.append(seconds)
             names.append(name)
             begun[:] = [each + seconds for each in begun]

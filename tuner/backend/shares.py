@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from onnx import NodeProto
@@ -87,6 +87,16 @@ def parts_of(partition: Partition, plan: Plan, target: Target, threads: int) -> 
         seconds = sum(conversion.seconds for conversion in plan.conversions)
         parts.append(Part("layout change", "", "untuned", len(plan.conversions), seconds))
     return tuple(sorted(parts, key=lambda part: -part.seconds))
+
+
+def together(models: Iterable[Sequence[Part]]) -> tuple[Part, ...]:
+    """The operators of one run of each of several models, the heaviest first."""
+    found: dict[tuple[str, str, str], Part] = {}
+    for part in (part for parts in models for part in parts):
+        name = (part.name, part.key, part.source)
+        known = found.get(name, replace(part, count=0, seconds=0.0))
+        found[name] = replace(part, count=known.count + part.count, seconds=known.seconds + part.seconds)
+    return tuple(sorted(found.values(), key=lambda part: -part.seconds))
 
 
 def tuned_share(parts: Sequence[Part]) -> float:

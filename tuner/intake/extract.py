@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from tuner.frontend.affine import merge_affine
 from tuner.frontend.graph import NotTunable, load_partition, understood
 from tuner.frontend.onnx_check import Shapes
 from tuner.intake.assemble import assemble
+from tuner.intake.shapes import GivenShapes, sets_of
 
 
 @dataclass(frozen=True)
@@ -49,21 +51,26 @@ class ModelInput:
 
 @dataclass(frozen=True)
 class Extraction:
-    """All distinct workloads of a model in the order they first occur, and the nodes that are a problem."""
+    """All distinct workloads of a model in the order they first occur, and the nodes that are a problem.
+
+    Read with several sets of shapes, ``inputs`` has those of the first and ``more`` those of the others.
+    """
 
     inputs: tuple[ModelInput, ...]
     operators: tuple[Operator, ...]
     not_tunable: tuple[NotTunable, ...]
+    more: tuple[tuple[ModelInput, ...], ...] = ()
 
     @property
     def flops(self) -> int:
-        """Floating-point operations of all tunable products in one run of the model."""
+        """Operations on floats of all tunable products in one run of the model with each set of shapes."""
         return sum(operator.workload.flops * operator.count for operator in self.operators)
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values; ``from_json`` reads it back."""
         return {
-            "inputs": [{**asdict(value), "shape": list(value.shape)} for value in self.inputs],
+            "inputs": _inputs_to_json(self.inputs),
+            "more": [_inputs_to_json(inputs) for inputs in self.more],
             "operators": [operator.to_json() for operator in self.operators],
             "not_tunable": [asdict(entry) for entry in self.not_tunable],
             "flops": self.flops,
@@ -73,20 +80,46 @@ class Extraction:
     def from_json(cls, value: dict[str, Any]) -> Extraction:
         """Read what ``to_json`` wrote."""
         return cls(
-            tuple(ModelInput(i["name"], tuple(i["shape"]), i["dtype"]) for i in value["inputs"]),
+            _inputs_from_json(value["inputs"]),
             tuple(
                 Operator(workloads.from_json(o["workload"]), tuple(tuple(names) for names in o["nodes"]))
                 for o in value["operators"]
             ),
             tuple(NotTunable(**entry) for entry in value["not_tunable"]),
+            tuple(_inputs_from_json(inputs) for inputs in value.get("more", [])),
         )
 
 
-def extract(path: str | Path, shapes: Shapes | None = None) -> Extraction:
-    """The workloads of the ONNX model at ``path``; ``shapes`` gives those of dynamic inputs.
+def _inputs_to_json(inputs: tuple[ModelInput, ...]) -> list[dict[str, Any]]:
+    return [{**asdict(value), "shape": list(value.shape)} for value in inputs]
+
+
+def _inputs_from_json(values: list[dict[str, Any]]) -> tuple[ModelInput, ...]:
+    return tuple(ModelInput(i["name"], tuple(i["shape"]), i["dtype"]) for i in values)
+
+
+def extract(path: str | Path, shapes: GivenShapes = None) -> Extraction:
+    """The workloads of the ONNX model at ``path``; ``shapes`` gives those of dynamic inputs, in one set or
+    several: then a workload occurs as often as in all of them together.
 
     Raises ModelError that names what is wrong with the model or the shapes, or what of it cannot be built.
     """
+    return _union([_extract(path, each) for each in sets_of(shapes)])
+
+
+def _union(found: Sequence[Extraction]) -> Extraction:
+    operators: dict[Workload, tuple[tuple[str, ...], ...]] = {}
+    for operator in (operator for each in found for operator in each.operators):
+        operators[operator.workload] = operators.get(operator.workload, ()) + operator.nodes
+    return Extraction(
+        found[0].inputs,
+        tuple(Operator(workload, nodes) for workload, nodes in operators.items()),
+        tuple(dict.fromkeys(entry for each in found for entry in each.not_tunable)),
+        tuple(each.inputs for each in found[1:]),
+    )
+
+
+def _extract(path: str | Path, shapes: Shapes) -> Extraction:
     # Brings TVM along, for which those who only read extractions should not have to wait.
     from tuner.intake.trial import try_import
 
@@ -105,7 +138,7 @@ def extract(path: str | Path, shapes: Shapes | None = None) -> Extraction:
 
 
 def extract_child(payload: dict[str, Any]) -> dict[str, Any]:
-    """``extract`` for a disposable child: ``{"path": ..., "shapes": {...} or absent}`` to JSON.
+    """``extract`` for a disposable child: ``{"path": ..., "shapes": {...}, [{...}, ...] or absent}`` to JSON.
 
     Given ``assembled``, a path, the model is first written there with the ``values`` of its inputs and
     the data that a zip has beside it, unless that makes more than ``largest`` bytes.

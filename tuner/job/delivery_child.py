@@ -9,7 +9,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import tvm
 from tvm import relax
@@ -17,15 +17,15 @@ from tvm import relax
 from kernels import target as targets
 from kernels.numerics import Numerics
 from kernels.workload.base import OfActivations
-from tuner.backend.apply import function_name, lower_partition, plan_of
+from tuner.backend.apply import function_name
 from tuner.backend.check import Check, Delivery
-from tuner.backend.comparison import Build, Send, check_and_locate, feeds_of
+from tuner.backend.comparison import Build, Send, check_and_locate
+from tuner.backend.definition import random_feeds
 from tuner.backend.executable import compile_module
-from tuner.backend.manifest import Manifest, describe
+from tuner.backend.manifest import Manifest
 from tuner.backend.on_board import SESSION_S, Board, BoardModel
 from tuner.backend.profile import Profile, profile, profile_of
-from tuner.backend.sequence import sequenced
-from tuner.frontend.graph import load_partition
+from tuner.backend.shape_sets import Lowered, Variant, lower_sets
 from tuner.log.record import Record
 from tuner.log.relayouts import read_relayouts
 from worker.measure.session import connect, crash_of, take
@@ -39,66 +39,98 @@ BOARD_ROUNDS = 7
 def deliver_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     """Child: the ``Delivery`` of ``model`` (a path) as ``records`` and ``relayouts`` build it.
 
-    ``payload`` has ``shapes``, ``target``, ``threads``, ``numerics`` as well, the ``id`` of the board, and
-    ``lock``, which is held while the model runs: here, or on the ``board`` at that address.
+    ``payload`` has ``shapes`` (one set or several), ``target``, ``threads``, ``numerics`` as well, the ``id``
+    of the board, and ``lock``, which is held while the model runs: here, or on the ``board`` at that address.
     """
     # TVM's threads start at their first use, which in this process is still to come.
     os.environ["TVM_NUM_THREADS"] = str(payload["threads"])
     target, threads = targets.from_json(payload["target"]), payload["threads"]
     numerics, relayouts = Numerics(payload["numerics"]), list(read_relayouts(payload["relayouts"]))
     records = [Record.from_json(each) for each in payload["records"]]
-    partition = load_partition(payload["model"], payload["shapes"])
-    plan = plan_of(partition, {}, target, threads, records, numerics, relayouts=relayouts)
-    module = lower_partition(partition, plan, target, threads)
+    lowered = lower_sets(payload["model"], target, threads, payload["shapes"], records, numerics, relayouts)
     # On a board functions are called one by one whatever the module does; here its calls are timed.
-    delivered = sequenced(module) if "board" in payload else module
-    executable, manifest = compile_module(delivered, target), describe(partition, plan, target, threads)
+    executable = compile_module(lowered.delivered() if "board" in payload else lowered.module, target)
     send({"stage": "built"})
-    build = Build(payload["model"], payload["shapes"], target, threads, manifest.configs, manifest.tolerance)
-    arguments = [*map(tvm.runtime.tensor, feeds_of(partition.graph).values())]
-    where, sha256 = f"board {payload['id']}", ""
     with Path(payload["lock"]).open("w") as lock, tempfile.TemporaryDirectory(prefix="tilefleet-") as folder:
-        if "board" in payload:
-            take(lock, send)
-            wire = Wire(lambda: connect(payload["board"], SESSION_S))
-            cold = {
-                function_name(layer.workload, layer.config)
-                for layer in manifest.layers
-                if layer.workload and layer.config and not isinstance(layer.workload, OfActivations)
-            }
-            board = Board(wire, Path(folder), cold, lambda: send({"stage": "call"}))
-            model = board.load(module, executable)
-            sha256 = hashlib.sha256(model.path.read_bytes()).hexdigest()
-            try:
-                checked = check_and_locate(lambda: model, build, send, where=where, load_other=board.load)
-            except RuntimeError as error:  # as TVM's client has it from the board
-                crash = crash_of(str(error))
-                if not crash or "SIGKILL" in crash:  # which no code sends itself
-                    raise
-                checked = Check(build.tolerance, wrong=f"the module does not run: {crash}", where=where)
-            if checked.wrong:
-                return Delivery(checked, sha256=sha256).to_json()
-            found = profile_on_board(model, arguments)
-        else:
-            machine = relax.VirtualMachine(executable, tvm.cpu())
-            checked = check_and_locate(lambda: machine["main"], build, send, where=where)
-            if checked.wrong:
-                return Delivery(checked).to_json()
-            take(lock, send)
-            found = profile(
-                machine,
-                arguments,
-                clock_of(threads),
-                ROUNDS,
-                LEAST,
-                LONGEST_S,
-                lambda: send({"stage": "run"}),
-            )
-    operators = operators_of(found, manifest)
+        if "board" not in payload:
+            return _here(payload, lowered.variants, executable, lock, send).to_json()
+        take(lock, send)
+        wire = Wire(lambda: connect(payload["board"], SESSION_S))
+        cold = {name for each in lowered.variants for name in _cold(each.manifest)}
+        board = Board(wire, Path(folder), cold, lambda: send({"stage": "call"}))
+        return _on_board(payload, lowered, board, board.load(lowered.module, executable), send).to_json()
+
+
+def _here(
+    payload: dict[str, Any], variants: Sequence[Variant], executable: Any, lock: TextIO, send: Send
+) -> Delivery:
+    """On this machine: all sets of shapes are checked, and then timed."""
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    checks: dict[str, Check] = {}
+    for each in variants:
+        found = check_and_locate(
+            lambda: machine["main"], _build_of(payload, each), send, where=f"board {payload['id']}"
+        )
+        if found.wrong:
+            return Delivery.of_all({each.name: Delivery(found)})
+        checks[each.name] = found
+    take(lock, send)
+    times = (clock_of(payload["threads"]), ROUNDS, LEAST, LONGEST_S, lambda: send({"stage": "run"}))
+    timed = {}
+    for each, (name, found) in zip(variants, checks.items(), strict=True):
+        timed[name] = _delivery(each, found, profile(machine, _arguments(each), *times))
+    return Delivery.of_all(timed)
+
+
+def _on_board(
+    payload: dict[str, Any], lowered: Lowered, board: Board, model: BoardModel, send: Send
+) -> Delivery:
+    """On a board: one set of shapes after another."""
+    where, sha256 = f"board {payload['id']}", hashlib.sha256(model.path.read_bytes()).hexdigest()
+    found: dict[str, Delivery] = {}
+    for each in lowered.variants:
+        main = model.at(each.entry)
+        checked = _checked(main, _build_of(payload, each), board, where, send)
+        if checked.wrong:
+            return Delivery.of_all({each.name: Delivery(checked)}, sha256)
+        found[each.name] = _delivery(each, checked, profile_on_board(main, _arguments(each)))
+    return Delivery.of_all(found, sha256)
+
+
+def _checked(model: BoardModel, build: Build, board: Board, where: str, send: Send) -> Check:
+    try:
+        return check_and_locate(lambda: model, build, send, where=where, load_other=board.load)
+    except RuntimeError as error:  # as TVM's client has it from the board
+        crash = crash_of(str(error))
+        if not crash or "SIGKILL" in crash:  # which no code sends itself
+            raise
+        return Check(build.tolerance, wrong=f"the module does not run: {crash}", where=where)
+
+
+def _build_of(payload: dict[str, Any], variant: Variant) -> Build:
+    manifest = variant.manifest
+    target, threads = manifest.target, manifest.threads
+    return Build(payload["model"], variant.shapes, target, threads, manifest.configs, manifest.tolerance)
+
+
+def _cold(manifest: Manifest) -> set[str]:
+    """What the functions of layers with weights are called: those are timed with cold ones."""
+    return {
+        function_name(layer.workload, layer.config)
+        for layer in manifest.layers
+        if layer.workload and layer.config and not isinstance(layer.workload, OfActivations)
+    }
+
+
+def _arguments(variant: Variant) -> list[Any]:
+    return [*map(tvm.runtime.tensor, random_feeds(variant.inputs).values())]
+
+
+def _delivery(variant: Variant, checked: Check, found: Profile) -> Delivery:
+    operators = operators_of(found, variant.manifest)
     other_s = sum(each["seconds"] for each in operators if not each["key"])
-    return Delivery(
-        checked, found.seconds, found.spread, other_s, sha256=sha256, operators=operators
-    ).to_json()
+    shapes = {name: list(shape) for name, shape in variant.manifest.inputs.items()}
+    return Delivery(checked, found.seconds, found.spread, other_s, operators=operators, shapes=shapes)
 
 
 def profile_on_board(model: BoardModel, arguments: Sequence[Any]) -> Profile:

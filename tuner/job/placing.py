@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Sequence, Set
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
 from kernels import target as targets
 from kernels.layout import Layouts
 from kernels.space import Config
+from tuner.intake.shapes import sets_of
 from tuner.job.engine import Engine
 from tuner.job.store import Store
 from tuner.log.record import Record, comparable
@@ -43,6 +44,30 @@ async def place(
         return [], ""
     if any(search.best is None for search in searches):
         return [], ""
+    changed: list[TaskSearch] = []
+    notes: list[str] = []
+    sets = sets_of(job.shapes)
+    for shapes in sets:
+        if left_s / len(sets) < LEAST_S or cancelled.is_set():
+            break
+        mine = replace(job, shapes=shapes)
+        found, note = await _place(mine, searches, changed, engine, store, cancelled, left_s / len(sets))
+        changed += found
+        if note and note not in notes:
+            notes.append(note)
+    return changed, "; ".join(notes)
+
+
+async def _place(
+    job: JobSpec,
+    searches: Sequence[TaskSearch],
+    settled: Collection[TaskSearch],
+    engine: Engine,
+    store: Store,
+    cancelled: asyncio.Event,
+    left_s: float,
+) -> tuple[list[TaskSearch], str]:
+    """``place`` for one set of shapes; layers that others have as well are ``settled`` by the first."""
     contenders = [record for search in searches for record in _contenders(search)]
     payload = await asyncio.to_thread(payload_of, job, contenders, store)
     answer = await engine.beside(
@@ -60,6 +85,8 @@ async def place(
     result, changed = answer.result, []
     slower = result["tuned_s"] / result["untuned_s"]
     for search in searches:
+        if search in settled:
+            continue
         key = search.task.workload.key
         mine = [each for each in result["configs"] if each["key"] == key]
         seconds = {Config.from_json(each["config"]): float(each["seconds"]) for each in mine}

@@ -12,8 +12,8 @@ from kernels.layout import PLAIN, Layouts
 from kernels.numerics import Numerics
 from kernels.target import Target
 from kernels.workload.base import Conv2d, Epilogue, Gemm, NarrowGemm, Workload
-from tuner.frontend.onnx_check import Shapes
 from tuner.intake.extract import extract
+from tuner.intake.shapes import GivenShapes
 from tuner.log.record import Record
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ def check(
     path: str | Path,
     records: Iterable[Record],
     target: Target,
-    shapes: Shapes | None = None,
+    shapes: GivenShapes = None,
     threads: int = 1,
     numerics: Numerics = Numerics.EXACT_INTEGERS,
 ) -> list[Match]:

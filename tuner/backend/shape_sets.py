@@ -1,0 +1,140 @@
+"""One module for several sets of input shapes: planned and lowered for each, joined, compiled once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from kernels import target as targets
+from kernels.numerics import Numerics
+from kernels.target import Target
+from tuner.backend.apply import blaming_node, build_model, lower_partition, plan_of
+from tuner.backend.check import Check, worst
+from tuner.backend.executable import compile_module
+from tuner.backend.joined import joined
+from tuner.backend.manifest import Manifest, describe, of_all
+from tuner.backend.sequence import sequenced
+from tuner.frontend.graph import load_partition
+from tuner.frontend.onnx_check import ModelError, Shapes
+from tuner.intake.shapes import GivenShapes, sets_of, text_of
+from tuner.log.record import Record
+from tuner.log.relayouts import Relayouts
+
+MAIN = "main"
+
+
+@dataclass(frozen=True)
+class Variant:
+    """What a module has for one set of ``shapes``: the function called ``entry``, and what it is made of.
+
+    ``inputs`` are shape and type of each.
+    """
+
+    shapes: Shapes
+    entry: str
+    manifest: Manifest
+    inputs: Mapping[str, tuple[tuple[int, ...], str]]
+
+    @property
+    def name(self) -> str:
+        """What people call it: its shapes, or nothing where there are no others."""
+        return "" if self.entry == MAIN else text_of(self.manifest.inputs)
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """A model for all sets of shapes: the Relax module, whose ``main`` takes any of them."""
+
+    module: Any
+    variants: tuple[Variant, ...]
+
+    def delivered(self) -> Any:
+        """What a built module is compiled from: the calls of a small model are one, as TVM's machine takes
+        longer for them. They stay apart for several sets, of which functions are called by new names."""
+        return sequenced(self.module) if len(self.variants) == 1 else self.module
+
+
+def build_sets(
+    path: str | Path,
+    target: Target,
+    threads: int = 1,
+    shapes: GivenShapes = None,
+    records: Iterable[Record] = (),
+    numerics: Numerics = Numerics.EXACT_INTEGERS,
+    relayouts: Iterable[Relayouts] = (),
+) -> tuple[Any, tuple[Variant, ...]]:
+    """The model at ``path`` as ``tuner.backend.apply.build_model`` builds it, for one set of shapes or
+    several.
+
+    Returns the Relax executable and what it has for each set. Raises what ``build_model`` raises, and
+    ModelError where the sets cannot be in one module.
+    """
+    records, relayouts = list(records), list(relayouts)
+    lowered = lower_sets(path, target, threads, shapes, records, numerics, relayouts)
+    try:
+        return compile_module(lowered.delivered(), target), lowered.variants
+    except Exception:
+        for each in sets_of(shapes):  # alone, to learn which node it is
+            build_model(path, {}, target, threads, each, records, numerics, relayouts=relayouts)
+        raise
+
+
+def lower_sets(
+    path: str | Path,
+    target: Target,
+    threads: int,
+    shapes: GivenShapes,
+    records: Sequence[Record],
+    numerics: Numerics,
+    relayouts: Sequence[Relayouts],
+) -> Lowered:
+    """The model before it is compiled; raises what ``build_sets`` raises."""
+    sets = sets_of(shapes)
+    variants: list[Variant] = []
+
+    def modules() -> Iterator[tuple[Any, Shapes]]:
+        for at, each in enumerate(sets):
+            partition = load_partition(path, each)
+            plan = plan_of(partition, {}, target, threads, records, numerics, relayouts=relayouts)
+            with blaming_node(partition, target, threads):
+                module = lower_partition(partition, plan, target, threads)
+            manifest = describe(partition, plan, target, threads)
+            entry = MAIN if len(sets) == 1 else f"{MAIN}_{at}"
+            inputs = {name: (info.shape, info.dtype) for name, info in partition.graph.inputs.items()}
+            variants.append(Variant(each, entry, manifest, inputs))
+            _check_axes(variants[0], variants[-1])
+            yield module, manifest.inputs
+
+    module = next(modules())[0] if len(sets) == 1 else joined(modules())
+    return Lowered(module, tuple(variants))
+
+
+def description_of(variants: Sequence[Variant], checks: Sequence[Check]) -> dict[str, Any]:
+    """The manifest of a module as plain JSON values; of several sets of shapes, what each has is in
+    ``shapes``. There is a check for each."""
+    each = [
+        variant.manifest.to_json() | check.to_json() for variant, check in zip(variants, checks, strict=True)
+    ]
+    if len(each) == 1:
+        return each[0]
+    whole = of_all([variant.manifest for variant in variants])
+    said = worst({variant.name: check for variant, check in zip(variants, checks, strict=True)})
+    return {
+        "target": targets.to_json(whole.target),
+        "threads": whole.threads,
+        "numerics": whole.numerics.value,
+        "tolerance": whole.tolerance,
+        **said.to_json(),
+        "shapes": each,
+    }
+
+
+def _check_axes(one: Variant, other: Variant) -> None:
+    for name, shape in one.manifest.inputs.items():
+        if len(other.manifest.inputs[name]) != len(shape):
+            raise ModelError(
+                f"one module takes an input with one number of axes, but there are {text_of(one.shapes)} and "
+                f"{text_of(other.shapes)}: build a module for each"
+            )
