@@ -29,6 +29,8 @@ PARTS_OF_BYTES = (
     *(TensorProto.INT2, TensorProto.UINT2, TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1),
 )
 QUANTIZING_OPSET = 19
+SIZED_BY_DATA = ("Compress", "NonMaxSuppression", "NonZero", "Unique")
+"""Operators whose results have other shapes for other data."""
 NEVER_FOLDED = {
     *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli"),
     *(OPERATOR, PRODUCT),
@@ -96,6 +98,11 @@ def graph_of(model: ModelProto) -> OnnxGraph:
     unknown = _unknown(nodes, tensors)
     if unknown:
         node = unknown[0]
+        if node.op_type in SIZED_BY_DATA:
+            raise ModelError(
+                f"node {node_name(node)!r} ({node.op_type}) has as many results as its data say, and "
+                "all shapes must be known; cut the model before it"
+            )
         raise ModelError(
             f"the shape of {node.output[0]!r} (node {node_name(node)!r}, {node.op_type}) cannot be determined"
         )

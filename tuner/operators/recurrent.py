@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,10 +27,14 @@ def recurrent(
     inputs: Sequence[Any],
     target: Target,
 ) -> list[Any]:
-    """The results of ``node``, of whose ``inputs`` (Relax values) the recurrent weights are constant."""
+    """The results of ``node`` for its ``inputs`` (Relax values)."""
     it = _recurrence(graph, node)
-    weights = pack_recurrent(it, graph.constants[node.input[1]], target)
-    values = [inputs[0], constant(weights)]
+    known = graph.constants.get(node.input[1])
+    if known is None:
+        weights = _packed(builder, it, inputs[1], graph.tensors[node.input[1]].shape, target)
+    else:
+        weights = constant(pack_recurrent(it, known, target))
+    values = [inputs[0], weights]
     values += [value for value in inputs[2:] if value is not None]
     name = f"tilefleet_recurrent_{hashlib.sha256(repr(it).encode()).hexdigest()[:12]}"
     function = functions.get(builder, name, lambda name: build_recurrent(it, target, name))
@@ -40,8 +45,16 @@ def recurrent(
     return [builder.emit(relax.TupleGetItem(made, place)) for place in range(count)]
 
 
+def _packed(builder: Any, it: Recurrence, weights: Any, shape: tuple[int, ...], target: Target) -> Any:
+    """Weights that are computed, in the order in which they are read: a zero before them fills the gaps."""
+    places = np.arange(1, math.prod(shape) + 1, dtype=np.int32).reshape(shape)
+    flat = relax.op.reshape(weights, (math.prod(shape),))
+    line = relax.op.concat([constant(np.zeros(1, np.float32)), builder.emit(flat)], axis=0)
+    return builder.emit(relax.op.take(builder.emit(line), constant(pack_recurrent(it, places, target)), 0))
+
+
 def _recurrence(graph: OnnxGraph, node: NodeProto) -> Recurrence:
-    attributes, weights = attributes_of(node), graph.constants[node.input[1]]
+    attributes, weights = attributes_of(node), graph.tensors[node.input[1]]
     steps, batch, _ = graph.tensors[node.input[0]].shape
     names = [name.decode() for name in attributes["cells"]]
     factors = zip(names, attributes["alphas"], attributes["betas"], strict=True)
@@ -57,6 +70,6 @@ def _recurrence(graph: OnnxGraph, node: NodeProto) -> Recurrence:
         reset_after=bool(attributes["reset_after"]),
         coupled=bool(attributes["coupled"]),
         peepholes=bool(attributes["peepholes"]),
-        whole=None if weights.dtype == np.float32 else str(weights.dtype),
+        whole=None if weights.dtype == "float32" else weights.dtype,
         lengths=bool(attributes["lengths"]),
     )

@@ -31,6 +31,15 @@ def row(op, steps=3, batch=2, size=4, hidden=5, bias=True, ways=1, initial=False
     return case(op, *operands, outputs=1 + STATES[op], hidden_size=hidden, **direction, **attributes)
 
 
+def computed(op, hidden, ways):
+    """Weights and biases that are inputs of the model."""
+    gates = GATES[op] * hidden
+    return [
+        (1, floats(ways, gates, 4, seed=2) / 2), (2, floats(ways, gates, hidden, seed=3) / 2),
+        (3, floats(ways, 2 * gates, seed=4)),
+    ]
+
+
 CASES = [
     *(row(op, **form) for op in GATES for form in (
         {}, {"direction": "reverse"}, {"ways": 2, "initial": True}, {"batch": 7, "hidden": 19, "bias": False},
@@ -49,7 +58,9 @@ CASES = [
     *(row(op, more=[(4, LENGTHS)], steps=6, batch=4, **form) for op in GATES for form in (
         {"initial": True}, {"ways": 2, "initial": True, "hidden": 19}, {"direction": "reverse"})),
     row("GRU", more=[(4, Constant(LENGTHS))], steps=7, batch=4, linear_before_reset=1, ways=2, initial=True),
-    case("GRU", floats(3, 2, 4), floats(1, 9, 4), Constant(floats(1, 9, 3)), hidden_size=3, refused=True),
+    *(row(op, ways=2, hidden=11, initial=True, more=computed(op, 11, 2)) for op in GATES),
+    row("GRU", linear_before_reset=1, more=computed("GRU", 5, 1)),
+    row("LSTM", peepholes=True, more=[*computed("LSTM", 5, 1), (7, floats(1, 15, seed=7))]),
     case("RNN", floats(3, 2, 4, dtype=np.float64), Constant(floats(1, 3, 4, dtype=np.float64)),
         Constant(floats(1, 3, 3, dtype=np.float64)), hidden_size=3, refused=True),
 ]

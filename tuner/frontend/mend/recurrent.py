@@ -33,9 +33,6 @@ def recurrent(writer: Writer) -> bool:
     attributes, kind = writer.attributes, writer.node.op_type
     if writer.info(0).dtype != "float32":
         writer.refuse(f"computes in {writer.info(0).dtype}; only float32 is supported")
-    for place in (WEIGHTS, STATES, BIAS, PEEPHOLES):
-        if writer.has(place) and writer.value(place) is None:
-            writer.refuse("has weights that are computed; they must be constants of the model")
     data, batch_first = writer.node.input[0], bool(attributes.get("layout", 0))
     if batch_first:
         data = writer.add("Transpose", data, perm=[1, 0, 2])
@@ -95,33 +92,31 @@ def _direction(
     graph, kind = writer.graph, writer.node.op_type
     attributes = writer.attributes
 
-    def part(place: int) -> Array:
-        value = writer.value(place)
-        assert value is not None
-        return np.asarray(value[number])
-
-    weights, states = part(WEIGHTS), part(STATES)
-    hidden = states.shape[1]
+    states = _part(writer, STATES, number)
+    hidden = graph.tensors[writer.node.input[STATES]].shape[2]
     steps, batch, _ = graph.tensors[data].shape
     after = kind == "GRU" and bool(attributes.get("linear_before_reset", 0))
-    inside = np.zeros(hidden, np.float32)
     if whole:
-        product = whole.product(weights, number)
-        states, units = whole.states(states, number)
+        product = whole.product(_known(writer, WEIGHTS, number), number)
+        packed, units = whole.states(_known(writer, STATES, number), number)
+        states = writer.constant(packed)
     else:
-        product = writer.add("MatMul", data, writer.constant(np.ascontiguousarray(weights.T)))
+        if writer.value(WEIGHTS) is None:
+            weights = writer.add("Transpose", _part(writer, WEIGHTS, number), perm=[1, 0])
+        else:
+            weights = writer.constant(np.ascontiguousarray(_known(writer, WEIGHTS, number).T))
+        product = writer.add("MatMul", data, weights)
+    inside = writer.constant(np.zeros(hidden, np.float32)) if after else ""
     if writer.has(BIAS):
-        bias = part(BIAS).reshape(2, -1).copy()
-        if after:
-            inside, bias[1, 2 * hidden :] = bias[1, 2 * hidden :].copy(), 0
-        product = writer.add("Add", product, writer.constant(bias.sum(axis=0)))
-    operands = [product, writer.constant(states)]
+        bias, inside = _bias(writer, number, hidden, after)
+        product = writer.add("Add", product, bias)
+    operands = [product, states]
     for place in (INITIAL_H, INITIAL_C) if kind == "LSTM" else (INITIAL_H,):
         operands.append(_state(writer, place, number, (batch, hidden), batch_first))
     if kind == "LSTM" and writer.has(PEEPHOLES):
-        operands.append(writer.constant(part(PEEPHOLES)))
+        operands.append(_part(writer, PEEPHOLES, number))
     if after:
-        operands.append(writer.constant(inside))
+        operands.append(inside)
     if whole:
         operands.append(writer.constant(units))
     if lengths:
@@ -152,6 +147,41 @@ def _direction(
         helper.make_node(RECURRENT, operands, outputs, name=node_name(writer.node), **settings)
     )
     return outputs
+
+
+def _known(writer: Writer, place: int, number: int) -> Array:
+    value = writer.value(place)
+    assert value is not None
+    return np.asarray(value[number])
+
+
+def _part(writer: Writer, place: int, number: int) -> str:
+    """What direction ``number`` has of an operand, constant or computed."""
+    if writer.value(place) is not None:
+        return writer.constant(_known(writer, place, number))
+    return writer.add("Gather", writer.node.input[place], writer.constant(np.array(number)), axis=0)
+
+
+def _bias(writer: Writer, number: int, hidden: int, after: bool) -> tuple[str, str]:
+    """What is added to the product of the input; and inside, where a gate is reset after its product."""
+    if writer.value(BIAS) is not None:
+        bias = _known(writer, BIAS, number).reshape(2, -1).copy()
+        inside = bias[1, 2 * hidden :].copy()
+        if after:
+            bias[1, 2 * hidden :] = 0
+        return writer.constant(bias.sum(axis=0)), writer.constant(inside) if after else ""
+    whole = _part(writer, BIAS, number)
+    size = writer.graph.tensors[whole].shape[0] // 2
+
+    def cut(first: int, last: int) -> str:
+        limits = [writer.constant(vector(each)) for each in (size + first, size + last, 0)]
+        return writer.add("Slice", whole, *limits)
+
+    own = cut(-size, 0)
+    if not after:
+        return writer.add("Add", own, cut(0, size)), ""
+    rest = writer.add("Concat", cut(0, 2 * hidden), writer.constant(np.zeros(hidden, np.float32)), axis=0)
+    return writer.add("Add", own, rest), cut(2 * hidden, size)
 
 
 def _lengths(writer: Writer, steps: int) -> str:
