@@ -138,6 +138,10 @@ class Kernel(ABC, Generic[W]):
             key=lambda config: self.predict(workload, config, target, threads),
         )
 
+    def suited(self, workload: W, config: Config, target: Target, threads: int, weights: Array) -> Config:
+        """What the analysis picks in place of ``config``, its pick, for these ``weights``."""
+        return config
+
     def why_inexact(self, workload: W, config: Config) -> str | None:
         """Why ``Numerics.EXACT`` excludes ``config``, or None when it does not.
 

@@ -58,6 +58,19 @@ def test_weights_of_eight_bits_by_few_instructions_are_exact(multiply):
         assert quanta_off_of(KERNEL, conv, config, AVX2, inputs) == 0, config
 
 
+@pytest.mark.parametrize(("deviation", "begins"), [(8, WIDE), (70, ("words",))])
+def test_the_analysis_looks_at_weights(deviation, begins):
+    """Large ones leave few sums that may begin in int16, whatever the zero point."""
+    conv = QConv2d(1, 1, 16, 512, 128, 1, 1, out_dtype="float32", weight_zero=-9, weight_range=(-127, 127))
+    weights = np.rint(np.random.default_rng().normal(-9, deviation, conv.weight_shape).clip(-127, 118))
+    picked = KERNEL.recommend(conv, AVX2)
+    assert picked["multiply"] in WIDE
+    found = KERNEL.suited(conv, picked, AVX2, 1, weights.astype(np.int8))
+    assert found["multiply"] in begins
+    assert KERNEL.space(conv, AVX2).why_not(found) is None
+    assert KERNEL.suited(conv, found, AVX2, 1, weights.astype(np.int8)) == found
+
+
 def test_a_zero_point_of_the_weights_needs_no_ninth_bit():
     conv = QConv2d(1, 1, 7, 75, 19, 1, 1, out_dtype="float32", weight_zero=-9)
     assert {config["multiply"] for config in KERNEL.space(conv, AVX2)} == {"words", *WIDE}

@@ -151,12 +151,28 @@ def plan_of(
         config = (plan or {}).get(index) or found_for(picks, workload)
         if config is None:
             records_of = found_for(known, workload) or {}
-            options.append(options_of(workload, target, threads, numerics, records_of))
+            found = options_of(workload, target, threads, numerics, records_of)
+            options.append(found and _suited(product, found, target, threads))
         else:
             record = measured.get((workload.key, config))
             options.append(forced(workload, config, target, threads, numerics, record))
     times = fitting(relayouts, target, threads, clock_of(records, target))
     return choose(partition, options, target, threads, Prices(target, threads, times))
+
+
+def _suited(product: Product, options: Options, target: Target, threads: int) -> Options:
+    """``options``, what the analysis picked as it suits the weights."""
+    workload = product.workload
+    if not isinstance(workload, QConv2d):
+        return options
+    found = {}
+    for layouts, option in options.items():
+        if option.source == "analysis":
+            kernel = registry.kernel(option.config.kernel)
+            config = kernel.suited(workload, option.config, target, threads, product.constants[0])
+            option = replace(option, config=config)
+        found[layouts] = option
+    return found
 
 
 def build_default(path: str | Path, target: Target, shapes: Shapes | None = None) -> Any:

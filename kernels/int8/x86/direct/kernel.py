@@ -6,12 +6,14 @@ is multiplied, or needs padding, a band of its rows is copied right before it is
 
 from __future__ import annotations
 
+import numpy as np
+
 from kernels.arithmetic import ceil_div
 from kernels.int8 import requantize
 from kernels.int8.kernel import QuantizedKernel
 from kernels.int8.x86.direct import cost
 from kernels.int8.x86.direct.emit import emit
-from kernels.int8.x86.direct.pack import filled_groups, tiles
+from kernels.int8.x86.direct.pack import filled_groups, share_that_fits, tiles
 from kernels.int8.x86.direct.plan import (
     BANDS,
     FILTERS,
@@ -20,11 +22,16 @@ from kernels.int8.x86.direct.plan import (
     Plan,
     blocks,
 )
-from kernels.int8.x86.instructions import ways, why_not_x86
-from kernels.kernel import KnobValues
+from kernels.int8.x86.instructions import WIDE, ways, why_not_x86
+from kernels.kernel import Array, KnobValues
 from kernels.layout import Layouts
+from kernels.space import Config
 from kernels.target import Target
 from kernels.workload.qconv2d import QConv2d
+
+ENOUGH = 0.7
+"""The share of steps from which on it pays to begin sums of weights of 8 bits in int16: steps that do not fit
+take twice as long as pairs of int16."""
 
 
 class DirectPlan(Plan):
@@ -63,6 +70,21 @@ class QuantizedDirect(QuantizedKernel):
             "requant": requantize.choices(workload, target),
             **({"split": [BANDS, FILTERS]} if threads > 1 else {}),
         }
+
+    def suited(
+        self, workload: QConv2d, config: Config, target: Target, threads: int, weights: Array
+    ) -> Config:
+        """Where few sums of these weights may begin in int16, none do."""
+        plan = DirectPlan.of(workload, config, target, threads)
+        if config["multiply"] not in WIDE:
+            return config
+        if share_that_fits(plan, weights.astype(np.int32) - plan.packed_zero) >= ENOUGH:
+            return config
+        space = self.exact_part(workload, self.space(workload, target, config.layouts, threads))
+        return min(
+            (each for each in space if each["multiply"] not in WIDE),
+            key=lambda each: self.predict(workload, each, target, threads),
+        )
 
 
 def _bands(conv: QConv2d) -> list[int]:
