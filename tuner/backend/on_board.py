@@ -65,6 +65,10 @@ class BoardModel:
         other._main, other.seconds = self._module[entry], []
         return other
 
+    def itself(self) -> BoardModel:
+        """It, for who loads models when they are needed."""
+        return self
+
     def __call__(self, *inputs: Any) -> list[Any]:
         """The outputs for these tensors."""
         self.seconds = []

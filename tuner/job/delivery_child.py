@@ -7,7 +7,7 @@ import os
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -19,8 +19,8 @@ from kernels.numerics import Numerics
 from kernels.workload.base import OfActivations
 from tuner.backend.apply import function_name
 from tuner.backend.check import Check, Delivery
-from tuner.backend.comparison import Build, Send, check_and_locate
-from tuner.backend.definition import random_feeds
+from tuner.backend.comparison import Build, Main, Send, check_and_locate
+from tuner.backend.definition import Array, random_feeds
 from tuner.backend.executable import compile_module
 from tuner.backend.manifest import Manifest
 from tuner.backend.on_board import SESSION_S, Board, BoardModel
@@ -56,7 +56,7 @@ def deliver_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
             return _here(payload, lowered.variants, executable, lock, send).to_json()
         take(lock, send)
         wire = Wire(lambda: connect(payload["board"], SESSION_S))
-        cold = {name for each in lowered.variants for name in _cold(each.manifest)}
+        cold = {name for each in lowered.variants for name in cold_functions(each.manifest)}
         board = Board(wire, Path(folder), cold, lambda: send({"stage": "call"}))
         return _on_board(payload, lowered, board, board.load(lowered.module, executable), send).to_json()
 
@@ -90,16 +90,24 @@ def _on_board(
     found: dict[str, Delivery] = {}
     for each in lowered.variants:
         main = model.at(each.entry)
-        checked = _checked(main, _build_of(payload, each), board, where, send)
+        checked = check_on_board(main.itself, _build_of(payload, each), board, where, send)
         if checked.wrong:
             return Delivery.of_all({each.name: Delivery(checked)}, sha256)
         found[each.name] = _delivery(each, checked, profile_on_board(main, _arguments(each)))
     return Delivery.of_all(found, sha256)
 
 
-def _checked(model: BoardModel, build: Build, board: Board, where: str, send: Send) -> Check:
+def check_on_board(
+    load: Callable[[], Main],
+    build: Build,
+    board: Board,
+    where: str,
+    send: Send,
+    feeds: Mapping[str, Array] | None = None,
+) -> Check:
+    """Compare what ``load`` gives, which runs on ``board``, with its definition; a crash is wrong, too."""
     try:
-        return check_and_locate(lambda: model, build, send, where=where, load_other=board.load)
+        return check_and_locate(load, build, send, where=where, load_other=board.load, feeds=feeds)
     except RuntimeError as error:  # as TVM's client has it from the board
         crash = crash_of(str(error))
         if not crash or "SIGKILL" in crash:  # which no code sends itself
@@ -113,7 +121,7 @@ def _build_of(payload: dict[str, Any], variant: Variant) -> Build:
     return Build(payload["model"], variant.shapes, target, threads, manifest.configs, manifest.tolerance)
 
 
-def _cold(manifest: Manifest) -> set[str]:
+def cold_functions(manifest: Manifest) -> set[str]:
     """What the functions of layers with weights are called: those are timed with cold ones."""
     return {
         function_name(layer.workload, layer.config)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,8 +13,7 @@ from tvm import relax
 
 from kernels import target as targets
 from kernels.numerics import Numerics
-from kernels.workload.base import OfActivations
-from tuner.backend.apply import function_name, lower_partition, plan_of
+from tuner.backend.apply import lower_partition, plan_of
 from tuner.backend.check import Check, Delivery
 from tuner.backend.comparison import Build, Main, Send, check_and_locate, feeds_of
 from tuner.backend.executable import compile_module
@@ -27,14 +25,16 @@ from tuner.job.delivery_child import (
     LEAST,
     LONGEST_S,
     ROUNDS,
+    check_on_board,
     clock_of,
+    cold_functions,
     operators_of,
     profile_on_board,
 )
 from tuner.job.profile import Ran, WrongInputs, read_inputs, to_tensor
 from tuner.log.record import Record
 from tuner.log.relayouts import read_relayouts
-from worker.measure.session import connect, crash_of, take
+from worker.measure.session import connect, take
 from worker.measure.wire import Wire
 
 RUN = {"stage": "run"}
@@ -68,6 +68,7 @@ def profile_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     build = Build(payload["model"], payload["shapes"], target, threads, manifest.configs, manifest.tolerance)
     arguments = [*map(tvm.runtime.tensor, feeds.values())]
     outputs: dict[str, dict[str, Any]] = {}
+    where = f"board {payload['id']}"
 
     def kept(main: Main) -> Main:
         """``main``, which leaves its outputs."""
@@ -82,10 +83,6 @@ def profile_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
             return result
 
         return call
-
-    def checked(load: Callable[[], Main], **more: Any) -> Check:
-        where = f"board {payload['id']}"
-        return check_and_locate(lambda: kept(load()), build, send, where=where, feeds=feeds, **more)
 
     def ran(check: Check, found: Profile | None = None) -> dict[str, Any]:
         delivery = Delivery(check)
@@ -106,26 +103,15 @@ def profile_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     with Path(payload["lock"]).open("w") as lock, tempfile.TemporaryDirectory(prefix="tilefleet-") as folder:
         if "board" not in payload:
             machine = relax.VirtualMachine(executable, tvm.cpu())
-            check = checked(lambda: machine["main"])
+            check = check_and_locate(lambda: kept(machine["main"]), build, send, where=where, feeds=feeds)
             if check.wrong:
                 return ran(check)
             take(lock, send)
             times = (clock_of(threads), ROUNDS, LEAST, LONGEST_S, partial(send, RUN))
             return ran(check, profile(machine, arguments, *times))
         take(lock, send)
-        cold = {
-            function_name(layer.workload, layer.config)
-            for layer in manifest.layers
-            if layer.workload and layer.config and not isinstance(layer.workload, OfActivations)
-        }
         wire = Wire(lambda: connect(payload["board"], SESSION_S))
-        board = Board(wire, Path(folder), cold, lambda: send({"stage": "call"}))
+        board = Board(wire, Path(folder), cold_functions(manifest), lambda: send({"stage": "call"}))
         model = board.load(module, executable)
-        try:
-            check = checked(lambda: model, load_other=board.load)
-        except RuntimeError as error:  # as TVM's client has it from the board
-            crash = crash_of(str(error))
-            if not crash or "SIGKILL" in crash:  # which no code sends itself
-                raise
-            check = Check(build.tolerance, wrong=f"the module does not run: {crash}")
+        check = check_on_board(lambda: kept(model), build, board, where, send, feeds)
         return ran(check) if check.wrong else ran(check, profile_on_board(model, arguments))
