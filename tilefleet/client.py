@@ -92,6 +92,22 @@ class Client:
             raise errors.TilefleetError(f"{path}: {error}") from None
         return Model.model_validate(response.json())
 
+    def upload_for(
+        self,
+        path: Path,
+        shapes: GivenShapes,
+        values: dict[str, list[float]] | None = None,
+        data: Sequence[Path] = (),
+    ) -> Model:
+        """``upload`` for a job that is given ``shapes`` as well: the model may be stored with others."""
+        try:
+            return self.upload(path, shapes=shapes, values=values, data=data)
+        except errors.Conflict as conflict:
+            try:
+                return self.upload(path, values=values, data=data)
+            except errors.InvalidInput:
+                raise conflict from None
+
     def models(self) -> Iterator[Model]:
         """All models, page by page."""
         return self._pages("/api/v1/models", Model, {})

@@ -15,6 +15,8 @@ from onnx import helper
 from server_samples import conv_model
 
 from server.settings import Settings
+from tilefleet.client import Client
+from tilefleet.errors import InvalidInput
 from tuner.backend.check import Check, Delivery
 from worker.children.nursery import Nursery
 
@@ -93,6 +95,17 @@ def test_dynamic_shapes(client: TestClient, settings: Settings) -> None:
     for wrong in ("[1]", "{", '{"x": [0]}', '{"x": [true]}'):
         response = client.post(URL, params={"shapes": wrong}, content=body)
         assert (response.status_code, response.json()["errors"][0]["loc"]) == (422, ["query", "shapes"])
+
+
+def test_a_job_may_have_other_shapes_than_the_upload(client: TestClient, tmp_path: Path) -> None:
+    api, path = Client("http://testserver"), tmp_path / "net.onnx"
+    api._http = client  # what it says goes to the application itself
+    path.write_bytes(conv_model(("batch", 3, 8, 8)))
+    first = api.upload_for(path, {"x": [2, 3, 8, 8]})
+    assert api.upload_for(path, [{"x": [5, 3, 8, 8]}, {"x": [7, 3, 8, 8]}]) == first
+    path.write_bytes(conv_model(("batch", 3, 9, 9)))
+    with pytest.raises(InvalidInput, match="--shape x=1,3,9,9"):
+        api.upload_for(path, None)
 
 
 def zip_bomb() -> bytes:

@@ -33,6 +33,11 @@ PAIRS = [{"ids": [1, 8], "mask": [1, 8]}, {"ids": [2, 4], "mask": [2, 4]}]
         (["  ids=1,8   mask=1,8 "], PAIRS[:1]),
         (["my input=3 other=4,5"], [{"my input": [3], "other": [4, 5]}]),
         (["a=b=1,2"], [{"a=b": [1, 2]}]),
+        (["x=1,128..256:128"], [A, B]),
+        (["x=1,2..4", "y=7"], [{"y": [7], "x": [1, n]} for n in (2, 3, 4)]),
+        (["ids=2,4..8:2 mask=2,4..8:2"], [{"ids": [2, n], "mask": [2, n]} for n in (4, 6, 8)]),
+        (["x=1..3,5..9:2"], [{"x": [1, 5]}, {"x": [2, 7]}, {"x": [3, 9]}]),
+        (["x=5..5"], [{"x": [5]}]),
     ],
 )
 def test_what_is_one_set_and_what_several(texts: list[str] | None, sets: list[dict[str, list[int]]]) -> None:
@@ -48,6 +53,13 @@ def test_what_is_one_set_and_what_several(texts: list[str] | None, sets: list[di
         (["x=1,2 y"], "is not like"),
         (["ids=1,8", "mask=1,8", "ids=2,4", "mask=2,4"], "like --shape 'ids=1,8 mask=1,8'"),
         ([f"x={size}" for size in range(1, 99)], "at most 64 sets"),
+        (["x=1,1..512"], "at most 64 sets of input shapes, and 'x=1,1..512' is 512: take a range in steps"),
+        (["x=1..512:16"], "'1..512:16' does not go from 1 to 512 in steps of 16"),
+        (["x=9..8"], "does not go from 9 to 8"),
+        (["x=1..4,1..3"], "ranges of 3 and 4 sizes, which go together"),
+        (["x=1..4:0"], "does not go from 1 to 4 in steps of 0"),
+        (["x=5..0"], "does not go from 5 to 0"),
+        (["x=1..999999999999"], "at most 64 sets"),
     ],
 )
 def test_what_is_neither(texts: list[str], message: str) -> None:

@@ -53,7 +53,7 @@ def submit(
     shapes = given_of(read_sets(shape))
     with connect(url) as client:
         job = client.submit(
-            model=client.upload(model, shapes=shapes, values=read_values(value), data=data or ()).hash,
+            model=client.upload_for(model, shapes, read_values(value), data or ()).hash,
             target=target,
             trials=trials,
             seconds=seconds,

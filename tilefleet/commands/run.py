@@ -75,7 +75,7 @@ def run(
     shapes = sets[0] if sets else {}
     with Client(url, timeout_s=PATIENCE_S) as client:
         found = client.profile(
-            model=client.upload(model, shapes=shapes, values=read_values(value), data=data or ()).hash,
+            model=client.upload_for(model, shapes, read_values(value), data or ()).hash,
             board=board,
             target=None if board else target or "host",
             threads=threads,
