@@ -76,6 +76,7 @@ NORMS = [
     case("GroupNormalization", IMAGE, *FOURS[:2], opset=18, num_groups=2, refused=True),
     case("GroupNormalization", IMAGE, *FOURS[:2], opset=21, num_groups=2),
     case("RMSNormalization", X, Constant(positive(4)), opset=23),
+    case("RMSNormalization", X, Constant(positive(2, 3, 4)), opset=23, axis=-3),
     case("RMSNormalization", X, Constant(positive(3, 4)), opset=23, axis=1, epsilon=0.1),
     case("LRN", IMAGE, size=3), case("LRN", IMAGE, size=5, alpha=0.1, beta=0.5, bias=2.0),
     case("LpNormalization", X, p=1, refused=True), case("MeanVarianceNormalization", IMAGE, opset=13),

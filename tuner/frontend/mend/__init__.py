@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tuner.frontend.mend import einsum, empty, newer, numbers, older, places, recurrent, spectra, windows
+from tuner.frontend.mend import (
+    einsum,
+    empty,
+    newer,
+    norms,
+    numbers,
+    older,
+    places,
+    recurrent,
+    spectra,
+    windows,
+)
 from tuner.frontend.mend.writer import Writer
 from tuner.frontend.onnx_graph import OnnxGraph
 
@@ -26,7 +37,7 @@ MENDS: dict[str, tuple[Mend, ...]] = {
     "Equal": (numbers.equal_truths, older.broadcast),
     "EyeLike": (numbers.eye,),
     "IsInf": (numbers.infinities,),
-    "LayerNormalization": (older.moments,),
+    "LayerNormalization": (norms.moments,),
     "LpPool": (windows.padded,),
     "MaxPool": (
         places.greatest,
@@ -38,6 +49,7 @@ MENDS: dict[str, tuple[Mend, ...]] = {
     "Pow": (numbers.power, older.broadcast),
     "QLinearConv": (windows.padded,),
     "QLinearMatMul": (newer.product,),
+    "RMSNormalization": (norms.of_all,),
     "ReverseSequence": (places.reverse,),
     "RoiAlign": (numbers.regions,),
     "STFT": (spectra.framed,),

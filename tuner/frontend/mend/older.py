@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
 from tuner.frontend.mend.writer import Writer, vector
 
 
@@ -61,28 +57,3 @@ def normalization(writer: Writer) -> bool:
     if not writer.attributes.get("spatial", 1):
         writer.refuse("has statistics for every pixel (spatial=0), which is not supported")
     return False
-
-
-def moments(writer: Writer) -> bool:
-    """LayerNormalization that puts out its means and deviations, too."""
-    data, (result, *more) = writer.node.input[0], list(writer.node.output)
-    if not any(more) or writer.info(0).dtype != "float32":
-        return False
-    rank = len(writer.info(0).shape)
-    axes = range(writer.attributes.get("axis", -1) % rank, rank)
-    over = writer.constant(vector(*axes))
-    share = writer.constant(np.array(1 / math.prod(writer.info(0).shape[axes[0] :]), np.float32))
-    mean = writer.add("Mul", writer.add("ReduceSum", data, over), share)
-    centred = writer.add("Sub", data, mean)
-    squares = writer.add("ReduceSum", writer.add("Mul", centred, centred), over)
-    variance = writer.add("Mul", squares, share)
-    least = writer.constant(np.array(writer.attributes.get("epsilon", 1e-5), np.float32))
-    inverse = writer.add("Reciprocal", writer.add("Sqrt", writer.add("Add", variance, least)))
-    scaled = writer.add("Mul", writer.add("Mul", centred, inverse), writer.node.input[1])
-    if writer.has(2):
-        scaled = writer.add("Add", scaled, writer.node.input[2])
-    for made, output in zip((scaled, mean, inverse), (result, *more), strict=False):
-        if output:
-            writer.finish("Identity", made)
-            writer.nodes[-1].output[0] = output
-    return True
