@@ -3,7 +3,10 @@
 import numpy as np
 import onnxruntime
 import pytest
+from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
+from flatbuffers import flexbuffers
+from tflite_compare import assert_same
 from tflite_models import Maker
 
 from tuner.frontend.model_file import read_model
@@ -53,6 +56,25 @@ def test_state_goes_in_and_comes_out(dtype):
         expected = interpreter.get_tensor(result["index"])
         y, past = session.run(None, {"x": x, "past": past})
         np.testing.assert_allclose(np.float32(y), np.float32(expected), atol=1 if dtype == "int8" else 1e-5)
+
+
+def test_composites_are_what_they_stand_for():
+    """As converters from PyTorch write them: a name, and a graph of other operators."""
+    make = Maker()
+    with make.subgraph() as inner:
+        first, second = (make.input((2, 5), name=name) for name in "ab")
+        total = make.operator("ADD", [first, second], (2, 5))
+        make.graph.outputs = [make.operator("MUL", [total, second], (2, 5)), total]
+    x = make.input((2, 5))
+    square = make.operator("SQUARE", [x], (2, 5))
+    rest = make.tensor((2, 5))
+    made = make.operator("STABLEHLO_COMPOSITE", [x, square], (2, 5), more=[rest])
+    operator, options = make.graph.operators[-1], schema.StableHLOCompositeOptionsT()
+    options.name, options.decompositionSubgraphIndex, options.version = b"odml.test", inner, 1
+    options.compositeAttributes = np.frombuffer(flexbuffers.Dumps({}), np.uint8)
+    operator.builtinOptions2Type = schema.BuiltinOptions2.StableHLOCompositeOptions
+    operator.builtinOptions2 = options
+    assert_same(make.file(made, make.operator("SUB", [made, rest], (2, 5))))
 
 
 def chosen(broken=""):

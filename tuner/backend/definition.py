@@ -54,13 +54,13 @@ class Definition:
 def random_feeds(inputs: Mapping[str, tuple[tuple[int, ...], str]], seed: int = 0) -> dict[str, Array]:
     """Random values for inputs of these shapes and types.
 
-    Bytes take all values. Wider integers are mostly indices and lengths: those are 0 or 1, which are seldom
-    out of range.
+    Integers of 8 and 16 bits take all values. Wider ones are mostly indices and lengths: those are 0 or 1,
+    which are seldom out of range.
     """
     rng, feeds = np.random.default_rng(seed), {}
     for name, (shape, dtype) in inputs.items():
         kind = np.dtype(dtype)
-        if kind.kind in "iu" and kind.itemsize == 1:
+        if kind.kind in "iu" and kind.itemsize <= 2:
             feeds[name] = rng.integers(np.iinfo(kind).min, np.iinfo(kind).max, shape, kind, endpoint=True)
         elif kind.kind in "iub":
             feeds[name] = rng.integers(0, 2, shape).astype(kind)

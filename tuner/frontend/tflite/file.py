@@ -68,6 +68,8 @@ _OPTIONS = {
     **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"), "ReducerOptions"),
 }
 """Operators whose options matter, and the table that holds them."""
+COMPOSITE = "STABLEHLO_COMPOSITE"
+COMPOSITE_OPTIONS = tflite.BuiltinOptions2.StableHLOCompositeOptions
 _NO_FIELDS = (b"\x04\x00\x04\x00\x04\x00\x00\x00", 4)
 """A table that leaves all fields out, which means their defaults, and where it begins."""
 
@@ -301,6 +303,11 @@ class _Reader:
                 raise ModelError(f"{kind} {name!r} has other options than {_OPTIONS[kind]}")
             options = getattr(tflite, _OPTIONS[kind])()
             options.Init(*(_NO_FIELDS if table is None else (table.Bytes, table.Pos)))
+        elif kind == COMPOSITE:
+            table, options = operator.BuiltinOptions2(), tflite.StableHLOCompositeOptions()
+            if table is None or operator.BuiltinOptions2Type() != COMPOSITE_OPTIONS:
+                raise ModelError(f"{kind} {name!r} has other options than its own")
+            options.Init(table.Bytes, table.Pos)
         elif kind.startswith("CUSTOM"):
             options = self._vector(operator.CustomOptionsAsNumpy())
         return Operator(kind, name, inputs, outputs, options)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tuner.frontend.onnx_check import MAX_NODES, ModelError
-from tuner.frontend.tflite.file import Operator, Tensor, TfliteFile
+from tuner.frontend.tflite.file import COMPOSITE, Operator, Tensor, TfliteFile
 
 DEEPEST = 16
 """How many branches may be inside each other; a subgraph may name itself."""
@@ -91,6 +91,14 @@ class _Flat:
                 self._add(replace(op, inputs=tuple(inputs), outputs=outputs, options=parts))
             elif op.kind == "IF":
                 self._choose(op, inputs, [places[index] for index in op.outputs], depth)
+            elif op.kind == COMPOSITE:
+                # What it stands for is beside it, as other operators.
+                number = op.options.DecompositionSubgraphIndex()
+                made = self._inside(op, number, inputs, len(op.outputs), depth)
+                for result, place in zip(op.outputs, made, strict=True):
+                    if place not in inputs and self._tensors[place].raw is None:
+                        self._call(place, places[result])
+                    places[result] = place
             elif op.kind != "CALL_ONCE":  # which only says what variables begin with
                 outputs = tuple(places[index] for index in op.outputs)
                 self._add(replace(op, inputs=tuple(inputs), outputs=outputs))
@@ -109,6 +117,12 @@ class _Flat:
         """Let ``handle`` stand for the variable ``name``, which its tensors shall have alone."""
         self._handles[handle] = name
         self._tensors[handle] = replace(self._tensors[handle], name=f"{name}/handle")
+
+    def _call(self, place: int, outside: int) -> None:
+        """Let a tensor have the name of the one ``outside``, which nothing writes."""
+        name = self._tensors[outside].name
+        self._tensors[place] = replace(self._tensors[place], name=name)
+        self._tensors[outside] = replace(self._tensors[outside], name=f"{name}/outside")
 
     def _add(self, op: Operator) -> None:
         self._operators.append(op)
@@ -129,23 +143,27 @@ class _Flat:
             self._inputs.append(place)
         return self._values[name]
 
+    def _inside(self, op: Operator, number: int, inputs: list[int], results: int, depth: int) -> list[int]:
+        """Add a graph that ``op`` runs on its ``inputs``; where its results are."""
+        if not 0 < number < len(self._graphs):
+            raise ModelError(f"{op.kind} {op.name!r} has a branch that is no subgraph")
+        graph = self._graphs[number]
+        if (len(graph.inputs), len(graph.outputs)) != (len(inputs), results):
+            raise ModelError(f"{op.kind} {op.name!r} has a branch with other inputs or outputs than its own")
+        first = len(self._tensors)
+        self._tensors += (
+            replace(tensor, name=f"{op.name}/{number}/{tensor.name}") for tensor in graph.tensors
+        )
+        places = list(range(first, len(self._tensors)))
+        for inside, outside in zip(graph.inputs, inputs, strict=True):
+            places[inside] = outside
+        places = self._run(number, places, depth + 1)
+        return [places[index] for index in graph.outputs]
+
     def _choose(self, op: Operator, inputs: list[int], outputs: list[int], depth: int) -> None:
         sides = []
         for number in (op.options.ThenSubgraphIndex(), op.options.ElseSubgraphIndex()):
-            if not 0 < number < len(self._graphs):
-                raise ModelError(f"IF {op.name!r} has a branch that is no subgraph")
-            graph = self._graphs[number]
-            if (len(graph.inputs), len(graph.outputs)) != (len(inputs) - 1, len(outputs)):
-                raise ModelError(f"IF {op.name!r} has a branch with other inputs or outputs than its own")
-            first = len(self._tensors)
-            self._tensors += (
-                replace(tensor, name=f"{op.name}/{number}/{tensor.name}") for tensor in graph.tensors
-            )
-            places = list(range(first, len(self._tensors)))
-            for inside, outside in zip(graph.inputs, inputs[1:], strict=True):
-                places[inside] = outside
-            places = self._run(number, places, depth + 1)
-            sides.append([places[index] for index in graph.outputs])
+            sides.append(self._inside(op, number, inputs[1:], len(outputs), depth))
         for then, otherwise, result in zip(*sides, outputs, strict=True):
             shapes = {self._tensors[index].shape for index in (then, otherwise, result)}
             if len(shapes) > 1:
