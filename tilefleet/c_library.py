@@ -14,11 +14,13 @@ from typing import Any
 
 from kernels.target import Target
 from tilefleet.errors import TilefleetError
+from tilefleet.module_check import called_beside, way_out
 from tuner.backend.check import Check
 from tuner.backend.comparison import Build, OtherMachine, check_module
 from tuner.clibrary import extras
 from tuner.clibrary.build import C_NAME, Made, Model, facts, make, only, write
 from tuner.clibrary.elf import code_bytes
+from tuner.clibrary.on_board import ENTRY, packed_module
 from tuner.clibrary.source import source
 from tuner.clibrary.toolchain import ToolError, compile_c, link_shared
 from tuner.clibrary.wheel import write_wheel
@@ -31,7 +33,8 @@ CHECK = "tuner.clibrary.run:check_in_child"
 class Wanted:
     """Where a library goes and how it is made. ``title`` is the model's file, ``log`` the tuning log's.
 
-    ``wheel``: what goes there is a Python package of it alone, and the manifest.
+    ``wheel``: what goes there is a Python package of it alone, and the manifest. It is checked on ``board``,
+    which the file ``fleet`` may have, else here.
     """
 
     folder: Path
@@ -42,6 +45,8 @@ class Wanted:
     embedded: bool
     wheel: bool
     check: bool
+    board: str | None
+    fleet: Path | None
 
 
 def c_name(given: str | None, model: Path) -> str:
@@ -69,7 +74,7 @@ def build_c_library(model: Model, wanted: Wanted) -> dict[str, Any]:
         try:
             write(made, folder)
             checks = [
-                _check(model, made, number, folder) if wanted.check else _skipped(made, number)
+                _check(model, made, number, folder, wanted) if wanted.check else _skipped(made, number)
                 for number in range(len(made.codes))
             ]
         except (ToolError, AgentBuildError) as error:
@@ -113,22 +118,28 @@ def _skipped(made: Made, number: int) -> Check:
     return Check(made.manifests[number].tolerance, skipped="--no-check was given")
 
 
-def _check(model: Model, made: Made, number: int, folder: Path) -> Check:
-    """Run one variant by itself beside the model's definition, where this machine can."""
+def _check(model: Model, made: Made, number: int, folder: Path, wanted: Wanted) -> Check:
+    """Run one variant by itself beside the model's definition, on a board or where this machine can."""
     library, manifest = made.library, made.manifests[number]
     target, name = library.variants[number].target, library.name
     build = Build(str(model.path), model.shapes, target, model.threads, manifest.configs, manifest.tolerance)
     with tempfile.TemporaryDirectory(prefix="tilefleet-") as scratch:
         alone = Path(scratch)
+        module = alone / f"{name}.so"
+        if wanted.board is not None:
+            packed_module(made, number, folder, module)
+            outputs = [(list(port.shape), port.dtype) for port in library.outputs]
+            more = {"module": str(module), "name": name, "outputs": outputs, "arena": library.arena_bytes}
+            told = {**build.to_json(), **more}
+            return Check(**called_beside(wanted.board, wanted.fleet, target, ENTRY, told))
         (alone / f"{name}.c").write_text(source(only(library, number)))
         (alone / f"{name}.h").write_bytes((folder / f"{name}.h").read_bytes())
         compile_c(alone / f"{name}.c", alone / f"{name}.o", target)
         kernels = extras.kernels(library, number)
         weights = [folder / extras.weights(library)] if library.embed else []
-        module = alone / f"{name}.so"
         link_shared([alone / f"{name}.o", folder / kernels, *weights], module)
         more = {"name": name, "weights": "" if library.embed else str(folder / f"{name}.weights")}
         try:
             return check_module(module, build, entry=CHECK, more=more)
         except OtherMachine as reason:
-            return Check(manifest.tolerance, skipped=str(reason))
+            return Check(manifest.tolerance, skipped=f"{reason}{way_out(target.name)}")

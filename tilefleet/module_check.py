@@ -6,13 +6,14 @@ import hashlib
 import os
 import tempfile
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kernels import target as targets
 from kernels.numerics import Numerics
+from kernels.target import Target
 from tilefleet.client import Client
 from tilefleet.errors import NotFound, ProblemError, ServerUnreachable, TilefleetError
 from tilefleet.home import home
@@ -75,7 +76,7 @@ class BuiltModule:
             try:
                 return self._check_by_server()
             except _NotChecked as why:
-                skipped = f"{reason}, and {why}{_way_out(self.manifest.target.name)}"
+                skipped = f"{reason}, and {why}{way_out(self.manifest.target.name)}"
                 return [Check(each.manifest.tolerance, skipped=skipped) for each in self.variants]
 
     def check_on(self, name: str, file: Path | None) -> list[Check]:
@@ -84,49 +85,11 @@ class BuiltModule:
 
         Raises TilefleetError when the board cannot be had or did not come to an answer.
         """
-        try:
-            fleet, spec = named_board(name, file)
-            every = sorted(os.sched_getaffinity(0))
-            gateway = Gateway(*split_address(fleet.listen))
-            driver = spec.driver(Site(home() / "boards", every, every, gateway))
-            wanted = self.manifest.target
-            is_for = fleet.known_targets[driver.target] if driver.target else None
-            if is_for is not None and is_for.key != wanted.key:
-                raise TilefleetError(f"board {name} is a {driver.target}, the module is for {wanted.name}")
-            driver.start()
-            try:
-                _await(driver, spec)
-                return self._check_beside(driver)
-            finally:
-                driver.stop()
-        except (FleetError, BoardError, AgentBuildError) as error:
-            raise TilefleetError(str(error)) from None
-
-    def _check_beside(self, board: Driver) -> list[Check]:
-        """Build it once more in a child, and run it on ``board`` from there."""
-        with tempfile.TemporaryDirectory(prefix="tilefleet-") as folder, Nursery() as nursery:
-            payload = {
-                **self._request(),
-                "model": str(self.model),
-                "target": targets.to_json(self.manifest.target),
-                "board": board.address,
-                "id": board.id,
-                "lock": str(Path(folder) / "lock"),
-            }
-            try:
-                result = nursery.call(
-                    "tuner.job.delivery_child:deliver_in_child",
-                    payload,
-                    timeout_s=TIMEOUT_S,
-                    memory_bytes=MEMORY_BYTES,
-                    on_message=lambda _: None,
-                )
-            except ChildError as error:
-                raise TilefleetError(
-                    f"board {board.id} did not come to an answer, and nothing was written: {error}; "
-                    "--no-check writes the module without"
-                ) from None
-        delivery = Delivery.from_json(result)
+        # A child builds it once more, and runs it on the board from there.
+        target = self.manifest.target
+        payload = {**self._request(), "model": str(self.model), "target": targets.to_json(target)}
+        found = called_beside(name, file, target, "tuner.job.delivery_child:deliver_in_child", payload)
+        delivery = Delivery.from_json(found)
         if delivery.sha256 != self._sha256():
             raise TilefleetError("the model is not built the same twice, and nothing was written")
         return [each.check for each in delivery.each] or [delivery.check]
@@ -179,6 +142,44 @@ class BuiltModule:
         return hashlib.sha256(self.path.read_bytes()).hexdigest()
 
 
+def called_beside(
+    name: str, file: Path | None, target: Target, entry: str, payload: Mapping[str, Any]
+) -> Any:
+    """What a child's ``entry`` returns that is told of the board called ``name``, which is for ``target``.
+
+    Raises TilefleetError when the board cannot be had or did not come to an answer.
+    """
+    try:
+        fleet, spec = named_board(name, file)
+        every = sorted(os.sched_getaffinity(0))
+        gateway = Gateway(*split_address(fleet.listen))
+        board = spec.driver(Site(home() / "boards", every, every, gateway))
+        is_for = fleet.known_targets[board.target] if board.target else None
+        if is_for is not None and is_for.key != target.key:
+            raise TilefleetError(f"board {name} is a {board.target}, the module is for {target.name}")
+        board.start()
+        try:
+            _await(board, spec)
+            with tempfile.TemporaryDirectory(prefix="tilefleet-") as folder, Nursery() as nursery:
+                told = {"board": board.address, "id": board.id, "lock": str(Path(folder) / "lock")}
+                return nursery.call(
+                    entry,
+                    {**payload, **told},
+                    timeout_s=TIMEOUT_S,
+                    memory_bytes=MEMORY_BYTES,
+                    on_message=lambda _: None,
+                )
+        finally:
+            board.stop()
+    except ChildError as error:
+        raise TilefleetError(
+            f"board {name} did not come to an answer, and nothing was written: {error}; "
+            "--no-check writes it without"
+        ) from None
+    except (FleetError, BoardError, AgentBuildError) as error:
+        raise TilefleetError(str(error)) from None
+
+
 class _NotChecked(Exception):
     """Why no board of a server was asked, or gave no answer."""
 
@@ -206,7 +207,8 @@ def _await(driver: Driver, spec: BoardSpec) -> None:
         time.sleep(0.2)
 
 
-def _way_out(target: str) -> str:
+def way_out(target: str) -> str:
+    """What to say behind why nothing was checked."""
     simulated = [name for name, model in SIM_MODELS.items() if model.target == target]
     such_as = f", such as {simulated[0]}" if simulated else ""
     return f"; --board names one{such_as}"

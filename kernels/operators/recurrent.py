@@ -21,7 +21,7 @@ from kernels.emit import tir
 from kernels.emit.function import Function
 from kernels.emit.types import Buffer, Expr, Index, PrimFunc
 from kernels.operators.cells import Cell
-from kernels.operators.int8.dynamic import range_of, rounded
+from kernels.operators.int8.dynamic import range_of
 from kernels.operators.whole import Products, products_of
 from kernels.target import Target
 
@@ -181,7 +181,7 @@ class _Emitter:
 
         def some(row: Index, first: Index) -> None:
             state = self.state[tir.vector(row * hidden + first, width)]
-            quantum = rounded(state / tir.splat(self.step, width), width)
+            quantum = tirx.nearbyint(state / tir.splat(self.step, width))
             top, bottom = (tir.splat(end, width) for end in (low + tir.number(255.0), low))
             quantum = tirx.Max(tirx.Min(quantum, top), bottom)
             value = tir.convert(tir.convert(quantum, "int32", width), way.dtype, width)

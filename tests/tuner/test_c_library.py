@@ -262,4 +262,5 @@ def test_the_command_builds_checks_and_describes_it(tmp_path):
     subprocess.run(["./example"], cwd=folder, check=True)
     assert "cannot begin names in C" in build("--name", "1x").output
     assert "x86 targets only" in build("--cpus", "x86-avx2,rpi4").output
-    assert "no board runs" in build("--board", "rpi4-sim").output
+    assert "runs the library nowhere" in build("--board", "rpi4-sim", "--no-check").output
+    assert "--cpus names several" in build("--board", "host", "--cpus", "x86-avx512,x86-avx2").output

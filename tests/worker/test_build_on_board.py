@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from tilefleet import module_check
 from tilefleet.cli import app
 from tuner.backend import apply
+from tuner.clibrary import on_board
 from tuner.job.delivery_child import deliver_in_child
 
 pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(600)]
@@ -109,3 +110,23 @@ def test_a_board_of_another_target_is_refused(model: Path, tmp_path: Path) -> No
     assert done.exit_code == 1
     assert "board rpi4-sim is a rpi4, the module is for power10" in done.stderr
     assert list((tmp_path / "out").iterdir()) == []
+
+
+def test_a_library_is_run_on_the_board_and_a_wrong_one_is_not_written(
+    model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("--target", "rpi4", "--board", "rpi4-sim", "--as", "c", "--name", "net")
+    right, wrong = tmp_path / "out" / "right", tmp_path / "out" / "wrong"
+    done = build(model, right, *words, "--weights", "file", "--threads", "2")
+    assert done.exit_code == 0, done.output
+    assert "rpi4: checked on board rpi4-sim: y differs by" in done.stdout
+    (variant,) = json.loads((right / "net.json").read_text())["variants"]
+    assert variant["check"]["where"] == "board rpi4-sim"
+
+    whole = on_board.embedded
+    monkeypatch.setattr(on_board, "embedded", lambda data, *rest: whole(data[::-1], *rest))
+    done = build(model, wrong, *words)
+    assert done.exit_code == 1
+    assert "the library is wrong and was not written: y " in done.stderr
+    assert "(board rpi4-sim)" in done.stderr
+    assert list(wrong.iterdir()) == []

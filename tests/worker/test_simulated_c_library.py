@@ -27,10 +27,6 @@ from worker.measure.wire import Wire
 pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(900)]
 
 
-BOARDS = ("power10-sim", "riscv-k1-sim", "rpi4-sim")
-"""The agents of the others lack functions of the compiler's that these models call."""
-
-
 def model(path):
     """Models in one, so that each board builds one."""
     whole, *others = [onnx.compose.add_prefix(made(), f"{kind}_") for kind, made in MODELS.items()]
@@ -41,7 +37,7 @@ def model(path):
     return path
 
 
-@pytest.mark.parametrize("name", BOARDS)
+@pytest.mark.parametrize("name", sorted(SIM_MODELS))
 def test_it_computes_the_same_bits_as_the_board(simulated_boards, tmp_path, name):
     simulated = SIM_MODELS[name]
     target = CATALOGUE[simulated.target]

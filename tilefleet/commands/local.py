@@ -138,14 +138,30 @@ def build(
     package of that.
     """
     if form is not Form.MODULE:
-        if board is not None:
-            raise TilefleetError(f"--as {form}: no board runs a library; leave --board out")
+        if board is not None and not compare:
+            raise TilefleetError("--no-check runs the library nowhere: leave it out, or --board")
+        if board is not None and cpus is not None:
+            raise TilefleetError("--board runs the library for one target, and --cpus names several")
         if form is Form.WHEEL and weights is WeightsIn.FILE:
             raise TilefleetError("--as wheel: the package has the weights in it; leave --weights file out")
         of = [resolve_target(each, targets) for each in (cpus.split(",") if cpus else [target])]
         with _whole(model, value, data) as whole:
             _build_c(
-                form, model, whole, log, output, name, weights, of, threads, numerics, shape, compare, as_json
+                form,
+                model,
+                whole,
+                log,
+                output,
+                name,
+                weights,
+                of,
+                threads,
+                numerics,
+                shape,
+                compare,
+                board,
+                targets,
+                as_json,
             )
         return
     if name is not None or cpus is not None:
@@ -216,6 +232,8 @@ def _build_c(
     numerics: Numerics,
     shape: list[str] | None,
     compare: bool,
+    board: str | None,
+    fleet: Path | None,
     as_json: bool,
 ) -> None:
     if len(targets) > 1 and not all(each.triple.startswith("x86_64") for each in targets):
@@ -246,6 +264,8 @@ def _build_c(
                 embedded,
                 form is Form.WHEEL,
                 compare,
+                board,
+                fleet,
             ),
         )
     except OtherTargetError as error:

@@ -52,7 +52,7 @@ def archive(objects: Sequence[Path], output: Path) -> None:
 
 def link_shared(objects: Sequence[Path], output: Path) -> None:
     """A shared library of ``objects``, which finds the rest where it is loaded; raises ToolError."""
-    _zig("ld.lld", "-shared", *map(str, objects), "-o", str(output))
+    _zig("ld.lld", "-shared", "-z", "now", "--hash-style=both", *map(str, objects), "-o", str(output))
 
 
 @dataclass(frozen=True)

@@ -45,18 +45,19 @@ static int TVMBackendFreeWorkspace(int device, int id, void *block) {
   return 0;
 }
 
-/* Of compiler-rt: candidates divide, convert 64-bit integers, and on Hexagon do double-precision arithmetic, by
- * calling these. */
+/* Of compiler-rt: candidates divide, convert 64-bit integers, and on Hexagon do double-precision arithmetic and
+ * copy what is aligned, by calling these. */
 #if defined(__hexagon__)
 #define HELPERS(X)                                                                                      \
   X(__hexagon_divsi3) X(__hexagon_udivsi3) X(__hexagon_modsi3) X(__hexagon_umodsi3) X(__hexagon_divdi3) \
   X(__hexagon_udivdi3) X(__hexagon_moddi3) X(__hexagon_umoddi3) X(__hexagon_divsf3)                     \
-  X(__hexagon_divdf3) X(__hexagon_adddf3) X(__hexagon_subdf3) X(__hexagon_muldf3)
+  X(__hexagon_divdf3) X(__hexagon_adddf3) X(__hexagon_subdf3) X(__hexagon_muldf3)                       \
+  X(__hexagon_memcpy_likely_aligned_min32bytes_mult8bytes)
 #elif defined(__arm__)
 #define HELPERS(X)                                                                                    \
   X(__aeabi_idiv) X(__aeabi_uidiv) X(__aeabi_idivmod) X(__aeabi_uidivmod) X(__aeabi_ldivmod)          \
   X(__aeabi_uldivmod) X(__aeabi_l2d) X(__aeabi_ul2d) X(__aeabi_l2f) X(__aeabi_ul2f) X(__aeabi_d2lz)   \
-  X(__aeabi_d2ulz) X(__aeabi_f2lz) X(__aeabi_f2ulz)
+  X(__aeabi_d2ulz) X(__aeabi_f2lz) X(__aeabi_f2ulz) X(__divdi3) X(__udivdi3) X(__moddi3) X(__umoddi3)
 #else
 #define HELPERS(X)
 #endif

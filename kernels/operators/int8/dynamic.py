@@ -10,7 +10,7 @@ from tvm.script.ir_builder import tirx as T
 from kernels.emit import tir
 from kernels.emit.elements import threads_for
 from kernels.emit.function import Function
-from kernels.emit.tir import F32, convert, of_type
+from kernels.emit.tir import convert
 from kernels.emit.types import Buffer, Expr, Index, PrimFunc, Vector
 from kernels.emit.vectors import shuffle
 from kernels.int8.saturate import saturated
@@ -34,7 +34,7 @@ def build_dynamic_quantize(elements: int, target: Target, threads: int, name: st
         first, last = range_of(data, elements, parts, target.lanes())
         span = T.Bind(last - first)
         scale = T.Bind(tirx.Select(span > tir.number(0), span / tir.number(255), tir.number(1)))
-        middle = T.Bind(rounded(_between(tir.number(0) - first / scale, 0, 255, 1), 1))
+        middle = T.Bind(tirx.nearbyint(_between(tir.number(0) - first / scale, 0, 255, 1)))
         tir.store(step, scale, 0)
         tir.store(zero, convert(convert(middle, "int32", 1), "uint8", 1), 0)
         _quantize(data, out, elements, parts, target, (scale, middle))
@@ -102,7 +102,7 @@ def _quantize(
         # Limited before the zero is added: it is whole, so that rounding later is the same.
         value = data[at] / tir.splat(scale, width)
         value = tirx.Max(tirx.Min(value, tir.splat(tir.number(255), width) - zero), tir.zeros(width) - zero)
-        value = convert(rounded(value, width) + zero, "int32", width)
+        value = convert(tirx.nearbyint(value) + zero, "int32", width)
         tir.store(out, saturated(value, "uint8", LIMITS["uint8"], width), at)
 
     with tir.loop(elements // lanes, parts) as turn:
@@ -114,8 +114,3 @@ def _quantize(
 def _between(value: Vector, low: int, high: int, lanes: int) -> Vector:
     low_, high_ = (tir.splat(tir.number(end), lanes) for end in (low, high))
     return tirx.Max(tirx.Min(value, high_), low_)
-
-
-def rounded(value: Vector, lanes: int) -> Vector:
-    """The nearest whole numbers, ties to even."""
-    return tirx.call_llvm_pure_intrin(of_type(F32, lanes), "llvm.nearbyint", value)
