@@ -57,7 +57,10 @@ class _Settler:
         outputs = [value.name for value in graph.output]
         for name in outputs:
             if name in self._sequences.lists:
-                raise ModelError(f"output {name!r} is a sequence; export the model with tensors as outputs")
+                by = next((node.op_type for node in graph.node if name in node.output), "the model")
+                raise ModelError(
+                    f"output {name!r} is a sequence ({by}); export the model with tensors as outputs"
+                )
         needed = _needed(self._nodes, outputs)
         del graph.node[:]
         graph.node.extend(needed)
