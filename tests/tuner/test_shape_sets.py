@@ -94,6 +94,7 @@ class Built:
     variants: Sequence[Variant]
     model: Path
     constants: str
+    functions: str
 
     def __call__(self, entry: str, feeds: Mapping[str, np.ndarray]) -> list[np.ndarray]:
         result = self.machine[entry](*map(tvm.runtime.tensor, feeds.values()))
@@ -105,8 +106,7 @@ def built(folder: Path, made: ModelProto, sets: Any) -> Built:
     executable, variants = build_sets(path, host_target(), 1, sets)
     export(executable, file)
     machine = relax.VirtualMachine(tvm.runtime.load_module(str(file)), tvm.cpu())
-    constants = executable.stats().partition("Globals")[0]
-    return Built(file, machine, variants, path, constants)
+    return Built(file, machine, variants, path, *executable.stats().split("Globals"))
 
 
 @pytest.fixture(scope="module")
@@ -164,6 +164,11 @@ def test_weights_are_there_once(tokens: Built) -> None:
     assert tokens.file.read_bytes().count(table.tobytes()) == 1
     # Three products of the same shape, packed in the same way for all four sets.
     assert len(re.findall(rf"\[{WIDE * WIDE}\]", tokens.constants)) == 3
+
+
+def test_the_calls_of_a_small_model_are_one_for_each_set(tokens: Built) -> None:
+    called = set(re.findall(r"tilefleet_sequence_\d", tokens.functions))
+    assert called == {f"tilefleet_sequence_{at}" for at in range(len(TOKENS))}
 
 
 def test_the_manifest_has_the_layers_of_each(images: Built) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
+import tvm
 from tvm import relax, tirx
 from tvm.relax.expr_functor import PyExprMutator, mutator
 from tvm.script.ir_builder import tirx as T
@@ -16,6 +17,7 @@ from tvm_ffi import structural_equal, structural_hash
 
 from kernels.emit.compile import KERNEL_ATTRIBUTE
 from kernels.emit.function import Function
+from tuner.backend.sequence import SEQUENCE, sequenced
 from tuner.frontend.onnx_check import Shapes
 from tuner.intake.shapes import text_of
 
@@ -61,6 +63,25 @@ def joined(modules: Iterable[tuple[Any, Shapes]]) -> Any:
         mains.append(_Main(builder.add_func(main, f"main_{at}"), parameters, types, main.ret_ty))
         known.append(text_of(inputs))
     _add_main(builder, mains, _add_refusal(builder, "; ".join(known)))
+    return builder.finalize()
+
+
+def each_sequenced(module: Any, count: int) -> Any:
+    """A joined module, of which each of the ``count`` functions that ``main`` chooses from makes its calls as
+    ``sequenced`` has them: by their names, which are those in ``module``."""
+    builder = relax.BlockBuilder(module)
+    functions = {name: each for name, each in module.functions.items() if isinstance(each, tirx.PrimFunc)}
+    for at in range(count):
+        variable = module.get_global_var(f"main_{at}")
+        alone = tvm.IRModule({**functions, tvm.ir.GlobalVar("main"): module[variable]})
+        made = sequenced(alone)
+        if made is alone:
+            continue
+        name = f"{SEQUENCE}_{at}"
+        function = builder.add_func(made[SEQUENCE].with_attr(SYMBOL, name), name)
+        renamed = {made.get_global_var(SEQUENCE): function}
+        main = _Renaming(renamed, _Constants()).visit_expr(made["main"])
+        builder.update_func(variable, main.with_attr(SYMBOL, f"main_{at}"))
     return builder.finalize()
 
 

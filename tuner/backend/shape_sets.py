@@ -13,7 +13,7 @@ from kernels.target import Target
 from tuner.backend.apply import blaming_node, build_model, lower_partition, plan_of
 from tuner.backend.check import Check, worst
 from tuner.backend.executable import compile_module
-from tuner.backend.joined import joined
+from tuner.backend.joined import each_sequenced, joined
 from tuner.backend.manifest import Manifest, describe, of_all
 from tuner.backend.sequence import sequenced
 from tuner.frontend.graph import load_partition
@@ -52,8 +52,9 @@ class Lowered:
 
     def delivered(self) -> Any:
         """What a built module is compiled from: the calls of a small model are one, as TVM's machine takes
-        longer for them. They stay apart for several sets, of which functions are called by new names."""
-        return sequenced(self.module) if len(self.variants) == 1 else self.module
+        longer for them."""
+        count = len(self.variants)
+        return sequenced(self.module) if count == 1 else each_sequenced(self.module, count)
 
 
 def build_sets(
