@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +23,25 @@ from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm, Workload
 from tilefleet import Client
 from tilefleet.cli import app
 from tuner.log.record import Record, write_log
+from worker.children.nursery import Nursery
 
 RESIDUAL = Conv2d(1, 32, 28, 28, 48, 3, 3, pad=(1, 1, 1, 1), epilogue=Epilogue(True, True, RELU))
 DEPTHWISE = Conv2d(1, 16, 28, 28, 16, 3, 3, stride=(2, 2), pad=(1, 1, 1, 1), groups=16)
 GEMM = Gemm(64, 96, 128, epilogue=Epilogue(bias=True))
 
 
+@pytest.fixture(scope="module")
+def nursery() -> Iterator[Nursery]:
+    """One for all commands: what they take is most of all to import TVM."""
+    with Nursery(("tvm", "tuner.explain.explain")) as shared:
+        yield shared
+
+
 @pytest.fixture(autouse=True)
-def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+def alone(monkeypatch: pytest.MonkeyPatch, nursery: Nursery) -> None:
     """At the usual port there may be somebody's service."""
     monkeypatch.setattr("tilefleet.home.DEFAULT_PORT", 1)
+    monkeypatch.setattr("tilefleet.commands.explain.Nursery", lambda _: nullcontext(nursery))
 
 
 def run(*arguments: object, home: Path) -> tuple[int, str, str]:

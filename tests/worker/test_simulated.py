@@ -180,6 +180,7 @@ def test_thumb_code_is_refused_as_the_clock_does_not_know_it(simulated_boards, t
         else:
             with pytest.raises(Exception, match=r"main is Thumb code, .*: build it as A32"):
                 module["main"]()
+        del module  # it holds the session, and the board opens the next one only behind that
 
 
 @pytest.mark.parametrize("model", MODELS)
