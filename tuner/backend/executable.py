@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from tvm.runtime import _ffi_api as runtime_api
 
 from kernels.target import Target
 from tuner.backend.objects import ObjectCache, compiled
+from worker.build.toolchain import ZIG
 
 LINK_TIMEOUT_S = 120
 STORAGE = "relax.vm.alloc_storage"
@@ -102,8 +102,8 @@ class ModelExecutable(vm_build.VMExecutable):  # type: ignore[misc]  # TVM is An
 
 def link(output: str, objects: list[str], options: Any = None, **_: Any) -> None:
     """Link by the ELF linker that comes with zig: no compiler is needed on the machine."""
-    command = [sys.executable, "-m", "ziglang", "ld.lld", "-shared", "-Bsymbolic", "-z", "now"]
-    command += ["--hash-style=both", *objects, "-o", output]
+    command = [str(ZIG), "ld.lld", "-shared", "-Bsymbolic", "-z", "now", "--hash-style=both"]
+    command += [*objects, "-o", output]
     done = subprocess.run(command, capture_output=True, text=True, timeout=LINK_TIMEOUT_S, check=False)
     if done.returncode:
         raise RuntimeError(f"linking {output} failed: {done.stderr.strip()[-500:]}")

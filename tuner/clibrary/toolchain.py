@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from kernels.target import Target
+from worker.build.toolchain import ZIG
 from worker.fleet.drivers.agent_build import agent_triple
 
 TIMEOUT_S = 300
@@ -81,7 +81,7 @@ def link_for_glibc(sources: Sequence[Path], output: Path, system: Glibc) -> None
 
 
 def _zig(*arguments: str) -> None:
-    command = [sys.executable, "-m", "ziglang", *arguments]
+    command = [str(ZIG), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_S, check=False)
     if done.returncode:
         raise ToolError(f"{arguments[0]}: {done.stderr.strip()[-1000:]}")

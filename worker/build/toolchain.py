@@ -10,7 +10,8 @@ from typing import Any
 
 import ziglang
 
-_ZIG = Path(ziglang.__file__).parent / "zig"
+ZIG = Path(ziglang.__file__).parent / "zig"
+"""Called itself: ``python -m ziglang`` would start a Python for each link."""
 _LINK_TIMEOUT_S = 60
 
 
@@ -37,7 +38,7 @@ def link(object_file: bytes) -> bytes:
         source, linked = Path(folder) / "main.o", Path(folder) / "main.so"
         source.write_bytes(object_file)
         command = [
-            str(_ZIG),
+            str(ZIG),
             "ld.lld",
             "-shared",
             "-z",
