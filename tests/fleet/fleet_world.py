@@ -22,6 +22,8 @@ from worker.fleet.times import USUAL, FleetTimes
 MIN_TIME_MS = "500"
 """So long that a job is not over by the time its first trials have been heard of, on a busy machine too."""
 TOKEN = "correct-horse-battery-staple"
+POLL_S = 0.1
+"""Between two looks: each may be a request, which costs the service processor time."""
 START_S = 240
 """The very first start on a machine builds the board agent and zig's C library."""
 T = TypeVar("T")
@@ -37,7 +39,7 @@ def wait_for(what: Callable[[], T], seconds: float = 120, why: Callable[[], obje
         except psutil.Error:
             pass
         assert time.monotonic() < deadline, f"it has not happened: {why()}"
-        time.sleep(0.01)
+        time.sleep(POLL_S)
 
 
 class World:

@@ -26,11 +26,10 @@ def test_odd_shapes_are_right_and_stay_inside_their_buffers(conv):
     assert error_of(KERNEL, finished, point, AVX2) < KERNEL.tolerance, (finished, point)
 
 
-@pytest.mark.parametrize("order", ["is", "ws"])
 @pytest.mark.parametrize(
     ("threads", "more"), [(1, {}), (3, {"split": "filters"}), (3, {"split": "windows"})], ids=str
 )
-@pytest.mark.parametrize("out_c", [3, 16, 27, 53])
+@pytest.mark.parametrize(("order", "out_c"), [("is", 3), ("ws", 16), ("is", 27), ("ws", 53)])
 def test_every_order_with_several_sets_of_everything(order, threads, more, out_c):
     """Channel sets of 3, 3 and 1, window blocks of 24 with an odd last one, filters no vector divides."""
     conv = Conv2d(2, 7, 9, 10, out_c, 3, 3, stride=(1, 2), pad=(1, 0, 1, 1), epilogue=EPILOGUES[4])

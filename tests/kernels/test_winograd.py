@@ -64,7 +64,8 @@ def test_any_layouts_compute_the_same(workload, layouts):
     pair = Layouts(data, out or data)
     points = list(KERNEL.space(workload, AVX2, pair, 2))
     assert KERNEL.recommend(workload, AVX2, pair, 2) in points
-    for m in {point["m"] for point in points}:
+    every = sorted({point.int("m") for point in points})
+    for m in every[LAYOUTS.index(layouts) % 2 :: 2] or every:
         point = random.Random(m).choice([point for point in points if point["m"] == m])
         limit = 1e-5 if KERNEL.why_inexact(workload, point) is None else KERNEL.tolerance
         assert error_of(workload, point, 2) < limit, point

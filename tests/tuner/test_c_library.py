@@ -26,7 +26,12 @@ from tuner.clibrary.toolchain import link_shared
 from tuner.frontend.onnx_check import ModelError
 
 TARGET = CATALOGUE["x86-avx2"]
-pytestmark = [pytest.mark.usefixtures("avx2"), pytest.mark.timeout(300)]
+# In one worker of pytest-xdist, so that the libraries are built once.
+pytestmark = [
+    pytest.mark.usefixtures("avx2"),
+    pytest.mark.timeout(300),
+    pytest.mark.xdist_group("c_library"),
+]
 
 
 def library(folder, made, targets=(TARGET,), embed=True, threads=1):
