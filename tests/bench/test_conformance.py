@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.conformance import run, summary
 
-SAMPLE = 100
+SAMPLE = 150
 
 
 def test_a_sample_is_right_or_refused_by_name() -> None:
