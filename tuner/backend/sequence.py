@@ -53,7 +53,7 @@ def sequenced(module: Any) -> Any:
         program = program_of(module, [f"input{at}" for at in range(len(main.params))], names)
     except NotStraight:
         return module
-    if program.copies or len(program.calls) < LEAST_CALLS:
+    if program.copies or len(program.calls) < LEAST_CALLS or _has_bfloat16(program):
         return module
     sequence = _Sequence(program)
     if sequence.arena.bytes > MOST_ARENA:
@@ -73,6 +73,13 @@ def sequenced(module: Any) -> Any:
     for name, each in program.functions.items():
         made[name] = each
     return made
+
+
+def _has_bfloat16(program: Program) -> bool:
+    """Whether a function takes bfloat16, which TVM's passes make uint16 of in a function that has buffers of
+    it: its tensors would be others than the functions expect."""
+    kinds = (each.dtype for function in program.functions.values() for each in function.params)
+    return any(str(kind).startswith("bfloat") for kind in kinds)
 
 
 def _weight(function: Any) -> int:
