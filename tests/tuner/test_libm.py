@@ -101,7 +101,8 @@ def test_all_functions_give_what_onnxruntime_does(path):
     if "avx2" not in Path("/proc/cpuinfo").read_text():
         pytest.skip("needs AVX2 to run what it builds")
     rng = np.random.default_rng()
-    given = {name: (np.abs(rng.normal(size=(3, COUNT))) + 0.1).astype(np.float32) for name in ("x", "y")}
+    # Not far from 0: the last bit of a Tanh near 1 decides much of its Atanh.
+    given = {name: rng.uniform(0.1, 2.5, (3, COUNT)).astype(np.float32) for name in ("x", "y")}
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     executable, _ = build_model(path, {}, TARGETS["x86-avx2"])
     machine = relax.VirtualMachine(executable, tvm.cpu())
