@@ -89,7 +89,9 @@ class Profile(BaseModel):
     clock: str = Field(description="How the times were obtained.")
     measured_ms: float | None = Field(description="Median of its runs; null when it is wrong.")
     spread: float | None = Field(description="Interquartile range of the runs over their median.")
-    estimated_ms: float = Field(description="What the build expected of its tuned layers and layout changes.")
+    estimated_ms: float = Field(
+        description="What the build expects of its layers, layout changes, pools and concats."
+    )
     operators: list[Operator] = Field(
         description="All that the time is spent in, the longest first, as timed call by call."
     )

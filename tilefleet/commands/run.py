@@ -100,8 +100,7 @@ def _rendered(name: str, found: Profile, output: Path | None) -> Group:
     lines = [
         f"{name} on {found.board} ({found.target}, {threads}): "
         f"{render.number(found.measured_ms, 2)} ms{marked}, "
-        f"spread {render.percent(found.spread)}; its tuned layers were expected to take "
-        f"{render.number(found.estimated_ms, 2)} ms",
+        f"spread {render.percent(found.spread)}; {render.number(found.estimated_ms, 2)} ms expected",
         f"{found.from_records} layers by records, {found.by_analysis} by the analysis; "
         f"{found.memory.weights_bytes / 1e6:.1f} MB of weights, "
         f"{found.memory.workspace_bytes / 1e6:.1f} MB between functions",

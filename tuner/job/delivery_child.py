@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import tempfile
 import time
 from collections import defaultdict
@@ -34,6 +35,8 @@ from worker.measure.wire import Wire
 ROUNDS, LEAST, LONGEST_S = 31, 5, 20.0
 """Runs that are timed; when they have taken so long, fewer, but so many at least."""
 BOARD_ROUNDS = 7
+_KIND = re.compile(r"^(?:tilefleet_)?(.+?)(?:_\d.*|\d+)?$")
+"""What a function computes, of its name."""
 
 
 def deliver_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
@@ -156,7 +159,7 @@ def profile_on_board(model: BoardModel, arguments: Sequence[Any]) -> Profile:
 def operators_of(found: Profile, manifest: Manifest) -> list[dict[str, Any]]:
     """What each workload and each other kind of function takes of a run, the longest first.
 
-    Functions of the same name but for the number behind it are one kind.
+    Functions whose names differ in the shapes or the number behind them alone are one kind.
     """
     known = {
         function_name(layer.workload, layer.config): (str(layer.workload), layer.workload.key)
@@ -165,7 +168,7 @@ def operators_of(found: Profile, manifest: Manifest) -> list[dict[str, Any]]:
     }
     taken: dict[tuple[str, str], tuple[int, float]] = defaultdict(lambda: (0, 0.0))
     for function, (calls, seconds) in found.calls.items():
-        kind = known.get(function) or (function.rstrip("_0123456789") or function, "")
+        kind = known.get(function) or (_KIND.sub(r"\1", function), "")
         count, total = taken[kind]
         taken[kind] = (count + calls, total + seconds)
     listed = sorted(taken.items(), key=lambda each: -each[1][1])
