@@ -33,14 +33,16 @@ test: setup ## all checks and all tests, in parallel on all cores (CORES=n for f
 # Boards, services, browsers and whole models take most of the time of all tests; these do without. Of the
 # kernels one float family stays, matrix products, and what all families are made of.
 FAST := tests/test_project.py tests/kernels tests/server tests/tuner
-SLOW := $(addprefix tests/tuner/,operators test_apply.py test_c_library.py test_comparison.py test_objects.py) \
+SLOW := $(addprefix tests/tuner/,operators test_apply.py test_c_library.py test_comparison.py test_objects.py \
+  test_quantized_build.py) \
   $(addprefix tests/server/,test_real_engine.py test_simulated_board.py) \
-  $(addprefix tests/kernels/,test_attention.py test_epilogue_activations.py test_fconv.py test_fconv_layouts.py \
+  $(addprefix tests/kernels/,test_attention.py test_depthwise.py test_epilogue_activations.py test_fconv.py \
+  test_fconv_layouts.py test_vector_math.py \
   test_gemm.py test_grouped.py test_loops.py test_qborder.py test_qdepthwise_bytes.py test_qdirect.py \
   test_qgrouped.py test_qpairs.py test_qwinograd.py test_sconv.py test_winograd.py)
 
-test-fast: setup ## the quick tests: without boards, browsers and whole models
-	$(PYTHON) -m pytest -n $(CORES) --dist loadgroup $(FAST) $(addprefix --ignore=,$(SLOW))
+test-fast: setup ## the quick tests: without boards, browsers, PostgreSQL and whole models
+	$(PYTHON) -m pytest -n $(CORES) --dist loadgroup -k "not postgresql" $(FAST) $(addprefix --ignore=,$(SLOW))
 
 check: setup ## formatting, lint and types
 	$(PYTHON) -m ruff format --check .
