@@ -22,10 +22,11 @@ from server.records.schemas import Imported, Record
 from tilefleet import errors, sse
 from tilefleet.home import server_url
 from tilefleet.sse import Event
-from tuner.intake.shapes import GivenShapes
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from tuner.intake.shapes import GivenShapes
 
 Resource = TypeVar("Resource", bound=BaseModel)
 
