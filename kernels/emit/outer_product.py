@@ -37,13 +37,25 @@ class Sums:
         for cell in self.cells:
             tir.store(self._registers, value(*cell), self._at(cell))
 
-    def add(self, first: Index, depth: Index, element: Read, vector: Read) -> None:
-        """Add the outer products of places ``first`` to ``first + depth`` along k."""
+    def add(
+        self,
+        first: Index,
+        depth: Index,
+        element: Read,
+        vector: Read,
+        beside: Callable[[Index], None] | None = None,
+    ) -> None:
+        """Add the outer products of places ``first`` to ``first + depth`` along k.
+
+        ``beside`` emits what else is to be done at each turn, which is a step for every chain.
+        """
         for chain in range(1, self._chains):
             for cell in self.cells:
                 tir.store(self._registers, tir.zeros(self._lanes), self._at(cell, chain))
         whole = depth // self._chains
         with T.serial(0, whole) as turn:
+            if beside is not None:
+                beside(turn)
             for chain in range(self._chains):
                 self._step(first + turn * self._chains + chain, chain, element, vector)
         if self._chains > 1:

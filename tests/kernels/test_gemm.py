@@ -84,6 +84,26 @@ def test_the_recommended_block_fills_the_registers_and_spills_none(target, regis
     assert sum(register in line and "(%rsp)" in line for line in lines) <= 1
 
 
+@pytest.mark.parametrize(
+    ("m", "rows", "prefetches"), [(1, 1, False), (12, 12, True), (64, 13, True), (4096, 13, False)]
+)
+def test_the_next_panel_is_prefetched_where_few_tiles_would_wait_for_it(m, rows, prefetches):
+    text = assembly_of(KERNEL, Gemm(m, 96, 64), config(rows=rows, vectors=2), AVX512)
+    assert ("prefetcht0" in text) == prefetches
+
+
+def test_what_is_prefetched_may_lie_beyond_the_weights():
+    workload = Gemm(37, 70, 50, epilogue=ALL)
+    for threads, split in ((1, {}), (3, {"split": "rows"})):
+        tall = config(rows=8, vectors=3, mc=16, nc=48, kc=17, **split)
+        assert error_of(workload, tall, threads) < KERNEL.tolerance
+
+
+def test_of_equal_blocks_the_one_that_reads_panels_least_is_taken():
+    pick = KERNEL.recommend(Gemm(12, 768, 768), AVX512)
+    assert (pick["rows"], pick["vectors"]) == (12, 2)
+
+
 def test_refuses_what_is_no_matrix_product():
     conv = Conv2d(1, 8, 8, 8, 8, 1, 1)
     assert KERNEL.why_not(Gemm(1, 2, 3), AVX2) is None

@@ -6,7 +6,7 @@ from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from kernels.arithmetic import ceil_div
-from kernels.emit import tir
+from kernels.emit import code_shape, tir
 from kernels.emit.outer_product import Sums
 from kernels.emit.shares import Share, share
 from kernels.emit.types import Expr, Index, Vector
@@ -31,7 +31,7 @@ class Nest:
         """All of it, each thread its share of the panels and of the row tiles."""
         plan = self.plan
         over_panels, over_rows = plan.parts
-        with tir.loop(over_panels * over_rows, over_panels * over_rows) as thread:
+        with code_shape.linked(), tir.loop(over_panels * over_rows, over_panels * over_rows) as thread:
             one, other = (thread, 0) if over_rows == 1 else (thread // over_rows, thread % over_rows)
             self._nest(
                 share(plan.whole_panels, plan.edge_columns > 0, one, over_panels),
@@ -63,15 +63,17 @@ class Nest:
         plan = self.plan
         if plan.whole_tiles:
             with T.serial(rows.first, rows.stop) as tile:
-                self._micro(plan.rows, columns, tile * plan.rows, panel, k_block, depth)
+                self._micro(plan.rows, columns, tile * plan.rows, tile - rows.first, panel, k_block, depth)
         if plan.edge_rows:
             with tir.when(rows.last):
-                self._micro(
-                    plan.edge_rows, columns, tir.index(plan.whole_tiles * plan.rows), panel, k_block, depth
-                )
+                top, number = tir.index(plan.whole_tiles * plan.rows), plan.whole_tiles - rows.first
+                self._micro(plan.edge_rows, columns, top, number, panel, k_block, depth)
 
-    def _micro(self, rows: int, columns: int, top: Index, panel: Index, k_block: Index, depth: Index) -> None:
-        """``rows`` x ``columns`` of the output, over one block of k."""
+    def _micro(
+        self, rows: int, columns: int, top: Index, number: Index, panel: Index, k_block: Index, depth: Index
+    ) -> None:
+        """``rows`` x ``columns`` of the output, over one block of k: tile ``number`` of those that a panel
+        meets before the next panel."""
         plan, gemm, args, lanes = self.plan, self.gemm, self.args, self.plan.lanes
         sums = Sums(rows, columns, lanes, plan.knobs.chains)
 
@@ -92,6 +94,13 @@ class Nest:
         def weights(start: int, at: Index) -> Vector:
             return args.weights[tir.vector((panel * gemm.k + at) * plan.width + start, lanes)]
 
+        here = (panel * gemm.k + k_block * plan.kc) * plan.width
+        coming = T.Bind(tir.index(here + gemm.k * plan.width + number * depth * plan.fetched))
+
+        def fetch(step: Index) -> None:
+            for start in range(0, plan.fetched, plan.line):
+                code_shape.prefetch(args.weights, coming + step * plan.fetched + start)
+
         def leave(final: bool) -> None:
             for row, start, value in sums.values():
                 for offset, width, part in split(value, sums.count(start), lanes):
@@ -103,7 +112,7 @@ class Nest:
 
         begins, ends = (None if self.k_blocks == 1 else k_block == at for at in (0, self.k_blocks - 1))
         tir.choose(begins, lambda: sums.begin(bias), lambda: sums.begin(unfinished))
-        sums.add(k_block * plan.kc, depth, data, weights)
+        sums.add(k_block * plan.kc, depth, data, weights, fetch if plan.fetched else None)
         tir.choose(ends, lambda: leave(True), lambda: leave(False))
 
 

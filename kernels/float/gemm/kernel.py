@@ -30,7 +30,7 @@ class PackedGemm(Kernel[Gemm]):
     """Matrix product by packed constant weights; its knobs are those of ``plan.Knobs``."""
 
     name = "gemm"
-    version = 3
+    version = 4
     workload_type = Gemm
     plan_type = GemmPlan
 

@@ -120,6 +120,22 @@ class Plan(FloatPlan[Gemm]):
         return self.workload.m % self.rows
 
     @property
+    def line(self) -> int:
+        """Elements of a cache line."""
+        return self.target.line_bytes // 4
+
+    @property
+    def fetched(self) -> int:
+        """Elements of the next panel that each step along k prefetches, 0 where none is worth it.
+
+        A panel that comes from memory while its first tile is computed keeps that tile waiting; so the tiles
+        of the panel before share it out. One row alone is as fast as memory anyway, and beside very many
+        tiles the first hardly counts.
+        """
+        together = min(ceil_div(self.tiles, self.parts[1]), self.mc // self.rows)
+        return ceil_div(self.width, together) if self.workload.m > 1 and together <= self.width else 0
+
+    @property
     def packed_length(self) -> int:
         """Elements of the packed weights."""
         return self.workload.k * self.panels * self.width
