@@ -7,7 +7,7 @@ import json
 import keyword
 import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -73,10 +73,7 @@ def build_c_library(model: Model, wanted: Wanted) -> dict[str, Any]:
         folder = Path(scratch)
         try:
             write(made, folder)
-            checks = [
-                _check(model, made, number, folder, wanted) if wanted.check else _skipped(made, number)
-                for number in range(len(made.codes))
-            ]
+            checks = [check_variant(model, made, number, folder, wanted) for number in range(len(made.codes))]
         except (ToolError, AgentBuildError) as error:
             raise TilefleetError(str(error)) from None
         for check in checks:
@@ -84,7 +81,7 @@ def build_c_library(model: Model, wanted: Wanted) -> dict[str, Any]:
                 raise TilefleetError(
                     f"{wanted.title}: the library is wrong and was not written: {check.wrong} ({check.where})"
                 )
-        manifest = _manifest(made, checks, folder)
+        manifest = manifest_of(made, checks, folder)
         described = folder / f"{wanted.name}.json"
         described.write_text(json.dumps(manifest, indent=2) + "\n")
         files = sorted(folder.iterdir())
@@ -95,6 +92,16 @@ def build_c_library(model: Model, wanted: Wanted) -> dict[str, Any]:
     return manifest | {"files": [file.name for file in files]}
 
 
+def lines_of(manifest: Mapping[str, Any], folder: Path) -> list[str]:
+    """What was built into ``folder``, for people."""
+    library = next(file for file in manifest["files"] if file.endswith((".a", ".whl")))
+    told = [
+        f"{folder / library}: arena {manifest['arena_bytes']} bytes, weights "
+        f"{manifest['weights']['bytes']} bytes; {folder / manifest['name']}.json has each layer"
+    ]
+    return told + [f"{each['target']['name']}: {Check(**each['check'])}" for each in manifest["variants"]]
+
+
 def _packed(made: Made, manifest: dict[str, Any], folder: Path) -> Path:
     objects = [f"{made.library.name}.o", *extras.objects(made.library)]
     try:
@@ -103,7 +110,8 @@ def _packed(made: Made, manifest: dict[str, Any], folder: Path) -> Path:
         raise TilefleetError(str(error)) from None
 
 
-def _manifest(made: Made, checks: Sequence[Check], folder: Path) -> dict[str, Any]:
+def manifest_of(made: Made, checks: Sequence[Check], folder: Path) -> dict[str, Any]:
+    """What is told of a library that was written to ``folder``, and of each variant."""
     manifest = {**facts(made.library)}
     for number, (variant, layers, check) in enumerate(
         zip(manifest["variants"], made.manifests, checks, strict=True)
@@ -114,12 +122,14 @@ def _manifest(made: Made, checks: Sequence[Check], folder: Path) -> dict[str, An
     return manifest
 
 
-def _skipped(made: Made, number: int) -> Check:
-    return Check(made.manifests[number].tolerance, skipped="--no-check was given")
+def check_variant(model: Model, made: Made, number: int, folder: Path, wanted: Wanted) -> Check:
+    """Run one variant of what was written to ``folder`` by itself beside the model's definition, on a board
+    or where this machine can.
 
-
-def _check(model: Model, made: Made, number: int, folder: Path, wanted: Wanted) -> Check:
-    """Run one variant by itself beside the model's definition, on a board or where this machine can."""
+    Raises ToolError, TilefleetError where the board cannot be had.
+    """
+    if not wanted.check:
+        return Check(made.manifests[number].tolerance, skipped="--no-check was given")
     library, manifest = made.library, made.manifests[number]
     target, name = library.variants[number].target, library.name
     build = Build(str(model.path), model.shapes, target, model.threads, manifest.configs, manifest.tolerance)

@@ -77,6 +77,7 @@ class Form(StrEnum):
     MODULE = "module"
     C = "c"
     WHEEL = "wheel"
+    ONNXRUNTIME = "onnxruntime"
 
 
 class WeightsIn(StrEnum):
@@ -91,11 +92,14 @@ def build(
     log: LogFile,
     output: Annotated[
         Path,
-        typer.Option("--output", "-o", help="The module; of --as c and wheel, a folder."),
+        typer.Option("--output", "-o", help="The module; of all other forms a folder."),
     ],
     form: Annotated[
         Form,
-        typer.Option("--as", help="A module that TVM loads, a C library, or a wheel of that."),
+        typer.Option(
+            "--as",
+            help="A module that TVM loads, a C library, a wheel of that, or operators for onnxruntime.",
+        ),
     ] = Form.MODULE,
     name: Annotated[
         str | None, typer.Option(help="What the C library is called; default: the model's name.")
@@ -135,15 +139,18 @@ def build(
 
     A module whose outputs are not what the model defines is not written. With --as c it is a C library
     instead, a folder of header, archive, source and example (docs/c-library.md); with --as wheel, a Python
-    package of that.
+    package of that; with --as onnxruntime, a model for onnxruntime and a library of operators
+    (docs/onnxruntime.md).
     """
     if form is not Form.MODULE:
         if board is not None and not compare:
             raise TilefleetError("--no-check runs the library nowhere: leave it out, or --board")
         if board is not None and cpus is not None:
             raise TilefleetError("--board runs the library for one target, and --cpus names several")
-        if form is Form.WHEEL and weights is WeightsIn.FILE:
-            raise TilefleetError("--as wheel: the package has the weights in it; leave --weights file out")
+        if form is not Form.C and weights is WeightsIn.FILE:
+            raise TilefleetError(
+                f"--as {form}: what is built has the weights in it; leave --weights file out"
+            )
         of = [resolve_target(each, targets) for each in (cpus.split(",") if cpus else [target])]
         with _whole(model, value, data) as whole:
             _build_c(
@@ -165,7 +172,9 @@ def build(
             )
         return
     if name is not None or cpus is not None:
-        raise TilefleetError("--name and --cpus are of C libraries: add --as c or --as wheel")
+        raise TilefleetError(
+            "--name and --cpus are of C libraries: add --as c, --as wheel or --as onnxruntime"
+        )
     chosen, shapes = resolve_target(target, targets), read_sets(shape)
     if board is not None and not compare:
         raise TilefleetError("--no-check runs the module nowhere: leave it out, or --board")
@@ -239,8 +248,8 @@ def _build_c(
     if len(targets) > 1 and not all(each.triple.startswith("x86_64") for each in targets):
         raise TilefleetError("--cpus chooses between x86 targets only; build the others each by itself")
     # Here, because they bring TVM along, which no other command should wait for.
-    from tilefleet.c_library import Wanted, build_c_library, c_name
-    from tuner.backend.check import Check
+    from tilefleet.c_library import Wanted, build_c_library, c_name, lines_of
+    from tilefleet.onnxruntime_model import build_onnxruntime_model, told
     from tuner.clibrary.build import Model
     from tuner.log.picks import OtherTargetError
 
@@ -253,7 +262,8 @@ def _build_c(
     called = c_name(name, model)
     records, relayouts = _read(log)
     try:
-        manifest = build_c_library(
+        build_it = build_onnxruntime_model if form is Form.ONNXRUNTIME else build_c_library
+        manifest = build_it(
             Model(whole, shapes[0] if shapes else None, records, relayouts, numerics, threads),
             Wanted(
                 output,
@@ -272,14 +282,7 @@ def _build_c(
         raise TilefleetError(f"{log}: {error}; choose with --target") from None
     except ValueError as error:
         raise TilefleetError(f"{model}: {error}") from None
-    library = next(file for file in manifest["files"] if file.endswith((".a", ".whl")))
-    lines = [
-        f"{output / library}: arena {manifest['arena_bytes']} bytes, weights "
-        f"{manifest['weights']['bytes']} bytes; {output / f'{called}.json'} has each layer"
-    ]
-    for variant in manifest["variants"]:
-        check = Check(**variant["check"])
-        lines.append(f"{variant['target']['name']}: {check}")
+    lines = (told if form is Form.ONNXRUNTIME else lines_of)(manifest, output)
     shown = {"library": str(output), "name": called, **manifest}
     show(shown, as_json, "\n".join(lines))
 

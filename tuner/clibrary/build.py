@@ -64,7 +64,7 @@ def make(model: Model, targets: Iterable[Target], name: str, title: str, log: st
     Nothing is compiled before all of it is known to be writable as C. Raises ModelError for what is not,
     OtherTargetError for records of other targets alone.
     """
-    planned = [(target, *_planned(model, target)) for target in targets]
+    planned = [(target, *planned_as_c(model, target)) for target in targets]
     variants, codes = [], []
     for number, (target, program, _) in enumerate(planned):
         before = f"{name}_{number}_" if len(planned) > 1 else f"{name}_"
@@ -87,7 +87,8 @@ def make(model: Model, targets: Iterable[Target], name: str, title: str, log: st
     return Made(made, tuple(codes), tuple(manifest for _, _, manifest in planned))
 
 
-def _planned(model: Model, target: Target) -> tuple[Program, Manifest]:
+def planned_as_c(model: Model, target: Target) -> tuple[Program, Manifest]:
+    """What C is to call, and what each layer gets; nothing is compiled. Raises as ``make`` does."""
     partition = load_partition(model.path, model.shapes)
     graph = partition.graph
     for tensor in (*graph.inputs, *graph.outputs):

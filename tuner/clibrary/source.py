@@ -174,31 +174,22 @@ def _run(library: Library) -> str:
     inputs, outputs = library.inputs, library.outputs
     last = len(library.variants) - 1
     parallel = library.threads > 1
+    ports = "void *arena, const void *const *inputs, void *const *outputs"
     arguments = "arena, w, inputs, outputs" + (", &team" if parallel else "")
-    if library.checks_cpu:
-        choice = f"""\
-  Cpu cpu = this_cpu();
-  int level = 0;
-  while (level <= {last} && !has(&cpu, &needs[level])) level++;
-  if (level > {last}) return {prefix}_OLD_CPU;
-"""
-        branches = [
-            f"  {'else ' if number else ''}if (level == {number}) run_{number}({arguments});"
-            for number in range(last + 1)
-        ]
-        if not last:
-            branches = [f"  run_0({arguments});"]
-    else:
-        choice, branches = "", [f"  run_0({arguments});"]
-    declared = f"int {name}_run(void *arena, const void *const *inputs, void *const *outputs)"
-    alone, team = "", ""
+    branches = [
+        f"  {'else ' if number else ''}if (level == {number}) run_{number}({arguments});"
+        for number in range(last + 1)
+    ]
+    if not last:
+        branches = [f"  (void)level;\n  run_0({arguments});"]
+    by, how = (f", {name}_parallel_for parallel_for, void *pool", ", parallel_for, pool")
+    if not parallel:
+        by, how = "", ""
+    declared, alone = f"int {name}_run({ports})", ""
     if parallel:
         alone = f"\n\n{declared} {{\n  return {name}_run_parallel(arena, inputs, outputs, 0, 0);\n}}"
-        declared = (
-            f"int {name}_run_parallel(void *arena, const void *const *inputs, void *const *outputs,\n"
-            f"{' ' * len(f'int {name}_run_parallel(')}{name}_parallel_for parallel_for, void *pool)"
-        )
-        team = "  Team team = {parallel_for, pool};\n"
+        indent = " " * len(f"int {name}_run_parallel(")
+        declared = f"int {name}_run_parallel({ports},\n{indent}{by[2:]})"
     nl = "\n"
     return f"""\
 {_numbers("unsigned char", "input_aligned", [port.element_bytes for port in inputs])}
@@ -206,9 +197,12 @@ def _run(library: Library) -> str:
 {_numbers("size_t", "input_sizes", [port.bytes for port in inputs])}
 {_numbers("size_t", "output_sizes", [port.bytes for port in outputs])}
 
-{declared} {{
+{_level(library, last)}
+
+static int run_at(int level, {ports}{by}) {{
   const unsigned char *w;
-{team}  if (!arena || !inputs || !outputs) return {prefix}_NULL_POINTER;
+{"  Team team = {parallel_for, pool};" + nl if parallel else ""}\
+  if (!arena || !inputs || !outputs) return {prefix}_NULL_POINTER;
   if ((uintptr_t)arena % {ALIGNMENT}) return {prefix}_ARENA_MISALIGNED;
   for (int i = 0; i < {len(inputs)}; i++) {{
     if (!inputs[i]) return {prefix}_NULL_POINTER;
@@ -220,8 +214,13 @@ def _run(library: Library) -> str:
   }}
   w = weights_of(arena);
   if (!w) return {prefix}_NO_WEIGHTS;
-{choice}{nl.join(branches)}
+  if (level < 0) return {prefix}_OLD_CPU;
+{nl.join(branches)}
   return {prefix}_OK;
+}}
+
+{declared} {{
+  return run_at(level_here(), arena, inputs, outputs{how});
 }}{alone}
 
 int {name}_run_checked(void *arena, size_t arena_bytes, const void *const *inputs, const size_t *input_bytes,
@@ -233,6 +232,19 @@ int {name}_run_checked(void *arena, size_t arena_bytes, const void *const *input
   for (int i = 0; i < {len(outputs)}; i++)
     if (output_bytes[i] != output_sizes[i]) return {prefix}_WRONG_SIZE;
   return {name}_run(arena, inputs, outputs);
+}}"""
+
+
+def _level(library: Library, last: int) -> str:
+    """Which variant this processor runs, the best it can; -1 where it can do none."""
+    if not library.checks_cpu:
+        return "static int level_here(void) { return 0; }"
+    return f"""\
+static int level_here(void) {{
+  Cpu cpu = this_cpu();
+  int level = 0;
+  while (level <= {last} && !has(&cpu, &needs[level])) level++;
+  return level > {last} ? -1 : level;
 }}"""
 
 

@@ -68,16 +68,26 @@ def glibc_of(target: Target) -> Glibc:
     """The oldest such that zig links for; raises ToolError where Python runs on none."""
     machine, _, system = agent_triple(target.triple).split("-")
     if machine not in _PYTHONS:
-        raise ToolError(f"there is no Python for {target.name}: no wheel can be made")
+        raise ToolError(f"there is no Python for {target.name}, and no onnxruntime")
     version = "2.27" if machine == "riscv64" else "2.17"
     triple = f"{machine}-linux-{system.replace('musl', 'gnu')}.{version}"
     return Glibc(triple, _PYTHONS[machine], version)
 
 
-def link_for_glibc(sources: Sequence[Path], output: Path, system: Glibc) -> None:
-    """A shared library of objects and C sources with what they need of ``system``; raises ToolError."""
+def link_for_glibc(sources: Sequence[Path], output: Path, system: Glibc, exports: str | None = None) -> None:
+    """A shared library of objects and C sources with what they need of ``system``; raises ToolError.
+
+    Others see no more of it than the function ``exports``, where that is given.
+    """
     options = ["-target", system.triple, "-shared", "-s", "-pthread", *_FLAGS]
-    _zig("cc", *options, *map(str, sources), "-o", str(output))
+    if exports is not None:
+        seen = output.with_suffix(".exports")
+        seen.write_text(f"{{ global: {exports}; local: *; }};\n")
+        options.append(f"-Wl,--version-script={seen}")
+    try:
+        _zig("cc", *options, *map(str, sources), "-o", str(output))
+    finally:
+        output.with_suffix(".exports").unlink(missing_ok=True)
 
 
 def _zig(*arguments: str) -> None:

@@ -1,0 +1,265 @@
+"""``tilefleet build --as onnxruntime``: a model and its library, checked before they are at their place."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from onnx import ModelProto
+
+from kernels.target import Target
+from tilefleet.c_library import Wanted, check_variant, manifest_of
+from tilefleet.errors import TilefleetError
+from tilefleet.render import milliseconds
+from tuner.backend.check import Check
+from tuner.backend.comparison import compared
+from tuner.backend.definition import Undefined, define, random_feeds
+from tuner.clibrary.build import Made, Model, make, planned_as_c, write
+from tuner.clibrary.library import Library
+from tuner.clibrary.toolchain import ToolError, glibc_of
+from tuner.frontend.model_file import read_as_written
+from tuner.frontend.onnx_check import ModelError, first_line
+from tuner.ortmodel import session
+from tuner.ortmodel.library import domain_of, write_library
+from tuner.ortmodel.model import Region, plain_model, ports_of, rewired, whole
+from tuner.ortmodel.regions import Left, Parts, import_refusal
+from tuner.ortmodel.session import NotRun, Turns
+from worker.fleet.drivers.agent_build import AgentBuildError
+from worker.measure.host import host_target
+
+OLD_CPU = "this processor lacks instructions"
+
+
+@dataclass(frozen=True)
+class Part:
+    """An operator of ours: what it computes, its library and what is told of that, and where both lie."""
+
+    region: Region
+    library: Library
+    facts: dict[str, Any]
+    folder: Path
+    tolerance: float
+
+
+def build_onnxruntime_model(model: Model, wanted: Wanted) -> dict[str, Any]:
+    """Write ``model.onnx``, the library and the manifest, which is returned; nothing where it is wrong.
+
+    Raises TilefleetError, ModelError for a model of which nothing is computed here, OtherTargetError.
+    """
+    try:
+        glibc_of(wanted.targets[0])
+    except (ToolError, AgentBuildError) as error:
+        raise TilefleetError(str(error)) from None
+    plain = plain_model(model.path, model.shapes)
+    wanted.folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".unchecked-", dir=wanted.folder) as scratch:
+        try:
+            return _Building(model, wanted, Path(scratch)).build(plain)
+        except (ToolError, AgentBuildError) as error:
+            raise TilefleetError(str(error)) from None
+
+
+class _Building:
+    """One build, in ``scratch``."""
+
+    def __init__(self, model: Model, wanted: Wanted, scratch: Path) -> None:
+        self._model, self._wanted, self._scratch = model, wanted, scratch
+        self._log = hashlib.sha256(wanted.log.read_bytes()).hexdigest()
+
+    def build(self, plain: ModelProto) -> dict[str, Any]:
+        wanted, name = self._wanted, self._wanted.name
+        plain, made, left = self._made(plain)
+        parts = [self._part(region, each) for region, each in made]
+        plain_file = self._scratch / "plain.onnx"
+        plain_file.write_bytes(plain.SerializeToString())
+        final, library = self._scratch / "model.onnx", self._scratch / f"lib{name}.so"
+        why_not = self._why_not_timed()
+        kept = parts
+        slower: list[tuple[Part, Turns | None]] = []
+        if not why_not and len(parts) > 1:
+            kept, slower = self._split_by_time(parts)
+        turns = None
+        self._write(plain, kept, final, library)
+        check = self._check(final, library, kept)
+        if not why_not and kept:
+            turns = session.compared(plain_file, final, library, self._model.threads)
+            if turns.ratio < 1:
+                slower += [(each, turns if len(parts) == 1 else None) for each in kept]
+                kept = []
+                library.unlink()
+                self._write(plain, kept, final, library)
+        manifest = {
+            "name": name,
+            "version": version("tilefleet"),
+            "log_sha256": self._log,
+            "domain": domain_of(name),
+            "threads": self._model.threads,
+            "nodes": len(plain.graph.node),
+            "operators": [each.facts for each in kept],
+            "slower": [_slower(each, found) for each, found in slower],
+            "left": [asdict(each) for each in left],
+            **check.to_json(),
+            "timed": {"skipped": why_not} if turns is None else {**asdict(turns), "ratio": turns.ratio},
+        }
+        described = self._scratch / f"{name}.json"
+        described.write_text(json.dumps(manifest, indent=2) + "\n")
+        for file in (final, library, described):
+            file.replace(wanted.folder / file.name)
+        return manifest | {"files": [final.name, library.name, described.name]}
+
+    def _made(self, plain: ModelProto) -> tuple[ModelProto, list[tuple[Region, Made]], list[Left]]:
+        """The model, its regions as libraries, and the nodes that are left to onnxruntime."""
+        name, model = self._wanted.name, self._model
+        region = whole(name, plain, model.path, model.shapes)
+        try:
+            return plain, [(region, self._make(region))], []
+        except ModelError as error:
+            refused = error
+        parts = Parts(name, plain, self._scratch)
+        while True:
+            made = []
+            for region in parts.regions():
+                try:
+                    made.append((region, self._make(region)))
+                except ModelError as error:
+                    parts.refuse(region, self._refusal, first_line(error))
+                    break
+            else:
+                if not made:
+                    raise refused
+                return parts.model, made, parts.left()
+
+    def _make(self, region: Region) -> Made:
+        wanted = self._wanted
+        if reason := import_refusal(region.path, region.shapes):
+            raise ModelError(reason)
+        of = replace(self._model, path=region.path, shapes=region.shapes)
+        return make(of, wanted.targets, region.name, wanted.title, self._log, embed=True)
+
+    def _refusal(self, path: Path) -> str:
+        """Why a model cannot be written as C; empty where it can."""
+        try:
+            planned_as_c(replace(self._model, path=path, shapes=None), self._wanted.targets[0])
+        except ModelError as error:
+            return first_line(error)
+        return ""
+
+    def _part(self, region: Region, made: Made) -> Part:
+        """Write and check the library of a region."""
+        wanted, folder = self._wanted, self._scratch / region.name
+        folder.mkdir()
+        write(made, folder)
+        of = replace(self._model, path=region.path, shapes=region.shapes)
+        checks = [check_variant(of, made, number, folder, wanted) for number in range(len(made.codes))]
+        for check in checks:
+            if check.wrong:
+                raise TilefleetError(
+                    f"{wanted.title}: operator {region.name} is wrong, and nothing was written: "
+                    f"{check.wrong} ({check.where})"
+                )
+        facts = {"nodes": len(region.nodes)} | manifest_of(made, checks, folder)
+        return Part(region, made.library, facts, folder, max(m.tolerance for m in made.manifests))
+
+    def _write(self, plain: ModelProto, parts: Sequence[Part], model: Path, library: Path) -> None:
+        regions = [(each.region, each.library) for each in parts]
+        model.write_bytes(rewired(plain, self._wanted.name, regions).SerializeToString())
+        of = [(each.library, each.folder) for each in parts]
+        write_library(self._wanted.name, of, self._target, library)
+
+    @property
+    def _target(self) -> Target:
+        return self._wanted.targets[0]
+
+    def _why_not_timed(self) -> str:
+        """Why both are not timed to keep the faster; empty where they are."""
+        if not self._wanted.check:
+            return "--no-check was given"
+        if all(each.key != host_target().key for each in self._wanted.targets):
+            return f"this machine is not of {self._target.name}: all that is computed here is in the library"
+        return session.here()
+
+    def _split_by_time(self, parts: Sequence[Part]) -> tuple[list[Part], list[tuple[Part, Turns | None]]]:
+        """The parts that are faster than onnxruntime by themselves, and the others with what they took."""
+        kept: list[Part] = []
+        slower: list[tuple[Part, Turns | None]] = []
+        for each in parts:
+            alone, library = each.folder / "alone.onnx", each.folder / "alone.so"
+            plain = plain_model(each.region.path, None)
+            everything = replace(each.region, nodes=frozenset(range(len(plain.graph.node))))
+            regions = [(everything, each.library)]
+            alone.write_bytes(rewired(plain, self._wanted.name, regions).SerializeToString())
+            write_library(self._wanted.name, [(each.library, each.folder)], self._target, library)
+            turns = session.compared(each.region.path, alone, library, self._model.threads)
+            if turns.ratio < 1:
+                slower.append((each, turns))
+            else:
+                kept.append(each)
+        return kept, slower
+
+    def _check(self, model: Path, library: Path, parts: Sequence[Part]) -> Check:
+        """onnxruntime's outputs with our library beside the model's definition; TilefleetError if wrong."""
+        tolerance = max((each.tolerance for each in parts), default=0.0)
+        reason = "" if self._wanted.check else "--no-check was given"
+        if not reason and platform.machine() != self._target.triple.partition("-")[0]:
+            reason = (
+                f"{self._target.name} is another machine than this; its operators are checked by themselves"
+            )
+        if reason := reason or session.here():
+            return Check(tolerance, skipped=reason)
+        written = read_as_written(self._model.path, self._model.shapes)
+        try:
+            feeds = random_feeds(ports_of(written))
+            defined = define(written, feeds)
+            results = session.computed(model, library, self._model.threads, feeds)
+        except Undefined as error:
+            return Check(tolerance, skipped=str(error))
+        except NotRun as error:
+            if OLD_CPU in str(error):
+                return Check(tolerance, skipped=str(error))
+            raise TilefleetError(f"{self._wanted.title}: nothing was written: {error}") from None
+        names = [value.name for value in written.graph.output]
+        check = replace(
+            compared(dict(zip(names, results, strict=True)), defined, tolerance), where="this machine"
+        )
+        if check.wrong:
+            raise TilefleetError(
+                f"{self._wanted.title}: the model is wrong, and nothing was written: {check.wrong}"
+            )
+        return check
+
+
+def told(manifest: Mapping[str, Any], folder: Path) -> list[str]:
+    """What was built into ``folder``, for people."""
+    operators, left, timed = manifest["operators"], manifest["left"], manifest["timed"]
+    ours = sum(each["nodes"] for each in operators)
+    lines = [
+        f"{folder / 'model.onnx'}: {ours} of {manifest['nodes']} nodes are {len(operators)} "
+        f"operator{'s' if len(operators) != 1 else ''} of lib{manifest['name']}.so; "
+        f"{folder / manifest['name']}.json has each layer"
+    ]
+    if left:
+        kinds = ", ".join(sorted({each["op"] for each in left}))
+        lines.append(f"left to onnxruntime: {len(left)} nodes ({kinds}); the manifest says why")
+    if manifest["slower"]:
+        lines.append(f"left to onnxruntime because it is faster: {len(manifest['slower'])} operators")
+    if "ratio" in timed:
+        lines.append(
+            f"a run takes {milliseconds(timed['ours_s'])} ms, by onnxruntime alone "
+            f"{milliseconds(timed['plain_s'])} ms: {timed['ratio']:.2f} times as fast"
+        )
+    else:
+        lines.append(f"not timed: {timed['skipped']}")
+    return [*lines, str(Check(**manifest["check"]))]
+
+
+def _slower(part: Part, turns: Turns | None) -> dict[str, Any]:
+    """What is told of a part that is left to onnxruntime as that is faster: by itself, else all together."""
+    told = {"name": part.region.name, "nodes": len(part.region.nodes), "inputs": part.region.inputs}
+    return {**told, "ratio": None if turns is None else turns.ratio}

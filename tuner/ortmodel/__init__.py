@@ -1,0 +1,1 @@
+"""A model for onnxruntime: what we compute of it as operators in one shared library, all else as it was."""

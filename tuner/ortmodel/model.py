@@ -1,0 +1,134 @@
+"""The model that onnxruntime loads: parts of it as single nodes of ours, the others as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from onnx import ModelProto, ValueInfoProto, helper
+
+from tuner.clibrary.library import Library
+from tuner.frontend.control.inline import reads
+from tuner.frontend.model_file import parse_file
+from tuner.frontend.onnx_check import Shapes, fix_input_shapes
+from tuner.frontend.order import sort
+from tuner.ortmodel.abi import ELEMENT_TYPES
+from tuner.ortmodel.library import domain_of
+
+IR_VERSION, OPSET = 8, 17
+"""Of a model that has nothing but our operators; onnxruntimes since 1.13 read it."""
+
+
+@dataclass(frozen=True)
+class Region:
+    """The nodes of a model that one operator of ours computes, by their number, and what it is called.
+
+    ``path`` is a model of them alone, which takes ``shapes``; ``inputs`` and ``outputs`` are its tensors.
+    """
+
+    name: str
+    nodes: frozenset[int]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    path: Path
+    shapes: Shapes | None = None
+
+
+def plain_model(path: Path, shapes: Shapes | None) -> ModelProto:
+    """The model at ``path`` as onnxruntime would run it without us, the shapes of its inputs fixed.
+
+    A TFLite model is what it becomes in ONNX. Raises ModelError.
+    """
+    model = parse_file(path)
+    fix_input_shapes(model, shapes or {})
+    return model
+
+
+def whole(name: str, plain: ModelProto, path: Path, shapes: Shapes | None) -> Region:
+    """All of a model as one region."""
+    constants = {tensor.name for tensor in plain.graph.initializer}
+    inputs = tuple(value.name for value in plain.graph.input if value.name not in constants)
+    outputs = tuple(value.name for value in plain.graph.output)
+    return Region(name, frozenset(range(len(plain.graph.node))), inputs, outputs, path, shapes)
+
+
+def ports_of(model: ModelProto) -> dict[str, tuple[tuple[int, ...], str]]:
+    """Shape and type of every input of a model whose shapes are fixed."""
+    constants = {tensor.name for tensor in model.graph.initializer}
+    kinds = {value.name: value.type.tensor_type for value in model.graph.input if value.name not in constants}
+    return {
+        name: (
+            tuple(dim.dim_value for dim in kind.shape.dim),
+            str(helper.tensor_dtype_to_np_dtype(kind.elem_type)),
+        )
+        for name, kind in kinds.items()
+    }
+
+
+def rewired(plain: ModelProto, name: str, parts: Sequence[tuple[Region, Library]]) -> ModelProto:
+    """``plain`` with each region as one node of the library called ``name``; what nothing reads is left out.
+
+    Without parts it is ``plain``.
+    """
+    if not parts:
+        return plain
+    domain = domain_of(name)
+    ours = [
+        helper.make_node(region.name, region.inputs, region.outputs, name=region.name, domain=domain)
+        for region, _ in parts
+    ]
+    taken = frozenset().union(*(region.nodes for region, _ in parts))
+    model = ModelProto()
+    model.CopyFrom(plain)
+    graph = model.graph
+    left = [node for index, node in enumerate(plain.graph.node) if index not in taken]
+    del graph.node[:]
+    graph.node.extend([*left, *ours])
+    _drop_unread(model)
+    if len(graph.node) == len(ours):
+        del model.opset_import[:]
+        del model.functions[:]
+        model.opset_import.append(helper.make_opsetid("", OPSET))
+        model.ir_version = IR_VERSION
+    model.opset_import.append(helper.make_opsetid(domain, 1))
+    sort(model)
+    ports = {port.name: port for _, library in parts for port in library.outputs}
+    known = {name: _value(name, port.dtype, port.shape) for name, port in ports.items()}
+    results = {value.name for value in graph.output}
+    for value in graph.output:
+        if value.name in known:
+            value.CopyFrom(known[value.name])
+    del graph.value_info[:]
+    graph.value_info.extend(value for name, value in known.items() if name not in results)
+    return model
+
+
+def _value(name: str, dtype: str, shape: Sequence[int]) -> ValueInfoProto:
+    return helper.make_tensor_value_info(name, ELEMENT_TYPES[dtype], shape)
+
+
+def _drop_unread(model: ModelProto) -> None:
+    """Leave out nodes and constants whose results nothing reads, in place."""
+    graph = model.graph
+    nodes = list(graph.node)
+    wanted = {value.name for value in graph.output}
+    makers = {name: index for index, node in enumerate(nodes) for name in node.output if name}
+    kept: set[int] = set()
+    pending = list(wanted)
+    while pending:
+        index = makers.get(pending.pop())
+        if index is None or index in kept:
+            continue
+        kept.add(index)
+        more = set(reads(nodes[index])) - wanted
+        wanted |= more
+        pending += more
+    constants = {tensor.name for tensor in graph.initializer}
+    tensors = [tensor for tensor in graph.initializer if tensor.name in wanted]
+    inputs = [value for value in graph.input if value.name not in constants or value.name in wanted]
+    for field, values in ((graph.node, [nodes[i] for i in sorted(kept)]), (graph.initializer, tensors)):
+        del field[:]
+        field.extend(values)
+    del graph.input[:]
+    graph.input.extend(inputs)

@@ -1,0 +1,148 @@
+"""Models run by onnxruntime with our library, in a child of their own: what they compute, and how fast."""
+
+from __future__ import annotations
+
+import importlib.util
+import math
+import statistics
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tuner.backend.definition import Array, random_feeds
+from worker.children.nursery import ChildError, Nursery
+
+TURN_S, LEAST_CALLS = 0.02, 3
+ROUNDS, LONGEST_S = 11, 12.0
+"""How many turns each has, and what they may take together; five at the least."""
+TIMEOUT_S, MEMORY_BYTES = 600.0, 16 << 30
+_TYPES = {
+    "tensor(float)": "float32",
+    "tensor(double)": "float64",
+    **{f"tensor({name})": name for name in ("float16", "bool")},
+    **{f"tensor({sign}int{bits})": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
+
+
+class NotRun(Exception):
+    """onnxruntime could not run a model; the message says why."""
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Median seconds of a run of onnxruntime alone and of it with our library, in turns in one process."""
+
+    plain_s: float
+    ours_s: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times as fast ours is."""
+        return self.plain_s / self.ours_s
+
+
+def here() -> str:
+    """Why nothing can be run with onnxruntime here; empty where it can."""
+    return "" if importlib.util.find_spec("onnxruntime") else "the package onnxruntime is not installed"
+
+
+def computed(model: Path, library: Path, threads: int, feeds: Mapping[str, Array]) -> list[Array]:
+    """The outputs of ``model``, which has operators of ``library``; raises NotRun."""
+    values, results = model.with_suffix(".feeds.npz"), model.with_suffix(".results.npz")
+    np.savez(values, *feeds.values())
+    told = {"names": list(feeds), "feeds": str(values), "results": str(results)}
+    try:
+        _called("compute", {"model": str(model), "library": str(library), "threads": threads, **told})
+        return _load(results)
+    finally:
+        values.unlink()
+        results.unlink(missing_ok=True)
+
+
+def compared(plain: Path, ours: Path, library: Path, threads: int) -> Turns:
+    """Time both models on the same random inputs; raises NotRun."""
+    told = {"plain": str(plain), "model": str(ours), "library": str(library), "threads": threads}
+    return Turns(**_called("take_turns", told))
+
+
+def session(model: Path, library: Path | None, threads: int) -> Any:
+    """onnxruntime's session with all its optimisations."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    if library is not None:
+        options.register_custom_ops_library(str(library))
+    return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+
+
+def compute(payload: dict[str, Any]) -> None:
+    """Child: write what a model computes."""
+    found = session(Path(payload["model"]), Path(payload["library"]), payload["threads"])
+    feeds = dict(zip(payload["names"], _load(Path(payload["feeds"])), strict=True))
+    np.savez(payload["results"], *found.run(None, feeds))
+
+
+def take_turns(payload: dict[str, Any]) -> dict[str, float]:
+    """Child: the median seconds of a model without and with our library."""
+    threads = payload["threads"]
+    sessions = [
+        session(Path(payload["plain"]), None, threads),
+        session(Path(payload["model"]), Path(payload["library"]), threads),
+    ]
+    ports = {port.name: (tuple(port.shape), _TYPES[port.type]) for port in sessions[0].get_inputs()}
+    feeds = random_feeds(ports)
+    plain, ours = in_turns([partial(each.run, None, feeds) for each in sessions], threads)
+    return {"plain_s": statistics.median(plain), "ours_s": statistics.median(ours)}
+
+
+def in_turns(functions: Sequence[Callable[[], Any]], threads: int) -> list[list[float]]:
+    """Seconds of each function in each round; of the processor where there is one thread, which others that
+    want it do not disturb."""
+    clock = time.process_time if threads == 1 else time.perf_counter
+    calls, once = [], 0.0
+    for function in functions:
+        function()
+        began = clock()
+        for _ in range(LEAST_CALLS):
+            function()
+        seconds = max((clock() - began) / LEAST_CALLS, 1e-7)
+        calls.append(max(1, math.ceil(TURN_S / seconds)))
+        once += calls[-1] * seconds
+    rounds = max(5, min(ROUNDS, int(LONGEST_S / once)))
+    found: list[list[float]] = [[] for _ in functions]
+    for _ in range(rounds):
+        for function, count, mine in zip(functions, calls, found, strict=True):
+            function()  # what the other left in the caches is not this one's
+            began = clock()
+            for _ in range(count):
+                function()
+            mine.append((clock() - began) / count)
+    return found
+
+
+def _called(function: str, payload: Mapping[str, Any]) -> Any:
+    if reason := here():
+        raise NotRun(reason)
+    with Nursery(("tuner.ortmodel.session",)) as nursery:
+        try:
+            return nursery.call(
+                f"tuner.ortmodel.session:{function}",
+                dict(payload),
+                timeout_s=TIMEOUT_S,
+                memory_bytes=MEMORY_BYTES,
+            )
+        except ChildError as error:
+            raise NotRun(f"onnxruntime does not run it: {error}") from None
+
+
+def _load(path: Path) -> list[Array]:
+    with np.load(path) as file:
+        return [file[name] for name in file.files]
