@@ -15,6 +15,6 @@ def test_a_sample_is_right_or_refused_by_name() -> None:
 
 
 def test_refusals_say_why_in_one_line() -> None:
-    rows = run(only="test_nonmaxsuppression")
+    rows = run(only="test_unique")
     assert rows
     assert all(row["reason"] and "\n" not in row["reason"] for row in rows if row["verdict"] == "refused")

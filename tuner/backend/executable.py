@@ -71,8 +71,10 @@ class Memory:
             if isinstance(expression, tvm.ir.GenericConst) and hasattr(expression.value, "numpy"):
                 weights[expression] = expression.value.numpy().nbytes
             if isinstance(expression, relax.Call) and expression.op == tvm.ir.Op.get(STORAGE):
-                size = expression.args[0].values[0]
-                workspace[-1] += int(size) if isinstance(size, tirx.IntImm) else 0
+                size = expression.args[0]
+                # Of what data decide the size of, nothing is known.
+                known = isinstance(size, relax.ShapeExpr) and isinstance(size.values[0], tirx.IntImm)
+                workspace[-1] += int(size.values[0]) if known else 0
 
         for function in module.functions.values():
             if isinstance(function, relax.Function):

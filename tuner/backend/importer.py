@@ -20,11 +20,12 @@ from tuner.frontend.elementwise import BINARY
 from tuner.frontend.graph import PRODUCT, Partition, Product
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
-from tuner.frontend.own_nodes import COMPUTED, OPERATOR, RECURRENT
+from tuner.frontend.own_nodes import COMPUTED, CUT, OPERATOR, RECURRENT
 from tuner.frontend.tvm_support import unsupported_nodes
 from tuner.layouts.plan import Plan
 from tuner.operators.border import DEQUANTIZE, DYNAMIC, QUANTIZE, border_of, scales_of_sums
 from tuner.operators.constants import constant
+from tuner.operators.cut import cut
 from tuner.operators.functions import Functions
 from tuner.operators.left_to_tvm import TvmImporter, quiet
 from tuner.operators.recurrent import recurrent
@@ -84,6 +85,7 @@ class _Importer(TvmImporter):
             DEQUANTIZE: self._dequantize,
             DYNAMIC: self._dynamic_quantize,
             RECURRENT: self._recurrent,
+            CUT: self._cut,
             "Slice": self._slice,
             "Transpose": self._transpose,
         }
@@ -99,8 +101,9 @@ class _Importer(TvmImporter):
                 self._in_layout(node)
             else:
                 self._in_nchw(node)
+        cuts = {node.output[0] for node in graph.node if node.op_type == CUT}
         for name in self._graph.outputs:
-            self._nodes[name] = self._plain(name)
+            self._nodes[name] = self._nodes[name] if name in cuts else self._plain(name)
 
     def _product(self, node: NodeProto) -> bool:
         index = _index(node)
@@ -194,6 +197,12 @@ class _Importer(TvmImporter):
         inputs = [self._plain(name) for name in node.input]
         results = recurrent(self.bb, self._functions, self._graph, node, inputs, self._target)
         self._nodes.update(zip(node.output, results, strict=True))
+        return True
+
+    def _cut(self, node: NodeProto) -> bool:
+        """What counts of a result of the model."""
+        value, counts = (self._plain(name) for name in node.input)
+        self._nodes[node.output[0]] = cut(self.bb, value, counts, attributes_of(node)["axes"])
         return True
 
     def _transpose(self, node: NodeProto) -> bool:

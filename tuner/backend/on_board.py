@@ -11,6 +11,7 @@ import tvm
 from tvm import relax
 
 from tuner.backend.apply import export
+from tuner.backend.program import SIZES
 from worker.measure.session import stats_reader
 from worker.measure.wire import Wire
 
@@ -78,6 +79,9 @@ class BoardModel:
         for block in body.blocks:
             for binding in block.bindings:
                 values[binding.var] = self._value(binding.value, values)
+                if isinstance(binding, relax.MatchCast) and isinstance(binding.ty, relax.ShapeType):
+                    # How many results there are, as data have it.
+                    values |= zip(binding.ty.values, values[binding.var], strict=True)
         result = self._value(body.body, values)
         outputs = result if isinstance(result, list) else [result]
         return [tvm.runtime.tensor(self._wire.get(each)) for each in outputs]
@@ -95,6 +99,8 @@ class BoardModel:
             return self._value(expression.tuple_value, values)[expression.index]
         if isinstance(expression, relax.Call) and getattr(expression.op, "name", "") == "relax.call_tir":
             return self._call(expression, values)
+        if _reads_sizes(expression):
+            return [int(size) for size in self._wire.get(self._value(expression.args[1], values))]
         raise NotPossible(f"a board cannot compute {expression}"[:200])
 
     def _call(self, call: Any, values: dict[Any, Any]) -> Any:
@@ -102,7 +108,9 @@ class BoardModel:
         inputs = self._value(operands, values)
         kinds = call.ty.fields if isinstance(call.ty, relax.TupleType) else [call.ty]
         outputs = [
-            tvm.runtime.empty([int(extent) for extent in kind.shape], str(kind.dtype), self._wire.device)
+            tvm.runtime.empty(
+                [int(values.get(extent, extent)) for extent in kind.shape], str(kind.dtype), self._wire.device
+            )
             for kind in kinds
         ]
         name = function.name_hint
@@ -111,3 +119,13 @@ class BoardModel:
         self.seconds.append((name, float(timer(*inputs, *outputs).mean)))
         self._progress()
         return outputs if isinstance(call.ty, relax.TupleType) else outputs[0]
+
+
+def _reads_sizes(expression: Any) -> bool:
+    """Whether it makes sizes of a tensor: how many results there are."""
+    if (
+        not isinstance(expression, relax.Call)
+        or getattr(expression.op, "name", "") != "relax.call_pure_packed"
+    ):
+        return False
+    return getattr(expression.args[0], "global_symbol", "") == SIZES

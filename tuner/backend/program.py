@@ -13,6 +13,8 @@ from tvm import relax
 
 from tuner.frontend.onnx_graph import Array
 
+SIZES = "vm.builtin.tensor_to_shape"
+"""What TVM's machine reads sizes from a tensor by."""
 Kind = Literal["input", "output", "constant", "temporary"]
 
 
@@ -136,6 +138,10 @@ class _Walk:
         what = operator or type(expression).__name__
         if operator.startswith("relax.call_") and hasattr(expression.args[0], "global_symbol"):
             what = expression.args[0].global_symbol
+        if what == SIZES:
+            raise NotStraight(
+                "data decide how many results there are (NonMaxSuppression, NonZero); cut the model before"
+            )
         raise NotStraight(f"{what} is computed by TVM's runtime alone")
 
     def _call(self, call: Any) -> Any:

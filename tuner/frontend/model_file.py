@@ -9,6 +9,7 @@ from onnx import ModelProto
 
 from tuner.frontend import classical
 from tuner.frontend.control.settle import is_open, settle
+from tuner.frontend.counted.bound import bound, forget
 from tuner.frontend.dynamic import advice
 from tuner.frontend.functions import inlined
 from tuner.frontend.half import widen
@@ -43,6 +44,7 @@ def read_model(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
     model = parse_file(Path(path))
     if len(model.graph.node) <= MAX_NODES:
         sort(model)
+    forget(model)
     if any(is_open(node) for node in model.graph.node):
         check_limits(model)
         check_valid(model)
@@ -54,6 +56,7 @@ def read_model(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
     check_structure(model)
     fix_input_shapes(model, shapes or {})
     widen(model)
+    bound(model)
     return model
 
 

@@ -169,7 +169,10 @@ def _infer(model: ModelProto, nodes: list[NodeProto], constants: dict[str, Array
             kind = helper.np_dtype_to_tensor_dtype(value.dtype)
             large.append(helper.make_tensor_value_info(name, kind, value.shape))
     inputs = [value for value in model.graph.input if value.name not in constants]
-    graph = helper.make_graph(nodes, "shapes", inputs + large, list(model.graph.output), small)
+    rooms = _rooms(model, nodes)
+    graph = helper.make_graph(
+        nodes, "shapes", inputs + large, list(model.graph.output), small, value_info=rooms
+    )
     skeleton = helper.make_model(graph, opset_imports=model.opset_import, ir_version=max(model.ir_version, 4))
     try:
         inferred = onnx.shape_inference.infer_shapes(skeleton, strict_mode=True)
@@ -188,6 +191,12 @@ def _infer(model: ModelProto, nodes: list[NodeProto], constants: dict[str, Array
             check_size(math.prod(shape) * itemsize, f"tensor {value.name!r}", shape)
             tensors[value.name] = info
     return tensors
+
+
+def _rooms(model: ModelProto, nodes: list[NodeProto]) -> list[ValueInfoProto]:
+    """How much room there is for results of which data decide the size (``tuner/frontend/counted/``)."""
+    sized = {name for node in nodes if node.op_type in SIZED_BY_DATA for name in node.output}
+    return [value for value in model.graph.value_info if value.name in sized]
 
 
 def _misfit(error: str, skeleton: ModelProto) -> ModelError:
@@ -224,7 +233,7 @@ def _fold(
     left: list[NodeProto] = []
     for node in nodes:
         kept = keep_quantized and is_quantized_constant(node, constants)
-        value = None if kept else _constant_result(node, constants, tensors, opset)
+        value = None if kept else constant_result(node, constants, tensors, opset)
         if value is None:
             left.append(node)
             continue
@@ -249,7 +258,7 @@ def is_quantized_constant(node: NodeProto, constants: dict[str, Array]) -> bool:
     return constants[node.input[0]].dtype in QUANTA
 
 
-def _constant_result(
+def constant_result(
     node: NodeProto, constants: dict[str, Array], tensors: dict[str, TensorInfo], opset: int
 ) -> Array | None:
     """The value of the node's only output if it is known now."""

@@ -32,11 +32,16 @@ that a row without any key is zeros, not NaN.
 """
 PLACES = "TilefleetPlaces"
 """Operator of a node that says where the greatest element of each window of a MaxPool lies."""
+CUT = "TilefleetCut"
+"""Operator of a node that leaves of its first input, along ``axes``, as many elements as the second says: a
+result of the model, the one kind of tensor of which data decide the shape."""
 COMPUTED = {
     "ArgMax": "tuner.operators.extremes:place",
     "ArgMin": "tuner.operators.extremes:place",
     "Gather": "tuner.operators.gather:gather",
     "LRN": "tuner.operators.lrn:lrn",
+    "NonMaxSuppression": "tuner.operators.suppression:suppression",
+    "NonZero": "tuner.operators.suppression:places",
     PLACES: "tuner.operators.places:places",
     "Resize": "tuner.operators.resize:resize",
     "Upsample": "tuner.operators.resize:resize",

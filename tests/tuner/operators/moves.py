@@ -99,7 +99,7 @@ INDEXED = [
     case("ScatterND", LONG, Constant(np.array([[1, 2, 3]])), integers(1, low=2**40, high=2**41)),
     *(case("ScatterND", X, Constant(np.array([[1, 2], [1, 2]])), floats(2, 4, seed=9), reduction=how) for
         how in ("add", "mul", "max", "min")),
-    case("Compress", X, truths(3), axis=1, refused=True),
+    case("Compress", X, truths(3), axis=1),
     case("OneHot", integers(2, 3, low=-4, high=4), scalar(4, np.int64), const(-1, 5, dtype=np.float32)),
     case("OneHot", integers(2, 3, low=0, high=4), const(4), const(2**40, 1), axis=0),
     case("OneHot", integers(3, low=0, high=4, dtype=np.int32), scalar(3, np.int32), const(0, 1,

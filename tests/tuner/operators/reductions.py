@@ -1,7 +1,7 @@
 """Operators that make one number of many, or order them."""
 
 import numpy as np
-from one_operator import case, const, floats, integers, positive, scalar
+from one_operator import case, const, floats, integers, positive, reals, scalar, truths
 
 # fmt: off
 
@@ -11,6 +11,25 @@ IMAGE = floats(2, 3, 5, 6)
 SMALL, DOUBLE = integers(2, 3, 4), positive(2, 3, dtype=np.float64)
 TIES = integers(3, 6, low=0, high=3).astype(np.float32)
 ALL = ("Max", "Min", "Sum", "Mean", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")
+
+TRUTHS = truths(4, 3)
+
+BOXES, RANKED = (np.random.default_rng(8).uniform(0, 1, shape).astype(np.float32) for shape in
+    ((2, 50, 4), (2, 3, 50)))
+TIED = np.round(RANKED, 1)
+EVEN = np.floor(BOXES * 5)
+SUPPRESSIONS = [
+    *(case("NonMaxSuppression", boxes, scores, const(9), reals(0.3), reals(0.5), opset=11,
+        center_point_box=centred) for boxes in (BOXES, EVEN) for scores in (RANKED, TIED)
+        for centred in (0, 1)),
+    case("NonMaxSuppression", BOXES, TIED, const(60), reals(0.5), opset=10),
+    case("NonMaxSuppression", BOXES, TIED, const(2**40), None, reals(0.4)),
+    case("NonMaxSuppression", BOXES, -RANKED, const(5), reals(1.0), reals(-0.5)),
+    case("NonMaxSuppression", BOXES, RANKED, const(3)), case("NonMaxSuppression", BOXES, RANKED, const(0)),
+    case("NonMaxSuppression", BOXES, RANKED), case("NonMaxSuppression", BOXES, RANKED, np.array([4])),
+    case("NonMaxSuppression", BOXES, RANKED, np.array([4]), np.float32([0.2]), np.float32([0.9])),
+    case("NonMaxSuppression", BOXES, RANKED, const(5), reals(0.5), reals(2.0)),
+]
 
 CASES = [
     *(case(f"Reduce{kind}", X, const(1)) for kind in ALL),
@@ -49,7 +68,9 @@ CASES = [
     case("CumSum", X, scalar(0, np.int64), reverse=1),
     case("CumSum", LONG, scalar(2, np.int64), exclusive=1, reverse=1),
     case("CumSum", SMALL.astype(np.int32), scalar(0, np.int64)), case("CumSum", DOUBLE, scalar(1, np.int64)),
-    case("Det", floats(2, 3, 3), refused=True), case("NonZero", SMALL, refused=True),
+    case("Det", floats(2, 3, 3), refused=True), case("NonZero", SMALL), case("NonZero", TRUTHS),
+    case("NonZero", np.zeros((2, 3), np.float32)), case("Compress", X, TRUTHS[0], axis=1, opset=11),
+    case("Compress", SMALL, truths(10), opset=11),
     case("Unique", SMALL, refused=True),
-    case("NonMaxSuppression", positive(1, 4, 4), positive(1, 2, 4), const(2), refused=True),
+    *SUPPRESSIONS,
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tuner.frontend.mend import (
+    cut,
     einsum,
     empty,
     newer,
@@ -53,7 +54,10 @@ MENDS: dict[str, tuple[Mend, ...]] = {
     "ReverseSequence": (places.reverse,),
     "RoiAlign": (numbers.regions,),
     "STFT": (spectra.framed,),
-    "Slice": (older.slices,),
+    "Slice": (
+        cut.result,
+        older.slices,
+    ),
     "SpaceToDepth": (newer.space_to_depth,),
     "TopK": (newer.largest, older.top_k),
     **dict.fromkeys(("Add", "And", "Div", "Greater", "Less", "Mul", "Or", "Sub", "Xor"), (older.broadcast,)),

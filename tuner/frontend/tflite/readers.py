@@ -14,6 +14,7 @@ from tuner.frontend.tflite import (
     recurrent,
     reductions,
     signals,
+    suppression,
     warps,
 )
 from tuner.frontend.tflite.operands import Reader
@@ -79,6 +80,7 @@ READERS: dict[str, Reader] = {
     "REDUCE_PROD": partial(reductions.reduction, onnx="ReduceProd"),
     "SUM": partial(reductions.reduction, onnx="ReduceSum"),
     **dict.fromkeys(("SOFTMAX", "LOG_SOFTMAX"), reductions.softmax),
+    **dict.fromkeys(("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5"), suppression.suppression),
     detections.DETECTIONS: detections.detections,
     warps.CROP_MATRIX: warps.crop_matrix,
     warps.MOVED_POINTS: warps.moved_points,

@@ -1,0 +1,17 @@
+"""A Slice to an end that data decide, which ``tuner/frontend/counted/`` leaves at the results of a model."""
+
+from __future__ import annotations
+
+from tuner.frontend.mend.writer import Writer
+from tuner.frontend.own_nodes import CUT
+
+
+def result(writer: Writer) -> bool:
+    """The node that has data decide how much is left of a result."""
+    if not writer.has(2) or writer.value(2) is not None:
+        return False
+    axes = writer.value(3)
+    if writer.node.output[0] not in writer.graph.outputs or axes is None:
+        writer.refuse("has an end that data decide")
+    writer.finish(CUT, writer.node.input[0], writer.node.input[2], axes=[int(axis) for axis in axes])
+    return True
