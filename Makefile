@@ -6,7 +6,7 @@ CORES ?= $(shell getconf _NPROCESSORS_ONLN)
 # What the dashboard is made from: its sources, and the API whose types it uses.
 DASHBOARD := $(wildcard dashboard/*.* dashboard/public/* dashboard/src/*.* dashboard/src/*/*.* server/*/schemas.py)
 
-.PHONY: help setup demo test test-fast check lock
+.PHONY: help setup demo test test-fast check performance lock
 help:
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -49,6 +49,11 @@ check: setup ## formatting, lint and types
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m mypy
 	cd dashboard && PATH="$(abspath $(VENV))/bin:$$PATH" npm run --silent check
+
+# Not slower than bench/performance.json, by a simulated clock: the same on every machine (docs/ci.md).
+performance: setup ## time three models on a simulated board (UPDATE=1 keeps what they take now)
+	@scripts/system-packages
+	$(PYTHON) -m bench.performance $(if $(UPDATE),--update)
 
 # Keeps the versions that are there; raise one with: make lock LOCK="--upgrade-package name". No index
 # address gets in, so that the lock installs from any index that has the same files.

@@ -47,6 +47,15 @@ def bert(seed: int = 0) -> ModelProto:
     return graph.model(data, "bert", seed, shape=None)
 
 
+def encoder(seed: int = 0) -> ModelProto:
+    """One small layer of an encoder: 48 tokens of 96 channels, 3 heads. For tests of performance."""
+    width = 96
+    graph = Graph(shape=(1, 48, width))
+    data = _add(graph, "input", _attention(graph, _layer_norm(graph, "input", width), 48, width, 3))
+    data = _add(graph, data, _mlp(graph, _layer_norm(graph, data, width), width, 4 * width))
+    return graph.model(_layer_norm(graph, data, width), "encoder", seed, shape=None)
+
+
 def llama(seed: int = 0) -> ModelProto:
     """Llama, 2 layers: RMS norms, rotary positions, a causal mask, gated SiLU; 64 tokens of 512 channels."""
     width, heads = 512, 8

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tilefleet.commands import agent, boards, explain, jobs, local, results, run, service
+from tilefleet.commands import agent, boards, ci, explain, jobs, local, results, run, service
 from tilefleet.errors import TilefleetError
 
 
@@ -47,6 +47,7 @@ for command in (
     local.check,
     local.build,
     run.run,
+    ci.ci,
     service.doctor,
 ):
     app.command()(command)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,27 +13,19 @@ from kernels.numerics import Numerics
 from kernels.target import Target
 from tilefleet.client import Client
 from tilefleet.errors import NotFound, ProblemError, ServerUnreachable, TilefleetError
-from tilefleet.home import home
+from tilefleet.one_board import started_board
 from tuner.backend.check import Check, Delivery
 from tuner.backend.comparison import Build, OtherMachine, check_module
 from tuner.backend.manifest import Manifest
 from tuner.backend.shape_sets import Variant
 from tuner.intake.shapes import given_of
-from tuner.job.delivery import MEMORY_BYTES, TIMEOUT_S
+from tuner.job.delivery import TIMEOUT_S
 from tuner.log.picks import best_by_layouts
 from tuner.log.record import Record
 from tuner.log.relayouts import Relayouts
-from worker.children.nursery import ChildError, Nursery
-from worker.fleet.drivers.agent_build import AgentBuildError
-from worker.fleet.drivers.base import BoardError, Driver
-from worker.fleet.drivers.gateway import Gateway
+from worker.children.nursery import ChildError
 from worker.fleet.drivers.sim_models import SIM_MODELS
-from worker.fleet.drivers.spec import BoardSpec, Site, split_address
-from worker.fleet.fleet_file import Fleet, FleetError, fleet_of, read_fleet
 from worker.fleet.states import Activity, Health
-
-PRESENT_S = 10.0
-"""How long a board may take to be there: one that dials in tries every five seconds at the least."""
 
 
 @dataclass(frozen=True)
@@ -150,61 +139,17 @@ def called_beside(
     Raises TilefleetError when the board cannot be had or did not come to an answer.
     """
     try:
-        fleet, spec = named_board(name, file)
-        every = sorted(os.sched_getaffinity(0))
-        gateway = Gateway(*split_address(fleet.listen))
-        board = spec.driver(Site(home() / "boards", every, every, gateway))
-        is_for = fleet.known_targets[board.target] if board.target else None
-        if is_for is not None and is_for.key != target.key:
-            raise TilefleetError(f"board {name} is a {board.target}, the module is for {target.name}")
-        board.start()
-        try:
-            _await(board, spec)
-            with tempfile.TemporaryDirectory(prefix="tilefleet-") as folder, Nursery() as nursery:
-                told = {"board": board.address, "id": board.id, "lock": str(Path(folder) / "lock")}
-                return nursery.call(
-                    entry,
-                    {**payload, **told},
-                    timeout_s=TIMEOUT_S,
-                    memory_bytes=MEMORY_BYTES,
-                    on_message=lambda _: None,
-                )
-        finally:
-            board.stop()
+        with started_board(name, file, target) as board:
+            return board.call(entry, payload)
     except ChildError as error:
         raise TilefleetError(
             f"board {name} did not come to an answer, and nothing was written: {error}; "
             "--no-check writes it without"
         ) from None
-    except (FleetError, BoardError, AgentBuildError) as error:
-        raise TilefleetError(str(error)) from None
 
 
 class _NotChecked(Exception):
     """Why no board of a server was asked, or gave no answer."""
-
-
-def named_board(name: str, file: Path | None) -> tuple[Fleet, BoardSpec]:
-    """The board called ``name``: an entry of the fleet file, else one that can be had by its name.
-
-    Raises FleetError.
-    """
-    if file is not None:
-        fleet = read_fleet(file)
-        for spec in fleet.boards:
-            if spec.id == name:
-                return fleet, spec
-    fleet = fleet_of([name])
-    return fleet, fleet.boards[0]
-
-
-def _await(driver: Driver, spec: BoardSpec) -> None:
-    """Wait until a board that others run is there; raises TilefleetError."""
-    end = time.monotonic() + PRESENT_S
-    while not driver.alive():
-        if time.monotonic() > end:
-            raise TilefleetError(f"board {spec.id}: {spec.absence()}")
-        time.sleep(0.2)
 
 
 def way_out(target: str) -> str:

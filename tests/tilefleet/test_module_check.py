@@ -11,7 +11,7 @@ from tiny_models import model, node, save
 from typer.testing import CliRunner
 
 from server.models.schemas import BuildCheck, ModelCheck
-from tilefleet import module_check
+from tilefleet import module_check, one_board
 from tilefleet.cli import app
 from tilefleet.errors import Conflict, NotFound
 
@@ -129,7 +129,7 @@ def test_what_is_wrong_on_the_servers_board_is_not_written(
 
 
 def test_a_named_board_must_be_there(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module_check, "PRESENT_S", 0.0)
+    monkeypatch.setattr(one_board, "PRESENT_S", 0.0)
     fleet = small.with_name("fleet.toml")
     fleet.write_text(FLEET)
     for more, why in {

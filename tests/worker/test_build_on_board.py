@@ -11,7 +11,7 @@ from click.testing import Result
 from onnx import TensorProto, helper, numpy_helper
 from typer.testing import CliRunner
 
-from tilefleet import module_check
+from tilefleet import one_board
 from tilefleet.cli import app
 from tuner.backend import apply
 from tuner.clibrary import on_board
@@ -96,7 +96,7 @@ def test_a_wrong_module_is_refused_by_its_first_wrong_tensor(
         return [weights * np.float32(1.1) if product.workload.out_c == 16 else weights, *rest]
 
     monkeypatch.setattr(apply, "constants_of", spoil)
-    monkeypatch.setattr(module_check, "Nursery", InThisProcess)
+    monkeypatch.setattr(one_board, "Nursery", InThisProcess)
     monkeypatch.setenv("TVM_NUM_THREADS", "1")
     done = build(model, tmp_path / "out" / "m.so", "--target", "rpi4", "--board", "rpi4-sim")
     assert done.exit_code == 1

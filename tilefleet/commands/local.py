@@ -186,7 +186,7 @@ def build(
     from tuner.backend.shape_sets import build_sets, description_of
     from tuner.log.picks import OtherTargetError
 
-    records, relayouts = _read(log)
+    records, relayouts = read_log_file(log)
     # Nobody shall find a module at its place that was not checked yet.
     unchecked = output.with_name(f".{output.name}.unchecked.so")
     with _whole(model, value, data) as whole:
@@ -260,7 +260,7 @@ def _build_c(
             "--name of its own"
         )
     called = c_name(name, model)
-    records, relayouts = _read(log)
+    records, relayouts = read_log_file(log)
     try:
         build_it = build_onnxruntime_model if form is Form.ONNXRUNTIME else build_c_library
         manifest = build_it(
@@ -342,7 +342,7 @@ def _matches(
     from tuner.intake.shapes import sets_of
     from tuner.log import picks
 
-    records, relayouts = _read(log)
+    records, relayouts = read_log_file(log)
     try:
         matches = picks.check(model, records, target, shapes, threads, numerics)
         parts = []
@@ -355,7 +355,7 @@ def _matches(
         raise TilefleetError(f"{log}: {error}; choose with --target") from None
 
 
-def _read(log: Path) -> tuple[list[Record], list[Relayouts]]:
+def read_log_file(log: Path) -> tuple[list[Record], list[Relayouts]]:
     """A log's records, and what it says of layout changes."""
     try:
         with log.open() as lines:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -36,12 +38,13 @@ def compile_module(module: Any, target: Target) -> Any:
         for variable, function in module.functions.items()
         if isinstance(function, tvm.tirx.PrimFunc)
     }
-    libraries = []
+    libraries, compilations = [], {}
     with tempfile.TemporaryDirectory(prefix="tilefleet-objects-") as folder:
         objects = compiled(functions, target, ObjectCache.of_environment())
         for name, content in zip(sorted(functions), objects, strict=True):
             path = Path(folder) / "function.o"
             path.write_bytes(content)
+            compilations[name] = Compiled(functions[name], hashlib.sha256(content).hexdigest())
             libraries.append(runtime_api.ModuleLoadStaticLibrary(str(path), [name]))
     linked = vm_build._vmlink(
         builder=builder,
@@ -51,7 +54,15 @@ def compile_module(module: Any, target: Target) -> Any:
         ext_libs=libraries,
         params=constants,
     )
-    return ModelExecutable(linked.mod, str(machine), memory)
+    return ModelExecutable(linked.mod, str(machine), memory, compilations)
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """A PrimFunc, and the hash of the object that was made of it."""
+
+    function: Any
+    sha256: str
 
 
 @dataclass(frozen=True)
@@ -84,11 +95,14 @@ class Memory:
 
 
 class ModelExecutable(vm_build.VMExecutable):  # type: ignore[misc]  # TVM is Any to mypy
-    """An executable that links its objects when it is exported, or before it runs."""
+    """An executable that links its objects when it is exported, or before it runs.
 
-    def __init__(self, mod: Any, machine: str, memory: Memory) -> None:
+    ``compiled`` are the functions in it by name.
+    """
+
+    def __init__(self, mod: Any, machine: str, memory: Memory, compiled: Mapping[str, Compiled]) -> None:
         super().__init__(mod)
-        self._machine, self.memory = machine, memory
+        self._machine, self.memory, self.compiled = machine, memory, compiled
 
     def export_library(self, file_name: Any, *, fcompile: Any = None, **_: Any) -> None:
         """Write it as a shared library, linked by ``fcompile`` where that is given."""

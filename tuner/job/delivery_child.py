@@ -168,7 +168,7 @@ def operators_of(found: Profile, manifest: Manifest) -> list[dict[str, Any]]:
     }
     taken: dict[tuple[str, str], tuple[int, float]] = defaultdict(lambda: (0, 0.0))
     for function, (calls, seconds) in found.calls.items():
-        kind = known.get(function) or (_KIND.sub(r"\1", function), "")
+        kind = known.get(function) or (kind_of(function), "")
         count, total = taken[kind]
         taken[kind] = (count + calls, total + seconds)
     listed = sorted(taken.items(), key=lambda each: -each[1][1])
@@ -176,6 +176,11 @@ def operators_of(found: Profile, manifest: Manifest) -> list[dict[str, Any]]:
         {"name": name, "key": key, "calls": calls, "seconds": seconds}
         for (name, key), (calls, seconds) in listed
     ]
+
+
+def kind_of(function: str) -> str:
+    """What kind of function one is by its name: without the shapes or the number behind it."""
+    return _KIND.sub(r"\1", function)
 
 
 def clock_of(threads: int) -> Callable[[], float]:

@@ -22,6 +22,8 @@ _AGENT_FLAGS = (*_FLAGS, "-static")
 _PLUGIN_FLAGS = (*_FLAGS, "-shared", "-fPIC", "-fvisibility=hidden")
 _CLASSIFY = "classify_"
 _OLDEST_GLIBC = "2.28"  # the plugin runs in any emulator that is linked with this one or a newer one
+_CLOCK_TRIPLE = f"x86_64-linux-gnu.{_OLDEST_GLIBC}"
+"""What stands in clocks' names, whatever the machine: they count the same on all."""
 MACHINES = tuple(sorted(path.stem.removeprefix("arch_") for path in SOURCES.glob("arch_*.h")))
 """What the agent can be built for, as zig calls it; each is a file of the agent's."""
 _ARM32 = re.compile(r"armv[78]\w*")
@@ -79,9 +81,11 @@ def build_plugin(out_dir: Path) -> Path:
 def plugin_fingerprint(isa: str = "") -> str:
     """16 hex digits over all that the clock is built from, or over what concerns one instruction set."""
     sources = {*CLOCK_SOURCES.glob("*.[ch]"), SOURCES / "simulation_page.h"}
-    if isa:  # another one more is no other clock
-        sources -= {*CLOCK_SOURCES.glob(f"{_CLASSIFY}*.c")} - {CLOCK_SOURCES / f"{_CLASSIFY}{isa}.c"}
-    return _fingerprint(_plugin_triple(), _PLUGIN_FLAGS, sources)
+    if not isa:
+        return _fingerprint(_plugin_triple(), _PLUGIN_FLAGS, sources)
+    # Neither one instruction set more nor another machine that emulates is another clock.
+    sources -= {*CLOCK_SOURCES.glob(f"{_CLASSIFY}*.c")} - {CLOCK_SOURCES / f"{_CLASSIFY}{isa}.c"}
+    return _fingerprint(_CLOCK_TRIPLE, _PLUGIN_FLAGS, sources)
 
 
 def _plugin_triple() -> str:
