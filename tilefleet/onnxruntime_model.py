@@ -28,9 +28,9 @@ from tuner.frontend.model_file import read_as_written
 from tuner.frontend.onnx_check import ModelError, first_line
 from tuner.ortmodel import session
 from tuner.ortmodel.library import domain_of, write_library
-from tuner.ortmodel.model import Region, plain_model, ports_of, rewired, whole
+from tuner.ortmodel.model import Region, fixed_model, plain_model, ports_of, rewired, whole
 from tuner.ortmodel.regions import Left, Parts, import_refusal
-from tuner.ortmodel.session import NotRun, Turns
+from tuner.ortmodel.session import NotRun, Ports, Turns
 from worker.fleet.drivers.agent_build import AgentBuildError
 from worker.measure.host import host_target
 
@@ -89,8 +89,9 @@ class _Building:
         self._write(plain, kept, final, library)
         check = self._check(final, library, kept)
         if not why_not and kept:
-            turns = session.compared(plain_file, final, library, self._model.threads)
-            if turns.ratio < 1:
+            ports = ports_of(fixed_model(self._model.path, self._model.shapes))
+            turns, why_not = self._timed(plain_file, final, library, ports)
+            if turns is not None and turns.ratio < 1:
                 slower += [(each, turns if len(parts) == 1 else None) for each in kept]
                 kept = []
                 library.unlink()
@@ -106,7 +107,9 @@ class _Building:
             "slower": [_slower(each, found) for each, found in slower],
             "left": [asdict(each) for each in left],
             **check.to_json(),
-            "timed": {"skipped": why_not} if turns is None else {**asdict(turns), "ratio": turns.ratio},
+            "timed": {"skipped": why_not or "nothing is left of it"}
+            if turns is None
+            else {**asdict(turns), "ratio": turns.ratio},
         }
         described = self._scratch / f"{name}.json"
         described.write_text(json.dumps(manifest, indent=2) + "\n")
@@ -122,7 +125,8 @@ class _Building:
             return plain, [(region, self._make(region))], []
         except ModelError as error:
             refused = error
-        parts = Parts(name, plain, self._scratch)
+        fixed = fixed_model(model.path, model.shapes)
+        parts = Parts(name, plain, fixed, self._scratch)
         while True:
             made = []
             for region in parts.regions():
@@ -185,6 +189,13 @@ class _Building:
             return f"this machine is not of {self._target.name}: all that is computed here is in the library"
         return session.here()
 
+    def _timed(self, plain: Path, ours: Path, library: Path, ports: Ports) -> tuple[Turns | None, str]:
+        """What both take, or why they were not timed."""
+        try:
+            return session.compared(plain, ours, library, self._model.threads, ports), ""
+        except NotRun as error:
+            return None, str(error)
+
     def _split_by_time(self, parts: Sequence[Part]) -> tuple[list[Part], list[tuple[Part, Turns | None]]]:
         """The parts that are faster than onnxruntime by themselves, and the others with what they took."""
         kept: list[Part] = []
@@ -196,8 +207,8 @@ class _Building:
             regions = [(everything, each.library)]
             alone.write_bytes(rewired(plain, self._wanted.name, regions).SerializeToString())
             write_library(self._wanted.name, [(each.library, each.folder)], self._target, library)
-            turns = session.compared(each.region.path, alone, library, self._model.threads)
-            if turns.ratio < 1:
+            turns, _ = self._timed(each.region.path, alone, library, ports_of(plain))
+            if turns is not None and turns.ratio < 1:
                 slower.append((each, turns))
             else:
                 kept.append(each)

@@ -11,7 +11,7 @@ from onnx import ModelProto, ValueInfoProto, helper
 from tuner.clibrary.library import Library
 from tuner.frontend.control.inline import reads
 from tuner.frontend.model_file import parse_file
-from tuner.frontend.onnx_check import Shapes, fix_input_shapes
+from tuner.frontend.onnx_check import Shapes, fix_input_shapes, nested
 from tuner.frontend.order import sort
 from tuner.ortmodel.abi import ELEMENT_TYPES
 from tuner.ortmodel.library import domain_of
@@ -35,14 +35,22 @@ class Region:
     shapes: Shapes | None = None
 
 
-def plain_model(path: Path, shapes: Shapes | None) -> ModelProto:
-    """The model at ``path`` as onnxruntime would run it without us, the shapes of its inputs fixed.
-
-    A TFLite model is what it becomes in ONNX. Raises ModelError.
-    """
+def fixed_model(path: Path, shapes: Shapes | None) -> ModelProto:
+    """The model at ``path`` with the shapes of its inputs fixed, a TFLite one as ONNX. Raises ModelError."""
     model = parse_file(path)
     fix_input_shapes(model, shapes or {})
     return model
+
+
+def plain_model(path: Path, shapes: Shapes | None) -> ModelProto:
+    """The model at ``path`` as onnxruntime would run it without us. Raises ModelError.
+
+    Its shapes are fixed, except where it has branches: one that is not taken may fit none, and onnxruntime
+    may crash of that.
+    """
+    fixed = fixed_model(path, shapes)
+    branches = any(True for node in fixed.graph.node for _ in nested(node))
+    return parse_file(path) if branches else fixed
 
 
 def whole(name: str, plain: ModelProto, path: Path, shapes: Shapes | None) -> Region:
@@ -95,6 +103,11 @@ def rewired(plain: ModelProto, name: str, parts: Sequence[tuple[Region, Library]
     sort(model)
     ports = {port.name: port for _, library in parts for port in library.outputs}
     known = {name: _value(name, port.dtype, port.shape) for name, port in ports.items()}
+    taken_in = {port.name: port for _, library in parts for port in library.inputs}
+    for value in graph.input:
+        if value.name in taken_in:
+            port = taken_in[value.name]
+            value.CopyFrom(_value(port.name, port.dtype, port.shape))
     results = {value.name for value in graph.output}
     for value in graph.output:
         if value.name in known:

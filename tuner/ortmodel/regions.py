@@ -53,16 +53,19 @@ class Left:
 
 
 class Parts:
-    """The nodes of ``plain``, and which of them are ours; files of models are written to ``folder``."""
+    """The nodes of ``plain``, and which of them are ours; files of models are written to ``folder``.
 
-    def __init__(self, name: str, plain: ModelProto, folder: Path) -> None:
+    ``fixed`` is the same with the shapes of its inputs fixed.
+    """
+
+    def __init__(self, name: str, plain: ModelProto, fixed: ModelProto, folder: Path) -> None:
         self._name, self._folder = name, folder
         self._model = ModelProto()
         self._model.CopyFrom(plain)
         sort(self._model)
         self._nodes = list(self._model.graph.node)
         self._constants = {tensor.name: tensor for tensor in self._model.graph.initializer}
-        self._kinds = _inferred(self._model)
+        self._kinds = _inferred(fixed)
         self._makers = {name: at for at, node in enumerate(self._nodes) for name in node.output if name}
         self._fixed = self._constant_nodes()
         self._reasons: dict[int, str] = {}

@@ -21,12 +21,8 @@ TURN_S, LEAST_CALLS = 0.02, 3
 ROUNDS, LONGEST_S = 11, 12.0
 """How many turns each has, and what they may take together; five at the least."""
 TIMEOUT_S, MEMORY_BYTES = 600.0, 16 << 30
-_TYPES = {
-    "tensor(float)": "float32",
-    "tensor(double)": "float64",
-    **{f"tensor({name})": name for name in ("float16", "bool")},
-    **{f"tensor({sign}int{bits})": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
-}
+Ports = Mapping[str, tuple[tuple[int, ...], str]]
+"""Shape and type of each input, by its name."""
 
 
 class NotRun(Exception):
@@ -64,9 +60,13 @@ def computed(model: Path, library: Path, threads: int, feeds: Mapping[str, Array
         results.unlink(missing_ok=True)
 
 
-def compared(plain: Path, ours: Path, library: Path, threads: int) -> Turns:
-    """Time both models on the same random inputs; raises NotRun."""
-    told = {"plain": str(plain), "model": str(ours), "library": str(library), "threads": threads}
+def compared(plain: Path, ours: Path, library: Path, threads: int, ports: Ports) -> Turns:
+    """Time both models on the same random values of their inputs ``ports``; raises NotRun."""
+    told: dict[str, Any] = {"plain": str(plain), "model": str(ours), "library": str(library)}
+    told |= {
+        "threads": threads,
+        "ports": [(name, list(shape), dtype) for name, (shape, dtype) in ports.items()],
+    }
     return Turns(**_called("take_turns", told))
 
 
@@ -97,8 +97,7 @@ def take_turns(payload: dict[str, Any]) -> dict[str, float]:
         session(Path(payload["plain"]), None, threads),
         session(Path(payload["model"]), Path(payload["library"]), threads),
     ]
-    ports = {port.name: (tuple(port.shape), _TYPES[port.type]) for port in sessions[0].get_inputs()}
-    feeds = random_feeds(ports)
+    feeds = random_feeds({name: (tuple(shape), dtype) for name, shape, dtype in payload["ports"]})
     plain, ours = in_turns([partial(each.run, None, feeds) for each in sessions], threads)
     return {"plain_s": statistics.median(plain), "ours_s": statistics.median(ours)}
 
