@@ -161,7 +161,10 @@ class _Building:
         folder.mkdir()
         write(made, folder)
         of = replace(self._model, path=region.path, shapes=region.shapes)
-        checks = [check_variant(of, made, number, folder, wanted) for number in range(len(made.codes))]
+        if self._why_not_checked() or wanted.board is not None or len(made.codes) > 1:
+            checks = [check_variant(of, made, number, folder, wanted) for number in range(len(made.codes))]
+        else:
+            checks = [Check(made.manifests[0].tolerance, skipped="it is checked with the whole model")]
         for check in checks:
             if check.wrong:
                 raise TilefleetError(
@@ -214,15 +217,18 @@ class _Building:
                 kept.append(each)
         return kept, slower
 
+    def _why_not_checked(self) -> str:
+        """Why the whole is not run by onnxruntime; empty where it is."""
+        if not self._wanted.check:
+            return "--no-check was given"
+        if platform.machine() != self._target.triple.partition("-")[0]:
+            return f"{self._target.name} is another machine than this"
+        return session.here()
+
     def _check(self, model: Path, library: Path, parts: Sequence[Part]) -> Check:
         """onnxruntime's outputs with our library beside the model's definition; TilefleetError if wrong."""
         tolerance = max((each.tolerance for each in parts), default=0.0)
-        reason = "" if self._wanted.check else "--no-check was given"
-        if not reason and platform.machine() != self._target.triple.partition("-")[0]:
-            reason = (
-                f"{self._target.name} is another machine than this; its operators are checked by themselves"
-            )
-        if reason := reason or session.here():
+        if reason := self._why_not_checked():
             return Check(tolerance, skipped=reason)
         written = read_as_written(self._model.path, self._model.shapes)
         try:
@@ -251,16 +257,18 @@ def told(manifest: Mapping[str, Any], folder: Path) -> list[str]:
     operators, left, timed = manifest["operators"], manifest["left"], manifest["timed"]
     ours = sum(each["nodes"] for each in operators)
     lines = [
-        f"{folder / 'model.onnx'}: {ours} of {manifest['nodes']} nodes are {len(operators)} "
-        f"operator{'s' if len(operators) != 1 else ''} of lib{manifest['name']}.so; "
+        f"{folder / 'model.onnx'}: {ours} of {manifest['nodes']} nodes are "
+        f"{_count(operators, 'operator')} of lib{manifest['name']}.so; "
         f"{folder / manifest['name']}.json has each layer"
     ]
     if left:
         kinds = ", ".join(sorted({each["op"] for each in left}))
-        lines.append(f"left to onnxruntime: {len(left)} nodes ({kinds}); the manifest says why")
+        lines.append(f"left to onnxruntime: {_count(left, 'node')} ({kinds}); the manifest says why")
     if manifest["slower"]:
-        lines.append(f"left to onnxruntime because it is faster: {len(manifest['slower'])} operators")
-    if "ratio" in timed:
+        lines.append(f"left to onnxruntime because it is faster: {_count(manifest['slower'], 'operator')}")
+    if not operators:
+        lines.append("model.onnx is the model as it was, and the library is empty")
+    elif "ratio" in timed:
         lines.append(
             f"a run takes {milliseconds(timed['ours_s'])} ms, by onnxruntime alone "
             f"{milliseconds(timed['plain_s'])} ms: {timed['ratio']:.2f} times as fast"
@@ -268,6 +276,10 @@ def told(manifest: Mapping[str, Any], folder: Path) -> list[str]:
     else:
         lines.append(f"not timed: {timed['skipped']}")
     return [*lines, str(Check(**manifest["check"]))]
+
+
+def _count(things: Sequence[Any], word: str) -> str:
+    return f"{len(things)} {word}{'' if len(things) == 1 else 's'}"
 
 
 def _slower(part: Part, turns: Turns | None) -> dict[str, Any]:

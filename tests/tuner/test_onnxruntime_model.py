@@ -10,7 +10,7 @@ import onnx
 import pytest
 import tvm
 from c_models import MODELS
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from test_c_library import TARGET
 from tiny_models import model, node, save
 from tvm import relax
@@ -25,6 +25,7 @@ from tuner.clibrary.cpu import Needs
 from tuner.ortmodel import session as sessions
 from tuner.ortmodel.library import write_library
 from tuner.ortmodel.model import plain_model, ports_of, rewired, whole
+from tuner.ortmodel.regions import Parts
 from tuner.ortmodel.session import Turns, session
 
 pytestmark = [
@@ -136,6 +137,42 @@ def test_nodes_that_nothing_here_computes_stay_with_onnxruntime(built):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
 
 
+def test_behind_an_operator_of_another_library_there_are_regions_as_well(tmp_path):
+    """Only onnxruntime knows its shape."""
+    nodes = [
+        node("Conv", ["x", "w"], "a", pads=[1] * 4),
+        node("Inverse", ["a"], "b", domain="com.microsoft"),
+        node("Shape", ["b"], "extents"),
+        node("Reshape", ["b", "extents"], "c"),
+        node("Conv", ["c", "v"], "d", pads=[1] * 4),
+        node("Flatten", ["d"], "y"),
+    ]
+    made = model(nodes, {"x": (1, 3, 7, 7)}, ["y"], {"w": (4, 3, 3, 3), "v": (4, 4, 3, 3)})
+    made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    parts = Parts("net", made, made, tmp_path)
+    assert [(each.nodes, each.inputs, each.outputs) for each in parts.regions()] == [
+        ({0}, ("x",), ("a",)),
+        ({3, 4, 5}, ("b",), ("y",)),
+    ]
+    assert [(each.node, each.op) for each in parts.left()] == [("b", "Inverse")]
+
+
+def test_regions_are_never_left_and_entered_again(tmp_path):
+    """What is on a way through another's node is not in one operator with both of its ends."""
+    nodes = [
+        node("Conv", ["x", "w"], "a", pads=[1] * 4),
+        node("LpNormalization", ["a"], "b", p=1, axis=1),
+        node("Conv", ["a", "w"], "c", pads=[1] * 4),
+        node("Add", ["b", "c"], "d"),
+        node("Conv", ["c", "w"], "e", pads=[1] * 4),
+        node("Add", ["d", "e"], "f"),
+        node("Conv", ["f", "w"], "y", pads=[1] * 4),
+    ]
+    made = model(nodes, {"x": (1, 4, 7, 7)}, ["y"], {"w": (4, 4, 3, 3)})
+    parts = Parts("net", made, made, tmp_path)
+    assert [each.nodes for each in parts.regions()] == [{0, 2, 4}, {3, 5, 6}]
+
+
 def test_others_see_one_function_and_it_needs_the_system_alone(built):
     library = built["mixed"] / "out" / "libnet.so"
     done = subprocess.run(["nm", "-D", library], capture_output=True, text=True, check=True)
@@ -224,5 +261,7 @@ def test_what_cannot_be_built_is_refused_by_its_name(tmp_path):
     relu = model([node("Relu", ["x"], "y")], {"x": (3, 5)}, ["y"])
     assert "weights in it" in build(tmp_path, relu, "--weights", "file").output
     assert "no onnxruntime" in build(tmp_path, relu, "--target", "hexagon-v68", "--no-check").output
+    relu = model([node("Relu", ["x"], "y")], {"x": ("n", 5)}, ["y"])
+    assert "'x' [n, 5] has a dynamic shape" in build(tmp_path, relu).output
     several = build(tmp_path, relu, "--shape", "x=3,5", "--shape", "x=4,5")
-    assert several.exit_code != 0
+    assert "takes one set of shapes, not 2" in " ".join(several.output.split())

@@ -7,7 +7,8 @@ way out of one and into it again through a node that is onnxruntime's.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +25,9 @@ from tuner.frontend.onnx_graph import NEVER_FOLDED, PROPAGATED_ELEMENTS
 from tuner.frontend.order import sort
 from tuner.frontend.own_nodes import PRODUCT, RECURRENT
 from tuner.intake.trial import try_import
+from tuner.ortmodel.abi import ELEMENT_TYPES
 from tuner.ortmodel.model import Region
+from tuner.ortmodel.session import NotRun, Ports, inferred
 
 Refusal = Callable[[Path], str]
 """Why a model is not computed here; empty where it is."""
@@ -65,7 +68,10 @@ class Parts:
         sort(self._model)
         self._nodes = list(self._model.graph.node)
         self._constants = {tensor.name: tensor for tensor in self._model.graph.initializer}
-        self._kinds = _inferred(fixed)
+        self._kinds = _inferred(fixed, {})
+        if any(name and name not in self._kinds for node in self._nodes for name in node.output):
+            with suppress(NotRun):
+                self._kinds = _inferred(fixed, inferred(fixed, folder))
         self._makers = {name: at for at, node in enumerate(self._nodes) for name in node.output if name}
         self._fixed = self._constant_nodes()
         self._reasons: dict[int, str] = {}
@@ -252,13 +258,15 @@ def _elements(dims: Iterable[int]) -> int:
     return count
 
 
-def _inferred(model: ModelProto) -> Mapping[str, ValueInfoProto]:
-    """The tensors whose types and shapes are known, without those of constants."""
+def _inferred(model: ModelProto, more: Ports) -> dict[str, ValueInfoProto]:
+    """The tensors whose types and shapes are known, without those of constants; ``more`` is known of some."""
     skeleton = ModelProto(ir_version=max(4, model.ir_version), opset_import=model.opset_import)
     graph = skeleton.graph
     graph.name = "shapes"
     graph.node.extend(model.graph.node)
-    graph.output.extend(model.graph.output)
+    graph.output.extend(value for value in model.graph.output if value.name not in more)
+    for name, (shape, dtype) in more.items():
+        graph.value_info.append(helper.make_tensor_value_info(name, ELEMENT_TYPES[dtype], shape))
     constants = {tensor.name for tensor in model.graph.initializer}
     graph.input.extend(value for value in model.graph.input if value.name not in constants)
     for tensor in model.graph.initializer:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from onnx import ModelProto, ValueInfoProto
 
 from tuner.backend.definition import Array, random_feeds
 from worker.children.nursery import ChildError, Nursery
@@ -23,6 +24,14 @@ ROUNDS, LONGEST_S = 11, 12.0
 TIMEOUT_S, MEMORY_BYTES = 600.0, 16 << 30
 Ports = Mapping[str, tuple[tuple[int, ...], str]]
 """Shape and type of each input, by its name."""
+
+
+_TYPES = {
+    "tensor(float)": "float32",
+    "tensor(double)": "float64",
+    **{f"tensor({name})": name for name in ("float16", "bool")},
+    **{f"tensor({sign}int{bits})": f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}
 
 
 class NotRun(Exception):
@@ -70,6 +79,20 @@ def compared(plain: Path, ours: Path, library: Path, threads: int, ports: Ports)
     return Turns(**_called("take_turns", told))
 
 
+def inferred(model: ModelProto, folder: Path) -> Ports:
+    """The tensors of ``model`` whose shapes onnxruntime knows beforehand: it knows operators that onnx does
+    not. Raises NotRun."""
+    path, asked = folder / "all_tensors.onnx", ModelProto()
+    asked.CopyFrom(model)
+    given = {value.name for value in model.graph.output}
+    names = [name for node in model.graph.node for name in node.output if name and name not in given]
+    asked.graph.output.extend(ValueInfoProto(name=name) for name in names)
+    path.write_bytes(asked.SerializeToString())
+    found = _called("shapes", {"model": str(path)})
+    path.unlink()
+    return {name: (tuple(shape), dtype) for name, shape, dtype in found}
+
+
 def session(model: Path, library: Path | None, threads: int) -> Any:
     """onnxruntime's session with all its optimisations."""
     import onnxruntime
@@ -81,6 +104,21 @@ def session(model: Path, library: Path | None, threads: int) -> Any:
     if library is not None:
         options.register_custom_ops_library(str(library))
     return onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
+
+
+def shapes(payload: dict[str, Any]) -> list[tuple[str, list[int], str]]:
+    """Child: the results of a model whose shapes are known."""
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    ports = onnxruntime.InferenceSession(payload["model"], options, ["CPUExecutionProvider"]).get_outputs()
+    return [
+        (port.name, port.shape, _TYPES[port.type])
+        for port in ports
+        if port.type in _TYPES and all(isinstance(extent, int) for extent in port.shape)
+    ]
 
 
 def compute(payload: dict[str, Any]) -> None:
