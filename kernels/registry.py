@@ -16,6 +16,7 @@ from kernels.float.narrow.kernel import Narrow
 from kernels.float.sconv.kernel import SConv
 from kernels.float.sconv.mma import MatrixSConv
 from kernels.float.winograd.kernel import Winograd
+from kernels.float.winograd_lines.kernel import WinogradLines
 from kernels.int8.arm.depthwise.kernel import QuantizedDepthwise
 from kernels.int8.arm.gemm.kernel import QuantizedGemm
 from kernels.int8.arm.grouped.kernel import QuantizedGroupsNeon
@@ -43,6 +44,7 @@ def all_kernels() -> dict[str, Kernel[Any]]:
         PackedGemm(),
         Narrow(),
         Winograd(),
+        WinogradLines(),
         Depthwise(),
         DepthwiseRows(),
         Grouped(),

@@ -17,6 +17,9 @@ from kernels.emit.types import Buffer, Expr, Index
 SMALLEST_LOOP = 24
 """Multiply-adds from which on a body is not unrolled: a loop costs little beside so many, while LLVM's
 scheduler starts the loads of unrolled bodies so early that the sums no longer fit in the registers."""
+SMALLEST_WIDE_LOOP = 12
+"""The same with vectors of 512 bits: on a Zen 5, unrolled bodies of 12 to 22 in Winograd's products took up
+to 1.8 times as long as loops, and loops were never slower."""
 EXTENT, ORDER, PREFETCH = "tilefleet_extent", "tilefleet_order", "tilefleet_prefetch"
 TOUCH, FRESH = "tilefleet_touch", "tilefleet_fresh"
 """The functions' names."""
@@ -49,6 +52,11 @@ define linkonce_odr void @{TOUCH}(ptr %at) {{
 def linked() -> AbstractContextManager[Expr]:
     """Within it, what is emitted may use the rest of this file."""
     return tir.with_llvm(_LLVM)
+
+
+def keeps_loop(multiply_adds: int, vector_bits: int) -> bool:
+    """Whether a loop over bodies of so many is better kept than unrolled."""
+    return multiply_adds >= (SMALLEST_WIDE_LOOP if vector_bits >= 512 else SMALLEST_LOOP)
 
 
 def kept_loop(extent: int) -> AbstractContextManager[Expr]:

@@ -26,6 +26,7 @@ SHAPES = [
     Conv2d(2, 9, 13, 13, 11, 3, 3, pad=(2, 0, 0, 1), epilogue=PLAIN),  # padding on some sides, two images
     Conv2d(1, 5, 15, 14, 19, 3, 5, stride=(2, 3), pad=(0, 2, 1, 0), epilogue=BIAS),
     Conv2d(1, 6, 12, 17, 9, 3, 3, pad=(2, 2, 2, 2), dilation=(2, 3), epilogue=BIAS),
+    Conv2d(1, 9, 1, 70, 13, 1, 3, pad=(0, 12, 0, 1), dilation=(1, 6), epilogue=ALL),  # along lines
     Conv2d(1, 160, 7, 7, 18, 1, 1, epilogue=ALL),  # pointwise, in sets of channels
     Conv2d(1, 12, 9, 16, 22, 1, 1, stride=(2, 2), epilogue=PLAIN),
     Conv2d(1, 10, 11, 13, 10, 3, 3, pad=(1, 1, 1, 1), groups=10, epilogue=ALL),  # depthwise
@@ -80,6 +81,7 @@ def test_every_family_is_right(simulated_boards, nursery, builder, tmp_path, mod
         "sconv",
         "fconv",
         "winograd",
+        "winograd_lines",
         "depthwise",
         "depthwise_rows",
         "grouped",

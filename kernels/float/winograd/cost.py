@@ -5,6 +5,7 @@ from __future__ import annotations
 from kernels.arithmetic import ceil_div
 from kernels.emit import machine
 from kernels.float.winograd.plan import TILES, Plan
+from kernels.float.winograd.products_plan import ProductsPlan
 from kernels.layout import NCHW
 
 FORWARD_CYCLES, BACKWARD_CYCLES = (0.4, 0.35), (0.05, 0.34)
@@ -19,14 +20,17 @@ MEETING_CYCLES = 30000
 
 def cycles(plan: Plan) -> float:
     """All blocks, the first with weights from memory; until the last thread is done."""
+    return until_done(plan, _forward(plan) + _backward(plan), plan.knobs.split)
+
+
+def until_done(plan: ProductsPlan, transforms: float, split: str) -> float:
+    """All blocks, whose ``transforms`` take so many cycles, with memory and with what threads wait."""
     target, threads = plan.target, plan.threads
     transformed = 4.0 * plan.points * (plan.in_pitch + plan.out_pitch)
     weights = 4.0 * plan.packed_length
-    outer, inner = (threads, 1) if plan.knobs.split == TILES else (1, threads)
+    outer, inner = (threads, 1) if split == TILES else (1, threads)
     blocks = ceil_div(plan.blocks, outer)
-    transforms = (
-        _forward(plan) + _backward(plan) + machine.stream_cycles(target, 2 * transformed, transformed)
-    )
+    transforms += machine.stream_cycles(target, 2 * transformed, transformed)
     products = _products(plan)
     # Each thread meets all weights, or its part of them.
     cold = machine.cold_cycles(target, weights)
@@ -52,15 +56,15 @@ def _backward(plan: Plan) -> float:
     return plan.out_vectors * (turned * TURN_OUT_CYCLES + vectors * (fixed + each * plan.tile))
 
 
-def _products(plan: Plan) -> float:
+def _products(plan: ProductsPlan) -> float:
     """Arithmetic and what surrounds it, of one block with all it needs in L2."""
     target = plan.target
     chunks = ceil_div(plan.conv.in_c, plan.chunk)
     panel = 0.0
     for rows, groups in ((plan.rows, plan.tiles // plan.rows), (plan.tiles % plan.rows, 1)):
         if rows:
-            call = chunks * (machine.CALL_CYCLES + 2 * rows * plan.knobs.vectors)
-            panel += groups * (plan.conv.in_c * machine.step_cycles(target, rows, plan.knobs.vectors) + call)
+            call = chunks * (machine.CALL_CYCLES + 2 * rows * plan.vectors)
+            panel += groups * (plan.conv.in_c * machine.step_cycles(target, rows, plan.vectors) + call)
     tiles = 4.0 * plan.at(plan.in_vectors, 0)
     panel += machine.stream_cycles(target, tiles, tiles + 4.0 * plan.chunk * plan.width)
     return plan.points * plan.panels * panel

@@ -38,7 +38,7 @@ class Winograd(Kernel[Conv2d]):
     """
 
     name = "winograd"
-    version = 4
+    version = 5
     tolerance = 1e-4
     workload_type = Conv2d
     plan_type = WinogradPlan

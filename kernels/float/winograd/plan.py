@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kernels.arithmetic import ceil_div
-from kernels.emit.types import Index
-from kernels.float.plan import ConvPlan
+from kernels.float.winograd.products_plan import ProductsPlan
 from kernels.float.winograd.transform import Transform
+from kernels.kernel import Array
 from kernels.knobs import KnobSet
 from kernels.workload.base import Conv2d
 
@@ -32,7 +32,7 @@ class Knobs(KnobSet):
 
 
 @dataclass(frozen=True)
-class Plan(ConvPlan):
+class Plan(ProductsPlan):
     """One config's sizes. A block is ``block_rows`` x ``block_columns`` tiles of one image.
 
     The last block of a row or column of blocks starts early, so that every block has the same size.
@@ -67,11 +67,10 @@ class Plan(ConvPlan):
         """Tiles of a row of a block."""
         return self.block[1]
 
-    @cached_property
-    def rows(self) -> int:
-        """Tiles of a register block, as even as can be."""
-        tallest = (self.target.vector_registers - max(4, self.knobs.vectors + 1)) // self.knobs.vectors
-        return ceil_div(self.tiles, ceil_div(self.tiles, tallest))
+    @property
+    def vectors(self) -> int:
+        """Vectors of a register block."""
+        return self.knobs.vectors
 
     @cached_property
     def transform(self) -> Transform:
@@ -114,66 +113,14 @@ class Plan(ConvPlan):
         down, across = tile_grid(self.conv, self.knobs.m)
         return ceil_div(down, self.block_rows), ceil_div(across, self.block_columns)
 
+    def filters(self, weights: Array) -> Array:
+        """Transformed weights in float64: (points, filters, channels)."""
+        return self.transform.filters(weights).reshape(self.points, self.conv.out_c, self.conv.in_c)
+
     @property
     def blocks(self) -> int:
         """Blocks of the whole batch."""
         return self.conv.n * self.grid[0] * self.grid[1]
-
-    @property
-    def in_vectors(self) -> int:
-        """Vectors of input channels."""
-        return ceil_div(self.conv.in_c, self.lanes)
-
-    @property
-    def panels(self) -> int:
-        """Groups of ``vectors`` vectors of filters."""
-        return ceil_div(self.conv.out_c, self.knobs.vectors * self.lanes)
-
-    @property
-    def width(self) -> int:
-        """Filters of a panel."""
-        return self.knobs.vectors * self.lanes
-
-    @property
-    def packed_length(self) -> int:
-        """Elements of the packed weights."""
-        return self.points * self.panels * self.conv.in_c * self.width
-
-    @property
-    def out_vectors(self) -> int:
-        """Vectors of filters that have results."""
-        return ceil_div(self.conv.out_c, self.lanes)
-
-    @property
-    def chunk(self) -> int:
-        """Channels of a panel's weights that fill at most a quarter of L1: there are two, and tiles."""
-        most = max(1, self.target.l1_bytes // 4 // (4 * self.width * self.lanes))
-        vectors = ceil_div(self.in_vectors, ceil_div(self.in_vectors, most))
-        return min(self.conv.in_c, vectors * self.lanes)
-
-    @property
-    def groups(self) -> int:
-        """Groups of ``rows`` tiles, each multiplied at once."""
-        return ceil_div(self.tiles, self.rows)
-
-    @property
-    def in_pitch(self) -> int:
-        """Elements from one point to the next in the transformed input: [vector of channels][tile][lane]."""
-        return odd_lines(self.at(self.in_vectors, 0))
-
-    @property
-    def out_pitch(self) -> int:
-        """Elements from one point to the next in the products: [vector of filters][tile][lane]."""
-        return odd_lines(self.at(self.panels * self.knobs.vectors, 0))
-
-    def at(self, vector: Index, tile: Index) -> Index:
-        """Where a point's vector of channels or filters of one tile is."""
-        return (vector * self.tiles + tile) * self.lanes
-
-
-def odd_lines(elements: int) -> int:
-    """``elements`` made an odd number of 16-element cache lines: powers of two would share cache sets."""
-    return (ceil_div(elements, 16) | 1) * 16
 
 
 def tile_grid(conv: Conv2d, m: int) -> tuple[int, int]:

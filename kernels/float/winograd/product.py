@@ -9,7 +9,7 @@ from kernels.emit import code_shape, tir
 from kernels.emit.shares import turns
 from kernels.emit.types import Buffer, Index
 from kernels.float.plan import Arguments
-from kernels.float.winograd.plan import Plan
+from kernels.float.winograd.products_plan import ProductsPlan
 
 
 class Products:
@@ -21,7 +21,7 @@ class Products:
     """
 
     def __init__(
-        self, plan: Plan, args: Arguments, transformed: Buffer, products: Buffer, threads: int
+        self, plan: ProductsPlan, args: Arguments, transformed: Buffer, products: Buffer, threads: int
     ) -> None:
         self.plan, self.args, self.lanes = plan, args, plan.lanes
         self.transformed, self.products, self.threads = transformed, products, threads
@@ -49,7 +49,7 @@ class Products:
         plan = self.plan
         weights = T.Bind((item * plan.conv.in_c + channel) * plan.width)
         source = T.Bind(point * plan.in_pitch + channel * plan.tiles)
-        target = T.Bind(point * plan.out_pitch + plan.at(panel * plan.knobs.vectors, 0))
+        target = T.Bind(point * plan.out_pitch + plan.at(panel * plan.vectors, 0))
         whole, rest = divmod(plan.tiles, plan.rows)
         with tir.loop(whole) as group:
             self._micro(plan.rows, T.Bind(group * plan.rows), weights, source, target, depth, fresh)
@@ -71,9 +71,9 @@ class Products:
         """``rows`` tiles by one panel over ``depth`` channels."""
         plan, lanes = self.plan, self.lanes
         slots = {
-            (row, vector): tir.vector((row * plan.knobs.vectors + vector) * lanes, lanes)
+            (row, vector): tir.vector((row * plan.vectors + vector) * lanes, lanes)
             for row in range(rows)
-            for vector in range(plan.knobs.vectors)
+            for vector in range(plan.vectors)
         }
         places = {
             (row, vector): tir.vector(target + plan.at(vector, first + row), lanes) for row, vector in slots
@@ -95,7 +95,7 @@ class Products:
             filters = T.Bind(weights + at * (lanes * plan.width))
             if plan.groups > 1:
                 self._fetch(T.Bind(filters + depth * plan.width), first)
-            if len(slots) >= code_shape.SMALLEST_LOOP:
+            if code_shape.keeps_loop(len(slots), plan.target.vector_bits):
                 with code_shape.kept_loop(lanes) as lane:
                     step(tiles, filters + lane * plan.width, lane)
             else:

@@ -61,6 +61,12 @@ class Transform:
         )
         return transformed
 
+    def filters_of_lines(self, weights: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        """Weights (filters, channels, taps) as (tile, filters, channels), in float64."""
+        g = np.array(matrices(self)[1], np.float64)
+        transformed: npt.NDArray[np.float64] = np.einsum("ai,kci->akc", g, weights.astype(np.float64))
+        return transformed
+
     def forward(self, x: Sequence[Vector], times: Times) -> list[Vector]:
         """B' applied to ``tile`` values. Opposite points share what they have in common."""
         rows, pairs = matrices(self)[0], _opposites(self)
