@@ -63,6 +63,11 @@ def const(value: int, dtype: str = "int32", lanes: int = 1) -> Vector:
     return splat(tirx.const(value, dtype), lanes)
 
 
+def truth(value: bool) -> Expr:
+    """A known condition."""
+    return tirx.const(value, "bool")
+
+
 def of_type(dtype: str, lanes: int) -> str:
     """TVM's name of a vector type."""
     return dtype if lanes == 1 else f"{dtype}x{lanes}"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pkgutil import resolve_name
 from typing import Any
 
 from onnx import NodeProto, helper
@@ -282,9 +281,7 @@ class _Importer(TvmImporter):
             if self._stored.made(name) or name in self._bytes.names():
                 self._nodes[name] = self._plain(name)
         if node.op_type in COMPUTED:
-            inputs = [self._nodes.get(name) for name in node.input]
-            compute = resolve_name(COMPUTED[node.op_type])
-            self._nodes[node.output[0]] = compute(self.bb, self._graph, node, inputs)
+            self.computed(node)
         else:
             self.left_to_tvm(node)
         self.check(node)

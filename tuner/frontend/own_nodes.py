@@ -38,16 +38,22 @@ result of the model, the one kind of tensor of which data decide the shape."""
 COMPUTED = {
     "ArgMax": "tuner.operators.extremes:place",
     "ArgMin": "tuner.operators.extremes:place",
+    "CumSum": "tuner.operators.running_sum:running_sum",
     "Gather": "tuner.operators.gather:gather",
     "LRN": "tuner.operators.lrn:lrn",
     "NonMaxSuppression": "tuner.operators.suppression:suppression",
     "NonZero": "tuner.operators.suppression:places",
     PLACES: "tuner.operators.places:places",
     "Resize": "tuner.operators.resize:resize",
+    "Scatter": "tuner.operators.scatter:elements",
+    "ScatterElements": "tuner.operators.scatter:elements",
+    "ScatterND": "tuner.operators.scatter:scatter",
+    "TopK": "tuner.operators.largest:largest",
     "Upsample": "tuner.operators.resize:resize",
 }
 """Operators for which TVM has no converter, a wrong or a slow one, and the function in its place.
 
 It takes Relax's block builder, the graph, the node, and its inputs as Relax values (None for one left out),
-and returns the result. Modules are named, not imported: who only reads a graph needs no TVM.
+and returns the result, or a list of all. Modules are named, not imported: who only reads a graph needs no
+TVM.
 """

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pkgutil import resolve_name
-
 from onnx import NodeProto
 from tvm import relax
 
@@ -74,9 +72,7 @@ class _Trial(TvmImporter):
         if border_of(self._graph, node) is not None or scales_of_sums(self._graph, node) is not None:
             return
         if node.op_type in COMPUTED:
-            compute = resolve_name(COMPUTED[node.op_type])
-            inputs = [self._nodes.get(name) for name in node.input]
-            self._nodes[node.output[0]] = compute(self.bb, self._graph, node, inputs)
+            self.computed(node)
         else:
             self.left_to_tvm(node)
         self.check(node)

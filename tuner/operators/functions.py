@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable
 from typing import Any
 
@@ -23,3 +24,8 @@ class Functions:
             function = make(name).with_attr({"op_pattern": OPAQUE, KERNEL_ATTRIBUTE: True})
             self._made[name] = builder.add_func(function, name)
         return self._made[name]
+
+
+def name_of(word: str, it: object) -> str:
+    """A name for the function of ``it``, which is that of nothing else."""
+    return f"tilefleet_{word}_{hashlib.sha256(repr(it).encode()).hexdigest()[:12]}"

@@ -11,6 +11,7 @@ import io
 import re
 import warnings
 from collections.abc import Iterator
+from pkgutil import resolve_name
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,6 +21,7 @@ from tvm.relax.frontend.onnx.onnx_frontend import ONNXGraphImporter
 
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import OnnxGraph
+from tuner.frontend.own_nodes import COMPUTED
 from tuner.operators.constants import constant
 
 
@@ -54,6 +56,12 @@ class TvmImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
 
     def _check_for_unsupported_ops(self, graph: Any) -> None:
         """Done before, with a better message."""
+
+    def computed(self, node: NodeProto) -> None:
+        """Let the function that ``COMPUTED`` names compute ``node``, from ``_nodes`` to ``_nodes``."""
+        compute = resolve_name(COMPUTED[node.op_type])
+        made = compute(self.bb, self._graph, node, [self._nodes.get(name) for name in node.input])
+        self._nodes.update(zip(node.output, made if isinstance(made, list) else [made], strict=False))
 
     def left_to_tvm(self, node: NodeProto) -> None:
         """Let TVM's converter compute ``node``, from ``_nodes`` to ``_nodes``; ModelError if it cannot."""

@@ -59,7 +59,6 @@ MENDS: dict[str, tuple[Mend, ...]] = {
         older.slices,
     ),
     "SpaceToDepth": (newer.space_to_depth,),
-    "TopK": (newer.largest, older.top_k),
     **dict.fromkeys(("Add", "And", "Div", "Greater", "Less", "Mul", "Or", "Sub", "Xor"), (older.broadcast,)),
     **dict.fromkeys(
         (

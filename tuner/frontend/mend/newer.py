@@ -36,10 +36,3 @@ def product(writer: Writer) -> bool:
     if writer.info(1).dtype != "float32":
         writer.refuse(f"has scales of {writer.info(1).dtype}; only float32 is supported")
     return False
-
-
-def largest(writer: Writer) -> bool:
-    """TopK of integers for which TVM's sort has no code."""
-    if writer.info(0).dtype in ("uint64", "uint32", "uint16", "int16"):
-        writer.refuse(f"sorts {writer.info(0).dtype}, which is not supported")
-    return False

@@ -40,16 +40,6 @@ def slices(writer: Writer) -> bool:
     return True
 
 
-def top_k(writer: Writer) -> bool:
-    """In version 10 the number was an operand as it is today, which TVM's importer looks for since 11."""
-    number = writer.value(1)
-    if writer.graph.opset != 10 or number is None:
-        return False
-    del writer.node.input[1]
-    writer.with_attributes(k=int(number.reshape(())))
-    return True
-
-
 def normalization(writer: Writer) -> bool:
     """Training, and statistics for every pixel, which version 7 still had."""
     if writer.attributes.get("training_mode", 0) or len([name for name in writer.node.output if name]) > 1:

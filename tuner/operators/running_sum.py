@@ -1,0 +1,36 @@
+"""CumSum, by a function of ours (``kernels/operators/running_sum.py``)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from onnx import NodeProto
+from tvm import relax
+
+from kernels.operators.running_sum import RunningSum, build_running_sum
+from tuner.frontend.onnx_check import ModelError, node_name
+from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
+from tuner.operators.functions import Functions, name_of
+
+
+def running_sum(builder: Any, graph: OnnxGraph, node: NodeProto, inputs: Sequence[Any]) -> Any:
+    """See ``COMPUTED``. Raises ModelError where the axis is not known."""
+    info, axis, attributes = (
+        graph.tensors[node.input[0]],
+        graph.constants.get(node.input[1]),
+        attributes_of(node),
+    )
+    if axis is None:
+        raise ModelError(
+            f"node {node_name(node)!r} (CumSum) has an axis that is computed, which is not supported"
+        )
+    along = int(axis.reshape(())) % len(info.shape)
+    sides = prod(info.shape[:along]), info.shape[along], prod(info.shape[along + 1 :])
+    exclusive, reverse = (bool(attributes.get(name, 0)) for name in ("exclusive", "reverse"))
+    it = RunningSum(*sides, info.dtype, exclusive, reverse)
+    function = Functions().get(builder, name_of("running_sum", it), lambda name: build_running_sum(it, name))
+    value = builder.emit(relax.op.reshape(inputs[0], sides))
+    made = builder.emit(relax.call_tir(function, [value], relax.TensorType(sides, info.dtype)))
+    return builder.emit(relax.op.reshape(made, info.shape))
