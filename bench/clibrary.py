@@ -68,7 +68,7 @@ def compare(model: Path, rounds: int) -> dict[str, Any]:
     from tuner.backend.definition import random_feeds
     from tuner.clibrary.build import Model, make, write
     from tuner.clibrary.elf import code_bytes
-    from tuner.clibrary.run import Loaded
+    from tuner.clibrary.loaded import Loaded
     from tuner.clibrary.toolchain import link_shared
     from worker.measure.host import host_target
 

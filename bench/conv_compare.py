@@ -15,6 +15,7 @@ from kernels import registry
 from kernels.reference import random_inputs
 from kernels.space import Config
 from kernels.target import Target
+from tuner.runtimes.turns import take_turns
 
 TOLERANCE = 1e-4
 """Largest accepted difference between any two of the results compared, relative to the largest value."""
@@ -49,7 +50,7 @@ def compare(
         difference = np.abs(done.result() - expected).max() / np.abs(expected).max()
         if not difference <= TOLERANCE:
             raise SystemExit(f"bench.conv: {kind} is off by {difference:.1e} on {layer.name} ({conv})")
-    turns = timing.take_turns({kind: done.run for kind, done in runs.items()}, arguments.rounds)
+    turns = take_turns({kind: done.run for kind, done in runs.items()}, arguments.rounds)
     seconds = {kind: each.fair(threads) for kind, each in turns.items()}
     medians = {kind: statistics.median(times) for kind, times in seconds.items()}
     ratios = {peer: timing.ratio(seconds[peer], seconds["tuned"]) for peer in peers}

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench import int8_sim, journal, timing
 from bench.int8_suite import SUITES
+from tuner.runtimes.turns import take_turns
 
 if TYPE_CHECKING:
     from bench.int8_suite import QLayer
@@ -151,7 +152,7 @@ def _compare(
         off[kind] = {"share": float(np.mean(difference > 0)), "largest": int(difference.max())}
         if kind in runs and off[kind]["largest"]:
             raise SystemExit(f"bench.int8: {kind} is not exact on {layer.name} ({conv})")
-    turns = timing.take_turns({kind: done.run for kind, done in (runs | peers).items()}, arguments.rounds)
+    turns = take_turns({kind: done.run for kind, done in (runs | peers).items()}, arguments.rounds)
     seconds = {kind: each.fair(1) for kind, each in turns.items()}
     others = [name for name in seconds if name not in configs]
     ratios = {name: timing.ratio(seconds[name], seconds["tuned"]) for name in others}

@@ -14,7 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from bench.timing import limit_threads, pin, take_turns
+from bench.timing import limit_threads, pin
+from tuner.runtimes.turns import take_turns
 
 LIBRARY = "onnxruntime"
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench import timing
 from kernels.numerics import Numerics
+from tuner.runtimes.turns import take_turns
 
 if TYPE_CHECKING:
     from kernels.target import Target
@@ -87,11 +88,11 @@ def compare(path: Path, log: list[str], target: Target, arguments: argparse.Name
     import tvm
     from tvm import relax
 
-    from bench.peers import onnx_session
     from tuner.backend.apply import build_default, build_model
     from tuner.backend.comparison import Build, check
     from tuner.log.record import read_log
     from tuner.log.relayouts import read_relayouts
+    from tuner.runtimes.engines import onnx_session
 
     session: Any = onnx_session(str(path), arguments.threads)
     rng = np.random.default_rng(arguments.seed)
@@ -112,7 +113,7 @@ def compare(path: Path, log: list[str], target: Target, arguments: argparse.Name
         checks[name] = check(lambda: main_function, built)  # noqa: B023  # called at once
         if not checks[name].checked:
             raise SystemExit(f"bench.model: the {name} build: {checks[name]}")
-    turns = timing.take_turns(runs, arguments.rounds)
+    turns = take_turns(runs, arguments.rounds)
     seconds = {name: each.fair(arguments.threads) for name, each in turns.items()}
     ratio = timing.ratio(seconds["onnxruntime"], seconds["tuned"])
     return {

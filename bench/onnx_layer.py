@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, helper, numpy_helper
 
-from bench.peers import Peer, onnx_session
+from bench.peers import Peer
 from kernels.kernel import Array
 from kernels.workload.activation import PARAMETERS
 from kernels.workload.base import Activation, Conv2d, Gemm
+from tuner.runtimes.engines import onnx_session
 
 SINGLE = {
     "sigmoid": "Sigmoid",

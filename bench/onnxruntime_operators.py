@@ -18,6 +18,7 @@ from typing import Any
 from bench import journal, timing
 from bench.corpus.entries import Entry, Input, chosen, listed
 from bench.corpus.fetch import CACHE, fetch
+from tuner.runtimes.turns import take_turns
 from worker.children.nursery import ChildError, Nursery
 
 MEMORY_BYTES, TIMEOUT_S = 12 << 30, 900.0
@@ -118,7 +119,7 @@ def compare(payload: dict[str, Any]) -> dict[str, Any]:
                 )
                 for one, two in zip(found, module, strict=True)
             )
-        turns = timing.take_turns(runs, _rounds(runs, payload["rounds"]))
+        turns = take_turns(runs, _rounds(runs, payload["rounds"]))
     ms = {name: statistics.median(each.cpu) * 1e3 for name, each in turns.items()}
     row |= {"ms": ms, "over_plain": ms["plain"] / ms["ours"]}
     return row | ({"over_module": ms["module"] / ms["ours"]} if "module" in ms else {})

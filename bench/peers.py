@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernels.workload.base import Conv2d
+from tuner.runtimes.engines import onnx_session
 
 Array = npt.NDArray[np.float32]
 
@@ -30,19 +31,6 @@ class Peer:
 
 
 MakePeer = Callable[[Conv2d, Array, Array, int], Peer]
-
-
-def onnx_session(model: bytes | str, threads: int, optimised: bool = True) -> Any:
-    """An onnxruntime CPU session with all its optimisations, or none, and exactly ``threads`` threads."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    options.log_severity_level = 4
-    if not optimised:
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 def onnx_peer(model: bytes, threads: int, data: npt.NDArray[Any], out: npt.NDArray[Any]) -> Peer:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from bench import journal, timing
 from kernels.numerics import Numerics
+from tuner.runtimes.turns import take_turns
 
 if TYPE_CHECKING:
     from onnx import ModelProto
@@ -115,7 +116,6 @@ def compare(
     from tvm import relax
 
     from bench.partition_reference import evaluate
-    from bench.peers import onnx_session
     from bench.quantized_models import random_feeds
     from kernels.target import from_json
     from tuner.backend.apply import build_model
@@ -123,6 +123,7 @@ def compare(
     from tuner.frontend.graph import load_partition
     from tuner.log.record import read_log
     from tuner.log.relayouts import read_relayouts
+    from tuner.runtimes.engines import onnx_session
     from worker.measure.host import host_target
 
     target: Target = from_json(tuned["target"]) if tuned else host_target()
@@ -152,7 +153,7 @@ def compare(
         output: off_quanta(theirs, values[output], quantum_of(model, output))
         for output, theirs in zip(outputs, runs["onnxruntime"](), strict=True)
     }
-    turns = timing.take_turns(runs, arguments.rounds)
+    turns = take_turns(runs, arguments.rounds)
     seconds = {name: each.fair(arguments.threads) for name, each in turns.items()}
     ratios = {name: timing.ratio(seconds["onnxruntime"], seconds[name]) for name in builds}
     ours = builds["tuned" if tuned else "analysis"][1]

@@ -7,7 +7,7 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tilefleet.commands import agent, boards, ci, explain, jobs, local, results, run, service
+from tilefleet.commands import agent, boards, ci, compare, explain, jobs, local, results, run, service
 from tilefleet.errors import TilefleetError
 
 
@@ -48,6 +48,7 @@ for command in (
     local.build,
     run.run,
     ci.ci,
+    compare.compare,
     service.doctor,
 ):
     app.command()(command)

@@ -23,8 +23,8 @@ from bench import journal, timing
 from bench.corpus.entries import Entry, chosen, found, listed
 from bench.corpus.fetch import CACHE, fetch
 from bench.corpus.inputs import shapes_of
-from bench.corpus.peers import installed
 from bench.corpus.rows import EMPTY, Row, ended, line, summary, told
+from tuner.runtimes.prepare import installed
 from worker.children.nursery import ChildError, Nursery
 
 SETTINGS = ("budget_s", "rounds", "seed")

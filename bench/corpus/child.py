@@ -14,10 +14,8 @@ import tvm
 from onnx import ModelProto
 from tvm import relax
 
-from bench import timing
 from bench.corpus.entries import Entry, Input
 from bench.corpus.inputs import feeds_for, first_states, inputs_of, shapes_of
-from bench.corpus.peers import MAKE, installed
 from bench.corpus.references import defined
 from bench.corpus.shares import measure
 from kernels.target import Target
@@ -34,10 +32,10 @@ from tuner.intake.assemble import assembled
 from tuner.intake.extract import extract
 from tuner.log.record import read_log
 from tuner.log.relayouts import read_relayouts
+from tuner.runtimes.prepare import FOREIGN, installed, load
+from tuner.runtimes.turns import take_turns
 from worker.measure.host import host_target
 
-FOREIGN = ("openvino", "ncnn")
-"""The libraries that say of no model what it should compute."""
 PEER_ERROR = 0.02
 """How far one of those may be off; it is timed only if it computes the model."""
 LONGEST_S = 20.0
@@ -147,7 +145,7 @@ def _peers(
     for name in sorted(installed().keys() - without.keys()):
         send({"trying": name})
         try:
-            peer = MAKE[name](path, model, feeds, folder)
+            peer = load(name, path, model, feeds, folder)
             if name in FOREIGN and (wrong := _wrong(peer.outputs(), definition)):
                 unable[name] = wrong
             else:
@@ -160,7 +158,7 @@ def _peers(
 
 def _time(runs: Mapping[str, Callable[[], object]], rounds: int, send: Send) -> None:
     """Ours and every peer in turns."""
-    turns = timing.take_turns(runs, rounds)
+    turns = take_turns(runs, rounds)
     ms = {name: float(np.median(each.fair(1))) * 1e3 for name, each in turns.items()}
     ours_ms = ms.pop("ours")
     row: dict[str, Any] = {"ours_ms": ours_ms, "peers_ms": ms}

@@ -13,17 +13,11 @@ import numpy as np
 from onnx import ModelProto
 
 from tuner.backend.definition import Array, Definition, Undefined, define, nudge
-from tuner.frontend.model_file import TFLITE
+from tuner.frontend.model_file import is_tflite
 
 BYTES = (np.int8, np.uint8)
 CUSTOM = "unresolved custom op"
 """What LiteRT says of an operator that is not its own."""
-
-
-def is_tflite(path: Path) -> bool:
-    """Whether the file is TFLite's."""
-    with path.open("rb") as file:
-        return file.read(8)[4:] == TFLITE
 
 
 def defined(path: Path, model: ModelProto, feeds: Mapping[str, Array]) -> Definition:

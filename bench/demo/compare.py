@@ -14,7 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.timing import in_turns, pin, take_turns
+from bench.timing import in_turns, pin
+from tuner.runtimes.turns import take_turns
 
 SLOW_S = 3.0
 """A call longer than this is not repeated."""
@@ -96,8 +97,8 @@ def whole_model(request: dict[str, Any], target: Any) -> dict[str, float]:
     import tvm
     from tvm import relax
 
-    from bench.peers import onnx_session
     from tuner.backend.apply import build_default
+    from tuner.runtimes.engines import onnx_session
 
     session: Any = onnx_session(request["model"], 1)
     random, feed = np.random.default_rng(0), {}

@@ -7,9 +7,9 @@ import onnx
 import pytest
 
 from bench.partition_reference import evaluate
-from bench.peers import onnx_session
 from bench.quantized_models import SMALL, Style, quantized, random_feeds
 from tuner.frontend.graph import load_partition
+from tuner.runtimes.engines import onnx_session
 
 STYLES = [
     Style(),

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bench.suite import COLUMNS, read_suite, sample
-from bench.timing import geomean, in_turns, ratio, take_turns
+from bench.timing import geomean, in_turns, ratio
+from tuner.runtimes.turns import take_turns
 
 
 def test_functions_take_turns() -> None:

@@ -9,8 +9,8 @@ from onnx import ModelProto, TensorProto
 from tiny_models import model, node, save
 
 from bench.partition_reference import evaluate
-from bench.peers import onnx_session
 from tuner.frontend.graph import Partition, load_partition
+from tuner.runtimes.engines import onnx_session
 
 
 class Qdq:

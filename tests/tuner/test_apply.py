@@ -11,7 +11,6 @@ from test_extract import CONV, EPILOGUE_CONSTANTS, EPILOGUES
 from tiny_models import LIGHT, model, node, save
 from tvm import relax
 
-from bench.peers import onnx_session
 from bench.random_weights import randomize
 from kernels import registry
 from kernels.numerics import Numerics
@@ -22,6 +21,7 @@ from tuner.backend.comparison import run
 from tuner.frontend.onnx_check import ModelError
 from tuner.intake.extract import extract
 from tuner.log.record import Record
+from tuner.runtimes.engines import onnx_session
 
 TARGET = CATALOGUE["x86-avx2"]
 pytestmark = pytest.mark.usefixtures("avx2")

@@ -21,7 +21,7 @@ from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
 from tuner.clibrary.build import Model, make, write
 from tuner.clibrary.elf import facts_of
-from tuner.clibrary.run import CallError, Loaded
+from tuner.clibrary.loaded import CallError, Loaded
 from tuner.clibrary.toolchain import link_shared
 from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.own_nodes import COMPUTED

@@ -18,8 +18,8 @@ from tvm.script import tirx as T
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
 from tuner.clibrary.elf import facts_of
+from tuner.clibrary.loaded import Loaded
 from tuner.clibrary.plain import NotPlain, compile_plain
-from tuner.clibrary.run import Loaded
 
 THREADS = 3
 TASK = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_size_t)

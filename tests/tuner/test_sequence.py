@@ -7,9 +7,9 @@ from onnx import TensorProto
 from tiny_models import model, node, save
 from tvm import relax
 
-from bench.peers import onnx_session
 from tuner.backend.apply import build_model, export
 from tuner.backend.sequence import MOST_ARENA, SEQUENCE
+from tuner.runtimes.engines import onnx_session
 from worker.measure.host import host_target
 
 RNG = np.random.default_rng()

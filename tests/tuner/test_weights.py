@@ -4,8 +4,8 @@ import pytest
 from onnx import numpy_helper
 from tiny_models import LIGHT, model, node
 
-from bench.peers import onnx_session
 from bench.random_weights import randomize
+from tuner.runtimes.engines import onnx_session
 
 
 def weights(made):

@@ -11,13 +11,13 @@ from ai_edge_litert.interpreter import Interpreter
 from tvm import relax
 
 from bench.partition_reference import evaluate
-from bench.peers import onnx_session
 from tuner.backend.apply import build_model
 from tuner.frontend.graph import partition
 from tuner.frontend.onnx_check import check_structure, fix_input_shapes
 from tuner.frontend.onnx_graph import graph_of
 from tuner.frontend.own_nodes import FRAMES, INTERLEAVE
 from tuner.frontend.tflite.convert import to_onnx
+from tuner.runtimes.engines import onnx_session
 from worker.measure.host import host_target
 
 

@@ -17,7 +17,7 @@ from tuner.clibrary.build import Made, only
 from tuner.clibrary.embedded import embedded
 from tuner.clibrary.header import ERRORS, header
 from tuner.clibrary.library import Library
-from tuner.clibrary.run import CallError
+from tuner.clibrary.loaded import CallError
 from tuner.clibrary.source import source
 from tuner.clibrary.toolchain import compile_c, link_shared
 from tuner.frontend.onnx_graph import Array

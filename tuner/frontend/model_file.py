@@ -34,6 +34,12 @@ TFLITE = b"TFL3"
 """What a TFLite file has at byte 4."""
 
 
+def is_tflite(path: str | Path) -> bool:
+    """Whether the file is TFLite's, by its first bytes."""
+    with Path(path).open("rb") as file:
+        return file.read(8)[4:] == TFLITE
+
+
 def read_model(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
     """The ONNX or TFLite model at ``path`` with every input's shape fixed, from the file or from ``shapes``.
 

@@ -15,12 +15,12 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 from tvm import relax
 
-from bench.peers import onnx_session
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
 from tuner.frontend.onnx_check import ModelError
 from tuner.intake.extract import extract
+from tuner.runtimes.engines import onnx_session
 
 TARGET = CATALOGUE["x86-avx2"]
 REFERENCE_FAILS = (

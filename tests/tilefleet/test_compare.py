@@ -1,0 +1,97 @@
+"""``tilefleet compare``: the table, who wins, and runtimes that cannot do it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from tiny_models import model, node, save
+from typer.testing import CliRunner
+
+from tilefleet import comparing
+from tilefleet.cli import app
+from tilefleet.commands.compare import as_markdown, verdict
+from tilefleet.comparing import Comparison, Row
+
+FAST = Row("onnxruntime", "1", 1e-3, 1.1e-3, 0.03, 60_000_000, 800_000, 1e-7)
+OURS = Row("tilefleet, untuned", "0", 2e-3, 2e-3, 0.6, 200_000_000, 1_000_000, 1e-7)
+FAILED = Row("litert", "2", why="reads no ONNX")
+WRONG = Row("ncnn", "1", 1e-4, 1e-4, 0.1, 1, 1, 0.5, why="it is wrong: y is off by 0.5")
+
+
+def found(*rows: Row, by: str = "onnxruntime 1") -> Comparison:
+    return Comparison(rows, by, "", ("mnn",))
+
+
+def test_it_says_who_wins_also_when_it_is_not_us() -> None:
+    words = verdict(found(FAST, OURS, FAILED, WRONG))
+    assert words[0] == "onnxruntime wins: 2.00 times as fast as tilefleet, untuned"
+    assert words[-1] == "not installed: mnn"
+    assert verdict(found(OURS, FAILED))[0] == "tilefleet, untuned wins: nobody else computes it"
+    assert verdict(found(FAILED))[0] == "nobody computes it"
+
+
+def test_markdown_has_a_row_each() -> None:
+    text = as_markdown("m.onnx, 1 thread", found(FAST, FAILED), ["onnxruntime wins"])
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert {line.count("|") for line in rows} == {10}
+    assert "| onnxruntime | 1 | 1.00 | 1.10 | 1.00 | 30 | 60 | 0.80 | 1e-07 |" in rows
+    assert any("reads no ONNX" in line for line in rows)
+
+
+def test_a_model_is_compared_and_a_runtime_that_dies_is_a_row(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = [node("Conv", ["x", "w"], "c", pads=[1, 1, 1, 1]), node("Relu", ["c"], "y")]
+    path = save(tmp_path, model(nodes, {"x": (1, 3, 9, 9)}, ["y"], {"w": (8, 3, 3, 3)}))
+    whole = comparing._process
+
+    def dies(module: str, request: dict, *rest: object) -> dict:
+        engines = [request.get("engine"), *(each["engine"] for each in request.get("engines", ()))]
+        if "library" in engines:
+            raise comparing._Failed("its process died of signal 11")
+        return whole(module, request, *rest)
+
+    monkeypatch.setattr(comparing, "installed", lambda: {"onnxruntime": "1", "litert": "2"})
+    monkeypatch.setattr(comparing, "_process", dies)
+    own = [each for each in comparing._own(False) if each[2] != "default"]
+    monkeypatch.setattr(comparing, "_own", lambda _: own)
+    words = ["compare", path, "--rounds", "3", "--json", tmp_path / "c.json", "--markdown", tmp_path / "c.md"]
+    done = CliRunner().invoke(app, [*map(str, words)])
+    assert done.exit_code == 0, done.output
+    value = json.loads((tmp_path / "c.json").read_text())
+    rows = {row["name"]: row for row in value["rows"]}
+    assert value["winner"] in done.stdout
+    assert rows["litert"]["why"] == "reads no ONNX"
+    assert rows["tilefleet, C library"]["why"] == "its process died of signal 11"
+    for name in ("onnxruntime", "tilefleet, untuned"):
+        assert rows[name]["why"] == ""
+        assert 0 < rows[name]["seconds"] <= rows[name]["p90_s"]
+        assert rows[name]["error"] < 1e-5
+    assert "| onnxruntime |" in (tmp_path / "c.md").read_text()
+
+
+def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "broken.onnx").write_bytes(b"nothing")
+    done = CliRunner().invoke(app, ["compare", str(tmp_path / "broken.onnx")])
+    assert done.exit_code == 1
+    assert "is not an ONNX or TFLite model" in done.stderr
+
+
+def test_runtimes_that_do_not_bear_each_other_run_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls = []
+
+    def process(_: str, request: dict, *__: object) -> dict:
+        names = [each["name"] for each in request["engines"]]
+        calls.append(names)
+        if len(names) > 1:
+            raise comparing._Failed("signal 6")
+        return {names[0]: [1.0, 3.0, 2.0]}
+
+    monkeypatch.setattr(comparing, "_process", process)
+    engines = [comparing._Engine(name, "1", name, Path(__file__), ["x"], ["y"]) for name in ("a", "b")]
+    wanted = comparing.Wanted(Path("m"), None, 1, None, None, (), (), 5)  # type: ignore[arg-type]
+    rows = comparing._in_turns(engines, wanted, {"feeds": "", "inputs": []}, Path("/tmp"))
+    assert calls == [["a", "b"], ["a"], ["b"]]
+    assert [(row.seconds, row.p90_s, row.alone) for row in rows] == [(2.0, 3.0, True)] * 2
