@@ -196,10 +196,11 @@ def test_loop(tmp_path):
         [node("Identity", ["on"], "still"), node("Add", ["a", "a"], "b")],
         "body",
         inputs,
-        [helper.make_tensor_value_info("still", TensorProto.BOOL, []), inputs[2]],
+        [helper.make_tensor_value_info("still", TensorProto.BOOL, []), inputs[2], inputs[2]],
     )
-    made = model([node("Loop", ["n", "", "x"], "y", body=body)], {"x": (4,)}, ["y"], {"n": np.array(10**6)})
-    refused(save(tmp_path, made), "'y'", "Loop", "2 nodes 1000000 times")
+    loop = node("Loop", ["n", "", "x"], ["y", "all"], body=body)
+    made = model([loop], {"x": (4,)}, ["all"], {"n": np.array(10**9)})
+    refused(save(tmp_path, made), "y/all/room", "[1000000000, 4]", "GiB")
 
 
 def doubling(*nodes):

@@ -23,6 +23,7 @@ from kernels.workload.qconv2d import QConv2d
 from tuner.backend.executable import compile_module, link
 from tuner.backend.fusion import optimise
 from tuner.backend.importer import import_partition
+from tuner.backend.looping import Looping, looping
 from tuner.backend.lowered import lowered_product
 from tuner.backend.manifest import Manifest, describe
 from tuner.backend.sequence import sequenced
@@ -30,8 +31,8 @@ from tuner.frontend.affine import merge_affine
 from tuner.frontend.graph import Partition, Product, load_partition
 from tuner.frontend.model_file import read_model
 from tuner.frontend.onnx_check import ModelError, Shapes, first_line, node_name
-from tuner.frontend.onnx_graph import Array, OnnxGraph
-from tuner.frontend.own_nodes import OPERATOR, PRODUCT
+from tuner.frontend.onnx_graph import Array, OnnxGraph, attributes_of
+from tuner.frontend.own_nodes import LOOP, OPERATOR, PRODUCT
 from tuner.layouts.plan import Options, Plan, forced, options_of
 from tuner.layouts.plan import plan as choose
 from tuner.layouts.prices import Prices
@@ -104,7 +105,7 @@ def blaming_node(partition: Partition, target: Target, threads: int) -> Iterator
 def _culprit(graph: OnnxGraph, target: Target, threads: int) -> NodeProto | None:
     """The first node that cannot be built even alone."""
     for node in graph.nodes:
-        if node.op_type in (PRODUCT, OPERATOR):
+        if node.op_type in (PRODUCT, OPERATOR, LOOP):
             continue
         names = [name for name in node.input if name]
         alone = Partition(
@@ -127,7 +128,24 @@ def _culprit(graph: OnnxGraph, target: Target, threads: int) -> NodeProto | None
 def lower_partition(partition: Partition, plan: Plan, target: Target, threads: int) -> Any:
     """The functions that a partition needs by its plan, and ``main``, which calls them in order."""
     emitter = _Emitter(partition, plan, target, threads)
-    return optimise(import_partition(partition, plan, target, threads, emitter), target, threads)
+    loops = _loops(partition, target, threads)
+    module = optimise(import_partition(partition, plan, target, threads, emitter, loops), target, threads)
+    for loop in loops:
+        for name, part in loop.parts.items():
+            module[name] = part
+    return module
+
+
+def _loops(partition: Partition, target: Target, threads: int) -> list[Looping]:
+    """The functions of the loops that data end; what their bodies multiply has the analysis's configs."""
+    nodes = [node for node in partition.graph.nodes if node.op_type == LOOP]
+    found = []
+    for node in nodes:
+        body = partition.bodies[int(attributes_of(node)["index"])]
+        plan = plan_of(body, {}, target, threads)
+        with blaming_node(body, target, threads):
+            found.append(looping(node, lower_partition(body, plan, target, threads)))
+    return found
 
 
 def plan_of(

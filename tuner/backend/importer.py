@@ -13,13 +13,14 @@ from kernels.operators.int8.base import stored
 from kernels.target import Target
 from kernels.workload.base import OfActivations
 from kernels.workload.qconv2d import QConv2d
+from tuner.backend.looping import Looping
 from tuner.backend.stored import StoredTensors, constant_operand
 from tuner.backend.stored_bytes import BYTES, ByteTensors
 from tuner.frontend.elementwise import BINARY
 from tuner.frontend.graph import PRODUCT, Partition, Product
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
-from tuner.frontend.own_nodes import COMPUTED, CUT, OPERATOR, RECURRENT
+from tuner.frontend.own_nodes import COMPUTED, CUT, LOOP, OPERATOR, RECURRENT
 from tuner.frontend.tvm_support import unsupported_nodes
 from tuner.layouts.plan import Plan
 from tuner.operators.border import DEQUANTIZE, DYNAMIC, QUANTIZE, border_of, scales_of_sums
@@ -35,7 +36,12 @@ activations) -> the result; all stored as planned."""
 
 
 def import_partition(
-    partition: Partition, plan: Plan, target: Target, threads: int, emit: EmitProduct
+    partition: Partition,
+    plan: Plan,
+    target: Target,
+    threads: int,
+    emit: EmitProduct,
+    loops: Sequence[Looping] = (),
 ) -> Any:
     """The Relax module whose ``main`` computes the partitioned graph, every tensor in its planned layout.
 
@@ -47,7 +53,7 @@ def import_partition(
         listed = ", ".join(f"{node.op_type} (node {node_name(node)!r})" for node in unsupported[:10])
         raise ModelError(f"TVM cannot import these operators: {listed}")
     with quiet():
-        return _Importer(partition, plan, target, threads, emit).from_onnx(_proto(graph), graph.opset)
+        return _Importer(partition, plan, target, threads, emit, loops).from_onnx(_proto(graph), graph.opset)
 
 
 def _proto(graph: OnnxGraph) -> Any:
@@ -70,9 +76,16 @@ class _Importer(TvmImporter):
     """
 
     def __init__(
-        self, partition: Partition, plan: Plan, target: Target, threads: int, emit: EmitProduct
+        self,
+        partition: Partition,
+        plan: Plan,
+        target: Target,
+        threads: int,
+        emit: EmitProduct,
+        loops: Sequence[Looping],
     ) -> None:
         super().__init__(partition.graph)
+        self._loops = iter(loops)
         self._partition, self._plan, self._emit = partition, plan, emit
         self._stored = StoredTensors(self._graph, plan, target, threads, self.bb)
         self._bytes = ByteTensors(target, threads, self.bb)
@@ -85,6 +98,7 @@ class _Importer(TvmImporter):
             DYNAMIC: self._dynamic_quantize,
             RECURRENT: self._recurrent,
             CUT: self._cut,
+            LOOP: self._loop,
             "Slice": self._slice,
             "Transpose": self._transpose,
         }
@@ -202,6 +216,15 @@ class _Importer(TvmImporter):
         """What counts of a result of the model."""
         value, counts = (self._plain(name) for name in node.input)
         self._nodes[node.output[0]] = cut(self.bb, value, counts, attributes_of(node)["axes"])
+        return True
+
+    def _loop(self, node: NodeProto) -> bool:
+        """A loop that data end; those of a graph come in its order."""
+        infos = [self._graph.tensors[name] for name in node.output]
+        types = [relax.TensorType(info.shape, info.dtype) for info in infos]
+        made = next(self._loops).call(self.bb, node, [self._plain(name) for name in node.input], types)
+        for name, value in zip(node.output, made, strict=True):
+            self._keep(name, NCHW, value)
         return True
 
     def _transpose(self, node: NodeProto) -> bool:

@@ -17,7 +17,7 @@ from tvm_ffi import structural_equal, structural_hash
 
 from kernels.emit.compile import KERNEL_ATTRIBUTE
 from kernels.emit.function import Function
-from tuner.backend.sequence import SEQUENCE, sequenced
+from tuner.backend.sequence import PART, SEQUENCE, sequenced
 from tuner.frontend.onnx_check import Shapes
 from tuner.intake.shapes import text_of
 
@@ -153,10 +153,16 @@ class _Functions:
         self._builder = builder
         self._made: dict[int, list[tuple[Any, Any]]] = {}
         self._names = {REFUSE}
+        self._parts: dict[str, Any] = {}
 
     def get(self, name: str, function: Any) -> Any:
         """The function in the joined module that equals ``function``; a new one is called ``name`` or so."""
         nameless = function.without_attr(SYMBOL)
+        if PART in (function.attrs or {}):
+            # Others call it by its name, which says what it computes.
+            if name not in self._parts:
+                self._parts[name] = self._builder.add_func(function, name)
+            return self._parts[name]
         alike = self._made.setdefault(structural_hash(nameless), [])
         for other, variable in alike:
             if structural_equal(other, nameless):

@@ -22,6 +22,8 @@ from tuner.backend.arena import Arena, arena_of
 from tuner.backend.program import Call, NotStraight, Program, Storage, program_of
 from tuner.operators.constants import constant
 
+PART = "tilefleet.part_of_loop"
+"""Attribute of a function that another calls by its name."""
 SEQUENCE = "tilefleet_sequence"
 """What the function is called that calls the others."""
 MOST_WEIGHT, MOST_ARENA = 4 << 20, 256 << 10
@@ -47,15 +49,15 @@ def sequenced(module: Any) -> Any:
     main = module["main"]
     several = isinstance(main.ret_ty, relax.TupleType)
     names = [f"output{at}" for at in range(len(main.ret_ty.fields) if several else 1)]
-    if _weight(main) > MOST_WEIGHT:
+    if _weight(main) > MOST_WEIGHT or any(PART in (each.attrs or {}) for each in module.functions.values()):
         return module
     try:
         program = program_of(module, [f"input{at}" for at in range(len(main.params))], names)
     except NotStraight:
         return module
-    if program.copies or len(program.calls) < LEAST_CALLS or _has_bfloat16(program):
+    if program.copies or len(program.calls) < LEAST_CALLS or has_bfloat16(program):
         return module
-    sequence = _Sequence(program)
+    sequence = CallSequence(program)
     if sequence.arena.bytes > MOST_ARENA:
         return module
     builder = relax.BlockBuilder()
@@ -75,7 +77,7 @@ def sequenced(module: Any) -> Any:
     return made
 
 
-def _has_bfloat16(program: Program) -> bool:
+def has_bfloat16(program: Program) -> bool:
     """Whether a function takes bfloat16, which TVM's passes make uint16 of in a function that has buffers of
     it: its tensors would be others than the functions expect."""
     kinds = (each.dtype for function in program.functions.values() for each in function.params)
@@ -110,8 +112,8 @@ class _Tensors:
             self.extents += len(kind[0])
 
 
-class _Sequence:
-    """Makes the function of a program. Its arguments are the inputs, the constants and the outputs."""
+class CallSequence:
+    """Makes a function of a program's calls. Its arguments are the inputs, the constants and the outputs."""
 
     def __init__(self, program: Program) -> None:
         self._program = program
@@ -143,14 +145,20 @@ class _Sequence:
                 for at, each in enumerate(program.inputs)
             ]
             self._handles = {each: T.arg(f"{each.kind}{each.index}", T.handle()) for each in self._given}
-            most = max(len(call.reads) + len(call.writes) for call in program.calls)
-            extents = _stack("shape", max(1, self._tensors.extents))
-            self._made = _stack("array", max(1, len(self._tensors.numbers)))
-            self._anys = _stack("tvm_ffi_any", most + 1)
-            self._make_tensors(extents)
+            self._arena = scratch(max(self.arena.bytes, LEAST_ARENA), "uint8")
+            self._prepare()
             for call in program.calls:
                 self._call(call)
         return builder.get()
+
+    def _prepare(self) -> None:
+        """Make the tensors of all calls, which lie in arguments or in ``_arena``."""
+        calls = self._program.calls
+        most = max((len(call.reads) + len(call.writes) for call in calls), default=0)
+        extents = _stack("shape", max(1, self._tensors.extents))
+        self._made = _stack("array", max(1, len(self._tensors.numbers)))
+        self._anys = _stack("tvm_ffi_any", most + 1)
+        self._make_tensors(extents)
 
     def _arguments(self, call: Call) -> list[tuple[Storage, Kind]]:
         """Where the arguments of a call lie, and what the function takes them for."""
@@ -161,11 +169,11 @@ class _Sequence:
         ]
 
     def _make_tensors(self, extents: Any) -> None:
-        numbers = T.decl_buffer((max(1, self._tensors.extents),), "int64", data=_as_pointer(extents, "int64"))
+        numbers = T.decl_buffer((max(1, self._tensors.extents),), "int64", data=as_pointer(extents, "int64"))
         for shape, start in self._tensors.shapes.items():
             for axis, extent in enumerate(shape):
                 T.buffer_store(numbers, tirx.const(extent, "int64"), [start + axis])
-        arena = scratch(max(self.arena.bytes, LEAST_ARENA), "uint8")
+        arena = self._arena
         for (storage, (shape, dtype)), at in self._tensors.numbers.items():
             kind = tvm.DataType(dtype)
             start = self._tensors.shapes[shape]
@@ -219,7 +227,8 @@ def _null() -> Any:
     return tirx.reinterpret("handle", tirx.const(0, "uint64"))
 
 
-def _as_pointer(handle: Any, dtype: str) -> Any:
+def as_pointer(handle: Any, dtype: str) -> Any:
+    """``handle`` as a pointer to elements of ``dtype``."""
     return tirx.reinterpret(tvm.ir.PointerType(tvm.ir.PrimType(dtype)), handle)
 
 

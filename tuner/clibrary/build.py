@@ -15,6 +15,7 @@ from tuner.backend.apply import blaming_node, lower_partition, plan_of
 from tuner.backend.arena import ALIGNMENT, arena_of
 from tuner.backend.manifest import Manifest, describe
 from tuner.backend.program import NotStraight, Program, program_of
+from tuner.backend.sequence import PART
 from tuner.clibrary import extras
 from tuner.clibrary.cpu import needs_of
 from tuner.clibrary.elf import facts_of
@@ -111,6 +112,8 @@ def planned_as_c(model: Model, target: Target) -> tuple[Program, Manifest]:
     except NotStraight as reason:
         raise ModelError(f"cannot be written as C: {reason}") from None
     for name, function in program.functions.items():
+        if PART in (function.attrs or {}):
+            raise ModelError("cannot be written as C: it has a loop that data end; cut the model before it")
         if needs := calls_tvm(function):
             raise ModelError(f"cannot be written as C: {name} calls {needs} of TVM's runtime")
     return program, describe(partition, plan, target, threads)

@@ -24,11 +24,11 @@ from tuner.frontend.geometry import conv_of, upright
 from tuner.frontend.matmul import merge_matmuls
 from tuner.frontend.matmul.workloads import attention_of, matmul_of
 from tuner.frontend.mend import mend
-from tuner.frontend.model_file import load_graph
+from tuner.frontend.model_file import load_graph, nested_graph
 from tuner.frontend.narrow import Quanta, narrowed, quantized_weights
 from tuner.frontend.onnx_check import ModelError, Shapes, first_line, node_name
-from tuner.frontend.onnx_graph import OnnxGraph, fold_quantized
-from tuner.frontend.own_nodes import ATTENTION, MATMUL, OPERATOR
+from tuner.frontend.onnx_graph import OnnxGraph, attributes_of, fold_quantized
+from tuner.frontend.own_nodes import ATTENTION, LOOP, MATMUL, OPERATOR
 from tuner.frontend.own_nodes import PRODUCT as PRODUCT
 from tuner.frontend.quantized.replace import replace_quantized
 from tuner.frontend.quantized.rewriting import QuantizedOperator, QuantizedProduct
@@ -93,13 +93,15 @@ class NotTunable:
 class Partition:
     """The graph with every product as one node, the products in order, and what could not be one.
 
-    ``operators`` are the other integer functions, each also one node of the graph.
+    ``operators`` are the other integer functions, each also one node of the graph. ``bodies`` are those of
+    loops that data end, whose nodes have their ``index``.
     """
 
     graph: OnnxGraph
     products: list[Product] = field(default_factory=list)
     not_tunable: list[NotTunable] = field(default_factory=list)
     operators: list[QuantizedOperator] = field(default_factory=list)
+    bodies: list[Partition] = field(default_factory=list)
 
 
 def load_partition(path: str | Path, shapes: Shapes | None = None) -> Partition:
@@ -148,6 +150,10 @@ def partition(graph: OnnxGraph) -> Partition:
         if node.op_type == PRODUCT:
             node.attribute.append(helper.make_attribute("index", len(result.products)))
             result.products.append(_quantized(quantized.products[first_output]))
+            continue
+        if node.op_type == LOOP:
+            node.attribute.append(helper.make_attribute("index", len(result.bodies)))
+            result.bodies.append(partition(nested_graph(attributes_of(node)["body"])))
             continue
         if node.op_type == OPERATOR:
             node.attribute.append(helper.make_attribute("index", len(result.operators)))

@@ -8,6 +8,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from onnx import ModelProto
 
 from tuner.frontend import classical
+from tuner.frontend.control.kept import refuse_own
 from tuner.frontend.control.settle import is_open, settle
 from tuner.frontend.counted.bound import bound, forget
 from tuner.frontend.dynamic import advice
@@ -48,19 +49,38 @@ def read_model(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
     Raises ModelError for whatever is no usable model. Nothing outside the file is read.
     """
     model = parse_file(Path(path))
+    refuse_own(model)
+    return _standard(model, shapes or {})
+
+
+def nested_graph(data: bytes) -> OnnxGraph:
+    """The graph of the body of a loop that data end, of the bytes that its node has."""
+    model = ModelProto()
+    model.ParseFromString(data)
+    return _graph_of_nested(model)
+
+
+def _graph_of_nested(model: ModelProto) -> OnnxGraph:
+    whole = ModelProto()
+    whole.CopyFrom(model)
+    return graph_of(_standard(whole, {}))
+
+
+def _standard(model: ModelProto, shapes: Shapes) -> ModelProto:
+    """``model`` written in standard operators, in place; itself."""
     if len(model.graph.node) <= MAX_NODES:
         sort(model)
     forget(model)
     if any(is_open(node) for node in model.graph.node):
         check_limits(model)
         check_valid(model)
-        fix_input_shapes(model, shapes or {})
-        settle(model)
+        fix_input_shapes(model, shapes)
+        settle(model, _graph_of_nested)
     if len(model.graph.node) <= MAX_NODES:
         to_qdq_form(model)
         to_standard(model, {classical.DOMAIN: classical.FORMS})
     check_structure(model)
-    fix_input_shapes(model, shapes or {})
+    fix_input_shapes(model, shapes)
     widen(model)
     bound(model)
     return model

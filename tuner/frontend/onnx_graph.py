@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from onnx.reference import ReferenceEvaluator
 
 from tuner.frontend.definitions import expanded
 from tuner.frontend.onnx_check import MAX_TENSOR_BYTES, ModelError, check_size, first_line, node_name
-from tuner.frontend.own_nodes import OPERATOR, PRODUCT
+from tuner.frontend.own_nodes import LOOP, OPERATOR, PRODUCT
 
 Array = npt.NDArray[Any]
 
@@ -33,7 +34,7 @@ SIZED_BY_DATA = ("Compress", "NonMaxSuppression", "NonZero", "Unique")
 """Operators whose results have other shapes for other data."""
 NEVER_FOLDED = {
     *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli"),
-    *(OPERATOR, PRODUCT),
+    *(LOOP, OPERATOR, PRODUCT),
 }
 """Random numbers, and nodes of ours, which onnx cannot compute."""
 
@@ -196,7 +197,15 @@ def _infer(model: ModelProto, nodes: list[NodeProto], constants: dict[str, Array
 def _rooms(model: ModelProto, nodes: list[NodeProto]) -> list[ValueInfoProto]:
     """How much room there is for results of which data decide the size (``tuner/frontend/counted/``)."""
     sized = {name for node in nodes if node.op_type in SIZED_BY_DATA for name in node.output}
-    return [value for value in model.graph.value_info if value.name in sized]
+    rooms = [value for value in model.graph.value_info if value.name in sized]
+    for node in nodes:
+        if node.op_type == LOOP:
+            shapes = json.loads(attributes_of(node)["room"])
+            rooms += [
+                helper.make_tensor_value_info(name, kind, shape)
+                for name, (shape, kind) in zip(node.output, shapes, strict=True)
+            ]
+    return rooms
 
 
 def _misfit(error: str, skeleton: ModelProto) -> ModelError:

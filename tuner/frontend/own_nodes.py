@@ -32,6 +32,12 @@ that a row without any key is zeros, not NaN.
 """
 PLACES = "TilefleetPlaces"
 """Operator of a node that says where the greatest element of each window of a MaxPool lies."""
+LOOP, LOOP_DOMAIN = "TilefleetLoop", "tilefleet.loop"
+"""Operator of a Loop that data end. Its inputs are the most turns, whether there is one, ``states`` values
+that each turn hands on, and what the body reads around it; its outputs the values after the last turn, what
+each turn leaves beside them, with room for all, and how many turns there were. ``body`` is a model that takes
+a turn's number, a truth, and the inputs from the third on, and gives whether there is another turn, and the
+rest; ``room`` has shape and type of each output, in JSON."""
 CUT = "TilefleetCut"
 """Operator of a node that leaves of its first input, along ``axes``, as many elements as the second says: a
 result of the model, the one kind of tensor of which data decide the shape."""

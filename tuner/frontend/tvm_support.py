@@ -6,10 +6,19 @@ from onnx import NodeProto
 from tvm.relax.frontend.onnx.onnx_frontend import _get_convert_map
 
 from tuner.frontend.onnx_graph import OnnxGraph
-from tuner.frontend.own_nodes import COMPUTED, CUT, FRAMES, INTERLEAVE, OPERATOR, PRODUCT, RECURRENT
+from tuner.frontend.own_nodes import COMPUTED, CUT, FRAMES, INTERLEAVE, LOOP, OPERATOR, PRODUCT, RECURRENT
 
 
 def unsupported_nodes(graph: OnnxGraph) -> list[NodeProto]:
     """The nodes that neither TVM nor a function of ours computes."""
-    known = _get_convert_map().keys() | {PRODUCT, OPERATOR, RECURRENT, INTERLEAVE, FRAMES, CUT, *COMPUTED}
+    known = _get_convert_map().keys() | {
+        PRODUCT,
+        OPERATOR,
+        RECURRENT,
+        INTERLEAVE,
+        FRAMES,
+        CUT,
+        LOOP,
+        *COMPUTED,
+    }
     return [node for node in graph.nodes if node.op_type not in known]

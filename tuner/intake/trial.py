@@ -8,7 +8,7 @@ from tvm import relax
 from kernels.target import CATALOGUE
 from tuner.frontend.graph import Partition
 from tuner.frontend.onnx_check import ModelError, node_name
-from tuner.frontend.own_nodes import COMPUTED, CUT, OPERATOR, PRODUCT, RECURRENT
+from tuner.frontend.own_nodes import COMPUTED, CUT, LOOP, OPERATOR, PRODUCT, RECURRENT
 from tuner.frontend.tvm_support import unsupported_nodes
 from tuner.operators import rule_of
 from tuner.operators.border import border_of, scales_of_sums
@@ -34,6 +34,8 @@ def try_import(partition: Partition) -> None:
         raise ModelError(f"nothing here computes these operators: {listed}; {WAY_OUT}")
     with quiet():
         refused = _Trial(partition.graph).refused()
+    for body in partition.bodies:
+        try_import(body)
     if refused:
         raise ModelError("; ".join([*dict.fromkeys(refused[:LISTED]), WAY_OUT]))
 
@@ -66,7 +68,7 @@ class _Trial(TvmImporter):
         if any(self._graph.tensors[name].dtype == STRINGS for name in (*node.input, *node.output) if name):
             raise ModelError(f"node {node_name(node)!r} ({node.op_type}) computes with strings")
         rule = rule_of(self._graph, node, CATALOGUE["x86-avx2"], 1)
-        ours = (PRODUCT, OPERATOR, RECURRENT, CUT)
+        ours = (PRODUCT, OPERATOR, RECURRENT, CUT, LOOP)
         if node.op_type in ours or (rule is not None and rule.function is not None):
             return
         if border_of(self._graph, node) is not None or scales_of_sums(self._graph, node) is not None:

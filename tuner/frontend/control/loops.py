@@ -30,7 +30,7 @@ def unrolled(
     lists: Mapping[str, Sequence[str]],
     taken: set[str],
 ) -> Written | None:
-    """All turns of ``node``; None where it is not known yet how many there are.
+    """All turns of ``node``; None where it is not known yet how many there are, or there are too many.
 
     ``known`` and ``tensors`` are the values and shapes, and ``lists`` the sequences, that are known.
     Raises ModelError that names the node where there are too many, or none.
@@ -39,7 +39,8 @@ def unrolled(
     turns = _Turns(node, taken, opset)
     if node.op_type == "Loop":
         count = trips(node, turns.body, known, opset)
-        return None if count is None else turns.loop(count)
+        # Of one with too many turns the build makes a function, as of one that data end.
+        return None if count is None or turns.too_many(count) else turns.loop(count)
     if node.op_type == "SequenceMap":
         if node.input[0] not in lists:
             return None
@@ -57,6 +58,11 @@ class _Turns:
         self.node, self._taken, self._opset = node, taken, opset
         self.body: GraphProto = next(nested(node))
         self._written = Written()
+        self._size = sum(len(graph.node) for graph in graphs_of(self.body))
+
+    def too_many(self, count: int) -> bool:
+        """Whether so many turns would be too many nodes."""
+        return count * self._size > MOST_NODES
 
     def loop(self, count: int) -> Written:
         states = len(self.node.input) - 2
@@ -131,10 +137,9 @@ class _Turns:
         wanted = (len(self.node.input), first + len(self.node.output))
         if (len(body.input), len(body.output)) != wanted:
             self._refuse("has a nested graph with other inputs or outputs than its own")
-        size = sum(len(graph.node) for graph in graphs_of(body))
-        if count * size > MOST_NODES:
+        if self.too_many(count):
             self._refuse(
-                f"computes {size} nodes {count} times; at most {MOST_NODES} nodes are written for a loop"
+                f"computes {self._size} nodes {count} times; at most {MOST_NODES} nodes are written for it"
             )
         values = [[name] for name in states]
         place = 0 if states_first else len(body.input) - len(states)

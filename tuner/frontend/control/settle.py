@@ -1,21 +1,24 @@
 """Graphs inside graphs and sequences of tensors, written as plain nodes of tensors.
 
 An If becomes the branch that it takes, a Loop or Scan the nodes of all its turns, and a sequence the tensors
-that are in it. Where only data tells which branch is taken, both are computed and a Where chooses.
+that are in it. Where only data tells which branch is taken, both are computed and a Where chooses; a Loop
+that data end stays one node.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from tuner.frontend.control.branches import Choice, blame_inputs, branch_of, inlined
 from tuner.frontend.control.inline import Written, names_of, reads
+from tuner.frontend.control.kept import Read, kept
 from tuner.frontend.control.loops import LOOPS, decides, unrolled
 from tuner.frontend.control.sequences import SEQUENCES, Sequences
 from tuner.frontend.onnx_check import MAX_NODES, ModelError, node_name
 from tuner.frontend.onnx_graph import Array, TensorInfo, folded
+from tuner.frontend.own_nodes import LOOP_DOMAIN
 
 _OPEN = {"If", *LOOPS, *SEQUENCES}
 
@@ -25,17 +28,20 @@ def is_open(node: NodeProto) -> bool:
     return node.op_type in _OPEN and node.domain in ("", "ai.onnx")
 
 
-def settle(model: ModelProto) -> None:
+def settle(model: ModelProto, read: Read) -> None:
     """Write plain nodes for all that ``is_open``; input shapes are fixed, and the model is checked.
+
+    A Loop that data end becomes one node; ``read`` makes a graph of its body.
 
     Raises ModelError that names a node for which that cannot be, or that the value of an input would decide.
     """
     if any(is_open(node) for node in model.graph.node):
-        _Settler(model).run()
+        _Settler(model, read).run()
 
 
 class _Settler:
-    def __init__(self, model: ModelProto) -> None:
+    def __init__(self, model: ModelProto, read: Read) -> None:
+        self._read = read
         self._model, self._nodes = model, list(model.graph.node)
         self._taken = set(names_of(model.graph))
         self._known = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
@@ -106,23 +112,35 @@ class _Settler:
         return self._sequences.written(node, self._known, self._tensors)
 
     def _choose(self) -> None:
-        """Both branches of the first If, which data decides; ModelError for anything else."""
+        """Both branches of the first If, which data decides, or a Loop; ModelError for anything else."""
         node = next(node for node in self._nodes if self._waits(node))
         named = f"node {node_name(node)!r} ({node.op_type})"
+        if node.op_type == "Loop":
+            self._keep(node)
+            return
         if node.op_type != "If":
             blame_inputs(self._model, self._nodes, node, decides(node))
-            if node.op_type in LOOPS:
-                raise ModelError(
-                    f"{named} has a nested graph that is computed until data end it; only loops whose number "
-                    "of turns follows from constants and shapes are supported"
-                )
             raise ModelError(f"{named} has a sequence whose length, or a place in it, depends on data")
         blame_inputs(self._model, self._nodes, node, [node.input[0]])
         choice = Choice(node, self._taken)
         self._choices.append(choice)
+        self._put(node, choice.written)
+
+    def _keep(self, node: NodeProto) -> None:
+        """A Loop as one node, as data tell how many turns it has."""
+        try:
+            written = kept(node, self._model, self._known, self._tensors, self._taken, self._read)
+        except ModelError:
+            blame_inputs(self._model, self._nodes, node, decides(node))
+            raise
+        if all(entry.domain != LOOP_DOMAIN for entry in self._model.opset_import):
+            self._model.opset_import.append(helper.make_opsetid(LOOP_DOMAIN, 1))
+        self._put(node, written)
+
+    def _put(self, node: NodeProto, written: Written) -> None:
         at = next(place for place, each in enumerate(self._nodes) if each is node)
-        self._nodes[at : at + 1] = choice.written.nodes
-        self._take(choice.written)
+        self._nodes[at : at + 1] = written.nodes
+        self._take(written)
 
     def _check_choices(self) -> None:
         try:
