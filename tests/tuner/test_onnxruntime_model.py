@@ -224,7 +224,7 @@ def test_what_is_slower_than_onnxruntime_is_left_to_it(tmp_path, monkeypatch):
     assert [(each["name"], each["ratio"]) for each in said["slower"]] == [("net_1", 0.5)]
     assert said["timed"] == {"plain_s": 3.0, "ours_s": 2.0, "ratio": 1.5}
     left = [each.op_type for each in onnx.load(tmp_path / "out" / "model.onnx").graph.node]
-    assert left[:2] == ["net_0", "LpNormalization"]
+    assert {"net_0", "LpNormalization"} < set(left)
     assert "MatMul" in left
 
     taken = iter([Turns(1.0, 2.0)])

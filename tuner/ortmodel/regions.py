@@ -7,21 +7,21 @@ way out of one and into it again through a node that is onnxruntime's.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
+from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from tuner.clibrary.header import C_TYPES
 from tuner.frontend.affine import merge_affine
 from tuner.frontend.control.inline import reads
 from tuner.frontend.graph import load_partition
 from tuner.frontend.onnx_check import ModelError, Shapes, first_line, nested, node_name
-from tuner.frontend.onnx_graph import NEVER_FOLDED, PROPAGATED_ELEMENTS
+from tuner.frontend.onnx_graph import NEVER_FOLDED, PROPAGATED_ELEMENTS, TensorInfo
 from tuner.frontend.order import sort
 from tuner.frontend.own_nodes import PRODUCT, RECURRENT
 from tuner.intake.trial import try_import
@@ -29,6 +29,7 @@ from tuner.ortmodel.abi import ELEMENT_TYPES
 from tuner.ortmodel.model import Region
 from tuner.ortmodel.session import NotRun, Ports, inferred
 
+Tensors = Mapping[str, TensorInfo]
 Refusal = Callable[[Path], str]
 """Why a model is not computed here; empty where it is."""
 NO_PRODUCT = "no convolution or matrix product is near that an operator would be worth its while for"
@@ -58,20 +59,21 @@ class Left:
 class Parts:
     """The nodes of ``plain``, and which of them are ours; files of models are written to ``folder``.
 
-    ``fixed`` is the same with the shapes of its inputs fixed.
+    ``fixed`` is the same with the shapes of its inputs fixed, and ``read`` its tensors where all of it could
+    be read.
     """
 
-    def __init__(self, name: str, plain: ModelProto, fixed: ModelProto, folder: Path) -> None:
+    def __init__(
+        self, name: str, plain: ModelProto, fixed: ModelProto, folder: Path, read: Tensors | None = None
+    ) -> None:
         self._name, self._folder = name, folder
         self._model = ModelProto()
         self._model.CopyFrom(plain)
         sort(self._model)
-        self._nodes = list(self._model.graph.node)
         self._constants = {tensor.name: tensor for tensor in self._model.graph.initializer}
-        self._kinds = _inferred(fixed, {})
-        if any(name and name not in self._kinds for node in self._nodes for name in node.output):
-            with suppress(NotRun):
-                self._kinds = _inferred(fixed, inferred(fixed, folder))
+        self._kinds = _known_shapes(fixed, read or {}, folder)
+        self._write_shapes()
+        self._nodes = list(self._model.graph.node)
         self._makers = {name: at for at, node in enumerate(self._nodes) for name in node.output if name}
         self._fixed = self._constant_nodes()
         self._reasons: dict[int, str] = {}
@@ -109,6 +111,20 @@ class Parts:
             found.append(region)
         return found
 
+    def _write_shapes(self) -> None:
+        """Make constants of shapes that are known, as a region need not give a tensor for its shape alone."""
+        for node in self._model.graph.node:
+            if node.op_type not in _SHAPES or node.domain or node.input[0] not in self._kinds:
+                continue
+            shape = [dim.dim_value for dim in self._kinds[node.input[0]].type.tensor_type.shape.dim]
+            part = {each.name: each.i for each in node.attribute}
+            value = np.array(shape[part.get("start", 0) : part.get("end")], np.int64)
+            if node.op_type == "Size":
+                value = np.array(_elements(shape), np.int64)
+            name, (output,) = node.name, node.output
+            constant = numpy_helper.from_array(value, output)
+            node.CopyFrom(helper.make_node("Constant", [], [output], name=name, value=constant))
+
     def _constant_nodes(self) -> set[int]:
         """The nodes whose results are the same in every run."""
         fixed: set[int] = set()
@@ -116,8 +132,7 @@ class Parts:
         for at, node in enumerate(self._nodes):
             if node.op_type in NEVER_FOLDED or any(True for _ in nested(node)):
                 continue
-            shaped = node.op_type in _SHAPES and not node.domain and node.input[0] in self._kinds
-            if shaped or all(name in names for name in node.input if name):
+            if all(name in names for name in node.input if name):
                 fixed.add(at)
                 names.update(node.output)
         return fixed
@@ -202,12 +217,7 @@ class Parts:
                 if maker in helpers:
                     continue
                 helpers.add(maker)
-                node = self._nodes[maker]
-                if node.op_type in _SHAPES and not self._is_constant(node.input[0]):
-                    constants[wanted] = self._shape_of(node)
-                    helpers.discard(maker)
-                else:
-                    pending += [each for each in node.input if each]
+                pending += [each for each in self._nodes[maker].input if each]
             elif wanted not in made:
                 inputs[wanted] = None
         results = {value.name for value in self._model.graph.output}
@@ -237,14 +247,6 @@ class Parts:
         path.write_bytes(made_model.SerializeToString())
         return Region(name, frozenset(taken), tuple(inputs), tuple(outputs), path)
 
-    def _shape_of(self, node: NodeProto) -> TensorProto:
-        shape = [dim.dim_value for dim in self._kinds[node.input[0]].type.tensor_type.shape.dim]
-        part = {each.name: each.i for each in node.attribute}
-        value = np.array(shape[part.get("start", 0) : part.get("end")], np.int64)
-        if node.op_type == "Size":
-            value = np.array(_elements(shape), np.int64)
-        return numpy_helper.from_array(value, node.output[0])
-
 
 def _without_product(path: Path) -> str:
     kinds = {node.op_type for node in load_partition(path).graph.nodes}
@@ -258,8 +260,25 @@ def _elements(dims: Iterable[int]) -> int:
     return count
 
 
-def _inferred(model: ModelProto, more: Ports) -> dict[str, ValueInfoProto]:
-    """The tensors whose types and shapes are known, without those of constants; ``more`` is known of some."""
+def _known_shapes(model: ModelProto, read: Tensors, folder: Path) -> dict[str, ValueInfoProto]:
+    """The tensors whose types and shapes are known beforehand, without those of constants."""
+
+    def all_known() -> bool:
+        return all(name in known for node in model.graph.node for name in node.output if name)
+
+    known, types = _inferred(model, {})
+    if not all_known() and read:
+        # Its types may be wider.
+        more = {name: (each.shape, types[name]) for name, each in read.items() if name in types}
+        known, types = _inferred(model, more)
+    if not all_known():
+        with suppress(NotRun):
+            known, types = _inferred(model, inferred(model, folder))
+    return known
+
+
+def _inferred(model: ModelProto, more: Ports) -> tuple[dict[str, ValueInfoProto], dict[str, str]]:
+    """The tensors whose types and shapes are known, and the types of others; ``more`` is known of some."""
     skeleton = ModelProto(ir_version=max(4, model.ir_version), opset_import=model.opset_import)
     graph = skeleton.graph
     graph.name = "shapes"
@@ -275,17 +294,16 @@ def _inferred(model: ModelProto, more: Ports) -> dict[str, ValueInfoProto]:
         else:
             graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
     try:
-        inferred = onnx.shape_inference.infer_shapes(skeleton, data_prop=True).graph
+        found = onnx.shape_inference.infer_shapes(skeleton, data_prop=True).graph
     except Exception as error:  # the C++ side raises its own types as well as plain RuntimeError
         raise ModelError(f"its shapes cannot be inferred: {first_line(error)}") from None
-    known = {}
-    for value in (*inferred.input, *inferred.value_info, *inferred.output):
+    known: dict[str, ValueInfoProto] = {}
+    types: dict[str, str] = {}
+    for value in (*found.input, *found.value_info, *found.output):
         kind = value.type.tensor_type
-        if (
-            value.name not in constants
-            and kind.elem_type not in (TensorProto.UNDEFINED, TensorProto.STRING)
-            and kind.HasField("shape")
-            and all(dim.HasField("dim_value") for dim in kind.shape.dim)
-        ):
+        if value.name in constants or kind.elem_type in (TensorProto.UNDEFINED, TensorProto.STRING):
+            continue
+        types[value.name] = str(helper.tensor_dtype_to_np_dtype(kind.elem_type))
+        if kind.HasField("shape") and all(dim.HasField("dim_value") for dim in kind.shape.dim):
             known[value.name] = value
-    return known
+    return known, {name: dtype for name, dtype in types.items() if dtype in ELEMENT_TYPES}
