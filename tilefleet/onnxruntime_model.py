@@ -24,7 +24,7 @@ from tuner.backend.definition import Undefined, define, random_feeds
 from tuner.clibrary.build import Made, Model, make, planned_as_c, write
 from tuner.clibrary.library import Library
 from tuner.clibrary.toolchain import ToolError, glibc_of
-from tuner.frontend.model_file import load_graph, read_as_written
+from tuner.frontend.model_file import read_as_written
 from tuner.frontend.onnx_check import ModelError, first_line
 from tuner.ortmodel import session
 from tuner.ortmodel.library import domain_of, write_library
@@ -126,11 +126,7 @@ class _Building:
         except ModelError as error:
             refused = error
         fixed = fixed_model(model.path, model.shapes)
-        try:
-            read = load_graph(model.path, model.shapes).tensors
-        except ModelError:
-            read = {}
-        parts = Parts(name, plain, fixed, self._scratch, read)
+        parts = Parts(name, plain, fixed, self._scratch)
         while True:
             made = []
             for region in parts.regions():

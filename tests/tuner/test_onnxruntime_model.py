@@ -116,19 +116,18 @@ def test_a_model_that_is_all_ours_is_one_node_with_the_bits_of_the_module(built)
 def test_nodes_that_nothing_here_computes_stay_with_onnxruntime(built):
     folder = built["mixed"]
     graph = onnx.load(folder / "out" / "model.onnx").graph
-    assert [each.op_type for each in graph.node] == ["net_0", "LpNormalization", "net_1", "TopK", "NonZero"]
-    assert [each.name for each in graph.initializer] == ["few"]
+    assert [each.op_type for each in graph.node] == ["net_0", "LpNormalization", "net_1", "NonZero"]
+    assert not graph.initializer
     said = manifest(folder)
     assert said["checked"]
     assert [(each["node"], each["op"]) for each in said["left"]] == [
         ("c", "LpNormalization"),
-        ("top", "TopK"),
         ("where", "NonZero"),
     ]
     reasons = [each["reason"] for each in said["left"]]
-    for reason, word in zip(reasons, ["LpNormalization", "topk", "not known before it runs"], strict=True):
+    for reason, word in zip(reasons, ["LpNormalization", "not known before it runs"], strict=True):
         assert word in reason
-    assert [each["nodes"] for each in said["operators"]] == [3, 4]
+    assert [each["nodes"] for each in said["operators"]] == [3, 5]
     data = np.random.default_rng().standard_normal((1, 3, 9, 11)).astype(np.float32)
     found = loaded(folder).run(None, {"x": data})
     right = session(folder / "model.onnx", None, 1).run(None, {"x": data})
@@ -171,6 +170,29 @@ def test_regions_are_never_left_and_entered_again(tmp_path):
     made = model(nodes, {"x": (1, 4, 7, 7)}, ["y"], {"w": (4, 4, 3, 3)})
     parts = Parts("net", made, made, tmp_path)
     assert [each.nodes for each in parts.regions()] == [{0, 2, 4}, {3, 5, 6}]
+
+
+def test_what_cannot_be_written_as_c_is_left_alone_and_what_is_near_it_is_not(tmp_path):
+    nodes = [
+        node("Conv", ["x", "w"], "a", pads=[1] * 4),
+        node("Sigmoid", ["a"], "b"),
+        node("Conv", ["b", "w"], "c", pads=[1] * 4),
+        node("Tanh", ["c"], "y"),
+    ]
+    made = model(nodes, {"x": (1, 4, 7, 7)}, ["y"], {"w": (4, 4, 3, 3)})
+    parts = Parts("net", made, made, tmp_path)
+
+    def refusal(path):
+        return "no Sigmoid" if any(each.op_type == "Sigmoid" for each in onnx.load(path).graph.node) else ""
+
+    (region,) = parts.regions()
+    parts.refuse(region, refusal, "it has a Sigmoid")
+    assert [each.nodes for each in parts.regions()] == [{0}, {2, 3}]
+    assert [(each.node, each.reason) for each in parts.left()] == [("b", "no Sigmoid")]
+    # Where no node by itself is the cause, the region is left as a whole.
+    parts.refuse(parts.regions()[1], lambda _: "", "they do not go together")
+    assert [each.nodes for each in parts.regions()] == [{0}]
+    assert parts.left()[-1].reason == "they do not go together"
 
 
 def test_others_see_one_function_and_it_needs_the_system_alone(built):

@@ -7,7 +7,7 @@ way out of one and into it again through a node that is onnxruntime's.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +21,7 @@ from tuner.frontend.affine import merge_affine
 from tuner.frontend.control.inline import reads
 from tuner.frontend.graph import load_partition
 from tuner.frontend.onnx_check import ModelError, Shapes, first_line, nested, node_name
-from tuner.frontend.onnx_graph import NEVER_FOLDED, PROPAGATED_ELEMENTS, TensorInfo
+from tuner.frontend.onnx_graph import NEVER_FOLDED, PROPAGATED_ELEMENTS
 from tuner.frontend.order import sort
 from tuner.frontend.own_nodes import PRODUCT, RECURRENT
 from tuner.intake.trial import try_import
@@ -29,7 +29,6 @@ from tuner.ortmodel.abi import ELEMENT_TYPES
 from tuner.ortmodel.model import Region
 from tuner.ortmodel.session import NotRun, Ports, inferred
 
-Tensors = Mapping[str, TensorInfo]
 Refusal = Callable[[Path], str]
 """Why a model is not computed here; empty where it is."""
 NO_PRODUCT = "no convolution or matrix product is near that an operator would be worth its while for"
@@ -59,19 +58,16 @@ class Left:
 class Parts:
     """The nodes of ``plain``, and which of them are ours; files of models are written to ``folder``.
 
-    ``fixed`` is the same with the shapes of its inputs fixed, and ``read`` its tensors where all of it could
-    be read.
+    ``fixed`` is the same with the shapes of its inputs fixed.
     """
 
-    def __init__(
-        self, name: str, plain: ModelProto, fixed: ModelProto, folder: Path, read: Tensors | None = None
-    ) -> None:
+    def __init__(self, name: str, plain: ModelProto, fixed: ModelProto, folder: Path) -> None:
         self._name, self._folder = name, folder
         self._model = ModelProto()
         self._model.CopyFrom(plain)
         sort(self._model)
         self._constants = {tensor.name: tensor for tensor in self._model.graph.initializer}
-        self._kinds = _known_shapes(fixed, read or {}, folder)
+        self._kinds = _known_shapes(fixed, folder)
         self._write_shapes()
         self._nodes = list(self._model.graph.node)
         self._makers = {name: at for at, node in enumerate(self._nodes) for name in node.output if name}
@@ -260,25 +256,17 @@ def _elements(dims: Iterable[int]) -> int:
     return count
 
 
-def _known_shapes(model: ModelProto, read: Tensors, folder: Path) -> dict[str, ValueInfoProto]:
+def _known_shapes(model: ModelProto, folder: Path) -> dict[str, ValueInfoProto]:
     """The tensors whose types and shapes are known beforehand, without those of constants."""
-
-    def all_known() -> bool:
-        return all(name in known for node in model.graph.node for name in node.output if name)
-
-    known, types = _inferred(model, {})
-    if not all_known() and read:
-        # Its types may be wider.
-        more = {name: (each.shape, types[name]) for name, each in read.items() if name in types}
-        known, types = _inferred(model, more)
-    if not all_known():
+    known = _inferred(model, {})
+    if any(name not in known for node in model.graph.node for name in node.output if name):
         with suppress(NotRun):
-            known, types = _inferred(model, inferred(model, folder))
+            known = _inferred(model, inferred(model, folder))
     return known
 
 
-def _inferred(model: ModelProto, more: Ports) -> tuple[dict[str, ValueInfoProto], dict[str, str]]:
-    """The tensors whose types and shapes are known, and the types of others; ``more`` is known of some."""
+def _inferred(model: ModelProto, more: Ports) -> dict[str, ValueInfoProto]:
+    """The same by onnx alone, with what ``more`` is known of some."""
     skeleton = ModelProto(ir_version=max(4, model.ir_version), opset_import=model.opset_import)
     graph = skeleton.graph
     graph.name = "shapes"
@@ -298,12 +286,10 @@ def _inferred(model: ModelProto, more: Ports) -> tuple[dict[str, ValueInfoProto]
     except Exception as error:  # the C++ side raises its own types as well as plain RuntimeError
         raise ModelError(f"its shapes cannot be inferred: {first_line(error)}") from None
     known: dict[str, ValueInfoProto] = {}
-    types: dict[str, str] = {}
     for value in (*found.input, *found.value_info, *found.output):
         kind = value.type.tensor_type
         if value.name in constants or kind.elem_type in (TensorProto.UNDEFINED, TensorProto.STRING):
             continue
-        types[value.name] = str(helper.tensor_dtype_to_np_dtype(kind.elem_type))
         if kind.HasField("shape") and all(dim.HasField("dim_value") for dim in kind.shape.dim):
             known[value.name] = value
-    return known, {name: dtype for name, dtype in types.items() if dtype in ELEMENT_TYPES}
+    return known
