@@ -73,19 +73,19 @@ def arity(name):
     return 2 if name in ("pow", "Mod") else 1
 
 
-def loop(name, dtype):
+def loop(name, dtype, lanes=LANES):
     """A vectorised loop over the function's arguments."""
     arguments = [te.placeholder((COUNT,), dtype, name=f"x{i}") for i in range(arity(name))]
     write = getattr(tirx, name)
     result = te.compute((COUNT,), lambda i: write(*(each[i] for each in arguments)), name="result")
     schedule = Schedule(te.create_prim_func([*arguments, result]).with_attr("global_symbol", name))
-    _, inner = schedule.split(schedule.get_loops(schedule.get_sblock("result"))[0], [None, LANES])
+    _, inner = schedule.split(schedule.get_loops(schedule.get_sblock("result"))[0], [None, lanes])
     schedule.vectorize(inner)
     return schedule.mod["main"]
 
 
-def built(dtype, target):
-    functions = {name: loop(name, dtype) for name in REFERENCES}
+def built(dtype, target, names=REFERENCES, lanes=LANES):
+    functions = {name: loop(name, dtype, lanes) for name in names}
     spec = tvm.target.Target(CATALOGUE[target].tvm)
     return tvm.tirx.build(tvm.IRModule(functions), target=spec, pipeline=MODEL_PIPELINE)
 
@@ -187,6 +187,21 @@ def test_loops_are_vectors_and_call_nothing(target):
     called = set(re.findall(r"\b(?:call|callq|bl|blx|jmp)\s+(\w+)", assembly))
     assert called & {f"{name}{end}" for name in REFERENCES for end in ("", "f")} == set()
     assert not [name for name in called if name.startswith("tilefleet_")]
+
+
+@pytest.mark.parametrize(("dtype", "lanes"), [("float32", 16), ("float32", 8), ("float64", 8)])
+def test_avx512_scales_by_one_instruction(dtype, lanes):
+    names = ("exp", "exp2", "exp10", "sigmoid")
+    library = built(dtype, "x86-avx512", names, lanes)
+    assert "vscalef" in library.inspect_source("asm")
+    if "avx512vl" not in Path("/proc/cpuinfo").read_text():
+        pytest.skip("needs AVX-512 to run what it builds")
+    for name in names:
+        given = arguments(name, np.dtype(dtype).type)
+        with np.errstate(all="ignore"):
+            want = REFERENCES[name](*(each.astype(np.float64) for each in given))
+        error = units(run(library, name, *given), want)
+        assert error.max() <= (2 if dtype == "float32" else DOUBLE_ULPS.get(name, 8))
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

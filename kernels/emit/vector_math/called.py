@@ -11,7 +11,8 @@ from tvm import tirx
 from kernels.emit.types import PrimFunc
 from kernels.emit.vector_math.code import Code, Value
 
-_INTRINSIC = re.compile(r"call (\w+|<[\w ]+>) @(llvm\.[\w.]+)\(")
+_INTRINSIC = re.compile(r"call (\w+|<[\w ]+>) @(llvm\.[\w.]+)\(([^)]*)\)")
+_OPERAND = re.compile(r"(\w+|<[\w ]+>) [^,]+")
 
 
 def define(name: str, write: Callable[..., Value], code: Code, arity: int, texts: dict[str, str]) -> None:
@@ -20,8 +21,8 @@ def define(name: str, write: Callable[..., Value], code: Code, arity: int, texts
     result = write(*arguments)
     parameters = ", ".join(f"{each.type} {each.name}" for each in arguments)
     body = "\n".join(code.lines)
-    for kind, intrinsic in dict.fromkeys(_INTRINSIC.findall(body)):
-        texts[intrinsic] = f"declare {kind} @{intrinsic}({kind})"
+    for kind, intrinsic, operands in _INTRINSIC.findall(body):
+        texts[intrinsic] = f"declare {kind} @{intrinsic}({', '.join(_OPERAND.findall(operands))})"
     head = f"define linkonce_odr {result.type} @{name}({parameters}) alwaysinline"
     texts[name] = f"{head} {{\n{body}\n  ret {result.type} {result.name}\n}}"
 

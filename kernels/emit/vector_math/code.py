@@ -43,6 +43,8 @@ class Format:
 
 SINGLE, DOUBLE = Format("float", "i32", 32, 23), Format("double", "i64", 64, 52)
 FORMATS = {each.bits: each for each in (SINGLE, DOUBLE)}
+SCALE = "llvm.x86.avx512.mask.scalef."
+"""How LLVM's intrinsics begin for AVX-512's products with powers of two."""
 _MNEMONICS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 
 
@@ -50,12 +52,14 @@ _MNEMONICS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 class Code:
     """The lines of one function of ``lanes`` elements of ``format``; of -n, where n fill the smallest vector.
 
-    A machine is ``complete`` that has instructions for square roots and rounding.
+    A machine is ``complete`` that has instructions for square roots and rounding; one that ``scales`` has
+    AVX-512's for products with powers of two.
     """
 
     format: Format
     lanes: int
     complete: bool = True
+    scales: bool = False
     lines: list[str] = field(default_factory=list)
 
     def type(self, element: str) -> str:
@@ -235,6 +239,17 @@ class Value:
     def power_of_two(self) -> Value:
         """``2**n`` of n plus ``rounder``, for an n that is the exponent of a normal number."""
         return ((self.bits() << self.format.fraction) + self.format.one).number()
+
+    def scaled(self, n: Value) -> Value | None:
+        """This times ``2**n`` for any whole n, rounded once; None where no instruction does that."""
+        bits = self.format.bits * self.code.lanes
+        if not self.code.scales or bits not in (128, 256, 512):
+            return None
+        kind, mask = self.type, f"i{max(8, self.code.lanes)} -1"
+        rounding = ", i32 4" if bits == 512 else ""
+        name = f"{SCALE}{'ps' if self.format is SINGLE else 'pd'}.{bits}"
+        operands = f"{kind} {self.name}, {kind} {n.name}, {kind} {self.name}, {mask}{rounding}"
+        return self.code.line(self.element, f"call {kind} @{name}({operands})")
 
     def _with(self, operator: str, other: Value | float) -> Value:
         kind = "f" if self.element in (SINGLE.name, DOUBLE.name) else ""

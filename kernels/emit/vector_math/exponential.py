@@ -62,14 +62,14 @@ _CONSTANTS = {
 def exp(x: Value) -> Value:
     """``e ** x``."""
     n, _, rest = _split(_inside(x, LN_2))
-    return x.is_nan().choose(x, _scaled(_short_expm1(rest) + 1.0, n))
+    return _scaled(_short_expm1(rest) + 1.0, n)
 
 
 def exp2(x: Value) -> Value:
     """``2 ** x``."""
     inside = _inside(x, 1.0)
     n, _ = inside.rounded()
-    return x.is_nan().choose(x, _scaled(_short_expm1((inside - n) * LN_2) + 1.0, n))
+    return _scaled(_short_expm1((inside - n) * LN_2) + 1.0, n)
 
 
 def exp10(x: Value) -> Value:
@@ -78,16 +78,16 @@ def exp10(x: Value) -> Value:
     inside = _inside(x, LN_2 / LN_10)
     n, _ = (inside * LOG2_10).rounded()
     rest = inside - n * first - n * second
-    return x.is_nan().choose(x, _scaled(_short_expm1(rest * LN_10) + 1.0, n))
+    return _scaled(_short_expm1(rest * LN_10) + 1.0, n)
 
 
 def sigmoid(x: Value) -> Value:
     """``1 / (1 + e ** -x)``, by the exponential that does not overflow."""
-    n, _, rest = _split((-x.absolute()).most(_CONSTANTS[x.format].least * LN_2))
+    n, _, rest = _split(x.of(_CONSTANTS[x.format].least * LN_2).most(-x.absolute()))
     small = _scaled(_short_expm1(rest) + 1.0, n)
     # small / (1 + small) or 1 / (1 + small), with the rounding of the quotient in the smaller term.
     of = (x < 0.0).choose(small, 1.0)
-    return x.is_nan().choose(x, of - of * (small / (small + 1.0)))
+    return of - of * (small / (small + 1.0))
 
 
 def tanh(x: Value) -> Value:
@@ -110,9 +110,9 @@ def expm1(x: Value) -> Value:
 
 
 def _inside(x: Value, base: float) -> Value:
-    """``x`` no further out than where the results are 0 and infinity."""
+    """``x`` no further out than where the results are 0 and infinity; NaN stays NaN."""
     constants = _CONSTANTS[x.format]
-    return x.most(constants.least * base).least(constants.most * base)
+    return x.of(constants.most * base).least(x.of(constants.least * base).most(x))
 
 
 def _split(x: Value) -> tuple[Value, Value, Value]:
@@ -128,7 +128,9 @@ def _short_expm1(r: Value) -> Value:
 
 
 def _scaled(value: Value, n: Value) -> Value:
-    """``value * 2**n`` in two steps, as 2**n itself may be no normal number."""
+    """``value * 2**n``, without an instruction in two steps, as 2**n itself may be no normal number."""
+    if (scaled := value.scaled(n)) is not None:
+        return scaled
     half, turns = (n * 0.5).rounded()
     other = n - half + n.format.rounder
     return value * turns.power_of_two() * other.power_of_two()

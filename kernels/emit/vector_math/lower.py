@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import tvm
 from tvm import tirx
@@ -33,6 +34,13 @@ for _name in sorted(set(_FUNCTIONS) & set(Op.list_op_names())):
     register_op_attr(_name, "TVectorizable", True, level=11)
 
 
+class Has(NamedTuple):
+    """What a target is, as ``Code`` has it."""
+
+    complete: bool
+    scales: bool
+
+
 def lower(module: Module) -> Module:
     """The module with functions of ours for the calls in ``_FUNCTIONS``; after loops are vectorised."""
     functions = {name: _lowered(function) for name, function in module.functions_items()}
@@ -41,30 +49,35 @@ def lower(module: Module) -> Module:
 
 def _lowered(function: PrimFunc) -> PrimFunc:
     texts: dict[str, str] = {}
-    complete = isa_of(function.attrs["target"].attrs["mtriple"]).rounds_floats
+    target = function.attrs["target"]
+    x86 = str(target.attrs["mtriple"]).startswith("x86_64")
+    has = Has(
+        isa_of(target.attrs["mtriple"]).rounds_floats,
+        x86 and tvm.target.codegen.target_has_features(["avx512f", "avx512vl"], target),
+    )
 
     def called(call: Expr) -> Expr:
         write = _FUNCTIONS.get(getattr(call.op, "name", ""))
-        return call if write is None else _call(write, call, call.args, complete, texts)
+        return call if write is None else _call(write, call, call.args, has, texts)
 
     def divided(mod: Expr) -> Expr:
         # Float64 stays libm's: its quotients have 2000 bits.
         small = str(mod.ty.dtype).startswith(("float32", "float16"))
-        return _call(fmod, mod, [mod.a, mod.b], complete, texts) if small else mod
+        return _call(fmod, mod, [mod.a, mod.b], has, texts) if small else mod
 
     body = structural.structural_map(function.body, ((tvm.ir.Call, called), (tirx.Mod, divided)))
     return linked(function.with_body(body), texts)
 
 
 def _call(
-    write: Callable[..., Value], replaced: Expr, inputs: Sequence[Expr], complete: bool, texts: dict[str, str]
+    write: Callable[..., Value], replaced: Expr, inputs: Sequence[Expr], has: Has, texts: dict[str, str]
 ) -> Expr:
     """A call of the function that ``write`` writes, whose text is added to ``texts``."""
     kind = replaced.ty.dtype
     # Smaller floats compute as float32.
     format = DOUBLE if kind.bits == DOUBLE.bits else SINGLE
     # TVM counts the lanes of RISC-V's vectors, as many as a machine has, below zero in 16 bits.
-    code = Code(format, kind.lanes if kind.lanes < 1 << 15 else kind.lanes - (1 << 16), complete)
+    code = Code(format, kind.lanes if kind.lanes < 1 << 15 else kind.lanes - (1 << 16), *has)
     _, by, lanes = str(kind).partition("x")
     computed = f"float{format.bits}{by}{lanes}"
     name = f"tilefleet_{write.__name__}_{computed}"
