@@ -1,6 +1,6 @@
 """Quantized layers on the simulated Raspberry Pi 4, ours and LiteRT's, by the same simulated clock.
 
-scripts/litert-arm64 FOLDER
+python -m tuner.runtimes.guest FOLDER
 python -m bench.int8 --target rpi4-sim --litert FOLDER --suite mobilenet_v2 --sample 12 --seed 1 --json FILE
 
 LiteRT (XNNPACK, one thread) runs whole under QEMU with the clock as plugin. A call of its interpreter is
@@ -14,10 +14,7 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
-import shutil
-import subprocess
 import sys
 import tempfile
 import types
@@ -40,7 +37,6 @@ if TYPE_CHECKING:
 
 BOARD, TARGET = "rpi4-sim", "rpi4"
 SETTINGS = ("suite", "seed", "candidates")
-GUEST_TIMEOUT_S = 1800
 SHAPE = ("block", "rows", "columns", "tile", "stage", "edges", "points", "taps")
 """The knobs that make the code of a kernel's inner loop."""
 OF_A_SHAPE = 2
@@ -54,7 +50,7 @@ def main(arguments_given: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(
         prog=f"python -m bench.int8 --target {BOARD}", description=__doc__.splitlines()[0]
     )
-    parser.add_argument("--litert", type=Path, required=True, help="made by scripts/litert-arm64")
+    parser.add_argument("--litert", type=Path, required=True, help="made by python -m tuner.runtimes.guest")
     parser.add_argument("--suite", choices=SUITES, required=True)
     parser.add_argument("--sample", type=int, default=12, help="how many layers to draw (default 12)")
     parser.add_argument("--seed", type=int, default=0)
@@ -62,7 +58,9 @@ def main(arguments_given: Sequence[str]) -> None:
     parser.add_argument("--json", type=Path, help="write all figures here, and continue what is there")
     arguments = parser.parse_args(arguments_given)
     if not (arguments.litert / "site" / "ai_edge_litert").is_dir():
-        parser.error(f"{arguments.litert} holds no LiteRT; run scripts/litert-arm64 {arguments.litert}")
+        parser.error(
+            f"{arguments.litert} holds no LiteRT; run python -m tuner.runtimes.guest {arguments.litert}"
+        )
     try:
         report = journal.opened(
             arguments.json, "int8_sim", {name: getattr(arguments, name) for name in SETTINGS}
@@ -215,39 +213,17 @@ def _emulate(root: Path, folder: Path, content: bytes, data: Array) -> tuple[dic
 
     Raises SystemExit with what the guest said when it fails.
     """
-    from worker.fleet.drivers.agent_build import build_plugin
-    from worker.fleet.drivers.sim_models import SIM_MODELS
+    from tuner.runtimes.guest import Guest, GuestError
 
-    root, model = root.resolve(), folder / "model.tflite"
+    model = folder / "model.tflite"
     model.write_bytes(content)
     np.save(f"{model}.npy", data)
-    figures = SIM_MODELS[BOARD]
-    page = folder / "litert.clock"
-    page.write_bytes(bytes(4096))
-    options = {**figures.options(), "page": page, "clock": BOARD}
-    plugin = ",".join([str(build_plugin(folder)), *(f"{name}={value}" for name, value in options.items())])
-    inside = {
-        "LD_LIBRARY_PATH": f"{root}/usr/lib/aarch64-linux-gnu:{root}/lib/aarch64-linux-gnu",
-        "PYTHONHOME": f"{root}/usr",
-        "PYTHONPATH": f"{root}/site",
-        "PYTHONDONTWRITEBYTECODE": "1",
-    }
-    emulator = shutil.which(figures.emulator) or figures.emulator
-    command = [emulator, "-cpu", figures.emulated_cpu, "-plugin", plugin, "-L", str(root)]
-    for name, value in inside.items():
-        command += ["-E", f"{name}={value}"]
-    guest = Path(__file__).with_name("litert_guest.py")
-    done = subprocess.run(
-        [*command, f"{root}/usr/bin/python3.11", str(guest), str(page), str(model)],
-        capture_output=True,
-        text=True,
-        timeout=GUEST_TIMEOUT_S,
-        check=False,
-        env={"PATH": os.environ.get("PATH", "")},
-    )
-    if done.returncode:
-        raise SystemExit(f"bench.int8: LiteRT failed under {emulator}: {done.stderr.strip()[-500:]}")
-    counted: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
+    page, script = folder / "litert.clock", Path(__file__).with_name("litert_guest.py")
+    try:
+        said = Guest(root, folder).python([str(script), str(page), str(model)], page)
+    except GuestError as error:
+        raise SystemExit(f"bench.int8: LiteRT: {error}") from None
+    counted: dict[str, int] = json.loads(said.splitlines()[-1])
     return counted, np.load(f"{model}.out.npy")
 
 

@@ -8,7 +8,7 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -94,7 +94,7 @@ class Comparison:
 
 
 @dataclass
-class _Engine:
+class Engine:
     """A runtime that has its file: what ``tuner/runtimes/alone.py`` is asked for."""
 
     name: str
@@ -110,23 +110,37 @@ class _Engine:
         sizes = [self.path, *([self.path.with_suffix(".bin")] if self.engine == "ncnn" else [])]
         self.row = Row(self.name, self.version, file_bytes=sum(each.stat().st_size for each in sizes))
 
+    def request(self, about: Mapping[str, Any], threads: int, outputs: Path) -> dict[str, Any]:
+        """What ``tuner/runtimes/alone.py`` is asked for; ``about`` is what ``defined`` says."""
+        return {
+            "engine": self.engine,
+            "path": str(self.path),
+            "inputs": self.inputs,
+            "feeds": about["feeds"],
+            "names": about["inputs"],
+            "threads": threads,
+            "outputs": str(outputs),
+        }
+
 
 def compare(wanted: Wanted, told: Callable[[str], object] = lambda _: None) -> Comparison:
     """Build, run and time all of them; ``told`` hears what is under way. Raises TilefleetError."""
     with tempfile.TemporaryDirectory(prefix="tilefleet-compare-") as name, Nursery() as nursery:
         folder = Path(name)
         model = {"model": str(wanted.model), "shapes": wanted.shapes}
-        about = _defined(nursery, model, folder, told)
+        about = defined(nursery, model, folder, told)
         rows: list[Row] = []
-        engines: list[_Engine] = []
-        for each in _engines(nursery, wanted, model, about, folder, told):
+        engines: list[Engine] = []
+        for each in engines_of(
+            nursery, wanted, model, about, folder, told, installed(), _own(bool(wanted.records))
+        ):
             (rows if isinstance(each, Row) else engines).append(each)  # type: ignore[arg-type]
         ready = []
         for each in engines:
             told(f"{each.name} by itself")
             try:
                 _alone(each, wanted, about, folder)
-            except _Failed as reason:
+            except Failed as reason:
                 rows.append(replace(each.row, why=str(reason)))
                 continue
             ready.append(each)
@@ -137,11 +151,11 @@ def compare(wanted: Wanted, told: Callable[[str], object] = lambda _: None) -> C
     return Comparison(tuple(rows), about["by"], about["why"], missing)
 
 
-class _Failed(Exception):
+class Failed(Exception):
     """Why a runtime has no time."""
 
 
-def _defined(
+def defined(
     nursery: Nursery, model: Mapping[str, Any], folder: Path, told: Callable[[str], object]
 ) -> dict[str, Any]:
     """The model's inputs and outputs, and files of both."""
@@ -149,7 +163,7 @@ def _defined(
     files = {each: str(folder / f"{each}.npz") for each in ("feeds", "values", "nudged")}
     try:
         found = _call(nursery, "tuner.runtimes.child:define_in_child", {**model, **files})
-    except _Failed as reason:
+    except Failed as reason:
         raise TilefleetError(str(reason)) from None
     return {**found, **files}
 
@@ -158,37 +172,42 @@ def _call(nursery: Nursery, entry: str, payload: Mapping[str, Any]) -> dict[str,
     try:
         found: dict[str, Any] = nursery.call(entry, payload, timeout_s=BUILD_S, memory_bytes=MEMORY_BYTES)
     except ChildRaised as error:
-        raise _Failed(
+        raise Failed(
             error.message.strip().splitlines()[0][:200] if error.message else error.type_name
         ) from None
     except ChildError as error:
-        raise _Failed(str(error)[:200]) from None
+        raise Failed(str(error)[:200]) from None
     return found
 
 
-def _engines(
+def engines_of(
     nursery: Nursery,
     wanted: Wanted,
     model: Mapping[str, Any],
     about: Mapping[str, Any],
     folder: Path,
-    told: Any,
-) -> Iterator[_Engine | Row]:
-    """Every runtime with its file, or a row of why it has none."""
-    for name, of in installed().items():
+    told: Callable[[str], object],
+    peers: Mapping[str, str],
+    own: Iterable[tuple[str, str, str, bool]],
+) -> Iterator[Engine | Row]:
+    """Every runtime with its file, or a row of why it has none.
+
+    ``peers`` are versions by name, ``own`` name, version, kind and whether by the log, of what we build.
+    """
+    for name, of in peers.items():
         told(f"{name}'s file")
         mine = folder / name
         mine.mkdir()
         payload = {**model, **about, "name": name, "folder": str(mine)}
         try:
             found = _call(nursery, "tuner.runtimes.child:prepare_in_child", payload)
-        except _Failed as reason:
+        except Failed as reason:
             found = {"why": str(reason)}
         if "why" in found:
             yield Row(name, of, why=found["why"])
         else:
-            yield _Engine(name, of, name, Path(found["path"]), about["inputs"], about["outputs"])
-    for name, of, how, tuned in _own(bool(wanted.records)):
+            yield Engine(name, of, name, Path(found["path"]), about["inputs"], about["outputs"])
+    for name, of, how, tuned in own:
         told(f"{name}: a build")
         mine = folder / name.replace(" ", "_").replace(",", "")
         mine.mkdir()
@@ -204,11 +223,11 @@ def _engines(
         }
         try:
             found = _call(nursery, "tuner.runtimes.child:build_in_child", payload)
-        except _Failed as reason:
+        except Failed as reason:
             yield Row(name, of, why=str(reason))
             continue
         engine = "library" if how == "library" else "tvm"
-        yield _Engine(name, of, engine, Path(found["path"]), found["inputs"], found["outputs"])
+        yield Engine(name, of, engine, Path(found["path"]), found["inputs"], found["outputs"])
 
 
 def _own(tuned: bool) -> Iterator[tuple[str, str, str, bool]]:
@@ -221,18 +240,10 @@ def _own(tuned: bool) -> Iterator[tuple[str, str, str, bool]]:
     yield f"{OURS}, C library", ours, "library", tuned
 
 
-def _alone(engine: _Engine, wanted: Wanted, about: Mapping[str, Any], folder: Path) -> None:
+def _alone(engine: Engine, wanted: Wanted, about: Mapping[str, Any], folder: Path) -> None:
     """Its start, its memory and its error, from a fresh process."""
     outputs = folder / "outputs.npz"
-    request = {
-        "engine": engine.engine,
-        "path": str(engine.path),
-        "inputs": engine.inputs,
-        "feeds": about["feeds"],
-        "names": about["inputs"],
-        "threads": wanted.threads,
-        "outputs": str(outputs),
-    }
+    request = engine.request(about, wanted.threads, outputs)
     found = _process("tuner.runtimes.alone", request, wanted.threads, folder, ALONE_S)
     error, wrong = error_against(outputs, engine.outputs, about)
     engine.call_s = found["call"]
@@ -265,9 +276,7 @@ def error_against(file: Path, names: Sequence[str], about: Mapping[str, Any]) ->
     return worst, ""
 
 
-def _in_turns(
-    engines: Sequence[_Engine], wanted: Wanted, about: Mapping[str, Any], folder: Path
-) -> list[Row]:
+def _in_turns(engines: Sequence[Engine], wanted: Wanted, about: Mapping[str, Any], folder: Path) -> list[Row]:
     """Their rows with times: in one process, or each in its own where they do not bear each other."""
     together = [each for each in engines if not each.row.why]
     apart = [each.row for each in engines if each.row.why]
@@ -276,7 +285,7 @@ def _in_turns(
     round_s = sum(each.call_s for each in together)
     rounds = max(LEAST_ROUNDS, min(wanted.rounds, int(LONGEST_S / max(round_s, 1e-3))))
 
-    def timed(some: Sequence[_Engine]) -> dict[str, list[float]]:
+    def timed(some: Sequence[Engine]) -> dict[str, list[float]]:
         parts = [
             {"name": each.name, "engine": each.engine, "path": str(each.path), "inputs": each.inputs}
             for each in some
@@ -296,13 +305,13 @@ def _in_turns(
     try:
         seconds = timed(together)
         return apart + [_timed(each.row, seconds[each.name]) for each in together]
-    except _Failed:
+    except Failed:
         pass
     rows = []
     for each in together:
         try:
             rows.append(_timed(replace(each.row, alone=True), timed([each])[each.name]))
-        except _Failed as reason:
+        except Failed as reason:
             rows.append(replace(each.row, why=str(reason)))
     return apart + rows
 
@@ -316,7 +325,7 @@ def _timed(row: Row, seconds: Sequence[float]) -> Row:
 def _process(
     module: str, request: Mapping[str, Any], threads: int, folder: Path, timeout_s: float
 ) -> dict[str, Any]:
-    """What a fresh Python says that runs ``module`` with ``request``; raises _Failed."""
+    """What a fresh Python says that runs ``module`` with ``request``; raises Failed."""
     path = folder / "request.json"
     path.write_text(json.dumps(request))
     try:
@@ -329,11 +338,11 @@ def _process(
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise _Failed(f"it takes more than {timeout_s:g} s") from None
+        raise Failed(f"it takes more than {timeout_s:g} s") from None
     if done.returncode < 0:
-        raise _Failed(f"its process died of signal {-done.returncode}")
+        raise Failed(f"its process died of signal {-done.returncode}")
     if done.returncode:
         said = [line for line in done.stderr.splitlines() if line.strip()] or ["it said nothing"]
-        raise _Failed(said[-1].strip()[:200])
+        raise Failed(said[-1].strip()[:200])
     answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return answer

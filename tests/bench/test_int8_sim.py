@@ -35,7 +35,7 @@ def test_candidates_begin_with_the_recommended_and_differ_in_shape(layer):
 def test_litert_computes_the_same_layer_by_the_same_clock(tmp_path):
     root = os.environ.get("TILEFLEET_LITERT_ARM64")
     if root is None:
-        pytest.skip("TILEFLEET_LITERT_ARM64 names no folder made by scripts/litert-arm64")
+        pytest.skip("TILEFLEET_LITERT_ARM64 names no folder made by python -m tuner.runtimes.guest")
     counted = int8_sim.litert(LAYER, Path(root), tmp_path)
     assert counted["off"]["largest"] <= 1
     fixed = int8_sim.no_layer(Path(root), tmp_path)
@@ -51,4 +51,4 @@ def test_it_is_the_bench_of_a_target(
     monkeypatch.setattr(sys, "argv", ["int8", *options])
     with pytest.raises(SystemExit, match="2"):
         int8.main()
-    assert "nowhere holds no LiteRT; run scripts/litert-arm64 nowhere" in capsys.readouterr().err
+    assert "nowhere holds no LiteRT; run python -m tuner.runtimes.guest nowhere" in capsys.readouterr().err

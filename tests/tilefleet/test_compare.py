@@ -9,10 +9,13 @@ import pytest
 from tiny_models import model, node, save
 from typer.testing import CliRunner
 
-from tilefleet import comparing
+from tilefleet import comparing, comparing_simulated
 from tilefleet.cli import app
 from tilefleet.commands.compare import as_markdown, verdict
 from tilefleet.comparing import Comparison, Row
+from tuner.runtimes import alone
+from tuner.runtimes.guest import GuestError
+from worker.fleet.drivers.simulated import why_no_emulator
 
 FAST = Row("onnxruntime", "1", 1e-3, 1.1e-3, 0.03, 60_000_000, 800_000, 1e-7)
 OURS = Row("tilefleet, untuned", "0", 2e-3, 2e-3, 0.6, 200_000_000, 1_000_000, 1e-7)
@@ -50,7 +53,7 @@ def test_a_model_is_compared_and_a_runtime_that_dies_is_a_row(
     def dies(module: str, request: dict, *rest: object) -> dict:
         engines = [request.get("engine"), *(each["engine"] for each in request.get("engines", ()))]
         if "library" in engines:
-            raise comparing._Failed("its process died of signal 11")
+            raise comparing.Failed("its process died of signal 11")
         return whole(module, request, *rest)
 
     monkeypatch.setattr(comparing, "installed", lambda: {"onnxruntime": "1", "litert": "2"})
@@ -72,6 +75,50 @@ def test_a_model_is_compared_and_a_runtime_that_dies_is_a_row(
     assert "| onnxruntime |" in (tmp_path / "c.md").read_text()
 
 
+class HostGuest:
+    """A guest whose runtimes run here; it knows no library for another machine."""
+
+    def versions(self) -> dict[str, str]:
+        return {"onnxruntime": "1.32.0", "litert": "2.3.0"}
+
+    def alone(self, request: dict) -> dict[str, float]:
+        if request["engine"] == "library":
+            assert Path(request["path"]).read_bytes()[18:20] == bytes([183, 0])  # AArch64
+            raise GuestError("it failed:\nillegal instruction")
+        alone.main(request)
+        return {"start": 0.5, "call": 0.002}
+
+
+def test_on_a_simulated_board_all_run_by_its_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(comparing_simulated, "guest_for", lambda board, fetch: HostGuest())
+    path = save(tmp_path, model([node("Relu", ["x"], "y")], {"x": (1, 3, 9, 9)}, ["y"]))
+    words = ["compare", path, "--board", "rpi4-sim", "--json", tmp_path / "c.json"]
+    done = CliRunner().invoke(app, [*map(str, words)])
+    assert done.exit_code == 0, done.output
+    assert "1 thread, rpi4-sim (simulated)" in done.stdout
+    rows = {row["name"]: row for row in json.loads((tmp_path / "c.json").read_text())["rows"]}
+    assert (rows["onnxruntime"]["seconds"], rows["onnxruntime"]["start_s"]) == (0.002, 0.5)
+    assert rows["onnxruntime"]["error"] == 0
+    assert rows["onnxruntime"]["resident_bytes"] is None
+    assert rows["litert"]["why"] == "reads no ONNX"
+    assert rows["tilefleet, untuned"]["why"] == "illegal instruction"
+
+
+def test_boards_without_runtimes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEFLEET_HOME", str(tmp_path))
+    path = save(tmp_path, model([node("Relu", ["x"], "y")], {"x": (1, 3, 9, 9)}, ["y"]))
+    for more, why in {
+        ("--board", "power10-sim"): "there are wheels of other runtimes for rpi4-sim only",
+        ("--board", "rpi4-sim", "--threads", "2"): "a simulated clock knows one thread",
+        ("--board", "rpi4-sim"): f"--fetch downloads it into {tmp_path}",
+    }.items():
+        if more == ("--board", "rpi4-sim") and why_no_emulator("rpi4-sim"):
+            continue
+        done = CliRunner().invoke(app, ["compare", str(path), *more])
+        assert done.exit_code == 1
+        assert why in done.stderr
+
+
 def test_what_is_no_model_is_refused(tmp_path: Path) -> None:
     (tmp_path / "broken.onnx").write_bytes(b"nothing")
     done = CliRunner().invoke(app, ["compare", str(tmp_path / "broken.onnx")])
@@ -86,11 +133,11 @@ def test_runtimes_that_do_not_bear_each_other_run_apart(monkeypatch: pytest.Monk
         names = [each["name"] for each in request["engines"]]
         calls.append(names)
         if len(names) > 1:
-            raise comparing._Failed("signal 6")
+            raise comparing.Failed("signal 6")
         return {names[0]: [1.0, 3.0, 2.0]}
 
     monkeypatch.setattr(comparing, "_process", process)
-    engines = [comparing._Engine(name, "1", name, Path(__file__), ["x"], ["y"]) for name in ("a", "b")]
+    engines = [comparing.Engine(name, "1", name, Path(__file__), ["x"], ["y"]) for name in ("a", "b")]
     wanted = comparing.Wanted(Path("m"), None, 1, None, None, (), (), 5)  # type: ignore[arg-type]
     rows = comparing._in_turns(engines, wanted, {"feeds": "", "inputs": []}, Path("/tmp"))
     assert calls == [["a", "b"], ["a"], ["b"]]

@@ -24,6 +24,7 @@ from tilefleet.commands.options import (
 )
 from tilefleet.commands.shape_options import ShapeOption, read_sets
 from tilefleet.errors import TilefleetError
+from worker.fleet.drivers.sim_models import SIM_MODELS
 
 if TYPE_CHECKING:
     from tilefleet.comparing import Comparison, Row
@@ -42,6 +43,16 @@ def compare(
     shape: ShapeOption = None,
     value: ValueOption = None,
     data: DataOption = None,
+    board: Annotated[
+        str | None,
+        typer.Option(
+            help="A simulated board, rpi4-sim, on which all run by its clock; without, this machine.",
+            show_default=False,
+        ),
+    ] = None,
+    fetch: Annotated[
+        bool, typer.Option("--fetch", help="Download what --board needs, where it is not there yet.")
+    ] = False,
     rounds: Annotated[int, typer.Option(min=3, help="Turns that each runtime gets at the most.")] = 21,
     json_file: Annotated[
         Path | None, typer.Option("--json", dir_okay=False, help="Write all figures into this file.")
@@ -53,9 +64,11 @@ def compare(
     """Run a model by every runtime that is installed, and by ours, in turns; the fastest is said.
 
     onnxruntime, LiteRT, OpenVINO, ncnn, MNN, TVM's default, and ours untuned, tuned (by --log) and as a C
-    library. One that cannot do it is a row with its reason.
+    library. One that cannot do it is a row with its reason. With --board, onnxruntime, LiteRT and ours as a
+    C library run in an emulated Python by the board's simulated clock.
     """
     # Here, because they bring TVM along, which no other command should wait for.
+    from tilefleet import comparing_simulated
     from tilefleet.comparing import Wanted
     from tilefleet.comparing import compare as run
     from tuner.intake.assemble import assembled
@@ -63,13 +76,17 @@ def compare(
     sets = read_sets(shape)
     if len(sets) > 1:
         raise TilefleetError("compare takes one set of shapes")
+    if board is not None and threads > 1:
+        raise TilefleetError("a simulated clock knows one thread: leave --threads out")
+    guest = None if board is None else comparing_simulated.guest_for(board, fetch)
+    target = resolve_target("host" if board is None else SIM_MODELS[board].target)
     logs = [read_log_file(each) for each in log or ()]
     progress = Console(stderr=True)
     try:
         with assembled(model, read_values(value), data or ()) as whole, progress.status("") as status:
             wanted = Wanted(
                 whole,
-                resolve_target("host"),
+                target,
                 threads,
                 numerics,
                 sets[0] if sets else None,
@@ -77,10 +94,14 @@ def compare(
                 [each for _, relayouts in logs for each in relayouts],
                 rounds,
             )
-            found = run(wanted, lambda text: status.update(text))
+            if guest is None:
+                found = run(wanted, lambda text: status.update(text))
+            else:
+                found = comparing_simulated.compare_simulated(wanted, guest, lambda text: status.update(text))
     except ValueError as error:
         raise TilefleetError(f"{model}: {error}") from None
     title = f"{model.name}, {'1 thread' if threads == 1 else f'{threads} threads'}"
+    title += "" if board is None else f", {board} (simulated)"
     words = verdict(found)
     table = render.table(*COLUMNS, left=2)
     for row in found.rows:
@@ -88,9 +109,8 @@ def compare(
             table.add_row(*figures(row, found))
     failed = [f"{row.name} {row.version}: {row.why}" for row in found.rows if row.why]
     if json_file is not None:
-        json_file.write_text(
-            json.dumps({"model": model.name, "threads": threads, **_json(found)}, indent=1) + "\n"
-        )
+        report = {"model": model.name, "board": board, "threads": threads, **_json(found)}
+        json_file.write_text(json.dumps(report, indent=1) + "\n")
     if markdown is not None:
         markdown.write_text(as_markdown(title, found, words))
     show(None, False, Group(title, table, *failed, *words))

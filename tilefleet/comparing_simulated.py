@@ -1,0 +1,84 @@
+"""``tilefleet compare --board rpi4-sim``: runtimes and ours under the clock of a simulated board."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from importlib.metadata import version
+from pathlib import Path
+
+from tilefleet.comparing import (
+    OURS,
+    Comparison,
+    Engine,
+    Row,
+    Wanted,
+    defined,
+    engines_of,
+    error_against,
+)
+from tilefleet.errors import TilefleetError
+from tilefleet.home import home
+from tuner.runtimes.guest import BOARD, Guest, GuestError, fetch
+from worker.children.nursery import Nursery
+from worker.fleet.drivers.agent_build import AgentBuildError
+from worker.fleet.drivers.simulated import why_no_emulator
+
+AT_ONCE = 2
+"""Emulators that run side by side: their clocks are not disturbed."""
+
+
+def guest_for(board: str, may_fetch: bool) -> Guest:
+    """The emulated Python of ``board``, fetched where that is allowed; raises TilefleetError."""
+    if board != BOARD:
+        raise TilefleetError(f"there are wheels of other runtimes for {BOARD} only, not for {board}")
+    if problem := why_no_emulator(board):
+        raise TilefleetError(problem)
+    guest = Guest(home() / "guests" / "aarch64", home() / "boards")
+    if not guest.there:
+        if not may_fetch:
+            raise TilefleetError(
+                f"{board} needs an AArch64 Python with the runtimes' wheels, some 100 MB by apt-get and pip: "
+                f"--fetch downloads it into {guest.root}"
+            )
+        try:
+            fetch(guest.root)
+        except GuestError as error:
+            raise TilefleetError(str(error)) from None
+    return guest
+
+
+def compare_simulated(wanted: Wanted, guest: Guest, told: Callable[[str], object]) -> Comparison:
+    """Build for the board, and run each runtime and ours, as a C library, whole in the emulated Python.
+
+    Raises TilefleetError.
+    """
+    ours = version("tilefleet")
+    own = [(f"{OURS}, untuned", ours, "library", False)]
+    if wanted.records:
+        own.append((f"{OURS}, tuned", ours, "library", True))
+    with tempfile.TemporaryDirectory(prefix="tilefleet-compare-") as name, Nursery() as nursery:
+        folder = Path(name)
+        model = {"model": str(wanted.model), "shapes": wanted.shapes}
+        about = defined(nursery, model, folder, told)
+        rows: list[Row] = []
+        engines: list[Engine] = []
+        for each in engines_of(nursery, wanted, model, about, folder, told, guest.versions(), own):
+            (rows if isinstance(each, Row) else engines).append(each)  # type: ignore[arg-type]
+
+        def ran(engine: Engine) -> Row:
+            outputs = folder / f"{engine.name}.npz"
+            try:
+                took = guest.alone(engine.request(about, 1, outputs))
+            except (GuestError, AgentBuildError) as reason:
+                return replace(engine.row, why=str(reason).splitlines()[-1][:200])
+            error, wrong = error_against(outputs, engine.outputs, about)
+            return replace(engine.row, seconds=took["call"], start_s=took["start"], error=error, why=wrong)
+
+        told(f"{len(engines)} runtimes under the emulator, a minute or two each")
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            rows += pool.map(ran, engines)
+    rows.sort(key=lambda row: (not row.right, row.seconds or float("inf")))
+    return Comparison(tuple(rows), about["by"], about["why"], ())
