@@ -13,10 +13,13 @@ from onnx.inliner import inline_local_functions, inline_selected_functions
 
 DEFINED = {
     *("Attention", "Celu", "CenterCropPad", "GroupNormalization", "MeanVarianceNormalization"),
-    *("RotaryEmbedding", "Swish"),
+    *("CausalConvWithState", "NegativeLogLikelihoodLoss", "RotaryEmbedding"),
+    *("SoftmaxCrossEntropyLoss", "SwiGLU", "Swish"),
 }
 FORGETTING = {"STFT"}
 """Operators of which onnx infers shapes as if attributes that are left out were zero."""
+MOST_DEEP = 4
+"""So many definitions by others that are defined by others."""
 OWN = "tilefleet"
 """The domain of definitions while they are functions of a model."""
 
@@ -24,6 +27,17 @@ OWN = "tilefleet"
 def expanded(model: ModelProto, constants: Mapping[str, npt.NDArray[np.generic]]) -> list[NodeProto]:
     """The nodes of ``model`` with the definitions of those in ``DEFINED`` in their place."""
     nodes = list(model.graph.node)
+    for _ in range(MOST_DEEP):
+        nodes, before = _expanded(model, nodes, constants), nodes
+        if nodes is before:
+            break
+    return nodes
+
+
+def _expanded(
+    model: ModelProto, nodes: list[NodeProto], constants: Mapping[str, npt.NDArray[np.generic]]
+) -> list[NodeProto]:
+    """``nodes`` with definitions in the place of those that have one; themselves where none has."""
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     for node in nodes:
         if node.op_type in DEFINED or node.op_type in FORGETTING:

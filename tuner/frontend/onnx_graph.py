@@ -32,10 +32,11 @@ PARTS_OF_BYTES = (
 QUANTIZING_OPSET = 19
 SIZED_BY_DATA = ("Compress", "NonMaxSuppression", "NonZero", "Unique")
 """Operators whose results have other shapes for other data."""
-NEVER_FOLDED = {
-    *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli"),
-    *(LOOP, OPERATOR, PRODUCT),
+RANDOM = {
+    *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"),
 }
+"""Operators that make random numbers: no two runs need agree."""
+NEVER_FOLDED = {*RANDOM, LOOP, OPERATOR, PRODUCT}
 """Random numbers, and nodes of ours, which onnx cannot compute."""
 
 
@@ -106,6 +107,12 @@ def graph_of(model: ModelProto) -> OnnxGraph:
             )
         raise ModelError(
             f"the shape of {node.output[0]!r} (node {node_name(node)!r}, {node.op_type}) cannot be determined"
+        )
+    random = next((node for node in nodes if node.op_type in RANDOM), None)
+    if random is not None:
+        raise ModelError(
+            f"node {node_name(random)!r} ({random.op_type}) makes random numbers, so no build could be "
+            "checked; export the model with them as an input"
         )
     inputs = [value.name for value in model.graph.input if value.name not in constants]
     outputs = [value.name for value in model.graph.output]

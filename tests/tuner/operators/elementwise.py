@@ -81,7 +81,7 @@ BINARY = [
     case("BitShift", BYTES["uint8"], const(1, 2, 3, 7, dtype=np.uint8), direction="RIGHT"),
     case("BitShift", BYTES["uint64"], const(1, 2, 40, 7, dtype=np.uint64), direction="RIGHT"),
     case("BitShift", SMALL, SMALLS, opset=28, direction="LEFT", refused=True),
-    case("Mod", X, ROW, opset=28, refused=True),
+    case("Mod", X, ROW, opset=28), case("Mod", np.round(X), np.float32([2, -1, 3, -2, 1]), opset=28),
     *(case(op, X, ROW, COLUMN) for op in ("Min", "Max", "Sum", "Mean")),
     *(case(op, X) for op in ("Min", "Max", "Sum", "Mean")), case("Max", LONG, LONGS),
     case("Min", BYTES["int8"], BYTES["int8"][:1]), case("Min", X, X[::-1].copy(), opset=6),

@@ -79,6 +79,7 @@ NORMS = [
     case("RMSNormalization", X, Constant(positive(2, 3, 4)), opset=23, axis=-3),
     case("RMSNormalization", X, Constant(positive(3, 4)), opset=23, axis=1, epsilon=0.1),
     case("LRN", IMAGE, size=3), case("LRN", IMAGE, size=5, alpha=0.1, beta=0.5, bias=2.0),
+    case("RandomNormalLike", X, refused=True), case("Bernoulli", X, opset=15, refused=True),
     case("LpNormalization", X, p=1, refused=True), case("MeanVarianceNormalization", IMAGE, opset=13),
     case("MeanVarianceNormalization", IMAGE, axes=[2, 3]),
 ]
@@ -131,7 +132,7 @@ MIXED = [
     case("STFT", floats(1, 20, 1), scalar(4, WHOLE), Constant(positive(8)), scalar(8, WHOLE), opset=17),
     case("STFT", floats(1, 16, 2), scalar(4, np.int64), None, scalar(8, np.int64), opset=17, onesided=0,
         refused=True),
-    *(case(op, A, integers(3, low=0, high=4), refused=True) for op in ("NegativeLogLikelihoodLoss",
+    *(case(op, A, integers(3, low=0, high=4)) for op in ("NegativeLogLikelihoodLoss",
         "SoftmaxCrossEntropyLoss")),
     case("RandomNormal", shape=[2, 3], refused=True),
 ]

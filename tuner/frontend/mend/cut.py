@@ -7,11 +7,14 @@ from tuner.frontend.own_nodes import CUT
 
 
 def result(writer: Writer) -> bool:
-    """The node that has data decide how much is left of a result."""
+    """The node that has data decide how much is left of a result, which must not be nothing."""
+    output = writer.node.output[0]
+    if output in writer.graph.outputs and 0 in writer.graph.tensors[output].shape:
+        writer.refuse("leaves nothing of its input; export the model without that output")
     if not writer.has(2) or writer.value(2) is not None:
         return False
     axes = writer.value(3)
-    if writer.node.output[0] not in writer.graph.outputs or axes is None:
+    if output not in writer.graph.outputs or axes is None:
         writer.refuse("has an end that data decide")
     writer.finish(CUT, writer.node.input[0], writer.node.input[2], axes=[int(axis) for axis in axes])
     return True

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from tuner.frontend.mend.writer import Writer, vector
 
 
@@ -25,10 +27,18 @@ def shift(writer: Writer) -> bool:
 
 
 def remainder(writer: Writer) -> bool:
-    """Of floats by the sign of the divisor, which onnxruntime has not either."""
-    if writer.info(0).dtype.startswith("float") and not writer.attributes.get("fmod", 0):
-        writer.refuse("takes a remainder of floats with fmod=0; only fmod=1 is supported")
-    return False
+    """Of floats by the sign of the divisor: that by the sign of the dividend, and the divisor once more where
+    these differ."""
+    if not writer.info(0).dtype.startswith("float") or writer.attributes.get("fmod", 0):
+        return False
+    divisor = writer.node.input[1]
+    zero = writer.constant(np.zeros((), writer.info(0).dtype))
+    rest = writer.add("Mod", writer.node.input[0], divisor, fmod=1)
+    apart = writer.add("Xor", writer.add("Less", rest, zero), writer.add("Less", divisor, zero))
+    nothing = writer.add("Equal", rest, zero)
+    other = writer.add("And", apart, writer.add("Not", nothing))
+    writer.finish("Where", other, writer.add("Add", rest, divisor), rest)
+    return True
 
 
 def product(writer: Writer) -> bool:
