@@ -63,7 +63,8 @@ def best_s(store: MemoryStore, task: TaskSpec) -> float:
     return min(r.ranking_s for r in store.known(task.workload, AVX2, "wall", 1) if not r.error)
 
 
-def test_an_untuned_model_that_is_faster_ranks_first():
+@pytest.mark.parametrize("clock", ["wall", "simulated:a"])
+def test_an_untuned_model_that_is_faster_ranks_first(clock: str):
     """All of its configs were measured: as the tuned one took twice its time, so do all before them."""
     chosen: dict[str, Config] = {}
 
@@ -75,7 +76,7 @@ def test_an_untuned_model_that_is_faster_ranks_first():
 
     engine, store = FakeEngine(), MemoryStore()
     engine.in_place = in_place
-    assert run(job(model="/models/one.onnx"), engine, store) is JobState.DONE
+    assert run(job(model="/models/one.onnx", clock=clock), engine, store) is JobState.DONE
     assert "1 ms, less than the tuned one with 2 ms" in store.jobs[-1][1]
     for task in TASKS:
         known = [r for r in store.known(task.workload, AVX2, "wall", 1) if not r.error]
@@ -84,6 +85,16 @@ def test_an_untuned_model_that_is_faster_ranks_first():
         assert first.placed_s is None
         assert second.ranking_s == 2 * first.ranking_s
         assert min(r.isolated_s for r in known) < first.isolated_s
+
+
+@pytest.mark.parametrize(("clock", "told"), [("wall", False), ("simulated:a", True)])
+def test_a_simulated_clock_has_no_noise(clock: str, told: bool):
+    engine, store = FakeEngine(), MemoryStore()
+    engine.in_place = lambda _: Answer(
+        {"configs": [], "tuned_s": 1.01e-3, "untuned_s": 1e-3, "untuned": []}, lease=0
+    )
+    run(job(model="/models/one.onnx", clock=clock), engine, store)
+    assert ("less than the tuned one" in store.jobs[-1][1]) is told
 
 
 def test_what_fails_in_place_is_told_and_the_picks_stand():
@@ -96,7 +107,8 @@ def test_what_fails_in_place_is_told_and_the_picks_stand():
     simulated, nowhere = FakeEngine(), FakeEngine()
     run(job(model="/models/one.onnx", clock="simulated:a"), simulated, MemoryStore())
     assert [function for function, _ in simulated.beside_calls] == [
-        "tuner.job.delivery_child:deliver_in_child"
+        "tuner.job.models_on_board:time_in_child",
+        "tuner.job.delivery_child:deliver_in_child",
     ]
     store = MemoryStore()
     run(job(model="/models/one.onnx"), nowhere, store)

@@ -20,9 +20,11 @@ from tuner.spec import JobSpec
 FEW = 4
 """How many of each workload and layouts the build may choose from."""
 MARGIN = 0.03
-"""By so much a config must be faster in place to change the order: less is noise."""
+"""By so much a config must be faster in place to change the order: less is noise, unless it is simulated."""
 MEMORY_BYTES = 8 << 30
 LONGEST_S, LEAST_S = 300.0, 5.0
+BOARD_S = 900.0
+"""How long two models may take on a board that is none of our machines."""
 
 
 async def place(
@@ -36,11 +38,15 @@ async def place(
     """Time the best configs in place and keep their order; whose best may be another, and what went wrong.
 
     Should the tuned model be slower than an untuned one all the same, what that has ranks first, and the
-    message says so. Where no board of the job is a machine that can run whole models, less than LEAST_S
-    of its time is left, or a layer has no config that ran, nothing happens: the order of the configs by
-    themselves, with cold weights, stands. It stands as well when anything fails.
+    message says so. On a board that is no machine that runs whole models, simulated or real, the two models
+    alone are compared, function by function: ``tuner/job/models_on_board.py``. Where less than LEAST_S of the
+    job's time is left, or a layer has no config that ran, nothing happens: the order of the configs by
+    themselves, with cold weights, stands. It stands as well when anything fails. By a simulated clock, which
+    is slow by the wall's, the comparison is not of the job's time, as the delivery is not.
     """
-    if job.model is None or job.demand.clock != "wall" or left_s < LEAST_S or cancelled.is_set():
+    simulated = job.demand.clock != "wall"
+    left_s = BOARD_S if simulated else left_s
+    if job.model is None or left_s < LEAST_S or cancelled.is_set():
         return [], ""
     if any(search.best is None for search in searches):
         return [], ""
@@ -70,20 +76,34 @@ async def _place(
     """``place`` for one set of shapes; layers that others have as well are ``settled`` by the first."""
     contenders = [record for search in searches for record in _contenders(search)]
     payload = await asyncio.to_thread(payload_of, job, contenders, store)
-    answer = await engine.beside(
-        "tuner.job.in_place:time_in_child",
-        payload,
-        job.demand,
-        cancelled=cancelled,
-        timeout_s=min(LONGEST_S, left_s),
-        memory_bytes=MEMORY_BYTES,
-    )
+    simulated = job.demand.clock != "wall"
+    answer = None
+    if not simulated:
+        answer = await engine.beside(
+            "tuner.job.in_place:time_in_child",
+            payload,
+            job.demand,
+            cancelled=cancelled,
+            timeout_s=min(LONGEST_S, left_s),
+            memory_bytes=MEMORY_BYTES,
+        )
+    if answer is None and not cancelled.is_set():
+        answer = await engine.beside(
+            "tuner.job.models_on_board:time_in_child",
+            payload,
+            job.demand,
+            cancelled=cancelled,
+            timeout_s=BOARD_S,
+            memory_bytes=MEMORY_BYTES,
+            anywhere=True,
+        )
     if answer is None or cancelled.is_set():
         return [], ""
     if answer.problem:
         return [], f"configs were not compared inside the built model: {answer.problem}"
     result, changed = answer.result, []
     slower = result["tuned_s"] / result["untuned_s"]
+    margin = 0.0 if simulated else MARGIN
     for search in searches:
         if search in settled:
             continue
@@ -91,7 +111,7 @@ async def _place(
         mine = [each for each in result["configs"] if each["key"] == key]
         seconds = {Config.from_json(each["config"]): float(each["seconds"]) for each in mine}
         found = {record.config: record for record in placed(search.records.values(), seconds)}
-        if slower > 1 + MARGIN:
+        if slower > 1 + margin:
             untuned = {Config.from_json(each["config"]) for each in result["untuned"] if each["key"] == key}
             records = [found.get(record.config, record) for record in search.records.values()]
             found |= {record.config: record for record in behind(records, untuned, slower)}
@@ -100,7 +120,7 @@ async def _place(
                 search.replace(record)
         if found:
             changed.append(search)
-    if slower <= 1 + MARGIN:
+    if slower <= 1 + margin:
         return changed, ""
     untuned_ms, tuned_ms = 1e3 * result["untuned_s"], 1e3 * result["tuned_s"]
     return changed, (
