@@ -42,6 +42,7 @@ class Outcome:
     ``disturbed`` is whether too few repeats were left alone by the rest of the machine
     (``worker/measure/quiet.py``): then it may be faster than ``cost_s``.
     ``fault`` is what failed under the trial by no doing of its own, after which it was tried again.
+    ``lied`` is whether its board said of it what cannot be.
     ``lease`` is the fencing token under which it was measured; 0 when that was under none.
     """
 
@@ -62,6 +63,7 @@ class Outcome:
     frequency_mhz: float | None = None
     disturbed: bool = False
     fault: str = ""
+    lied: bool = False
     lease: int = 0
     toolchain: dict[str, str] = field(default_factory=dict)
 

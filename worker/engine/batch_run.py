@@ -140,6 +140,8 @@ class BatchRun:
                 self._worker_gone(held, silent, str(error), began=not isinstance(error, NotStarted))
 
     def _take_in(self, held: Held, number: int, outcome: Outcome) -> None:
+        if outcome.lied:
+            held.lie(outcome.message)
         if outcome.fault:
             held.fault(outcome.fault)
         elif outcome.error is ErrorKind.RUN_TIMEOUT:

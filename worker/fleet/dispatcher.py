@@ -234,7 +234,9 @@ class Dispatcher:
             return
         held.ending = True
         try:
-            if held.why_faulty:
+            if held.why_lying:
+                await self._change(known.id, lambda standing: standing.lied(held.why_lying), "lie")
+            elif held.why_faulty:
                 await self._change(known.id, lambda standing: standing.fault(held.why_faulty), "fault")
             else:
                 if held.usage.trials and known.entry.standing.failures:

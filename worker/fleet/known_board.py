@@ -28,11 +28,16 @@ class Held:
     usage: Usage = field(default_factory=Usage)
     why_faulty: str = ""
     why_doubtful: str = ""
+    why_lying: str = ""
     ending: bool = False
 
     def fault(self, reason: str) -> None:
         """Say that the board, not what ran on it, failed: it is checked before it gets anything else."""
         self.why_faulty = reason
+
+    def lie(self, reason: str) -> None:
+        """Say that the board said what cannot be: it is parked."""
+        self.why_lying = reason
 
     def doubt(self, reason: str) -> None:
         """Say that the board may have failed: it is checked as well, but that is no failure of its own."""

@@ -1,7 +1,7 @@
 """How a board is and what it does: two small state machines, after LAVA's.
 
 An infrastructure error makes a board ``unknown``; then only a passed health check makes it ``good`` again,
-and repeated failure makes it ``bad``: parked until an operator returns it.
+and repeated failure, or a lie, makes it ``bad``: parked until an operator returns it.
 """
 
 from __future__ import annotations
@@ -45,6 +45,11 @@ class Standing:
     def fault(self, reason: str) -> Standing:
         """After an infrastructure error."""
         return self._failed(reason)
+
+    def lied(self, reason: str) -> Standing:
+        """After it said what cannot be: nothing that it measures counts until an operator returns it."""
+        lied = replace(self, health=Health.BAD, reason=reason, failures=MAX_FAILURES)
+        return lied if self.health in (Health.GOOD, Health.UNKNOWN) else self
 
     def check_failed(self, reason: str) -> Standing:
         """After a health check that did not pass."""

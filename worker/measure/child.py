@@ -22,6 +22,7 @@ from kernels.reference import max_error, random_inputs, reference
 from kernels.space import Config
 from kernels.workload import base as workloads
 from worker.build.build import ENTRY, first_line
+from worker.measure import plausible
 from worker.measure.quiet import ENOUGH, PATIENCE, Repeats, divider
 from worker.measure.session import Send, connect, crash_of, stats_reader, take
 from worker.measure.wire import Wire
@@ -35,6 +36,8 @@ MIN_REPEATS, MAX_REPEATS = 5, 100_000
 KEPT_REPEATS = 50
 WARM_REPEAT_S = 1e-3
 COUNTERS = ("cycles", "instructions", "loads", "stores", "l1_misses", "l2_misses")
+BOUNDS = {"temperature_c": (-100.0, 300.0), "frequency_mhz": (1.0, 20_000.0)}
+"""What sensors can say."""
 _SPARE_S = 5.0
 
 
@@ -42,9 +45,9 @@ def measure_in_child(payload: dict[str, Any], send: Send) -> dict[str, str]:
     """Measure ``payload["items"]``; sends ``{"start": id}`` and ``{"id", "outcome"}`` for each.
 
     A candidate that ends the session costs no more than a new one: the others go on in it. Returns ``{}``
-    when all are done, ``{"unreachable": why}`` when there is no session to be had, and ``{"lost": why}``
-    when it broke under the candidate started last, without a reason from the board; ``suspicion`` is what
-    that is if it happens again.
+    when all are done, ``{"unreachable": why}`` when there is no session to be had, ``{"lost": why}`` when it
+    broke under the candidate started last, without a reason from the board (``suspicion`` is what that is if
+    it happens again), and ``{"lie": what}`` when the board said what cannot be.
     """
     problem, items = _Problem(payload), payload["items"]
     over: list[
@@ -62,6 +65,8 @@ def measure_in_child(payload: dict[str, Any], send: Send) -> dict[str, str]:
             run = _Run(session, payload["rounds"], send)
             try:
                 run.all(items)
+            except plausible.Lie as lie:
+                return {"lie": str(lie)}
             except _Failed as lost:
                 return {"lost": lost.message, "suspicion": lost.suspicion}
             items = [item for item in items if item["id"] not in run.ended]
@@ -209,10 +214,16 @@ class _Shared:
 
 
 class _Loaded:
-    """A candidate on the board, with its arguments; ``timed_s`` is the wall time its timer ran."""
+    """A candidate on the board, with its arguments; ``timed_s`` is the wall time its timer ran.
 
-    def __init__(self, module: Any, arguments: list[Any], tolerance: float, shared: _Shared) -> None:
+    No call of it can take less than ``least_s``.
+    """
+
+    def __init__(
+        self, module: Any, arguments: list[Any], tolerance: float, shared: _Shared, least_s: float
+    ) -> None:
         self.module, self.arguments, self.tolerance, self.shared = module, arguments, tolerance, shared
+        self.least_s = least_s
         self.number = 1
         self.first = Repeats()
         self.timed_s, self.each_s = 0.0, math.inf
@@ -249,7 +260,9 @@ class _Session:
             arguments = [shared.data, *tensors, *shared.rest, shared.out]
         except Exception as error:
             raise self._failure(error, ErrorKind.UPLOAD_ERROR) from None
-        return _Loaded(module, arguments, kernel.tolerance_of(self._problem.workload, config), shared)
+        workload = self._problem.workload
+        least_s = plausible.least_s(workload.flops, target, item["threads"])
+        return _Loaded(module, arguments, kernel.tolerance_of(workload, config), shared, least_s)
 
     def _tensors(self, layouts: Layouts) -> _Shared:
         """The tensors that all candidates of these layouts use; uploaded for the first of them."""
@@ -267,7 +280,7 @@ class _Session:
                 loaded.module[ENTRY](*loaded.arguments)
             result = from_layout(self._wire.get(loaded.shared.out), loaded.shared.out_layout)
             error = max_error(result, self._problem.expected)
-        except _Failed:
+        except (_Failed, plausible.Lie):
             raise
         except Exception as failure:
             raise self._failure(failure, ErrorKind.CRASH) from None
@@ -326,7 +339,9 @@ class _Session:
             started = time.perf_counter()
             results = evaluator(*loaded.arguments).results
             spent = time.perf_counter() - started
-            found = self._divide([float(value) for value in results])
+            found = self._divide(plausible.times(results, loaded.least_s))
+        except plausible.Lie:
+            raise
         except Exception as error:
             raise self._failure(error, ErrorKind.CRASH) from None
         loaded.timed_s += spent
@@ -341,8 +356,8 @@ class _Session:
         except Exception as error:
             raise self._failure(error, ErrorKind.CRASH) from None
         if self.simulated:
-            found["counters"] = {name: stats[name] for name in COUNTERS}
-        return found | {name: stats.get(name) for name in ("temperature_c", "frequency_mhz")}
+            found["counters"] = plausible.counters(stats, COUNTERS)
+        return found | {name: plausible.reading(stats.get(name), *BOUNDS[name]) for name in BOUNDS}
 
     def _failure(self, error: Exception, kind: ErrorKind) -> _Failed:
         """What an error of the session means for the candidate that runs."""

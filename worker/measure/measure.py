@@ -141,6 +141,8 @@ class _Sessions:
             else:
                 if "unreachable" in ended:
                     self._refused(ended["unreachable"])
+                elif "lie" in ended:
+                    self._lied(ended["lie"])
                 elif "lost" in ended:
                     self._lost(ended["lost"], ErrorKind(ended["suspicion"]))
         return [self.outcomes[number] for number in range(len(self.built))]
@@ -157,6 +159,7 @@ class _Sessions:
                 "target": targets.to_json(built.candidate.target),
                 "path": str(built.path),
                 "sha256": built.sha256,
+                "threads": built.candidate.threads,
             }
             for number in pending
             for built in [self.built[number]]
@@ -232,6 +235,12 @@ class _Sessions:
         else:
             self.fault = reason
             self._restart()
+
+    def _lied(self, what: str) -> None:
+        """Nothing more is measured on a board that says what cannot be."""
+        for number in self._pending():
+            message = f"board {self.board.id}: {what}"
+            self._record(number, Outcome(error=ErrorKind.BOARD_LOST, message=message, lied=True))
 
     def _restart(self) -> None:
         try:
