@@ -43,7 +43,7 @@ def unfused_cycles(conv: QConv2d, config: Config, target: Target, board: Any, fo
         "sums": family.build(sums, plain, target, 1, "main"),
         "scaling": _scaling(conv, str(knobs["requant"]), target),
     }
-    wire = Wire(lambda: rpc.connect(board.host, board.port, board.id, session_timeout=TIMEOUT_S))
+    wire = Wire(lambda: rpc.connect(board.host, board.port, board.key, session_timeout=TIMEOUT_S))
     constants = family.constants(sums, plain, target, inputs[:3])
     scales = family.constants(conv, config, target, inputs)[2:]
     between, out = wire.tensor(np.zeros(conv.out_shape, np.int32)), wire.tensor(~reference(conv, inputs))

@@ -65,14 +65,14 @@ class Config:
     @classmethod
     def from_json(cls, value: dict[str, Any]) -> Config:
         """Read a config; raises ValueError that names what is wrong with it."""
+        if not isinstance(value, dict) or not isinstance(value.get("kernel"), str):
+            raise ValueError(f"config must be an object that names its kernel, got {value!r:.80}")
         knobs = {name: item for name, item in value.items() if name not in _FIELDS}
-        if not isinstance(value.get("kernel"), str):
-            raise ValueError(f"config must name its kernel, got {value!r}")
         for name, item in knobs.items():
             if isinstance(item, bool) or not isinstance(item, (int, str)):
                 raise ValueError(f"config knob {name} must be a number or a word, got {item!r}")
         layouts = Layouts(*(str(value.get(end, word)) for end, word in PLAIN._asdict().items()))
-        return cls.of(value["kernel"], layouts, **knobs)
+        return cls(value["kernel"], tuple(sorted(knobs.items())), layouts)
 
     def __str__(self) -> str:
         return f"{self.family}(" + ", ".join(f"{name}={value}" for name, value in self.knobs) + ")"

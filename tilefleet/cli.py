@@ -42,6 +42,7 @@ for command in (
     results.best,
     results.log,
     results.load,
+    results.forget,
     results.baselines,
     explain.explain,
     local.check,

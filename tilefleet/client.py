@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -14,11 +15,11 @@ import httpx
 from pydantic import BaseModel
 
 from server.baselines.schemas import Baseline
-from server.boards.schemas import Board, BoardEvent
+from server.boards.schemas import Board, BoardEvent, Withdrawn
 from server.jobs.schemas import Job, Task
 from server.models.schemas import BuildCheck, Model, Workloads
 from server.profiles.schemas import Profile
-from server.records.schemas import Imported, Record
+from server.records.schemas import DamagedRecord, Forgotten, Imported, Record
 from tilefleet import errors, sse
 from tilefleet.home import server_url
 from tilefleet.sse import Event
@@ -326,6 +327,25 @@ class Client:
         path = f"/api/v1/workloads/{workload}/baselines/{quote(library, safe='')}"
         return Baseline.model_validate(self._send("PUT", path, params=params, json=body).json())
 
+    def forget_imported(self) -> int:
+        """Delete all records that came in logs and were not measured here since; how many these were."""
+        return Forgotten.model_validate(self._send("DELETE", "/api/v1/records/imported").json()).records
+
+    def forget(self, record: int) -> None:
+        """Delete a record that is damaged or imported; ``Conflict`` for any other."""
+        self._send("DELETE", f"/api/v1/records/{record}")
+
+    def damaged(self) -> Iterator[DamagedRecord]:
+        """The records that cannot be read."""
+        after: str | None = None
+        while True:
+            page = self._send(
+                "GET", "/api/v1/records/damaged", params={"after": after} if after else {}
+            ).json()
+            yield from (DamagedRecord.model_validate(item) for item in page["items"])
+            if (after := page["next"]) is None:
+                return
+
     def boards(self) -> list[Board]:
         """The boards there are."""
         return [Board.model_validate(item) for item in self._send("GET", "/api/v1/boards").json()["items"]]
@@ -339,6 +359,12 @@ class Client:
         path = f"/api/v1/boards/{quote(board, safe='')}/history"
         items = self._send("GET", path, params={"limit": limit}).json()["items"]
         return [BoardEvent.model_validate(item) for item in items]
+
+    def withdraw(self, board: str, since: datetime | None = None) -> Withdrawn:
+        """Take back what a board measured since its last good health check, or since a time (UTC)."""
+        path = f"/api/v1/boards/{quote(board, safe='')}/withdraw"
+        body = {} if since is None else {"since": since.isoformat()}
+        return Withdrawn.model_validate(self._send("POST", path, json=body).json())
 
     def change_board(self, board: str, action: str, reason: str | None = None) -> Board:
         """``drain``, ``park`` (which needs a reason), ``return`` or ``retire`` a board; ``Conflict`` when

@@ -21,11 +21,15 @@ class ErrorKind(StrEnum):
     BOARD_LOST = "board_lost"
     POISON = "poison"
     CANCELLED = "cancelled"
+    WITHDRAWN = "withdrawn"
 
     @property
     def transient(self) -> bool:
         """Whether this says nothing about the candidate: another try may well succeed."""
-        return self in (ErrorKind.UPLOAD_ERROR, ErrorKind.BOARD_LOST, ErrorKind.CANCELLED)
+        return self in _TRANSIENT
+
+
+_TRANSIENT = (ErrorKind.UPLOAD_ERROR, ErrorKind.BOARD_LOST, ErrorKind.CANCELLED, ErrorKind.WITHDRAWN)
 
 
 @dataclass(frozen=True)

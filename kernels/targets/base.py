@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, ClassVar
@@ -111,6 +112,10 @@ _WORDS = {
 """What data sheets call features, by LLVM's names."""
 
 
+_WORD = re.compile(r"[\w.+-]{1,200}", re.ASCII)
+_MOST_BITS, _MOST = 1 << 16, 1 << 48
+
+
 def to_json(target: Target) -> dict[str, Any]:
     """The target as plain JSON values; ``from_json`` reads it back."""
     return {**asdict(target), "features": list(target.features)}
@@ -118,4 +123,21 @@ def to_json(target: Target) -> dict[str, Any]:
 
 def from_json(value: dict[str, Any]) -> Target:
     """Read a target; raises ValueError that names what is wrong with it."""
-    return read(Target, value, "target")
+    target = read(Target, value, "target")
+    for name, words in (
+        ("name", [target.name]),
+        ("triple", [target.triple]),
+        ("cpu", [target.cpu]),
+        ("features", target.features),
+        ("matrix", [target.matrix] if target.matrix else []),
+    ):
+        if wrong := next((word for word in words if not _WORD.fullmatch(word)), None):
+            raise ValueError(
+                f"target {name}: only letters, digits and . _ + - are allowed, got {wrong!r:.80}"
+            )
+    if not 32 <= target.vector_bits <= _MOST_BITS or target.vector_bits % 32:
+        raise ValueError(f"target vector_bits: {target.vector_bits} is no width of vectors")
+    for name, number in asdict(target).items():
+        if isinstance(number, (int, float)) and not 0 <= number < _MOST:
+            raise ValueError(f"target {name}: {number} is no size")
+    return target

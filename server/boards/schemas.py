@@ -146,6 +146,23 @@ class Parking(BaseModel):
     reason: Reason = Field(description="Why; it is shown wherever the board is.")
 
 
+class Withdrawal(BaseModel):
+    """From when on a board is not to be believed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    since: datetime | None = Field(
+        None, description="Take back what it measured from then on; by default from its last good check."
+    )
+
+
+class Withdrawn(BaseModel):
+    """What was taken back."""
+
+    records: int = Field(description="How many records are errors of kind `withdrawn` now.", examples=[12])
+    since: datetime = Field(description="From when on.", examples=["2026-11-21T06:02:40.1Z"])
+
+
 CHECKS = 200
 """Most health checks of an answer."""
 

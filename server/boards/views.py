@@ -17,6 +17,7 @@ from server.db.tables import BoardEventRow, BoardRow, LeaseRow, TargetRow
 from server.http.problems import Problem
 from worker.fleet.states import Activity
 from worker.fleet.status import BoardStatus
+from worker.measure.plausible import BOUNDS, reading
 
 WINDOW_S = 300.0
 """How far back the present utilisation looks."""
@@ -94,8 +95,7 @@ def _reference(row: BoardRow) -> dict[str, float | None]:
         "reference_s": last_s,
         "best_reference_s": row.reference_s,
         "drift": last_s / best_s if last_s and best_s else None,
-        "temperature_c": check.get("temperature_c"),
-        "frequency_mhz": check.get("frequency_mhz"),
+        **{name: reading(check.get(name), *bounds) for name, bounds in BOUNDS.items()},
     }
 
 

@@ -216,6 +216,7 @@ class RecordRow(Base):
             "clock",
             "threads",
             "layouts",
+            "imported",
             "disturbed",
             "ranking_s",
             sqlite_where=text("ranking_s IS NOT NULL"),
@@ -233,6 +234,8 @@ class RecordRow(Base):
     kernel: Mapped[str] = mapped_column(String(64))
     kernel_version: Mapped[int]
     disturbed: Mapped[bool] = mapped_column(server_default=false())
+    imported: Mapped[bool] = mapped_column(server_default=false())
+    """Whether it came in a log, and was not measured here since."""
     ranking_s: Mapped[float | None] = mapped_column(Float(53))
     error: Mapped[str | None] = mapped_column(String(32))
     exact: Mapped[bool] = mapped_column(server_default=false())

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Sequence
 
-from sqlalchemy import or_, select, update
-from sqlalchemy.orm import Session
+from sqlalchemy import select, update
 
 from kernels.target import Target
 from kernels.workload.base import Workload
 from server.boards.leases import recordable
 from server.db.database import Database
 from server.db.insert import insert
-from server.db.tables import JobRow, RecordRow, RelayoutRow, TaskRow, TrialRow, now
+from server.db.tables import JobRow, RelayoutRow, TaskRow, TrialRow, now
 from server.metrics import Metrics
 from server.records import repository
+from server.records.bests import choose_best, lock_tasks
 from tuner.backend.check import Delivery
 from tuner.log.record import Record
 from tuner.spec import Trial
@@ -43,7 +43,9 @@ class SqlStore:
         with self._db.read() as session:
             rows = session.execute(query).scalars().all()
             records = repository.of_job(session, job_id)
-        return [Trial(row.task_id, row.number, records[row.record_id], row.reused) for row in rows]
+        # A record that is damaged by now is measured again.
+        sound = [row for row in rows if row.record_id in records]
+        return [Trial(row.task_id, row.number, records[row.record_id], row.reused) for row in sound]
 
     def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> list[Trial]:
         """See ``Store.save``; nor is kept what another clock than the job's has timed."""
@@ -56,7 +58,7 @@ class SqlStore:
             ids = [repository.find(session, trial.record.identity).id for trial in kept]
             # Of other jobs, too: a quiet time may have taken the place of their disturbed one.
             measured = {id_ for id_, trial in zip(ids, kept, strict=True) if not trial.reused}
-            tasks = _lock_tasks(session, measured, (trial.task_id for trial in kept))
+            tasks = lock_tasks(session, measured, (trial.task_id for trial in kept))
             for record_id, trial in zip(ids, kept, strict=True):
                 row = {
                     "job_id": job_id,
@@ -70,7 +72,7 @@ class SqlStore:
                     _count(session.get_one(TaskRow, trial.task_id), trial, record_id)
                     new.append(trial)
             for task_id in tasks:
-                _choose_best(session, task_id)
+                choose_best(session, task_id)
             session.execute(update(JobRow).where(JobRow.id == job_id).values(elapsed_s=elapsed_s))
         for trial in new:
             outcome = "reused" if trial.reused else trial.record.error or "ok"
@@ -86,10 +88,10 @@ class SqlStore:
             for name, value in repository.columns(record).items():
                 setattr(row, name, value)
             session.flush()
-            for task_id in _lock_tasks(session, {row.id}):
+            for task_id in lock_tasks(session, {row.id}):
                 if record.error is not None:
                     _count_failure(session.get_one(TaskRow, task_id), record)
-                _choose_best(session, task_id)
+                choose_best(session, task_id)
         return True
 
     def relayouts(self, target: Target, threads: int, clock: str) -> list[str]:
@@ -130,16 +132,6 @@ class SqlStore:
             row.state, row.message = state.value, message
 
 
-def _lock_tasks(session: Session, records: Collection[int], also: Iterable[int] = ()) -> list[int]:
-    """Lock all tasks that have trials of these records, and others, and give them.
-
-    In one order: two jobs that share records would wait for each other for ever.
-    """
-    having = select(TrialRow.task_id).where(TrialRow.record_id.in_(records))
-    query = select(TaskRow.id).where(or_(TaskRow.id.in_(having), TaskRow.id.in_(list(also))))
-    return list(session.execute(query.order_by(TaskRow.id).with_for_update()).scalars())
-
-
 def _count(task: TaskRow, trial: Trial, record_id: int) -> None:
     task.trials += 1
     task.reused += trial.reused
@@ -154,15 +146,3 @@ def _count_failure(task: TaskRow, record: Record) -> None:
     task.failed += 1
     task.errors = {**task.errors, kind: task.errors.get(kind, 0) + 1}
     task.messages = {kind: record.message, **task.messages}
-
-
-def _choose_best(session: Session, task_id: int) -> None:
-    best = (
-        select(RecordRow.id)
-        .join(TrialRow, TrialRow.record_id == RecordRow.id)
-        .join(JobRow, JobRow.id == TrialRow.job_id)
-        .where(TrialRow.task_id == task_id, RecordRow.ranking_s.is_not(None), RecordRow.clock == JobRow.clock)
-        .order_by(*repository.RANK)
-        .limit(1)
-    )
-    session.execute(update(TaskRow).where(TaskRow.id == task_id).values(best_id=best.scalar_subquery()))

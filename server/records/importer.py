@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
-from kernels.target import Target
+from kernels.target import CATALOGUE, Target
 from server.db.database import Database
 from server.http.problems import Problem
 from server.records import repository
 from tuner.log.record import LogError, Record, read_log
+from worker.measure import plausible
 
+_OURS = {target.key: target for target in CATALOGUE.values()}
 _INT32 = 2**31
 _INT64 = 2**63
 
@@ -37,8 +40,10 @@ def _checked(lines: Iterable[bytes], target: Target | None) -> Iterator[Record]:
 
     try:
         for record in read_log(decoded()):
-            if fault := _unstorable(record):
+            if fault := _unstorable(record) or _implausible(record):
                 raise Problem(422, f"line {number} of the log is damaged: {fault}")
+            # What this lab knows of a target counts, not what others call it.
+            record = replace(record, imported=True, target=_OURS.get(record.target.key, record.target))
             if target is not None and record.target.key != target.key:
                 raise Problem(
                     422,
@@ -56,6 +61,18 @@ def _checked(lines: Iterable[bytes], target: Target | None) -> Iterator[Record]:
 
 def _named(target: Target) -> str:
     return f"{target.name!r} ({target.cpu}, key {target.key})"
+
+
+def _implausible(record: Record) -> str | None:
+    """Why no machine can have measured the record, or None."""
+    least_s = plausible.least_s(record.workload.flops, record.target, record.threads)
+    times = [record.cost_s, record.verified_s, record.in_place_s, record.placed_s, *record.repeats_s]
+    try:
+        plausible.times([seconds for seconds in times if seconds is not None], least_s)
+        plausible.counters(record.counters, list(record.counters))
+    except plausible.Lie as lie:
+        return str(lie)
+    return None
 
 
 def _unstorable(record: Record) -> str | None:

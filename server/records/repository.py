@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
@@ -23,9 +24,11 @@ from tuner.log.record import Identity, Record
 from tuner.log.relayouts import Relayouts, of_stored
 from worker.outcome import ErrorKind
 
+log_ = logging.getLogger(__name__)
 Selection = Literal["best", "top", "all"]
 Found = tuple[int, Record]
 _BATCH = 500
+_SPARE = 5
 _MANY = 7_470
 """Names the lock of whoever stores several records at once."""
 
@@ -33,8 +36,9 @@ _MANY = 7_470
 TRANSIENT = tuple(kind for kind in ErrorKind if kind.transient)
 # Literals, because a statement for many rows takes no list as a parameter.
 _TRANSIENT_ERROR = RecordRow.error.in_([literal_column(f"'{kind.value}'") for kind in TRANSIENT])
-RANK = (RecordRow.disturbed, RecordRow.ranking_s, RecordRow.id)
+RANK = (RecordRow.imported, RecordRow.disturbed, RecordRow.ranking_s, RecordRow.id)
 """What the records of a search are sorted by, as ``Record.rank`` does."""
+_MEASURED = ("disturbed", "imported", "ranking_s", "error", "document")
 _IDENTITY = ["workload_key", "target_key", "clock", "config_key", "kernel_version", "threads"]
 
 
@@ -48,36 +52,51 @@ def add_workloads(session: Session, items: Iterable[Workload]) -> None:
         session.execute(insert(session, WorkloadRow).on_conflict_do_nothing(), rows)
 
 
-def add_targets(session: Session, items: Iterable[Target]) -> None:
-    """Store targets that are not there yet."""
+def add_targets(session: Session, items: Iterable[Target], *, ours: bool = True) -> None:
+    """Store targets that are not there yet; what this lab calls them counts more than what a log does."""
     rows = [
         {"key": key, "name": item.name, "document": targets.to_json(item)}
         for key, item in sorted({item.key: item for item in items}.items())
     ]
     if rows:
-        session.execute(insert(session, TargetRow).on_conflict_do_nothing(), rows)
+        statement = insert(session, TargetRow)
+        if not ours:
+            session.execute(statement.on_conflict_do_nothing(), rows)
+            return
+        named = {name: statement.excluded[name] for name in ("name", "document")}
+        other = TargetRow.name != statement.excluded.name
+        session.execute(
+            statement.on_conflict_do_update(index_elements=["key"], set_=named, where=other), rows
+        )
 
 
 def add(session: Session, records: Sequence[Record]) -> int:
     """Store records; returns how many were new. Of equal identities the first stays.
 
-    Only a failure that says nothing about the config, and a disturbed time, give way to a later record.
+    Only a failure that says nothing about the config, a disturbed time, and what was imported give way to a
+    later record; what was measured here never does to what is imported, unless it says nothing.
     """
     if len(records) > 1 and session.get_bind().dialect.name == "postgresql":
         # Two that store the same rows in different orders would wait for each other.
         session.execute(select(func.pg_advisory_xact_lock(_MANY)))
     add_workloads(session, (record.workload for record in records))
-    add_targets(session, (record.target for record in records))
+    for imported in (False, True):
+        them = (record.target for record in records if record.imported == imported)
+        add_targets(session, them, ours=not imported)
     added = 0
     for batch in _batches(records):
         rows: dict[tuple[Any, ...], dict[str, Any]] = {}
         for record in batch:
             rows.setdefault(record.identity, columns(record))
         statement = insert(session, RecordRow)
-        taken = {name: statement.excluded[name] for name in ("disturbed", "ranking_s", "error", "document")}
-        statement = statement.on_conflict_do_update(
-            index_elements=_IDENTITY, set_=taken, where=or_(_TRANSIENT_ERROR, RecordRow.disturbed)
+        taken = {name: statement.excluded[name] for name in _MEASURED}
+        from_here = not_(statement.excluded.imported)
+        gives_way = or_(
+            _TRANSIENT_ERROR,
+            and_(RecordRow.imported, from_here),
+            and_(RecordRow.disturbed, or_(RecordRow.imported, from_here)),
         )
+        statement = statement.on_conflict_do_update(index_elements=_IDENTITY, set_=taken, where=gives_way)
         added += len(session.execute(statement.returning(RecordRow.id), list(rows.values())).all())
     return added
 
@@ -97,8 +116,9 @@ def page(
     error: str | None = None,
     after: int | None = None,
     limit: int,
-) -> list[Found]:
-    """Records in the order they were stored, filtered; ``error`` "none" and "any" are wildcards."""
+) -> tuple[list[Found], int | None]:
+    """Up to ``limit`` records in the order they were stored, filtered, and the id of the last row looked at
+    where there are more; ``error`` "none" and "any" are wildcards."""
     query = _records()
     if workload is not None:
         query = query.where(RecordRow.workload_key == workload)
@@ -111,7 +131,7 @@ def page(
         query = query.where(wildcards.get(error, RecordRow.error == error))
     if after is not None:
         query = query.where(RecordRow.id > after)
-    return _found(session, query.order_by(RecordRow.id).limit(limit))
+    return _some(session, query, limit)
 
 
 def best(
@@ -134,7 +154,8 @@ def best(
         _allowed(numerics),
         true() if layouts is None else RecordRow.layouts == str(layouts),
     )
-    return next(iter(_found(session, query.order_by(*RANK).limit(1))), None)
+    # More than one, as the first may be damaged.
+    return next(iter(_found(session, query.order_by(*RANK).limit(_SPARE))), None)
 
 
 def known(session: Session, workload: str, target: str, clock: str, threads: int) -> list[Record]:
@@ -173,15 +194,12 @@ def log(
     among = RecordRow.target_key.in_(target_keys or []) if job is None else _in_job(job)
     among = and_(among, _allowed(numerics))
     if select_ == "all":
-        after = 0
-        while True:
+        after: int | None = 0
+        while after is not None:
             with db.read() as session:
-                query = _records().where(among, RecordRow.id > after).order_by(RecordRow.id).limit(_BATCH)
-                found = _found(session, query)
+                found, after = _some(session, _records().where(among, RecordRow.id > after), _BATCH)
             yield from (record for _, record in found)
-            if len(found) < _BATCH:
-                return
-            after = found[-1][0]
+        return
     place = func.row_number().over(
         partition_by=(
             RecordRow.workload_key,
@@ -205,7 +223,7 @@ def log(
         wanted = ids[start : start + _BATCH]
         with db.read() as session:
             by_id = dict(_found(session, _records().where(RecordRow.id.in_(wanted))))
-        yield from (by_id[each] for each in wanted)
+        yield from (by_id[each] for each in wanted if each in by_id)
 
 
 def relayouts(session: Session, *where: ColumnElement[bool]) -> list[Relayouts]:
@@ -249,11 +267,45 @@ def _records() -> Select[Any]:
     )
 
 
+def _some(session: Session, query: Select[Any], limit: int) -> tuple[list[Found], int | None]:
+    """The first ``limit`` rows of a query by id, and the id of the last of them where there are more."""
+    rows = session.execute(query.order_by(RecordRow.id).limit(limit + 1)).all()
+    return _sound(rows[:limit]), rows[limit - 1][0] if len(rows) > limit else None
+
+
 def _found(session: Session, query: Select[Any]) -> list[Found]:
-    return [
-        (id_, Record.from_json({**document, "workload": workload, "target": target}))
-        for id_, document, workload, target in session.execute(query)
-    ]
+    """The records that a query of ``_records`` finds."""
+    return _sound(session.execute(query))
+
+
+def _sound(rows: Iterable[Any]) -> list[Found]:
+    """The records of rows, but for damaged ones: they fail no list (``damaged``)."""
+    found = []
+    for id_, *documents in rows:
+        record = read(*documents)
+        if isinstance(record, str):
+            log_.warning("record %d is damaged and left out: %s", id_, record)
+        else:
+            found.append((id_, record))
+    return found
+
+
+def read(document: dict[str, Any], workload: dict[str, Any], target: dict[str, Any]) -> Record | str:
+    """A record as its row, its workload's and its target's have it; what is wrong where one is damaged."""
+    try:
+        return Record.from_json({**document, "workload": workload, "target": target})
+    except (ValueError, TypeError) as error:
+        return str(error)
+
+
+def damaged(session: Session, after: int, limit: int) -> tuple[list[tuple[int, str]], int | None]:
+    """Of the ``limit`` records after one, the ids of damaged ones with what is wrong, and the last id looked
+    at where there are more."""
+    rows = session.execute(
+        _records().where(RecordRow.id > after).order_by(RecordRow.id).limit(limit + 1)
+    ).all()
+    wrong = [(id_, why) for id_, *documents in rows[:limit] if isinstance(why := read(*documents), str)]
+    return wrong, rows[limit - 1][0] if len(rows) > limit else None
 
 
 def columns(record: Record) -> dict[str, Any]:
@@ -270,6 +322,7 @@ def columns(record: Record) -> dict[str, Any]:
         "kernel": record.config.kernel,
         "kernel_version": version,
         "disturbed": record.disturbed,
+        "imported": record.imported,
         "ranking_s": record.ranking_s,
         "error": record.error and record.error.value,
         "exact": record.numerics is Numerics.EXACT,

@@ -36,6 +36,7 @@ _EXAMPLE: JsonDict = {
     "repeats_s": [0.0007, 0.00071, 0.00074],
     "spread": 0.03,
     "disturbed": False,
+    "imported": False,
     "max_error": 3e-7,
     "cold": True,
     "error": None,
@@ -74,6 +75,9 @@ class LogLine(BaseModel):
     repeats_s: list[float] = Field(description="The single measurements.")
     spread: float | None = Field(description="Interquartile range over the median.")
     disturbed: bool = Field(description="Whether others had the machine as well; it ranks behind quiet ones.")
+    imported: bool = Field(
+        False, description="Whether it came in a log; it ranks behind what was measured here."
+    )
     max_error: float | None = Field(
         description="Largest difference from float64 arithmetic over the largest value."
     )
@@ -111,6 +115,25 @@ class Imported(BaseModel):
 
     imported: int = Field(description="Records that were new.", examples=[120])
     duplicates: int = Field(description="Records that were there already.", examples=[3])
+
+
+class Forgotten(BaseModel):
+    """What was deleted."""
+
+    records: int = Field(description="How many records.", examples=[120])
+
+
+class DamagedRecord(BaseModel):
+    """A row that cannot be read."""
+
+    id: int = Field(description="Its number.", examples=[4711])
+    problem: str = Field(
+        description="What is wrong with it.", examples=["cost_s must be a positive number of seconds, got -1"]
+    )
+
+
+class DamagedPage(Page[DamagedRecord]):
+    """Rows that cannot be read, in the order they were stored."""
 
 
 class RecordPage(Page[Record]):

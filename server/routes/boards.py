@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, Path, Query
 from fastapi.responses import StreamingResponse
 
-from server.boards import views
+from server.boards import views, withdrawal
 from server.boards.activity import activity
-from server.boards.schemas import Board, BoardActivity, BoardHistory, BoardList, Change, Parking
+from server.boards.schemas import (
+    Board,
+    BoardActivity,
+    BoardHistory,
+    BoardList,
+    Change,
+    Parking,
+    Withdrawal,
+    Withdrawn,
+)
 from server.events.base import BOARDS
 from server.http.event_stream import event_stream
 from server.http.pages import AfterId, Limit
@@ -90,6 +100,22 @@ async def return_board(board_id: BoardId, ctx: Ctx, change: Why = None) -> Board
 async def retire_board(board_id: BoardId, ctx: Ctx, change: Why = None) -> Board:
     """Take the board out of service for good; its history stays, and no job waits for it any more."""
     return await ctx.boards.retire(board_id, _reason(change, "retired by an operator"))
+
+
+@router.post("/{board_id}/withdraw", summary="Withdraw a board's records", responses=responses(404))
+def withdraw_records(
+    board_id: BoardId, ctx: Ctx, which: Annotated[Withdrawal | None, Body()] = None
+) -> Withdrawn:
+    """Take back what a board has measured since its last good health check, or since a time.
+
+    Its records become errors of kind `withdrawn`: no best config, log or build uses them, and the next job
+    measures them again.
+    """
+    with ctx.db.write() as session:
+        since = (which and which.since) or withdrawal.last_good_check(session, board_id)
+        since = since if since.tzinfo else since.replace(tzinfo=UTC)
+        views.get_row(session, board_id)
+        return Withdrawn(records=withdrawal.withdraw(session, board_id, since), since=since)
 
 
 def _reason(change: Change | None, otherwise: str) -> str:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 
 from server.http.pages import AfterId, Limit
 from server.http.problems import responses
 from server.http.uploads import received
-from server.records import news, repository, views
+from server.records import forgetting, news, repository, views
 from server.records.importer import import_log
 from server.records.logs import EXAMPLE, MEDIA_TYPE
-from server.records.schemas import Imported, RecordPage, RecordRate
+from server.records.schemas import (
+    DamagedPage,
+    DamagedRecord,
+    Forgotten,
+    Imported,
+    RecordPage,
+    RecordRate,
+)
 from server.services import Ctx
 from worker.outcome import ErrorKind
 
@@ -42,17 +49,17 @@ def list_records(
     """Records in the order they were stored."""
     with ctx.db.read() as session:
         keys = None if target is None else ctx.targets.keys(session, target)
-        found = repository.page(
+        found, more = repository.page(
             session,
             workload=workload,
             target_keys=keys,
             job=job,
             error=error,
             after=after,
-            limit=limit + 1,
+            limit=limit,
         )
-    items = [views.show(*each) for each in found[:limit]]
-    return RecordPage(items=items, next=str(items[-1].id) if len(found) > limit else None)
+    items = [views.show(*each) for each in found]
+    return RecordPage(items=items, next=None if more is None else str(more))
 
 
 @router.post(
@@ -74,6 +81,36 @@ async def import_records(
 
         imported, duplicates = await run_in_threadpool(read)
     return Imported(imported=imported, duplicates=duplicates)
+
+
+@router.get("/damaged", summary="List damaged records")
+def list_damaged_records(
+    ctx: Ctx,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="How many rows to look at.")] = 10_000,
+    after: AfterId = None,
+) -> DamagedPage:
+    """Rows that cannot be read: other lists leave them out. They can be deleted."""
+    with ctx.db.read() as session:
+        found, more = repository.damaged(session, after or 0, limit)
+    items = [DamagedRecord(id=id_, problem=problem) for id_, problem in found]
+    return DamagedPage(items=items, next=None if more is None else str(more))
+
+
+@router.delete("/imported", summary="Delete imported records")
+def delete_imported_records(ctx: Ctx) -> Forgotten:
+    """Delete all that came in logs and was not measured here since."""
+    with ctx.db.write() as session:
+        return Forgotten(records=forgetting.forget_imported(session))
+
+
+@router.delete("/{record_id}", summary="Delete a record", responses=responses(404, 409, 422))
+def delete_record(
+    record_id: Annotated[int, Path(ge=1, lt=2**63, description="The record's number.")], ctx: Ctx
+) -> Forgotten:
+    """Delete a record that is damaged or came in a log; what was measured here stays."""
+    with ctx.db.write() as session:
+        forgetting.forget(session, record_id)
+    return Forgotten(records=1)
 
 
 @router.get("/rate", summary="Count records by minute")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from sqlalchemy import case, func, not_, select
+from sqlalchemy import and_, case, func, not_, select, true
 from sqlalchemy.orm import Session
 
 from server.db.tables import RecordRow, TargetRow, WorkloadRow
@@ -22,7 +23,10 @@ def get_row(session: Session, key: str) -> WorkloadRow:
 
 def measured(session: Session, key: str) -> list[Measured]:
     """For which targets, by which clocks and with how many threads it was measured."""
-    quiet_s = case((not_(RecordRow.disturbed), RecordRow.ranking_s))
+    ours, quiet = not_(RecordRow.imported), not_(RecordRow.disturbed)
+    ranks = [
+        func.min(case((which, RecordRow.ranking_s))) for which in (and_(ours, quiet), ours, quiet, true())
+    ]
     query = (
         select(
             TargetRow.name,
@@ -30,7 +34,7 @@ def measured(session: Session, key: str) -> list[Measured]:
             RecordRow.clock,
             RecordRow.threads,
             func.count(),
-            func.coalesce(func.min(quiet_s), func.min(RecordRow.ranking_s)),
+            func.coalesce(*ranks),
         )
         .join(TargetRow, TargetRow.key == RecordRow.target_key)
         .where(RecordRow.workload_key == key)
@@ -54,9 +58,11 @@ def trials(
         RecordRow.threads == threads,
     )
     found = session.execute(
-        select(RecordRow.id, RecordRow.disturbed, RecordRow.ranking_s).where(*chosen).order_by(RecordRow.id)
+        select(RecordRow.id, RecordRow.imported, RecordRow.disturbed, RecordRow.ranking_s)
+        .where(*chosen)
+        .order_by(RecordRow.id)
     )
-    costs = [(row.id, None if row.ranking_s is None else (row.disturbed, row.ranking_s)) for row in found]
+    costs = [(row.id, None if row.ranking_s is None else tuple(row)[1:]) for row in found]
     ids = kept(costs, limit)
     rows = [
         row
@@ -81,7 +87,7 @@ def trials(
     return TrialPoints(items=items, total=len(costs))
 
 
-def kept(costs: list[tuple[int, tuple[bool, float] | None]], limit: int) -> list[int]:
+def kept(costs: list[tuple[int, tuple[Any, ...] | None]], limit: int) -> list[int]:
     """The ids of at most ``limit`` of the (id, rank), in their order: the best half, then an even part."""
     if len(costs) <= limit:
         return [id_ for id_, _ in costs]

@@ -116,7 +116,7 @@ def test_a_target_has_a_simulator(rock: Any, tmp_path: Path) -> None:
     assert (spec.id, spec.why_not()) == ("rock-sim", None)
     with SimulatedBoard("rock-sim", state_dir=tmp_path) as board:
         assert (board.target, board.clock.startswith("simulated:rock-sim:")) == (rock.name, True)
-        session = tvm.rpc.connect(board.host, board.port, board.id)
+        session = tvm.rpc.connect(board.host, board.port, board.key)
         assert board.clock in session.get_function("tilefleet.stats")()
 
 

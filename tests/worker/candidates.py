@@ -151,7 +151,7 @@ def c_candidate(folder, code, machine=MACHINE):
 
 
 def connect(board, timeout=20):
-    return rpc.connect(board.host, board.port, board.id, session_timeout=timeout)
+    return rpc.connect(board.host, board.port, board.key, session_timeout=timeout)
 
 
 def load(session, path):

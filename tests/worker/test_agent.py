@@ -211,8 +211,9 @@ def test_damaged_candidates_are_refused(session, kernels):
         session.load_module("damaged.so")
 
 
-def handshake(board, key=b"client:"):
+def handshake(board, key=None):
     peer = socket.create_connection((board.host, board.port), timeout=120)
+    key = key or f"client:{board.key}".encode()
     peer.sendall(struct.pack("<ii", MAGIC, len(key)) + key)
     return peer
 

@@ -81,7 +81,7 @@ def test_more_memory_than_allowed_is_refused(served):
 def test_an_upload_that_is_cut_leaves_nothing_behind(served):
     board, _ = served
     agent = agent_of(board)
-    with handshake(board, f"client:{board.id}".encode()) as peer:
+    with handshake(board) as peer:
         wait_until(agent.children)
         serving = agent.children()
         peer.sendall(struct.pack("<Qi", 1 << 24, 9) + bytes(1 << 16))  # of 16 MiB

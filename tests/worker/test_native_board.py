@@ -6,10 +6,12 @@ import socket
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import psutil
 import pytest
 from candidates import connect
+from tvm import rpc
 
 from worker.fleet.drivers.agent_build import build_agent, host_triple
 from worker.fleet.drivers.base import BoardError
@@ -112,3 +114,18 @@ def test_a_new_agent_replaces_the_old_ones_of_its_machine(tmp_path):
         path.write_bytes(b"old")
     new = build_agent(host_triple(), tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([new.name, others.name])
+
+
+def test_who_does_not_know_the_token_gets_no_session(board):
+    for key in (board.id, "", f"{board.id}.{'0' * 64}"):
+        with pytest.raises(Exception, match="cannot find server that matches"):
+            rpc.connect(board.host, board.port, key)
+    words = Path(f"/proc/{board._process.pid}/cmdline").read_text().split("\0")
+    assert not any(board.key.partition(".")[2] in word for word in words), "others could read it there"
+
+
+def test_each_start_has_a_token_of_its_own(board):
+    before = board.key
+    board.restart()
+    assert board.key != before
+    assert board.address["key"] == board.key

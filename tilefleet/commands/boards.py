@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated
 
 import typer
@@ -73,6 +74,25 @@ def put_back(board: BoardId, reason: Reason = None, as_json: Json = False, url: 
 def retire(board: BoardId, reason: Reason = None, as_json: Json = False, url: Url = None) -> None:
     """Take the board out of service for good."""
     _change("retire", board, reason, as_json, url)
+
+
+@app.command()
+def withdraw(
+    board: BoardId,
+    since: Annotated[
+        datetime | None, typer.Option(help="From when on (UTC); by default from its last good check.")
+    ] = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Take back what a board has measured since its last good health check."""
+    with connect(url) as client:
+        found = client.withdraw(board, since)
+    show(
+        found,
+        as_json,
+        f"{found.records} records withdrawn, measured from {found.since:%Y-%m-%d %H:%M:%S} UTC on",
+    )
 
 
 def _change(action: str, board: str, reason: str | None, as_json: bool, url: str | None) -> None:

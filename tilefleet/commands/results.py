@@ -14,7 +14,7 @@ from kernels.layout import Layouts
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.workload import base as workloads
-from server.records.schemas import LogLine
+from server.records.schemas import Forgotten, LogLine
 from tilefleet import baselines as library
 from tilefleet import render
 from tilefleet.commands.common import JobId, Json, Url, connect, console, show
@@ -116,6 +116,27 @@ def load(
     with connect(url) as client, file.open() as lines:
         result = client.import_log(lines, target)
     show(result, as_json, f"{result.imported} records added, {result.duplicates} known before")
+
+
+def forget(
+    record: Annotated[int | None, typer.Argument(metavar="[RECORD]", help="Number of a record.")] = None,
+    imported: Annotated[bool, typer.Option("--imported", help="All that came in logs.")] = False,
+    damaged: Annotated[bool, typer.Option("--damaged", help="All that cannot be read.")] = False,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Delete records that came in logs and were not measured here since, or that are damaged."""
+    if (record is not None) + imported + damaged != 1:
+        raise typer.BadParameter("give one of RECORD, --imported and --damaged", param_hint="RECORD")
+    with connect(url) as client:
+        if imported:
+            count = client.forget_imported()
+        else:
+            numbers = [each.id for each in client.damaged()] if record is None else [record]
+            for number in numbers:
+                client.forget(number)
+            count = len(numbers)
+    show(Forgotten(records=count), as_json, f"{count} records deleted")
 
 
 def _write(lines: Iterator[str], output: Path | None) -> int:

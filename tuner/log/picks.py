@@ -55,7 +55,7 @@ def best_by_layouts(
 ) -> dict[str, dict[Layouts, Record]]:
     """The fastest usable record of each workload and pair of layouts, by workload key, of one clock.
 
-    Of a workload that was measured quietly, in whatever layouts, disturbed times are left out.
+    Of a workload that was measured here and quietly, in whatever layouts, other times are left out.
     Usable are records without an error, of this target and thread count, made with a kernel that still
     generates the same code, of a config that ``numerics`` allows. Raises OtherTargetError when all records
     are for other targets.
@@ -136,7 +136,7 @@ def _choose(
     for record in sorted(ours, key=lambda record: record.rank):
         key, layouts = record.workload.key, record.config.layouts
         known = best.get(key, {})
-        if layouts in known or (record.disturbed and not all(each.disturbed for each in known.values())):
+        if layouts in known or (record.doubtful and not all(each.doubtful for each in known.values())):
             continue
         reason = _why_not(record, threads, clock, numerics)
         if reason is None:

@@ -40,7 +40,8 @@ class Record:
     records leaves is their order: each gets as ``placed_s`` that one of their isolated costs that has its
     place. ``ranking_s`` orders records of one (workload, target, clock, threads); costs of different clocks
     are never compared. Where ``disturbed``, others had the machine as well (docs/measuring.md): such a record
-    ranks behind all that were measured quietly. ``max_error``, ``counters``, ``temperature_c`` and
+    ranks behind all that were measured quietly. One that is ``imported`` is the word of another lab, and
+    ranks behind all that were measured here. ``max_error``, ``counters``, ``temperature_c`` and
     ``frequency_mhz`` are as in an Outcome.
     """
 
@@ -59,6 +60,7 @@ class Record:
     repeats_s: tuple[float, ...] = ()
     spread: float | None = None
     disturbed: bool = False
+    imported: bool = False
     max_error: float | None = None
     cold: bool = True
     error: ErrorKind | None = None
@@ -76,12 +78,20 @@ class Record:
         return self.isolated_s if self.placed_s is None else self.placed_s
 
     @property
-    def rank(self) -> tuple[bool, float]:
+    def rank(self) -> tuple[bool, bool, float]:
         """What records of one (workload, target, clock, threads) are sorted by, the best first.
 
-        No disturbed time comes before a quiet one, and those that failed come last.
+        No imported time comes before one of this lab, no disturbed one before a quiet one, and those that
+        failed come last.
         """
-        return (self.disturbed, self.ranking_s) if self.ranking_s is not None else (True, math.inf)
+        if self.ranking_s is None:
+            return (True, True, math.inf)
+        return (self.imported, self.disturbed, self.ranking_s)
+
+    @property
+    def doubtful(self) -> bool:
+        """Whether another measurement here would say more."""
+        return self.disturbed or self.imported
 
     @property
     def isolated_s(self) -> float | None:
@@ -136,6 +146,7 @@ class Record:
             "repeats_s": list(self.repeats_s),
             "spread": self.spread,
             "disturbed": self.disturbed,
+            "imported": self.imported,
             "max_error": self.max_error,
             "cold": self.cold,
             "error": self.error,
@@ -175,9 +186,10 @@ class Record:
 
 
 def comparable(records: Iterable[Record]) -> list[Record]:
-    """Those of one search that ran undisturbed, or all that ran where none did: their seconds compare."""
+    """Those of one search that ran here and undisturbed, or all that ran where none did: their seconds
+    compare."""
     ran = [record for record in records if record.ranking_s is not None]
-    return [record for record in ran if not record.disturbed] or ran
+    return [record for record in ran if not record.doubtful] or ran
 
 
 def write_log(records: Iterable[Record]) -> Iterator[str]:

@@ -92,7 +92,7 @@ class TaskSearch:
             if not records:
                 continue
             near_s, verified = NEAR * (records[0].ranking_s or 0.0), records[0].verified_s is not None
-            doubtful = [each for each in records if each.disturbed and (each.ranking_s or 0.0) <= near_s][:k]
+            doubtful = [each for each in records if each.doubtful and (each.ranking_s or 0.0) <= near_s][:k]
             if verified and not doubtful:
                 continue
             few = records[: 1 if verified else k - 1 if wanted else k]
@@ -132,8 +132,8 @@ class TaskSearch:
         return self.analysis in self.records or any(record.config == self.analysis for record in known)
 
     def usable(self, known: Iterable[Record]) -> list[Record]:
-        """Those known records that are new to this search, in its space, of today's kernels, and quiet."""
-        return [record for record in known if self._fits(record) and not record.disturbed]
+        """Those known records that are new here, in the space, of today's kernels, and not doubtful."""
+        return [record for record in known if self._fits(record) and not record.doubtful]
 
     def _fits(self, record: Record) -> bool:
         return (
@@ -144,15 +144,16 @@ class TaskSearch:
         )
 
     def doubt(self, known: Iterable[Record], limit: int) -> None:
-        """Have those of the known records offered first that were disturbed; the best ``limit`` of them."""
-        doubtful = sorted((r for r in known if r.disturbed and self._fits(r)), key=lambda record: record.rank)
+        """Have those of the known records offered first that were disturbed, or measured elsewhere; the best
+        ``limit`` of them."""
+        doubtful = sorted((r for r in known if r.doubtful and self._fits(r)), key=lambda record: record.rank)
         self._owed += [record.config for record in doubtful if record.config != self.analysis][:limit]
         self._asked.update(self._owed)
 
     def reuse(self, known: Sequence[Record], limit: int) -> list[Trial]:
         """Trials for up to ``limit`` usable known records: trial 0's and the fastest, in their old order."""
 
-        def rank(record: Record) -> tuple[bool, bool, float]:
+        def rank(record: Record) -> tuple[bool, bool, bool, float]:
             return (record.config != self.analysis, *record.rank)
 
         kept = sorted(known, key=rank)[: max(0, limit)]

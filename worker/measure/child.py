@@ -36,8 +36,6 @@ MIN_REPEATS, MAX_REPEATS = 5, 100_000
 KEPT_REPEATS = 50
 WARM_REPEAT_S = 1e-3
 COUNTERS = ("cycles", "instructions", "loads", "stores", "l1_misses", "l2_misses")
-BOUNDS = {"temperature_c": (-100.0, 300.0), "frequency_mhz": (1.0, 20_000.0)}
-"""What sensors can say."""
 _SPARE_S = 5.0
 
 
@@ -357,7 +355,9 @@ class _Session:
             raise self._failure(error, ErrorKind.CRASH) from None
         if self.simulated:
             found["counters"] = plausible.counters(stats, COUNTERS)
-        return found | {name: plausible.reading(stats.get(name), *BOUNDS[name]) for name in BOUNDS}
+        return found | {
+            name: plausible.reading(stats.get(name), *bounds) for name, bounds in plausible.BOUNDS.items()
+        }
 
     def _failure(self, error: Exception, kind: ErrorKind) -> _Failed:
         """What an error of the session means for the candidate that runs."""

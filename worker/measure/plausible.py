@@ -13,6 +13,8 @@ _OPS_PER_BYTE = 64.0
 """Operations a cycle for each byte of a vector, that no machine exceeds: some units beside each other, each
 multiplying and adding, by matrices of integers, and Winograd's products count for more than they are."""
 _MOST = 2**62
+BOUNDS = {"temperature_c": (-100.0, 300.0), "frequency_mhz": (1.0, 20_000.0)}
+"""What sensors can say."""
 
 
 class Lie(Exception):
@@ -30,7 +32,7 @@ def times(said: Iterable[Any], least: float) -> list[float]:
     found = [float(each) for each in said]
     for seconds in found:
         if not math.isfinite(seconds) or seconds < least:
-            raise Lie(f"it said that a call took {seconds:g} s; that cannot be below {least:.3g} s")
+            raise Lie(f"it said that a call took {seconds:g} s; less than {least:.3g} s cannot be")
     return found
 
 

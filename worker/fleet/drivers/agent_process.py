@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import resource
+import secrets
 import subprocess
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,6 +24,9 @@ MAX_LOG_BYTES = 1 << 20
 
 class AgentBoard(ABC):
     """An agent on 127.0.0.1 and a free port; a context manager.
+
+    Whoever may open a session may run code as the user who started it, and any user of this machine reaches
+    loopback: so each agent gets a token of its own, through a pipe that nobody else can read.
 
     The agent may use ``cpus`` and its thread pool has ``threads`` threads. ``clock`` says how its times come
     about (``Driver.clock``). ``state_dir`` holds what is built for it and its log. A session may use
@@ -49,6 +54,7 @@ class AgentBoard(ABC):
         self.clock = clock
         self.port = 0
         self.starts = 0
+        self._token = secrets.token_hex(32)
         self._memory_mb = memory_mb
         self._state_dir = state_dir.resolve()
         self._address_space_bytes: int | None = None
@@ -75,8 +81,8 @@ class AgentBoard(ABC):
 
     @property
     def key(self) -> str:
-        """The RPC key."""
-        return self.id
+        """The RPC key, which is a secret."""
+        return f"{self.id}.{self._token}"
 
     @property
     def address(self) -> dict[str, Any]:
@@ -155,18 +161,25 @@ class AgentBoard(ABC):
         with self._log_path.open("wb" if fresh else "ab") as log, self._changed:
             if self._stopping:
                 return True
-            options = {
+            options: dict[str, Any] = {
                 "--port": self.port,
                 "--key": self.id,
                 "--threads": self.threads,
                 "--memory-mb": self._memory_mb,
                 "--parent": os.getpid(),
             }
-            command = [*self._command, *(str(word) for pair in options.items() for word in pair)]
-            self._listening = False
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, cwd="/"
-            )
+            self._token, self._listening = secrets.token_hex(32), False
+            with _pipe_of(self._token) as readable:
+                options["--token-file"] = f"/dev/fd/{readable}"
+                command = [*self._command, *(str(word) for pair in options.items() for word in pair)]
+                self._process = subprocess.Popen(
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    cwd="/",
+                    pass_fds=[readable],
+                )
             if limit := self._address_space_bytes:
                 resource.prlimit(self._process.pid, resource.RLIMIT_AS, (limit, limit))
         with self._process as process:
@@ -180,3 +193,15 @@ class AgentBoard(ABC):
                     self._changed.notify_all()
             process.wait()
         return bool(line)
+
+
+@contextmanager
+def _pipe_of(token: str) -> Iterator[int]:
+    """The end of a pipe from which a child reads a token."""
+    readable, writable = os.pipe()
+    try:
+        os.write(writable, f"{token}\n".encode())  # less than any pipe holds
+        os.close(writable)
+        yield readable
+    finally:
+        os.close(readable)

@@ -66,7 +66,7 @@ class DialedBoard:
 
     def start(self) -> None:
         """Let it dial in, now or later. Raises BoardError."""
-        self.port = self._gateway.add(self.id, self._token)
+        self.port, self.key = self._gateway.add(self.id, self._token)
 
     def stop(self) -> None:
         """Let it in no more."""

@@ -12,6 +12,7 @@ import contextlib
 import hmac
 import logging
 import secrets
+import struct
 import threading
 import time
 from collections.abc import Coroutine
@@ -29,6 +30,7 @@ PING_S, PONG_S = 3.0, 4.0
 BETWEEN_SESSIONS_S = 3.0
 _WAITING_CLIENTS = 8
 _MAX_LINE = 512
+_GREETING = struct.Struct("<ii")
 _PIECE = 1 << 18
 _CALL_S = 10.0
 _log = logging.getLogger(__name__)
@@ -79,6 +81,8 @@ class _Board:
 
     id: str
     token: str
+    secret: str = field(default_factory=lambda: secrets.token_hex(32))
+    """What clients on this machine have to know."""
     clients: asyncio.Queue[_Client] = field(default_factory=lambda: asyncio.Queue(_WAITING_CLIENTS))
     server: asyncio.Server | None = None
     agent: _Peer | None = None
@@ -122,8 +126,9 @@ class Gateway:
         self._thread: threading.Thread | None = None
         self._server: asyncio.Server | None = None
 
-    def add(self, id: str, token: str) -> int:
-        """Let the board ``id`` dial in; its port on 127.0.0.1. Raises BoardError."""
+    def add(self, id: str, token: str) -> tuple[int, str]:
+        """Let the board ``id`` dial in; its port on 127.0.0.1, and the secret key that sessions are opened
+        with. Raises BoardError."""
         if problem := check_id(id) or check_token(token):
             raise BoardError(f"board {id}: {problem}")
         with self._lock:
@@ -185,7 +190,7 @@ class Gateway:
             self._thread.join()
             self._loop = self._thread = None
 
-    async def _add(self, id: str, token: str) -> int:
+    async def _add(self, id: str, token: str) -> tuple[int, str]:
         if id in self._boards:
             raise BoardError(f"board {id}: there are two of that name")
         if self._server is None:
@@ -196,7 +201,7 @@ class Gateway:
             lambda reader, writer: self._client(board, _Client(reader, writer)), "127.0.0.1", 0, limit=_PIECE
         )
         self._boards[id] = board
-        return int(board.server.sockets[0].getsockname()[1])
+        return int(board.server.sockets[0].getsockname()[1]), f"{id}.{board.secret}"
 
     async def _remove(self, id: str) -> None:
         board = self._boards.pop(id, None)
@@ -225,16 +230,17 @@ class Gateway:
             board.clients.get_nowait().drop()
 
     async def _client(self, board: _Board, client: _Client) -> None:
-        """Put a client into the queue once it says something: a port scan or a probe costs no session."""
+        """Put a client into the queue once it has named the key: a port scan or a probe costs no session, and
+        other users of this machine get none."""
         keep_alive(client.writer.get_extra_info("socket"))
         try:
             async with asyncio.timeout(GREETING_S):
-                client.greeting = await client.reader.read(_PIECE)
+                client.greeting = await _greeting(client.reader, board)
             if client.greeting and board.expected:
                 board.forget_gone()
                 board.clients.put_nowait(client)
                 return
-        except (OSError, TimeoutError, asyncio.QueueFull):
+        except (OSError, EOFError, TimeoutError, asyncio.QueueFull):
             pass
         client.drop()
 
@@ -373,3 +379,14 @@ async def _copy(source: _Peer, to: _Peer) -> None:
         while piece := await source.reader.read(_PIECE):
             to.writer.write(piece)
             await to.writer.drain()
+
+
+async def _greeting(reader: asyncio.StreamReader, board: _Board) -> bytes:
+    """What a client of TVM's RPC says first, its key without our secret; empty where that is wrong."""
+    magic, length = _GREETING.unpack(await reader.readexactly(_GREETING.size))
+    said = await reader.readexactly(min(max(length, 0), _MAX_LINE))
+    wanted = f"client:{board.id}.{board.secret}".encode()
+    if not secrets.compare_digest(said[: len(wanted)], wanted):
+        return b""
+    key = f"client:{board.id}".encode() + said[len(wanted) :]
+    return _GREETING.pack(magic, len(key)) + key

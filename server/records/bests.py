@@ -1,0 +1,49 @@
+"""The best record of each task, kept up to date with what it is chosen from."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+
+from sqlalchemy import or_, select, update
+from sqlalchemy.orm import Session
+
+from server.db.tables import JobRow, RecordRow, TaskRow, TrialRow
+from server.records import repository
+
+BATCH = 500
+
+
+def lock_tasks(session: Session, records: Collection[int], also: Iterable[int] = ()) -> list[int]:
+    """Lock all tasks that have trials of these records, and others, and give them.
+
+    In one order: two jobs that share records would wait for each other for ever.
+    """
+    having = select(TrialRow.task_id).where(TrialRow.record_id.in_(records))
+    query = select(TaskRow.id).where(or_(TaskRow.id.in_(having), TaskRow.id.in_(list(also))))
+    return list(session.execute(query.order_by(TaskRow.id).with_for_update()).scalars())
+
+
+def choose_best(session: Session, task_id: int) -> None:
+    """Set a task's best among its trials by its job's clock."""
+    best = (
+        select(RecordRow.id)
+        .join(TrialRow, TrialRow.record_id == RecordRow.id)
+        .join(JobRow, JobRow.id == TrialRow.job_id)
+        .where(TrialRow.task_id == task_id, RecordRow.ranking_s.is_not(None), RecordRow.clock == JobRow.clock)
+        .order_by(*repository.RANK)
+        .limit(1)
+    )
+    session.execute(update(TaskRow).where(TaskRow.id == task_id).values(best_id=best.scalar_subquery()))
+
+
+def choose_anew(session: Session, records: Sequence[int]) -> None:
+    """Choose the best of each task that has trials of these records."""
+    for batch in batches(records):
+        for task in lock_tasks(session, set(batch)):
+            choose_best(session, task)
+
+
+def batches(ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    """As many ids as one statement takes, after each other."""
+    for start in range(0, len(ids), BATCH):
+        yield ids[start : start + BATCH]

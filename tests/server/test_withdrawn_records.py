@@ -1,0 +1,154 @@
+"""Records that are imported, withdrawn or damaged."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+from fastapi.testclient import TestClient
+from server_samples import TARGET, record
+from sqlalchemy import select
+from test_boards import new_job
+from test_records import URL, best, import_
+
+from kernels import target as targets
+from kernels.workload.base import Gemm
+from server.boards.book import SqlBook
+from server.boards.withdrawal import last_good_check, withdraw
+from server.db.database import Database
+from server.db.tables import RecordRow, TargetRow, TaskRow
+from server.jobs.store import SqlStore
+from server.metrics import Metrics
+from server.records import repository
+from tuner.log.record import Record
+from tuner.spec import Trial
+from worker.fleet.book import Check, Listing
+from worker.outcome import ErrorKind
+
+WORKLOAD = Gemm(m=8, n=8, k=8)
+BOARD = Listing("pi-3", TARGET, "wall", 1)
+
+
+def store(db: Database, *records: Record) -> None:
+    with db.write() as session:
+        repository.add(session, records)
+
+
+def test_what_was_measured_here_ranks_before_any_import(client: TestClient, db: Database) -> None:
+    import_(client, record(1), record(2))
+    assert (best(client).json()["config"]["point"], best(client).json()["imported"]) == (1, True)
+    store(db, record(7))
+    assert (best(client).json()["config"]["point"], best(client).json()["imported"]) == (7, False)
+    store(db, replace(record(2), cost_s=3e-6))  # measured here: no import any more
+    assert (best(client).json()["cost_s"], best(client).json()["imported"]) == (3e-6, False)
+    assert import_(client, replace(record(2), cost_s=1e-6)).json() == {"imported": 0, "duplicates": 1}
+    (view,) = client.get(f"/api/v1/workloads/{WORKLOAD.key}").json()["measured"]
+    assert view["best_s"] == 3e-6
+
+
+def test_imports_can_be_deleted_and_nothing_else(client: TestClient, db: Database) -> None:
+    import_(client, record(1), record(2), record(3))
+    store(db, record(7))
+    ids = {each["config"]["point"]: each["id"] for each in client.get(URL).json()["items"]}
+    refused = client.delete(f"{URL}/{ids[7]}")
+    assert (refused.status_code, "withdraw" in refused.json()["detail"]) == (409, True)
+    assert client.delete(f"{URL}/{ids[3]}").json() == {"records": 1}
+    assert client.delete(f"{URL}/{ids[3]}").status_code == 404
+    assert client.delete(f"{URL}/imported").json() == {"records": 2}
+    assert [each["config"]["point"] for each in client.get(URL).json()["items"]] == [7]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"cost_s": 1e-30},
+        {"verified_s": 5e-324},
+        {"repeats_s": [1e-6, -1.0]},
+        {"counters": {"cycles": -1}},
+        {"config": []},
+        {"config": None},
+        {"config": "abc"},
+        {"config": {"kernel": "sconv", "cls": [1]}},
+        {"target": {**targets.to_json(TARGET), "name": 'evil"\r\nX: y'}},
+        {"target": {**targets.to_json(TARGET), "triple": "x86_64-linux-gnu -mcpu=evil"}},
+        {"target": {**targets.to_json(TARGET), "vector_bits": 0}},
+    ],
+    ids=str,
+)
+def test_what_no_machine_can_have_measured_is_refused(client: TestClient, change: dict[str, object]) -> None:
+    response = client.post(URL, content=json.dumps({**record(1).to_json(), **change}))
+    assert response.status_code == 422, response.text
+    assert "line 1 of the log is damaged" in response.json()["detail"]
+    assert client.get(URL).json()["items"] == []
+
+
+def test_an_import_never_names_a_target_of_this_lab(client: TestClient, db: Database) -> None:
+    import_(client, record(1, target=replace(TARGET, name="evil")))
+    unknown = replace(TARGET, name="theirs", l2_bytes=12345)
+    import_(client, record(2, target=unknown))
+    with db.read() as session:
+        assert set(session.execute(select(TargetRow.name)).scalars()) - {"host"} == {"x86-avx2", "theirs"}
+    store(db, record(3, target=replace(unknown, name="ours")))
+    import_(client, record(4, target=unknown))
+    with db.read() as session:
+        assert set(session.execute(select(TargetRow.name)).scalars()) - {"host"} == {"x86-avx2", "ours"}
+
+
+def test_a_damaged_row_fails_no_list_and_can_be_deleted(client: TestClient, db: Database) -> None:
+    store(db, *(record(n) for n in range(1, 6)))
+    with db.write() as session:
+        for row in session.execute(select(RecordRow).where(RecordRow.ranking_s < 2.5e-6)).scalars():
+            row.document = {**row.document, "cost_s": -5.5e-6}
+    pages, after = [], None
+    while True:
+        page = client.get(URL, params={"limit": 1, **({"after": after} if after else {})}).json()
+        pages += [each["config"]["point"] for each in page["items"]]
+        if (after := page["next"]) is None:
+            break
+    assert pages == [3, 4, 5]
+    assert best(client).json()["config"]["point"] == 3
+    for which in ("all", "best"):
+        assert client.get("/api/v1/targets/x86-avx2/log", params={"select": which}).status_code == 200
+    damaged = client.get(f"{URL}/damaged").json()["items"]
+    assert [each["problem"] for each in damaged] == [
+        "cost_s must be a positive number of seconds, got -5.5e-06"
+    ] * 2
+    for each in damaged:
+        assert client.delete(f"{URL}/{each['id']}").json() == {"records": 1}
+    assert client.get(f"{URL}/damaged").json()["items"] == []
+
+
+def test_what_a_board_wrote_since_its_last_good_check_is_taken_back(db: Database) -> None:
+    book = SqlBook(db)
+    book.enlist([BOARD])
+    job, task = new_job(db)
+    store_ = SqlStore(db, Metrics())
+    before, after = ("2020-01-01T00:00:00+00:00", "2100-01-01T00:00:00+00:00")
+    kept = [record(5, board="pi-3", created=before), record(2, board="pi-4", created=after)]
+    lies = [record(1, board="pi-3", created=after), record(3, board="pi-3", created=after)]
+    store_.save(job, [Trial(task, number, each, False) for number, each in enumerate([*kept, *lies])], 1.0)
+    book.checked("pi-3", Check(1e-3, artifact="a"))
+    book.checked("pi-3", Check(None, "it lied"))
+    with db.write() as session:
+        since = last_good_check(session, "pi-3")
+        assert datetime(2026, 1, 1, tzinfo=UTC) < since < datetime.now(UTC)
+        assert withdraw(session, "pi-3", since) == 2
+    with db.read() as session:
+        found = dict(repository.of_job(session, job)).values()
+        assert {each.config["point"]: each.error for each in found} == {
+            5: None,
+            2: None,
+            1: ErrorKind.WITHDRAWN,
+            3: ErrorKind.WITHDRAWN,
+        }
+        best_id = session.get_one(TaskRow, task).best_id
+        assert best_id is not None
+        assert session.get_one(RecordRow, best_id).ranking_s == 2e-6
+        # Another measurement takes the place of one that was withdrawn.
+    store(db, record(1))
+    with db.read() as session:
+        assert {
+            r.config["point"] for r in repository.known(session, WORKLOAD.key, TARGET.key, "wall", 1)
+        } == {1, 2, 5}
