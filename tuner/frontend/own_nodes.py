@@ -46,6 +46,7 @@ COMPUTED = {
     "ArgMin": "tuner.operators.extremes:place",
     "CumSum": "tuner.operators.running_sum:running_sum",
     "Gather": "tuner.operators.gather:gather",
+    "GridSample": "tuner.operators.sampling:sampling",
     "LRN": "tuner.operators.lrn:lrn",
     "NonMaxSuppression": "tuner.operators.suppression:suppression",
     "NonZero": "tuner.operators.suppression:places",

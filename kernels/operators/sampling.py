@@ -1,0 +1,115 @@
+"""GridSample: elements of images at places that are computed, nearest ones or weighed means of four.
+
+Where a pixel's elements are and what each counts is the same in all channels, so it is found out once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import prod
+
+from tvm import tirx
+from tvm.script.ir_builder import tirx as T
+
+from kernels.emit import tir
+from kernels.emit.function import Function
+from kernels.emit.types import Buffer, Expr, Index, PrimFunc
+
+FAR = 2.0
+"""So far outside an image nothing is read, and whole numbers still hold the place."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Images of ``shape`` (NCHW), of which ``out`` (rows, columns) pixels are taken.
+
+    ``padding`` is ONNX's word for what is outside: ``zeros``, ``border`` or ``reflection``. Where it is
+    ``aligned``, -1 and 1 are the middles of the first and the last pixel, else their outer edges.
+    """
+
+    shape: tuple[int, ...]
+    out: tuple[int, ...]
+    nearest: bool
+    padding: str
+    aligned: bool
+
+    @property
+    def taps(self) -> int:
+        """Elements that make one."""
+        return 1 if self.nearest else 4
+
+
+def build_sampling(it: Sampling, name: str) -> PrimFunc:
+    """The PrimFunc ``name`` of images, places (image, row, column, x and y) and the result, all float32."""
+    images, channels, rows, columns = it.shape
+    pixels = prod(it.out)
+    shapes = {"data": it.shape, "grid": (images, *it.out, 2), "out": (images, channels, *it.out)}
+    function = Function(name, shapes)
+    with function as (data, grid, out):
+        offsets, weights = tir.scratch(it.taps * pixels, "int32"), tir.scratch(it.taps * pixels)
+        with tir.loop(images) as image:
+            with tir.loop(pixels) as pixel:
+                at = T.Bind((image * pixels + pixel) * 2)
+                _find(it, grid, at, pixel, offsets, weights)
+            with tir.loop(channels) as channel:
+                plane = T.Bind((image * channels + channel) * (rows * columns))
+                to = T.Bind((image * channels + channel) * pixels)
+                with tir.loop(pixels) as pixel:
+                    terms = [
+                        data[plane + offsets[tap * pixels + pixel]] * weights[tap * pixels + pixel]
+                        for tap in range(it.taps)
+                    ]
+                    total = terms[0]
+                    for term in terms[1:]:
+                        total = total + term
+                    tir.store(out, total, to + pixel)
+    return function.result()
+
+
+def _find(it: Sampling, grid: Buffer, at: Index, pixel: Index, offsets: Buffer, weights: Buffer) -> None:
+    """Where the elements of one pixel lie in a plane, and what each counts."""
+    rows, columns = it.shape[2:]
+    across, down = (_taps(it, grid[at + axis], extent) for axis, extent in enumerate((columns, rows)))
+    pairs = [(row, column) for row in down for column in across]
+    for tap, ((row, high), (column, wide)) in enumerate(pairs):
+        tir.store(offsets, row * columns + column, tap * prod(it.out) + pixel)
+        tir.store(weights, high * wide, tap * prod(it.out) + pixel)
+
+
+def _taps(it: Sampling, place: Expr, extent: int) -> list[tuple[Expr, Expr]]:
+    """The elements along one axis, with what each counts, for a place between -1 and 1."""
+    number = tir.number
+    if it.aligned:
+        place = (place + number(1)) * number((extent - 1) / 2)
+    else:
+        place = ((place + number(1)) * number(extent) - number(1)) * number(0.5)
+    place = T.Bind(tirx.nearbyint(place) if it.nearest else place)
+    if it.padding == "reflection":
+        place = T.Bind(_reflected(it, place, extent))
+    place = T.Bind(tirx.Min(tirx.Max(place, number(-FAR)), number(extent + FAR - 1)))
+    if it.nearest:
+        return [_tap(it, place, number(1), extent)]
+    low = T.Bind(tirx.floor(place))
+    part = T.Bind(place - low)
+    return [_tap(it, low, number(1) - part, extent), _tap(it, low + number(1), part, extent)]
+
+
+def _tap(it: Sampling, place: Expr, weight: Expr, extent: int) -> tuple[Expr, Expr]:
+    whole = T.Bind(place.astype("int32"))
+    # Of a place that is no number, too, something inside is read.
+    inside = T.Bind(tirx.Min(tirx.Max(whole, tir.index(0)), tir.index(extent - 1)))
+    if it.padding == "zeros":
+        weight = tirx.Select(inside.equal(whole), weight, tir.number(0))
+    return inside, T.Bind(weight)
+
+
+def _reflected(it: Sampling, place: Expr, extent: int) -> Expr:
+    """``place`` mirrored at both ends as often as it takes."""
+    first, span = (0.0, extent - 1.0) if it.aligned else (-0.5, float(extent))
+    if span == 0:
+        return tir.number(0)
+    beyond = T.Bind(tirx.abs(place - tir.number(first)))
+    turns = T.Bind(tirx.floor(beyond / tir.number(span)))
+    rest = T.Bind(beyond - turns * tir.number(span))
+    odd = turns - tir.number(2) * tirx.floor(turns * tir.number(0.5)) > tir.number(0.5)
+    return tirx.Select(odd, tir.number(first + span) - rest, tir.number(first) + rest)
