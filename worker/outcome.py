@@ -14,6 +14,7 @@ class ErrorKind(StrEnum):
     CONSTRAINTS = "constraints"
     BUILD_TIMEOUT = "build_timeout"
     BUILD_ERROR = "build_error"
+    BUILD_KILLED = "build_killed"
     UPLOAD_ERROR = "upload_error"
     RUN_TIMEOUT = "run_timeout"
     CRASH = "crash"
@@ -29,7 +30,13 @@ class ErrorKind(StrEnum):
         return self in _TRANSIENT
 
 
-_TRANSIENT = (ErrorKind.UPLOAD_ERROR, ErrorKind.BOARD_LOST, ErrorKind.CANCELLED, ErrorKind.WITHDRAWN)
+_TRANSIENT = (
+    ErrorKind.BUILD_KILLED,
+    ErrorKind.UPLOAD_ERROR,
+    ErrorKind.BOARD_LOST,
+    ErrorKind.CANCELLED,
+    ErrorKind.WITHDRAWN,
+)
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 import ctypes
 import os
 import platform
+import signal
 import time
 from dataclasses import dataclass
 from typing import ClassVar
@@ -24,9 +25,17 @@ from worker.batch import Batch
 from worker.candidate import Candidate
 from worker.demand import Demand
 
-BUILD_FAULTS = ("raises", "compiler_crash", "compiler_hang", "compiler_chatter")
+BUILD_FAULTS = (
+    "raises",
+    "compiler_crash",
+    "compiler_hang",
+    "compiler_chatter",
+    "compiler_killed",
+    "compiler_hungry",
+    "compiler_starves",
+)
 RUN_FAULTS = ("wrong", "unwritten", "segfault", "hang", "beyond", "chatter", "kills_worker")
-FINE = ("none", "compiler_chatter", "chatter")
+FINE = ("none", "compiler_chatter", "chatter", "compiler_hungry")
 CHATTER_LLVM = """
 @text = internal global [1048576 x i8] zeroinitializer
 define i32 @chatter() {{
@@ -81,6 +90,10 @@ class FaultyPlan(FloatPlan):
         if fault == "compiler_chatter":
             for _ in range(1024):
                 os.write(1, bytes(1 << 20))
+        if fault in ("compiler_hungry", "compiler_starves"):
+            np.empty((6 if fault == "compiler_hungry" else 10) << 30, np.uint8)  # asked for, not used
+        if fault == "compiler_killed":
+            os.kill(os.getpid(), signal.SIGKILL)
         if fault in FINE:
             function = fine(self).emit(name)
             return chattering(function) if fault == "chatter" else function

@@ -1,5 +1,6 @@
 import hashlib
 import os
+import signal
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,6 +14,7 @@ from worker.build.artifacts import ArtifactStore
 from worker.build.build import Builder, Built
 from worker.build.toolchain import LinkError, link
 from worker.candidate import Candidate
+from worker.children.nursery import ChildCrashed
 from worker.outcome import ErrorKind
 
 
@@ -44,6 +46,8 @@ def _config(host, m):
     [
         ("raises", ErrorKind.BUILD_ERROR, "ValueError: no such block"),
         ("compiler_crash", ErrorKind.BUILD_ERROR, "the compiler died: SIGSEGV"),
+        ("compiler_killed", ErrorKind.BUILD_KILLED, "the compiler was killed, 3 times"),
+        ("compiler_starves", ErrorKind.BUILD_ERROR, "the compiler needs more than 8 GB: "),
         ("compiler_hang", ErrorKind.BUILD_TIMEOUT, "not built within 1 s"),
         ("unheard of", ErrorKind.CONSTRAINTS, "faulty: fault=unheard of is not one of"),
     ],
@@ -54,6 +58,30 @@ def test_what_cannot_be_built_says_why(builder, host, fault, kind, message):
     assert outcome.message.startswith(message)
     assert "\n" not in outcome.message
     assert outcome.toolchain["tvm"]
+
+
+def test_a_compiler_that_is_killed_once_is_started_again(nursery, host, tmp_path):
+    calls = []
+
+    class Killed:
+        def call(self, function, payload, **more):
+            calls.append(function)
+            if calls.count("worker.build.build:build_in_child") == 1 and "build_in" in function:
+                raise ChildCrashed("killed", signal.SIGKILL, "")
+            return nursery.call(function, payload, **more)
+
+    built = Builder(Killed(), ArtifactStore(tmp_path)).build(faulty_kernels.candidate("none", host))
+    assert isinstance(built, Built)
+    assert calls.count("worker.build.build:build_in_child") == 2
+
+
+def test_a_compiler_that_needs_more_memory_gets_it_once(builder, host):
+    assert isinstance(builder.build(faulty_kernels.candidate("compiler_hungry", host)), Built)
+
+
+def test_being_killed_is_no_property_of_a_config():
+    assert ErrorKind.BUILD_KILLED.transient
+    assert not ErrorKind.BUILD_ERROR.transient
 
 
 def test_a_kernel_that_does_not_exist_or_apply_is_a_constraint(builder, host):

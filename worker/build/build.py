@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import tempfile
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,10 @@ from worker.outcome import ErrorKind, Outcome
 ENTRY = "main"
 """The name every candidate's function is exported by."""
 BUILD_MEMORY_BYTES = 4 << 30
+"""What a compiler may allocate; where it runs out of that, it gets as much again, once."""
+TRIES = 3
+"""How often a build is tried that somebody kills: the system, short of memory, or an operator."""
+_OUT_OF_MEMORY = ("out of memory", "MemoryError", "bad_alloc")
 _MESSAGE_CHARACTERS = 300
 
 
@@ -53,7 +57,28 @@ class Builder:
     def build(
         self, candidate: Candidate, timeout_s: float = 30.0, cancelled: Flag | None = None
     ) -> Built | Outcome:
-        """Build one candidate; an Outcome with an error kind when it cannot be had."""
+        """Build one candidate; an Outcome with an error kind when it cannot be had.
+
+        Being killed says nothing of a candidate: that is tried again, and at last ends as ``build_killed``.
+        """
+        outcome: Built | Outcome
+        memory_bytes = BUILD_MEMORY_BYTES
+        for _ in range(TRIES):
+            outcome = self._try(candidate, timeout_s, memory_bytes, cancelled)
+            if isinstance(outcome, Built):
+                return outcome
+            if _ran_out(outcome):
+                if memory_bytes > BUILD_MEMORY_BYTES:
+                    message = f"the compiler needs more than {memory_bytes >> 30} GB: {outcome.message}"
+                    return replace(outcome, message=message)
+                memory_bytes *= 2
+            elif outcome.error is not ErrorKind.BUILD_KILLED:
+                return outcome
+        return outcome
+
+    def _try(
+        self, candidate: Candidate, timeout_s: float, memory_bytes: int, cancelled: Flag | None
+    ) -> Built | Outcome:
         toolchain, started = self.toolchain, time.perf_counter()
         known = self._known.get(candidate)
         if known is not None and self.store.path(known).exists():
@@ -75,7 +100,7 @@ class Builder:
                     "worker.build.build:build_in_child",
                     payload,
                     timeout_s=timeout_s,
-                    memory_bytes=BUILD_MEMORY_BYTES,
+                    memory_bytes=memory_bytes,
                     cancelled=cancelled,
                 )
             except ChildCancelled:
@@ -83,7 +108,11 @@ class Builder:
             except ChildTimeout:
                 return failed(ErrorKind.BUILD_TIMEOUT, f"not built within {timeout_s:g} s")
             except ChildCrashed as crash:
-                return failed(ErrorKind.BUILD_ERROR, f"the compiler died: {_death(crash)}")
+                if crash.signal == signal.SIGKILL:  # no compiler does that to itself
+                    return failed(ErrorKind.BUILD_KILLED, f"the compiler was killed, {TRIES} times")
+                last = first_line(crash.stderr_tail[-_MESSAGE_CHARACTERS:])
+                why = f" ({last})" if any(word in last for word in _OUT_OF_MEMORY) else ""
+                return failed(ErrorKind.BUILD_ERROR, f"the compiler died: {_death(crash)}{why}")
             except ChildRaised as raised:
                 return failed(ErrorKind.BUILD_ERROR, first_line(f"{raised.type_name}: {raised.message}"))
         if "constraints" in answer:
@@ -97,6 +126,11 @@ def first_line(message: str) -> str:
     """The first line with something in it, kept short."""
     line = next((line.strip() for line in message.splitlines() if line.strip()), "")
     return line if len(line) <= _MESSAGE_CHARACTERS else line[: _MESSAGE_CHARACTERS - 1] + "…"
+
+
+def _ran_out(outcome: Outcome) -> bool:
+    """Whether its memory was too little, as far as it could say."""
+    return outcome.error is ErrorKind.BUILD_ERROR and any(word in outcome.message for word in _OUT_OF_MEMORY)
 
 
 def _death(crash: ChildCrashed) -> str:

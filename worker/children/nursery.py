@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import selectors
+import signal
 import socket
 import subprocess
 import sys
@@ -150,7 +151,7 @@ class Nursery:
             except _NurseryDied:
                 # Somebody killed it, or it ran out of memory: once is bad luck, twice is this call's doing.
                 if last_try or call.got_messages:
-                    raise ChildCrashed("the nursery died under the child", None, call.stderr) from None
+                    raise ChildCrashed("the nursery died under it", signal.SIGKILL, call.stderr) from None
         raise AssertionError("unreachable")
 
     def _fork(self, call: _Call) -> None:
