@@ -14,11 +14,11 @@ from kernels.target import Target
 from tilefleet.client import Client
 from tilefleet.errors import NotFound, ProblemError, ServerUnreachable, TilefleetError
 from tilefleet.one_board import started_board
-from tuner.backend.check import Check, Delivery
+from tuner.backend.check import Check, Delivery, worst
 from tuner.backend.comparison import Build, OtherMachine, check_module
 from tuner.backend.manifest import Manifest
 from tuner.backend.shape_sets import Variant
-from tuner.intake.shapes import given_of
+from tuner.intake.shapes import given_of, is_open, text_of
 from tuner.job.delivery import TIMEOUT_S
 from tuner.log.picks import best_by_layouts
 from tuner.log.record import Record
@@ -26,6 +26,8 @@ from tuner.log.relayouts import Relayouts
 from worker.children.nursery import ChildError
 from worker.fleet.drivers.sim_models import SIM_MODELS
 from worker.fleet.states import Activity, Health
+
+OPEN_IS_CHECKED_HERE = "a module whose inputs have an open size is compared on a machine of its kind alone"
 
 
 @dataclass(frozen=True)
@@ -52,16 +54,13 @@ class BuiltModule:
         try:
             checks: list[Check] = []
             for each in self.variants:
-                manifest = each.manifest
-                target, configs = manifest.target, manifest.configs
-                build = Build(
-                    str(self.model), each.shapes, target, manifest.threads, configs, manifest.tolerance
-                )
-                checks.append(check_module(self.path, build))
+                checks.append(self._check_variant(each))
                 if checks[-1].wrong:
                     break
             return checks
         except OtherMachine as reason:
+            if is_open(self.variants[0].shapes):
+                return [Check(self.manifest.tolerance, skipped=f"{reason}, and {OPEN_IS_CHECKED_HERE}")]
             try:
                 return self._check_by_server()
             except _NotChecked as why:
@@ -74,6 +73,8 @@ class BuiltModule:
 
         Raises TilefleetError when the board cannot be had or did not come to an answer.
         """
+        if is_open(self.variants[0].shapes):
+            raise TilefleetError(f"{OPEN_IS_CHECKED_HERE}: build it without --board")
         # A child builds it once more, and runs it on the board from there.
         target = self.manifest.target
         payload = {**self._request(), "model": str(self.model), "target": targets.to_json(target)}
@@ -82,6 +83,19 @@ class BuiltModule:
         if delivery.sha256 != self._sha256():
             raise TilefleetError("the model is not built the same twice, and nothing was written")
         return [each.check for each in delivery.each] or [delivery.check]
+
+    def _check_variant(self, each: Variant) -> Check:
+        """With a size left open at both ends of its range, and at some lengths between."""
+        manifest, found = each.manifest, {}
+        for shapes in each.checked_shapes:
+            configs = manifest.configs if shapes == each.shapes else ()
+            build = Build(
+                str(self.model), shapes, manifest.target, manifest.threads, configs, manifest.tolerance
+            )
+            found["" if configs else text_of(shapes)] = check_module(self.path, build)
+            if not all(check.checked for check in found.values()):
+                break
+        return worst(found)
 
     def _check_by_server(self) -> list[Check]:
         """Have the server build the same and run it on an idle board; raises _NotChecked."""

@@ -25,7 +25,7 @@ from server.models.schemas import Model
 from tilefleet import baselines, render
 from tilefleet.client import Client
 from tilefleet.commands.common import console as make_console
-from tilefleet.commands.shape_options import ShapeOption, read_sets
+from tilefleet.commands.shape_options import ShapeOption, read_fixed
 from tilefleet.errors import TilefleetError
 from tilefleet.watching import watch
 from tuner.frontend.model_file import TFLITE
@@ -46,10 +46,7 @@ def demo(
     console = make_console()
     FOLDER.mkdir(parents=True, exist_ok=True)
     try:
-        path, sets = _prepare(model, console), read_sets(shape)
-        if len(sets) > 1:
-            raise TilefleetError("the demo takes one set of shapes")
-        shapes = sets[0] if sets else {}
+        path, shapes = _prepare(model, console), read_fixed(shape, "the demo")
         console.print("Starting Tilefleet: SQLite file, embedded Dask cluster, this machine as the one board")
         with service() as client:
             console.print(f"Dashboard: {client.url}")

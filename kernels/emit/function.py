@@ -11,7 +11,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from kernels.emit.tir import F32
-from kernels.emit.types import Buffer, PrimFunc
+from kernels.emit.types import Buffer, Index, PrimFunc
 
 
 class Function:
@@ -25,7 +25,7 @@ class Function:
     def __init__(
         self,
         name: str,
-        shapes: Mapping[str, tuple[int, ...]],
+        shapes: Mapping[str, tuple[Index, ...]],
         dtypes: Mapping[str, str] | None = None,
         results: int = 1,
     ) -> None:

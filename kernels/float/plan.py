@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
 from tvm import tirx
 
 from kernels.emit.function import Function
+from kernels.emit.open_rows import held
 from kernels.emit.tir import number, splat, store, vector
-from kernels.emit.types import Buffer, Index, PrimFunc, Vector
+from kernels.emit.types import Buffer, Expr, Index, PrimFunc, Vector
 from kernels.float.activated import Activate
 from kernels.kernel import Plan
 from kernels.layout import PLAIN, Layouts, stored_shape
@@ -18,12 +20,16 @@ from kernels.space import Config
 from kernels.target import Target
 from kernels.workload.base import Conv2d, Gemm, NarrowGemm
 
+Shape = tuple[Index, ...]
 F = TypeVar("F", bound=Conv2d | Gemm)
 
 
 @dataclass(frozen=True)
 class Arguments:
-    """A kernel function's buffers, all flat; ``bias`` and ``residual`` are None when there is none."""
+    """A kernel function's buffers, all flat; ``bias`` and ``residual`` are None when there is none.
+
+    ``rows`` are those of a matrix product that is open: not as many as the workload says.
+    """
 
     workload: Conv2d | Gemm | NarrowGemm
     data: Buffer
@@ -32,6 +38,7 @@ class Arguments:
     bias: Buffer | None = None
     residual: Buffer | None = None
     activate: Activate | None = None
+    rows: Index | None = None
 
     def finish(self, value: Vector, at: Index, lanes: int) -> Vector:
         """``value`` of the output's elements from ``at`` with the epilogue applied.
@@ -86,19 +93,30 @@ class FloatPlan(Plan[F]):
         data, out = workload.data_shape, workload.out_shape
         if self.layouts != PLAIN:
             data, out = stored_shape(self.layouts.data, data), stored_shape(self.layouts.out, out)
-        shapes: dict[str, tuple[int, ...]] = {"data": data, "weights": (self.packed_length,)}
+        return self.emit_given(name, self.shapes_given(data, out, out), None)
+
+    def shapes_given(self, data: Shape, residual: Shape, out: Shape) -> dict[str, Shape]:
+        """The shapes of all that the function takes, in order, where the activations have these."""
+        workload = self.workload
+        shapes: dict[str, Shape] = {"data": data, "weights": (self.packed_length,)}
         if workload.epilogue.bias:
             shapes["bias"] = (workload.bias_length,)
         if workload.epilogue.slope:
             shapes["slope"] = (workload.bias_length,)
         if workload.epilogue.residual:
-            shapes["residual"] = out
-        shapes["out"] = out
+            shapes["residual"] = residual
+        return {**shapes, "out": out}
+
+    def emit_given(self, name: str, shapes: Mapping[str, Shape], rows: Expr | None) -> PrimFunc:
+        """The function whose arguments have these ``shapes``; of a matrix product with that many ``rows``,
+        an expression of what they leave open, where that is given."""
+        workload = self.workload
         function = Function(name, shapes)
         with function as buffers:
             named = dict(zip(shapes, buffers, strict=True))
             activate = Activate.of(workload, named.pop("slope", None), self.layouts.out)
-            self.body(Arguments(workload, **named, activate=activate))
+            count = None if rows is None else held(rows.astype("int32"))
+            self.body(Arguments(workload, **named, activate=activate, rows=count))
         return activate.linked(function.result()) if activate else function.result()
 
 

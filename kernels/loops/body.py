@@ -31,10 +31,17 @@ Leave = Callable[[Expr, dict[Any, Expr], Expr], None]
 
 @dataclass(frozen=True)
 class Axis:
-    """A loop: its variable from 0 to ``extent``."""
+    """A loop: its variable from 0 to ``extent``, or to ``count``, at most that many, known at run time."""
 
     variable: Any
     extent: int
+    count: Expr | None = None
+
+    @property
+    def end(self) -> Expr:
+        """What its variable stays below."""
+        dtype = dtype_of(self.variable)
+        return tirx.const(self.extent, dtype) if self.count is None else self.count.astype(dtype)
 
 
 @dataclass
@@ -69,7 +76,8 @@ class Body:
         fused: list[Axis] = []
         for outer in reversed(self.axes):
             inner = fused[0] if fused else None
-            if inner is not None and not {outer.variable, inner.variable} & elsewhere:
+            known = inner is not None and inner.count is None and outer.count is None
+            if inner is not None and known and not {outer.variable, inner.variable} & elsewhere:
                 steps = [(coefficient(p, outer.variable), coefficient(p, inner.variable)) for p in places]
                 if all(a is not None and b is not None and a == b * inner.extent for a, b in steps):
                     fused[0] = Axis(inner.variable, inner.extent * outer.extent)

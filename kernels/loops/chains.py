@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -26,16 +26,19 @@ from kernels.loops.turns import emit_turned, turned_loads
 from kernels.loops.views import View
 from kernels.target import Target
 
+OPEN_BLOCK = 16
+"""Elements of an open axis that are computed together where what is inside of them is not as long."""
 MOST_PIECES = 32
 """Into how many pieces conditions may cut a loop nest."""
 
 
 @dataclass(frozen=True)
 class Span:
-    """A part of an axis: ``extent`` from ``first`` on."""
+    """A part of an axis: ``extent`` from ``first`` on, or ``count``, at most that many, known at run time."""
 
     first: int | Expr
     extent: int
+    count: Expr | None = None
 
 
 @dataclass
@@ -48,6 +51,8 @@ class Scope:
     threads: int = 1
     ranges: dict[Any, tuple[int, int]] = field(default_factory=dict)
     """The variables of loops around it, from the first to before the last value."""
+    open: Mapping[Any, Expr] = field(default_factory=dict)
+    """How long axes of stages are whose extents are but the largest that there may be."""
 
     def formulas(self) -> Formulas:
         """An empty set of formulas."""
@@ -60,6 +65,10 @@ class Scope:
             return tirx.BufferLoad(view.data, [view.flat(indices, analyzer)])
 
         return Formulas(self.inlined, place, analyzer)
+
+    def span(self, axis: Any, extent: int) -> Span:
+        """All of an axis of a stage."""
+        return Span(0, extent, self.open.get(axis))
 
     def lanes(self, body: Body) -> int:
         """How many elements a vector holds."""
@@ -77,6 +86,11 @@ def spans(extents: Sequence[int]) -> list[Span]:
     return [Span(0, extent) for extent in extents]
 
 
+def spans_of(scope: Scope, stage: Stage) -> list[Span]:
+    """All of each axis of ``stage`` that is not reduced."""
+    return [scope.span(axis, extent) for axis, extent in zip(stage.axes, stage.extents, strict=True)]
+
+
 def body_of(scope: Scope, stage: Stage, ranges: Sequence[Span | Expr]) -> Body:
     """The body of ``stage`` for parts of its axes, the reduced ones last, or what an axis is fixed at."""
     formulas = scope.formulas()
@@ -92,7 +106,7 @@ def body_of(scope: Scope, stage: Stage, ranges: Sequence[Span | Expr]) -> Body:
             continue
         name = tirx.Var(variable.name, dtype)
         formulas.analyzer.bind(name, range_of(name, wanted.extent))
-        axes.append(Axis(name, wanted.extent))
+        axes.append(Axis(name, wanted.extent, wanted.count))
         indices.append(formulas.analyzer.simplify(first + name))
     own = indices[: len(stage.axes)]
     value = formulas.of(stage, own, indices[len(stage.axes) :])
@@ -102,10 +116,38 @@ def body_of(scope: Scope, stage: Stage, ranges: Sequence[Span | Expr]) -> Body:
 
 def emit_chain(scope: Scope, stage: Stage, ranges: Sequence[Span | Expr]) -> None:
     """Loops that compute ``stage``, which combines nothing, for all of ``ranges``."""
+    at = next(
+        (at for at, each in enumerate(ranges) if isinstance(each, Span) and each.count is not None), None
+    )
+    if at is not None:
+        _emit_open(scope, stage, list(ranges), at)
+        return
     for piece in _pieces(body_of(scope, stage, ranges), ranges):
         body = body_of(scope, stage, piece)
         body.fuse()
         emit_body(scope, body, scope.views[stage.buffer].data)
+
+
+def _emit_open(scope: Scope, stage: Stage, ranges: list[Span | Expr], at: int) -> None:
+    """``emit_chain`` by blocks of the axis ``at``, which is open, and what is left of it one by one."""
+    whole, dtype = ranges[at], dtype_of(stage.axes[at])
+    assert isinstance(whole, Span)
+    assert whole.count is not None
+    count = T.Bind(whole.count.astype(dtype))
+    inner = [each.extent for each in ranges[at + 1 :] if isinstance(each, Span)]
+    size = tirx.const(1 if prod(inner) >= OPEN_BLOCK else OPEN_BLOCK, dtype)
+    loop = T.parallel if threads_for(stage.elements, scope.threads) > 1 else T.serial
+
+    def turn(first: Expr, extent: int) -> None:
+        inside = replace(scope, threads=1, ranges={**scope.ranges, first: (0, whole.extent)})
+        emit_chain(inside, stage, [*ranges[:at], Span(first, extent), *ranges[at + 1 :]])
+
+    blocks = T.Bind(tirx.floordiv(count, size))
+    with loop(tirx.const(0, dtype), blocks) as block:
+        turn(T.Bind(block * size), int(size))
+    if int(size) > 1:
+        with T.serial(tirx.const(0, dtype), count - blocks * size) as rest:
+            turn(T.Bind(blocks * size + rest), 1)
 
 
 def _pieces(body: Body, ranges: Sequence[Span | Expr]) -> list[list[Any]]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
-from math import prod
+from functools import reduce
 from typing import Any
 
 from tvm import tirx
@@ -22,18 +23,18 @@ def nest(axes: Sequence[Axis], threads: int, turn: Callable[[dict[Any, Expr]], N
             turn(values)
             return
         dtype = dtype_of(left[0].variable)
-        with T.serial(tirx.const(0, dtype), tirx.const(left[0].extent, dtype)) as index:
+        with T.serial(tirx.const(0, dtype), left[0].end) as index:
             loops(left[1:], {**values, left[0].variable: index})
 
     if threads == 1 or not axes:
         loops(axes, {})
         return
     dtype = dtype_of(axes[0].variable)
-    total = prod(axis.extent for axis in axes)
-    with T.parallel(tirx.const(0, dtype), tirx.const(total, dtype)) as index:
+    total = reduce(operator.mul, (axis.end.astype(dtype) for axis in axes))
+    with T.parallel(tirx.const(0, dtype), total) as index:
         values: dict[Any, Expr] = {}
         for axis in reversed(axes):
-            extent = tirx.const(axis.extent, dtype)
+            extent = axis.end.astype(dtype)
             at = index if axis is axes[0] else tirx.floormod(index, extent)
             values[axis.variable] = T.Bind(
                 at if dtype_of(axis.variable) == dtype else tirx.Cast(dtype_of(axis.variable), at)

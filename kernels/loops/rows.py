@@ -20,7 +20,7 @@ from kernels.emit import tir
 from kernels.emit.elements import threads_for
 from kernels.emit.types import Buffer, Expr
 from kernels.loops.body import Axis, size_of
-from kernels.loops.chains import Scope, Span, body_of, emit_chain, range_of, spans
+from kernels.loops.chains import Scope, Span, body_of, emit_chain, range_of, spans, spans_of
 from kernels.loops.expressions import coefficient, dtype_of
 from kernels.loops.inline import Formulas
 from kernels.loops.nest import nest
@@ -54,7 +54,7 @@ def emit_rows(scope: Scope, kept: Sequence[Stage]) -> None:
             scope.views[stage.buffer] = whole(_array(stage, stage.extents), stage.extents)
     for group in groups:
         if len(group) == 1 and not group[0].reduced:
-            emit_chain(scope, group[0], spans(group[0].extents))
+            emit_chain(scope, group[0], spans_of(scope, group[0]))
         else:
             _emit_group(scope, group)
 
@@ -125,7 +125,9 @@ def _spread(scope: Scope, group: Sequence[Stage], common: set[int]) -> tuple[Lab
             found = {}
             for at, index in enumerate(indices):
                 label, extent = mine.get(index, (None, 0)) if isinstance(index, tirx.Var) else (None, 0)
-                if label is not None and members[source].extents[at] == extent:
+                theirs = members[source].axes[at]
+                alike = members[source].extents[at] == extent
+                if label is not None and alike and (theirs in scope.open) == (index in scope.open):
                     found[at] = label
             before = labels.setdefault(source, found)
             lost |= common - {label for at, label in found.items() if before.get(at) == label}
@@ -142,7 +144,8 @@ def _emit_group(scope: Scope, group: Sequence[Stage]) -> None:
     for label in common:
         extent = last.extents[label]
         turns = ceil_div(extent, tile) if tile and label == common[-1] else extent
-        rows.append(Axis(tirx.Var(f"row{label}", dtype_of(last.axes[label])), turns))
+        row = tirx.Var(f"row{label}", dtype_of(last.axes[label]))
+        rows.append(Axis(row, turns, scope.open.get(last.axes[label])))
     threads = threads_for(max(stage.elements for stage in group), scope.threads)
 
     def arrays() -> dict[Buffer, Buffer]:
@@ -156,7 +159,7 @@ def _emit_group(scope: Scope, group: Sequence[Stage]) -> None:
 
     def turn(values: dict[Any, Expr]) -> None:
         inside = replace(scope, views=dict(scope.views), threads=1, ranges=dict(scope.ranges))
-        spans_of: dict[int, Span | Expr] = {}
+        taken: dict[int, Span | Expr] = {}
         for label, row in zip(common, rows, strict=True):
             value, extent = values[row.variable], last.extents[label]
             if tile and label == common[-1]:
@@ -164,24 +167,21 @@ def _emit_group(scope: Scope, group: Sequence[Stage]) -> None:
                 first = value * tirx.const(tile, dtype)
                 value = T.Bind(tirx.Min(first, tirx.const(extent - tile, dtype)) if extent % tile else first)
                 inside.ranges[value] = (0, extent - tile + 1)
-                spans_of[label] = Span(value, tile)
+                taken[label] = Span(value, tile)
             else:
                 inside.ranges[value] = (0, extent)
-                spans_of[label] = value
+                taken[label] = value
         for buffer, data in (arrays() if shared is None else shared).items():
             stage = next(stage for stage in group if stage.buffer is buffer)
             mine = labels.get(buffer, {})
             starts = [
-                spans_of[mine[at]].first if at in mine and isinstance(spans_of[mine[at]], Span) else None
+                taken[mine[at]].first if at in mine and isinstance(taken[mine[at]], Span) else None
                 for at in range(len(stage.axes))
             ]
             inside.views[buffer] = part(data, _inner(stage, labels, common, tile), starts)
         for stage in group:
             mine = labels.get(stage.buffer, {})
-            ranges = [
-                spans_of[mine[at]] if at in mine else Span(0, extent)
-                for at, extent in enumerate(stage.extents)
-            ]
+            ranges = [taken.get(mine.get(at, -1), span) for at, span in enumerate(spans_of(scope, stage))]
             if stage.reduced:
                 emit_sums(inside, stage, ranges, kept=bool(tile))
             else:
@@ -204,7 +204,12 @@ def _tile(scope: Scope, group: Sequence[Stage], labels: Labels) -> int:
     last = group[-1]
     mine = labels.get(last.buffer, {})
     inner = max((at for at, extent in enumerate(last.extents) if extent > 1), default=None)
-    if inner is None or inner not in mine or last.extents[inner] < LEAST_TILE:
+    if (
+        inner is None
+        or inner not in mine
+        or last.extents[inner] < LEAST_TILE
+        or last.axes[inner] in scope.open
+    ):
         return 0
     # Where everything would lie, were it whole.
     views = dict(scope.views)

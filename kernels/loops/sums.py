@@ -12,7 +12,7 @@ from kernels.emit import tir
 from kernels.emit.types import Expr
 from kernels.loops.body import Axis, Body
 from kernels.loops.chains import Scope, Span, body_of
-from kernels.loops.expressions import coefficient, dtype_of, substitute
+from kernels.loops.expressions import dtype_of, substitute, variables_of
 from kernels.loops.nest import nest
 from kernels.loops.program import Stage
 
@@ -24,9 +24,10 @@ MOST_SLOTS = 8
 
 def emit_sums(scope: Scope, stage: Stage, ranges: Sequence[Span | Expr], kept: bool) -> None:
     """Loops that combine ``stage``'s values; vectors go along its last axis if ``kept``."""
-    body = body_of(scope, stage, [*ranges, *(Span(0, extent) for extent in stage.reduced_extents)])
+    summed_spans = map(scope.span, stage.reduced, stage.reduced_extents)
+    body = body_of(scope, stage, [*ranges, *summed_spans])
     body.fuse()
-    out = [axis for axis in body.axes if coefficient(body.at, axis.variable)]
+    out = [axis for axis in body.axes if axis.variable in variables_of(body.at)]
     summed = [axis for axis in body.axes if axis not in out]
     made = _Sums(scope, stage, body, summed)
     if kept and out:
@@ -79,6 +80,9 @@ class _Sums:
             )
             return
         *outer, inner = self._summed
+        if inner.count is not None:
+            self._open(values, outer, inner)
+            return
         dtype = dtype_of(inner.variable)
         width = self._lanes if inner.extent >= self._lanes else 1
         chains = CHAINS if inner.extent >= CHAINS * width and width > 1 else 1
@@ -108,6 +112,22 @@ class _Sums:
         if single is not None:
             total = self._stage.combiner(total, single[0])
         self._leave(total, values)
+
+    def _open(self, values: dict[Any, Expr], outer: Sequence[Axis], inner: Axis) -> None:
+        """``reduced`` where the last axis that is summed is as long as is known at run time."""
+        dtype = dtype_of(inner.variable)
+        width = tirx.const(self._lanes, dtype)
+        sums, single = self._begin(self._lanes), self._begin(1)
+
+        def add(turn: dict[Any, Expr]) -> None:
+            whole = T.Bind(tirx.floordiv(inner.end, width))
+            with T.serial(tirx.const(0, dtype), whole) as index:
+                self._add(sums, 0, self._lanes, {**values, **turn}, inner.variable, index * width)
+            with T.serial(tirx.const(0, dtype), inner.end - whole * width) as index:
+                self._add(single, 0, 1, {**values, **turn}, inner.variable, whole * width + index)
+
+        nest(outer, 1, add)
+        self._leave(self._stage.combiner(self._folded(sums, self._lanes, 1), single[0]), values)
 
     def _begin(self, elements: int) -> Any:
         sums = tir.registers(elements, self._dtype)

@@ -8,7 +8,7 @@ from typing import Any
 
 from tvm import tirx
 
-from kernels.emit.types import Buffer, Expr
+from kernels.emit.types import Buffer, Expr, Index
 from kernels.loops.expressions import dtype_of
 
 
@@ -17,28 +17,29 @@ class View:
     """The flat array ``data``; an index along an axis counts from ``starts`` and weighs ``strides``."""
 
     data: Buffer
-    strides: tuple[int, ...]
+    strides: tuple[Index, ...]
     starts: tuple[Expr | None, ...]
 
     def flat(self, indices: Sequence[Expr], analyzer: Any) -> Expr:
         """Where in ``data`` the element at ``indices`` lies."""
         total = None
         for index, stride, start in zip(indices, self.strides, self.starts, strict=True):
-            if stride == 0:
+            if isinstance(stride, int) and stride == 0:
                 continue
             part = index if start is None else index - start
-            part = part * tirx.const(stride, dtype_of(index))
+            dtype = dtype_of(index)
+            part = part * (tirx.const(stride, dtype) if isinstance(stride, int) else stride.astype(dtype))
             total = part if total is None else total + part
         return tirx.const(0, "int64") if total is None else analyzer.simplify(total)
 
 
-def whole(data: Buffer, extents: Sequence[int]) -> View:
+def whole(data: Buffer, extents: Sequence[Index]) -> View:
     """All of a dense array."""
-    strides: list[int] = []
-    step = 1
+    strides: list[Index] = []
+    step: Index = 1
     for extent in reversed(extents):
-        strides.insert(0, 0 if extent == 1 else step)
-        step *= extent
+        strides.insert(0, 0 if isinstance(extent, int) and extent == 1 else step)
+        step = step * extent
     return View(data, tuple(strides), (None,) * len(strides))
 
 

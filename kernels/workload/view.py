@@ -35,7 +35,7 @@ class View:
     def start(self, place: Any, extents: tuple[int, ...]) -> Any:
         """The first element of the matrix at ``place`` of the batch, counted through its ``extents``.
 
-        A place is a number, or an expression of code that is being made.
+        A place is a number, or an expression of code that is being made; so may strides be.
         """
         at: Any = 0
         for axis, stride in enumerate(self.batch):
@@ -43,7 +43,7 @@ class View:
             number = place if inside == 1 else place // inside
             if axis:
                 number = number % extents[axis]
-            if stride:
+            if not isinstance(stride, int) or stride:
                 at = at + number * stride
         return at
 

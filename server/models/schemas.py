@@ -13,9 +13,10 @@ from server.http.lists import Page
 from tuner.intake.shapes import MOST_SETS
 
 Dimension = Annotated[int, Field(ge=1, lt=2**31)]
-ShapeSet = dict[str, list[Dimension]]
+OpenDimension = Annotated[str, Field(pattern=r"^[0-9]{1,5}[.][.][0-9]{1,5}$", examples=["1..512"])]
+ShapeSet = dict[str, list[Dimension | OpenDimension]]
 GivenShapes = ShapeSet | Annotated[list[ShapeSet], Field(min_length=1, max_length=MOST_SETS)]
-"""One set of input shapes, or several."""
+"""One set of input shapes, of which one size may be any of a range, or several."""
 
 
 class ModelInput(BaseModel):

@@ -22,7 +22,7 @@ from tuner.intake.external_data import is_archive
 from tuner.intake.extract import Extraction
 from tuner.intake.values import Values
 
-Shapes = dict[str, list[int]] | list[dict[str, list[int]]]
+Shapes = dict[str, list[int | str]] | list[dict[str, list[int | str]]]
 """One set of input shapes, or several."""
 PARSERS = 2
 """Models parsed at once: each may take gigabytes."""
@@ -174,4 +174,6 @@ def _is_value(value: Any) -> bool:
 
 
 def _is_shape(value: Any) -> bool:
-    return isinstance(value, list) and all(type(item) is int and 0 < item < 2**31 for item in value)
+    return isinstance(value, list) and all(
+        isinstance(item, str) if type(item) is not int else 0 < item < 2**31 for item in value
+    )

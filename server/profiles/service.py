@@ -84,7 +84,7 @@ def _payload(services: Services, request: ProfileRequest, demand: Demand) -> dic
         relayouts = [each.line() for each in repository.relayouts(session, *where)]
     # Of a model with several sets of shapes, the first.
     shapes = given_of([*sets_of(request.shapes or row.shapes)[:1]])
-    extraction = services.models.extraction(row, request.shapes)
+    extraction = services.models.extraction(row, given_of([request.shapes]) if request.shapes else None)
     keys = {each.workload.key for each in extraction.operators}
     log = repository.log(services.db, "best", 1, target_keys=[target.key], numerics=request.numerics)
     records = [

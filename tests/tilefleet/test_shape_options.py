@@ -38,6 +38,9 @@ PAIRS = [{"ids": [1, 8], "mask": [1, 8]}, {"ids": [2, 4], "mask": [2, 4]}]
         (["ids=2,4..8:2 mask=2,4..8:2"], [{"ids": [2, n], "mask": [2, n]} for n in (4, 6, 8)]),
         (["x=1..3,5..9:2"], [{"x": [1, 5]}, {"x": [2, 7]}, {"x": [3, 9]}]),
         (["x=5..5"], [{"x": [5]}]),
+        (["x=1,1..512 y=1..512"], [{"x": [1, "1..512"], "y": ["1..512"]}]),
+        (["x=1,1..5"], [{"x": [1, "1..5"]}]),
+        (["x=1,1..5:1"], [{"x": [1, n]} for n in range(1, 6)]),
     ],
 )
 def test_what_is_one_set_and_what_several(texts: list[str] | None, sets: list[dict[str, list[int]]]) -> None:
@@ -53,13 +56,18 @@ def test_what_is_one_set_and_what_several(texts: list[str] | None, sets: list[di
         (["x=1,2 y"], "is not like"),
         (["ids=1,8", "mask=1,8", "ids=2,4", "mask=2,4"], "like --shape 'ids=1,8 mask=1,8'"),
         ([f"x={size}" for size in range(1, 99)], "at most 64 sets"),
-        (["x=1,1..512"], "at most 64 sets of input shapes, and 'x=1,1..512' is 512: take a range in steps"),
+        (
+            ["x=1,1..512:1"],
+            "at most 64 sets of input shapes, and 'x=1,1..512:1' is 512: take a range in steps",
+        ),
+        (["x=1,1..512", "x=1,600"], "has one set of them"),
+        (["x=1,1..512 y=1,1..500"], "one size can be left open"),
         (["x=1..512:16"], "'1..512:16' does not go from 1 to 512 in steps of 16"),
         (["x=9..8"], "does not go from 9 to 8"),
         (["x=1..4,1..3"], "ranges of 3 and 4 sizes, which go together"),
         (["x=1..4:0"], "does not go from 1 to 4 in steps of 0"),
         (["x=5..0"], "does not go from 5 to 0"),
-        (["x=1..999999999999"], "at most 64 sets"),
+        (["x=1..999999999999"], "no range that can be left open"),
     ],
 )
 def test_what_is_neither(texts: list[str], message: str) -> None:

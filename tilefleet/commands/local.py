@@ -251,6 +251,7 @@ def _build_c(
     from tilefleet.c_library import Wanted, build_c_library, c_name, lines_of
     from tilefleet.onnxruntime_model import build_onnxruntime_model, told
     from tuner.clibrary.build import Model
+    from tuner.intake.shapes import is_open, sets_of
     from tuner.log.picks import OtherTargetError
 
     shapes, embedded = read_sets(shape), weights is WeightsIn.EMBED
@@ -259,12 +260,14 @@ def _build_c(
             f"--as {form}: a library takes one set of shapes, not {len(shapes)}: build one for each, with a "
             "--name of its own"
         )
+    if any(map(is_open, shapes)):
+        raise TilefleetError(f"--as {form}: a library takes shapes of which all sizes are known")
     called = c_name(name, model)
     records, relayouts = read_log_file(log)
     try:
         build_it = build_onnxruntime_model if form is Form.ONNXRUNTIME else build_c_library
         manifest = build_it(
-            Model(whole, shapes[0] if shapes else None, records, relayouts, numerics, threads),
+            Model(whole, sets_of(shapes)[0] if shapes else None, records, relayouts, numerics, threads),
             Wanted(
                 output,
                 called,

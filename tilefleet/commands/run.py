@@ -21,7 +21,7 @@ from tilefleet.commands.options import (
     ValueOption,
     read_values,
 )
-from tilefleet.commands.shape_options import ShapeOption, read_sets
+from tilefleet.commands.shape_options import ShapeOption, read_fixed
 from tilefleet.errors import TilefleetError
 
 PATIENCE_S = 1000.0
@@ -69,10 +69,7 @@ def run(
     from tilefleet.tensors import read_arrays, to_array, write_arrays
 
     fed = None if inputs is None else read_arrays(inputs)
-    sets = read_sets(shape)
-    if len(sets) > 1:
-        raise TilefleetError("run takes one set of shapes")
-    shapes = sets[0] if sets else {}
+    shapes = read_fixed(shape, "run")
     with Client(url, timeout_s=PATIENCE_S) as client:
         found = client.profile(
             model=client.upload_for(model, shapes, read_values(value), data or ()).hash,

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
 
-from tuner.intake.shapes import MOST_SETS, sets_of, text_of
+from tuner.intake.shapes import LEAST_LENGTHS, MOST_SETS, Extent, OpenRange, given_sets, is_open, text_of
 
-Set = dict[str, list[int]]
+Set = dict[str, list[Extent]]
+FixedSet = dict[str, list[int]]
 ShapeOption = Annotated[
     list[str] | None,
     typer.Option(
         "--shape",
         help="Shape of a dynamic input: name=1,3,224,224, or of several: 'ids=1,64 mask=1,64'. Repeatable, "
         "for other inputs, or for other shapes of the same, all of which one module then takes; "
-        "name=1,8..512:8 is a shape each for 8, 16 and so on to 512.",
+        "name=1,8..512:8 is a shape each for 8, 16 and so on to 512, and name=1,1..512 any size of that "
+        "range.",
     ),
 ]
 _SIZE = r"\d+(?:\.\.\d+(?::\d+)?)?"
@@ -48,10 +51,18 @@ def read_sets(texts: list[str] | None) -> list[Set]:
                 f"inputs of a set in one value, like --shape {_example(each, missing)!r}"
             )
     try:
-        found = sets_of([{**common, **each} for each in sets] or common)
+        found = given_sets([{**common, **each} for each in sets] or common)
     except ValueError as error:
         raise _bad(str(error)) from None
     return [{name: [*shape] for name, shape in each.items()} for each in found if each]
+
+
+def read_fixed(texts: list[str] | None, what: str) -> FixedSet:
+    """Values of --shape for ``what`` takes one set of shapes, all sizes known."""
+    sets = read_sets(texts)
+    if len(sets) > 1 or any(map(is_open, sets)):
+        raise _bad(f"{what} takes one set of shapes, without ranges")
+    return {name: [int(size) for size in shape] for each in sets for name, shape in each.items()}
 
 
 def _example(each: Set, missing: list[str]) -> str:
@@ -60,7 +71,7 @@ def _example(each: Set, missing: list[str]) -> str:
 
 def _read(text: str) -> list[Set]:
     """The sets of one value: several where it has ranges, which go up together."""
-    given: dict[str, list[range]] = {}
+    given: dict[str, list[Sequence[Extent]]] = {}
     at = 0
     while at < len(text.rstrip()):
         match = _ONE.match(text, at)
@@ -85,11 +96,17 @@ def _read(text: str) -> list[Set]:
     ]
 
 
-def _sizes(text: str) -> range:
-    """One size, or those of a range: ``8..64:8`` is 8, 16 and so on to 64."""
+def _sizes(text: str) -> Sequence[Extent]:
+    """One size, or those of a range: ``8..64:8`` is 8, 16 and so on to 64. A range without a step is itself,
+    to be left open, unless it has but a few sizes."""
     ends, _, step = text.partition(":")
     first, _, last = ends.partition("..")
     low, high, by = int(first), int(last or first), int(step or 1)
+    if not step and high - low >= LEAST_LENGTHS:
+        try:
+            return [str(OpenRange.read(text))]
+        except ValueError as error:
+            raise _bad(str(error)) from None
     sizes = range(low, high + 1, by) if by else range(0)
     if not sizes or sizes[-1] != high:
         raise _bad(f"{text!r} does not go from {low} to {high} in steps of {by}")

@@ -23,6 +23,15 @@ DATA_PARALLEL = 0
 
 def optimise(module: Any, target: Target, threads: int) -> Any:
     """Fold constants, fuse what is left of the model into few loops and split those over ``threads``."""
+    module = fused(module, target)
+    for variable, function in module.functions.items():
+        if isinstance(function, tvm.tirx.PrimFunc) and "tirx.is_scheduled" not in (function.attrs or {}):
+            module[variable] = _scheduled(function, variable.name_hint, target, threads)
+    return module
+
+
+def fused(module: Any, target: Target) -> Any:
+    """``optimise`` without the loops: TVM's functions as it makes and fuses them."""
     lowered = tvm.transform.Sequential(
         [
             relax.transform.DecomposeOpsForInference(),
@@ -32,7 +41,7 @@ def optimise(module: Any, target: Target, threads: int) -> Any:
             relax.transform.FoldConstant(),
         ]
     )
-    fused = tvm.transform.Sequential(
+    fuse = tvm.transform.Sequential(
         [
             relax.transform.FuseOps(),
             relax.transform.FuseTIR(),
@@ -40,11 +49,7 @@ def optimise(module: Any, target: Target, threads: int) -> Any:
         ]
     )
     with tvm.target.Target(target.tvm):
-        module = begun_at_infinity(fused(fusable(lowered(module))))
-    for variable, function in module.functions.items():
-        if isinstance(function, tvm.tirx.PrimFunc) and "tirx.is_scheduled" not in (function.attrs or {}):
-            module[variable] = _scheduled(function, variable.name_hint, target, threads)
-    return module
+        return begun_at_infinity(fuse(fusable(lowered(module))))
 
 
 def _scheduled(function: Any, name: str, target: Target, threads: int) -> Any:

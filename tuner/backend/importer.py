@@ -42,8 +42,11 @@ def import_partition(
     threads: int,
     emit: EmitProduct,
     loops: Sequence[Looping] = (),
+    flat: bool = True,
 ) -> Any:
     """The Relax module whose ``main`` computes the partitioned graph, every tensor in its planned layout.
+
+    Products of activations are handed ``flat`` arrays, as their kernels take them, or as the graph has them.
 
     Raises ModelError that lists the operators that TVM cannot import.
     """
@@ -53,7 +56,8 @@ def import_partition(
         listed = ", ".join(f"{node.op_type} (node {node_name(node)!r})" for node in unsupported[:10])
         raise ModelError(f"TVM cannot import these operators: {listed}")
     with quiet():
-        return _Importer(partition, plan, target, threads, emit, loops).from_onnx(_proto(graph), graph.opset)
+        importer = _Importer(partition, plan, target, threads, emit, loops, flat)
+        return importer.from_onnx(_proto(graph), graph.opset)
 
 
 def _proto(graph: OnnxGraph) -> Any:
@@ -83,10 +87,11 @@ class _Importer(TvmImporter):
         threads: int,
         emit: EmitProduct,
         loops: Sequence[Looping],
+        flat: bool,
     ) -> None:
         super().__init__(partition.graph)
         self._loops = iter(loops)
-        self._partition, self._plan, self._emit = partition, plan, emit
+        self._partition, self._plan, self._emit, self._flat = partition, plan, emit, flat
         self._stored = StoredTensors(self._graph, plan, target, threads, self.bb)
         self._bytes = ByteTensors(target, threads, self.bb)
         self._target, self._functions = target, Functions()
@@ -128,7 +133,7 @@ class _Importer(TvmImporter):
         if isinstance(workload, OfActivations):
             names = (product.data, *product.others)
             values = [
-                self._shaped(self._plain(name), shape)
+                self._shaped(self._plain(name), shape) if self._flat else self._plain(name)
                 for name, shape in zip(names, workload.input_shapes, strict=True)
             ]
             self._keep(product.output, NCHW, self.bb.emit(self._emit(self.bb, index, values[0], values[1:])))

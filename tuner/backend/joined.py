@@ -51,7 +51,7 @@ def joined(modules: Iterable[tuple[Any, Shapes]]) -> Any:
     lists those there are. Each module comes with the shapes of its inputs, by name.
     """
     builder = relax.BlockBuilder()
-    functions, constants = _Functions(builder), _Constants()
+    functions, constants = EqualFunctions(builder), _Constants()
     mains, known = [], []
     for at, (module, inputs) in enumerate(modules):
         renamed = {}
@@ -62,7 +62,7 @@ def joined(modules: Iterable[tuple[Any, Shapes]]) -> Any:
         parameters, types = [each.name for each in main.params], [each.ty for each in main.params]
         mains.append(_Main(builder.add_func(main, f"main_{at}"), parameters, types, main.ret_ty))
         known.append(text_of(inputs))
-    _add_main(builder, mains, _add_refusal(builder, "; ".join(known)))
+    _add_main(builder, mains, add_refusal(builder, "; ".join(known)))
     return builder.finalize()
 
 
@@ -133,7 +133,7 @@ def _call(main: _Main, parameters: Sequence[Any], before: Sequence[Any] = ()) ->
     return relax.SeqExpr([relax.BindingBlock(bindings)], outputs)
 
 
-def _add_refusal(builder: Any, known: str) -> Any:
+def add_refusal(builder: Any, known: str) -> Any:
     """A function that fails. It is one of Relax: TVM's plan of memory would have what one branch allocates
     reused in others that run without it, so that ``main`` must allocate nothing itself."""
     message = f"this module was not built for these input shapes, but for {known}"
@@ -146,7 +146,7 @@ def _add_refusal(builder: Any, known: str) -> Any:
     return builder.get().get_global_var("refuse")
 
 
-class _Functions:
+class EqualFunctions:
     """PrimFuncs by what they compute, whatever they were called."""
 
     def __init__(self, builder: Any) -> None:

@@ -15,10 +15,22 @@ from tuner.backend.check import Check, worst
 from tuner.backend.executable import compile_module
 from tuner.backend.joined import each_sequenced, joined
 from tuner.backend.manifest import Manifest, describe, of_all
+from tuner.backend.open_main import open_module
+from tuner.backend.open_sizes import read_open
 from tuner.backend.sequence import sequenced
 from tuner.frontend.graph import load_partition
-from tuner.frontend.onnx_check import ModelError, Shapes
-from tuner.intake.shapes import GivenShapes, sets_of, text_of
+from tuner.frontend.onnx_check import ModelError
+from tuner.intake.shapes import (
+    FixedShapes,
+    GivenShapes,
+    OpenRange,
+    Shapes,
+    at_length,
+    given_sets,
+    is_open,
+    sets_of,
+    text_of,
+)
 from tuner.log.record import Record
 from tuner.log.relayouts import Relayouts
 
@@ -42,6 +54,13 @@ class Variant:
         """What people call it: its shapes, or nothing where there are no others."""
         return "" if self.entry == MAIN else text_of(self.manifest.inputs)
 
+    @property
+    def checked_shapes(self) -> tuple[FixedShapes, ...]:
+        """The sets of shapes with which it is compared with the model's definition."""
+        if not is_open(self.shapes):
+            return sets_of(self.shapes)
+        return tuple(at_length(self.shapes, length) for length in OpenRange.of(self.shapes).checked)
+
 
 @dataclass(frozen=True)
 class Lowered:
@@ -54,6 +73,8 @@ class Lowered:
         """What a built module is compiled from: the calls of a small model are one, as TVM's machine takes
         longer for them."""
         count = len(self.variants)
+        if is_open(self.variants[0].shapes):
+            return self.module
         return sequenced(self.module) if count == 1 else each_sequenced(self.module, count)
 
 
@@ -92,10 +113,12 @@ def lower_sets(
     relayouts: Sequence[Relayouts],
 ) -> Lowered:
     """The model before it is compiled; raises what ``build_sets`` raises."""
-    sets = sets_of(shapes)
+    given, sets = given_sets(shapes), sets_of(shapes)
     variants: list[Variant] = []
+    if is_open(given[0]):
+        return _lower_open(path, target, threads, given[0], records, numerics, relayouts)
 
-    def modules() -> Iterator[tuple[Any, Shapes]]:
+    def modules() -> Iterator[tuple[Any, FixedShapes]]:
         for at, each in enumerate(sets):
             partition = load_partition(path, each)
             plan = plan_of(partition, {}, target, threads, records, numerics, relayouts=relayouts)
@@ -112,11 +135,33 @@ def lower_sets(
     return Lowered(module, tuple(variants))
 
 
+def _lower_open(
+    path: str | Path,
+    target: Target,
+    threads: int,
+    shapes: Shapes,
+    records: Sequence[Record],
+    numerics: Numerics,
+    relayouts: Sequence[Relayouts],
+) -> Lowered:
+    """The model for all lengths of a range; what is chosen is what is best for the usual one."""
+    model = read_open(path, shapes, target, threads)
+    usual = next(sample for sample in model.samples if sample.length == model.range.usual)
+    partition = usual.partition
+    plan = plan_of(partition, {}, target, threads, records, numerics, relayouts=relayouts)
+    with blaming_node(partition, target, threads):
+        module = open_module(model, shapes, plan, target, threads)
+    manifest = describe(partition, plan, target, threads)
+    inputs = {name: (info.shape, info.dtype) for name, info in partition.graph.inputs.items()}
+    return Lowered(module, (Variant(shapes, MAIN, manifest, inputs),))
+
+
 def description_of(variants: Sequence[Variant], checks: Sequence[Check]) -> dict[str, Any]:
     """The manifest of a module as plain JSON values; of several sets of shapes, what each has is in
     ``shapes``. There is a check for each."""
     each = [
-        variant.manifest.to_json() | check.to_json() for variant, check in zip(variants, checks, strict=True)
+        variant.manifest.to_json() | _open_to_json(variant) | check.to_json()
+        for variant, check in zip(variants, checks, strict=True)
     ]
     if len(each) == 1:
         return each[0]
@@ -130,6 +175,16 @@ def description_of(variants: Sequence[Variant], checks: Sequence[Check]) -> dict
         **said.to_json(),
         "shapes": each,
     }
+
+
+def _open_to_json(variant: Variant) -> dict[str, Any]:
+    """What the manifest says otherwise where a size is open: inputs as they were given, and the ``length``
+    that its layers and estimates are of."""
+    if not is_open(variant.shapes):
+        return {}
+    inputs = {name: list(shape) for name, shape in variant.manifest.inputs.items()}
+    given = {name: list(shape) for name, shape in variant.shapes.items()}
+    return {"inputs": inputs | given, "length": OpenRange.of(variant.shapes).usual}
 
 
 def _check_axes(one: Variant, other: Variant) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import Any
 
 from kernels.workload import base as workloads
@@ -13,7 +14,10 @@ from tuner.frontend.affine import merge_affine
 from tuner.frontend.graph import NotTunable, load_partition, understood
 from tuner.frontend.onnx_check import Shapes
 from tuner.intake.assemble import assemble
-from tuner.intake.shapes import GivenShapes, sets_of
+from tuner.intake.shapes import GivenShapes, given_sets, is_open, sets_of
+
+TRY_OPEN = "tuner.backend.open_main:try_open"
+"""Makes the functions of a model with an open size: by name, as builds know what is read here."""
 
 
 @dataclass(frozen=True)
@@ -102,8 +106,13 @@ def extract(path: str | Path, shapes: GivenShapes = None) -> Extraction:
     """The workloads of the ONNX model at ``path``; ``shapes`` gives those of dynamic inputs, in one set or
     several: then a workload occurs as often as in all of them together.
 
-    Raises ModelError that names what is wrong with the model or the shapes, or what of it cannot be built.
+    What is left open has its usual length. Raises ModelError that names what is wrong with the model or the
+    shapes, or what of it cannot be built.
     """
+    given = given_sets(shapes)
+    if is_open(given[0]):
+        with understood(Path(path).name):
+            resolve_name(TRY_OPEN)(path, given[0])
     return _union([_extract(path, each) for each in sets_of(shapes)])
 
 

@@ -27,6 +27,7 @@ from tuner.backend.manifest import Manifest
 from tuner.backend.on_board import SESSION_S, Board, BoardModel
 from tuner.backend.profile import Profile, profile, profile_of
 from tuner.backend.shape_sets import Lowered, Variant, lower_sets
+from tuner.intake.shapes import sets_of
 from tuner.log.record import Record
 from tuner.log.relayouts import read_relayouts
 from worker.measure.session import connect, crash_of, take
@@ -50,7 +51,9 @@ def deliver_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     target, threads = targets.from_json(payload["target"]), payload["threads"]
     numerics, relayouts = Numerics(payload["numerics"]), list(read_relayouts(payload["relayouts"]))
     records = [Record.from_json(each) for each in payload["records"]]
-    lowered = lower_sets(payload["model"], target, threads, payload["shapes"], records, numerics, relayouts)
+    # What is left open is timed at its usual length.
+    shapes = sets_of(payload["shapes"])
+    lowered = lower_sets(payload["model"], target, threads, shapes, records, numerics, relayouts)
     # On a board functions are called one by one whatever the module does; here its calls are timed.
     executable = compile_module(lowered.delivered() if "board" in payload else lowered.module, target)
     send({"stage": "built"})
@@ -121,7 +124,8 @@ def check_on_board(
 def _build_of(payload: dict[str, Any], variant: Variant) -> Build:
     manifest = variant.manifest
     target, threads = manifest.target, manifest.threads
-    return Build(payload["model"], variant.shapes, target, threads, manifest.configs, manifest.tolerance)
+    (shapes,) = sets_of(variant.shapes)
+    return Build(payload["model"], shapes, target, threads, manifest.configs, manifest.tolerance)
 
 
 def cold_functions(manifest: Manifest) -> set[str]:

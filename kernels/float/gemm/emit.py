@@ -7,12 +7,16 @@ from tvm.script.ir_builder import tirx as T
 
 from kernels.arithmetic import ceil_div
 from kernels.emit import code_shape, tir
+from kernels.emit.open_rows import OpenRows, held, quotient
 from kernels.emit.outer_product import Sums
 from kernels.emit.shares import Share, share
 from kernels.emit.types import Expr, Index, Vector
 from kernels.emit.vectors import load_part, split
 from kernels.float.gemm.plan import Plan
 from kernels.float.plan import Arguments
+
+ENOUGH_SUMS = 8
+"""How many hide the latency of a multiply-add: fewer take turns along k."""
 
 
 def emit(plan: Plan, args: Arguments) -> None:
@@ -21,28 +25,33 @@ def emit(plan: Plan, args: Arguments) -> None:
 
 
 class Nest:
-    """Emits the loops of one function."""
+    """Emits the loops of one function, of as many rows as the workload has or the arguments say."""
 
     def __init__(self, plan: Plan, args: Arguments) -> None:
         self.gemm, self.plan, self.args = plan.workload, plan, args
         self.k_blocks = ceil_div(plan.workload.k, plan.kc)
+        self.open = None if args.rows is None else OpenRows(args.rows, plan.rows)
 
     def run(self) -> None:
         """All of it, each thread its share of the panels and of the row tiles."""
         plan = self.plan
-        over_panels, over_rows = plan.parts
+        over_panels, over_rows = plan.parts if self.open is None else (plan.threads, 1)
         with code_shape.linked(), tir.loop(over_panels * over_rows, over_panels * over_rows) as thread:
             one, other = (thread, 0) if over_rows == 1 else (thread // over_rows, thread % over_rows)
             self._nest(
                 share(plan.whole_panels, plan.edge_columns > 0, one, over_panels),
-                share(plan.whole_tiles, plan.edge_rows > 0, other, over_rows),
+                share(plan.whole_tiles, plan.edge_rows > 0, other, over_rows)
+                if self.open is None
+                else Share(0, held(self.open.tiles), None),
             )
 
     def _nest(self, panels: Share, tiles: Share) -> None:
         plan, gemm = self.plan, self.gemm
         n_step, m_step = plan.nc // plan.width, plan.mc // plan.rows
         n_blocks = max(1, ceil_div(plan.whole_panels, n_step))
-        m_blocks = max(1, ceil_div(plan.whole_tiles, m_step))
+        m_blocks: Index = max(1, ceil_div(plan.whole_tiles, m_step))
+        if self.open is not None:
+            m_blocks = held(quotient(tiles.stop + (m_step - 1), m_step))
         with tir.loop(n_blocks) as n_block, tir.loop(self.k_blocks) as k_block:
             first = T.Bind(panels.first + n_block * n_step)
             end = T.Bind(tir.least(panels.stop, first + n_step))
@@ -61,6 +70,13 @@ class Nest:
 
     def _tiles(self, panel: Index, columns: int, rows: Share, k_block: Index, depth: Index) -> None:
         plan = self.plan
+        if self.open is not None:
+            with T.serial(rows.first, rows.stop) as tile:
+                number = held(tile - rows.first)
+                self.open.tile(
+                    tile, lambda height, top: self._micro(height, columns, top, number, panel, k_block, depth)
+                )
+            return
         if plan.whole_tiles:
             with T.serial(rows.first, rows.stop) as tile:
                 self._micro(plan.rows, columns, tile * plan.rows, tile - rows.first, panel, k_block, depth)
@@ -75,7 +91,7 @@ class Nest:
         """``rows`` x ``columns`` of the output, over one block of k: tile ``number`` of those that a panel
         meets before the next panel."""
         plan, gemm, args, lanes = self.plan, self.gemm, self.args, self.plan.lanes
-        sums = Sums(rows, columns, lanes, plan.knobs.chains)
+        sums = Sums(rows, columns, lanes, self._chains(rows))
 
         def out_at(row: int, start: int) -> Index:
             return (top + row) * gemm.n + panel * plan.width + start
@@ -114,6 +130,13 @@ class Nest:
         tir.choose(begins, lambda: sums.begin(bias), lambda: sums.begin(unfinished))
         sums.add(k_block * plan.kc, depth, data, weights, fetch if plan.fetched else None)
         tir.choose(ends, lambda: leave(True), lambda: leave(False))
+
+    def _chains(self, rows: int) -> int:
+        """Sets of sums; a low tile of open rows takes more of them, as tiles of any height are there."""
+        plan = self.plan
+        if self.open is None:
+            return plan.knobs.chains
+        return min(4, max(plan.knobs.chains, ceil_div(ENOUGH_SUMS, rows * plan.knobs.vectors)))
 
 
 def _both(one: Expr | None, other: Expr) -> Vector:

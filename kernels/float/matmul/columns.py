@@ -6,7 +6,8 @@ from tvm.script.ir_builder import tirx as T
 
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
-from kernels.emit.types import Buffer, Index, Vector
+from kernels.emit.open_rows import held, quotient
+from kernels.emit.types import Buffer, Expr, Index, Vector
 from kernels.emit.vectors import pieces, transpose
 from kernels.workload.view import View
 
@@ -29,12 +30,46 @@ class Panels:
         elif view.row == 1 and depth >= self._lanes >= 4:
             self._turn(source, first, view.column, columns, depth)
         else:
-            self._clear(columns, depth)
-            with tir.loop(depth) as at, tir.loop(columns) as column:
-                place = self._place(column // self._width, 0, at) + column % self._width
-                tir.store(self._buffer, source[first + at * view.row + column * view.column], place)
+            self._gather(source, view, first, columns, depth)
 
-    def _copy(self, source: Buffer, first: Index, pitch: int, columns: int, depth: int) -> None:
+    def fill_rows(self, source: Buffer, view: View, first: Index, columns: int, depth: Expr) -> None:
+        """``fill`` of a ``depth`` that is known only at run time, and at most what there is room for."""
+        if isinstance(view.column, int) and view.column == 1:
+            self._copy(source, first, view.row, columns, depth)
+        else:
+            self._gather(source, view, first, columns, depth)
+
+    def fill_columns(self, source: Buffer, view: View, first: Index, columns: Expr, depth: int) -> None:
+        """``fill`` of as many ``columns`` as are known at run time; anything fills the last vector."""
+        lanes = self._lanes
+        neighbours = isinstance(view.column, int) and view.column == 1
+        if not neighbours and isinstance(view.row, int) and view.row == 1 and depth >= lanes >= 4:
+            with tir.loop(held(quotient(columns + (lanes - 1), lanes))) as block:
+                column = T.Bind(block * lanes)
+                last = T.Bind(columns - 1)
+                lines = [held(first + tir.least(column + lane, last) * view.column) for lane in range(lanes)]
+                self._squares(source, lines, column, depth)
+            return
+        vectors = held(quotient(columns, lanes) if neighbours else tir.index(0))
+        whole = held(vectors * lanes)
+        with tir.loop(depth) as at:
+            line = T.Bind(first + at * view.row)
+            with tir.loop(vectors) as vector:
+                column = T.Bind(vector * lanes)
+                place = self._place(column // self._width, column % self._width, at)
+                tir.store(self._buffer, source[tir.vector(line + column, lanes)], tir.vector(place, lanes))
+            with T.serial(whole, columns) as column:
+                place = self._place(column // self._width, column % self._width, at)
+                tir.store(self._buffer, source[line + column * view.column], place)
+
+    def _gather(self, source: Buffer, view: View, first: Index, columns: int, depth: Index) -> None:
+        """One element after another."""
+        self._clear(columns, depth)
+        with tir.loop(depth) as at, tir.loop(columns) as column:
+            place = self._place(column // self._width, 0, at) + column % self._width
+            tir.store(self._buffer, source[first + at * view.row + column * view.column], place)
+
+    def _copy(self, source: Buffer, first: Index, pitch: Index, columns: int, depth: Index) -> None:
         lanes, whole = self._lanes, columns // self._width
 
         def vectors(panel: Index, at: Index, spans: list[tuple[int, int]]) -> None:
@@ -57,24 +92,27 @@ class Panels:
         lanes = self._lanes
 
         def square(column: Index, count: int) -> None:
-            with tir.loop(ceil_div(depth, lanes)) as block:
-                at = T.Bind(tir.least(block * lanes, depth - lanes))
-                rows = [
-                    T.Bind(source[tir.vector(first + (column + lane) * pitch + at, lanes)])
-                    if lane < count
-                    else tir.zeros(lanes)
-                    for lane in range(lanes)
-                ]
-                place = T.Bind(self._place(column // self._width, 0, at) + column % self._width)
-                for lane, value in enumerate(transpose(rows)):
-                    tir.store(self._buffer, value, tir.vector(place + lane * self._width, lanes))
+            self._squares(source, [first + (column + lane) * pitch for lane in range(count)], column, depth)
 
         with tir.loop(columns // lanes) as block:
             square(T.Bind(block * lanes), lanes)
         if rest := columns % lanes:
             square(tir.index(columns - rest), rest)
 
-    def _clear(self, columns: int, depth: int) -> None:
+    def _squares(self, source: Buffer, lines: list[Index], column: Index, depth: int) -> None:
+        """A vector of columns from ``column`` on, of which those of ``lines`` begin there in ``source``."""
+        lanes = self._lanes
+        with tir.loop(ceil_div(depth, lanes)) as block:
+            at = T.Bind(tir.least(block * lanes, depth - lanes))
+            rows = [
+                T.Bind(source[tir.vector(lines[lane] + at, lanes)]) if lane < len(lines) else tir.zeros(lanes)
+                for lane in range(lanes)
+            ]
+            place = T.Bind(self._place(column // self._width, 0, at) + column % self._width)
+            for lane, value in enumerate(transpose(rows)):
+                tir.store(self._buffer, value, tir.vector(place + lane * self._width, lanes))
+
+    def _clear(self, columns: int, depth: Index) -> None:
         """Zeros into the partial vector at the end."""
         if rest := columns % self._lanes:
             last = columns - rest

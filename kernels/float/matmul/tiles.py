@@ -9,6 +9,7 @@ from tvm.script.ir_builder import tirx as T
 
 from kernels.arithmetic import ceil_div
 from kernels.emit import tir
+from kernels.emit.open_rows import OpenRows
 from kernels.emit.outer_product import Sums
 from kernels.emit.shares import Share
 from kernels.emit.types import Expr, Index, Vector
@@ -44,9 +45,9 @@ class Rows:
 
 
 def outer_products(
-    rows: Rows,
+    rows: Rows | OpenRows,
     columns: int,
-    depth: int,
+    depth: Index,
     lanes: int,
     chains: int,
     element: Element,
