@@ -74,14 +74,12 @@ def each_sequenced(module: Any, count: int) -> Any:
     for at in range(count):
         variable = module.get_global_var(f"main_{at}")
         alone = tvm.IRModule({**functions, tvm.ir.GlobalVar("main"): module[variable]})
-        made = sequenced(alone)
+        name = f"{SEQUENCE}_{at}"
+        made = sequenced(alone, name)
         if made is alone:
             continue
-        name = f"{SEQUENCE}_{at}"
-        function = builder.add_func(made[SEQUENCE].with_attr(SYMBOL, name), name)
-        renamed = {made.get_global_var(SEQUENCE): function}
-        main = _Renaming(renamed, _Constants()).visit_expr(made["main"])
-        builder.update_func(variable, main.with_attr(SYMBOL, f"main_{at}"))
+        builder.add_func(made[name], name)
+        builder.update_func(variable, made["main"].with_attr(SYMBOL, f"main_{at}"))
     return builder.finalize()
 
 

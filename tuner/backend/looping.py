@@ -87,7 +87,7 @@ class _Loop(CallSequence):
     number of turns."""
 
     def __init__(self, body: Program, states: int, rooms: Sequence[Sequence[int]], name: str) -> None:
-        self._body, self._states, self._rooms, self._name = body, states, rooms, name
+        self._body, self._states, self._rooms = body, states, rooms
         # What a turn makes lies in temporaries until it is copied.
         made = [Storage("temporary", len(body.temporaries) + at) for at in range(len(body.outputs))]
         moved = {Storage("output", at): each for at, each in enumerate(made)}
@@ -100,7 +100,8 @@ class _Loop(CallSequence):
         lasting = tuple((each, at) for at, each in self._sources.items() if each.kind == "temporary")
         sizes = tuple(each.bytes for each in body.outputs)
         super().__init__(
-            replace(body, calls=calls, outputs=(), copies=lasting, temporaries=(*body.temporaries, *sizes))
+            replace(body, calls=calls, outputs=(), copies=lasting, temporaries=(*body.temporaries, *sizes)),
+            name,
         )
         # A value that comes from another one is put aside before that is written.
         self._aside, self._end = {}, self.arena.bytes

@@ -19,7 +19,7 @@ from tvm.script.ir_builder import tirx as T
 from kernels.emit.compile import KERNEL_ATTRIBUTE
 from kernels.emit.tir import scratch
 from tuner.backend.arena import Arena, arena_of
-from tuner.backend.program import Call, NotStraight, Program, Storage, program_of
+from tuner.backend.program import Call, NotStraight, Port, Program, Storage, program_of
 from tuner.operators.constants import constant
 
 PART = "tilefleet.part_of_loop"
@@ -41,8 +41,9 @@ Kind = tuple[tuple[int, ...], str]
 """Shape and dtype."""
 
 
-def sequenced(module: Any) -> Any:
-    """``module``, as ``lower_partition`` returns it, with one call in ``main``; itself where that is no gain.
+def sequenced(module: Any, name: str = SEQUENCE) -> Any:
+    """``module``, as ``lower_partition`` returns it, with one call in ``main``, of a function called
+    ``name``; itself where that is no gain.
 
     That is so of larger models, and of those whose steps are not all calls of functions that are there.
     """
@@ -52,29 +53,35 @@ def sequenced(module: Any) -> Any:
     if _weight(main) > MOST_WEIGHT or any(PART in (each.attrs or {}) for each in module.functions.values()):
         return module
     try:
-        program = program_of(module, [f"input{at}" for at in range(len(main.params))], names)
+        program = program_of(module, [each.name for each in main.params], names)
     except NotStraight:
         return module
     if program.copies or len(program.calls) < LEAST_CALLS or has_bfloat16(program):
         return module
-    sequence = CallSequence(program)
+    sequence = CallSequence(program, name)
     if sequence.arena.bytes > MOST_ARENA:
         return module
     builder = relax.BlockBuilder()
-    parameters = [relax.Var(each.name, each.ty) for each in main.params]
-    with builder.function("main", parameters):
-        function = builder.add_func(sequence.function(), SEQUENCE)
-        types = [relax.TensorType(each.shape, each.dtype) for each in program.outputs]
-        arguments = [*parameters, *map(constant, program.constants)]
-        call = relax.call_tir(function, arguments, types if several else types[0])
-        with builder.dataflow():
-            result = builder.emit_output(call)
-        builder.emit_func_output(result)
+    # The function checks what it gets itself, so for the machine that is anything: two calls fewer for each.
+    parameters = [relax.Var(each.name, relax.AnyType()) for each in main.params]
+    with builder.function("main", parameters, attrs={"relax.force_pure": True}):
+        builder.add_func(sequence.function(), name)
+        outputs = [builder.emit(_allocated(each)) for each in program.outputs]
+        arguments = [*parameters, *map(constant, program.constants), *outputs]
+        builder.emit(relax.Call(relax.ExternFunc(name), arguments, ty_args=[relax.AnyType()]))
+        builder.emit_func_output(relax.Tuple(outputs) if several else outputs[0])
     made = builder.finalize()
     made["main"] = made["main"].with_attrs(main.attrs)
-    for name, each in program.functions.items():
-        made[name] = each
+    for called, each in program.functions.items():
+        made[called] = each
     return made
+
+
+def _allocated(output: Port) -> Any:
+    """A tensor for an output. TVM's passes would have the machine forget it, one call more for each."""
+    size, kind = relax.ShapeExpr([max(1, output.bytes)]), "uint8"
+    storage = relax.op.memory.alloc_storage(size, 0, "global", kind)
+    return relax.op.memory.alloc_tensor(storage, 0, relax.ShapeExpr(output.shape), output.dtype)
 
 
 def has_bfloat16(program: Program) -> bool:
@@ -115,8 +122,8 @@ class _Tensors:
 class CallSequence:
     """Makes a function of a program's calls. Its arguments are the inputs, the constants and the outputs."""
 
-    def __init__(self, program: Program) -> None:
-        self._program = program
+    def __init__(self, program: Program, name: str = SEQUENCE) -> None:
+        self._program, self._name = program, name
         self.arena: Arena = arena_of(program, dict.fromkeys(program.functions, 0))
         # What is an argument already is handed on where it is of the shape that a function wants.
         self._given: dict[Storage, Kind] = {
@@ -136,14 +143,11 @@ class CallSequence:
         """The PrimFunc."""
         program = self._program
         with IRBuilder() as builder, T.prim_func(s_tir=True):
-            T.func_name(SEQUENCE)
-            attributes = {"global_symbol": SEQUENCE, "tirx.is_scheduled": True, KERNEL_ATTRIBUTE: True}
+            T.func_name(self._name)
+            attributes = {"global_symbol": self._name, "tirx.is_scheduled": True, KERNEL_ATTRIBUTE: True}
             T.func_attr(attributes)
             # What comes from outside is checked; the rest is what the machine made.
-            self._buffers = [
-                T.arg(f"input{at}", T.Buffer(each.shape, each.dtype))
-                for at, each in enumerate(program.inputs)
-            ]
+            self._buffers = [T.arg(each.name, T.Buffer(each.shape, each.dtype)) for each in program.inputs]
             self._handles = {each: T.arg(f"{each.kind}{each.index}", T.handle()) for each in self._given}
             self._arena = scratch(max(self.arena.bytes, LEAST_ARENA), "uint8")
             self._prepare()
