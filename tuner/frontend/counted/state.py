@@ -11,6 +11,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from tuner.frontend.control.inline import fresh, names_of
+from tuner.frontend.definitions import expanded
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import Array, TensorInfo, attributes_of, constant_result, folded
 
@@ -52,7 +53,11 @@ class State:
         self.opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
         self._taken = set(names_of(model.graph))
         self.constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
-        _, self.tensors = folded(model, list(model.graph.node), self.constants)
+        # onnx's inference cannot look into some operators that others define.
+        found = dict(self.constants)
+        _, self.tensors = folded(model, expanded(model, found), found)
+        named = {name for node in model.graph.node for name in node.output}
+        self.constants |= {name: value for name, value in found.items() if name in named}
         self.nodes: list[NodeProto] = []
         self.axes: dict[str, Axes] = {}
         self.sizes: dict[str, np.ndarray[Any, Any]] = {}
