@@ -41,7 +41,7 @@ TARGET = host_target()
 
 
 def run(payload: dict[str, Any]) -> dict[str, str]:
-    """Child: the test ``name``; with ``constant`` all inputs but the first are constants of the model.
+    """Child: the test ``name``; of ``form`` ``constants`` all inputs but the first are constants.
 
     Returns ``{"verdict": "right", "refused", "otherwise" or "wrong", "reason"}``.
     """
@@ -56,7 +56,7 @@ def run(payload: dict[str, Any]) -> dict[str, str]:
     unknown = next((name for name, value in feeds.items() if not isinstance(value, np.ndarray)), None)
     if unknown is not None:
         return {"verdict": "refused", "reason": f"input {unknown!r} is no tensor"}
-    if payload["constant"]:
+    if payload["form"] == "constants":
         for name in names[1:]:
             model.graph.initializer.append(numpy_helper.from_array(feeds.pop(name), name))
     with tempfile.TemporaryDirectory(prefix="tilefleet-") as folder:

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from tflite_models import small
 
+from bench.tflite_models import small
 from tuner.log.record import read_log
 
 pytestmark = pytest.mark.timeout(900)

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from shell import Shell, run_module
 from tflite_compare import by_litert, inputs_of
-from tflite_models import small
 
 from bench.partition_reference import evaluate
+from bench.tflite_models import small
 from tuner.frontend.graph import load_partition
 
 pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]

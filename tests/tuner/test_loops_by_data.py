@@ -7,10 +7,10 @@ import tvm
 from test_loops_unrolled import body
 from test_tflite_subgraphs import counting
 from tflite_compare import by_litert
-from tflite_models import Maker
 from tiny_models import model, node, save
 from tvm import relax
 
+from bench.tflite_models import Maker
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run

@@ -9,8 +9,8 @@ import onnx
 import pytest
 from flatbuffers import flexbuffers
 from tflite_compare import built, by_onnxruntime
-from tflite_models import Maker
 
+from bench.tflite_models import Maker
 from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.tflite.convert import to_onnx
 

@@ -7,8 +7,8 @@ import flatbuffers
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
-from tflite_models import FUSED, SAME, Maker, branches
 
+from bench.tflite_models import FUSED, SAME, Maker, branches
 from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.tflite.convert import to_onnx
 from tuner.intake.extract import extract

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from flatbuffers import flexbuffers
 from tflite_compare import assert_same
-from tflite_models import Maker
 
+from bench.tflite_models import Maker
 from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.tflite.convert import to_onnx
 

@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from tflite_compare import assert_same, operators
-from tflite_models import FUSED, SAME, VALID, Maker
+
+from bench.tflite_models import FUSED, SAME, VALID, Maker
 
 DTYPES = ("float32", "int8", "uint8")
 

@@ -7,10 +7,10 @@ import onnx
 import pytest
 import tvm
 from tflite_compare import assert_same, by_litert, by_onnxruntime, inputs_of, operators
-from tflite_models import TYPES, VALID, Maker, branches, mobilenet
 from tvm import relax
 
 from bench.partition_reference import evaluate
+from bench.tflite_models import TYPES, VALID, Maker, branches, mobilenet
 from kernels.operators.int8.mul import QMul
 from kernels.workload.base import Conv2d, Gemm, QConv2d
 from tuner.backend.apply import build_model

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
 from tflite_compare import assert_same
-from tflite_models import SAME, VALID, Maker
+
+from bench.tflite_models import SAME, VALID, Maker
 
 IMAGE = (1, 5, 6, 4)
 

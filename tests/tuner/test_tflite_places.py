@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 from tflite_compare import assert_same, operators
-from tflite_models import TYPES, Maker
+
+from bench.tflite_models import TYPES, Maker
 
 IMAGE = (1, 5, 6, 4)
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
 from tflite_compare import assert_same, built
-from tflite_models import FUSED, Maker
 
+from bench.tflite_models import FUSED, Maker
 from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.tflite.convert import to_onnx
 

@@ -7,8 +7,8 @@ from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
 from flatbuffers import flexbuffers
 from tflite_compare import assert_same
-from tflite_models import Maker
 
+from bench.tflite_models import Maker
 from tuner.frontend.model_file import read_model
 from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.tflite.convert import to_onnx

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 from tflite_compare import built, by_litert
-from tflite_models import Maker
 
+from bench.tflite_models import Maker
 from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.tflite.convert import to_onnx
 

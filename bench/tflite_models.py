@@ -1,3 +1,5 @@
+# mypy: ignore-errors
+# The schema's classes have no types, and all here is made of them.
 """TFLite files made with flatbuffers' builder: single layers and small networks, of floats or quantized."""
 
 from __future__ import annotations
@@ -101,6 +103,8 @@ class Maker:
         if dtype in ("int8", "uint8") and scales is None:
             scales = np.float32((limits[1] - limits[0]) / 255)
             zero = round(np.iinfo(dtype).min - limits[0] / scales) if zero is None else zero
+        if dtype == "int16" and scales is None:
+            scales = np.float32(max(map(abs, limits)) / 32767)
         if scales is not None:
             tensor.quantization = schema.QuantizationParametersT()
             tensor.quantization.scale = np.atleast_1d(np.asarray(scales, np.float32))
@@ -124,10 +128,12 @@ class Maker:
         self.graph.operators[-1].outputs = []
 
     def input(self, shape, dtype=None, limits=UNIT, name="x"):
+        """An input of the graph."""
         self.graph.inputs.append(self.tensor(shape, dtype, limits, name=name))
         return self.graph.inputs[-1]
 
     def shape(self, index):
+        """The shape of a tensor."""
         return tuple(self.graph.tensors[index].shape)
 
     def operator(
@@ -226,6 +232,7 @@ class Maker:
         )
 
     def pool(self, kind, data, kernel, stride, padding=SAME, fused=FUSED.NONE):
+        """MAX_POOL_2D or AVERAGE_POOL_2D."""
         n, rows, columns, channels = self.shape(data)
         out = [-(-s // stride) if padding == SAME else (s - kernel) // stride + 1 for s in (rows, columns)]
         options = {"filterHeight": kernel, "filterWidth": kernel, "strideH": stride, "strideW": stride}
@@ -251,11 +258,13 @@ class Maker:
         return self.tensor(np.shape(values), "int32", values=np.asarray(values))
 
     def pad(self, data, top, bottom, left, right):
+        """PAD of rows and columns."""
         n, rows, columns, channels = self.shape(data)
         shape = (n, rows + top + bottom, columns + left + right, channels)
         return self.like("PAD", data, shape, [self.numbers((0, 0), (top, bottom), (left, right), (0, 0))])
 
     def softmax(self, data, beta=1.0):
+        """SOFTMAX, in the scale that TFLite allows."""
         zero = 0 if self.dtype == "uint8" else -128
         shape = self.shape(data)
         scales = None if self.dtype == "float32" else 1 / 256
