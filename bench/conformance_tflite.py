@@ -27,6 +27,13 @@ LiteRT has tables of 513 points for functions of 16 bits."""
 FLOATS_ALONE = ("div", "floor_div", "floor_mod", "log", "pow", "rsqrt", "sqrt")
 """Where random quanta would have no logarithm, root or quotient."""
 
+OTHERWISE = {
+    "reduce_prod": "LiteRT's product of 16 bits overflows where the real one saturates",
+    "resize_bilinear": "LiteRT interpolates 16 bits by weights of ten",
+}
+"""Cases of int16 in which the exact result is taken; and what LiteRT does."""
+WEIGHTED = ("convolution", "depthwise", "dense")
+"""Cases whose weights have the type of the data, which TFLite has not for int16."""
 RESIZES: tuple[dict[str, Any], ...] = ({}, {"halfPixelCenters": True}, {"alignCorners": True})
 Case = Callable[[Any], Any]
 """Makes a model; the number of its result."""
@@ -209,6 +216,12 @@ def run(payload: dict[str, Any]) -> dict[str, str]:
     where LiteRT does not take such a file."""
     if payload["form"] != "float32" and payload["name"].rstrip("_0123456789").startswith(FLOATS_ALONE):
         return {"verdict": "absent", "reason": "of floats alone"}
+    if payload["form"] == "int16":
+        for start, reason in OTHERWISE.items():
+            if payload["name"].startswith(start):
+                return {"verdict": "otherwise", "reason": reason}
+        if payload["name"].startswith(WEIGHTED):
+            return {"verdict": "absent", "reason": "weights of 16 bits"}
     make: Any = Maker(payload["form"])
     data = make.file(CASES[payload["name"]](make))
     try:
