@@ -111,11 +111,16 @@ class Nest:
             return args.weights[tir.vector((panel * gemm.k + at) * plan.width + start, lanes)]
 
         here = (panel * gemm.k + k_block * plan.kc) * plan.width
-        coming = T.Bind(tir.index(here + gemm.k * plan.width + number * depth * plan.fetched))
+        fetched = plan.fetched
+        if self.open is not None:
+            # A tile of at most half the height is the only one; of higher ones there may be but two.
+            fetched = plan.width if 2 * rows <= plan.rows else ceil_div(plan.width, 2)
+            number = tir.least(number, 1)
+        coming = T.Bind(tir.index(here + gemm.k * plan.width + number * depth * fetched))
 
         def fetch(step: Index) -> None:
-            for start in range(0, plan.fetched, plan.line):
-                code_shape.prefetch(args.weights, coming + step * plan.fetched + start)
+            for start in range(0, fetched, plan.line):
+                code_shape.prefetch(args.weights, coming + step * fetched + start)
 
         def leave(final: bool) -> None:
             for row, start, value in sums.values():
@@ -128,7 +133,7 @@ class Nest:
 
         begins, ends = (None if self.k_blocks == 1 else k_block == at for at in (0, self.k_blocks - 1))
         tir.choose(begins, lambda: sums.begin(bias), lambda: sums.begin(unfinished))
-        sums.add(k_block * plan.kc, depth, data, weights, fetch if plan.fetched else None)
+        sums.add(k_block * plan.kc, depth, data, weights, fetch if fetched else None)
         tir.choose(ends, lambda: leave(True), lambda: leave(False))
 
     def _chains(self, rows: int) -> int:
