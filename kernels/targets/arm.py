@@ -25,6 +25,7 @@ _RPI4 = Target(
     fmas_per_cycle=1.0,
     loads_per_cycle=1.0,
     misses_in_flight=5.0,
+    streams=8,
     hz=1_500_000_000,
 )
 
@@ -43,6 +44,7 @@ TARGETS = (
         fmas_per_cycle=1.0,
         loads_per_cycle=0.8,
         misses_in_flight=4.0,
+        streams=8,
         hz=1_200_000_000,
     ),
     _RPI4,

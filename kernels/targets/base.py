@@ -26,9 +26,9 @@ class Target:
     needs them. ``integer_vector_*`` are 0 where integers share the registers of floats. ``matrix`` names the
     matrix engine's instruction set (``mma`` of Power), empty where there is none. ``hz`` is the usual clock
     rate, 0 where it is unknown; it tells people about a machine and does not make it another kind. Nor do
-    the last three, which only rank configs (``emit/machine.py``): vector multiply-adds a cycle, loads a
-    cycle that are sustained while lines arrive from L2 as well, and how many line loads a core and its
-    prefetchers overlap.
+    the last four, which only rank configs (``emit/machine.py``): vector multiply-adds a cycle, loads a
+    cycle that are sustained while lines arrive from L2 as well, how many line loads a core and its
+    prefetchers overlap, and how many sequential streams these follow.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
@@ -52,6 +52,7 @@ class Target:
     fmas_per_cycle: float = 2.0
     loads_per_cycle: float = 1.6
     misses_in_flight: float = 32.0
+    streams: int = 32
 
     def lanes(self, dtype: str = "float32") -> int:
         """Elements of ``dtype`` in one vector register."""
@@ -95,7 +96,7 @@ class Target:
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-_NOT_IN_KEY = ("name", "hz", "fmas_per_cycle", "loads_per_cycle", "misses_in_flight")
+_NOT_IN_KEY = ("name", "hz", "fmas_per_cycle", "loads_per_cycle", "misses_in_flight", "streams")
 _IN_KEY_IF_SET = ("integer_vector_bits", "integer_vector_registers", "matrix")
 """Facts younger than the first records, whose keys still hold."""
 

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
+from onnx import TensorProto
 from tiny_models import model, node, save
 from tvm import relax
 from typer.testing import CliRunner
@@ -23,7 +24,7 @@ from tuner.backend.comparison import (
     error_of,
     locate,
 )
-from tuner.backend.definition import Undefined, define, random_feeds
+from tuner.backend.definition import FAR, Undefined, define, random_feeds
 from tuner.frontend.model_file import read_as_written
 from worker.measure.host import host_target
 
@@ -138,6 +139,24 @@ def test_what_a_model_itself_makes_of_little_differences_is_allowed(tmp_path):
     found = check(main_of(executable), made)
     assert found.checked
     assert found.allowed["y"] > 10 * made.tolerance
+
+
+@pytest.mark.parametrize("away", [0.0, 1.0])
+def test_a_model_of_integers_alone_says_little_differences_by_its_weights(away):
+    # Of numbers near 1 the digits that differ are left, where 1 is taken away.
+    arrays = {"table": 1 + 1e-6 * np.arange(40.0).reshape(5, 8), "away": np.array(away)}
+    nodes = [node("Gather", ["table", "ids"], "rows"), node("Sub", ["rows", "away"], "y")]
+    made = model(
+        nodes,
+        {"ids": (6,)},
+        ["y"],
+        {name: array.astype(np.float32) for name, array in arrays.items()},
+        dtype=TensorProto.INT64,
+    )
+    made.graph.output[0].type.tensor_type.elem_type = TensorProto.FLOAT
+    defined = define(made, {"ids": np.array([0, 4, 1, 3, 2, 2])})
+    error = error_of(defined.nudged["y"], defined.values["y"])
+    assert error == pytest.approx(FAR, rel=1e-3) if away else 0 < error < 2e-5
 
 
 def test_types_and_shapes_are_compared():
