@@ -115,7 +115,7 @@ def scaled(x: T.Buffer((11, 700), "float32"), y: T.Buffer((11, 700), "float32"))
 
 
 def test_each_share_works_in_memory_of_its_own(tmp_path):
-    unit = compile_plain({"scaled": scaled}, TARGET, 4, {"scaled": "scaled"}, {"scaled"})
+    unit = compile_plain({"scaled": scaled}, TARGET, 4, {"scaled": "scaled"}, {"scaled"}, "apart")
     (fork,) = unit.forks
     assert fork.shares == 4
     assert unit.workspace == {"scaled": 4 * -(-700 * 4 // 64) * 64}
@@ -129,6 +129,7 @@ def test_each_share_works_in_memory_of_its_own(tmp_path):
         f"int {fork.part}(void *, int); extern int (*shared)(void *);\n"
         f"int (*shared)(void *);\n"
         f"int {fork.symbol}(void *data, void *team) {{ (void)team; return shared(data); }}\n"
+        "int apart(void) { return 0; }\n"
     )
     subprocess.run(
         ["cc", "-shared", "-fPIC", "fork.c", "scaled.o", "-o", "scaled.so"], cwd=tmp_path, check=True
@@ -156,4 +157,4 @@ def nested(x: T.Buffer((8, 8), "float32"), y: T.Buffer((8, 8), "float32")):
 
 def test_a_loop_in_parallel_within_another_is_refused():
     with pytest.raises(NotPlain, match="within another"):
-        compile_plain({"nested": nested}, TARGET, 2, {"nested": "nested"}, ())
+        compile_plain({"nested": nested}, TARGET, 2, {"nested": "nested"}, (), "apart")

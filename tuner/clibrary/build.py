@@ -77,7 +77,7 @@ def make(model: Model, targets: Iterable[Target], name: str, title: str, log: st
             if storage.kind in ("input", "output")
         }
         try:
-            unit = compile_plain(program.functions, target, model.threads, symbols, outside)
+            unit = compile_plain(program.functions, target, model.threads, symbols, outside, f"{name}_apart")
         except NotPlain as reason:
             raise ModelError(f"cannot be written as C: it has {reason}") from None
         arena = arena_of(program, unit.workspace)

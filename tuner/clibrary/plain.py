@@ -57,12 +57,14 @@ def compile_plain(
     threads: int,
     symbols: Mapping[str, str],
     unaligned: Collection[str],
+    apart: str,
 ) -> Unit:
     """Compile PrimFuncs for ``target``, each under its name in ``symbols``.
 
     A function takes a pointer for each of its buffers, then one to its workspace, for several ``threads`` one
     more for who runs its loops in parallel, and returns an int that says nothing. Those in ``unaligned`` get
-    buffers of the user's, which are aligned as their elements are. Raises NotPlain.
+    buffers of the user's, which are aligned as their elements are. They call ``apart``, a C function without
+    parameters that does nothing and is compiled elsewhere. Raises NotPlain.
     """
     llvm = tvm.target.Target(target.tvm)
     passes, _, _ = tirx.compilation_pipeline.get_tir_pipeline(MODEL_PIPELINE)
@@ -73,7 +75,7 @@ def compile_plain(
     forks: list[Fork] = []
     for variable, function in passes(module).functions_items():
         name = variable.name_hint
-        maker = _Plain(function, symbols[name], threads, name in unaligned)
+        maker = _Plain(function, symbols[name], threads, name in unaligned, apart)
         plain[variable] = maker.function()
         plain |= {tvm.ir.GlobalVar(part): body for part, body in maker.parts.items()}
         workspace[name] = maker.workspace
@@ -88,7 +90,7 @@ class _Plain:
     ``workspace`` is what it wants in bytes, ``parts`` are the bodies of its loops in parallel by their names.
     """
 
-    def __init__(self, packed: Any, symbol: str, threads: int, unaligned: bool) -> None:
+    def __init__(self, packed: Any, symbol: str, threads: int, unaligned: bool, apart: str) -> None:
         self._packed, self._symbol, self._threads, self._unaligned = packed, symbol, threads, unaligned
         self.workspace = 0
         self.parts: dict[str, Any] = {}
@@ -97,6 +99,7 @@ class _Plain:
         self._base = _bytes_at("workspace")
         self._team = _bytes_at("team")
         self._inside = False
+        self._apart, self._loops = apart, 0
         self._refused: str | None = None
         self._aligned: list[Any] = []
         self._texts: list[Any] = []
@@ -137,6 +140,7 @@ class _Plain:
         """``body`` with its larger buffers in the workspace, those of one scope after each other."""
         callbacks = (
             ((tirx.For, tirx.While, tirx.IfThenElse, tirx.AttrStmt), self._scope),
+            (tirx.SeqStmt, self._sequence),
             (tirx.AllocBuffer, self._buffer),
         )
         planned = structural.structural_mutate(body, callbacks)
@@ -152,10 +156,24 @@ class _Plain:
                 except NotShared as reason:
                     return self._refuse(statement, str(reason))
             statement = serial(statement)
-        taken = self._taken
+        taken, inner = self._taken, isinstance(statement, tirx.For | tirx.While)
+        self._loops += inner
         result = mutator.default_mutate(statement)
+        self._loops -= inner
         self._taken = taken
         return result
+
+    def _sequence(self, statement: Any, mutator: Any) -> Any:
+        """A call before and after what uses buffers of the workspace within a loop.
+
+        A module allocates and frees there. Without a call LLVM keeps the constants of all that the loop does
+        in vector registers, and has too few for the accumulators of a product in it.
+        """
+        first = next((at for at, each in enumerate(statement.seq) if _takes_workspace(each)), None)
+        if first is not None and self._loops:
+            call = tirx.Evaluate(tirx.call_extern("int32", self._apart))
+            statement = tirx.SeqStmt([*statement.seq[:first], call, *statement.seq[first:], call])
+        return mutator.default_mutate(statement)
 
     def _refuse(self, statement: Any, reason: str) -> Any:
         # An exception of ours would come out of TVM as another.
@@ -170,7 +188,9 @@ class _Plain:
         self._inside = True
         around = self._base, self._taken, self.workspace
         self._base, self._taken, self.workspace = _bytes_at("piece"), 0, 0
+        self._loops += 1
         body = mutator.default_mutate(loop).body
+        self._loops -= 1
         own, piece = self._base, self.workspace
         self._base, self._taken, self.workspace = around
         self._inside = False
@@ -196,10 +216,10 @@ class _Plain:
 
     def _buffer(self, statement: Any, mutator: Any) -> Any:
         buffer = statement.buffer
-        if not all(isinstance(extent, tirx.IntImm) for extent in buffer.shape):
+        size = _size(buffer)
+        if size is None:
             return self._refuse(statement, f"a buffer of a size that is not known: {buffer.name}")
-        size = prod(int(extent) for extent in buffer.shape) * _bytes(buffer.dtype)
-        if statement.annotations.get(_ON_STACK) or (buffer.scope() == "global" and size < STACK_BYTES):
+        if not _takes_workspace(statement):
             return statement
         at = tirx.call_intrin("handle", "tirx.handle_add_byte_offset", self._base, self._taken)
         self._taken += -(-size // ALIGNMENT) * ALIGNMENT
@@ -215,6 +235,21 @@ def _straight(statement: Any) -> Iterator[Any]:
             yield from _straight(each)
     elif isinstance(statement, tirx.AttrStmt) and statement.attr_key != _SCOPE:
         yield from _straight(statement.body)
+
+
+def _takes_workspace(statement: Any) -> bool:
+    """Whether TVM would allocate it at run time."""
+    if not isinstance(statement, tirx.AllocBuffer) or statement.annotations.get(_ON_STACK):
+        return False
+    size = _size(statement.buffer)
+    return size is not None and (statement.buffer.scope() != "global" or size >= STACK_BYTES)
+
+
+def _size(buffer: Any) -> int | None:
+    """Its bytes; None when they are not known."""
+    if not all(isinstance(extent, tirx.IntImm) for extent in buffer.shape):
+        return None
+    return prod(int(extent) for extent in buffer.shape) * _bytes(buffer.dtype)
 
 
 def _bytes_at(name: str) -> Any:

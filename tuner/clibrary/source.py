@@ -26,6 +26,8 @@ def source(library: Library) -> str:
         "/* Not to be seen by who links this into a shared library. */\n"
         '#define HIDDEN __attribute__((visibility("hidden")))',
         *([f"HIDDEN extern const unsigned char {name}_weights[];"] if library.embed else []),
+        "/* Kernels call it where a compiler is to keep nothing in registers. */\n"
+        f"HIDDEN int {name}_apart(void);\nint {name}_apart(void) {{ return 0; }}",
         *([_team(library)] if library.threads > 1 else []),
         *(_variant(library, number) for number in range(len(library.variants))),
         *(
