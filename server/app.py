@@ -72,6 +72,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
+            settings.keep_private()
             db = Database(settings.database)
             stack.callback(db.close)
             await run_in_threadpool(db.upgrade)

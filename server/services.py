@@ -20,6 +20,8 @@ from server.models.service import Models
 from server.settings import Settings
 from server.targets.service import Targets
 
+READERS, READS_WAIT = 2, 200
+"""Models that are read at once, each of which may take gigabytes, and requests that may wait for that."""
 EXPLANATIONS_WAIT = 16
 """Requests that may wait for an explanation; one takes a second or two, a page asks for two."""
 
@@ -40,6 +42,8 @@ class Services:
     jobs: Jobs
     boards: Boards
     manager: JobManager
+    reading: Turns = field(default_factory=lambda: Turns(READS_WAIT, READERS))
+    """Of those who have a model read."""
     compiling: Turns = field(default_factory=lambda: Turns(EXPLANATIONS_WAIT))
     """Of those who have something compiled to be explained, on the coordinator's own cores."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from contextlib import suppress
 from pathlib import Path
 from typing import Self
 
@@ -72,6 +73,12 @@ class Settings(BaseSettings):
     def home_dir(self) -> Path:
         """The state folder with ``~`` resolved."""
         return self.home.expanduser()
+
+    def keep_private(self) -> None:
+        """Make the state folder, for this user alone: models, records and what was built are nobody else's."""
+        self.home_dir.mkdir(parents=True, exist_ok=True)
+        with suppress(PermissionError):  # another user's, who has decided that
+            self.home_dir.chmod(0o700)
 
     @property
     def database(self) -> str:

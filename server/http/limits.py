@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 from starlette.datastructures import Headers
+from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.http.problems import Problem, body_of
@@ -63,16 +64,16 @@ def too_large(limit: int, setting: str = "") -> Problem:
 
 
 class Turns:
-    """Lets one request after the other do something heavy; whoever finds ``most`` others ``waiting`` gets
-    503."""
+    """Lets one request after the other do something heavy, or a few ``at_once``; whoever finds ``most``
+    others ``waiting`` gets 503. Who waits holds no thread."""
 
-    def __init__(self, most: int) -> None:
-        self._most, self._free = most, asyncio.Semaphore(1)
+    def __init__(self, most: int, at_once: int = 1) -> None:
+        self._most, self._free = most, asyncio.Semaphore(at_once)
         self.waiting = 0
 
     @asynccontextmanager
-    async def turn(self) -> AsyncIterator[None]:
-        """Wait for a turn and have it."""
+    async def turn(self, request: Request | None = None) -> AsyncIterator[None]:
+        """Wait for a turn and have it, unless the one who sent ``request`` has gone by then."""
         if self.waiting >= self._most:
             raise Problem(503, f"{self._most} other requests wait for this already; try again later")
         self.waiting += 1
@@ -81,6 +82,8 @@ class Turns:
         finally:
             self.waiting -= 1
         try:
+            if request is not None and await request.is_disconnected():
+                raise Problem(400, "the connection broke while the request waited for its turn")
             yield
         finally:
             self._free.release()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -75,6 +77,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _on_validation)
     app.add_exception_handler(DataError, _on_data)
     app.add_exception_handler(OperationalError, _on_lost_database)
+    app.add_exception_handler(OSError, _on_system)
     app.add_exception_handler(Exception, _on_crash)
 
 
@@ -95,7 +98,22 @@ def body_of(
 async def _on_http(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, HTTPException)
     errors = error.errors if isinstance(error, Problem) else []
-    return body_of(request.url.path, error.status_code, str(error.detail), errors, error.headers)
+    if error.status_code == 400 and isinstance(error.__cause__, UnicodeDecodeError):
+        return body_of(request.url.path, 422, "invalid input: the body is no JSON in UTF-8")
+    headers = dict(error.headers or {})
+    if error.status_code == 405:
+        headers["Allow"] = ", ".join(sorted(_methods(request))) or headers.get("Allow", "")
+    return body_of(request.url.path, error.status_code, str(error.detail), errors, headers)
+
+
+def _methods(request: Request) -> set[str]:
+    """What a path of the API can be asked by; each route knows its own methods alone."""
+    found: set[str] = set()
+    for path, operations in request.app.openapi()["paths"].items():
+        pattern = re.sub(r"\\{[^}]*\\}", "[^/]+", re.escape(path))
+        if re.fullmatch(pattern, request.url.path):
+            found |= {method.upper() for method in operations}
+    return found
 
 
 async def _on_validation(request: Request, error: Exception) -> JSONResponse:
@@ -112,7 +130,18 @@ async def _on_data(request: Request, error: Exception) -> JSONResponse:
 
 async def _on_lost_database(request: Request, error: Exception) -> JSONResponse:
     log.error("%s: %s", request.url.path, error)
+    if "disk is full" in str(error):
+        return body_of(request.url.path, 507, "the disk that has the database is full: free some of it")
     return body_of(request.url.path, 503, "the database does not answer; try again later")
+
+
+async def _on_system(request: Request, error: Exception) -> JSONResponse:
+    assert isinstance(error, OSError)
+    log.exception("%s", request.url.path, exc_info=error)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        where = f" with {error.filename}" if error.filename else ""
+        return body_of(request.url.path, 507, f"the disk{where} is full: free some of it")
+    return await _on_crash(request, error)
 
 
 async def _on_crash(request: Request, error: Exception) -> JSONResponse:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from server.db.database import Database
 from server.db.insert import insert
 from server.db.tables import ModelRow, now
 from server.http.problems import Problem, invalid
-from server.http.uploads import Upload, sha256
+from server.http.uploads import Upload, forget_old, sha256
 from server.models.extraction import Nursery, extract
 from tuner.intake.external_data import is_archive
 from tuner.intake.extract import Extraction
@@ -24,8 +25,8 @@ from tuner.intake.values import Values
 
 Shapes = dict[str, list[int | str]] | list[dict[str, list[int | str]]]
 """One set of input shapes, or several."""
-PARSERS = 2
-"""Models parsed at once: each may take gigabytes."""
+KEPT = 64
+"""Extractions with other shapes than the upload's that are remembered."""
 
 
 class Models:
@@ -34,9 +35,11 @@ class Models:
     def __init__(self, db: Database, folder: Path, nursery: Nursery, largest: int) -> None:
         """No model of more than ``largest`` bytes is stored."""
         self._db, self._folder, self._nursery, self._largest = db, folder, nursery, largest
-        self._parsers = threading.BoundedSemaphore(PARSERS)
+        self._others: OrderedDict[tuple[str, str], Extraction] = OrderedDict()
+        self._lock = threading.Lock()
         self.incoming = folder / "incoming"
         self.incoming.mkdir(parents=True, exist_ok=True)
+        forget_old(self.incoming)
 
     def path(self, model_hash: str) -> Path:
         """The stored file."""
@@ -120,10 +123,22 @@ class Models:
         raise invalid(detail, *loc) if loc else Problem(404, detail)
 
     def extraction(self, row: ModelRow, shapes: Shapes | None) -> Extraction:
-        """What there is to tune in a model, with other input shapes if given."""
+        """What there is to tune in a model, with other input shapes if given.
+
+        To read it with others takes up to a minute: whoever gives shapes has a turn (``Services.reading``).
+        """
         if shapes is None or shapes == row.shapes:
             return Extraction.from_json(row.extraction)
-        return self._extract(self.path(row.hash), row.name, shapes)
+        key = row.hash, json.dumps(shapes, sort_keys=True)
+        with self._lock:
+            found = self._others.get(key)
+        if found is None:
+            found = self._extract(self.path(row.hash), row.name, shapes)
+            with self._lock:
+                self._others[key] = found
+                while len(self._others) > KEPT:
+                    self._others.popitem(last=False)
+        return found
 
     def _extract(
         self,
@@ -133,8 +148,7 @@ class Models:
         assembled: Path | None = None,
         values: Values | None = None,
     ) -> Extraction:
-        with self._parsers:
-            return extract(self._nursery, path, name, shapes, assembled, values, self._largest)
+        return extract(self._nursery, path, name, shapes, assembled, values, self._largest)
 
 
 def parse_shapes(text: str | None) -> Shapes | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -31,7 +32,8 @@ async def profile(
     when no board came to an answer.
     """
     demand = _demand(services, request)
-    payload = await run_in_threadpool(_payload, services, request, demand)
+    async with services.reading.turn() if request.shapes is not None else nullcontext():
+        payload = await run_in_threadpool(_payload, services, request, demand)
     found = await beside_board(services.engine, FUNCTION, payload, demand, gone)
     if "invalid" in found:
         raise invalid(found["invalid"], "body", found["at"])

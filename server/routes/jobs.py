@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import nullcontext
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Response
@@ -32,10 +33,11 @@ def _read(ctx: Services, job_id: int) -> Job:
         return views.show(session, views.get_row(session, job_id), ctx.manager.live(job_id))
 
 
-@router.post("", status_code=201, summary="Create a job", responses=responses(413, 422))
+@router.post("", status_code=201, summary="Create a job", responses=responses(413, 422, 503))
 async def create_job(request: JobRequest, response: Response, ctx: Ctx) -> Job:
     """Start tuning a model or one workload for a target."""
-    spec = await run_in_threadpool(ctx.jobs.create, request)
+    async with ctx.reading.turn() if request.shapes is not None else nullcontext():
+        spec = await run_in_threadpool(ctx.jobs.create, request)
     ctx.manager.submit(spec)
     response.headers["Location"] = f"/api/v1/jobs/{spec.id}"
     return await run_in_threadpool(_read, ctx, spec.id)

@@ -37,7 +37,7 @@ ShapesText = Annotated[
     summary="Upload a model",
     responses={
         200: {"model": Model, "description": "The same bytes are stored already."},
-        **responses(409, 413, 415, 422),
+        **responses(400, 409, 413, 415, 422, 503),
     },
     openapi_extra={
         "requestBody": {
@@ -72,7 +72,7 @@ async def upload_model(
     another than without.
     """
     given, constants = parse_shapes(shapes), parse_values(values)
-    async with received(request, ctx.models.incoming) as upload:
+    async with received(request, ctx.models.incoming) as upload, ctx.reading.turn(request):
         row, new = await run_in_threadpool(ctx.models.add, upload, name, given, constants)
     response.status_code = 201 if new else 200
     response.headers["Location"] = f"/api/v1/models/{row.hash}"
@@ -111,13 +111,32 @@ def get_model_file(model_hash: ModelHash, ctx: Ctx) -> FileResponse:
     return FileResponse(ctx.models.path(row.hash), media_type="application/octet-stream", filename=row.name)
 
 
-@router.get("/{model_hash}/workloads", summary="List a model's workloads", responses=responses(404, 422))
-def list_workloads(model_hash: ModelHash, ctx: Ctx, shapes: ShapesText = None) -> Workloads:
+@router.get("/{model_hash}/workloads", summary="List a model's workloads", responses=responses(404))
+def list_workloads(model_hash: ModelHash, ctx: Ctx) -> Workloads:
     """The distinct workloads with their counts, and what cannot be tuned and why."""
-    given = parse_shapes(shapes)
     with ctx.db.read() as session:
         row = ctx.models.get(session, model_hash)
-    return views.show_workloads(ctx.models.extraction(row, given))
+    return views.show_workloads(ctx.models.extraction(row, None))
+
+
+@router.post(
+    "/{model_hash}/workloads",
+    summary="List a model's workloads with other shapes",
+    responses=responses(400, 404, 422, 503),
+)
+async def read_with_shapes(
+    request: Request, model_hash: ModelHash, ctx: Ctx, shapes: ShapesText = None
+) -> Workloads:
+    """The same with other input shapes than those of the upload: the model is read again, if need be."""
+    given = parse_shapes(shapes)
+
+    def read() -> Workloads:
+        with ctx.db.read() as session:
+            row = ctx.models.get(session, model_hash)
+        return views.show_workloads(ctx.models.extraction(row, given))
+
+    async with ctx.reading.turn(request):
+        return await run_in_threadpool(read)
 
 
 @router.post("/{model_hash}/checks", summary="Check a build on a board", responses=responses(404, 409, 422))
