@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from contextlib import suppress
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
@@ -75,7 +75,7 @@ class Settings(BaseSettings):
         return self.home.expanduser()
 
     def keep_private(self) -> None:
-        """Make the state folder, for this user alone: models, records and what was built are nobody else's."""
+        """Make the state folder, for this user alone: models and records are nobody else's."""
         self.home_dir.mkdir(parents=True, exist_ok=True)
         with suppress(PermissionError):  # another user's, who has decided that
             self.home_dir.chmod(0o700)

@@ -67,7 +67,7 @@ def test_what_is_one_set_and_what_several(texts: list[str] | None, sets: list[di
         (["x=1..4,1..3"], "ranges of 3 and 4 sizes, which go together"),
         (["x=1..4:0"], "does not go from 1 to 4 in steps of 0"),
         (["x=5..0"], "does not go from 5 to 0"),
-        (["x=1..999999999999"], "no range that can be left open"),
+        (["x=1..999999999999"], "nor a range that can be left open"),
     ],
 )
 def test_what_is_neither(texts: list[str], message: str) -> None:

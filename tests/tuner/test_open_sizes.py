@@ -242,9 +242,9 @@ def test_a_range_is_one_and_the_only_set(tmp_path):
     for wrong, match in [
         ([tokens(40), tokens(60)], "has one set of them"),
         ({"ids": [1, "1..40"], "mask": [1, "1..41"]}, "one size can be left open"),
-        ({"ids": [1, "1..3"], "mask": [1, "1..3"]}, "no range that can be left open"),
-        ({"ids": [1, "0..300"], "mask": [1, "0..300"]}, "no range that can be left open"),
-        ({"ids": [1, "1-40"], "mask": [1, "1-40"]}, "no range that can be left open"),
+        ({"ids": [1, "1..3"], "mask": [1, "1..3"]}, "nor a range that can be left open"),
+        ({"ids": [1, "0..300"], "mask": [1, "0..300"]}, "nor a range that can be left open"),
+        ({"ids": [1, "1-40"], "mask": [1, "1-40"]}, "nor a range that can be left open"),
     ]:
         with pytest.raises(ModelError, match=match):
             extract(path, wrong)

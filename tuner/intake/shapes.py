@@ -42,7 +42,8 @@ def given_sets(given: GivenShapes) -> tuple[Shapes, ...]:
         try:
             OpenRange.of(sets[0])
         except ValueError as error:
-            raise _refused(str(error)) from None
+            names = ", ".join(repr(name) for name, shape in sets[0].items() if is_open({name: shape}))
+            raise _refused(f"input {names}: {error}") from None
     return sets
 
 
@@ -90,8 +91,8 @@ class OpenRange:
         known = first.isdecimal() and last.isdecimal()
         if not (known and 1 <= int(first) <= int(last) - LEAST_LENGTHS and int(last) <= LONGEST):
             raise ValueError(
-                f"{text!r} is no range that can be left open: such as 1..512, from 1 on, to {LONGEST} at "
-                f"most, and of more than {LEAST_LENGTHS} lengths"
+                f"{text!r} is neither a positive size nor a range that can be left open: such as 1..512, "
+                f"from 1 on, to {LONGEST} at most, and of more than {LEAST_LENGTHS} lengths"
             )
         return cls(int(first), int(last))
 
