@@ -4,11 +4,12 @@ from __future__ import annotations
 
 POOL = """\
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 
-/* The caller and `others` more threads. Who waits looks for a while before it sleeps: loops follow each other
- * within microseconds. */
-enum { MOST_OTHERS = @OTHERS@, LOOKS = 4000 };
+/* The caller and `others` more threads. Who waits looks for a while before it sleeps, and lets others run
+ * meanwhile: a model's loops follow each other faster than a thread wakes. */
+enum { MOST_OTHERS = @OTHERS@, LOOKS = 2000 };
 
 typedef struct {
   pthread_mutex_t lock;
@@ -41,7 +42,7 @@ static void *pool_thread(void *given) {
     seen = pool->round;
     pool_work(pool);
     pthread_mutex_unlock(&pool->lock);
-    for (int look = 0; look < LOOKS && pool->round == seen; look++) continue;
+    for (int look = 0; look < LOOKS && pool->round == seen; look++) sched_yield();
     pthread_mutex_lock(&pool->lock);
     while (pool->round == seen) pthread_cond_wait(&pool->begun, &pool->lock);
   }
@@ -58,7 +59,7 @@ static void pool_parallel_for(void *given, void (*task)(void *data, size_t index
   pthread_cond_broadcast(&pool->begun);
   pool_work(pool);
   pthread_mutex_unlock(&pool->lock);
-  for (int look = 0; look < LOOKS && pool->left; look++) continue;
+  for (int look = 0; look < LOOKS && pool->left; look++) sched_yield();
   pthread_mutex_lock(&pool->lock);
   while (pool->left) pthread_cond_wait(&pool->done, &pool->lock);
   pthread_mutex_unlock(&pool->lock);
