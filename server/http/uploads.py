@@ -17,7 +17,8 @@ from starlette.requests import ClientDisconnect
 
 from server.http.problems import Problem
 
-ABANDONED_S = 3600.0
+ABANDONED_S = 24 * 3600.0
+"""Longer than any upload waits for its turn to be read."""
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,8 @@ def add_workloads(session: Session, items: Iterable[Workload]) -> None:
 
 
 def add_targets(session: Session, items: Iterable[Target], *, ours: bool = True) -> None:
-    """Store targets that are not there yet; what this lab calls them counts more than what a log does."""
+    """Store targets that are not there yet. What boards and jobs of this lab call them stays; records, which
+    may come from elsewhere, rename none."""
     rows = [
         {"key": key, "name": item.name, "document": targets.to_json(item)}
         for key, item in sorted({item.key: item for item in items}.items())
@@ -80,9 +81,7 @@ def add(session: Session, records: Sequence[Record]) -> int:
         # Two that store the same rows in different orders would wait for each other.
         session.execute(select(func.pg_advisory_xact_lock(_MANY)))
     add_workloads(session, (record.workload for record in records))
-    for imported in (False, True):
-        them = (record.target for record in records if record.imported == imported)
-        add_targets(session, them, ours=not imported)
+    add_targets(session, (record.target for record in records), ours=False)
     added = 0
     for batch in _batches(records):
         rows: dict[tuple[Any, ...], dict[str, Any]] = {}

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
-import math
 import statistics
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -16,11 +14,9 @@ import numpy as np
 from onnx import ModelProto, ValueInfoProto
 
 from tuner.backend.definition import Array, random_feeds
+from tuner.runtimes import turns
 from worker.children.nursery import ChildError, Nursery
 
-TURN_S, LEAST_CALLS = 0.02, 3
-ROUNDS, LONGEST_S = 11, 12.0
-"""How many turns each has, and what they may take together; five at the least."""
 TIMEOUT_S, MEMORY_BYTES = 600.0, 16 << 30
 Ports = Mapping[str, tuple[tuple[int, ...], str]]
 """Shape and type of each input, by its name."""
@@ -131,38 +127,13 @@ def compute(payload: dict[str, Any]) -> None:
 def take_turns(payload: dict[str, Any]) -> dict[str, float]:
     """Child: the median seconds of a model without and with our library."""
     threads = payload["threads"]
-    sessions = [
-        session(Path(payload["plain"]), None, threads),
-        session(Path(payload["model"]), Path(payload["library"]), threads),
-    ]
+    sessions = {
+        "plain_s": session(Path(payload["plain"]), None, threads),
+        "ours_s": session(Path(payload["model"]), Path(payload["library"]), threads),
+    }
     feeds = random_feeds({name: (tuple(shape), dtype) for name, shape, dtype in payload["ports"]})
-    plain, ours = in_turns([partial(each.run, None, feeds) for each in sessions], threads)
-    return {"plain_s": statistics.median(plain), "ours_s": statistics.median(ours)}
-
-
-def in_turns(functions: Sequence[Callable[[], Any]], threads: int) -> list[list[float]]:
-    """Seconds of each function in each round; of the processor where there is one thread, which others that
-    want it do not disturb."""
-    clock = time.process_time if threads == 1 else time.perf_counter
-    calls, once = [], 0.0
-    for function in functions:
-        function()
-        began = clock()
-        for _ in range(LEAST_CALLS):
-            function()
-        seconds = max((clock() - began) / LEAST_CALLS, 1e-7)
-        calls.append(max(1, math.ceil(TURN_S / seconds)))
-        once += calls[-1] * seconds
-    rounds = max(5, min(ROUNDS, int(LONGEST_S / once)))
-    found: list[list[float]] = [[] for _ in functions]
-    for _ in range(rounds):
-        for function, count, mine in zip(functions, calls, found, strict=True):
-            function()  # what the other left in the caches is not this one's
-            began = clock()
-            for _ in range(count):
-                function()
-            mine.append((clock() - began) / count)
-    return found
+    found = turns.take_turns({name: partial(each.run, None, feeds) for name, each in sessions.items()})
+    return {name: statistics.median(each.fair(threads)) for name, each in found.items()}
 
 
 def _called(function: str, payload: Mapping[str, Any]) -> Any:
