@@ -4,12 +4,13 @@ python -m bench.conv --suite FILE.csv --sample 24 --seed 1 --threads 1 --max-tri
 
 FILE is written after every layer. Called again with the same settings, the bench goes on where it was
 stopped, and a larger sample keeps the layers that are there. ``python -m bench.report FILE`` makes a table
-and a plot of it.
+and a plot of it. With ``--target power10-sim`` it is bench/conv_sim.py: on a simulated board.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,11 @@ SETTINGS = ("suite", "threads", "numerics", "max_trials", "budget_s", "strategy"
 
 def main() -> None:
     """Run the bench and print its table."""
+    if "--target" in sys.argv:
+        from bench import conv_sim
+
+        conv_sim.main(sys.argv[1:])
+        return
     parser = argparse.ArgumentParser(prog="python -m bench.conv", description=__doc__.splitlines()[0])
     parser.add_argument("--suite", type=Path, required=True, help="CSV of layers, columns as bench/suite.py")
     parser.add_argument(

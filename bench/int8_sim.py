@@ -26,21 +26,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from bench import journal, timing
+from bench.simulated import Bench, bench_on, candidates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kernels.kernel import Array
-    from kernels.space import Config
     from kernels.target import Target
     from kernels.workload.base import QConv2d
 
 BOARD, TARGET = "rpi4-sim", "rpi4"
 SETTINGS = ("suite", "seed", "candidates")
-SHAPE = ("block", "rows", "columns", "tile", "stage", "edges", "points", "taps")
-"""The knobs that make the code of a kernel's inner loop."""
-OF_A_SHAPE = 2
-"""How many configs are measured that differ in other knobs alone."""
 
 
 def main(arguments_given: Sequence[str]) -> None:
@@ -93,27 +89,15 @@ def main(arguments_given: Sequence[str]) -> None:
 
 def _rows(layers: list[Any], arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
     from kernels.target import CATALOGUE
-    from worker.build.artifacts import ArtifactStore
-    from worker.build.build import Builder
-    from worker.children.nursery import Nursery
-    from worker.engine.dask_worker import PRELOAD
-    from worker.fleet.drivers.simulated import SimulatedBoard
 
-    with (
-        tempfile.TemporaryDirectory(prefix="tilefleet-int8-sim-") as name,
-        Nursery(preload=PRELOAD) as nursery,
-        ThreadPoolExecutor(1) as beside,
-    ):
-        folder = Path(name)
-        builder = Builder(nursery, ArtifactStore(folder / "artifacts"))
-        with SimulatedBoard(BOARD, state_dir=folder) as board:
-            for layer in layers:
-                conv = signed(layer.conv)
-                # Each has its own clock, so neither disturbs the other.
-                peer = beside.submit(litert, layer.conv, arguments.litert, folder)
-                found = _ours(conv, CATALOGUE[TARGET], builder, board, folder, arguments.candidates)
-                about = {"layer": layer.name, "text": str(conv), "count": layer.count}
-                yield about | found | {"litert": peer.result()}
+    with bench_on(BOARD) as bench, ThreadPoolExecutor(1) as beside:
+        for layer in layers:
+            conv = signed(layer.conv)
+            # Each has its own clock, so neither disturbs the other.
+            peer = beside.submit(litert, layer.conv, arguments.litert, bench.folder)
+            found = _ours(conv, CATALOGUE[TARGET], bench, arguments.candidates)
+            about = {"layer": layer.name, "text": str(conv), "count": layer.count}
+            yield about | found | {"litert": peer.result()}
 
 
 def signed(layer: QConv2d) -> QConv2d:
@@ -122,53 +106,18 @@ def signed(layer: QConv2d) -> QConv2d:
     return replace(layer, data_dtype="int8", out_dtype="int8", data_zero=data_zero, out_zero=out_zero)
 
 
-def _ours(
-    conv: QConv2d, target: Target, builder: Any, board: Any, folder: Path, count: int
-) -> dict[str, Any]:
+def _ours(conv: QConv2d, target: Target, bench: Bench, count: int) -> dict[str, Any]:
     """The recommended config and the best of ``count``; raises SystemExit when one is not exact."""
     from bench.unfused_sim import unfused_cycles
-    from kernels import registry
-    from worker.candidate import Candidate
-    from worker.measure.measure import MeasureOptions, measure
 
-    options = MeasureOptions(cold=False, min_time_s=0.001, run_timeout_s=120.0)
-    configs = _candidates(conv, target, count)
-    batch = [builder.build(Candidate(conv, config, target)) for config in configs]
-    outcomes = measure(builder.nursery, board, batch, options, lock_dir=folder)
-    rows: list[dict[str, Any]] = []
-    for config, outcome in zip(configs, outcomes, strict=True):
-        if outcome.error is not None or outcome.max_error:
-            raise SystemExit(f"bench.int8: {config} on {conv}: {outcome.message or 'not exact'}")
-        rows.append({**(outcome.counters or {}), "config": config.to_json()})
-    analysis = registry.recommendations(conv, target)[0].to_json()
+    configs = candidates(conv, target, count)
+    rows = bench.measure(conv, configs, target, exact=True)
     best = min(range(len(rows)), key=lambda number: int(rows[number]["cycles"]))
     return {
         "tuned": rows[best],
-        "analysis": next(row for row in rows if row["config"] == analysis),
-        "unfused": unfused_cycles(conv, configs[best], target, board, folder),
+        "analysis": rows[0],
+        "unfused": unfused_cycles(conv, configs[best], target, bench.board, bench.folder),
     }
-
-
-def _candidates(conv: QConv2d, target: Target, count: int) -> list[Config]:
-    """Each kernel's recommended one, and those predicted fastest: a few of each shape."""
-    from kernels import registry
-
-    ranked = sorted(
-        (
-            (registry.kernel(config.kernel).predict(conv, config, target), str(config), config)
-            for config in registry.search_space(conv, target)
-        ),
-        key=lambda entry: entry[:2],
-    )
-    chosen = registry.recommendations(conv, target)
-    seen: dict[tuple[Any, ...], int] = {}
-    for _, _, config in ranked:
-        knobs = dict(config.knobs)
-        shape = tuple(knobs.get(name) for name in SHAPE)
-        seen[shape] = seen.get(shape, 0) + 1
-        if seen[shape] <= OF_A_SHAPE and config not in chosen and len(chosen) < count:
-            chosen.append(config)
-    return chosen
 
 
 def litert(layer: QConv2d, root: Path, folder: Path) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from bench import int8, int8_sim
+from bench.simulated import candidates
 from kernels import registry
 from kernels.reference import random_inputs, reference
 from kernels.target import CATALOGUE
@@ -26,7 +27,7 @@ def test_the_signed_layer_is_the_same_layer():
 @pytest.mark.parametrize("layer", [LAYER, QConv2d(1, 8, 8, 16, 16, 3, 3, groups=16)], ids=str)
 def test_candidates_begin_with_the_recommended_and_differ_in_shape(layer):
     conv = int8_sim.signed(layer)
-    chosen = int8_sim._candidates(conv, RPI4, 8)
+    chosen = candidates(conv, RPI4, 8)
     assert chosen[0] == registry.recommendations(conv, RPI4)[0]
     assert len(set(chosen)) == len(chosen) == 8
     assert len({tuple(dict(c.knobs).get(k) for k in ("rows", "columns", "tile")) for c in chosen}) >= 2
