@@ -18,9 +18,10 @@ from kernels.layout import NCHW, stored_shape
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import Target
-from kernels.workload.base import NarrowGemm, OfActivations, Workload
+from kernels.workload.base import Conv2d, NarrowGemm, OfActivations, Workload
 from kernels.workload.qconv2d import QConv2d
 from tuner.backend.executable import compile_module, link
+from tuner.backend.factors import times_factors, weights_times_factors
 from tuner.backend.fusion import optimise
 from tuner.backend.importer import import_partition
 from tuner.backend.looping import Looping, looping
@@ -238,11 +239,21 @@ class _Emitter:
 
     def __call__(self, builder: Any, index: int, data: Any, others: Sequence[Any]) -> Any:
         product, option = self._products[index], self._plan.options[index]
+        factors = None
+        if product.factors is not None:
+            *others, factors = others
         if option is None:
+            data = data if factors is None else builder.emit(times_factors(data, factors, NCHW))
             return lowered_product(builder, product, data, *others)
         workload, config = product.workload, option.config
         kernel = registry.kernel(config.kernel)
-        arguments = [data, *map(constant, constants_of(product, config, self._target)), *others]
+        constants = [*map(constant, constants_of(product, config, self._target))]
+        if factors is not None:
+            assert isinstance(workload, Conv2d)
+            constants[0] = weights_times_factors(
+                builder, self._functions, workload, config, self._target, self._threads, constants[0], factors
+            )
+        arguments = [data, *constants, *others]
 
         def make(name: str) -> Any:
             return kernel.build(workload, config, self._target, self._threads, name)

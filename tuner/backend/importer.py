@@ -31,8 +31,8 @@ from tuner.operators.left_to_tvm import TvmImporter, quiet
 from tuner.operators.recurrent import recurrent
 
 EmitProduct = Callable[[Any, int, Any, Sequence[Any]], Any]
-"""(block builder, index of a product, data, what it takes after its constants: a residual, or the other
-activations) -> the result; all stored as planned."""
+"""(block builder, index of a product, data, what it takes after its constants: a residual and factors of the
+input channels, or the other activations) -> the result; all stored as planned, factors as NCHW."""
 
 
 def import_partition(
@@ -144,6 +144,8 @@ class _Importer(TvmImporter):
         if product.residual is not None:
             lies = stored_or_plain(workload.out_shape, out)
             others.append(self._shaped(self._at(product.residual, out), lies))
+        if product.factors is not None:
+            others.append(self._at(product.factors, NCHW))
         result = self.bb.emit(self._emit(self.bb, index, value, others))
         self._keep(product.output, out, result)
         return True

@@ -21,12 +21,14 @@ from tvm_ffi import structural_equal
 
 from kernels.emit.compile import KERNEL_ATTRIBUTE
 from kernels.emit.function import Function
+from kernels.layout import NCHW
 from kernels.loops.open import opened, schedule_open
 from kernels.loops.program import NoLoops
 from kernels.loops.schedule import LOOPS_ATTRIBUTE
 from kernels.open_size import Size, expression, size_through
 from kernels.target import Target
 from tuner.backend.apply import blaming_node, constants_of, function_name, plan_of
+from tuner.backend.factors import times_factors
 from tuner.backend.fusion import fused
 from tuner.backend.importer import import_partition
 from tuner.backend.joined import EqualFunctions
@@ -78,7 +80,11 @@ def sample_of(path: str | Path, shapes: Shapes, length: int, target: Target, thr
     plan = plan_of(partition, {}, target, threads)
 
     def stand_in(builder: Any, index: int, data: Any, others: Sequence[Any]) -> Any:
-        product = partition.products[index]
+        product, option = partition.products[index], plan.options[index]
+        if product.factors is not None:
+            *others, factors = others
+            layout = option.config.layouts.data if option else NCHW
+            data = builder.emit(times_factors(data, factors, layout))
         arguments = [builder.normalize(each) for each in (data, *others)]
         taken = [(tuple(map(int, each.ty.shape)), str(each.ty.dtype.dtype)) for each in arguments]
         info = partition.graph.tensors[product.output]

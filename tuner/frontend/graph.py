@@ -33,6 +33,7 @@ from tuner.frontend.own_nodes import PRODUCT as PRODUCT
 from tuner.frontend.quantized.replace import replace_quantized
 from tuner.frontend.quantized.rewriting import QuantizedOperator, QuantizedProduct
 from tuner.frontend.rewrite import rewrite
+from tuner.frontend.squeeze import factored
 from tuner.frontend.usual import as_usual
 
 Array = npt.NDArray[Any]
@@ -58,6 +59,7 @@ class Product:
     quantized product's, as its kernels take them after the data: weights, bias and, unless the result is
     int32, multiplier and shift, or unit and addend of such data. Those of floats have ``raw_weights``,
     ``scale``, ``bias`` and ``slope`` instead; one by narrow weights has these as ``constants``, and its bias.
+    ``factors`` is a tensor of one number an input channel that the data, or the weights, are multiplied by.
     """
 
     workload: Workload
@@ -71,6 +73,7 @@ class Product:
     constants: tuple[Array, ...] = ()
     others: tuple[str, ...] = ()
     slope: Array | None = None
+    factors: str | None = None
 
     def weights(self) -> npt.NDArray[np.float32]:
         """Weights of ``workload.weight_shape`` with all scaling folded in."""
@@ -165,12 +168,16 @@ def partition(graph: OnnxGraph) -> Partition:
         if isinstance(found, str):
             refused[first_output] = NotTunable(node_name(node), node.op_type, found)
             continue
+        squeezed = factored(graph, found.workload, found.data, wiring)
+        if squeezed is not None and found.data not in taken:
+            taken.add(found.data)
+            found.data, found.factors = squeezed
         chain = Chain(graph, node, channel_axis=1 if isinstance(found.workload, Conv2d) else -1)
         chain.add_bias(found.bias)
         chain.extend(wiring, taken)
         product = _as_narrow(_finish(found, chain), quanta.get(node_name(node)))
         taken.update(chained.output[0] for chained in chain.nodes)
-        inputs = [product.data] + ([product.residual] if product.residual else [])
+        inputs = [name for name in (product.data, product.residual, product.factors) if name]
         replacement[chain.output] = helper.make_node(
             PRODUCT, inputs, [chain.output], name=product.nodes[0], index=len(result.products)
         )
@@ -253,6 +260,7 @@ def _finish(product: Product, chain: Chain) -> Product:
         scale=chain.scale,
         bias=None if chain.shift is None else chain.shift.astype(np.float32),
         slope=chain.slope,
+        factors=product.factors,
     )
 
 

@@ -196,8 +196,10 @@ def find_contests(
     What an untuned model has there (by workload key) takes part however it did by itself.
     """
     users: dict[tuple[str, Config], list[Product]] = {}
+    # Weights that are computed are those of no contestant.
+    computed = {product.workload.key for product in products if product.factors is not None}
     for product, config in zip(products, chosen, strict=False):
-        if config is not None:
+        if config is not None and product.workload.key not in computed:
             users.setdefault((product.workload.key, config), []).append(product)
     known: dict[tuple[str, Layouts], list[Record]] = {}
     for record in sorted(records, key=lambda record: record.isolated_s or 0.0):

@@ -231,6 +231,8 @@ class _Problem:
         if product.residual is not None:
             same = {(layouts.out, layouts.out): 0.0 for layouts in options}
             self.links.append(Link(product.residual, product.output, same))
+        if product.factors is not None:
+            self._nchw([product.factors])
 
     def _ruled(self, output: str, rule: Rule, layouts: tuple[str, ...]) -> None:
         for position, name in enumerate(rule.reads):
