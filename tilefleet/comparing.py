@@ -147,8 +147,12 @@ def compare(wanted: Wanted, told: Callable[[str], object] = lambda _: None) -> C
         told("all in turns")
         rows += _in_turns(ready, wanted, about, folder)
     rows.sort(key=lambda row: (not row.right, row.seconds or float("inf")))
-    missing = tuple(sorted(PACKAGES.keys() - installed().keys()))
-    return Comparison(tuple(rows), about["by"], about["why"], missing)
+    return Comparison(tuple(rows), about["by"], about["why"], missing_of(installed()))
+
+
+def missing_of(there: Mapping[str, str]) -> tuple[str, ...]:
+    """The runtimes that are not among ``there``."""
+    return tuple(sorted(PACKAGES.keys() - there.keys()))
 
 
 class Failed(Exception):
@@ -189,16 +193,18 @@ def engines_of(
     told: Callable[[str], object],
     peers: Mapping[str, str],
     own: Iterable[tuple[str, str, str, bool]],
+    tools: Sequence[Path] = (),
 ) -> Iterator[Engine | Row]:
     """Every runtime with its file, or a row of why it has none.
 
     ``peers`` are versions by name, ``own`` name, version, kind and whether by the log, of what we build.
+    Converters that are not installed may be in the folders ``tools``.
     """
     for name, of in peers.items():
         told(f"{name}'s file")
         mine = folder / name
         mine.mkdir()
-        payload = {**model, **about, "name": name, "folder": str(mine)}
+        payload = {**model, **about, "name": name, "folder": str(mine), "tools": [*map(str, tools)]}
         try:
             found = _call(nursery, "tuner.runtimes.child:prepare_in_child", payload)
         except Failed as reason:
@@ -226,7 +232,7 @@ def engines_of(
         except Failed as reason:
             yield Row(name, of, why=str(reason))
             continue
-        engine = "library" if how == "library" else "tvm"
+        engine = "library" if how.endswith("library") else "tvm"
         yield Engine(name, of, engine, Path(found["path"]), found["inputs"], found["outputs"])
 
 

@@ -18,6 +18,7 @@ from tilefleet.comparing import (
     defined,
     engines_of,
     error_against,
+    missing_of,
 )
 from tilefleet.errors import TilefleetError
 from tilefleet.home import home
@@ -40,7 +41,7 @@ def guest_for(board: str, may_fetch: bool) -> Guest:
     if not guest.there:
         if not may_fetch:
             raise TilefleetError(
-                f"{board} needs an AArch64 Python with the runtimes' wheels, some 100 MB by apt-get and pip: "
+                f"{board} needs an AArch64 Python with the runtimes' wheels, some 200 MB by apt-get and pip: "
                 f"--fetch downloads it into {guest.root}"
             )
         try:
@@ -51,12 +52,13 @@ def guest_for(board: str, may_fetch: bool) -> Guest:
 
 
 def compare_simulated(wanted: Wanted, guest: Guest, told: Callable[[str], object]) -> Comparison:
-    """Build for the board, and run each runtime and ours, as a C library, whole in the emulated Python.
+    """Build for the board, and run each whole in the emulated Python; what TVM makes and ours as C libraries.
 
     Raises TilefleetError.
     """
     ours = version("tilefleet")
-    own = [(f"{OURS}, untuned", ours, "library", False)]
+    own = [("TVM default", version("apache-tvm"), "default library", False)]
+    own.append((f"{OURS}, untuned", ours, "library", False))
     if wanted.records:
         own.append((f"{OURS}, tuned", ours, "library", True))
     with tempfile.TemporaryDirectory(prefix="tilefleet-compare-") as name, Nursery() as nursery:
@@ -65,7 +67,8 @@ def compare_simulated(wanted: Wanted, guest: Guest, told: Callable[[str], object
         about = defined(nursery, model, folder, told)
         rows: list[Row] = []
         engines: list[Engine] = []
-        for each in engines_of(nursery, wanted, model, about, folder, told, guest.versions(), own):
+        there = guest.versions()
+        for each in engines_of(nursery, wanted, model, about, folder, told, there, own, (guest.tools,)):
             (rows if isinstance(each, Row) else engines).append(each)  # type: ignore[arg-type]
 
         def ran(engine: Engine) -> Row:
@@ -75,10 +78,17 @@ def compare_simulated(wanted: Wanted, guest: Guest, told: Callable[[str], object
             except (GuestError, AgentBuildError) as reason:
                 return replace(engine.row, why=str(reason).splitlines()[-1][:200])
             error, wrong = error_against(outputs, engine.outputs, about)
-            return replace(engine.row, seconds=took["call"], start_s=took["start"], error=error, why=wrong)
+            return replace(
+                engine.row,
+                seconds=took["call"],
+                start_s=took["start"],
+                resident_bytes=took["resident_bytes"],
+                error=error,
+                why=wrong,
+            )
 
         told(f"{len(engines)} runtimes under the emulator, a minute or two each")
         with ThreadPoolExecutor(AT_ONCE) as pool:
             rows += pool.map(ran, engines)
     rows.sort(key=lambda row: (not row.right, row.seconds or float("inf")))
-    return Comparison(tuple(rows), about["by"], about["why"], ())
+    return Comparison(tuple(rows), about["by"], about["why"], missing_of(there))

@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from tiny_models import model, node, save
 from typer.testing import CliRunner
 
+from kernels import registry
+from kernels import target as targets
+from kernels.numerics import Numerics
+from kernels.workload.base import Conv2d
 from tilefleet import comparing, comparing_simulated
 from tilefleet.cli import app
+from tilefleet.commands import known_records
 from tilefleet.commands.compare import as_markdown, verdict
 from tilefleet.comparing import Comparison, Row
+from tilefleet.errors import ServerUnreachable
+from tuner.intake.extract import extract
+from tuner.log.record import Record, write_log
 from tuner.runtimes import alone
 from tuner.runtimes.guest import GuestError
 from worker.fleet.drivers.simulated import why_no_emulator
@@ -78,6 +88,8 @@ def test_a_model_is_compared_and_a_runtime_that_dies_is_a_row(
 class HostGuest:
     """A guest whose runtimes run here; it knows no library for another machine."""
 
+    tools = Path("/nonexistent")
+
     def versions(self) -> dict[str, str]:
         return {"onnxruntime": "1.32.0", "litert": "2.3.0"}
 
@@ -86,7 +98,7 @@ class HostGuest:
             assert Path(request["path"]).read_bytes()[18:20] == bytes([183, 0])  # AArch64
             raise GuestError("it failed:\nillegal instruction")
         alone.main(request)
-        return {"start": 0.5, "call": 0.002}
+        return {"start": 0.5, "call": 0.002, "resident_bytes": 5_000_000}
 
 
 def test_on_a_simulated_board_all_run_by_its_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -99,9 +111,60 @@ def test_on_a_simulated_board_all_run_by_its_clock(tmp_path: Path, monkeypatch: 
     rows = {row["name"]: row for row in json.loads((tmp_path / "c.json").read_text())["rows"]}
     assert (rows["onnxruntime"]["seconds"], rows["onnxruntime"]["start_s"]) == (0.002, 0.5)
     assert rows["onnxruntime"]["error"] == 0
-    assert rows["onnxruntime"]["resident_bytes"] is None
+    assert rows["onnxruntime"]["resident_bytes"] == 5_000_000
     assert rows["litert"]["why"] == "reads no ONNX"
     assert rows["tilefleet, untuned"]["why"] == "illegal instruction"
+    assert rows["TVM default"]["why"] == "illegal instruction"
+    assert "not installed: mnn, ncnn, openvino" in done.stdout
+
+
+class Knowing:
+    """A client of a server that knows ``lines`` of every target."""
+
+    url = "http://known"
+    lines: tuple[str, ...] = ()
+
+    def __init__(self, url: str | None) -> None:
+        if url == "http://gone":
+            raise ServerUnreachable("nothing answers")
+
+    def __enter__(self) -> Knowing:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is open."""
+
+    def target_log(self, target: str, **_: object) -> Iterator[str]:
+        assert target == "rpi4"
+        yield from self.lines
+
+
+def test_what_a_server_knows_of_the_layers_is_built_by(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_records, "Client", Knowing)
+    nodes = [node("Conv", ["x", "w"], "y", pads=[1, 1, 1, 1])]
+    path = save(tmp_path, model(nodes, {"x": (1, 8, 9, 9)}, ["y"], {"w": (8, 8, 3, 3)}))
+    target, layer = targets.CATALOGUE["rpi4"], extract(path).operators[0].workload
+    kernel = registry.kernel("fconv")
+    config = next(iter(kernel.space(layer, target)))
+    records = [
+        Record(each, target, config, kernel.version, cost_s=1e-6)
+        for each in (layer, Conv2d(1, 16, 16, 16, 16, 3, 3))
+    ]
+    wanted = comparing.Wanted(path, target, 1, Numerics.EXACT_INTEGERS, None, (), (), 5)
+
+    assert not known_records.known_by_server(None, wanted).records
+    Knowing.lines = tuple(write_log(records[1:]))
+    assert not known_records.known_by_server(None, wanted).records
+    Knowing.lines = tuple(write_log(records))
+    known = known_records.known_by_server(None, wanted)
+    assert records[0] in known.records
+    assert known.where == "what http://known knows of 1 of its layers"
+    with pytest.raises(ServerUnreachable):
+        known_records.known_by_server("http://gone", wanted)
+    other = replace(wanted, target=replace(target, cpu="cortex-a53"))
+    assert not known_records.known_by_server(None, other).records
 
 
 def test_boards_without_runtimes_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from kernels import target as targets
 from tuner.frontend.model_file import read_as_written
 from tuner.runtimes.child import build_in_child, define_in_child
 from tuner.runtimes.engines import LOAD, Unable
+from tuner.runtimes.pages import present_bytes
 from tuner.runtimes.prepare import PACKAGES, installed, prepared
 from worker.measure.host import host_target
 
@@ -52,12 +53,12 @@ def test_every_runtime_computes_the_model_alone_and_in_turns(net: ModelProto, tm
 
     built = {"threads": 1, "target": targets.to_json(host_target()), "records": [], "relayouts": []}
     engines = []
-    for how in ("default", "library"):
+    for how in ("default", "default library", "library"):
         folder = tmp_path / how
         folder.mkdir()
         more = {"numerics": "exact-integers", "how": how, "folder": str(folder)}
         made = build_in_child({**about, **built, **more})
-        engine = "library" if how == "library" else "tvm"
+        engine = "library" if how.endswith("library") else "tvm"
         engines.append({"name": how, "engine": engine, "path": made["path"], "inputs": made["inputs"]})
     with np.load(files["feeds"]) as file:
         feeds = {"x": file["arr_0"]}
@@ -82,6 +83,17 @@ def test_every_runtime_computes_the_model_alone_and_in_turns(net: ModelProto, tm
     seconds = asked("together", tmp_path, **common, engines=engines, rounds=3)
     assert seconds.keys() == {each["name"] for each in engines}
     assert all(len(each) == 3 and min(each) > 0 for each in seconds.values())
+
+
+def test_present_pages_are_those_that_were_written() -> None:
+    before = present_bytes()
+    held = np.ones(20 << 20, np.uint8)
+    reserved = np.empty(200 << 20, np.uint8)
+    after = present_bytes()
+    if before is None or after is None:
+        pytest.skip("the kernel does not show this process its pages")
+    assert held.nbytes <= after - before < held.nbytes + (4 << 20)
+    assert reserved.nbytes == 200 << 20
 
 
 def test_every_package_has_an_adapter() -> None:

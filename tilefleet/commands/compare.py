@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,8 +12,9 @@ from rich.console import Console, Group
 
 from kernels.numerics import Numerics
 from tilefleet import render
-from tilefleet.commands.common import show
-from tilefleet.commands.local import read_log_file, resolve_target
+from tilefleet.commands.common import Url, show
+from tilefleet.commands.known_records import known_by_logs, known_by_server
+from tilefleet.commands.local import resolve_target
 from tilefleet.commands.options import (
     DataOption,
     ModelFile,
@@ -36,7 +37,12 @@ def compare(
     model: ModelFile,
     log: Annotated[
         list[Path] | None,
-        typer.Option("--log", exists=True, dir_okay=False, help="A tuning log, for ours. Repeatable."),
+        typer.Option(
+            "--log",
+            exists=True,
+            dir_okay=False,
+            help="A tuning log, for ours; without, what the server knows. Repeatable.",
+        ),
     ] = None,
     threads: Threads = 1,
     numerics: NumericsOption = Numerics.EXACT_INTEGERS,
@@ -60,12 +66,14 @@ def compare(
     markdown: Annotated[
         Path | None, typer.Option("--markdown", dir_okay=False, help="Write the table into this file.")
     ] = None,
+    url: Url = None,
 ) -> None:
     """Run a model by every runtime that is installed, and by ours, in turns; the fastest is said.
 
-    onnxruntime, LiteRT, OpenVINO, ncnn, MNN, TVM's default, and ours untuned, tuned (by --log) and as a C
-    library. One that cannot do it is a row with its reason. With --board, onnxruntime, LiteRT and ours as a
-    C library run in an emulated Python by the board's simulated clock.
+    onnxruntime, LiteRT, OpenVINO, ncnn, MNN, TVM's default, and ours untuned, tuned (by --log, or by what a
+    server knows of the model's layers) and as a C library. One that cannot do it is a row with its reason.
+    With --board all run in an emulated Python by the board's simulated clock, TVM's default and ours as C
+    libraries.
     """
     # Here, because they bring TVM along, which no other command should wait for.
     from tilefleet import comparing_simulated
@@ -80,20 +88,12 @@ def compare(
         raise TilefleetError("a simulated clock knows one thread: leave --threads out")
     guest = None if board is None else comparing_simulated.guest_for(board, fetch)
     target = resolve_target("host" if board is None else SIM_MODELS[board].target)
-    logs = [read_log_file(each) for each in log or ()]
     progress = Console(stderr=True)
     try:
         with assembled(model, read_values(value), data or ()) as whole, progress.status("") as status:
-            wanted = Wanted(
-                whole,
-                target,
-                threads,
-                numerics,
-                sets[0] if sets else None,
-                [record for records, _ in logs for record in records],
-                [each for _, relayouts in logs for each in relayouts],
-                rounds,
-            )
+            wanted = Wanted(whole, target, threads, numerics, sets[0] if sets else None, [], [], rounds)
+            known = known_by_logs(log) if log else known_by_server(url, wanted)
+            wanted = replace(wanted, records=known.records, relayouts=known.relayouts)
             if guest is None:
                 found = run(wanted, lambda text: status.update(text))
             else:
@@ -102,7 +102,7 @@ def compare(
         raise TilefleetError(f"{model}: {error}") from None
     title = f"{model.name}, {'1 thread' if threads == 1 else f'{threads} threads'}"
     title += "" if board is None else f", {board} (simulated)"
-    words = verdict(found)
+    words = [*verdict(found), *([f"tuned by {known.where}"] if known.records else [])]
     table = render.table(*COLUMNS, left=2)
     for row in found.rows:
         if not row.why:

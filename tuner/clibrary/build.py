@@ -9,6 +9,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from kernels.emit.compile import MODEL_PIPELINE
 from kernels.numerics import Numerics
 from kernels.target import Target
 from tuner.backend.apply import blaming_node, lower_partition, plan_of
@@ -68,24 +69,35 @@ def make(model: Model, targets: Iterable[Target], name: str, title: str, log: st
     planned = [(target, *planned_as_c(model, target)) for target in targets]
     variants, codes = [], []
     for number, (target, program, _) in enumerate(planned):
-        before = f"{name}_{number}_" if len(planned) > 1 else f"{name}_"
-        symbols = {function: before + function for function in program.functions}
-        outside = {
-            call.function
-            for call in program.calls
-            for storage in (*call.reads, *call.writes)
-            if storage.kind in ("input", "output")
-        }
-        try:
-            unit = compile_plain(program.functions, target, model.threads, symbols, outside, f"{name}_apart")
-        except NotPlain as reason:
-            raise ModelError(f"cannot be written as C: it has {reason}") from None
-        arena = arena_of(program, unit.workspace)
-        variants.append(Variant(target, program, arena, symbols, needs_of(target), unit.forks))
-        codes.append(unit.code)
+        before = f"{name}_{number}" if len(planned) > 1 else name
+        variant, code = compiled(program, target, model.threads, before, name)
+        variants.append(variant)
+        codes.append(code)
     weights = weights_of([program for _, program, _ in planned])
     made = Library(name, title, version("tilefleet"), log, tuple(variants), weights, embed, model.threads)
     return Made(made, tuple(codes), tuple(manifest for _, _, manifest in planned))
+
+
+def compiled(
+    program: Program, target: Target, threads: int, before: str, name: str, pipeline: str = MODEL_PIPELINE
+) -> tuple[Variant, Any]:
+    """The functions of ``program`` as code, under names that begin with ``before``, and how it is called.
+
+    ``name`` is the library's, ``pipeline`` what TVM calls the passes. Raises ModelError.
+    """
+    symbols = {function: f"{before}_{function}" for function in program.functions}
+    outside = {
+        call.function
+        for call in program.calls
+        for storage in (*call.reads, *call.writes)
+        if storage.kind in ("input", "output")
+    }
+    try:
+        unit = compile_plain(program.functions, target, threads, symbols, outside, f"{name}_apart", pipeline)
+    except NotPlain as reason:
+        raise ModelError(f"cannot be written as C: it has {reason}") from None
+    arena = arena_of(program, unit.workspace)
+    return Variant(target, program, arena, symbols, needs_of(target), unit.forks), unit.code
 
 
 def planned_as_c(model: Model, target: Target) -> tuple[Program, Manifest]:
@@ -119,8 +131,11 @@ def planned_as_c(model: Model, target: Target) -> tuple[Program, Manifest]:
     return program, describe(partition, plan, target, threads)
 
 
-def write(made: Made, folder: Path) -> None:
-    """Write all files of the library but its manifest into ``folder``. Raises ToolError."""
+def write(made: Made, folder: Path, alone: bool = True) -> None:
+    """Write all files of the library but its manifest into ``folder``. Raises ToolError.
+
+    ModelError for one that is to be ``alone`` and needs more than C gives.
+    """
     library = made.library
     name, target = library.name, library.variants[0].target
     for number, code in enumerate(made.codes):
@@ -149,7 +164,7 @@ def write(made: Made, folder: Path) -> None:
     else:
         (folder / f"{name}.weights").write_bytes(library.weights.file)
     plain = [f"{name}.o", *extras.objects(library)]
-    for file in plain:
+    for file in plain if alone else ():
         _check_object(folder / file, library)
     own = [] if library.embed else [f"{name}_map.o"]
     archive([folder / file for file in (*plain, *own)], folder / f"lib{name}.a")

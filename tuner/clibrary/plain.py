@@ -58,8 +58,9 @@ def compile_plain(
     symbols: Mapping[str, str],
     unaligned: Collection[str],
     apart: str,
+    pipeline: str = MODEL_PIPELINE,
 ) -> Unit:
-    """Compile PrimFuncs for ``target``, each under its name in ``symbols``.
+    """Compile PrimFuncs for ``target`` by the passes of ``pipeline``, each under its name in ``symbols``.
 
     A function takes a pointer for each of its buffers, then one to its workspace, for several ``threads`` one
     more for who runs its loops in parallel, and returns an int that says nothing. Those in ``unaligned`` get
@@ -67,7 +68,7 @@ def compile_plain(
     parameters that does nothing and is compiled elsewhere. Raises NotPlain.
     """
     llvm = tvm.target.Target(target.tvm)
-    passes, _, _ = tirx.compilation_pipeline.get_tir_pipeline(MODEL_PIPELINE)
+    passes, _, _ = tirx.compilation_pipeline.get_tir_pipeline(pipeline)
     named = {name: function.with_attr("global_symbol", name) for name, function in functions.items()}
     module = tirx.transform.BindTarget(llvm.with_host(llvm))(tvm.IRModule(named))
     workspace: dict[str, int] = {}

@@ -2,7 +2,8 @@
 
 ``python -m tuner.runtimes.alone REQUEST.json`` (``engine``, ``path``, its ``inputs``, the file ``feeds`` with
 all ``names``, ``threads``, ``outputs``) prints a line of JSON and leaves the outputs in the file ``outputs``.
-With ``page``, that of a simulated clock, times are its cycles. Imports what ``engines.py`` does, and no more.
+With ``page``, that of a simulated clock, times are its cycles. Imports what ``engines.py`` does, and no more
+of this project than that and ``pages.py``.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from tuner.runtimes.engines import LOAD, read_arrays
+from tuner.runtimes.pages import present_bytes
 
 # worker/agent/simulation_page.h
 _GETPID, _CALL, _PUBLISH, _RESET = 172, 0x53494D43, 0, 1
@@ -41,7 +43,8 @@ def main(request: dict[str, Any]) -> dict[str, Any]:
         engine.run()
     began = clock()
     engine.run()
-    found = {"start": start, "call": clock() - began, "resident_bytes": _resident()}
+    found: dict[str, Any] = {"start": start, "call": clock() - began}
+    found["resident_bytes"] = _resident() if reset is None else present_bytes()
     np.savez(request["outputs"], *outputs)
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,8 @@ from kernels.numerics import Numerics
 from tuner.backend.apply import build_default, build_model, export
 from tuner.backend.definition import Undefined, define, random_feeds
 from tuner.clibrary import extras
-from tuner.clibrary.build import Model, make, write
+from tuner.clibrary.build import Made, Model, make, write
+from tuner.clibrary.stock import make_stock
 from tuner.clibrary.toolchain import link_shared
 from tuner.frontend.graph import load_partition
 from tuner.frontend.model_file import read_as_written
@@ -53,7 +55,11 @@ def define_in_child(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def prepare_in_child(payload: dict[str, Any]) -> dict[str, Any]:
-    """Child: ``path``, the file that the library ``name`` reads, or ``why`` it has none."""
+    """Child: ``path``, the file that the library ``name`` reads, or ``why`` it has none.
+
+    Its converter is looked for in the folders ``tools`` too.
+    """
+    sys.path += payload["tools"]
     model = read_as_written(payload["model"], payload["shapes"])
     feeds = read_arrays(payload["feeds"], payload["inputs"])
     folder = Path(payload["folder"])
@@ -64,7 +70,8 @@ def prepare_in_child(payload: dict[str, Any]) -> dict[str, Any]:
 
 
 def build_in_child(payload: dict[str, Any]) -> dict[str, Any]:
-    """Child: a build by TVM's default (``how`` is ``default``), of ours as a ``module``, or as a ``library``.
+    """Child: a build by TVM's default (``how`` is ``default``, or ``default library`` for one in C), of ours
+    as a ``module``, or as a ``library``.
 
     Returns its ``path``, the names of its ``inputs`` and ``outputs``, and the ``tolerance`` of its outputs.
     """
@@ -77,6 +84,9 @@ def build_in_child(payload: dict[str, Any]) -> dict[str, Any]:
     if payload["how"] == "default":
         export(build_default(model, target, shapes), path)
         return {"path": str(path), **about}
+    if payload["how"] == "default library":
+        stock = make_stock(Path(model), shapes, target, NAME, about["inputs"], about["outputs"])
+        return {"path": str(_linked(stock, folder, alone=False)), **about}
     records = [Record.from_json(each) for each in payload["records"]]
     relayouts, numerics = list(read_relayouts(payload["relayouts"])), Numerics(payload["numerics"])
     if payload["how"] == "module":
@@ -87,9 +97,15 @@ def build_in_child(payload: dict[str, Any]) -> dict[str, Any]:
         return {"path": str(path), **about, "tolerance": manifest.tolerance}
     given = Model(Path(model), shapes, records, relayouts, numerics, threads)
     made = make(given, [target], NAME, Path(model).name, "", embed=True)
-    write(made, folder)
+    return {"path": str(_linked(made, folder)), **about, "tolerance": made.manifests[0].tolerance}
+
+
+def _linked(made: Made, folder: Path, alone: bool = True) -> Path:
+    """A shared library of ``made``, which needs what C gives, or the same and libm."""
+    path = folder / f"{NAME}.so"
+    write(made, folder, alone)
     link_shared([folder / f"{NAME}.o", *(folder / each for each in extras.objects(made.library))], path)
-    return {"path": str(path), **about, "tolerance": made.manifests[0].tolerance}
+    return path
 
 
 def _dtype(elem_type: int) -> Any:

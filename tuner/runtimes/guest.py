@@ -1,11 +1,14 @@
 """An AArch64 Python with the wheels of other runtimes, emulated under the clock of a simulated board.
 
 ``python -m tuner.runtimes.guest FOLDER`` fetches it: Debian 12's Python 3.11 and its libraries, the wheels of
-onnxruntime and LiteRT, and a Raspberry Pi 4's /proc/cpuinfo, unpacked into a folder. Nothing is installed.
+the runtimes, their converters for this machine where those are not installed, and a Raspberry Pi 4's
+/proc/cpuinfo, unpacked into a folder. Nothing is installed, and a runtime that has no such wheel is left out.
 """
 
 from __future__ import annotations
 
+import contextlib
+import importlib.util
 import json
 import sys
 import tempfile
@@ -17,6 +20,7 @@ from typing import Any
 from tuner.runtimes import debian
 from tuner.runtimes.debian import FetchError
 from tuner.runtimes.emulated import EmulationError, emulate
+from tuner.runtimes.prepare import PACKAGES
 from worker.fleet.drivers.sim_models import SIM_MODELS
 
 BOARD = "rpi4-sim"
@@ -24,17 +28,26 @@ BOARD = "rpi4-sim"
 _PROJECT = Path(__file__).resolve().parents[2]
 _PYTHON = "usr/bin/python3.11"
 _DONE = "fetched"
+"""The file that says what was: a later version may want more."""
 _DEBIAN = (
     *("libc6", "libstdc++6", "libgcc-s1", "zlib1g", "python3.11-minimal", "libpython3.11-minimal"),
     *("libpython3.11-stdlib", "libexpat1", "libffi8", "libssl3", "libbz2-1.0", "liblzma5", "libuuid1"),
     *("libsqlite3-0", "libcrypt1"),
 )
-_WHEELS = (
-    *("onnxruntime", "ai-edge-litert==2.3.0", "numpy", "flatbuffers", "typing_extensions"),
-    *("backports.strenum", "tqdm", "protobuf"),
+_COMMON = ("numpy", "typing_extensions", "tqdm")
+_WHEELS = {
+    "onnxruntime": ("onnxruntime", "flatbuffers", "protobuf"),
+    "litert": ("ai-edge-litert==2.3.0", "flatbuffers", "backports.strenum", "protobuf"),
+    "openvino": ("openvino", "openvino_telemetry"),
+    "ncnn": ("ncnn",),
+    "mnn": ("MNN",),
+}
+_CONVERTERS = {"ncnn": ("pnnx", "pnnx"), "mnn": ("MNN", "MNN")}
+"""The module and the wheel of what makes a runtime's file of a model, on this machine."""
+_PLATFORMS = (
+    "manylinux2014_aarch64",
+    *(f"manylinux_2_{minor}_aarch64" for minor in (27, 28, 31, 34, 35, 36)),
 )
-_PLATFORMS = ("manylinux_2_27_aarch64", "manylinux_2_28_aarch64", "manylinux2014_aarch64")
-_RUNTIMES = {"onnxruntime": "onnxruntime", "litert": "ai_edge_litert"}
 _CPU = """\
 processor	: {number}
 Features	: fp asimd evtstrm crc32 cpuid
@@ -61,14 +74,20 @@ class Guest:
     @property
     def there(self) -> bool:
         """Whether it was fetched altogether."""
-        return (self.root / _DONE).exists()
+        done = self.root / _DONE
+        return done.exists() and done.read_text() == _wanted()
+
+    @property
+    def tools(self) -> Path:
+        """Where Python finds the converters that are not installed here."""
+        return self.root / "tools"
 
     def versions(self) -> dict[str, str]:
         """The version of each runtime in it, by its name."""
         found = {}
-        for name, package in _RUNTIMES.items():
-            for info in (self.root / "site").glob(f"{package}-*.dist-info"):
-                found[name] = info.name.removeprefix(f"{package}-").removesuffix(".dist-info")
+        for name, package in PACKAGES.items():
+            for info in (self.root / "site").glob(f"{package.lower()}-*.dist-info"):
+                found[name] = info.name.removeprefix(f"{package.lower()}-").removesuffix(".dist-info")
         return found
 
     def python(self, arguments: Sequence[str], page: Path) -> str:
@@ -87,19 +106,23 @@ class Guest:
         except EmulationError as error:
             raise GuestError(str(error)) from None
 
-    def alone(self, request: Mapping[str, Any]) -> dict[str, float]:
+    def alone(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """What ``alone.py`` says of ``request``, in seconds of the simulated clock. Raises GuestError."""
         with tempfile.TemporaryDirectory(prefix="tilefleet-guest-") as name:
             file, page = Path(name) / "request.json", Path(name) / "clock"
             file.write_text(json.dumps({**request, "page": str(page)}))
             said = self.python(["-m", "tuner.runtimes.alone", str(file)], page)
-        found = json.loads(said.splitlines()[-1])
-        return {each: found[each] / SIM_MODELS[BOARD].hz for each in ("start", "call")}
+        # A library may have its word at the end of a process, too.
+        answer = next((line for line in reversed(said.splitlines()) if line.startswith("{")), None)
+        if answer is None:
+            raise GuestError("it said nothing")
+        found: dict[str, Any] = json.loads(answer)
+        return found | {each: found[each] / SIM_MODELS[BOARD].hz for each in ("start", "call")}
 
 
 def fetch(root: Path) -> None:
     """Fetch the guest into ``root`` by apt-get and pip; raises GuestError."""
-    for each in ("wheels", "site", "proc"):
+    for each in ("site", "proc", "tools"):
         (root / each).mkdir(parents=True, exist_ok=True)
     try:
         debian.unpack(root, "arm64", _DEBIAN)
@@ -110,17 +133,38 @@ def fetch(root: Path) -> None:
     model = "Hardware\t: BCM2835\nModel\t\t: Raspberry Pi 4 Model B Rev 1.1\n"
     text = "".join(_CPU.format(number=number) for number in range(4))
     (root / "proc" / "cpuinfo").write_text(text + model)
-    (root / _DONE).write_text("")
+    (root / _DONE).write_text(_wanted())
+
+
+def _wanted() -> str:
+    return json.dumps([_DEBIAN, _COMMON, _WHEELS, _CONVERTERS])
 
 
 def _wheels(root: Path) -> None:
+    """Those of the runtimes for the board, and of converters for this machine; raises FetchError."""
+    foreign = ["--python-version", "3.11", *(word for each in _PLATFORMS for word in ("--platform", each))]
+    _unpacked(root, "site", _COMMON, foreign)
+    for name, wheels in _WHEELS.items():
+        # A runtime without a wheel is one runtime less.
+        with contextlib.suppress(FetchError):
+            _unpacked(root, "site", wheels, foreign)
+        if name in _CONVERTERS:
+            module, wheel = _CONVERTERS[name]
+            if importlib.util.find_spec(module) is None:
+                with contextlib.suppress(FetchError):
+                    _unpacked(root, "tools", (wheel,), ())
+
+
+def _unpacked(root: Path, folder: str, wheels: Sequence[str], of: Sequence[str]) -> None:
+    """All ``wheels`` in ``folder``, or none; raises FetchError."""
     pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
-    pip += ["--python-version", "3.11", "-d", str(root / "wheels")]
-    for platform in _PLATFORMS:
-        pip += ["--platform", platform]
-    debian.run([*pip, *_WHEELS], root)
-    for wheel in sorted((root / "wheels").glob("*.whl")):
-        debian.run([sys.executable, "-m", "zipfile", "-e", str(wheel), str(root / "site")], root)
+    with tempfile.TemporaryDirectory(dir=root) as name:
+        debian.run([*pip, "-d", name, *of, *wheels], root)
+        for wheel in sorted(Path(name).glob("*.whl")):
+            debian.run([sys.executable, "-m", "zipfile", "-e", str(wheel), str(root / folder)], root)
+            # Which forgets that pnnx is a program.
+            for program in (root / folder).glob("pnnx/pnnx"):
+                program.chmod(0o755)
 
 
 if __name__ == "__main__":

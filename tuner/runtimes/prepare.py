@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
@@ -112,7 +113,13 @@ def _converted(command: list[str], folder: Path, to: Path) -> Path:
     """``to``, which ``command`` writes."""
     try:
         done = subprocess.run(
-            command, cwd=folder, capture_output=True, text=True, timeout=CONVERT_S, check=False
+            command,
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            timeout=CONVERT_S,
+            check=False,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         )
     except subprocess.TimeoutExpired:
         raise Unable(f"its converter takes more than {CONVERT_S} s") from None
