@@ -10,6 +10,7 @@ written after every layer; called again with the same settings, the bench goes o
 from __future__ import annotations
 
 import argparse
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -26,10 +27,12 @@ from kernels.target import CATALOGUE, Target
 from tuner.runtimes.debian import FetchError
 from worker.fleet.drivers.sim_models import SIM_MODELS
 
-SETTINGS = ("target", "suite", "seed", "families", "candidates")
+SETTINGS = ("target", "suite", "seed", "families", "candidates", "budget_s")
 CACHE = Path("~/.cache/tilefleet/peers").expanduser()
 OFF = 1e-4
 """How far a peer's result may be from the reference, relative to the largest value."""
+AT_ONCE = 2
+"""Configs that are measured between two looks at the time."""
 WIDE = 64
 """Layers with so many channels and filters are a class of their own."""
 PEAK_FLOPS_A_CYCLE = {"power10-sim": 64, "rpi4-sim": 8}
@@ -46,7 +49,8 @@ def main(arguments_given: Sequence[str]) -> None:
     parser.add_argument("--sample", default="12", help="how many layers to draw, or all (default 12)")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--families", default="", help="kernels, by commas (default: all that compute it)")
-    parser.add_argument("--candidates", type=int, default=6, help="configs measured a layer (default 6)")
+    parser.add_argument("--candidates", type=int, default=8, help="configs measured a layer (default 8)")
+    parser.add_argument("--budget-s", type=float, default=120, help="begin no config after it (default 120)")
     parser.add_argument("--cache", type=Path, default=CACHE, help=f"where OpenBLAS is kept ({CACHE})")
     parser.add_argument("--json", type=Path, help="write all figures here, and continue what is there")
     arguments = parser.parse_args(arguments_given)
@@ -82,7 +86,7 @@ def _rows(
         for layer in layers:
             # Each has its own clock, so neither disturbs the other.
             counted = beside.submit(base, layer, peer, bench.folder) if peer else None
-            found = ours(layer, target, bench, arguments.candidates, families)
+            found = ours(layer, target, bench, families, arguments.candidates, arguments.budget_s)
             about = {"layer": layer.name, "text": str(layer.conv), "count": layer.count}
             about |= {"flops": layer.conv.flops, "peak": PEAK_FLOPS_A_CYCLE[arguments.target]}
             about |= {"class": kind(layer)}
@@ -97,12 +101,17 @@ def kind(layer: Layer) -> str:
     return f"{size}{stride}" + (f", {WIDE} channels and more" if min(conv.in_c, conv.out_c) >= WIDE else "")
 
 
-def ours(layer: Layer, target: Target, bench: Bench, count: int, families: Sequence[str]) -> dict[str, Any]:
+def ours(
+    layer: Layer, target: Target, bench: Bench, families: Sequence[str], count: int, budget_s: float
+) -> dict[str, Any]:
     """The analysis's config and the best of ``count``; raises SystemExit when none computes the layer."""
+    end = time.monotonic() + budget_s
     configs = candidates(layer.conv, target, count, families)
     if not configs:
         raise SystemExit(f"bench.conv: none of {', '.join(families)} computes {layer.conv} on {target.name}")
-    rows = bench.measure(layer.conv, configs, target)
+    rows = bench.measure(layer.conv, configs[:AT_ONCE], target)
+    while len(rows) < len(configs) and time.monotonic() < end:
+        rows += bench.measure(layer.conv, configs[len(rows) : len(rows) + AT_ONCE], target)
     return {"tuned": min(rows, key=lambda row: int(row["cycles"])), "analysis": rows[0], "trials": len(rows)}
 
 

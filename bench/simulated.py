@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from worker.build.build import Builder
     from worker.measure.measure import BoardHandle
 
-SHAPE = ("block", "rows", "columns", "tile", "stage", "edges", "points", "taps")
+SHAPE = ("block", "rows", "columns", "tile", "stage", "edges", "points", "taps", "pack", "order")
 """The knobs that make the code of a kernel's inner loop."""
 OF_A_SHAPE = 2
 """How many configs are measured that differ in other knobs alone."""

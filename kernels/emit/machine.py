@@ -14,6 +14,9 @@ CALL_CYCLES = 10
 MOVE_CYCLES = 2
 """Copying one vector between places in the caches: a load, a store, and their addresses."""
 
+ALONE = 2.0
+"""How many line loads overlap where prefetchers lose count of the streams."""
+
 
 def seconds(cycles: float) -> float:
     """Cycles of one core as seconds."""

@@ -66,7 +66,7 @@ def test_without_a_peer_the_rest_of_the_table_is_made(
 
 def test_what_no_family_computes_is_refused():
     with bench_on("power10-sim") as bench, pytest.raises(SystemExit, match="none of depthwise computes"):
-        conv_sim.ours(LAYER, POWER10, bench, 2, ["depthwise"])
+        conv_sim.ours(LAYER, POWER10, bench, ["depthwise"], 2, 60)
 
 
 def test_groups_are_refused_by_the_peer(tmp_path: Path) -> None:

@@ -6,8 +6,6 @@ from kernels.arithmetic import ceil_div
 from kernels.emit import machine, shares
 from kernels.float.gemm.plan import Plan
 
-ALONE = 2.0
-"""How many line loads overlap where prefetchers lose count of the streams."""
 RELOADED = 1e-4
 """What counts of loads that arithmetic hides: of equal blocks the one that loads least is taken."""
 
@@ -29,7 +27,10 @@ def cycles(plan: Plan) -> float:
     reloads += (m_blocks - 1) * machine.stream_cycles(target, weights, 4.0 * kc * min(plan.nc, gemm.n))
     cold, again = machine.cold_cycles(target, weights), machine.stream_cycles(target, data, block)
     if again and plan.rows >= target.streams:  # each row is a stream, and so is the panel
-        cold, again = cold * target.misses_in_flight / ALONE, again * target.misses_in_flight / ALONE
+        cold, again = (
+            cold * target.misses_in_flight / machine.ALONE,
+            again * target.misses_in_flight / machine.ALONE,
+        )
     reloads += plan.panels * again
     reloads /= plan.threads
     return machine.overlapped(max(compute, reloads) + RELOADED * min(compute, reloads), cold)

@@ -16,8 +16,13 @@ def cycles(plan: Plan) -> float:
     target, slicing = plan.target, plan.slicing
     weights = machine.cold_cycles(target, plan.packed_length * 4.0)
     overflow = target.l2_cycles * slicing.l1_overflow_lines
-    reloads = (slicing.reload_cycles + overflow) / target.misses_in_flight / plan.threads
-    return weights + plan.conv.n * max(_compute_cycles(plan), reloads)
+    if plan.products.hides_loads:
+        reloads = (slicing.reload_cycles + overflow) / target.misses_in_flight / plan.threads
+        return weights + plan.conv.n * max(_compute_cycles(plan), reloads)
+    # What is packed is a stream that prefetchers follow; windows in place are a line of each channel.
+    in_flight = machine.ALONE if not plan.packed and plan.conv.taps == 1 else target.misses_in_flight
+    reloads = (slicing.reload_cycles + overflow) / in_flight / plan.threads
+    return weights + plan.conv.n * (_compute_cycles(plan) + reloads)
 
 
 def _compute_cycles(plan: Plan) -> float:

@@ -49,6 +49,8 @@ class Nest:
             self.packed = tir.scratch(self.threads * self.pack_chunk)
         if plan.tail and (plan.channel_sets > 1 or plan.tail_overhangs):
             self.partial = tir.scratch(conv.out_c * plan.tail_vectors * plan.lanes)
+        if plan.sums_apart:
+            self.sums = tir.scratch(conv.out_c * plan.full_tiles * plan.width)
         if conv.n == 1:
             self._image()
         else:
@@ -241,6 +243,9 @@ class Nest:
             if tail:
                 at = (first_filter + i) * (vectors * lanes) + j * lanes
                 return self.partial, at
+            if plan.sums_apart:
+                at = first_filter * plan.full_tiles * plan.width + (i * vectors + j) * lanes
+                return self.sums, at + start * filters
             return args.out, out + i * windows + j * lanes
 
         def start_sums() -> None:

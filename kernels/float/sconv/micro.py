@@ -17,12 +17,14 @@ from kernels.target import Target
 class VectorProducts:
     """``filters`` x ``vectors`` sums in ``sums``, of a broadcast filter by a vector of windows each.
 
-    ``prefetches`` says whether what no hardware prefetcher finds is asked for, and ``crowds`` whether LLVM
-    spills sums that fill the registers where it starts loads early.
+    ``prefetches`` says whether what no hardware prefetcher finds is asked for, ``crowds`` whether LLVM
+    spills sums that fill the registers where it starts loads early, and ``hides_loads`` whether arithmetic
+    takes so long that loads from the second cache take no time beside it.
     """
 
     prefetches: ClassVar[bool] = True
     crowds: ClassVar[bool] = True
+    hides_loads: ClassVar[bool] = True
 
     def __init__(self, weights: Buffer, filters: int, vectors: int, lanes: int) -> None:
         self.weights, self.filters, self.vectors, self.lanes = weights, filters, vectors, lanes
@@ -68,6 +70,7 @@ class MatrixProducts(VectorProducts):
 
     prefetches = False
     crowds = False
+    hides_loads = False
 
     def __init__(self, weights: Buffer, filters: int, vectors: int, lanes: int) -> None:
         super().__init__(weights, filters, vectors, lanes)

@@ -10,9 +10,10 @@ from kernels.workload.base import Conv2d
 
 
 class MatrixSConv(SConv):
-    """SConv whose register block is made of 4x4 accumulators; knobs and version are those of SConv."""
+    """SConv whose register block is made of 4x4 accumulators; the knobs are those of SConv."""
 
     name = "sconv_mma"
+    version = 5
     products = MatrixProducts
 
     def why_unfit(self, workload: Conv2d, target: Target) -> str | None:

@@ -190,6 +190,14 @@ class Plan(ConvPlan):
         return ceil_div(self.conv.in_c, self.knobs.channels)
 
     @property
+    def sums_apart(self) -> bool:
+        """Whether sums wait for the next channel set in lines of their own, a tile's side by side.
+
+        Where they wait in the output, each filter's are a line of another plane, which no prefetcher finds.
+        """
+        return self.channel_sets > 1 and not self.products.prefetches
+
+    @property
     def depth(self) -> int:
         """Products an output element gets from one full channel set."""
         return self.knobs.channels * self.conv.taps
