@@ -13,6 +13,7 @@ from kernels.loops.schedule import LOOPS_ATTRIBUTE
 from kernels.target import CATALOGUE
 from tuner.backend.apply import compile_module, lower_partition, plan_of
 from tuner.backend.comparison import run
+from tuner.backend.fusion import MOST_FUSED
 from tuner.frontend.graph import load_partition
 from tuner.runtimes.engines import onnx_session
 
@@ -147,3 +148,12 @@ def test_a_bound_leaves_nan_as_it_is(tmp_path):
     expected = onnx_session(model.SerializeToString(), 1, optimised=False).run(None, feeds)
     for ours, right in zip(computed(module, feeds), expected, strict=True):
         np.testing.assert_allclose(ours, right, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.usefixtures("avx2")
+def test_no_function_computes_hundreds_of_operators(tmp_path):
+    count = 3 * MOST_FUSED - 8
+    nodes = " ".join(f"y{at + 1} = Tanh(y{at})" for at in range(count))
+    feeds, expected, module = lowered(f"g (float[3,41] y0) => (float[3,41] y{count}) {{ {nodes} }}", tmp_path)
+    assert str(module["main"]).count("call_tir(") == 3
+    np.testing.assert_allclose(computed(module, feeds), expected, rtol=1e-4, atol=1e-6)

@@ -19,6 +19,9 @@ from tuner.backend.reductions import fusable
 PARALLEL_ELEMENTS = 32 * 1024
 """Loops over fewer elements take about as long as waking another thread."""
 DATA_PARALLEL = 0
+MOST_FUSED = 64
+"""Operators a function: what takes hundreds (the concats of steps that are written one by one) compiles for
+half a minute, and is no faster for it."""
 
 
 def optimise(module: Any, target: Target, threads: int) -> Any:
@@ -48,7 +51,9 @@ def fused(module: Any, target: Target) -> Any:
             relax.transform.DeadCodeElimination(["main"]),
         ]
     )
-    with tvm.target.Target(target.tvm):
+    current = tvm.transform.PassContext.current()
+    limits = {**current.config, "relax.FuseOps.max_depth": MOST_FUSED}
+    with tvm.target.Target(target.tvm), tvm.transform.PassContext(current.opt_level, config=limits):
         return begun_at_infinity(fuse(fusable(lowered(module))))
 
 
