@@ -111,16 +111,15 @@ class Nest:
             return args.weights[tir.vector((panel * gemm.k + at) * plan.width + start, lanes)]
 
         here = (panel * gemm.k + k_block * plan.kc) * plan.width
-        fetched = plan.fetched
+        fetched, pace = plan.fetched, tir.index(plan.fetched)
         if self.open is not None:
-            # A tile of at most half the height is the only one; of higher ones there may be but two.
-            fetched = plan.width if 2 * rows <= plan.rows else ceil_div(plan.width, 2)
+            fetched, pace = self._fetched_open(rows)
             number = tir.least(number, 1)
-        coming = T.Bind(tir.index(here + gemm.k * plan.width + number * depth * fetched))
+        coming = T.Bind(tir.index(here + gemm.k * plan.width + number * depth * pace))
 
         def fetch(step: Index) -> None:
             for start in range(0, fetched, plan.line):
-                code_shape.prefetch(args.weights, coming + step * fetched + start)
+                code_shape.prefetch(args.weights, coming + step * pace + start)
 
         def leave(final: bool) -> None:
             for row, start, value in sums.values():
@@ -135,6 +134,20 @@ class Nest:
         tir.choose(begins, lambda: sums.begin(bias), lambda: sums.begin(unfinished))
         sums.add(k_block * plan.kc, depth, data, weights, fetch if fetched else None)
         tir.choose(ends, lambda: leave(True), lambda: leave(False))
+
+    def _fetched_open(self, rows: int) -> tuple[int, Index]:
+        """Elements of the next panel that a step of a tile of open rows prefetches, and how far apart.
+
+        The only tile fetches all of the panel, of several the first two fetch a half each. One row is as fast
+        as memory anyway.
+        """
+        assert self.open is not None
+        width = self.plan.width
+        if rows == 1:
+            return 0, tir.index(0)
+        if 2 * rows <= self.plan.rows:
+            return width, tir.index(width)  # so low a tile is the only one
+        return width, held(tirx.Select(self.open.tiles == 1, tir.index(width), tir.index(ceil_div(width, 2))))
 
     def _chains(self, rows: int) -> int:
         """Sets of sums; a low tile of open rows takes more of them, as tiles of any height are there."""
