@@ -44,7 +44,6 @@ OTHER_PRODUCTS = {
     "QLinearConv": "quantized convolution",
     "MatMulInteger": "integer matrix product",
     "QLinearMatMul": "quantized matrix product",
-    "DeformConv": "deformable convolution",
     "Einsum": "einsum",
     "Attention": "attention",
 }

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from tuner.frontend.mend import (
     cut,
+    deformed,
     einsum,
     empty,
     newer,
@@ -33,6 +34,7 @@ MENDS: dict[str, tuple[Mend, ...]] = {
     "ConvInteger": (windows.padded,),
     "ConvTranspose": (windows.transposed,),
     "DFT": (spectra.transform,),
+    "DeformConv": (deformed.convolution,),
     "Dropout": (numbers.dropout,),
     "Einsum": (einsum.product,),
     "Equal": (numbers.equal_truths, older.broadcast),
