@@ -69,7 +69,8 @@ def try_model(payload: dict[str, Any], send: Send) -> None:
         }
     )
     # The others get the file as it is, and with it what is no input of ours any more.
-    model = read_as_written(path, shapes)
+    with assembled(path, {}) as file:
+        model = read_as_written(file, shapes)
     fed = feeds_for(inputs_of(model), entry, payload["seed"]) | first_states(path, model)
     feeds = {name: fed[name] for name in partition.graph.inputs}
     try:
