@@ -2,9 +2,13 @@
 
 import numpy as np
 import pytest
-from tflite_compare import assert_same, operators
+from tflite_compare import assert_same, by_us, inputs_of, operators
 
 from bench.tflite_models import FUSED, SAME, VALID, Maker
+from kernels.workload.base import Gemm
+from kernels.workload.narrow import NarrowGemm
+from tuner.frontend.graph import load_partition
+from tuner.frontend.tflite.convert import to_onnx
 
 DTYPES = ("float32", "int8", "uint8")
 
@@ -225,3 +229,25 @@ def test_weights_of_16_bits():
     options = {"padding": SAME, "strideH": 1, "strideW": 1, "dilationHFactor": 1, "dilationWFactor": 1}
     model = assert_same(make.file(make.operator("CONV_2D", [data, *wide], make.shape(value), **options)))
     assert operators(model) == ["Transpose", "Conv", "Transpose"]
+
+
+@pytest.mark.parametrize("scales", [1, 48])
+@pytest.mark.parametrize(("rows", "kind"), [(1, NarrowGemm), (40, Gemm)])
+def test_matrices_of_8_bits_by_floats_stay_so_for_few_rows(tmp_path, rows, kind, scales):
+    """As dynamic ranges leave them; what is computed is the product by the real numbers of the weights."""
+    make = Maker("float32")
+    steps = make.random.uniform(0.01, 0.02, scales).astype(np.float32)
+    quanta = make.random.integers(-127, 128, (48, 64))
+    data = make.input((rows, 64))
+    weights = make.tensor((48, 64), "int8", values=quanta, scales=steps)
+    bias = make.tensor((48,), values=make.random.normal(size=48))
+    path = tmp_path / "model.tflite"
+    file = make.file(make.operator("FULLY_CONNECTED", [data, weights, bias], (rows, 48)))
+    path.write_bytes(file)
+    (product,) = load_partition(path).products
+    assert isinstance(product.workload, kind)
+    feed = inputs_of(file)
+    (x,) = feed.values()
+    expected = x @ (quanta * steps[:, None]).T.astype(np.float32) + product.bias
+    (found,) = by_us(to_onnx(file), feed).values()
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)

@@ -141,23 +141,35 @@ def _weights_and_bias(writer: Writer, op: Operator, data: int, axis: int, perm: 
     tensor, values = writer.tensor(index), writer.constant(index)
     if values is None:
         raise ModelError(f"its weights {tensor.name!r} are computed, not constant")
-    label, turned = writer.label(index), values.transpose(perm)
     bias = op.inputs[2] if len(op.inputs) > 2 and op.inputs[2] >= 0 else None
     if not (tensor.quantized and writer.tensor(data).quantized):
-        names = [writer.nodes.constant(label, real_values(tensor, values).transpose(perm))]
+        names = [_real_weights(writer, index, values, perm)]
         return names if bias is None else [*names, real_bias(writer, bias, values.shape[axis])]
     scale, zero = tensor.scale_and_zero()
     if scale.ndim and tensor.axis != axis:
         raise ModelError(
             f"its weights have scales along axis {tensor.axis}, where filters are on axis {axis}"
         )
-    stored = writer.nodes.constant(label, turned)
+    stored = writer.nodes.constant(writer.label(index), values.transpose(perm))
     names = [writer.dequantize(stored, scale, zero, axis=0)]
     if bias is not None:
         # The sum's scale by definition, whatever the file says of the bias.
         sum_scale = writer.scale_and_zero(data)[0] * scale
         names.append(_quantized_bias(writer, bias, sum_scale, values.shape[axis]))
     return names
+
+
+def _real_weights(writer: Writer, index: int, values: Array, perm: tuple[int, ...]) -> str:
+    """The weights ``values`` as real numbers, their axes permuted, for data of floats.
+
+    A matrix of int8 is dequantized by a node, as products of few rows keep such weights as they are.
+    """
+    tensor, label = writer.tensor(index), writer.label(index)
+    if tensor.quantized and values.dtype == np.int8 and values.ndim == 2:
+        scale, zero = tensor.scale_and_zero()
+        if not scale.ndim or tensor.axis == 0:
+            return writer.dequantize(writer.nodes.constant(label, values), scale, zero, axis=0)
+    return writer.nodes.constant(label, real_values(tensor, values).transpose(perm))
 
 
 def _quantized_bias(writer: Writer, index: int, scale: Array, filters: int) -> str:
