@@ -18,13 +18,14 @@ from tvm import relax
 from kernels.target import CATALOGUE
 from tuner.backend.apply import export
 from tuner.backend.check import Check
+from tuner.backend.sequence import SEQUENCE
 from tuner.backend.shape_sets import build_sets, description_of
 from tuner.frontend.onnx_check import ModelError
 from tuner.intake.extract import extract
 from tuner.intake.shapes import OpenRange, sets_of
 from worker.measure.host import host_target
 
-LENGTHS = [1, 2, 3, 4, 7, 8, 9, 15, 16, 17, 23, 31, 32, 33, 37, 39, 40]
+LENGTHS = [*range(1, 21), 23, 31, 32, 33, 37, 39, 40]
 WIDTH, HEADS = 32, 2
 
 
@@ -212,6 +213,28 @@ def test_functions_of_open_sizes_are_made_for_all_targets(tmp_path, name):
     if target is None:
         pytest.skip("no such target")
     build_sets(save(tmp_path, transformer()), target, shapes=tokens(40))
+
+
+def test_a_run_at_any_length_is_one_call(tmp_path):
+    path, called = save(tmp_path, transformer()), []
+    executable, _ = build_sets(path, host_target(), shapes=tokens(40))
+    machine = relax.VirtualMachine(executable, tvm.cpu())
+    right = onnxruntime.InferenceSession(str(path))
+
+    def note(_function: Any, name: str, before: bool, _result: Any, *_: Any) -> int:
+        if before and name.startswith(("tilefleet", "fused")):
+            called.append(name)
+        return 0
+
+    machine.set_instrument(note)
+    for length in (1, 40, 3):
+        called.clear()
+        feeds = [np.full((1, length), 7, np.int64), np.ones((1, length), np.int64)]
+        found = machine["main"](*map(tvm.runtime.tensor, feeds))
+        assert called == [SEQUENCE]
+        expected = right.run(None, dict(zip(("ids", "mask"), feeds, strict=True)))
+        for one, other in zip(expected, found, strict=True):
+            assert np.allclose(one, other.numpy(), 1e-4, 1e-4)
 
 
 def test_threads_share_open_sizes(tmp_path):

@@ -10,22 +10,29 @@ from typing import Any
 from tvm import relax, tirx
 
 from kernels.open_size import Open
-from kernels.target import CATALOGUE, Target
+from kernels.target import CATALOGUE
 from tuner.backend.joined import NOTHING, add_refusal
-from tuner.backend.open_sizes import OpenModel, extent_of, lower_open, read_open, typed
+from tuner.backend.open_sizes import (
+    OpenCalls,
+    OpenModel,
+    extent_of,
+    lower_open,
+    open_calls,
+    read_open,
+    typed,
+)
 from tuner.intake.shapes import Shapes, text_of
-from tuner.layouts.plan import Plan
 
 ENTRY = "main_0"
 """The function that ``main`` calls."""
 
 
-def open_module(model: OpenModel, shapes: Shapes, plan: Plan, target: Target, threads: int) -> Any:
-    """The Relax module of an open model, its products by a ``plan`` of any length.
+def open_module(model: OpenModel, shapes: Shapes, calls: OpenCalls, apart: bool) -> Any:
+    """The Relax module of an open model and its ``calls``, which stay ``apart`` or become one.
 
     Its ``main`` fails with a ValueError that says the ``shapes`` it was built for where it is given others.
     """
-    builder = relax.BlockBuilder(lower_open(model, plan, target, threads))
+    builder = relax.BlockBuilder(lower_open(model, calls, apart))
     program = model.samples[-1].program
     given = [
         [tirx.Var(f"n{place}_{axis}", "int64") for axis in range(len(shape))]
@@ -74,7 +81,7 @@ def try_open(path: str | Path, shapes: Shapes) -> None:
     """
     target = CATALOGUE["x86-avx2"]
     model = read_open(path, shapes, target, 1)
-    open_module(model, shapes, model.samples[-1].plan, target, 1)
+    open_module(model, shapes, open_calls(model, model.samples[-1].plan, target, 1), apart=False)
 
 
 def _call(

@@ -9,8 +9,10 @@ positions, are those of the greatest length, of which shorter ones are the begin
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +35,9 @@ from tuner.backend.fusion import fused
 from tuner.backend.importer import import_partition
 from tuner.backend.joined import EqualFunctions
 from tuner.backend.open_products import Shape, config_of, open_product, why_not
+from tuner.backend.open_sequence import OpenSequence
 from tuner.backend.program import Call, NotStraight, Program, Storage, program_of
+from tuner.backend.sequence import SEQUENCE, has_bfloat16
 from tuner.frontend.graph import Partition, load_partition
 from tuner.frontend.onnx_check import ModelError
 from tuner.intake.shapes import OpenRange, Shapes, at_length
@@ -242,49 +246,96 @@ class _Maker:
         return self._made[key], constants_of(product, config, self._target), name
 
 
-def lower_open(model: OpenModel, plan: Plan, target: Target, threads: int) -> Any:
-    """The Relax module with the function ``main_0`` of an open model, its products by a ``plan``.
+@dataclass(frozen=True)
+class OpenCalls:
+    """An open model as a ``program`` at its greatest length, but whose functions, in ``module``, take any,
+    and the ``sizes`` of its tensors."""
 
-    Raises ModelError that names what cannot be left open.
-    """
-    builder, length = relax.BlockBuilder(), tirx.Var("n", "int64")
+    module: Any
+    program: Program
+    sizes: dict[Storage, Shape]
+
+
+def open_calls(model: OpenModel, plan: Plan, target: Target, threads: int) -> OpenCalls:
+    """The calls of an open model with its products by a ``plan``; ModelError names what cannot be open."""
+    builder = relax.BlockBuilder()
     functions, maker = EqualFunctions(builder), _Maker(model, plan, target, threads)
-    program = model.samples[-1].program
-    values: dict[Storage, Any] = {}
-    parameters = []
-    for at, (port, shape) in enumerate(zip(program.inputs, model.inputs, strict=True)):
-        values[Storage("input", at)] = relax.Var(port.name, typed(shape, port.dtype, length))
-        parameters.append(values[Storage("input", at)])
-    for at, array in enumerate(program.constants):
-        values[Storage("constant", at)] = constant(array)
-    with builder.function("main_0", parameters):
-        for calls in zip(*(sample.program.calls for sample in model.samples), strict=True):
-            call = calls[-1]
-            function, constants, name = maker.made(calls)
-            variable = functions.get(name, function)
-            reads = [values[storage] for storage in call.reads]
-            arguments = [*reads[:1], *map(constant, constants), *reads[1:]] if constants else reads
-            wanted = program.functions[call.function].params[len(call.reads) :]
-            types = [
-                typed(model.sizes[storage], str(each.dtype), length)
-                for storage, each in zip(call.writes, wanted, strict=True)
-            ]
-            result = builder.emit(relax.call_tir(variable, arguments, types if len(types) > 1 else types[0]))
-            for at, storage in enumerate(call.writes):
-                values[storage] = builder.emit(relax.TupleGetItem(result, at)) if len(types) > 1 else result
-        values |= {Storage("output", at): values[storage] for storage, at in program.copies}
-        results = []
-        for at, shape in enumerate(model.outputs):
-            value = builder.normalize(values[Storage("output", at)])
-            wanted_shape = relax.ShapeExpr([extent_of(size, length) for size in shape])
-            if not structural_equal(value.ty.shape, wanted_shape):
-                value = builder.emit(relax.op.reshape(value, wanted_shape))
-            results.append(value)
+    program, sizes = model.samples[-1].program, dict(model.sizes)
+    constants, calls = list(program.constants), []
+    for alike in zip(*(sample.program.calls for sample in model.samples), strict=True):
+        function, more, name = maker.made(alike)
+        variable, reads = functions.get(name, function), alike[-1].reads
+        kept = [Storage("constant", len(constants) + at) for at in range(len(more))]
+        sizes |= {storage: array.shape for storage, array in zip(kept, more, strict=True)}
+        constants += more
+        calls.append(Call(variable.name_hint, (*reads[:1], *kept, *reads[1:]), alike[-1].writes))
+    module = builder.get()
+    made = {each.name_hint: function for each, function in module.functions_items()}
+    whole = replace(program, constants=tuple(constants), calls=tuple(calls), functions=made)
+    return OpenCalls(module, whole, sizes)
+
+
+def lower_open(model: OpenModel, calls: OpenCalls, apart: bool) -> Any:
+    """The Relax module with the function ``main_0`` of an open model. Each function is a call of TVM's
+    machine where they stay ``apart``, else all are one wherever that can be."""
+    builder, length, program = relax.BlockBuilder(calls.module), tirx.Var("n", "int64"), calls.program
+    inputs = [
+        relax.Var(port.name, typed(shape, port.dtype, length))
+        for port, shape in zip(program.inputs, model.inputs, strict=True)
+    ]
+    one = not apart and not program.copies and not has_bfloat16(program)
+    # Relax counts calls by name alone as impure.
+    attributes = {"relax.force_pure": True} if one else {}
+    with builder.function("main_0", inputs, attrs=attributes):
+        emit = _one_call if one else _each_call
+        results = emit(builder, model, calls, inputs, length)
         builder.emit_func_output(results[0] if len(results) == 1 else relax.Tuple(results))
     module = builder.finalize()
-    bound = {"tir_var_upper_bound": {"n": model.range.last}, "num_input": len(parameters)}
+    bound = {"tir_var_upper_bound": {"n": model.range.last}, "num_input": len(inputs)}
     module["main_0"] = module["main_0"].with_attrs(bound)
     return module
+
+
+def _one_call(builder: Any, model: OpenModel, calls: OpenCalls, inputs: list[Any], length: Any) -> list[Any]:
+    program = calls.program
+    builder.add_func(OpenSequence(program, calls.sizes).function(), SEQUENCE)
+    outputs = []
+    for port, shape in zip(program.outputs, model.outputs, strict=True):
+        extents = [extent_of(size, length) for size in shape]
+        size = reduce(operator.mul, extents, tirx.IntImm("int64", max(1, port.element_bytes)))
+        storage = relax.op.memory.alloc_storage(relax.ShapeExpr([size]), 0, "global", "uint8")
+        outputs.append(
+            builder.emit(relax.op.memory.alloc_tensor(storage, 0, relax.ShapeExpr(extents), port.dtype))
+        )
+    arguments = [*inputs, *map(constant, program.constants), *outputs]
+    builder.emit(relax.Call(relax.ExternFunc(SEQUENCE), arguments, ty_args=[relax.AnyType()]))
+    return outputs
+
+
+def _each_call(builder: Any, model: OpenModel, calls: OpenCalls, inputs: list[Any], length: Any) -> list[Any]:
+    program, values = calls.program, {Storage("input", at): each for at, each in enumerate(inputs)}
+    for at, array in enumerate(program.constants):
+        values[Storage("constant", at)] = constant(array)
+    for call in program.calls:
+        wanted = program.functions[call.function].params[len(call.reads) :]
+        types = [
+            typed(calls.sizes[storage], str(each.dtype), length)
+            for storage, each in zip(call.writes, wanted, strict=True)
+        ]
+        variable = calls.module.get_global_var(call.function)
+        reads = [values[storage] for storage in call.reads]
+        result = builder.emit(relax.call_tir(variable, reads, types if len(types) > 1 else types[0]))
+        for at, storage in enumerate(call.writes):
+            values[storage] = builder.emit(relax.TupleGetItem(result, at)) if len(types) > 1 else result
+    values |= {Storage("output", at): values[storage] for storage, at in program.copies}
+    results = []
+    for at, shape in enumerate(model.outputs):
+        value = builder.normalize(values[Storage("output", at)])
+        wanted_shape = relax.ShapeExpr([extent_of(size, length) for size in shape])
+        if not structural_equal(value.ty.shape, wanted_shape):
+            value = builder.emit(relax.op.reshape(value, wanted_shape))
+        results.append(value)
+    return results
 
 
 def typed(shape: Shape, dtype: str, length: Any) -> Any:

@@ -18,6 +18,7 @@ from tvm.script.ir_builder import tirx as T
 
 from kernels.emit.compile import KERNEL_ATTRIBUTE
 from kernels.emit.tir import scratch
+from kernels.open_size import Size
 from tuner.backend.arena import Arena, arena_of
 from tuner.backend.program import Call, NotStraight, Port, Program, Storage, program_of
 from tuner.operators.constants import constant
@@ -37,7 +38,8 @@ NONE, TENSOR = 0, 7
 ADDRESS, DATA, SHAPE, STRIDES, AXES, CODE, BITS, LANES, OFFSET, DEVICE, DEVICE_TYPE = range(11)
 TYPE, PADDING, VALUE = 13, 14, 15
 CPU = 1
-Kind = tuple[tuple[int, ...], str]
+Shape = tuple[Size, ...]
+Kind = tuple[Shape, str]
 """Shape and dtype."""
 
 
@@ -109,7 +111,7 @@ class _Tensors:
     """DLTensors that a sequence makes: where each lies in their array, and where its shape does in theirs."""
 
     numbers: dict[tuple[Storage, Kind], int] = field(default_factory=dict)
-    shapes: dict[tuple[int, ...], int] = field(default_factory=dict)
+    shapes: dict[Shape, int] = field(default_factory=dict)
     extents: int = 0
 
     def add(self, storage: Storage, kind: Kind) -> None:
@@ -131,7 +133,10 @@ class CallSequence:
                 Storage("constant", at): (each.shape, str(each.dtype))
                 for at, each in enumerate(program.constants)
             },
-            **{Storage("output", at): (each.shape, each.dtype) for at, each in enumerate(program.outputs)},
+            **{
+                Storage("output", at): (self._lies(Storage("output", at), each.shape), each.dtype)
+                for at, each in enumerate(program.outputs)
+            },
         }
         self._tensors = _Tensors()
         for call in program.calls:
@@ -147,7 +152,7 @@ class CallSequence:
             attributes = {"global_symbol": self._name, "tirx.is_scheduled": True, KERNEL_ATTRIBUTE: True}
             T.func_attr(attributes)
             # What comes from outside is checked; the rest is what the machine made.
-            self._buffers = [T.arg(each.name, T.Buffer(each.shape, each.dtype)) for each in program.inputs]
+            self._buffers = [self._input(at, each) for at, each in enumerate(program.inputs)]
             self._handles = {each: T.arg(f"{each.kind}{each.index}", T.handle()) for each in self._given}
             self._arena = scratch(max(self.arena.bytes, LEAST_ARENA), "uint8")
             self._prepare()
@@ -164,6 +169,19 @@ class CallSequence:
         self._anys = _stack("tvm_ffi_any", most + 1)
         self._make_tensors(extents)
 
+    def _input(self, at: int, port: Port) -> Any:
+        shape = self._lies(Storage("input", at), port.shape)
+        extents = [each if isinstance(each, int) else self._extent(each) for each in shape]
+        return T.arg(port.name, T.Buffer(extents, port.dtype))
+
+    def _lies(self, storage: Storage, shape: Shape) -> Shape:
+        """The shape of a tensor that is ``shape`` in the program."""
+        return shape
+
+    def _extent(self, extent: Size) -> Any:
+        """An extent in the function that is made."""
+        return tirx.const(extent, "int64")
+
     def _arguments(self, call: Call) -> list[tuple[Storage, Kind]]:
         """Where the arguments of a call lie, and what the function takes them for."""
         wanted = self._program.functions[call.function].params
@@ -176,7 +194,7 @@ class CallSequence:
         numbers = T.decl_buffer((max(1, self._tensors.extents),), "int64", data=as_pointer(extents, "int64"))
         for shape, start in self._tensors.shapes.items():
             for axis, extent in enumerate(shape):
-                T.buffer_store(numbers, tirx.const(extent, "int64"), [start + axis])
+                T.buffer_store(numbers, self._extent(extent), [start + axis])
         arena = self._arena
         for (storage, (shape, dtype)), at in self._tensors.numbers.items():
             kind = tvm.DataType(dtype)

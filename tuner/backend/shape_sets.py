@@ -16,7 +16,7 @@ from tuner.backend.executable import compile_module
 from tuner.backend.joined import each_sequenced, joined
 from tuner.backend.manifest import Manifest, describe, of_all
 from tuner.backend.open_main import open_module
-from tuner.backend.open_sizes import read_open
+from tuner.backend.open_sizes import open_calls, read_open
 from tuner.backend.sequence import sequenced
 from tuner.frontend.graph import load_partition
 from tuner.frontend.onnx_check import ModelError
@@ -64,17 +64,21 @@ class Variant:
 
 @dataclass(frozen=True)
 class Lowered:
-    """A model for all sets of shapes: the Relax module, whose ``main`` takes any of them."""
+    """A model for all sets of shapes: the Relax module, whose ``main`` takes any of them.
+
+    ``whole`` is that of a range with its calls as one.
+    """
 
     module: Any
     variants: tuple[Variant, ...]
+    whole: Any = None
 
     def delivered(self) -> Any:
-        """What a built module is compiled from: the calls of a small model are one, as TVM's machine takes
-        longer for them."""
+        """What a built module is compiled from: the calls of a small model, and those of a range, are one, as
+        TVM's machine takes longer for them."""
         count = len(self.variants)
-        if is_open(self.variants[0].shapes):
-            return self.module
+        if self.whole is not None:
+            return self.whole
         return sequenced(self.module) if count == 1 else each_sequenced(self.module, count)
 
 
@@ -150,10 +154,11 @@ def _lower_open(
     partition = usual.partition
     plan = plan_of(partition, {}, target, threads, records, numerics, relayouts=relayouts)
     with blaming_node(partition, target, threads):
-        module = open_module(model, shapes, plan, target, threads)
+        calls = open_calls(model, plan, target, threads)
+        module, whole = (open_module(model, shapes, calls, apart) for apart in (True, False))
     manifest = describe(partition, plan, target, threads)
     inputs = {name: (info.shape, info.dtype) for name, info in partition.graph.inputs.items()}
-    return Lowered(module, (Variant(shapes, MAIN, manifest, inputs),))
+    return Lowered(module, (Variant(shapes, MAIN, manifest, inputs),), whole)
 
 
 def description_of(variants: Sequence[Variant], checks: Sequence[Check]) -> dict[str, Any]:
