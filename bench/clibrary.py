@@ -1,7 +1,8 @@
 """A model as a C library beside its module in TVM: time in turns, resident memory, sizes.
 
-``python -m bench.clibrary MODEL.onnx [--rounds 15] [--json FILE]`` builds both for this machine without
-a log.
+``python -m bench.clibrary MODEL.onnx [--threads 1] [--rounds 15] [--json FILE]`` builds both for this
+machine without a log. One thread is timed by the processor time, several by the wall's clock: then the
+library has the pool that is in its example and in its wheel.
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from bench.timing import limit_threads
+from bench.timing import limit_threads, pin
+from tuner.runtimes.turns import take_turns
 from worker.fleet.drivers.agent_build import STATIC
 
 RESIDENT = """\
@@ -47,18 +47,20 @@ def main() -> None:
     """Print the figures, and write them as JSON where that is asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("model", type=Path)
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--json", type=Path)
     options = parser.parse_args()
-    limit_threads(1)
-    found = compare(options.model, options.rounds)
+    limit_threads(options.threads)
+    pin(options.threads)
+    found = compare(options.model, options.rounds, options.threads)
     print(json.dumps(found, indent=2))
     if options.json:
         options.json.write_text(json.dumps(found))
 
 
-def compare(model: Path, rounds: int) -> dict[str, Any]:
-    """The figures of ``model``; times are medians of processor seconds a run."""
+def compare(model: Path, rounds: int, threads: int = 1) -> dict[str, Any]:
+    """The figures of ``model``; times are medians of seconds a run."""
     # Here, so that TVM sees how many threads it may have.
     import tvm
     from tvm import relax
@@ -69,30 +71,37 @@ def compare(model: Path, rounds: int) -> dict[str, Any]:
     from tuner.clibrary.build import Model, make, write
     from tuner.clibrary.elf import code_bytes
     from tuner.clibrary.loaded import Loaded
-    from tuner.clibrary.toolchain import link_shared
+    from tuner.clibrary.wheel import link_loadable
     from worker.measure.host import host_target
 
     target = host_target()
     made = make(
-        Model(model, None, [], [], Numerics.EXACT_INTEGERS), [target], "net", model.name, "", embed=True
+        Model(model, None, [], [], Numerics.EXACT_INTEGERS, threads),
+        [target],
+        "net",
+        model.name,
+        "",
+        embed=True,
     )
     library, (variant,) = made.library, made.library.variants
     with tempfile.TemporaryDirectory(prefix="tilefleet-") as scratch:
         folder = Path(scratch)
         write(made, folder)
-        link_shared(sorted(folder.glob("net*.o")), folder / "net.so")
-        loaded = Loaded(folder / "net.so", "net")
+        link_loadable(library, sorted(folder.glob("net*.o")), folder / "net.so")
+        loaded = Loaded(folder / "net.so", "net", threads=threads)
         resident = _resident(folder)
         code = {part: code_bytes((folder / f"{part}.o").read_bytes()) for part in ("net", "net_kernels_0")}
     inputs = list(random_feeds({port.name: (port.shape, port.dtype) for port in library.inputs}).values())
-    executable, _ = build_model(model, {}, target)
+    executable, _ = build_model(model, {}, target, threads)
     module = relax.VirtualMachine(executable, tvm.cpu())["main"]
     tensors = [tvm.runtime.tensor(each) for each in inputs]
-    ours, theirs = in_turns([lambda: loaded.run(inputs), lambda: module(*tensors)], rounds)
+    turns = take_turns({"library": loaded.caller(inputs), "module": lambda: module(*tensors)}, rounds)
+    ours, theirs = (turns[each].fair(threads) for each in ("library", "module"))
     ports = sum(port.bytes for port in (*library.inputs, *library.outputs))
     weights, arena = len(library.weights.data), variant.arena
     return {
         "model": model.name,
+        "threads": threads,
         "library_s": statistics.median(ours),
         "module_s": statistics.median(theirs),
         "ratio": statistics.median(one / other for one, other in zip(ours, theirs, strict=True)),
@@ -105,19 +114,6 @@ def compare(model: Path, rounds: int) -> dict[str, Any]:
         "resident_bytes": resident,
         "resident_beside": resident - weights - library.arena_bytes - ports,
     }
-
-
-def in_turns(functions: list[Callable[[], Any]], rounds: int) -> list[list[float]]:
-    """Processor seconds of each function in each round, after one run that does not count."""
-    for function in functions:
-        function()
-    seconds: list[list[float]] = [[] for _ in functions]
-    for _ in range(rounds):
-        for function, mine in zip(functions, seconds, strict=True):
-            started = time.process_time()
-            function()
-            mine.append(time.process_time() - started)
-    return seconds
 
 
 def _resident(folder: Path) -> int:

@@ -1,5 +1,6 @@
 """The bench of C libraries on a small model: only the shape of its figures is checked."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,10 @@ def test_a_small_model(tmp_path: Path) -> None:
     )
     made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     (tmp_path / "m.onnx").write_bytes(made.SerializeToString())
+    if len(os.sched_getaffinity(0)) > 1:
+        found = bench("clibrary", tmp_path, str(tmp_path / "m.onnx"), "--rounds", "3", "--threads", "2")
+        assert found["threads"] == 2
+        assert found["ratio"] > 0
     found = bench("clibrary", tmp_path, str(tmp_path / "m.onnx"), "--rounds", "3")
     assert found["ratio"] > 0
     assert found["arena_bound"] <= found["arena_bytes"] <= found["unshared_bytes"]

@@ -28,7 +28,8 @@ class CallError(RuntimeError):
 class Loaded:
     """The shared library at ``path``; ``weights`` is the content of its file of weights, if it has one.
 
-    One for several ``threads`` has its loops run by a pool of so many.
+    One for several ``threads`` has its loops run by a pool of so many: by its own in C, if it has one, where
+    it is timed.
     """
 
     def __init__(self, path: Path, name: str, weights: bytes | None = None, threads: int = 1) -> None:
@@ -61,11 +62,15 @@ class Loaded:
         arguments = [self._arena.ctypes, _pointers(given), _pointers(outputs)]
         if self._pool is None:
             function = "run"
+        elif hasattr(self._library, f"{self._name}_run_in_pool"):
+            function, pool = "run_in_pool", _aligned(self._ask("pool_bytes", ctypes.c_size_t))
+            self._ask("pool_begin", None, ctypes.c_void_p(pool.ctypes.data))
+            arguments.append(pool.ctypes)
         else:
             function = "run_parallel"
             arguments += [_PARALLEL_FOR(self._parallel_for), None]
 
-        def call(_kept: Any = (given, outputs)) -> None:
+        def call(_kept: Any = (given, outputs, arguments)) -> None:
             self._called(function, *arguments)
 
         return call

@@ -13,7 +13,7 @@ from typing import Any
 
 from tuner.clibrary.library import Library
 from tuner.clibrary.pool import pool
-from tuner.clibrary.toolchain import glibc_of, link_for_glibc
+from tuner.clibrary.toolchain import Glibc, glibc_of, link_for_glibc
 
 _PACKAGE = Path(__file__).with_name("package.py")  # which only works within a wheel
 _HASH_DIGITS = 12
@@ -27,14 +27,9 @@ def write_wheel(library: Library, objects: Sequence[Path], manifest: Mapping[str
     The same content always makes the same file, and another one another version. Raises ToolError where there
     is no Python for the target.
     """
-    name, target = library.name, library.variants[0].target
+    name = library.name
     shared = folder / f"lib{name}.so"
-    if library.threads > 1:
-        source = folder / f"{name}_pool.c"
-        source.write_text(_pooled(library))
-        objects = [*objects, source]
-    system = glibc_of(target)
-    link_for_glibc(objects, shared, system)
+    system = link_loadable(library, objects, shared)
     files = {
         f"{name}/__init__.py": _PACKAGE.read_bytes(),
         f"{name}/library.json": (json.dumps(manifest, indent=2) + "\n").encode(),
@@ -68,8 +63,22 @@ def write_wheel(library: Library, objects: Sequence[Path], manifest: Mapping[str
     return wheel
 
 
+def link_loadable(library: Library, objects: Sequence[Path], shared: Path) -> Glibc:
+    """Link ``objects`` as a library ``shared`` that Python loads, with a pool if it has several threads.
+
+    Returns the system that it is for. Raises ToolError.
+    """
+    if library.threads > 1:
+        source = shared.with_name(f"{library.name}_pool.c")
+        source.write_text(_pooled(library))
+        objects = [*objects, source]
+    system = glibc_of(library.variants[0].target)
+    link_for_glibc(objects, shared, system)
+    return system
+
+
 def _pooled(library: Library) -> str:
-    """C that runs the library by a pool, which Python keeps the memory of."""
+    """C that runs ``library`` by a pool, which Python keeps the memory of."""
     name, prefix = library.name, library.prefix
     return f"""\
 #include "{name}.h"

@@ -17,6 +17,7 @@ from tuner.clibrary import extras
 from tuner.clibrary.build import Made, Model, make, write
 from tuner.clibrary.stock import make_stock
 from tuner.clibrary.toolchain import link_shared
+from tuner.clibrary.wheel import link_loadable
 from tuner.frontend.graph import load_partition
 from tuner.frontend.model_file import read_as_written
 from tuner.log.record import Record
@@ -104,7 +105,11 @@ def _linked(made: Made, folder: Path, alone: bool = True) -> Path:
     """A shared library of ``made``, which needs what C gives, or the same and libm."""
     path = folder / f"{NAME}.so"
     write(made, folder, alone)
-    link_shared([folder / f"{NAME}.o", *(folder / each for each in extras.objects(made.library))], path)
+    objects = [folder / f"{NAME}.o", *(folder / each for each in extras.objects(made.library))]
+    if made.library.threads > 1:
+        link_loadable(made.library, objects, path)
+    else:
+        link_shared(objects, path)
     return path
 
 
