@@ -20,10 +20,12 @@ from tuner.backend.comparison import Build, OtherMachine, check_module
 from tuner.clibrary import extras
 from tuner.clibrary.build import C_NAME, Made, Model, facts, make, only, write
 from tuner.clibrary.elf import code_bytes
+from tuner.clibrary.header import header
 from tuner.clibrary.on_board import ENTRY, packed_module
 from tuner.clibrary.source import source
 from tuner.clibrary.toolchain import ToolError, compile_c, link_shared
 from tuner.clibrary.wheel import write_wheel
+from tuner.intake.shapes import text_of
 from worker.fleet.drivers.agent_build import AgentBuildError
 
 CHECK = "tuner.clibrary.run:check_in_child"
@@ -73,7 +75,10 @@ def build_c_library(model: Model, wanted: Wanted) -> dict[str, Any]:
         folder = Path(scratch)
         try:
             write(made, folder)
-            checks = [check_variant(model, made, number, folder, wanted) for number in range(len(made.codes))]
+            checks = [
+                check_variant(model, made, number, folder, wanted)
+                for number in range(len(made.library.variants))
+            ]
         except (ToolError, AgentBuildError) as error:
             raise TilefleetError(str(error)) from None
         for check in checks:
@@ -99,7 +104,11 @@ def lines_of(manifest: Mapping[str, Any], folder: Path) -> list[str]:
         f"{folder / library}: arena {manifest['arena_bytes']} bytes, weights "
         f"{manifest['weights']['bytes']} bytes; {folder / manifest['name']}.json has each layer"
     ]
-    return told + [f"{each['target']['name']}: {Check(**each['check'])}" for each in manifest["variants"]]
+    several = len(manifest["sets"]) > 1
+    for each in manifest["variants"]:
+        of = f"{each['target']['name']}, {text_of(each['inputs'])}" if several else each["target"]["name"]
+        told.append(f"{of}: {Check(**each['check'])}")
+    return told
 
 
 def _packed(made: Made, manifest: dict[str, Any], folder: Path) -> Path:
@@ -116,7 +125,7 @@ def manifest_of(made: Made, checks: Sequence[Check], folder: Path) -> dict[str, 
     for number, (variant, layers, check) in enumerate(
         zip(manifest["variants"], made.manifests, checks, strict=True)
     ):
-        kernels = folder / f"{made.library.name}_kernels_{number}.o"
+        kernels = folder / extras.kernels(made.library, number // made.library.sets)
         variant |= {"kernel_bytes": code_bytes(kernels.read_bytes()), **layers.to_json(), **check.to_json()}
     manifest["code_bytes"] = code_bytes((folder / f"{made.library.name}.o").read_bytes())
     return manifest
@@ -131,21 +140,23 @@ def check_variant(model: Model, made: Made, number: int, folder: Path, wanted: W
     if not wanted.check:
         return Check(made.manifests[number].tolerance, skipped="--no-check was given")
     library, manifest = made.library, made.manifests[number]
+    alone_here = only(library, number)
     target, name = library.variants[number].target, library.name
-    build = Build(str(model.path), model.shapes, target, model.threads, manifest.configs, manifest.tolerance)
+    shapes = model.sets[number % library.sets] if model.sets else model.shapes
+    build = Build(str(model.path), shapes, target, model.threads, manifest.configs, manifest.tolerance)
     with tempfile.TemporaryDirectory(prefix="tilefleet-") as scratch:
         alone = Path(scratch)
         module = alone / f"{name}.so"
         if wanted.board is not None:
             packed_module(made, number, folder, module)
-            outputs = [(list(port.shape), port.dtype) for port in library.outputs]
-            more = {"module": str(module), "name": name, "outputs": outputs, "arena": library.arena_bytes}
+            outputs = [(list(port.shape), port.dtype) for port in alone_here.outputs]
+            more = {"module": str(module), "name": name, "outputs": outputs, "arena": alone_here.arena_bytes}
             told = {**build.to_json(), **more}
             return Check(**called_beside(wanted.board, wanted.fleet, target, ENTRY, told))
-        (alone / f"{name}.c").write_text(source(only(library, number)))
-        (alone / f"{name}.h").write_bytes((folder / f"{name}.h").read_bytes())
+        (alone / f"{name}.c").write_text(source(alone_here))
+        (alone / f"{name}.h").write_text(header(alone_here))
         compile_c(alone / f"{name}.c", alone / f"{name}.o", target)
-        kernels = extras.kernels(library, number)
+        kernels = extras.kernels(library, number // library.sets)
         weights = [folder / extras.weights(library)] if library.embed else []
         link_shared([alone / f"{name}.o", folder / kernels, *weights], module)
         more = {"name": name, "weights": "" if library.embed else str(folder / f"{name}.weights")}

@@ -48,6 +48,9 @@ class Part:
     tolerance: float
 
 
+_COUNTED = "data decide how many results there are (NonMaxSuppression, NonZero)"
+
+
 def build_onnxruntime_model(model: Model, wanted: Wanted) -> dict[str, Any]:
     """Write ``model.onnx``, the library and the manifest, which is returned; nothing where it is wrong.
 
@@ -145,15 +148,18 @@ class _Building:
         if reason := import_refusal(region.path, region.shapes):
             raise ModelError(reason)
         of = replace(self._model, path=region.path, shapes=region.shapes)
-        return make(of, wanted.targets, region.name, wanted.title, self._log, embed=True)
+        made = make(of, wanted.targets, region.name, wanted.title, self._log, embed=True)
+        if made.library.counted:
+            raise ModelError(_COUNTED)
+        return made
 
     def _refusal(self, path: Path) -> str:
         """Why a model cannot be written as C; empty where it can."""
         try:
-            planned_as_c(replace(self._model, path=path, shapes=None), self._wanted.targets[0])
+            program, _ = planned_as_c(replace(self._model, path=path, shapes=None), self._wanted.targets[0])
         except ModelError as error:
             return first_line(error)
-        return ""
+        return _COUNTED if program.cuts else ""
 
     def _part(self, region: Region, made: Made) -> Part:
         """Write and check the library of a region."""

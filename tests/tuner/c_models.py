@@ -89,6 +89,19 @@ def recurrent() -> ModelProto:
     return model(nodes, {"x": (6, 3, 5)}, ["y", "end", "cell"], constants)
 
 
+def places() -> ModelProto:
+    """What is not zero: data decide how many there are, along either axis."""
+    nodes = [
+        node("NonZero", ["x"], "y"),
+        node("Transpose", ["y"], "w"),
+        node("Relu", ["x"], "z"),
+    ]
+    found = model(nodes, {"x": (3, 5, 4)}, ["y", "w", "z"])
+    for output in found.graph.output[:2]:
+        output.type.tensor_type.elem_type = TensorProto.INT64
+    return found
+
+
 MODELS: dict[str, Callable[[], ModelProto]] = {
     each.__name__: each for each in (convolutions, quantized, attention, recurrent)
 }

@@ -10,7 +10,6 @@ from tvm import relax
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
-from tuner.clibrary.build import Model, make
 from tuner.frontend.onnx_check import ModelError
 from tuner.intake.extract import extract
 
@@ -180,10 +179,3 @@ def test_what_would_mix_rows_is_refused_by_name(tmp_path):
         ModelError, match=r"'mixed' \(Softmax\).*behind node 'nms' \(NonMaxSuppression\); cut"
     ):
         extract(path)
-
-
-def test_a_c_library_refuses_them_by_name(tmp_path):
-    path = tmp_path / "model.onnx"
-    path.write_bytes(detector("columns").SerializeToString())
-    with pytest.raises(ModelError, match=r"cannot be written as C.*NonMaxSuppression"):
-        make(Model(path, None, (), (), "exact-integers"), [TARGET], "m", "m", "", embed=False)

@@ -11,7 +11,7 @@ import tvm
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tuner"))
 
-from c_models import MODELS, feeds
+from c_models import MODELS, feeds, places
 
 from kernels.numerics import Numerics
 from kernels.target import CATALOGUE
@@ -27,19 +27,20 @@ from worker.measure.wire import Wire
 pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(900)]
 
 
+KINDS = {**MODELS, "places": places}
 TWO = {
-    "hexagon-sim": ("quantized", "recurrent"),
+    "hexagon-sim": ("quantized", "recurrent", "places"),
     "power10-sim": ("attention", "convolutions"),
     "riscv-k1-sim": ("convolutions", "recurrent"),
-    "rpi4-32-sim": ("convolutions", "quantized"),
+    "rpi4-32-sim": ("convolutions", "quantized", "places"),
     "rpi4-sim": ("attention", "quantized"),
 }
-"""Of the four kinds of models: all on all boards take five minutes, most of it LLVM's."""
+"""Of the kinds of models: all on all boards take five minutes, most of it LLVM's."""
 
 
 def model(path, kinds):
     """Models in one, so that each board builds one."""
-    whole, *others = [onnx.compose.add_prefix(MODELS[kind](), f"{kind}_") for kind in kinds]
+    whole, *others = [onnx.compose.add_prefix(KINDS[kind](), f"{kind}_") for kind in kinds]
     for other in others:
         for field in ("node", "input", "output", "initializer"):
             getattr(whole.graph, field).extend(getattr(other.graph, field))

@@ -255,9 +255,10 @@ def _build_c(
     from tuner.log.picks import OtherTargetError
 
     shapes, embedded = read_sets(shape), weights is WeightsIn.EMBED
-    if len(shapes) > 1:
+    sets = sets_of(shapes)
+    if len(sets) > 1 and form is Form.ONNXRUNTIME:
         raise TilefleetError(
-            f"--as {form}: a library takes one set of shapes, not {len(shapes)}: build one for each, with a "
+            f"--as {form}: it takes one set of shapes, not {len(sets)}: build one for each, with a "
             "--name of its own"
         )
     if any(map(is_open, shapes)):
@@ -267,7 +268,15 @@ def _build_c(
     try:
         build_it = build_onnxruntime_model if form is Form.ONNXRUNTIME else build_c_library
         manifest = build_it(
-            Model(whole, sets_of(shapes)[0] if shapes else None, records, relayouts, numerics, threads),
+            Model(
+                whole,
+                sets[0] if shapes else None,
+                records,
+                relayouts,
+                numerics,
+                threads,
+                tuple(sets) if len(sets) > 1 else (),
+            ),
             Wanted(
                 output,
                 called,

@@ -51,7 +51,8 @@ def arena_of(program: Program, workspace: Mapping[str, int]) -> Arena:
             if storage.kind == "temporary":
                 first.setdefault(storage.index, at)
                 last[storage.index] = at
-    for storage, _ in program.copies:
+    counts = (storage for cut in program.cuts for storage, _ in cut.counts.values())
+    for storage in (*(storage for storage, _ in program.copies), *counts):
         if storage.kind == "temporary":
             last[storage.index] = len(program.calls)
     temporaries = [

@@ -59,8 +59,19 @@ class Port:
 
 
 @dataclass(frozen=True)
+class Cut:
+    """Of output number ``output`` as many elements count along some axes as data say when it runs.
+
+    ``counts`` has for each such axis an array of int64 and the place in it.
+    """
+
+    output: int
+    counts: Mapping[int, tuple[Storage, int]]
+
+
+@dataclass(frozen=True)
 class Program:
-    """A model: ``calls`` in order, then ``copies`` into outputs that no call writes.
+    """A model: ``calls`` in order, then ``copies`` into outputs that no call writes, then ``cuts``.
 
     ``temporaries`` are sizes in bytes, ``functions`` the PrimFuncs that are called, by name.
     """
@@ -72,27 +83,41 @@ class Program:
     calls: tuple[Call, ...]
     copies: tuple[tuple[Storage, int], ...]
     functions: Mapping[str, Any]
+    cuts: tuple[Cut, ...] = ()
 
 
-def program_of(module: Any, inputs: list[str], outputs: list[str]) -> Program:
-    """The program of a module as ``lower_partition`` returns it; ``inputs`` and ``outputs`` are names.
+def program_of(
+    module: Any, inputs: list[str], outputs: list[str], entry: str = "main", cuts: bool = False
+) -> Program:
+    """The program of the function ``entry`` of a module as ``lower_partition`` returns it.
 
-    Raises NotStraight for a step that is no call of a function, and for sizes known only when it runs.
+    ``inputs`` and ``outputs`` are names. Raises NotStraight for a step that is no call of a function, and for
+    sizes known only when it runs, other than those of outputs where ``cuts`` are wanted.
     """
     passes = tvm.transform.Sequential(
         [relax.transform.RewriteDataflowReshape(), relax.transform.ToNonDataflow()]
     )
-    return _Walk(passes(module)).program(inputs, outputs)
+    return _Walk(passes(module), entry, cuts).program(inputs, outputs)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Of what lies in ``storage``, a tensor of the type ``whole``, what counts."""
+
+    storage: Storage
+    whole: Any
+    counts: Mapping[int, tuple[Storage, int]]
 
 
 class _Walk:
-    def __init__(self, module: Any) -> None:
+    def __init__(self, module: Any, entry: str, cuts: bool) -> None:
         self._functions = {
             variable.name_hint: function
             for variable, function in module.functions_items()
             if isinstance(function, tvm.tirx.PrimFunc)
         }
-        self._main = module["main"]
+        self._main, self._cuts = module[entry], cuts
+        self._extents: dict[Any, tuple[Storage, int]] = {}
         self._values: dict[Any, Any] = {}
         self._constants: list[Array] = []
         self._known: dict[Any, Storage] = {}
@@ -105,11 +130,20 @@ class _Walk:
         ports = [_port(name, each.ty) for name, each in zip(inputs, self._main.params, strict=True)]
         for block in self._main.body.blocks:
             for binding in block.bindings:
-                self._values[binding.var] = self._value(binding.value)
+                self._values[binding.var] = value = self._value(binding.value)
+                if isinstance(binding, relax.MatchCast) and isinstance(binding.ty, relax.ShapeType):
+                    self._extents |= {each: (value, at) for at, each in enumerate(binding.ty.values)}
         result, kind = self._value(self._main.body.body), self._main.body.body.ty
         results = list(result) if isinstance(result, tuple) else [result]
         kinds = list(kind.fields) if isinstance(kind, relax.TupleType) else [kind]
-        calls, copies = _into_outputs(self._calls, results)
+        parts = {at: each for at, each in enumerate(results) if isinstance(each, _Part)}
+        kinds = [parts[at].whole if at in parts else each for at, each in enumerate(kinds)]
+        results = [each.storage if isinstance(each, _Part) else each for each in results]
+        calls, copies, placed = _into_outputs(self._calls, results)
+        cuts = tuple(
+            Cut(at, {axis: (placed.get(of, of), place) for axis, (of, place) in part.counts.items()})
+            for at, part in parts.items()
+        )
         return Program(
             tuple(ports),
             tuple(_port(name, each) for name, each in zip(outputs, kinds, strict=True)),
@@ -118,6 +152,7 @@ class _Walk:
             calls,
             copies,
             {call.function: self._functions[call.function] for call in calls},
+            cuts,
         )
 
     def _value(self, expression: Any) -> Any:
@@ -138,6 +173,8 @@ class _Walk:
         what = operator or type(expression).__name__
         if operator.startswith("relax.call_") and hasattr(expression.args[0], "global_symbol"):
             what = expression.args[0].global_symbol
+        if what == SIZES and self._cuts:
+            return self._value(expression.args[1])
         if what == SIZES:
             raise NotStraight(
                 "data decide how many results there are (NonMaxSuppression, NonZero); cut the model before"
@@ -147,6 +184,10 @@ class _Walk:
     def _call(self, call: Any) -> Any:
         name = call.args[0].name_hint
         reads = self._value(call.args[1])
+        if (part := self._part(call, reads)) is not None:
+            return part
+        if any(isinstance(each, _Part) for each in reads):
+            raise NotStraight("data decide the sizes of what it computes with")
         kinds = call.ty.fields if isinstance(call.ty, relax.TupleType) else [call.ty]
         writes = []
         for kind in kinds:
@@ -154,6 +195,19 @@ class _Walk:
             self._temporaries.append(_port(name, kind).bytes)
         self._calls.append(Call(name, tuple(reads), tuple(writes)))
         return tuple(writes) if isinstance(call.ty, relax.TupleType) else writes[0]
+
+    def _part(self, call: Any, reads: tuple[Any, ...]) -> _Part | None:
+        """What a call makes that does nothing but cut (``tuner/operators/cut.py``)."""
+        if isinstance(call.ty, relax.TupleType) or not self._extents:
+            return None
+        counts = {
+            axis: self._extents[extent]
+            for axis, extent in enumerate(call.ty.shape.values)
+            if extent in self._extents
+        }
+        if not counts:
+            return None
+        return _Part(reads[0], call.args[1].fields[0].ty, counts)
 
     def _constant(self, constant: Any) -> Storage:
         array = np.ascontiguousarray(constant.value.numpy())
@@ -167,8 +221,11 @@ class _Walk:
 
 def _into_outputs(
     calls: list[Call], results: list[Storage]
-) -> tuple[tuple[Call, ...], tuple[tuple[Storage, int], ...]]:
-    """Each temporary that is a result lies in the first output that it is; other results are copied."""
+) -> tuple[tuple[Call, ...], tuple[tuple[Storage, int], ...], Mapping[Storage, Storage]]:
+    """Each temporary that is a result lies in the first output that it is; other results are copied.
+
+    Returns calls, copies, and which temporary lies where.
+    """
     placed: dict[Storage, Storage] = {}
     copies: list[tuple[Storage, int]] = []
     for index, result in enumerate(results):
@@ -184,7 +241,7 @@ def _into_outputs(
         )
         for call in calls
     )
-    return moved, tuple(copies)
+    return moved, tuple(copies), placed
 
 
 def _port(name: str, kind: Any) -> Port:

@@ -17,6 +17,7 @@ from tuner.backend.arena import ALIGNMENT, arena_of
 from tuner.backend.manifest import Manifest, describe
 from tuner.backend.program import NotStraight, Program, program_of
 from tuner.backend.sequence import PART
+from tuner.backend.shape_sets import lower_sets
 from tuner.clibrary import extras
 from tuner.clibrary.cpu import needs_of
 from tuner.clibrary.elf import facts_of
@@ -29,6 +30,8 @@ from tuner.clibrary.toolchain import archive, compile_c, stripped
 from tuner.clibrary.weights import weights_of
 from tuner.frontend.graph import load_partition
 from tuner.frontend.onnx_check import ModelError, Shapes
+from tuner.frontend.onnx_graph import OnnxGraph
+from tuner.intake.shapes import FixedShapes
 from tuner.log.record import Record
 from tuner.log.relayouts import Relayouts
 
@@ -41,7 +44,10 @@ _COMPILERS_OWN = re.compile(r"__aeabi_\w+|__hexagon_\w+|__u?(div|mod)[sd]i3|\.TO
 
 @dataclass(frozen=True)
 class Model:
-    """What is built: a file, the shapes of its dynamic inputs, a log of it, and for how many threads."""
+    """What is built: a file, the shapes of its dynamic inputs, a log of it, and for how many threads.
+
+    ``sets`` are several sets of shapes, all of which the library is to take, instead of ``shapes``.
+    """
 
     path: Path
     shapes: Shapes | None
@@ -49,11 +55,12 @@ class Model:
     relayouts: Sequence[Relayouts]
     numerics: Numerics
     threads: int = 1
+    sets: tuple[FixedShapes, ...] = ()
 
 
 @dataclass(frozen=True)
 class Made:
-    """A library as planned, the code of each variant, and what each variant's layers got."""
+    """A library as planned, the code for each processor, and what each variant's layers got."""
 
     library: Library
     codes: tuple[Any, ...]
@@ -66,47 +73,86 @@ def make(model: Model, targets: Iterable[Target], name: str, title: str, log: st
     Nothing is compiled before all of it is known to be writable as C. Raises ModelError for what is not,
     OtherTargetError for records of other targets alone.
     """
-    planned = [(target, *planned_as_c(model, target)) for target in targets]
-    variants, codes = [], []
-    for number, (target, program, _) in enumerate(planned):
+    planned = [(target, planned_sets(model, target)) for target in targets]
+    variants: list[Variant] = []
+    codes = []
+    for number, (target, sets) in enumerate(planned):
         before = f"{name}_{number}" if len(planned) > 1 else name
-        variant, code = compiled(program, target, model.threads, before, name)
-        variants.append(variant)
+        level, code = compiled([program for program, _ in sets], target, model.threads, before, name)
+        variants += level
         codes.append(code)
-    weights = weights_of([program for _, program, _ in planned])
-    made = Library(name, title, version("tilefleet"), log, tuple(variants), weights, embed, model.threads)
-    return Made(made, tuple(codes), tuple(manifest for _, _, manifest in planned))
+    weights = weights_of([variant.program for variant in variants])
+    made = Library(
+        name,
+        title,
+        version("tilefleet"),
+        log,
+        tuple(variants),
+        weights,
+        embed,
+        model.threads,
+        max(1, len(model.sets)),
+    )
+    return Made(made, tuple(codes), tuple(manifest for _, sets in planned for _, manifest in sets))
 
 
 def compiled(
-    program: Program, target: Target, threads: int, before: str, name: str, pipeline: str = MODEL_PIPELINE
-) -> tuple[Variant, Any]:
-    """The functions of ``program`` as code, under names that begin with ``before``, and how it is called.
+    programs: Sequence[Program],
+    target: Target,
+    threads: int,
+    before: str,
+    name: str,
+    pipeline: str = MODEL_PIPELINE,
+) -> tuple[list[Variant], Any]:
+    """The functions of ``programs`` as code, under names that begin with ``before``, and how each is called.
 
-    ``name`` is the library's, ``pipeline`` what TVM calls the passes. Raises ModelError.
+    Those of one name are the same. ``name`` is the library's, ``pipeline`` what TVM calls the passes. Raises
+    ModelError.
     """
-    symbols = {function: f"{before}_{function}" for function in program.functions}
+    functions = {function: body for each in programs for function, body in each.functions.items()}
+    symbols = {function: f"{before}_{function}" for function in functions}
     outside = {
         call.function
+        for program in programs
         for call in program.calls
         for storage in (*call.reads, *call.writes)
         if storage.kind in ("input", "output")
     }
     try:
-        unit = compile_plain(program.functions, target, threads, symbols, outside, f"{name}_apart", pipeline)
+        unit = compile_plain(functions, target, threads, symbols, outside, f"{name}_apart", pipeline)
     except NotPlain as reason:
         raise ModelError(f"cannot be written as C: it has {reason}") from None
-    arena = arena_of(program, unit.workspace)
-    return Variant(target, program, arena, symbols, needs_of(target), unit.forks), unit.code
+    needs = needs_of(target)
+    variants = [
+        Variant(target, each, arena_of(each, unit.workspace), symbols, needs, unit.forks) for each in programs
+    ]
+    return variants, unit.code
+
+
+def planned_sets(model: Model, target: Target) -> list[tuple[Program, Manifest]]:
+    """What C is to call for each set of shapes, and what each layer gets; nothing is compiled.
+
+    Raises as ``make`` does.
+    """
+    if not model.sets:
+        return [planned_as_c(model, target)]
+    graph = load_partition(model.path, model.sets[0]).graph
+    _check_types(graph)
+    lowered = lower_sets(
+        model.path, target, model.threads, list(model.sets), model.records, model.numerics, model.relayouts
+    )
+    names = list(graph.inputs), graph.outputs
+    programs = [_program(lowered.module, *names, each.entry) for each in lowered.variants]
+    if len({tuple(len(port.shape) for port in each.outputs) for each in programs}) > 1:
+        raise ModelError("cannot be written as C: an output has another number of axes for other shapes")
+    return [(each, variant.manifest) for each, variant in zip(programs, lowered.variants, strict=True)]
 
 
 def planned_as_c(model: Model, target: Target) -> tuple[Program, Manifest]:
-    """What C is to call, and what each layer gets; nothing is compiled. Raises as ``make`` does."""
+    """The same for ``model.shapes``."""
     partition = load_partition(model.path, model.shapes)
     graph = partition.graph
-    for tensor in (*graph.inputs, *graph.outputs):
-        if graph.tensors[tensor].dtype not in C_TYPES:
-            raise ModelError(f"{tensor!r} is of {graph.tensors[tensor].dtype}, which C has no type for")
+    _check_types(graph)
     threads = model.threads
     plan = plan_of(
         partition,
@@ -119,8 +165,20 @@ def planned_as_c(model: Model, target: Target) -> tuple[Program, Manifest]:
     )
     with blaming_node(partition, target, threads):
         module = lower_partition(partition, plan, target, threads)
+    program = _program(module, list(graph.inputs), graph.outputs, "main")
+    return program, describe(partition, plan, target, threads)
+
+
+def _check_types(graph: OnnxGraph) -> None:
+    for tensor in (*graph.inputs, *graph.outputs):
+        if graph.tensors[tensor].dtype not in C_TYPES:
+            raise ModelError(f"{tensor!r} is of {graph.tensors[tensor].dtype}, which C has no type for")
+
+
+def _program(module: Any, inputs: list[str], outputs: list[str], entry: str) -> Program:
+    """What the function ``entry`` calls; raises ModelError for what C cannot."""
     try:
-        program = program_of(module, list(graph.inputs), graph.outputs)
+        program = program_of(module, inputs, outputs, entry, cuts=True)
     except NotStraight as reason:
         raise ModelError(f"cannot be written as C: {reason}") from None
     for name, function in program.functions.items():
@@ -128,7 +186,7 @@ def planned_as_c(model: Model, target: Target) -> tuple[Program, Manifest]:
             raise ModelError("cannot be written as C: it has a loop that data end; cut the model before it")
         if needs := calls_tvm(function):
             raise ModelError(f"cannot be written as C: {name} calls {needs} of TVM's runtime")
-    return program, describe(partition, plan, target, threads)
+    return program
 
 
 def write(made: Made, folder: Path, alone: bool = True) -> None:
@@ -185,9 +243,9 @@ def _check_object(path: Path, library: Library) -> None:
 
 
 def only(library: Library, number: int) -> Library:
-    """The library of one variant alone."""
+    """The library of variant ``number`` alone."""
     weights = replace(library.weights, offsets=(library.weights.offsets[number],))
-    return replace(library, variants=(library.variants[number],), weights=weights)
+    return replace(library, variants=(library.variants[number],), weights=weights, sets=1)
 
 
 def facts(library: Library) -> Mapping[str, Any]:
@@ -199,6 +257,11 @@ def facts(library: Library) -> Mapping[str, Any]:
         "inputs": [vars(port) for port in library.inputs],
         "outputs": [vars(port) for port in library.outputs],
         "threads": library.threads,
+        "sets": [
+            {"inputs": [vars(port) for port in inputs], "outputs": [vars(port) for port in outputs]}
+            for inputs, outputs in library.ports
+        ],
+        "counted": library.counted,
         "arena_bytes": library.arena_bytes,
         "weights": {
             "bytes": len(library.weights.data),

@@ -5,6 +5,9 @@ from __future__ import annotations
 from tuner.clibrary.library import Library
 from tuner.clibrary.pool import POOL_END, pool
 
+FIRST_SET = "0"
+"""The set of shapes that the example runs, where there are several."""
+
 
 def example(library: Library) -> str:
     """example.c: reads inputs from files that it is given, else makes some, and writes the outputs."""
@@ -23,11 +26,26 @@ def example(library: Library) -> str:
             f"  static Pool threads;\n  pool_begin(&threads, {prefix}_THREADS - 1);\n",
             "  pool_end(&threads);\n",
         )
+    which = f"{FIRST_SET}, " if library.sets > 1 else ""
+    run = run.replace("(arena", f"({which}arena")
+    bytes_of = f"{name}_output_bytes({which}i)"
+    if library.counted:
+        size, counted = (
+            "bytes",
+            f"""\
+    size_t bytes = {name}_output_bytes({which}i);
+    for (int axis = 0; axis < {name}_output_axes(i); axis++)
+      bytes = bytes / {name}_output_extent({which}i, axis) * {name}_result_extent(arena, i, axis);
+""",
+        )
+    else:
+        size, counted = bytes_of, ""
     first = 1 if library.embed else 2
+    of_sets = " Shapes are those of the first set." if library.sets > 1 else ""
     usage = "[INPUT.bin ...]" if library.embed else "[WEIGHTS [INPUT.bin ...]]"
     return f"""\
 /* Runs the model once to warm up and once for the time, and writes output_0.bin and so on.
- * example {usage}: raw arrays; without them the inputs are small numbers. */
+ * example {usage}: raw arrays; without them the inputs are small numbers.{of_sets} */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,7 +61,7 @@ static void *memory(size_t bytes) {{
 }}
 
 static void fill(int index, void *into) {{
-  size_t bytes = {name}_input_bytes(index);
+  size_t bytes = {name}_input_bytes({which}index);
   if (!strcmp({name}_input_type(index), "float32"))
     for (size_t i = 0; i < bytes / sizeof(float); i++) ((float *)into)[i] = (float)(i % 17) / 17.0f;
   else
@@ -52,10 +70,11 @@ static void fill(int index, void *into) {{
 
 static int get(int index, void *into, const char *path) {{
   FILE *file = fopen(path, "rb");
-  size_t got = file ? fread(into, 1, {name}_input_bytes(index), file) : 0;
+  size_t got = file ? fread(into, 1, {name}_input_bytes({which}index), file) : 0;
   if (file) fclose(file);
-  if (got == {name}_input_bytes(index)) return 0;
-  fprintf(stderr, "%s: %zu bytes, and input %d has %zu\\n", path, got, index, {name}_input_bytes(index));
+  if (got == {name}_input_bytes({which}index)) return 0;
+  fprintf(stderr, "%s: %zu bytes, and input %d has %zu\\n", path, got, index,
+          {name}_input_bytes({which}index));
   return 1;
 }}
 
@@ -72,12 +91,12 @@ int main(int argc, char **argv) {{
   double begun;
   int code;
 {load}  for (int i = 0; i < {name}_inputs(); i++) {{
-    void *input = memory({name}_input_bytes(i));
+    void *input = memory({name}_input_bytes({which}i));
     if (argc <= i + {first}) fill(i, input);
     else if (get(i, input, argv[i + {first}])) return 1;
     inputs[i] = input;
   }}
-  for (int i = 0; i < {name}_outputs(); i++) outputs[i] = memory({name}_output_bytes(i));
+  for (int i = 0; i < {name}_outputs(); i++) outputs[i] = memory({bytes_of});
 {begin}  code = {run};
   begun = now_ms();
   if (!code) code = {run};
@@ -86,14 +105,15 @@ int main(int argc, char **argv) {{
   for (int i = 0; i < {name}_outputs(); i++) {{
     char path[32];
     FILE *file;
-    snprintf(path, sizeof path, "output_%d.bin", i);
+{counted}    snprintf(path, sizeof path, "output_%d.bin", i);
     file = fopen(path, "wb");
-    if (!file || fwrite(outputs[i], 1, {name}_output_bytes(i), file) != {name}_output_bytes(i) ||
+    if (!file || fwrite(outputs[i], 1, {size}, file) != {size} ||
         fclose(file))
       return fprintf(stderr, "%s cannot be written\\n", path), 1;
     printf("%s: %s, %s\\n", path, {name}_output_name(i), {name}_output_type(i));
   }}
-{end}{unload}  return 0;
+{end}{unload}  free(arena);
+  return 0;
 }}
 """
 
@@ -193,7 +213,7 @@ Libs: -L${{pcfiledir}} -l{name}
 
 def objects(library: Library) -> list[str]:
     """The objects that no compiler of the user's makes."""
-    every = [kernels(library, number) for number in range(len(library.variants))]
+    every = [kernels(library, number) for number in range(len(library.levels))]
     return [*every, *([weights(library)] if library.embed else [])]
 
 

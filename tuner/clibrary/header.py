@@ -18,6 +18,7 @@ ERRORS = {
     "OLD_CPU": "this processor lacks instructions that the library is made of: {targets}",
     "NO_WEIGHTS": "the file of weights cannot be read, or the arena was not given any: see {name}_load",
     "WRONG_WEIGHTS": "the weights are not those of this library",
+    "WRONG_SET": "there are fewer sets of shapes",
 }
 """The text of every code, in the order of the codes."""
 C_TYPES = {
@@ -33,6 +34,7 @@ C_TYPES = {
 def header(library: Library) -> str:
     """The text of NAME.h."""
     name, prefix = library.name, library.prefix
+    which = "int set, " if library.sets > 1 else ""
     codes = ",\n".join(f"  {prefix}_{code} = {number}" for number, code in enumerate(ERRORS))
     return f"""\
 /* {library.model} as a C library, made by Tilefleet {library.version}. C11, or C++. */
@@ -50,8 +52,7 @@ extern "C" {{
 #define {prefix}_LOG "{library.log}"
 #define {prefix}_ARENA_BYTES {library.arena_bytes}
 #define {prefix}_ALIGNMENT {ALIGNMENT}
-{_ports("INPUT", prefix, library.inputs)}
-{_ports("OUTPUT", prefix, library.outputs)}
+{_all_ports(library)}
 
 enum {{
 {codes}
@@ -61,11 +62,12 @@ enum {{
  * written where they are; outputs may overlap nothing. The arena has {name}_arena_bytes() bytes, begins at a
  * multiple of {prefix}_ALIGNMENT, and holds nothing between runs{_but(library)}. Several threads may run at
  * once, each with an arena of its own. */
-int {name}_run(void *arena, const void *const *inputs, void *const *outputs);
+int {name}_run({which}void *arena, const void *const *inputs, void *const *outputs);
 
 {_parallel(library) if library.threads > 1 else ""}/* The same after a look at the sizes, all in bytes. */
-int {name}_run_checked(void *arena, size_t arena_bytes, const void *const *inputs, const size_t *input_bytes,
-                       void *const *outputs, const size_t *output_bytes);
+int {name}_run_checked({which}void *arena, size_t arena_bytes, const void *const *inputs,
+                       const size_t *input_bytes, void *const *outputs, const size_t *output_bytes);
+{_sets(library) if library.sets > 1 else ""}{_results(library) if library.counted else ""}\
 
 /* What a code means. */
 const char *{name}_error(int code);
@@ -78,14 +80,14 @@ int {name}_outputs(void);
  * and the extent of one; null, or 0, where there is none. */
 const char *{name}_input_name(int index);
 const char *{name}_input_type(int index);
-size_t {name}_input_bytes(int index);
+size_t {name}_input_bytes({which}int index);
 int {name}_input_axes(int index);
-size_t {name}_input_extent(int index, int axis);
+size_t {name}_input_extent({which}int index, int axis);
 const char *{name}_output_name(int index);
 const char *{name}_output_type(int index);
-size_t {name}_output_bytes(int index);
+size_t {name}_output_bytes({which}int index);
 int {name}_output_axes(int index);
-size_t {name}_output_extent(int index, int axis);
+size_t {name}_output_extent({which}int index, int axis);
 
 /* Tilefleet's version; the SHA-256 of the tuning log. */
 const char *{name}_version(void);
@@ -102,6 +104,7 @@ const char *{name}_log(void);
 def _parallel(library: Library) -> str:
     name, prefix = library.name, library.prefix
     indent = " " * len(f"int {name}_run_parallel(")
+    which = "int set, " if library.sets > 1 else ""
     return f"""\
 #define {prefix}_THREADS {library.threads}
 
@@ -111,14 +114,54 @@ typedef void (*{name}_parallel_for)(void *pool, void (*task)(void *data, size_t 
 {" " * len(f"typedef void (*{name}_parallel_for)(")}size_t count);
 
 /* {name}_run with its loops shared out by `parallel_for`; the outputs are the same. */
-int {name}_run_parallel(void *arena, const void *const *inputs, void *const *outputs,
+int {name}_run_parallel({which}void *arena, const void *const *inputs, void *const *outputs,
 {indent}{name}_parallel_for parallel_for, void *pool);
 
 """
 
 
+def _sets(library: Library) -> str:
+    name, prefix = library.name, library.prefix
+    return f"""
+#define {prefix}_SETS {library.sets}
+
+/* The number of the set in which inputs have these extents, all of one input after the other's, and -1 where
+ * there is none. */
+int {name}_set_of(const size_t *input_extents);
+int {name}_sets(void);
+"""
+
+
+def _results(library: Library) -> str:
+    name = library.name
+    return f"""
+/* Data decide the extents of outputs: their buffers have room for {name}_output_bytes, of which the arena's
+ * last run filled the beginning, densely, with an array of these extents. */
+size_t {name}_result_extent(const void *arena, int index, int axis);
+"""
+
+
+def _all_ports(library: Library) -> str:
+    if library.sets == 1:
+        return f"""\
+{_ports("INPUT", library.prefix, library.inputs)}
+{_ports("OUTPUT", library.prefix, library.outputs)}"""
+    lines = []
+    for number, (inputs, outputs) in enumerate(library.ports):
+        lines += [
+            f"/* Set {number} */",
+            _ports("INPUT", f"{library.prefix}_{number}", inputs),
+            _ports("OUTPUT", f"{library.prefix}_{number}", outputs),
+        ]
+    counts = f"#define {library.prefix}_INPUTS {len(library.inputs)}"
+    counts += f"\n#define {library.prefix}_OUTPUTS {len(library.outputs)}"
+    return "\n".join([counts, *lines])
+
+
 def _but(library: Library) -> str:
-    return "" if library.embed else " but where the weights are"
+    kept = [] if library.embed else ["where the weights are"]
+    kept += ["the extents of outputs"] if library.counted else []
+    return f" but {' and '.join(kept)}" if kept else ""
 
 
 def _weights(library: Library) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from kernels.arithmetic import ceil_div
 from kernels.target import Target
 from tuner.backend.arena import ALIGNMENT, Arena
 from tuner.backend.program import Port, Program
@@ -33,6 +34,8 @@ class Variant:
 class Library:
     """A library called ``name``: the first of ``variants`` that a processor can run is run.
 
+    For each processor there are as many of them as there are ``sets`` of shapes, one behind the other.
+
     ``embed``: the weights are in the archive, not in a file beside it. ``threads`` is how many shares a loop
     in parallel has at the most. ``version`` is Tilefleet's and ``log`` the SHA-256 of the tuning log.
     """
@@ -45,16 +48,33 @@ class Library:
     weights: Weights
     embed: bool
     threads: int
+    sets: int = 1
 
     @property
     def inputs(self) -> tuple[Port, ...]:
-        """What the model takes; the same for all variants."""
+        """What the model takes, by the first set of shapes; the same for all processors."""
         return self.variants[0].program.inputs
 
     @property
     def outputs(self) -> tuple[Port, ...]:
-        """What it returns."""
+        """What it returns, by the first set; where it is counted, there is room for so much."""
         return self.variants[0].program.outputs
+
+    @property
+    def ports(self) -> tuple[tuple[tuple[Port, ...], tuple[Port, ...]], ...]:
+        """Inputs and outputs by each set of shapes."""
+        first = self.variants[: self.sets]
+        return tuple((each.program.inputs, each.program.outputs) for each in first)
+
+    @property
+    def levels(self) -> tuple[Variant, ...]:
+        """A variant for each processor."""
+        return self.variants[:: self.sets]
+
+    @property
+    def counted(self) -> bool:
+        """Whether data decide the size of an output."""
+        return bool(self.variants[0].program.cuts)
 
     @property
     def prefix(self) -> str:
@@ -63,8 +83,20 @@ class Library:
 
     @property
     def header_bytes(self) -> int:
-        """What the arena begins with: where the weights are, when they are in a file."""
+        """What the arena begins with: where the weights are, when they are in a file, and the extents of
+        outputs after a run, when data decide them."""
+        extents = ceil_div(8 * self.axes, ALIGNMENT) * ALIGNMENT if self.counted else 0
+        return self.extents_at + extents
+
+    @property
+    def extents_at(self) -> int:
+        """Where in the arena the extents of outputs are."""
         return 0 if self.embed else ALIGNMENT
+
+    @property
+    def axes(self) -> int:
+        """How many axes all outputs have."""
+        return sum(len(port.shape) for port in self.outputs)
 
     @cached_property
     def arena_bytes(self) -> int:

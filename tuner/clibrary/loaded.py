@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -43,26 +44,26 @@ class Loaded:
             self._called("use_weights", self._arena.ctypes, self._weights.ctypes, self._weights.size)
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
-        """The outputs for ``inputs``; raises CallError."""
-        outputs = [self._output(index) for index in range(self._ask("outputs"))]
+        """The outputs for ``inputs``; raises CallError, ValueError for shapes that are in no set."""
+        which, outputs = self._buffers(inputs)
         given = [np.ascontiguousarray(each) for each in inputs]
         into = _pointers(given), _sizes(given), _pointers(outputs), _sizes(outputs)
-        self._called("run_checked", self._arena.ctypes, ctypes.c_size_t(self._arena.size), *into)
+        self._called("run_checked", *which, self._arena.ctypes, ctypes.c_size_t(self._arena.size), *into)
         if self._pool is not None:
             for output in outputs:
                 output.fill(0)
             run = _PARALLEL_FOR(self._parallel_for)
-            self._called("run_parallel", self._arena.ctypes, into[0], into[2], run, None)
-        return outputs
+            self._called("run_parallel", *which, self._arena.ctypes, into[0], into[2], run, None)
+        return [self._counted(index, output) for index, output in enumerate(outputs)]
 
     def caller(self, inputs: Sequence[Array]) -> Callable[[], None]:
-        """A function that runs the model once, into buffers of its own; raises CallError."""
-        outputs = [self._output(index) for index in range(self._ask("outputs"))]
+        """A function that runs the model once, into buffers of its own; raises as ``run`` does."""
+        which, outputs = self._buffers(inputs)
         given = [np.ascontiguousarray(each) for each in inputs]
-        arguments = [self._arena.ctypes, _pointers(given), _pointers(outputs)]
+        arguments = [*which, self._arena.ctypes, _pointers(given), _pointers(outputs)]
         if self._pool is None:
             function = "run"
-        elif hasattr(self._library, f"{self._name}_run_in_pool"):
+        elif self._has("run_in_pool"):
             function, pool = "run_in_pool", _aligned(self._ask("pool_bytes", ctypes.c_size_t))
             self._ask("pool_begin", None, ctypes.c_void_p(pool.ctypes.data))
             arguments.append(pool.ctypes)
@@ -75,6 +76,26 @@ class Loaded:
 
         return call
 
+    def _buffers(self, inputs: Sequence[Array]) -> tuple[list[int], list[Array]]:
+        """The number of the inputs' set of shapes, where there are several, and room for outputs."""
+        which = []
+        if self._has("sets"):
+            extents = [extent for each in inputs for extent in each.shape]
+            which = [self._ask("set_of", ctypes.c_int, (ctypes.c_size_t * len(extents))(*extents))]
+            if which[0] < 0:
+                raise ValueError(f"the library has no set of the shapes {[each.shape for each in inputs]}")
+        return which, [self._output(which, index) for index in range(self._ask("outputs"))]
+
+    def _counted(self, index: int, output: Array) -> Array:
+        """What the last run filled of an output."""
+        if not self._has("result_extent"):
+            return output
+        shape = [
+            self._ask("result_extent", ctypes.c_size_t, ctypes.c_void_p(self._arena.ctypes.data), index, axis)
+            for axis in range(output.ndim)
+        ]
+        return output.reshape(-1)[: math.prod(shape)].reshape(shape)
+
     def _parallel_for(self, _: int, task: int, data: int, count: int) -> None:
         assert self._pool is not None
         list(self._pool.map(partial(_TASK(task), data), range(count)))
@@ -85,10 +106,13 @@ class Loaded:
         if code:
             raise CallError(code, self._ask("error", ctypes.c_char_p, code).decode())
 
-    def _output(self, index: int) -> Array:
+    def _output(self, which: Sequence[int], index: int) -> Array:
         axes = self._ask("output_axes", ctypes.c_int, index)
-        shape = [self._ask("output_extent", ctypes.c_size_t, index, axis) for axis in range(axes)]
+        shape = [self._ask("output_extent", ctypes.c_size_t, *which, index, axis) for axis in range(axes)]
         return np.empty(shape, np.dtype(self._ask("output_type", ctypes.c_char_p, index).decode()))
+
+    def _has(self, function: str) -> bool:
+        return hasattr(self._library, f"{self._name}_{function}")
 
     def _ask(self, function: str, kind: Any = ctypes.c_int, *arguments: Any) -> Any:
         called = getattr(self._library, f"{self._name}_{function}")

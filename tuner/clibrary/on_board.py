@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -31,11 +32,12 @@ _FUNCTION = "run"
 def packed_module(made: Made, number: int, folder: Path, output: Path) -> None:
     """Link one variant of what was written to ``folder`` as a module with one function; raises ToolError.
 
-    It takes tensors: the arena, the inputs, the outputs. Its weights are in it, wherever the library's are.
+    It takes tensors: the arena, the inputs, the outputs, and one for the extents of all of these. Its weights
+    are in it, wherever the library's are.
     """
     library = replace(only(made.library, number), embed=True)
     target, name = library.variants[0].target, library.name
-    kernels = folder / extras.kernels(made.library, number)
+    kernels = folder / extras.kernels(made.library, number // made.library.sets)
     with tempfile.TemporaryDirectory(prefix="tilefleet-") as scratch:
         alone = Path(scratch)
         (alone / f"{name}.h").write_text(header(library))
@@ -53,7 +55,7 @@ def packed_module(made: Made, number: int, folder: Path, output: Path) -> None:
 def check_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     """Child: the ``Check`` of what ``packed_module`` wrote to ``module``, on the ``board`` at that address.
 
-    ``outputs`` are the shape and type of each, ``arena`` its bytes, ``id`` the board's name; ``lock`` is held
+    ``outputs`` are the room and type of each, ``arena`` its bytes, ``id`` the board's name; ``lock`` is held
     meanwhile.
     """
     build = Build.of_payload(payload)
@@ -77,15 +79,26 @@ def _called(wire: Wire, function: Any, payload: dict[str, Any], inputs: list[Arr
     arena = tvm.runtime.empty([payload["arena"]], "uint8", wire.device)
     given = [wire.tensor(each) for each in inputs]
     outputs = [tvm.runtime.empty(shape, dtype, wire.device) for shape, dtype in payload["outputs"]]
-    code = int(function(arena, *given, *outputs))
+    axes = sum(len(shape) for shape, _ in payload["outputs"])
+    extents = tvm.runtime.empty([max(1, axes)], "int64", wire.device)
+    code = int(function(arena, *given, *outputs, extents))
     if code:
         raise CallError(code, list(ERRORS.values())[code].format(name=payload["name"], targets=payload["id"]))
-    return [tvm.runtime.tensor(wire.get(each)) for each in outputs]
+    found, told = [], iter(wire.get(extents))
+    for (room, _), output in zip(payload["outputs"], outputs, strict=True):
+        shape = [int(next(told)) for _ in room]
+        found.append(tvm.runtime.tensor(wire.get(output).reshape(-1)[: math.prod(shape)].reshape(shape)))
+    return found
 
 
 def _packed(library: Library) -> str:
     """C: the function as TVM's convention has it, by the layouts of its ``TVMFFIAny`` and ``DLTensor``."""
     name, inputs, outputs = library.name, len(library.inputs), len(library.outputs)
+    extent = (
+        f"{name}_result_extent(*args[0].is.tensor, i, axis)"
+        if library.counted
+        else f"{name}_output_extent(i, axis)"
+    )
     return f"""\
 #include "{name}.h"
 
@@ -102,12 +115,17 @@ int __tvm_ffi_{_FUNCTION}(void *self, const Value *args, int32_t count, Value *r
 int __tvm_ffi_{_FUNCTION}(void *self, const Value *args, int32_t count, Value *result) {{
   const void *in[{max(1, inputs)}] = {{0}};
   void *out[{max(1, outputs)}] = {{0}};
+  int64_t *extents;
+  int at = 0;
   (void)self;
-  if (count != {1 + inputs + outputs}) return -1;
+  if (count != {2 + inputs + outputs}) return -1;
   for (int i = 0; i < {inputs}; i++) in[i] = *args[1 + i].is.tensor;
   for (int i = 0; i < {outputs}; i++) out[i] = *args[{1 + inputs} + i].is.tensor;
   result->type = 1; /* an integer */
   result->is.i = {name}_run(*args[0].is.tensor, in, out);
+  extents = *args[{1 + inputs + outputs}].is.tensor;
+  for (int i = 0; i < {outputs}; i++)
+    for (int axis = 0; axis < {name}_output_axes(i); axis++) extents[at++] = (int64_t){extent};
   return 0;
 }}
 """

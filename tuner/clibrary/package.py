@@ -1,12 +1,14 @@
 """A model that was built by Tilefleet, as a library of machine code: ``run(x)`` computes it.
 
-``INPUTS`` and ``OUTPUTS`` say what it takes and returns. It needs NumPy alone.
+``INPUTS`` and ``OUTPUTS`` say what it takes and returns, ``SETS`` both for each set of shapes that it takes.
+It needs NumPy alone.
 """
 
 from __future__ import annotations
 
 import ctypes
 import json
+import math
 import os
 import threading
 from pathlib import Path
@@ -32,12 +34,14 @@ class LibraryError(RuntimeError):
     """The library cannot compute the model here, for example because the processor is too old."""
 
 
-def _ports(which: str) -> tuple[Port, ...]:
-    return tuple(Port(each["name"], tuple(each["shape"]), each["dtype"]) for each in _ABOUT[which])
+def _ports(listed: list[dict[str, Any]]) -> tuple[Port, ...]:
+    return tuple(Port(each["name"], tuple(each["shape"]), each["dtype"]) for each in listed)
 
 
-INPUTS = _ports("inputs")
-OUTPUTS = _ports("outputs")
+SETS = tuple((_ports(each["inputs"]), _ports(each["outputs"])) for each in _ABOUT["sets"])
+INPUTS, OUTPUTS = SETS[0]
+_BY_SHAPE = {tuple(port.shape for port in inputs): at for at, (inputs, _) in enumerate(SETS)}
+_SET = (ctypes.c_int,) if len(SETS) > 1 else ()
 THREADS: int = _ABOUT["threads"]
 
 
@@ -49,8 +53,11 @@ def _function(name: str, result: Any, *arguments: Any) -> Any:
 
 _LIBRARY = ctypes.CDLL(str(_FOLDER / f"lib{_NAME}.so"))
 _POINTERS = ctypes.POINTER(ctypes.c_void_p)
-_run = _function("run", ctypes.c_int, ctypes.c_void_p, _POINTERS, _POINTERS)
+_run = _function("run", ctypes.c_int, *_SET, ctypes.c_void_p, _POINTERS, _POINTERS)
 _error = _function("error", ctypes.c_char_p, ctypes.c_int)
+_extent = None
+if _ABOUT["counted"]:
+    _extent = _function("result_extent", ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)
 
 
 class _Pool:
@@ -59,20 +66,20 @@ class _Pool:
     def __init__(self) -> None:
         self._memory = _aligned(_function("pool_bytes", ctypes.c_size_t)())
         self._run = _function(
-            "run_in_pool", ctypes.c_int, ctypes.c_void_p, _POINTERS, _POINTERS, ctypes.c_void_p
+            "run_in_pool", ctypes.c_int, *_SET, ctypes.c_void_p, _POINTERS, _POINTERS, ctypes.c_void_p
         )
         self._lock = threading.Lock()
         self._begun = False
 
-    def run(self, arena: int, inputs: Any, outputs: Any) -> int:
+    def run(self, *given: Any) -> int:
         """As the library's own; on the caller's thread alone while others have the pool."""
         if not self._lock.acquire(blocking=False):
-            return int(_run(arena, inputs, outputs))
+            return int(_run(*given))
         try:
             if not self._begun:
                 _function("pool_begin", None, ctypes.c_void_p)(self._memory.ctypes.data)
                 self._begun = True
-            return int(self._run(arena, inputs, outputs, self._memory.ctypes.data))
+            return int(self._run(*given, self._memory.ctypes.data))
         finally:
             self._lock.release()
 
@@ -106,15 +113,23 @@ if hasattr(os, "register_at_fork"):
 def run(*inputs: Any, **named: Any) -> Any:
     """The output for ``inputs``, given in the model's order or by name; a tuple where there are several.
 
-    Inputs are arrays of exactly the model's shapes and types. Any number of threads may call it at once;
-    Python's lock is free meanwhile. Raises TypeError, ValueError, or LibraryError.
+    Inputs are arrays of exactly the model's types, and of one set of its shapes. Any number of threads may
+    call it at once; Python's lock is free meanwhile. Raises TypeError, ValueError, or LibraryError.
     """
-    given = [_checked(port, value) for port, value in zip(INPUTS, _in_order(inputs, named), strict=True)]
-    outputs = [np.empty(port.shape, port.dtype) for port in OUTPUTS]
+    values = [np.asarray(value) for value in _in_order(inputs, named)]
+    number = _BY_SHAPE.get(tuple(value.shape for value in values), 0)
+    expected, returned = SETS[number]
+    given = [_checked(port, value) for port, value in zip(expected, values, strict=True)]
+    outputs = [np.empty(port.shape, port.dtype) for port in returned]
     compute = _run if _pool is None else _pool.run
-    code = compute(_here.arena.ctypes.data, _pointers(given), _pointers(outputs))
+    arena = _here.arena.ctypes.data
+    code = compute(*([number] if _SET else []), arena, _pointers(given), _pointers(outputs))
     if code:
         raise LibraryError(_error(code).decode())
+    if _extent is not None:
+        for index, output in enumerate(outputs):
+            shape = [_extent(arena, index, axis) for axis in range(output.ndim)]
+            outputs[index] = output.reshape(-1)[: math.prod(shape)].reshape(shape)
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
@@ -136,10 +151,12 @@ def _in_order(inputs: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
     return [values[name] for name in names]
 
 
-def _checked(port: Port, value: Any) -> Any:
-    array = np.asarray(value)
+def _checked(port: Port, array: Any) -> Any:
     if array.shape != port.shape:
-        raise ValueError(f"input {port.name!r} has shape {array.shape}, and the model takes {port.shape}")
+        others = f", and {len(SETS) - 1} other sets of shapes" if _SET else ""
+        raise ValueError(
+            f"input {port.name!r} has shape {array.shape}, and the model takes {port.shape}{others}"
+        )
     if array.dtype != np.dtype(port.dtype):
         raise TypeError(
             f"input {port.name!r} is {array.dtype}, and the model takes {port.dtype}: "

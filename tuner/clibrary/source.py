@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import accumulate
 
 from tuner.backend.arena import ALIGNMENT
-from tuner.backend.program import Port, Storage
+from tuner.backend.program import Port, Program, Storage
 from tuner.clibrary.cpu import check
 from tuner.clibrary.header import ERRORS
 from tuner.clibrary.library import Library, Variant
@@ -29,9 +29,10 @@ def source(library: Library) -> str:
         "/* Kernels call it where a compiler is to keep nothing in registers. */\n"
         f"HIDDEN int {name}_apart(void);\nint {name}_apart(void) {{ return 0; }}",
         *([_team(library)] if library.threads > 1 else []),
+        *([_CUT] if library.counted else []),
         *(_variant(library, number) for number in range(len(library.variants))),
         *(
-            [check([v.needs for v in library.variants if v.needs]), _needs(library)]
+            [check([v.needs for v in library.levels if v.needs]), _needs(library)]
             if library.checks_cpu
             else []
         ),
@@ -70,12 +71,15 @@ def _variant(library: Library, number: int) -> str:
         lines.append(f"  {variant.symbols[call.function]}({', '.join(arguments)});")
     for storage, index in program.copies:
         lines.append(f"  memcpy(out[{index}], {place(storage)}, {program.outputs[index].bytes});")
+    if program.cuts:
+        lines += _cuts(library, program, place)
     return "\n".join(
         [
             *declared,
-            *map(_fork, variant.forks),
+            # Of several sets of shapes the first brings what all of them call.
+            *(map(_fork, variant.forks) if number % library.sets == 0 else ()),
             "",
-            f"/* For {variant.target.name}. */",
+            f"/* For {variant.target.name}{f', set {number % library.sets}' if library.sets > 1 else ''}. */",
             f"static void run_{number}(unsigned char *a, const unsigned char *w, const void *const *in, "
             f"void *const *out{', const Team *team' if library.threads > 1 else ''}) {{",
             f"  (void)a, (void)w, (void)in, (void)out{', (void)team' if library.threads > 1 else ''};",
@@ -83,6 +87,54 @@ def _variant(library: Library, number: int) -> str:
             "}",
         ]
     )
+
+
+_CUT = """\
+/* Brings what counts of an array to its beginning, densely: `count` elements of each axis's `room`. */
+static void cut(unsigned char *data, size_t element, int axes, const size_t *room, const size_t *count) {
+  size_t at[16] = {0}, run = element * count[axes - 1], all = 1, to = 0;
+  int inner = 0;
+  for (int axis = 0; axis < axes; axis++) {
+    all *= count[axis];
+    inner |= axis && room[axis] != count[axis];
+  }
+  if (!all || !inner) return;
+  for (;;) {
+    size_t from = 0;
+    int axis = axes - 2;
+    for (int each = 0; each < axes; each++) from = from * room[each] + at[each];
+    memmove(data + to, data + from * element, run);
+    to += run;
+    while (axis >= 0 && ++at[axis] == count[axis]) at[axis--] = 0;
+    if (axis < 0) return;
+  }
+}"""
+
+
+def _cuts(library: Library, program: Program, place: Callable[[Storage], str]) -> list[str]:
+    """C that writes the extents of all outputs into the arena, and leaves of each what counts."""
+    known = {cut.output: cut.counts for cut in program.cuts}
+    lines = [f"  size_t *extents = (void *)(a + {library.extents_at});"]
+    at = 0
+    first = {}
+    for index, port in enumerate(program.outputs):
+        first[index] = at
+        for axis, extent in enumerate(port.shape):
+            value = f"{extent}"
+            if axis in known.get(index, {}):
+                storage, number = known[index][axis]
+                value = f"(size_t)((const int64_t *)(const void *)({place(storage)}))[{number}]"
+            lines.append(f"  extents[{at}] = {value};")
+            at += 1
+    for index in known:
+        port = program.outputs[index]
+        room = ", ".join(map(str, port.shape))
+        lines += [
+            f"  {{ static const size_t room[] = {{{room}}};",
+            f"    cut(out[{index}], {port.element_bytes}, {len(port.shape)}, room, "
+            f"extents + {first[index]}); }}",
+        ]
+    return lines
 
 
 def _parameters(library: Library, reads: int, writes: int) -> str:
@@ -116,7 +168,7 @@ int {fork.symbol}(void *data, const Team *team) {{
 
 
 def _needs(library: Library) -> str:
-    rows = ",\n".join(f"  {v.needs.c()} /* {v.target.name} */" for v in library.variants if v.needs)
+    rows = ",\n".join(f"  {v.needs.c()} /* {v.target.name} */" for v in library.levels if v.needs)
     return f"static const Cpu needs[] = {{\n{rows}\n}};"
 
 
@@ -174,30 +226,34 @@ const void *{name}_forget_weights(void *arena) {{
 def _run(library: Library) -> str:
     name, prefix = library.name, library.prefix
     inputs, outputs = library.inputs, library.outputs
-    last = len(library.variants) - 1
+    last, sets = len(library.levels) - 1, library.sets
+    which, given = ("int set, ", "set, ") if sets > 1 else ("", "")
     parallel = library.threads > 1
-    ports = "void *arena, const void *const *inputs, void *const *outputs"
+    ports = f"{which}void *arena, const void *const *inputs, void *const *outputs"
     arguments = "arena, w, inputs, outputs" + (", &team" if parallel else "")
+    chosen = "level" if sets == 1 else f"level * {sets} + set"
     branches = [
-        f"  {'else ' if number else ''}if (level == {number}) run_{number}({arguments});"
-        for number in range(last + 1)
+        f"  {'else ' if number else ''}if ({chosen} == {number}) run_{number}({arguments});"
+        for number in range(len(library.variants))
     ]
-    if not last:
+    if len(branches) == 1:
         branches = [f"  (void)level;\n  run_0({arguments});"]
     by, how = (f", {name}_parallel_for parallel_for, void *pool", ", parallel_for, pool")
     if not parallel:
         by, how = "", ""
     declared, alone = f"int {name}_run({ports})", ""
     if parallel:
-        alone = f"\n\n{declared} {{\n  return {name}_run_parallel(arena, inputs, outputs, 0, 0);\n}}"
+        alone = f"\n\n{declared} {{\n  return {name}_run_parallel({given}arena, inputs, outputs, 0, 0);\n}}"
         indent = " " * len(f"int {name}_run_parallel(")
         declared = f"int {name}_run_parallel({ports},\n{indent}{by[2:]})"
     nl = "\n"
+    no_set = f"  if (set < 0 || set >= {sets}) return {prefix}_WRONG_SET;\n" if sets > 1 else ""
+    in_set, out_set = (f"set * {len(inputs)} + i", f"set * {len(outputs)} + i") if sets > 1 else ("i", "i")
     return f"""\
 {_numbers("unsigned char", "input_aligned", [port.element_bytes for port in inputs])}
 {_numbers("unsigned char", "output_aligned", [port.element_bytes for port in outputs])}
-{_numbers("size_t", "input_sizes", [port.bytes for port in inputs])}
-{_numbers("size_t", "output_sizes", [port.bytes for port in outputs])}
+{_numbers("size_t", "input_sizes", [port.bytes for mine, _ in library.ports for port in mine])}
+{_numbers("size_t", "output_sizes", [port.bytes for _, mine in library.ports for port in mine])}
 
 {_level(library, last)}
 
@@ -214,7 +270,7 @@ static int run_at(int level, {ports}{by}) {{
     if (!outputs[i]) return {prefix}_NULL_POINTER;
     if ((uintptr_t)outputs[i] % output_aligned[i]) return {prefix}_BUFFER_MISALIGNED;
   }}
-  w = weights_of(arena);
+{no_set}  w = weights_of(arena);
   if (!w) return {prefix}_NO_WEIGHTS;
   if (level < 0) return {prefix}_OLD_CPU;
 {nl.join(branches)}
@@ -222,18 +278,18 @@ static int run_at(int level, {ports}{by}) {{
 }}
 
 {declared} {{
-  return run_at(level_here(), arena, inputs, outputs{how});
+  return run_at(level_here(), {given}arena, inputs, outputs{how});
 }}{alone}
 
-int {name}_run_checked(void *arena, size_t arena_bytes, const void *const *inputs, const size_t *input_bytes,
-                       void *const *outputs, const size_t *output_bytes) {{
-  if (!input_bytes || !output_bytes) return {prefix}_NULL_POINTER;
+int {name}_run_checked({which}void *arena, size_t arena_bytes, const void *const *inputs,
+                       const size_t *input_bytes, void *const *outputs, const size_t *output_bytes) {{
+{no_set}  if (!input_bytes || !output_bytes) return {prefix}_NULL_POINTER;
   if (arena_bytes < {library.arena_bytes}) return {prefix}_ARENA_TOO_SMALL;
   for (int i = 0; i < {len(inputs)}; i++)
-    if (input_bytes[i] != input_sizes[i]) return {prefix}_WRONG_SIZE;
+    if (input_bytes[i] != input_sizes[{in_set}]) return {prefix}_WRONG_SIZE;
   for (int i = 0; i < {len(outputs)}; i++)
-    if (output_bytes[i] != output_sizes[i]) return {prefix}_WRONG_SIZE;
-  return {name}_run(arena, inputs, outputs);
+    if (output_bytes[i] != output_sizes[{out_set}]) return {prefix}_WRONG_SIZE;
+  return {name}_run({given}arena, inputs, outputs);
 }}"""
 
 
@@ -266,31 +322,65 @@ size_t {name}_arena_bytes(void) {{ return {library.arena_bytes}; }}
 const char *{name}_version(void) {{ return {library.prefix}_VERSION; }}
 const char *{name}_log(void) {{ return {library.prefix}_LOG; }}
 
-{_ports(library, "input", library.inputs)}
+{_ports(library, "input", [inputs for inputs, _ in library.ports])}
 
-{_ports(library, "output", library.outputs)}"""
+{_ports(library, "output", [outputs for _, outputs in library.ports])}\
+{_set_of(library) if library.sets > 1 else ""}{_results(library) if library.counted else ""}"""
 
 
-def _ports(library: Library, word: str, ports: Sequence[Port]) -> str:
-    name, count = library.name, len(ports)
+def _set_of(library: Library) -> str:
+    axes = sum(len(port.shape) for port in library.inputs)
+    return f"""
+
+int {library.name}_sets(void) {{ return {library.sets}; }}
+int {library.name}_set_of(const size_t *input_extents) {{
+  for (int set = 0; input_extents && set < {library.sets}; set++) {{
+    int same = 1;
+    for (int axis = 0; axis < {axes}; axis++)
+      same &= input_extents[axis] == input_extents_of[set * {axes} + axis];
+    if (same) return set;
+  }}
+  return -1;
+}}"""
+
+
+def _results(library: Library) -> str:
+    name = library.name
+    return f"""
+
+size_t {name}_result_extent(const void *arena, int index, int axis) {{
+  const unsigned char *head = arena;
+  if (!arena || axis < 0 || axis >= {name}_output_axes(index)) return 0;
+  return ((const size_t *)(const void *)(head + {library.extents_at}))[output_first_axis[index] + axis];
+}}"""
+
+
+def _ports(library: Library, word: str, sets: Sequence[Sequence[Port]]) -> str:
+    """What is told of the inputs or the outputs of each set of shapes; names, types and axes are the same."""
+    name, ports, count = library.name, sets[0], len(sets[0])
     axes = [len(port.shape) for port in ports]
-    known = f"index >= 0 && index < {count}"
+    known, which, given, at, axis = f"index >= 0 && index < {count}", "", "", "index", ""
+    sized = known
+    if len(sets) > 1:
+        sized = f"set >= 0 && set < {len(sets)} && {known}"
+        which, given, at, axis = "int set, ", "set, ", f"set * {count} + index", f"set * {sum(axes)} + "
+    extents = [extent for ports in sets for port in ports for extent in port.shape]
     return f"""\
 {_texts(f"{word}_names", [port.name for port in ports])}
 {_texts(f"{word}_types", [port.dtype for port in ports])}
 {_numbers("int", f"{word}_first_axis", [0, *accumulate(axes)])}
-{_numbers("size_t", f"{word}_extents", [*(extent for port in ports for extent in port.shape), 0])}
+{_numbers("size_t", f"{word}_extents_of", [*extents, 0])}
 
 int {name}_{word}s(void) {{ return {count}; }}
 const char *{name}_{word}_name(int index) {{ return {known} ? {word}_names + {word}_names_at[index] : 0; }}
 const char *{name}_{word}_type(int index) {{ return {known} ? {word}_types + {word}_types_at[index] : 0; }}
-size_t {name}_{word}_bytes(int index) {{ return {known} ? {word}_sizes[index] : 0; }}
+size_t {name}_{word}_bytes({which}int index) {{ return {sized} ? {word}_sizes[{at}] : 0; }}
 int {name}_{word}_axes(int index) {{
   return {known} ? {word}_first_axis[index + 1] - {word}_first_axis[index] : 0;
 }}
-size_t {name}_{word}_extent(int index, int axis) {{
-  if (axis < 0 || axis >= {name}_{word}_axes(index)) return 0;
-  return {word}_extents[{word}_first_axis[index] + axis];
+size_t {name}_{word}_extent({which}int index, int axis) {{
+  if (axis < 0 || axis >= {name}_{word}_axes(index){" || !(" + sized + ")" if given else ""}) return 0;
+  return {word}_extents_of[{axis}{word}_first_axis[index] + axis];
 }}"""
 
 

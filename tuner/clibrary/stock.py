@@ -36,6 +36,6 @@ def make_stock(
         program = program_of(module, inputs, outputs)
     except NotStraight as reason:
         raise ModelError(f"cannot be written as C: {reason}") from None
-    variant, code = compiled(program, target, 1, name, name, _TVM)
-    library = Library(name, path.name, "", "", (variant,), weights_of([program]), True, 1)
+    variants, code = compiled([program], target, 1, name, name, _TVM)
+    library = Library(name, path.name, "", "", tuple(variants), weights_of([program]), True, 1)
     return Made(library, (code,), ())

@@ -80,14 +80,15 @@ def link_loadable(library: Library, objects: Sequence[Path], shared: Path) -> Gl
 def _pooled(library: Library) -> str:
     """C that runs ``library`` by a pool, which Python keeps the memory of."""
     name, prefix = library.name, library.prefix
+    which, given = ("int set, ", "set, ") if library.sets > 1 else ("", "")
     return f"""\
 #include "{name}.h"
 
 {pool(library.threads)}
 size_t {name}_pool_bytes(void) {{ return sizeof(Pool); }}
 void {name}_pool_begin(void *pool) {{ pool_begin(pool, {prefix}_THREADS - 1); }}
-int {name}_run_in_pool(void *arena, const void *const *inputs, void *const *outputs, void *pool) {{
-  return {name}_run_parallel(arena, inputs, outputs, pool_parallel_for, pool);
+int {name}_run_in_pool({which}void *arena, const void *const *inputs, void *const *outputs, void *pool) {{
+  return {name}_run_parallel({given}arena, inputs, outputs, pool_parallel_for, pool);
 }}
 """
 
