@@ -12,6 +12,7 @@ import pytest
 import tvm
 from c_models import MODELS, feeds
 from test_c_library import TARGET, library
+from tiny_models import model, node
 from tvm import relax
 from tvm.script import tirx as T
 
@@ -158,3 +159,11 @@ def nested(x: T.Buffer((8, 8), "float32"), y: T.Buffer((8, 8), "float32")):
 def test_a_loop_in_parallel_within_another_is_refused():
     with pytest.raises(NotPlain, match="within another"):
         compile_plain({"nested": nested}, TARGET, 2, {"nested": "nested"}, (), "apart")
+
+
+def test_a_model_without_a_loop_worth_sharing_is_built_for_threads_too(tmp_path):
+    made = library(tmp_path, model([node("Relu", ["x"], "y")], {"x": (3, 5)}, ["y"]), threads=THREADS)
+    assert not made.variants[0].forks
+    data = np.random.default_rng().standard_normal((3, 5)).astype("f")
+    (found,) = Loaded(tmp_path / "net.so", "net", threads=THREADS).run([data])
+    assert found.tobytes() == np.maximum(data, 0).tobytes()

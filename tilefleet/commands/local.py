@@ -262,7 +262,10 @@ def _build_c(
             "--name of its own"
         )
     if any(map(is_open, shapes)):
-        raise TilefleetError(f"--as {form}: a library takes shapes of which all sizes are known")
+        raise TilefleetError(
+            f"--as {form}: a library takes shapes of which all sizes are known: give a range in steps, "
+            "such as 8..512:8, or several --shape"
+        )
     called = c_name(name, model)
     records, relayouts = read_log_file(log)
     try:

@@ -143,18 +143,24 @@ def _parameters(library: Library, reads: int, writes: int) -> str:
 
 
 def _team(library: Library) -> str:
-    return f"""\
+    declared = f"""\
 /* Who runs loops in parallel; the caller himself where it has no function. */
 typedef struct {{
   {library.name}_parallel_for parallel_for;
   void *pool;
-}} Team;
+}} Team;"""
+    if not any(variant.forks for variant in library.variants):
+        return declared
+    return (
+        declared
+        + """
 
-static int share_out(const Team *team, void (*task)(void *, size_t), void *data, size_t count) {{
+static int share_out(const Team *team, void (*task)(void *, size_t), void *data, size_t count) {
   if (team->parallel_for) team->parallel_for(team->pool, task, data, count);
   else for (size_t i = 0; i < count; i++) task(data, i);
   return 0;
-}}"""
+}"""
+    )
 
 
 def _fork(fork: Fork) -> str:
