@@ -94,6 +94,7 @@ def transformer() -> ModelProto:
         node("ReduceSum", ["weighed", "tokens"], "summed", keepdims=0),
         node("ReduceSum", ["weights", "tokens"], "counted", keepdims=0),
         node("Div", ["summed", "counted"], "pooled"),
+        node("Identity", ["pooled"], "again"),
     ]
     integers = {
         "heads": np.array([0, 0, HEADS, WIDTH // HEADS]),
@@ -107,7 +108,7 @@ def transformer() -> ModelProto:
     }
     arrays = {name: array.astype(np.float32) for name, array in constants.items()}
     inputs = {"ids": ("batch", "n"), "mask": ("batch", "n")}
-    made = model(nodes, inputs, ["x2", "pooled"], {**arrays, **integers}, dtype=TensorProto.INT64)
+    made = model(nodes, inputs, ["x2", "pooled", "again"], {**arrays, **integers}, dtype=TensorProto.INT64)
     for output in made.graph.output:
         output.type.tensor_type.elem_type = TensorProto.FLOAT
     return made

@@ -283,7 +283,7 @@ def lower_open(model: OpenModel, calls: OpenCalls, apart: bool) -> Any:
         relax.Var(port.name, typed(shape, port.dtype, length))
         for port, shape in zip(program.inputs, model.inputs, strict=True)
     ]
-    one = not apart and not program.copies and not has_bfloat16(program)
+    one = not apart and all(_handed_on(model, *copy) for copy in program.copies) and not has_bfloat16(program)
     # Relax counts calls by name alone as impure.
     attributes = {"relax.force_pure": True} if one else {}
     with builder.function("main_0", inputs, attrs=attributes):
@@ -296,20 +296,30 @@ def lower_open(model: OpenModel, calls: OpenCalls, apart: bool) -> Any:
     return module
 
 
+def _handed_on(model: OpenModel, source: Storage, at: int) -> bool:
+    """Whether an output is just another one, or an input."""
+    made = {"output": model.outputs, "input": model.inputs}.get(source.kind, ())
+    return source.index < len(made) and made[source.index] == model.outputs[at]
+
+
 def _one_call(builder: Any, model: OpenModel, calls: OpenCalls, inputs: list[Any], length: Any) -> list[Any]:
     program = calls.program
     builder.add_func(OpenSequence(program, calls.sizes).function(), SEQUENCE)
-    outputs = []
-    for port, shape in zip(program.outputs, model.outputs, strict=True):
+    copied = {at: source for source, at in program.copies}
+    outputs: dict[int, Any] = {}
+    for at, (port, shape) in enumerate(zip(program.outputs, model.outputs, strict=True)):
+        if at in copied:
+            continue
         extents = [extent_of(size, length) for size in shape]
         size = reduce(operator.mul, extents, tirx.IntImm("int64", max(1, port.element_bytes)))
         storage = relax.op.memory.alloc_storage(relax.ShapeExpr([size]), 0, "global", "uint8")
-        outputs.append(
-            builder.emit(relax.op.memory.alloc_tensor(storage, 0, relax.ShapeExpr(extents), port.dtype))
-        )
-    arguments = [*inputs, *map(constant, program.constants), *outputs]
+        made = relax.op.memory.alloc_tensor(storage, 0, relax.ShapeExpr(extents), port.dtype)
+        outputs[at] = builder.emit(made)
+    arguments = [*inputs, *map(constant, program.constants), *outputs.values()]
     builder.emit(relax.Call(relax.ExternFunc(SEQUENCE), arguments, ty_args=[relax.AnyType()]))
-    return outputs
+    for at, source in copied.items():
+        outputs[at] = outputs[source.index] if source.kind == "output" else inputs[source.index]
+    return [outputs[at] for at in range(len(program.outputs))]
 
 
 def _each_call(builder: Any, model: OpenModel, calls: OpenCalls, inputs: list[Any], length: Any) -> list[Any]:

@@ -136,6 +136,7 @@ class CallSequence:
             **{
                 Storage("output", at): (self._lies(Storage("output", at), each.shape), each.dtype)
                 for at, each in enumerate(program.outputs)
+                if at not in {copied for _, copied in program.copies}
             },
         }
         self._tensors = _Tensors()
