@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,19 @@ def test_a_mean_over_tokens_divides_by_their_number(tmp_path):
 
 def test_a_batch_of_rows_can_be_open(tmp_path):
     run_all(perceptron(), {"x": ["1..50", 16]}, tmp_path, [1, 2, 3, 16, 29, 49, 50])
+
+
+def test_few_rows_meet_several_panels_of_weights(tmp_path):
+    rng = np.random.default_rng(9)
+    sizes = [24, 300, 601, 43]
+    names = ["x", "a", "b", "y"]
+    arrays = {
+        f"w{at}": rng.standard_normal(size).astype(np.float32)
+        for at, size in enumerate(itertools.pairwise(sizes))
+    }
+    nodes = [node("MatMul", [names[at], f"w{at}"], names[at + 1]) for at in range(3)]
+    made = model(nodes, {"x": ("rows", 24)}, ["y"], arrays)
+    run_all(made, {"x": ["1..40", 24]}, tmp_path, [*range(1, 21), *rng.integers(21, 41, 4).tolist()])
 
 
 def test_loops_over_what_is_open(tmp_path):

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
+
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from kernels.arithmetic import ceil_div
 from kernels.emit import code_shape, tir
-from kernels.emit.open_rows import OpenRows, held, quotient
+from kernels.emit.open_rows import OpenRows, chosen, held, quotient
 from kernels.emit.outer_product import Sums
 from kernels.emit.shares import Share, share
 from kernels.emit.types import Expr, Index, Vector
 from kernels.emit.vectors import load_part, split
-from kernels.float.gemm.plan import Plan
+from kernels.float.gemm.plan import Plan, accumulators
 from kernels.float.plan import Arguments
 
 ENOUGH_SUMS = 8
 """How many hide the latency of a multiply-add: fewer take turns along k."""
+WIDEST, WIDEST_ROW = 4, 8
+"""Vectors of the widest block that a few rows get, and of one row's."""
 
 
 def emit(plan: Plan, args: Arguments) -> None:
@@ -62,11 +66,49 @@ class Nest:
                 top = T.Bind(tiles.first + m_block * m_step)
                 bottom = T.Bind(tir.least(tiles.stop, top + m_step))
                 rows = Share(top, bottom, _both(tiles.last, m_block == m_blocks - 1))
-                with T.serial(first, end) as panel:
-                    self._tiles(panel, plan.width, rows, k_block, depth)
+                tir.choose(
+                    None if self.open is None or not self.low else self.open.rows > self.low,
+                    lambda: self._panels(first, end, rows, k_block, depth),
+                    lambda: self._low_panels(first, end, k_block, depth),
+                )
                 if plan.edge_columns:
                     with tir.when(_both(panels.last, n_block == n_blocks - 1)):
                         self._tiles(tir.index(plan.whole_panels), plan.edge_columns, rows, k_block, depth)
+
+    def _panels(self, first: Index, end: Index, rows: Share, k_block: Index, depth: Index) -> None:
+        with T.serial(first, end) as panel:
+            self._tiles(panel, self.plan.width, rows, k_block, depth)
+
+    def _low_panels(self, first: Index, end: Index, k_block: Index, depth: Index) -> None:
+        """All of the few rows there are, and several panels at a time: one alone has too few sums."""
+        assert self.open is not None
+        width = self.plan.width
+
+        def each(height: int) -> None:
+            together = self._together(height)
+            groups = held(quotient(end - first, together))
+            with T.serial(0, groups) as group:
+                panel = T.Bind(first + group * together)
+                self._micro(height, together * width, 0, 0, panel, k_block, depth)
+            with T.serial(first + groups * together, end) as panel:
+                self._micro(height, width, 0, 0, panel, k_block, depth)
+
+        chosen(self.open.rows, range(1, self.low + 1), each)
+
+    @property
+    def low(self) -> int:
+        """Up to how many open rows, always a single tile, meet several panels at a time."""
+        heights = range(1, (self.plan.rows + 1) // 2)
+        return sum(1 for _ in itertools.takewhile(lambda height: self._together(height) > 1, heights))
+
+    def _together(self, rows: int) -> int:
+        """How many panels so few rows meet at a time: a block as wide as a product of just these has."""
+        plan = self.plan
+        wide = WIDEST_ROW if rows == 1 else WIDEST
+        vectors = min(
+            wide, (plan.target.vector_registers - 1) // (rows + 1), accumulators(plan.target) // rows
+        )
+        return max(1, min(plan.whole_panels, vectors // plan.knobs.vectors))
 
     def _tiles(self, panel: Index, columns: int, rows: Share, k_block: Index, depth: Index) -> None:
         plan = self.plan
@@ -89,9 +131,9 @@ class Nest:
         self, rows: int, columns: int, top: Index, number: Index, panel: Index, k_block: Index, depth: Index
     ) -> None:
         """``rows`` x ``columns`` of the output, over one block of k: tile ``number`` of those that a panel
-        meets before the next panel."""
+        meets before the next panel. More columns than a panel has are those of the next ones."""
         plan, gemm, args, lanes = self.plan, self.gemm, self.args, self.plan.lanes
-        sums = Sums(rows, columns, lanes, self._chains(rows))
+        sums = Sums(rows, columns, lanes, self._chains(rows * ceil_div(columns, plan.width)))
 
         def out_at(row: int, start: int) -> Index:
             return (top + row) * gemm.n + panel * plan.width + start
@@ -107,17 +149,25 @@ class Nest:
         def data(row: int, at: Index) -> Vector:
             return args.data[(top + row) * gemm.k + at]
 
+        def weights_at(start: int, at: Index) -> Index:
+            more, column = divmod(start, plan.width)
+            return ((panel + more) * gemm.k + at) * plan.width + column
+
         def weights(start: int, at: Index) -> Vector:
-            return args.weights[tir.vector((panel * gemm.k + at) * plan.width + start, lanes)]
+            return args.weights[tir.vector(weights_at(start, at), lanes)]
 
         here = (panel * gemm.k + k_block * plan.kc) * plan.width
         fetched, pace = plan.fetched, tir.index(plan.fetched)
         if self.open is not None:
             fetched, pace = self._fetched_open(rows)
-            number = tir.least(number, 1)
+            number = tir.least(number, 1) if columns <= plan.width else number
         coming = T.Bind(tir.index(here + gemm.k * plan.width + number * depth * pace))
 
         def fetch(step: Index) -> None:
+            if columns > plan.width:
+                for start in range(0, columns, plan.line):
+                    code_shape.prefetch(args.weights, weights_at(columns + start, k_block * plan.kc + step))
+                return
             for start in range(0, fetched, plan.line):
                 code_shape.prefetch(args.weights, coming + step * pace + start)
 
@@ -150,7 +200,8 @@ class Nest:
         return width, held(tirx.Select(self.open.tiles == 1, tir.index(width), tir.index(ceil_div(width, 2))))
 
     def _chains(self, rows: int) -> int:
-        """Sets of sums; a low tile of open rows takes more of them, as tiles of any height are there."""
+        """Sets of sums for so many rows of a panel; a low tile of open rows takes more of them, as tiles of
+        any height are there."""
         plan = self.plan
         if self.open is None:
             return plan.knobs.chains
