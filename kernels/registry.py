@@ -21,6 +21,8 @@ from kernels.int8.arm.depthwise.kernel import QuantizedDepthwise
 from kernels.int8.arm.gemm.kernel import QuantizedGemm
 from kernels.int8.arm.grouped.kernel import QuantizedGroupsNeon
 from kernels.int8.arm.winograd.kernel import QuantizedWinogradNeon
+from kernels.int8.dot.depthwise import QuantizedDotDepthwise
+from kernels.int8.dot.kernel import QuantizedDotGroups, QuantizedDots
 from kernels.int8.x86.depthwise.kernel import QuantizedDepthwiseBytes
 from kernels.int8.x86.direct.grouped import QuantizedGroups
 from kernels.int8.x86.direct.kernel import QuantizedDirect
@@ -58,6 +60,9 @@ def all_kernels() -> dict[str, Kernel[Any]]:
         QuantizedDepthwiseBytes(),
         QuantizedWinograd(),
         QuantizedWinogradNeon(),
+        QuantizedDots(),
+        QuantizedDotDepthwise(),
+        QuantizedDotGroups(),
     )
     return {kernel.name: kernel for kernel in kernels}
 

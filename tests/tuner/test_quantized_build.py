@@ -183,8 +183,8 @@ def test_what_no_kernel_computes_is_as_exact(threads):
         **fields,
     )
     net.product("x", "b", out_c=20, data_zero=77, out_dtype="int32", **fields)
-    # Power has no quantized kernels, so nothing but these; the code is the host's all the same.
-    none = CATALOGUE["power10"]
+    # RISC-V has no quantized kernels, so nothing but these; the code is the host's all the same.
+    none = CATALOGUE["riscv-k1"]
     assert all(registry.why_not_tunable(product.workload, none) for product in net.partition.products)
     net.graph.outputs = ["a", "b"]
     plan = plan_of(net.partition, {}, none, threads)

@@ -103,6 +103,22 @@ def test_quantized_kernels_are_exact(simulated_boards, wrong, workload):
         assert wrong(board, workload, sorted(configs, key=str)) == []
 
 
+@pytest.mark.parametrize("workload", [*SHAPES, *DEPTHWISE, *GROUPED], ids=str)
+def test_power10_is_exact(simulated_boards, wrong, workload):
+    board, target, rng = simulated_boards["power10-sim"], CATALOGUE["power10"], random.Random(workload.key)
+    for space in registry.search_space(workload, target).spaces:
+        configs = {registry.kernel(space.kernel).recommend(workload, target), space.sample(rng)}
+        assert wrong(board, workload, sorted(configs, key=str)) == []
+
+
+@pytest.mark.parametrize(
+    "workload", [SHAPES[1], SHAPES[2], SHAPES[4], DEPTHWISE[1], DEPTHWISE[3], GROUPED[2]], ids=str
+)
+def test_hexagon_is_exact(simulated_boards, wrong, workload):
+    board, target = simulated_boards["hexagon-sim"], CATALOGUE["hexagon-v66"]
+    assert wrong(board, workload, registry.recommendations(workload, target)[:1]) == []
+
+
 @pytest.mark.parametrize(("block", "chain"), [("pairwise", 2), ("lane", 1)])
 def test_blocks_of_every_size_are_exact(simulated_boards, wrong, block, chain):
     """Seed 001's 64 micro-kernels, with edges in windows and in filters. Some need too many registers.

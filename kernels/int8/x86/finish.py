@@ -7,72 +7,28 @@ from collections.abc import Callable, Iterator, Sequence
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
-from kernels.emit import tir
-from kernels.emit.tir import const, convert, of_type, reinterpret
-from kernels.emit.types import Index, Vector
+from kernels.emit.tir import const, of_type, reinterpret
+from kernels.emit.types import Vector
 from kernels.emit.vectors import shuffle
+from kernels.int8 import finish
 from kernels.int8.requantize import Multiply, fixed_point_multiply
 from kernels.int8.tir import QArguments
 from kernels.workload.qconv2d import QConv2d
 
 
-class Finish:
-    """Turns int32 sums of filters, bias included, into results; sums are the results where there is no scale.
-
-    ``how`` is how they are scaled (``requantize.choices``), ``bits`` the size of a vector.
-    """
+class Finish(finish.Finish):
+    """The same in the instructions of x86, four vectors of sums in one of bytes."""
 
     def __init__(self, args: QArguments, how: str, bits: int) -> None:
-        self._args, self._conv, self._how = args, args.conv, how
-        self._bits, self._lanes = bits, bits // 32
+        super().__init__(args, how, bits)
         # narrow_bytes takes four results of each vector in turn.
         fours = [4 * (4 * four + at) for at in range(4) for four in range(self._lanes // 4)]
         self._in_order = [first + i for first in fours for i in range(4)]
 
-    def _scaling(self, first: Index) -> Multiply:
-        both = (self._args.multiplier, self._args.shift)
-        if self._conv.per_channel:
-            multiplier, shift = (buffer[tir.vector(first, self._lanes)] for buffer in both)
-        else:
-            multiplier, shift = (tir.splat(buffer[0], self._lanes) for buffer in both)
+    def _multiply(self, multiplier: Vector, shift: Vector) -> Multiply:
         return scaling(multiplier, shift, self._how, self._lanes)
 
-    def pair(self, first: Index) -> Callable[[Sequence[Vector]], Vector]:
-        """A function from the sums of two vectors of filters, from ``first`` on, to one vector of results.
-
-        They are multiplied one by one, as wider ones would not be recognised as the product's upper half,
-        and limited and stored together, which halves the instructions for that.
-        """
-        conv, lanes = self._conv, 2 * self._lanes
-        if conv.is_dynamic:
-            reals = [self._args.real(first + vector * self._lanes, self._lanes) for vector in range(2)]
-            return lambda sums: shuffle(
-                [real(each) for real, each in zip(reals, sums, strict=True)], range(lanes)
-            )
-        if not conv.scale_length:
-            return lambda sums: shuffle(sums, range(lanes))
-        scales = [self._scaling(first + vector * self._lanes) for vector in range(2)]
-
-        def results(sums: Sequence[Vector]) -> Vector:
-            value = shuffle([scale(each) for scale, each in zip(scales, sums, strict=True)], range(lanes))
-            if conv.out_zero:
-                value = value + const(conv.out_zero, lanes=lanes)
-            low, high = conv.out_range
-            value = tirx.Max(tirx.Min(value, const(high, lanes=lanes)), const(low, lanes=lanes))
-            return T.Bind(convert(value, conv.out_dtype, lanes))
-
-        return results
-
-    def four(self, first: Index) -> Callable[[Sequence[Vector]], Iterator[Vector]]:
-        """A function from up to four vectors of sums, all of the filters from ``first`` on, to the results of
-        each: together they become one vector of bytes."""
-        if self._conv.is_dynamic:
-            real = self._args.real(first, self._lanes)
-            return lambda sums: map(real, sums)
-        if not self._conv.scale_length:
-            return lambda sums: map(T.Bind, sums)
-        scale = self._scaling(first)
-
+    def _narrowed(self, scale: Multiply) -> Callable[[Sequence[Vector]], Iterator[Vector]]:
         def results(sums: Sequence[Vector]) -> Iterator[Vector]:
             scaled = [T.Bind(scale(value)) for value in sums]
             scaled += [scaled[-1]] * (4 - len(sums))

@@ -41,6 +41,8 @@ class Multiply:
     data: str
     packed: str
     cycles: float
+    registers: int = 0
+    """How many there are for it, 0 where those are all."""
 
     def offset(self, conv: QConv2d) -> int:
         """What is added to the data so that it fits ``data``."""

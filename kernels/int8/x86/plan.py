@@ -21,7 +21,7 @@ class TiledPlan(QuantizedPlan):
     @property
     def bits(self) -> int:
         """Size of a vector register."""
-        return self.target.vector_bits
+        return self.target.integer_vector_bits or self.target.vector_bits
 
     @property
     def lanes(self) -> int:

@@ -13,7 +13,6 @@ from kernels.emit.types import Buffer, Index, Vector
 from kernels.int8.band import emit_band
 from kernels.int8.tir import QArguments, store_filters
 from kernels.int8.x86.direct.plan import FILTERS, INPUT_STATIONARY, Plan
-from kernels.int8.x86.finish import Finish
 from kernels.int8.x86.instructions import add_pairs, add_products, prefetch
 
 
@@ -28,7 +27,7 @@ class Nest:
     def __init__(self, plan: Plan, args: QArguments) -> None:
         self.plan, self.conv, self.args = plan, plan.conv, args
         self.band = plan.band
-        self.finish = Finish(args, plan.knobs.requant, plan.bits)
+        self.finish = plan.finish(args)
         self.off: Buffer = None
         self.outer, self.inner = (1, plan.threads) if plan.knobs.split == FILTERS else (plan.threads, 1)
 
@@ -159,7 +158,7 @@ class Nest:
                     for j in vectors
                 ]
                 for i, start in enumerate(at):
-                    data = T.Bind(plan.way.unit_at(source, start + step * unit, lanes))
+                    data = T.Bind(plan.unit_at(source, start + step * unit))
                     for j in vectors:
                         total = plan.way.add(sums[slots[i][j]], data, panel[j], plan.bits)
                         tir.store(sums, total, slots[i][j])

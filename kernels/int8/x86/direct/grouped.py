@@ -57,7 +57,7 @@ class QuantizedGroups(QuantizedDirect):
             return "not grouped"
         if workload.is_depthwise:
             return "one filter to each channel"
-        few = workload.filters < target.vector_bits // 32
+        few = workload.filters < target.lanes("int32")
         return why_not_x86(target) or (None if few else "groups have a vector of filters")
 
     def knobs(self, workload: QConv2d, target: Target, layouts: Layouts, threads: int) -> KnobValues:
@@ -72,7 +72,7 @@ class QuantizedGroups(QuantizedDirect):
 @cache
 def merged(conv: QConv2d, target: Target) -> QConv2d:
     """``conv`` with so many groups taken as one that multiplications and then sums are fewest vectors."""
-    lanes = target.vector_bits // 32
+    lanes = target.lanes("int32")
 
     def cost(together: int) -> tuple[int, int]:
         sums = conv.groups // together * ceil_div(together * conv.filters, lanes)

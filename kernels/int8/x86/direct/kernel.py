@@ -22,7 +22,7 @@ from kernels.int8.x86.direct.plan import (
     Plan,
     blocks,
 )
-from kernels.int8.x86.instructions import WIDE, ways, why_not_x86
+from kernels.int8.x86.instructions import WIDE, Multiply, ways, why_not_x86
 from kernels.kernel import Array, KnobValues
 from kernels.layout import Layouts
 from kernels.space import Config
@@ -53,13 +53,16 @@ class QuantizedDirect(QuantizedKernel):
 
     def why_unfit(self, workload: QConv2d, target: Target) -> str | None:
         """Only on x86, and only groups that have at least a vector of filters."""
-        if workload.groups > 1 and workload.filters < target.vector_bits // 32:
+        if workload.groups > 1 and workload.filters < target.lanes("int32"):
             return "groups have fewer filters than a vector"
         return why_not_x86(target)
 
     def knobs(self, workload: QConv2d, target: Target, layouts: Layouts, threads: int) -> KnobValues:
         """All ways, blocks that fit the registers, whole planes and bands for L1 and L2, both orders."""
-        found = ways(workload, target)
+        return self.knobs_of(ways(workload, target), workload, target, threads)
+
+    def knobs_of(self, found: list[Multiply], workload: QConv2d, target: Target, threads: int) -> KnobValues:
+        """The knobs with these ways to multiply."""
         fitting = [block for way in found for block in blocks(workload, target, way)]
         return {
             "multiply": [way.name for way in found],

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 from kernels.arithmetic import ceil_div
+from kernels.emit.types import Buffer, Index, Vector
+from kernels.int8 import finish
 from kernels.int8.band import Band
+from kernels.int8.tir import QArguments
 from kernels.int8.x86.direct.short_sums import ShortSums
+from kernels.int8.x86.finish import Finish
 from kernels.int8.x86.instructions import PARTS, WAYS, WIDE, Multiply
 from kernels.int8.x86.plan import TiledPlan
 from kernels.kernel import Array
@@ -43,6 +49,11 @@ class Plan(TiledPlan):
     """A config as numbers: ``windows`` x ``vectors`` of filters in registers, ``rows`` of output a band."""
 
     knobs: Knobs
+    ways: ClassVar[Mapping[str, Multiply]] = WAYS
+
+    def finish(self, args: QArguments) -> finish.Finish:
+        """What makes results of sums."""
+        return Finish(args, self.knobs.requant, self.bits)
 
     def why_not(self) -> str | None:
         """Why the block does not fit the registers, or threads cannot share this out; None when they can."""
@@ -58,7 +69,11 @@ class Plan(TiledPlan):
     @property
     def way(self) -> Multiply:
         """How data and weights are multiplied."""
-        return WAYS[self.knobs.multiply]
+        return self.ways[self.knobs.multiply]
+
+    def unit_at(self, source: Buffer, at: Index) -> Vector:
+        """A unit of data from element ``at`` on in every lane."""
+        return self.way.unit_at(source, at, self.lanes)
 
     @property
     def windows(self) -> int:
@@ -133,15 +148,16 @@ class Plan(TiledPlan):
 
 def blocks(conv: QConv2d, target: Target, way: Multiply) -> list[Block]:
     """(windows, vectors) whose sums fit the registers beside weights, a window and a product."""
-    most = max(1, ceil_div(conv.filters, target.vector_bits // 32))
+    most = max(1, ceil_div(conv.filters, target.lanes("int32")))
+    registers = target.integer_vector_registers or way.registers or target.vector_registers
     parts = PARTS.get(way.name)
     found = []
     for vectors in range(1, min(most, 4) + 1):
         if parts is None:
-            windows = (target.vector_registers - 2 - vectors) // vectors
+            windows = (registers - 2 - vectors) // vectors
             found += [(w, vectors) for w in range(max(2, windows - 2), windows + 1)]
             continue
-        windows = (target.vector_registers - 4 - parts * vectors) // vectors
+        windows = (registers - 4 - parts * vectors) // vectors
         # Few windows for as many weights are slower than one vector.
         found += [(w, vectors) for w in range(windows - 2, windows + 1) if w >= 4]
     return found

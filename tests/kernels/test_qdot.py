@@ -1,0 +1,58 @@
+"""Quantized kernels of POWER10 and Hexagon: what code they become. Results: test_simulated_quantized.py."""
+
+import re
+
+import pytest
+
+from kernels import registry
+from kernels.emit.compile import compile_module
+from kernels.target import CATALOGUE
+from kernels.workload.base import QConv2d
+
+BYTES = {"weight_range": (-127, 127), "scale": "small"}
+POINTWISE = QConv2d(1, 7, 7, 64, 64, 1, 1, **BYTES)
+DEPTHWISE = QConv2d(1, 7, 7, 160, 160, 3, 3, pad=(1, 1, 1, 1), groups=160, **BYTES)
+WIDE = QConv2d(1, 4, 4, 8, 32, 1, 1, weight_dtype="uint8", weight_zero=99)
+
+
+def assembly(workload, target):
+    config = registry.recommendations(workload, target)[0]
+    function = registry.kernel(config.kernel).build(workload, config, target, 1, "main")
+    return config, compile_module(function, target).inspect_source("asm")
+
+
+@pytest.mark.parametrize(
+    ("name", "workload", "family", "instruction"),
+    [
+        ("power10", POINTWISE, "qdot", "vmsummbm"),
+        ("power10", WIDE, "qdot", "vmsumshm"),
+        ("power10", DEPTHWISE, "qdot_depthwise", "vmsummbm"),
+        ("hexagon-v66", POINTWISE, "qdot", "vrmpy"),
+        ("hexagon-v68", WIDE, "qdot", "vdmpy"),
+    ],
+)
+def test_products_are_dot_products(name, workload, family, instruction):
+    config, text = assembly(workload, CATALOGUE[name])
+    assert config.kernel == family
+    assert len(re.findall(rf"\b{instruction}\b", text)) >= 2
+
+
+@pytest.mark.parametrize("workload", [POINTWISE, DEPTHWISE], ids=["pointwise", "depthwise"])
+def test_power_scales_by_the_upper_half_of_a_product(workload):
+    _, text = assembly(workload, CATALOGUE["power10"])
+    assert "vmulhsw" in text
+    assert "vmulld" not in text
+
+
+def test_others_have_no_dot_products():
+    for name in ("x86-avx2", "rpi4", "riscv-k1"):
+        for family in ("qdot", "qdot_grouped", "qdot_depthwise"):
+            assert registry.kernel(family).why_not(DEPTHWISE, CATALOGUE[name])
+
+
+def test_weights_of_more_than_a_byte_are_no_depthwise_dot_products():
+    wide = QConv2d(1, 6, 5, 3, 3, 3, 3, pad=(1, 1, 1, 1), groups=3, weight_dtype="uint8", weight_zero=99)
+    reason = registry.kernel("qdot_depthwise").why_not(wide, CATALOGUE["power10"])
+    assert reason == "its weights less their zero point do not fit int8"
+    families = [kernel.name for kernel in registry.applicable(wide, CATALOGUE["power10"])]
+    assert families == ["qdot_grouped"]
