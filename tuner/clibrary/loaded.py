@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -71,8 +71,12 @@ class Loaded:
             function = "run_parallel"
             arguments += [_PARALLEL_FOR(self._parallel_for), None]
 
+        # All of it ready, as what Python does beside the library is timed with it.
+        plain, called = _plain(arguments), self._function(function, ctypes.c_int)
+
         def call(_kept: Any = (given, outputs, arguments)) -> None:
-            self._called(function, *arguments)
+            if code := called(*plain):
+                self._refused(code)
 
         return call
 
@@ -101,10 +105,11 @@ class Loaded:
         list(self._pool.map(partial(_TASK(task), data), range(count)))
 
     def _called(self, function: str, *arguments: Any) -> None:
-        plain = [ctypes.c_void_p(a.data) if hasattr(a, "data_as") else a for a in arguments]
-        code = self._ask(function, ctypes.c_int, *plain)
-        if code:
-            raise CallError(code, self._ask("error", ctypes.c_char_p, code).decode())
+        if code := self._ask(function, ctypes.c_int, *_plain(arguments)):
+            self._refused(code)
+
+    def _refused(self, code: int) -> NoReturn:
+        raise CallError(code, self._ask("error", ctypes.c_char_p, code).decode())
 
     def _output(self, which: Sequence[int], index: int) -> Array:
         axes = self._ask("output_axes", ctypes.c_int, index)
@@ -115,9 +120,16 @@ class Loaded:
         return hasattr(self._library, f"{self._name}_{function}")
 
     def _ask(self, function: str, kind: Any = ctypes.c_int, *arguments: Any) -> Any:
-        called = getattr(self._library, f"{self._name}_{function}")
+        return self._function(function, kind)(*arguments)
+
+    def _function(self, name: str, kind: Any) -> Any:
+        called = getattr(self._library, f"{self._name}_{name}")
         called.restype = kind
-        return called(*arguments)
+        return called
+
+
+def _plain(arguments: Sequence[Any]) -> list[Any]:
+    return [ctypes.c_void_p(each.data) if hasattr(each, "data_as") else each for each in arguments]
 
 
 def _aligned(size: int) -> Array:
