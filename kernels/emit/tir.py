@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T
@@ -53,8 +54,27 @@ def most(one: Index, other: Index) -> Index:
     return tirx.Max(index(one), index(other))
 
 
+@dataclass(frozen=True)
+class From:
+    """A flat ``array`` from ``start`` on, for code that reads and stores it as one of its own."""
+
+    array: Buffer
+    start: Index
+
+    def place(self, at: Index | Vector) -> Index | Vector:
+        """Where ``at`` is in the array."""
+        if isinstance(at, tirx.Ramp):
+            return tirx.Ramp(at.base + self.start, at.stride, at.lanes)
+        return at + self.start
+
+    def __getitem__(self, at: Index | Vector) -> Vector:
+        return self.array[self.place(at)]
+
+
 def store(buffer: Buffer, value: Vector, at: Index | Vector) -> None:
     """``buffer[at] = value``."""
+    if isinstance(buffer, From):
+        buffer, at = buffer.array, buffer.place(at)
     T.buffer_store(buffer, value, [at])
 
 

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 
 from kernels.emit.function import Function
-from kernels.emit.types import PrimFunc
+from kernels.emit.types import Index, PrimFunc
 from kernels.int8 import requantize
 from kernels.int8.constants import check_scale, check_weights, dynamic_start, folded_bias
 from kernels.int8.tir import QArguments
@@ -104,20 +104,31 @@ class QuantizedPlan(Plan[QConv2d]):
 
     def emit(self, name: str) -> PrimFunc:
         """The function, called ``name``."""
+        shapes, dtypes = self.arguments_given(self.workload.data_shape, self.workload.out_shape)
+        function = Function(name, shapes, dtypes)
+        with function as buffers:
+            self.body(QArguments(self.workload, **dict(zip(shapes, buffers, strict=True))))
+        return function.result()
+
+    def arguments_given(
+        self, data: tuple[Index, ...], out: tuple[Index, ...]
+    ) -> tuple[dict[str, tuple[Index, ...]], dict[str, str]]:
+        """Shapes and dtypes of all that the function takes, in order, where data and result have these."""
         conv = self.workload
-        shapes = {"data": conv.data_shape, "weights": (self.packed_length,), "bias": (self.padded_filters,)}
+        shapes: dict[str, tuple[Index, ...]] = {
+            "data": data,
+            "weights": (self.packed_length,),
+            "bias": (self.padded_filters,),
+        }
         if conv.scale_length:
             shapes |= dict.fromkeys(("multiplier", "shift"), (self.padded_scales,))
         if conv.is_dynamic:
             shapes |= dict.fromkeys(("total", "unit", "addend"), (self.padded_filters,))
             shapes |= {"step": (), "zero": ()}
-        shapes["out"] = conv.out_shape
+        shapes["out"] = out
         dtypes = {"data": conv.data_dtype, "weights": self.packed_dtype, "out": conv.out_dtype}
         dtypes |= {**dict.fromkeys(("unit", "addend", "step"), "float32"), "zero": conv.data_dtype}
-        function = Function(name, shapes, {**dict.fromkeys(shapes, "int32"), **dtypes})
-        with function as buffers:
-            self.body(QArguments(conv, **dict(zip(shapes, buffers, strict=True))))
-        return function.result()
+        return shapes, {**dict.fromkeys(shapes, "int32"), **dtypes}
 
 
 class QuantizedKernel(Kernel[QConv2d]):

@@ -16,6 +16,7 @@ from test_shape_sets import encoder
 from tiny_models import model, node, save
 from tvm import relax
 
+from kernels.int8.x86.instructions import why_not_x86
 from kernels.target import CATALOGUE
 from tuner.backend.apply import export
 from tuner.backend.check import Check
@@ -145,10 +146,12 @@ def elementwise() -> ModelProto:
     return model(nodes, {"x": (1, "n")}, ["p", "d", "turned"], arrays)
 
 
-def run_all(made: ModelProto, shapes: dict[str, list[Any]], folder: Path, lengths: list[int]) -> Any:
+def run_all(
+    made: ModelProto, shapes: dict[str, list[Any]], folder: Path, lengths: list[int], threads: int = 1
+) -> Any:
     """Build it, compare it with onnxruntime at all ``lengths``, and return its ``main``."""
     path = save(folder, made)
-    executable, (variant,) = build_sets(path, host_target(), shapes=shapes)
+    executable, (variant,) = build_sets(path, host_target(), threads, shapes=shapes)
     export(executable, folder / "open.so")
     main = relax.VirtualMachine(tvm.runtime.load_module(str(folder / "open.so")), tvm.cpu())["main"]
     session = onnxruntime.InferenceSession(str(path))
@@ -184,6 +187,37 @@ def test_an_encoder_takes_every_length_of_a_range(tmp_path):
     uneven = [tvm.runtime.tensor(np.zeros((1, each), np.int64)) for each in (7, 8)]
     with pytest.raises(ValueError, match="was not built for these input shapes"):
         main(*uneven)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_products_of_data_that_are_quantized_as_they_come(tmp_path, threads):
+    if why_not_x86(host_target()) is not None:
+        pytest.skip("their rows can be open on x86 alone")
+    rng = np.random.default_rng(4)
+    arrays = {
+        "w": rng.integers(-60, 60, (36, 50)).astype(np.int8),
+        "v": rng.integers(-60, 60, (50, 19)).astype(np.int8),
+        "one": np.array(0.01, np.float32),
+        "other": rng.uniform(0.01, 0.02, 19).astype(np.float32),
+        "b": rng.standard_normal(19).astype(np.float32),
+        "none": np.array(0, np.int8),
+    }
+    nodes = []
+    for data, weights, unit, result in (("x", "w", "one", "h"), ("r", "v", "other", "z")):
+        nodes += [
+            node("DynamicQuantizeLinear", [data], f"{data}q"),
+            node("MatMulInteger", [f"{data}q", weights, f"{data}zero", "none"], f"{data}sum"),
+            node("Cast", [f"{data}sum"], f"{data}float", to=TensorProto.FLOAT),
+            node("Mul", [f"{data}step", unit], f"{data}unit"),
+            node("Mul", [f"{data}float", f"{data}unit"], result),
+        ]
+        nodes[-5].output.extend([f"{data}step", f"{data}zero"])
+        if result == "h":
+            nodes.append(node("Relu", ["h"], "r"))
+    nodes.append(node("Add", ["z", "b"], "y"))
+    made = model(nodes, {"x": (1, "n", 36)}, ["y"], arrays)
+    lengths = [*range(1, 21), *rng.integers(21, 71, 5).tolist(), 70]
+    run_all(made, {"x": [1, "1..70", 36]}, tmp_path, lengths, threads)
 
 
 def test_a_mean_over_tokens_divides_by_their_number(tmp_path):

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from math import prod
 from typing import Any
 
 from tvm import tirx
 
 from kernels import registry
+from kernels.emit import tir
 from kernels.emit.function import Function
 from kernels.emit.open_rows import held
 from kernels.float.attention.open import Lies, emit_open, why_not_open
 from kernels.float.attention.plan import Plan as AttentionPlan
 from kernels.float.gemm.kernel import PackedGemm
 from kernels.float.plan import FloatPlan
+from kernels.int8.x86.direct.kernel import QuantizedDirect
+from kernels.int8.x86.direct.open import build_open
+from kernels.int8.x86.direct.open import why_not_open as why_not_open_rows
 from kernels.loops.open import LENGTH, shapes_of
 from kernels.open_size import Open, Size, expression, size_through
+from kernels.operators.int8.dynamic import OpenElements, build_dynamic_quantize
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload.base import Attention, Gemm, View, Workload
+from kernels.workload.qconv2d import QConv2d
 from tuner.frontend.onnx_check import ModelError
 
 Shape = tuple[Size, ...]
@@ -30,11 +37,26 @@ def why_not(workloads: Sequence[Workload]) -> str | None:
     last = workloads[-1]
     if all(each == last for each in workloads):
         return None
-    if {type(each) for each in workloads} not in ({Gemm}, {Attention}):
-        return (
-            f"a {last.kind} of another size at every length; matrix products of floats and attentions can be"
-        )
-    return None
+    if {type(each) for each in workloads} not in ({Gemm}, {Attention}, {QConv2d}):
+        return f"a {last.kind} of another size at every length; products of rows and attentions can be"
+    return why_not_open_rows(last) if isinstance(last, QConv2d) else None
+
+
+def open_dynamic_quantize(
+    lie: Sequence[Shape], lengths: Sequence[int], target: Target, threads: int, name: str
+) -> Any:
+    """The function that quantizes floats as they come, of which ``lie`` are the shapes of what it takes and
+    makes at any of the ``lengths``, the least and the greatest among them. Raises ModelError where their
+    number does not grow with the length."""
+    counts = [prod(size if isinstance(size, int) else size.of(each) for size in lie[0]) for each in lengths]
+    count, variable = _grown(counts, lengths), tirx.Var(LENGTH, "int64")
+    if len(lie[0]) == len(lie[1]) == 1:
+        # Flat arrays may have any length: it is theirs, not that of the model.
+        lie, count = [(Open(1),), (Open(1),)], Open(1)
+    shapes_of(lie, variable)
+    data, out = (tuple(expression(size, variable) for size in shape) for shape in lie[:2])
+    lies = OpenElements(tir.index(expression(count, variable)), max(counts), data, out)
+    return build_dynamic_quantize(min(counts), target, threads, name, lies)
 
 
 def config_of(workload: Workload, config: Config, target: Target, threads: int) -> Config:
@@ -78,6 +100,14 @@ def open_product(
         rows = _grown([each.m for each in workloads if isinstance(each, Gemm)], lengths)
         given = plan.shapes_given(shapes[0], shapes[1], shapes[-1])
         return plan.emit_given(name, given, None if isinstance(rows, int) else expression(rows, length))
+    if isinstance(last, QConv2d) and len(set(workloads)) > 1:
+        kernel = registry.kernel(config.kernel)
+        if not isinstance(kernel, QuantizedDirect):
+            raise ModelError(f"quantized rows can be for x86 alone, not for {target.name}")
+        rows = _grown([each.in_w for each in workloads if isinstance(each, QConv2d)], lengths)
+        ends = (shapes[0], shapes[-1])
+        count = tir.index(expression(rows, length))
+        return build_open(kernel, last, config, target, threads, name, ends, count)
     if isinstance(last, Attention):
         return _attention(workloads, lengths, config, shapes, length, target, threads, name)
     return registry.kernel(config.kernel).build(last, config, target, threads, name)

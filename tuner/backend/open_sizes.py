@@ -34,7 +34,7 @@ from tuner.backend.factors import times_factors
 from tuner.backend.fusion import fused
 from tuner.backend.importer import import_partition
 from tuner.backend.joined import EqualFunctions
-from tuner.backend.open_products import Shape, config_of, open_product, why_not
+from tuner.backend.open_products import Shape, config_of, open_dynamic_quantize, open_product, why_not
 from tuner.backend.open_sequence import OpenSequence
 from tuner.backend.program import Call, NotStraight, Program, Storage, program_of
 from tuner.backend.sequence import SEQUENCE, has_bfloat16
@@ -46,6 +46,8 @@ from tuner.operators.constants import constant
 
 PRODUCT = "tilefleet_product_"
 """What stands for a product until its function is made; its number follows."""
+DYNAMIC = "tilefleet_dynamic_quantize_"
+"""What quantizes floats as they come; their number follows."""
 OPAQUE = 8
 """TVM's operator pattern of what is fused with nothing."""
 WAY_OUT = "give --shape lengths of its own, or a range in steps, such as 8..512:8"
@@ -208,6 +210,12 @@ class _Maker:
                 for sample, call in zip(self._model.samples, calls, strict=True)
             ]
             try:
+                if name.startswith(DYNAMIC):
+                    lengths = (self._model.range.first, *self._model.lengths)
+                    target = self._target
+                    function = open_dynamic_quantize(sizes, lengths, target, self._threads, f"{name}_open")
+                    self._made[key] = function.with_attr(KERNEL_ATTRIBUTE, True)
+                    return self._made[key], [], f"{name}_open"
                 read = opened(functions, self._model.lengths)
                 stored = (*calls[-1].reads, *calls[-1].writes)
                 shapes = tuple(map(_taken, stored, sizes, read.shapes))

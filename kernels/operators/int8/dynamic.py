@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
@@ -10,6 +11,7 @@ from tvm.script.ir_builder import tirx as T
 from kernels.emit import tir
 from kernels.emit.elements import threads_for
 from kernels.emit.function import Function
+from kernels.emit.open_rows import held, quotient
 from kernels.emit.tir import convert
 from kernels.emit.types import Buffer, Expr, Index, PrimFunc, Vector
 from kernels.emit.vectors import shuffle
@@ -17,36 +19,54 @@ from kernels.int8.saturate import saturated
 from kernels.target import Target
 from kernels.workload.qconv2d import LIMITS
 
+
+@dataclass(frozen=True)
+class OpenElements:
+    """How many floats there are where that is known at run time: ``count``, at ``most`` so many, and the
+    shapes in which floats and bytes lie."""
+
+    count: Expr
+    most: int
+    data: tuple[Index, ...]
+    out: tuple[Index, ...]
+
+
 CHAINS = 4
 """Vectors looked at side by side: each of their minima would wait for the one before."""
 
 
-def build_dynamic_quantize(elements: int, target: Target, threads: int, name: str) -> PrimFunc:
-    """The PrimFunc ``name``: its arguments are ``elements`` floats, as many uint8, and step and zero.
+def build_dynamic_quantize(
+    elements: int, target: Target, threads: int, name: str, lies: OpenElements | None = None
+) -> PrimFunc:
+    """The PrimFunc ``name``: its arguments are ``elements`` floats, as many uint8, and step and zero; of an
+    open number of elements, as ``lies`` says, ``elements`` are the fewest.
 
     The step, float32, is the range of the floats and zero over 255, or one where that is nothing; the byte
     ``zero`` (uint8) stands for zero. Quotients are rounded to the nearest, ties to even, as onnxruntime does.
     """
-    shapes: dict[str, tuple[int, ...]] = {"data": (elements,), "out": (elements,), "step": (), "zero": ()}
+    data_shape, out_shape = ((elements,), (elements,)) if lies is None else (lies.data, lies.out)
+    shapes: dict[str, tuple[Index, ...]] = {"data": data_shape, "out": out_shape, "step": (), "zero": ()}
     function = Function(name, shapes, {"out": "uint8", "zero": "uint8"}, results=3)
     with function as (data, out, step, zero):
-        parts = min(threads_for(elements, threads), elements)
-        first, last = range_of(data, elements, parts, target.lanes())
+        parts = min(threads_for(elements if lies is None else lies.most, threads), elements)
+        count: Index = elements if lies is None else held(lies.count.astype("int32"))
+        first, last = range_of(data, count, parts, target.lanes())
         span = T.Bind(last - first)
         scale = T.Bind(tirx.Select(span > tir.number(0), span / tir.number(255), tir.number(1)))
         middle = T.Bind(tirx.nearbyint(_between(tir.number(0) - first / scale, 0, 255, 1)))
         tir.store(step, scale, 0)
         tir.store(zero, convert(convert(middle, "int32", 1), "uint8", 1), 0)
-        _quantize(data, out, elements, parts, target, (scale, middle))
+        lanes = min(target.lanes("uint8"), 1 << (elements.bit_length() - 1))
+        _quantize(data, out, count, parts, lanes, (scale, middle))
     return function.result()
 
 
-def range_of(data: Buffer, elements: int, parts: int, lanes: int) -> tuple[Expr, Expr]:
+def range_of(data: Buffer, elements: Index, parts: int, lanes: int) -> tuple[Expr, Expr]:
     """The smallest and the largest of all floats and zero; each part of them by a thread of its own."""
     ends = tir.scratch(2 * parts)
-    share = -(-elements // parts)
+    share = quotient(tir.index(elements + parts - 1), parts)
     with tir.loop(parts, parts) as part:
-        begin = T.Bind(part * share)
+        begin = T.Bind(tir.least(part * share, elements))
         _ends_of(data, begin, T.Bind(tir.least(share, elements - begin)), lanes, ends, part, parts)
     found = [tir.number(0), tir.number(0)]
     for part in range(parts):
@@ -91,10 +111,9 @@ def _ends_of(
 
 
 def _quantize(
-    data: Buffer, out: Buffer, elements: int, parts: int, target: Target, code: tuple[Expr, Expr]
+    data: Buffer, out: Buffer, elements: Index, parts: int, lanes: int, code: tuple[Expr, Expr]
 ) -> None:
     scale, middle = code
-    lanes = min(target.lanes("uint8"), 1 << (elements.bit_length() - 1))
 
     def some(first: Index, width: int) -> None:
         at = tir.vector(first, width)
@@ -105,9 +124,10 @@ def _quantize(
         value = convert(tirx.nearbyint(value) + zero, "int32", width)
         tir.store(out, saturated(value, "uint8", LIMITS["uint8"], width), at)
 
-    with tir.loop(elements // lanes, parts) as turn:
+    whole = elements // lanes if isinstance(elements, int) else held(quotient(elements, lanes))
+    with tir.loop(whole, parts) as turn:
         some(turn * lanes, lanes)
-    if elements % lanes:
+    if not isinstance(elements, int) or elements % lanes:
         some(tir.index(elements - lanes), lanes)
 
 
