@@ -5,7 +5,8 @@ python -m bench.int8 --target host --suite resnet50 --sample 12 --seed 1 --json 
 FILE is written after every layer; called again with the same settings the bench goes on where it stopped.
 Data and weights are random with extremes. Our result is compared with the integer reference to the last bit,
 the peers' with it as well: how many results differ, and by how much, is in FILE. ``unfused`` is our own tuned
-config with the sums stored as int32 and scaled afterwards. ``--target rpi4-sim`` is bench/int8_sim.py.
+config with the sums stored as int32 and scaled afterwards. ``--target rpi4-sim`` is bench/int8_sim.py, other
+boards are bench/int8_plain.py.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import statistics
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench import int8_sim, journal, timing
+from bench import int8_plain, int8_sim, journal, timing
 from bench.int8_suite import SUITES
 from tuner.runtimes.turns import take_turns
 
@@ -32,10 +33,13 @@ SETTINGS = ("target", "suite", "weight_bits", "max_trials", "budget_s", "seed")
 def main() -> None:
     """Run the bench and print its table."""
     where = argparse.ArgumentParser(prog="python -m bench.int8", add_help=False)
-    where.add_argument("--target", choices=["host", int8_sim.BOARD], default="host")
+    where.add_argument("--target", choices=["host", int8_sim.BOARD, *int8_plain.BOARDS], default="host")
     chosen, others = where.parse_known_args()
     if chosen.target == int8_sim.BOARD:
         int8_sim.main(others)
+        return
+    if chosen.target != "host":
+        int8_plain.main(["--target", chosen.target, *others])
         return
     parser = argparse.ArgumentParser(
         prog="python -m bench.int8", description=__doc__.splitlines()[0], parents=[where]

@@ -22,7 +22,7 @@ def lowered_product(builder: Any, product: Product, data: Any, *others: Any) -> 
     if isinstance(workload, QConv2d):
         constants = [*map(constant, product.constants), *others]
         hint = "quantized_product"
-        return builder.call_te(_quantized(workload), data, *constants, primfunc_name_hint=hint)
+        return builder.call_te(quantized_compute(workload), data, *constants, primfunc_name_hint=hint)
     assert isinstance(workload, Conv2d | Gemm)  # of activations a kernel of ours computes all
     weights = constant(product.weights())
     if isinstance(workload, Conv2d):
@@ -79,7 +79,7 @@ def _activated(activation: Activation, x: Any, slope: Any, axis: int) -> Any:
     }[activation.kind]()
 
 
-def _quantized(conv: QConv2d) -> Any:
+def quantized_compute(conv: QConv2d) -> Any:
     """A function of tensors: data, weights, bias and the rest of ``kernels.int8.reference.input_shapes``."""
     top, left, bottom, right = conv.pad
     depth, filters = conv.in_c // conv.groups, conv.out_c // conv.groups
