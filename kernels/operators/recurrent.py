@@ -165,7 +165,10 @@ class _Emitter:
             first = 0
             for blocks in _blocks(it, self.target):
                 source = self.reset if first and self.reset is not None else self.seen
-                first = self._products(first, blocks, source)
+                products = partial(self._products, first, blocks, source)
+                forth = T.Bind(turn % 2) == 0 if self._turns_back() else None
+                tir.choose(forth, partial(products, False), partial(products, True))
+                first += sum(size * count for size, count in blocks)
                 if self.reset is not None and source is self.seen:
                     self._each(step, self._reset)
             self._each(step, {"RNN": self._rnn, "GRU": self._gru, "LSTM": self._lstm}[it.kind])
@@ -193,16 +196,24 @@ class _Emitter:
             if hidden % width:
                 some(row, tir.index(hidden - width))
 
-    def _products(self, first: int, blocks: Sequence[tuple[int, int]], source: Buffer) -> int:
-        """The sums of these blocks of vectors from the ``first`` on; where the next phase begins."""
-        for size, count in blocks:
-            with tir.loop(count) as number:
-                emit = partial(self._sums, at=T.Bind(number * size + first), size=size, source=source)
-                tir.blocks(self.it.batch, MOST_ROWS, emit)
-            first += size * count
-        return first
+    def _turns_back(self) -> bool:
+        """Whether every other step reads the weights backwards, so that it begins with what L1 still has."""
+        size = self.padded * GATES[self.it.kind] * self.depth * (1 if self.it.whole == "int8" else 4)
+        return self.target.l1_bytes < size and self.it.batch <= MOST_ROWS
 
-    def _sums(self, rows: int, top: Index, at: Index, size: int, source: Buffer) -> None:
+    def _products(self, first: int, blocks: Sequence[tuple[int, int]], source: Buffer, back: bool) -> None:
+        """The sums of these blocks of vectors from the ``first`` on."""
+        runs = []
+        for size, count in blocks:
+            runs.append((first, size, count))
+            first += size * count
+        for begin, size, count in reversed(runs) if back else runs:
+            with tir.loop(count) as number:
+                at = T.Bind(((count - 1 - number) if back else number) * size + begin)
+                emit = partial(self._sums, at=at, size=size, source=source, back=back)
+                tir.blocks(self.it.batch, MOST_ROWS, emit)
+
+    def _sums(self, rows: int, top: Index, at: Index, size: int, source: Buffer, back: bool) -> None:
         """``rows`` rows of ``source`` times the weights of ``size`` vectors of gates."""
         depth, lanes, way = self.depth, self.lanes, self.way
         cells = [(row, part) for row in range(rows) for part in range(size)]
@@ -210,7 +221,8 @@ class _Emitter:
         slots = {cell: tir.vector(place * lanes, lanes) for place, cell in enumerate(cells)}
         for slot in slots.values():
             tir.store(sums, tir.splat(tirx.const(0, way.sums), lanes), slot)
-        with T.serial(0, depth // way.unit) as k:
+        with T.serial(0, depth // way.unit) as turn:
+            k = depth // way.unit - 1 - turn if back else turn
             for (row, part), slot in slots.items():
                 place = at * (lanes * depth) + (k * size + part) * (lanes * way.unit)
                 value = way.splat(source, (top + row) * depth + k * way.unit, lanes)

@@ -35,6 +35,47 @@ def test_a_node_may_be_called_like_its_only_output(tmp_path: Path, steps: int) -
     np.testing.assert_allclose(found.numpy(), right, atol=1e-5)
 
 
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize(
+    ("kind", "gates", "attributes"),
+    [
+        ("LSTM", 4, {}),
+        ("GRU", 3, {"linear_before_reset": 0}),
+        ("GRU", 3, {"linear_before_reset": 1}),
+        ("RNN", 1, {}),
+    ],
+)
+def test_weights_larger_than_the_first_cache_are_read_to_and_fro(
+    tmp_path: Path, kind: str, gates: int, attributes: dict[str, int], direction: str
+) -> None:
+    steps, batch, width, hidden = 5, 2, 6, 107 if gates > 1 else 211
+    rng = np.random.default_rng()
+    both = 2 if direction == "bidirectional" else 1
+    shapes = {
+        "w": (both, gates * hidden, width),
+        "r": (both, gates * hidden, hidden),
+        "b": (both, 2 * gates * hidden),
+    }
+    weights = [
+        numpy_helper.from_array((rng.standard_normal(s) / 9).astype("f"), n) for n, s in shapes.items()
+    ]
+    node = helper.make_node(
+        kind, ["x", *shapes], ["y"], hidden_size=hidden, direction=direction, **attributes
+    )
+    values = [
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, shape)
+        for name, shape in (("x", (steps, batch, width)), ("y", (steps, both, batch, hidden)))
+    ]
+    graph = helper.make_graph([node], "g", values[:1], values[1:], weights)
+    path = tmp_path / "cell.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    executable, _ = build_model(path, {}, CATALOGUE["x86-avx2"])
+    data = rng.standard_normal((steps, batch, width)).astype("f")
+    found = relax.VirtualMachine(executable, tvm.cpu())["main"](tvm.runtime.tensor(data))
+    (right,) = onnxruntime.InferenceSession(str(path)).run(None, {"x": data})
+    np.testing.assert_allclose(found.numpy(), right, atol=1e-5)
+
+
 @pytest.mark.parametrize(
     ("direction", "per_row", "batch", "hidden", "dtype", "low", "high", "zero"),
     [
