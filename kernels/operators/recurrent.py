@@ -198,8 +198,9 @@ class _Emitter:
 
     def _turns_back(self) -> bool:
         """Whether every other step reads the weights backwards, so that it begins with what L1 still has."""
-        size = self.padded * GATES[self.it.kind] * self.depth * (1 if self.it.whole == "int8" else 4)
-        return self.target.l1_bytes < size and self.it.batch <= MOST_ROWS
+        element_bytes = {"int8": 1, "int16": 2, None: 4}[self.it.whole]
+        size = self.row * self.depth * element_bytes
+        return self.target.l1_bytes < size and self.it.batch <= MOST_ROWS and self.it.steps > 1
 
     def _products(self, first: int, blocks: Sequence[tuple[int, int]], source: Buffer, back: bool) -> None:
         """The sums of these blocks of vectors from the ``first`` on."""

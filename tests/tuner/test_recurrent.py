@@ -83,6 +83,7 @@ def test_weights_larger_than_the_first_cache_are_read_to_and_fro(
         ("bidirectional", True, 1, 19, "uint8", 0, 256, 128),
         ("bidirectional", False, 5, 24, "int8", -64, 65, 0),
         ("reverse", True, 1, 33, "uint8", 0, 256, 20),
+        ("forward", False, 1, 97, "uint8", 0, 256, 128),  # larger than L1
     ],
 )
 @pytest.mark.parametrize("pairs", [True, False])
