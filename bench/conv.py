@@ -28,7 +28,7 @@ SETTINGS = ("suite", "threads", "numerics", "max_trials", "budget_s", "strategy"
 
 def main() -> None:
     """Run the bench and print its table."""
-    if "--target" in sys.argv:
+    if any(word.partition("=")[0] == "--target" for word in sys.argv):
         from bench import conv_sim
 
         conv_sim.main(sys.argv[1:])

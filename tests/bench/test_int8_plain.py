@@ -26,8 +26,7 @@ def test_both_peers_are_exact_and_slower(board):
         plain = int8_plain.Plain(board, bench.folder)
         for conv in (LAYER, DEPTHWISE):
             row = int8_plain.measured(QLayer("drawn", conv, 1), target, bench, plain, 1)
-            assert row["tuned"]["cycles"] < row["c"] < row["tvm"] * 10
-            assert row["tuned"]["cycles"] < row["tvm"]
+            assert row["tuned"]["cycles"] < min(row["c"], row["tvm"])
             assert "multiply-adds a cycle" in int8_plain.line(row)
 
 

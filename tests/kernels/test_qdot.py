@@ -1,6 +1,7 @@
 """Quantized kernels of POWER10 and Hexagon: what code they become. Results: test_simulated_quantized.py."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -42,6 +43,19 @@ def test_power_scales_by_the_upper_half_of_a_product(workload):
     _, text = assembly(workload, CATALOGUE["power10"])
     assert "vmulhsw" in text
     assert "vmulld" not in text
+
+
+def test_older_power_has_no_such_instruction():
+    power9 = replace(CATALOGUE["power10"], name="power9", cpu="pwr9", matrix="")
+    config, text = assembly(POINTWISE, power9)
+    assert config.kernel == "qdot"
+    assert "vmsummbm" in text
+    assert "vmulhsw" not in text
+
+
+def test_shorter_hexagon_vectors_are_refused():
+    short = replace(CATALOGUE["hexagon-v66"], integer_vector_bits=512)
+    assert registry.kernel("qdot").why_not(POINTWISE, short) == "hexagon-v66 has no HVX of 1024 bits"
 
 
 def test_others_have_no_dot_products():

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
+from kernels.emit import mma
 from kernels.emit.tir import const, of_type
 from kernels.emit.types import Vector
 from kernels.int8 import finish
@@ -15,7 +16,7 @@ from kernels.target import Target
 
 
 class Finish(finish.Finish):
-    """The same, with POWER10's instruction for the upper half of a product.
+    """The same, with POWER10's instruction for the upper half of a product, which older ones lack.
 
     LLVM finds it in a product of int64 only where the multiplier is widened beside it, and takes that out of
     loops.
@@ -23,7 +24,7 @@ class Finish(finish.Finish):
 
     def __init__(self, args: QArguments, how: str, bits: int, target: Target) -> None:
         super().__init__(args, how, bits)
-        self._high = how == "high" and target.isa is POWER
+        self._high = how == "high" and target.isa is POWER and target.matrix == mma.NAME
 
     def _multiply(self, multiplier: Vector, shift: Vector) -> Multiply:
         if not self._high:

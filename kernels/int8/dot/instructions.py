@@ -58,12 +58,14 @@ WAYS: Mapping[str, Multiply] = {
         Dots("vdmpy", 2, "int16", "int16", 0.5, 32, HEXAGON, "llvm.hexagon.V6.vdmpyhvsat.acc.128B", True),
     )
 }
+HVX_BITS = 1024
+"""The vectors that these intrinsics are for."""
 
 
 def why_not_dots(target: Target) -> str | None:
     """Why none of this works on ``target``, or None when something does."""
-    if target.isa is HEXAGON and not target.integer_vector_bits:
-        return f"{target.name} has no HVX"
+    if target.isa is HEXAGON and target.integer_vector_bits != HVX_BITS:
+        return f"{target.name} has no HVX of {HVX_BITS} bits"
     return None if target.isa in (POWER, HEXAGON) else "for POWER10 and Hexagon"
 
 
