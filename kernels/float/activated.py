@@ -5,14 +5,16 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass, field
 
+import tvm
 from tvm import tirx
 
 from kernels.emit.tir import F32, index, of_type, splat, vector
 from kernels.emit.types import Buffer, Expr, Index, PrimFunc, Vector
 from kernels.emit.vector_math.activations import WRITTEN
-from kernels.emit.vector_math.called import define, linked
+from kernels.emit.vector_math.called import Has, define, linked
 from kernels.emit.vector_math.code import SINGLE, Code, Value
 from kernels.layout import NCHW, NHWC, block_of
+from kernels.target import Target
 from kernels.workload.base import Activation, Conv2d, Gemm, NarrowGemm
 
 
@@ -26,16 +28,19 @@ class Activate:
     activation: Activation
     workload: Conv2d | Gemm | NarrowGemm
     slope: Buffer | None
+    has: Has
     out: str
     _texts: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(
-        cls, workload: Conv2d | Gemm | NarrowGemm, slope: Buffer | None, out: str = NCHW
+        cls, workload: Conv2d | Gemm | NarrowGemm, slope: Buffer | None, target: Target, out: str = NCHW
     ) -> Activate | None:
         """That of ``workload``; None where it has no activation."""
         activation = workload.epilogue.activation
-        return None if activation is None else cls(activation, workload, slope, out)
+        if activation is None:
+            return None
+        return cls(activation, workload, slope, Has.of(tvm.target.Target(target.tvm)), out)
 
     def __call__(self, value: Vector, at: Index, lanes: int) -> Vector:
         """``value`` of the output's elements from ``at`` after the activation; LLVM inlines the call."""
@@ -48,7 +53,7 @@ class Activate:
         numbers = "".join(f"_{struct.pack('>f', each).hex()}" for each in activation.numbers)
         name = f"tilefleet_{activation.kind}{numbers}_{lanes}"
         if name not in self._texts:
-            define(name, write, Code(SINGLE, lanes), 1 + len(slopes), self._texts)
+            define(name, write, Code(SINGLE, lanes, *self.has), 1 + len(slopes), self._texts)
         return tirx.call_pure_extern(of_type(F32, lanes), name, value, *slopes)
 
     def linked(self, function: PrimFunc) -> PrimFunc:

@@ -114,7 +114,7 @@ class FloatPlan(Plan[F]):
         function = Function(name, shapes)
         with function as buffers:
             named = dict(zip(shapes, buffers, strict=True))
-            activate = Activate.of(workload, named.pop("slope", None), self.layouts.out)
+            activate = Activate.of(workload, named.pop("slope", None), self.target, self.layouts.out)
             count = None if rows is None else held(rows.astype("int32"))
             self.body(Arguments(workload, **named, activate=activate, rows=count))
         return activate.linked(function.result()) if activate else function.result()

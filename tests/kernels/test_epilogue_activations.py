@@ -17,6 +17,7 @@ from kernels.layout import Layouts
 from kernels.reference import max_error, random_inputs, reference
 from kernels.workload.activation import PARAMETERS, Kind
 from kernels.workload.base import RELU, Activation, Conv2d, Epilogue, Gemm, NarrowGemm, from_json, to_json
+from worker.measure.host import host_target
 
 NUMBERS = {"hard_swish": (1 / 6, 0.5), "hard_sigmoid": (0.2, 0.5), "silu": (1.702,)}
 ALL = [
@@ -28,25 +29,27 @@ CLOSE = 4e-7
 EDGES = (np.inf, 3e38, 1e30, 1e6, 0.0, -0.0, -1e6, -1e30, -3e38, -np.inf, np.nan)
 
 
-def values_of(activation):
+def values_of(activation, target):
     """Numbers of all sizes, and what an epilogue makes of them: products of one element by one."""
     sizes = np.concatenate([np.linspace(0, 100, 20001), np.geomspace(1e-30, 1e3, 10001)])
     x = np.concatenate([sizes, -sizes, EDGES]).astype(np.float32)
     gemm = Gemm(1, x.size, 1, epilogue=Epilogue(activation=activation))
-    config = registry.recommendations(gemm, AVX2)[0]
+    config = registry.recommendations(gemm, target)[0]
     kernel = registry.kernel(config.kernel)
-    function = compile_module(kernel.build(gemm, config, AVX2, 1, "candidate"), AVX2)["candidate"]
+    function = compile_module(kernel.build(gemm, config, target, 1, "candidate"), target)["candidate"]
     slopes = [np.full(x.size, SLOPE)] if activation.has_slope else []
     out = np.full((1, x.size), np.nan, np.float32)
-    arrays = [np.ones((1, 1), np.float32), kernel.pack(gemm, config, AVX2, x[None]), *slopes, out]
+    arrays = [np.ones((1, 1), np.float32), kernel.pack(gemm, config, target, x[None]), *slopes, out]
     arrays = [guarded(array) for array in arrays]
     function(*map(tvm.runtime.from_dlpack, arrays))
     return x, arrays[-1][0]
 
 
+@pytest.mark.parametrize("target", [AVX2, host_target()], ids=["avx2", "host"])
 @pytest.mark.parametrize("activation", ALL, ids=lambda activation: activation.kind)
-def test_every_activation_is_right_for_numbers_of_all_sizes(activation):
-    x, result = values_of(activation)
+def test_every_activation_is_right_for_numbers_of_all_sizes(activation, target):
+    """The host may have instructions that AVX2 has not."""
+    x, result = values_of(activation, target)
     with np.errstate(all="ignore"):
         slope = np.float64(SLOPE) if activation.has_slope else None
         expected = activated(activation, x.astype(np.float64), slope)

@@ -12,7 +12,7 @@ from tvm import te, tirx
 from tvm.s_tir import Schedule
 
 from kernels.emit.compile import MODEL_PIPELINE
-from kernels.emit.vector_math import lower
+from kernels.emit.vector_math import called
 from kernels.isa.hexagon import HEXAGON
 from kernels.target import CATALOGUE
 
@@ -207,7 +207,7 @@ def test_avx512_scales_by_one_instruction(dtype, lanes):
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_rounding_and_roots_without_instructions_for_them(monkeypatch, dtype):
     """As on Hexagon."""
-    monkeypatch.setattr(lower, "isa_of", lambda _: HEXAGON)
+    monkeypatch.setattr(called, "isa_of", lambda _: HEXAGON)
     library = built(dtype, "x86-avx2")
     for name in ("sqrt", "rsqrt", "round", "nearbyint", "floor", "ceil", "trunc", "asin"):
         given = arguments(name, np.dtype(dtype).type)

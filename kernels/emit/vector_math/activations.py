@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from numpy.polynomial import Polynomial
+
 from kernels.emit.vector_math.code import Value
-from kernels.emit.vector_math.exponential import LN_2, LOG2_E, expm1, tanh
+from kernels.emit.vector_math.exponential import LOG2_E, expm1, tanh
 from kernels.emit.vector_math.logarithm import log1p
 
 FARTHEST = 87.0
@@ -17,17 +19,17 @@ FARTHEST = 87.0
 TANH_GELU = (0.7978845608028654, 0.044715)
 """tanh's argument is the first times (x + the second times x cubed)."""
 # fmt: off
-# e ** r for at most half of ln(2), and 2 ** r for at most a half.
-_EXP = (1.0000000720785938, 0.9999996901456406, 0.4999889046800841, 0.16667578359013852,
-    0.041915876624500935, 0.008297583738191401)
+# 2 ** r for at most a half.
 _EXP2 = (1.0000000720785924, 0.6931469657852691, 0.2402211761792084, 0.05550714482509396,
     0.009675655512805081, 0.001327635782951666)
-# (-log2(1 - cdf(x)) - 1) / x of the normal distribution, where gelu(-x) is -x * (1 - cdf(x)).
+# (-log2(1 - cdf(x)) - 1) / x of the normal distribution, where gelu(-x) is -x * (1 - cdf(x)), so that cdf is
+# off by at most 4e-8.
 _TAIL_END = 6.0
-_TAIL = (1.1511069921244812, 0.4591911312571946, 0.0525465968507416, -0.007125003476828412,
-    0.0001661643643398967, 0.00018805452062583758, -4.593152591027966e-05, 4.945865686944995e-06,
-    -2.1371210323639644e-07)
+_TAIL = (1.1511088388049786, 0.4591643235250857, 0.0526666066783472, -0.007363124880939378,
+    0.0004069801312929355, 5.769703860056354e-05, -8.858405308171798e-06)
 # fmt: on
+_EXP2_ABOVE = tuple(Polynomial(_EXP2)(Polynomial((-0.5, 1))).coef.tolist())
+"""2 ** (r - 0.5) for r from 0 to 1."""
 
 
 def sigmoid(x: Value) -> Value:
@@ -54,9 +56,7 @@ def hard_swish(x: Value, alpha: float, beta: float) -> Value:
 def gelu(x: Value) -> Value:
     """x times the share of the normal distribution below x."""
     size = x.of(_TAIL_END).least(x.absolute())
-    power = size.polynomial(_TAIL) * -size - 1.0
-    n, turns = power.rounded()
-    tail = (power - n).polynomial(_EXP2) * turns.power_of_two()
+    tail = _exp2(size.polynomial(_TAIL) * -size, -1.0)
     return x.of(0.0).most(x) - size * tail
 
 
@@ -113,6 +113,17 @@ def _within(x: Value, low: float, high: float) -> Value:
 
 
 def _exp(x: Value) -> Value:
-    """``e ** x`` for x of a size that keeps it normal."""
-    n, turns = (x * LOG2_E).rounded()
-    return (x - n * LN_2).polynomial(_EXP) * turns.power_of_two()
+    """``e ** x`` for x of a size that keeps it normal, off by that part of it and of x."""
+    return _exp2(x * LOG2_E, 0.0)
+
+
+def _exp2(x: Value, more: float) -> Value:
+    """``2 ** (x + more)``, where that is normal."""
+    above = x + (more + 0.5)
+    if (rest := above.fraction()) is not None:
+        power = rest.polynomial(_EXP2_ABOVE).scaled(above)
+        assert power is not None
+        return power
+    power = x + more if more else x
+    n, turns = power.rounded()
+    return (power - n).polynomial(_EXP2) * turns.power_of_two()

@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import tvm
 from tvm import tirx
 
 from kernels.emit.types import PrimFunc
 from kernels.emit.vector_math.code import Code, Value
+from kernels.isa.registry import isa_of
 
 _INTRINSIC = re.compile(r"call (\w+|<[\w ]+>) @(llvm\.[\w.]+)\(([^)]*)\)")
 _OPERAND = re.compile(r"(\w+|<[\w ]+>) [^,]+")
+
+
+class Has(NamedTuple):
+    """What a target has of what ``Code`` may use."""
+
+    complete: bool
+    scales: bool
+
+    @classmethod
+    def of(cls, target: Any) -> Has:
+        """That of TVM's ``target``."""
+        triple = str(target.attrs["mtriple"])
+        wanted = ["avx512f", "avx512vl", "avx512dq"]
+        scales = triple.startswith("x86_64") and tvm.target.codegen.target_has_features(wanted, target)
+        return cls(isa_of(triple).rounds_floats, bool(scales))
 
 
 def define(name: str, write: Callable[..., Value], code: Code, arity: int, texts: dict[str, str]) -> None:

@@ -43,8 +43,8 @@ class Format:
 
 SINGLE, DOUBLE = Format("float", "i32", 32, 23), Format("double", "i64", 64, 52)
 FORMATS = {each.bits: each for each in (SINGLE, DOUBLE)}
-SCALE = "llvm.x86.avx512.mask.scalef."
-"""How LLVM's intrinsics begin for AVX-512's products with powers of two."""
+AVX512 = "llvm.x86.avx512.mask."
+"""How LLVM's intrinsics for AVX-512 begin."""
 _MNEMONICS = {"+": "add", "-": "sub", "*": "mul", "/": "div"}
 
 
@@ -53,7 +53,7 @@ class Code:
     """The lines of one function of ``lanes`` elements of ``format``; of -n, where n fill the smallest vector.
 
     A machine is ``complete`` that has instructions for square roots and rounding; one that ``scales`` has
-    AVX-512's for products with powers of two.
+    AVX-512's for products with powers of two and for what is left of a number without its whole part.
     """
 
     format: Format
@@ -241,14 +241,22 @@ class Value:
         return ((self.bits() << self.format.fraction) + self.format.one).number()
 
     def scaled(self, n: Value) -> Value | None:
-        """This times ``2**n`` for any whole n, rounded once; None where no instruction does that."""
+        """This times 2 to the next whole number below ``n``, rounded once; None where no instruction does
+        that."""
+        return self._avx512("scalef", f"{n.type} {n.name}")
+
+    def fraction(self) -> Value | None:
+        """What this is above the next whole number below; None where no instruction says so."""
+        return self._avx512("reduce", "i32 1")
+
+    def _avx512(self, mnemonic: str, operand: str) -> Value | None:
         bits = self.format.bits * self.code.lanes
         if not self.code.scales or bits not in (128, 256, 512):
             return None
         kind, mask = self.type, f"i{max(8, self.code.lanes)} -1"
         rounding = ", i32 4" if bits == 512 else ""
-        name = f"{SCALE}{'ps' if self.format is SINGLE else 'pd'}.{bits}"
-        operands = f"{kind} {self.name}, {kind} {n.name}, {kind} {self.name}, {mask}{rounding}"
+        name = f"{AVX512}{mnemonic}.{'ps' if self.format is SINGLE else 'pd'}.{bits}"
+        operands = f"{kind} {self.name}, {operand}, {kind} {self.name}, {mask}{rounding}"
         return self.code.line(self.element, f"call {kind} @{name}({operands})")
 
     def _with(self, operator: str, other: Value | float) -> Value:

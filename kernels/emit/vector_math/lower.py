@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 import tvm
 from tvm import tirx
@@ -11,7 +10,7 @@ from tvm.ir.op import Op, register_op_attr
 from tvm_ffi import structural
 
 from kernels.emit.types import Expr, Module, PrimFunc
-from kernels.emit.vector_math.called import define, linked
+from kernels.emit.vector_math.called import Has, define, linked
 from kernels.emit.vector_math.code import DOUBLE, SINGLE, Code, Value
 from kernels.emit.vector_math.error_function import erf
 from kernels.emit.vector_math.exponential import exp, exp2, exp10, sigmoid, tanh
@@ -19,7 +18,6 @@ from kernels.emit.vector_math.hyperbolic import acosh, asinh, atanh, cosh, sinh
 from kernels.emit.vector_math.logarithm import log, log1p, log2, log10, pow
 from kernels.emit.vector_math.rounding import ceil, floor, fmod, round, rsqrt, sqrt, trunc
 from kernels.emit.vector_math.trigonometry import acos, asin, atan, cos, sin, tan
-from kernels.isa.registry import isa_of
 
 _WRITTEN = (
     *(exp, exp2, exp10, sigmoid, tanh, erf, log, log2, log10, log1p, pow),
@@ -34,13 +32,6 @@ for _name in sorted(set(_FUNCTIONS) & set(Op.list_op_names())):
     register_op_attr(_name, "TVectorizable", True, level=11)
 
 
-class Has(NamedTuple):
-    """What a target is, as ``Code`` has it."""
-
-    complete: bool
-    scales: bool
-
-
 def lower(module: Module) -> Module:
     """The module with functions of ours for the calls in ``_FUNCTIONS``; after loops are vectorised."""
     functions = {name: _lowered(function) for name, function in module.functions_items()}
@@ -49,12 +40,7 @@ def lower(module: Module) -> Module:
 
 def _lowered(function: PrimFunc) -> PrimFunc:
     texts: dict[str, str] = {}
-    target = function.attrs["target"]
-    x86 = str(target.attrs["mtriple"]).startswith("x86_64")
-    has = Has(
-        isa_of(target.attrs["mtriple"]).rounds_floats,
-        x86 and tvm.target.codegen.target_has_features(["avx512f", "avx512vl"], target),
-    )
+    has = Has.of(function.attrs["target"])
 
     def called(call: Expr) -> Expr:
         write = _FUNCTIONS.get(getattr(call.op, "name", ""))

@@ -44,7 +44,7 @@ class NarrowPlan(Plan):
         function = Function(name, shapes, {"weights": self.packed_dtype})
         with function as buffers:
             named = dict(zip(shapes, buffers, strict=True))
-            activate = Activate.of(gemm, named.pop("slope", None))
+            activate = Activate.of(gemm, named.pop("slope", None), self.target)
             emit(self, NarrowArguments(gemm, **named, activate=activate))
         return activate.linked(function.result()) if activate else function.result()
 
