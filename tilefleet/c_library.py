@@ -7,7 +7,7 @@ import json
 import keyword
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,17 +15,18 @@ from typing import Any
 from kernels.target import Target
 from tilefleet.errors import TilefleetError
 from tilefleet.module_check import called_beside, way_out
-from tuner.backend.check import Check
+from tuner.backend.check import Check, worst
 from tuner.backend.comparison import Build, OtherMachine, check_module
+from tuner.backend.manifest import Manifest
 from tuner.clibrary import extras
-from tuner.clibrary.build import C_NAME, Made, Model, facts, make, only, write
+from tuner.clibrary.build import C_NAME, Made, Model, facts, make, only, ports_at, write
 from tuner.clibrary.elf import code_bytes
 from tuner.clibrary.header import header
 from tuner.clibrary.on_board import ENTRY, packed_module
 from tuner.clibrary.source import source
 from tuner.clibrary.toolchain import ToolError, compile_c, link_shared
 from tuner.clibrary.wheel import write_wheel
-from tuner.intake.shapes import text_of
+from tuner.intake.shapes import FixedShapes, OpenRange, at_length, text_of
 from worker.fleet.drivers.agent_build import AgentBuildError
 
 CHECK = "tuner.clibrary.run:check_in_child"
@@ -133,7 +134,7 @@ def manifest_of(made: Made, checks: Sequence[Check], folder: Path) -> dict[str, 
 
 def check_variant(model: Model, made: Made, number: int, folder: Path, wanted: Wanted) -> Check:
     """Run one variant of what was written to ``folder`` by itself beside the model's definition, on a board
-    or where this machine can.
+    or where this machine can; one whose size is open at some lengths.
 
     Raises ToolError, TilefleetError where the board cannot be had.
     """
@@ -142,17 +143,23 @@ def check_variant(model: Model, made: Made, number: int, folder: Path, wanted: W
     library, manifest = made.library, made.manifests[number]
     alone_here = only(library, number)
     target, name = library.variants[number].target, library.name
-    shapes = model.sets[number % library.sets] if model.sets else model.shapes
-    build = Build(str(model.path), shapes, target, model.threads, manifest.configs, manifest.tolerance)
+    builds = {
+        length: Build(str(model.path), shapes, target, model.threads, configs, manifest.tolerance)
+        for length, shapes, configs in _checked(model, number % library.sets, manifest)
+    }
     with tempfile.TemporaryDirectory(prefix="tilefleet-") as scratch:
         alone = Path(scratch)
         module = alone / f"{name}.so"
         if wanted.board is not None:
             packed_module(made, number, folder, module)
-            outputs = [(list(port.shape), port.dtype) for port in alone_here.outputs]
-            more = {"module": str(module), "name": name, "outputs": outputs, "arena": alone_here.arena_bytes}
-            told = {**build.to_json(), **more}
-            return Check(**called_beside(wanted.board, wanted.fleet, target, ENTRY, told))
+            more = {"module": str(module), "name": name, "arena": alone_here.arena_bytes}
+
+            def on_board(length: int | None, build: Build) -> Check:
+                outputs = [(list(port.shape), port.dtype) for port in ports_at(alone_here, length)]
+                told = {**build.to_json(), **more, "outputs": outputs, "length": length}
+                return Check(**called_beside(str(wanted.board), wanted.fleet, target, ENTRY, told))
+
+            return _worst(builds, on_board)
         (alone / f"{name}.c").write_text(source(alone_here))
         (alone / f"{name}.h").write_text(header(alone_here))
         compile_c(alone / f"{name}.c", alone / f"{name}.o", target)
@@ -161,6 +168,29 @@ def check_variant(model: Model, made: Made, number: int, folder: Path, wanted: W
         link_shared([alone / f"{name}.o", folder / kernels, *weights], module)
         more = {"name": name, "weights": "" if library.embed else str(folder / f"{name}.weights")}
         try:
-            return check_module(module, build, entry=CHECK, more=more)
+            return _worst(builds, lambda _, build: check_module(module, build, entry=CHECK, more=more))
         except OtherMachine as reason:
             return Check(manifest.tolerance, skipped=f"{reason}{way_out(target.name)}")
+
+
+def _checked(
+    model: Model, number: int, manifest: Manifest
+) -> Iterator[tuple[int | None, FixedShapes | None, tuple[Any, ...]]]:
+    """The shapes at which a set is checked, with the configs that the definition is told of; of an open size
+    the lengths, of most of which there are none."""
+    if model.open is None:
+        yield None, model.sets[number] if model.sets else model.shapes, manifest.configs
+        return
+    for length in OpenRange.of(model.open).checked:
+        yield length, at_length(model.open, length), ()
+
+
+def _worst(builds: Mapping[int | None, Build], check: Callable[[int | None, Build], Check]) -> Check:
+    """The worst of the checks at each length, up to the first that says that it is wrong or was not made."""
+    found: dict[str, Check] = {}
+    for length, build in builds.items():
+        name = "" if length is None else f"length {length}"
+        found[name] = check(length, build)
+        if not found[name].checked:
+            break
+    return worst(found)

@@ -130,3 +130,24 @@ def test_a_library_is_run_on_the_board_and_a_wrong_one_is_not_written(
     assert "the library is wrong and was not written: y " in done.stderr
     assert "(board rpi4-sim)" in done.stderr
     assert list(wrong.iterdir()) == []
+
+
+def test_a_library_with_an_open_size_is_run_there_at_several_lengths(tmp_path: Path) -> None:
+    weights = {"w": np.random.default_rng(0).standard_normal((16, 7)).astype(np.float32)}
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["a"]),
+        helper.make_node("Softmax", ["a"], ["y"], axis=-1),
+    ]
+    ports = {"x": ["n", 16], "y": None}
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name, shape in ports.items())
+    arrays = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph(nodes, "test", [x], [y], arrays)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]).SerializeToString()
+    )
+    (tmp_path / "log.jsonl").write_text("")
+    words = ("--target", "rpi4", "--board", "rpi4-sim", "--as", "c", "--name", "net", "--shape", "x=1..40,16")
+    done = build(path, tmp_path / "out", *words)
+    assert done.exit_code == 0, done.output
+    assert "rpi4: checked on board rpi4-sim: y differs by" in done.stdout

@@ -261,10 +261,9 @@ def _build_c(
             f"--as {form}: it takes one set of shapes, not {len(sets)}: build one for each, with a "
             "--name of its own"
         )
-    if any(map(is_open, shapes)):
+    if any(map(is_open, shapes)) and form is Form.ONNXRUNTIME:
         raise TilefleetError(
-            f"--as {form}: a library takes shapes of which all sizes are known: give a range in steps, "
-            "such as 8..512:8, or several --shape"
+            f"--as {form}: it takes shapes of which all sizes are known: build it for one length"
         )
     called = c_name(name, model)
     records, relayouts = read_log_file(log)
@@ -279,6 +278,7 @@ def _build_c(
                 numerics,
                 threads,
                 tuple(sets) if len(sets) > 1 else (),
+                shapes[0] if shapes and is_open(shapes[0]) else None,
             ),
             Wanted(
                 output,

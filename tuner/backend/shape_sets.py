@@ -16,7 +16,7 @@ from tuner.backend.executable import compile_module
 from tuner.backend.joined import each_sequenced, joined
 from tuner.backend.manifest import Manifest, describe, of_all
 from tuner.backend.open_main import open_module
-from tuner.backend.open_sizes import open_calls, read_open
+from tuner.backend.open_sizes import OpenCalls, OpenModel, Sample, open_calls, read_open
 from tuner.backend.sequence import sequenced
 from tuner.frontend.graph import load_partition
 from tuner.frontend.onnx_check import ModelError
@@ -148,17 +148,41 @@ def _lower_open(
     numerics: Numerics,
     relayouts: Sequence[Relayouts],
 ) -> Lowered:
-    """The model for all lengths of a range; what is chosen is what is best for the usual one."""
+    planned = plan_open(path, target, threads, shapes, records, numerics, relayouts)
+    partition = planned.usual.partition
+    with blaming_node(partition, target, threads):
+        module, whole = (open_module(planned.model, shapes, planned.calls, apart) for apart in (True, False))
+    inputs = {name: (info.shape, info.dtype) for name, info in partition.graph.inputs.items()}
+    return Lowered(module, (Variant(shapes, MAIN, planned.manifest, inputs),), whole)
+
+
+@dataclass(frozen=True)
+class PlannedOpen:
+    """A model whose sizes are open, and its ``calls`` for all of them, of which what is chosen is best for
+    the ``usual`` one."""
+
+    model: OpenModel
+    usual: Sample
+    calls: OpenCalls
+    manifest: Manifest
+
+
+def plan_open(
+    path: str | Path,
+    target: Target,
+    threads: int,
+    shapes: Shapes,
+    records: Sequence[Record],
+    numerics: Numerics,
+    relayouts: Sequence[Relayouts],
+) -> PlannedOpen:
+    """The model for all lengths of the range in ``shapes``; raises what ``build_sets`` raises."""
     model = read_open(path, shapes, target, threads)
     usual = next(sample for sample in model.samples if sample.length == model.range.usual)
-    partition = usual.partition
-    plan = plan_of(partition, {}, target, threads, records, numerics, relayouts=relayouts)
-    with blaming_node(partition, target, threads):
+    plan = plan_of(usual.partition, {}, target, threads, records, numerics, relayouts=relayouts)
+    with blaming_node(usual.partition, target, threads):
         calls = open_calls(model, plan, target, threads)
-        module, whole = (open_module(model, shapes, calls, apart) for apart in (True, False))
-    manifest = describe(partition, plan, target, threads)
-    inputs = {name: (info.shape, info.dtype) for name, info in partition.graph.inputs.items()}
-    return Lowered(module, (Variant(shapes, MAIN, manifest, inputs),), whole)
+    return PlannedOpen(model, usual, calls, describe(usual.partition, plan, target, threads))
 
 
 def description_of(variants: Sequence[Variant], checks: Sequence[Check]) -> dict[str, Any]:

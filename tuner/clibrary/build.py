@@ -10,28 +10,30 @@ from pathlib import Path
 from typing import Any
 
 from kernels.emit.compile import MODEL_PIPELINE
+from kernels.loops.open import LENGTH
 from kernels.numerics import Numerics
+from kernels.open_size import Size
 from kernels.target import Target
 from tuner.backend.apply import blaming_node, lower_partition, plan_of
 from tuner.backend.arena import ALIGNMENT, arena_of
 from tuner.backend.manifest import Manifest, describe
-from tuner.backend.program import NotStraight, Program, program_of
+from tuner.backend.program import NotStraight, Port, Program, program_of
 from tuner.backend.sequence import PART
-from tuner.backend.shape_sets import lower_sets
+from tuner.backend.shape_sets import lower_sets, plan_open
 from tuner.clibrary import extras
 from tuner.clibrary.cpu import needs_of
 from tuner.clibrary.elf import facts_of
 from tuner.clibrary.embedded import embedded
 from tuner.clibrary.header import C_TYPES, header
-from tuner.clibrary.library import Library, Variant
+from tuner.clibrary.library import Library, OpenLength, Variant
 from tuner.clibrary.plain import NotPlain, calls_tvm, compile_plain
 from tuner.clibrary.source import source
 from tuner.clibrary.toolchain import archive, compile_c, stripped
 from tuner.clibrary.weights import weights_of
 from tuner.frontend.graph import load_partition
-from tuner.frontend.onnx_check import ModelError, Shapes
+from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.onnx_graph import OnnxGraph
-from tuner.intake.shapes import FixedShapes
+from tuner.intake.shapes import FixedShapes, Shapes
 from tuner.log.record import Record
 from tuner.log.relayouts import Relayouts
 
@@ -46,16 +48,18 @@ _COMPILERS_OWN = re.compile(r"__aeabi_\w+|__hexagon_\w+|__u?(div|mod)[sd]i3|\.TO
 class Model:
     """What is built: a file, the shapes of its dynamic inputs, a log of it, and for how many threads.
 
-    ``sets`` are several sets of shapes, all of which the library is to take, instead of ``shapes``.
+    Instead of ``shapes`` the library may be to take several ``sets`` of them, or some of which a size is
+    ``open``.
     """
 
     path: Path
-    shapes: Shapes | None
+    shapes: FixedShapes | None
     records: Sequence[Record]
     relayouts: Sequence[Relayouts]
     numerics: Numerics
     threads: int = 1
     sets: tuple[FixedShapes, ...] = ()
+    open: Shapes | None = None
 
 
 @dataclass(frozen=True)
@@ -74,11 +78,14 @@ def make(model: Model, targets: Iterable[Target], name: str, title: str, log: st
     OtherTargetError for records of other targets alone.
     """
     planned = [(target, planned_sets(model, target)) for target in targets]
+    opened = planned[0][1][0].open
     variants: list[Variant] = []
     codes = []
     for number, (target, sets) in enumerate(planned):
         before = f"{name}_{number}" if len(planned) > 1 else name
-        level, code = compiled([program for program, _ in sets], target, model.threads, before, name)
+        programs = [each.program for each in sets]
+        length = LENGTH if opened else None
+        level, code = compiled(programs, target, model.threads, before, name, length=length)
         variants += level
         codes.append(code)
     weights = weights_of([variant.program for variant in variants])
@@ -92,8 +99,9 @@ def make(model: Model, targets: Iterable[Target], name: str, title: str, log: st
         embed,
         model.threads,
         max(1, len(model.sets)),
+        opened,
     )
-    return Made(made, tuple(codes), tuple(manifest for _, sets in planned for _, manifest in sets))
+    return Made(made, tuple(codes), tuple(each.manifest for _, sets in planned for each in sets))
 
 
 def compiled(
@@ -103,11 +111,12 @@ def compiled(
     before: str,
     name: str,
     pipeline: str = MODEL_PIPELINE,
+    length: str | None = None,
 ) -> tuple[list[Variant], Any]:
     """The functions of ``programs`` as code, under names that begin with ``before``, and how each is called.
 
-    Those of one name are the same. ``name`` is the library's, ``pipeline`` what TVM calls the passes. Raises
-    ModelError.
+    Those of one name are the same. ``name`` is the library's, ``pipeline`` what TVM calls the passes,
+    ``length`` what a size that is open is called in the functions. Raises ModelError.
     """
     functions = {function: body for each in programs for function, body in each.functions.items()}
     symbols = {function: f"{before}_{function}" for function in functions}
@@ -119,7 +128,7 @@ def compiled(
         if storage.kind in ("input", "output")
     }
     try:
-        unit = compile_plain(functions, target, threads, symbols, outside, f"{name}_apart", pipeline)
+        unit = compile_plain(functions, target, threads, symbols, outside, f"{name}_apart", pipeline, length)
     except NotPlain as reason:
         raise ModelError(f"cannot be written as C: it has {reason}") from None
     needs = needs_of(target)
@@ -129,13 +138,24 @@ def compiled(
     return variants, unit.code
 
 
-def planned_sets(model: Model, target: Target) -> list[tuple[Program, Manifest]]:
-    """What C is to call for each set of shapes, and what each layer gets; nothing is compiled.
+@dataclass(frozen=True)
+class Planned:
+    """What C is to call, what each layer gets, and which sizes are ``open``."""
+
+    program: Program
+    manifest: Manifest
+    open: OpenLength | None = None
+
+
+def planned_sets(model: Model, target: Target) -> list[Planned]:
+    """A plan for each set of shapes; nothing is compiled.
 
     Raises as ``make`` does.
     """
+    if model.open is not None:
+        return [_planned_open(model, model.open, target)]
     if not model.sets:
-        return [planned_as_c(model, target)]
+        return [Planned(*planned_as_c(model, target))]
     graph = load_partition(model.path, model.sets[0]).graph
     _check_types(graph)
     lowered = lower_sets(
@@ -145,11 +165,24 @@ def planned_sets(model: Model, target: Target) -> list[tuple[Program, Manifest]]
     programs = [_program(lowered.module, *names, each.entry) for each in lowered.variants]
     if len({tuple(len(port.shape) for port in each.outputs) for each in programs}) > 1:
         raise ModelError("cannot be written as C: an output has another number of axes for other shapes")
-    return [(each, variant.manifest) for each, variant in zip(programs, lowered.variants, strict=True)]
+    return [Planned(each, variant.manifest) for each, variant in zip(programs, lowered.variants, strict=True)]
+
+
+def _planned_open(model: Model, shapes: Shapes, target: Target) -> Planned:
+    planned = plan_open(
+        model.path, target, model.threads, shapes, model.records, model.numerics, model.relayouts
+    )
+    _check_types(planned.usual.partition.graph)
+    read, calls = planned.model, planned.calls
+    for storage, at in calls.program.copies:
+        if calls.sizes[storage] != read.outputs[at]:
+            raise ModelError("cannot be written as C: an output is a part of a constant")
+    _check_functions(calls.program)
+    return Planned(calls.program, planned.manifest, OpenLength(read.range, read.inputs, read.outputs))
 
 
 def planned_as_c(model: Model, target: Target) -> tuple[Program, Manifest]:
-    """The same for ``model.shapes``."""
+    """The program and the manifest for ``model.shapes``, which are known."""
     partition = load_partition(model.path, model.shapes)
     graph = partition.graph
     _check_types(graph)
@@ -181,12 +214,16 @@ def _program(module: Any, inputs: list[str], outputs: list[str], entry: str) -> 
         program = program_of(module, inputs, outputs, entry, cuts=True)
     except NotStraight as reason:
         raise ModelError(f"cannot be written as C: {reason}") from None
+    _check_functions(program)
+    return program
+
+
+def _check_functions(program: Program) -> None:
     for name, function in program.functions.items():
         if PART in (function.attrs or {}):
             raise ModelError("cannot be written as C: it has a loop that data end; cut the model before it")
         if needs := calls_tvm(function):
             raise ModelError(f"cannot be written as C: {name} calls {needs} of TVM's runtime")
-    return program
 
 
 def write(made: Made, folder: Path, alone: bool = True) -> None:
@@ -248,6 +285,32 @@ def only(library: Library, number: int) -> Library:
     return replace(library, variants=(library.variants[number],), weights=weights, sets=1)
 
 
+def ports_at(library: Library, length: int | None) -> tuple[Port, ...]:
+    """The outputs of its first set of shapes, or at a length where that is open."""
+    if library.open is None or length is None:
+        return library.outputs
+    return tuple(
+        replace(port, shape=tuple(size if isinstance(size, int) else size.of(length) for size in shape))
+        for port, shape in zip(library.outputs, library.open.outputs, strict=True)
+    )
+
+
+def _open_to_json(opened: OpenLength | None) -> dict[str, Any] | None:
+    """A range, and of each axis of inputs and outputs what it is times the length, and what more."""
+    if opened is None:
+        return None
+    return {
+        "first": opened.span.first,
+        "last": opened.span.last,
+        "inputs": [[_grown(size) for size in shape] for shape in opened.inputs],
+        "outputs": [[_grown(size) for size in shape] for shape in opened.outputs],
+    }
+
+
+def _grown(size: Size) -> list[int]:
+    return [0, size] if isinstance(size, int) else [size.factor, size.more]
+
+
 def facts(library: Library) -> Mapping[str, Any]:
     """What the manifest tells of the library as plain JSON values."""
     return {
@@ -262,6 +325,7 @@ def facts(library: Library) -> Mapping[str, Any]:
             for inputs, outputs in library.ports
         ],
         "counted": library.counted,
+        "open": _open_to_json(library.open),
         "arena_bytes": library.arena_bytes,
         "weights": {
             "bytes": len(library.weights.data),

@@ -5,9 +5,6 @@ from __future__ import annotations
 from tuner.clibrary.library import Library
 from tuner.clibrary.pool import POOL_END, pool
 
-FIRST_SET = "0"
-"""The set of shapes that the example runs, where there are several."""
-
 
 def example(library: Library) -> str:
     """example.c: reads inputs from files that it is given, else makes some, and writes the outputs."""
@@ -26,7 +23,7 @@ def example(library: Library) -> str:
             f"  static Pool threads;\n  pool_begin(&threads, {prefix}_THREADS - 1);\n",
             "  pool_end(&threads);\n",
         )
-    which = f"{FIRST_SET}, " if library.sets > 1 else ""
+    which = {"set": "0, ", "length": f"{prefix}_EXAMPLE_LENGTH, ", "": ""}[library.which]
     run = run.replace("(arena", f"({which}arena")
     bytes_of = f"{name}_output_bytes({which}i)"
     if library.counted:
@@ -42,6 +39,10 @@ def example(library: Library) -> str:
         size, counted = bytes_of, ""
     first = 1 if library.embed else 2
     of_sets = " Shapes are those of the first set." if library.sets > 1 else ""
+    length = ""
+    if library.open is not None:
+        length = f"\n#define {prefix}_EXAMPLE_LENGTH {library.open.span.usual}\n"
+        of_sets = f" Shapes are those of length {library.open.span.usual}."
     usage = "[INPUT.bin ...]" if library.embed else "[WEIGHTS [INPUT.bin ...]]"
     return f"""\
 /* Runs the model once to warm up and once for the time, and writes output_0.bin and so on.
@@ -52,7 +53,7 @@ def example(library: Library) -> str:
 #include <time.h>
 
 #include "{name}.h"
-{threads}
+{length}{threads}
 static void *memory(size_t bytes) {{
   size_t whole = (bytes + {prefix}_ALIGNMENT - 1) / {prefix}_ALIGNMENT * {prefix}_ALIGNMENT;
   void *got = aligned_alloc({prefix}_ALIGNMENT, whole ? whole : {prefix}_ALIGNMENT);

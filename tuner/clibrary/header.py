@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kernels.open_size import Size
 from tuner.backend.arena import ALIGNMENT
+from tuner.backend.open_products import Shape
 from tuner.backend.program import Port
 from tuner.clibrary.library import Library
 
@@ -19,6 +21,7 @@ ERRORS = {
     "NO_WEIGHTS": "the file of weights cannot be read, or the arena was not given any: see {name}_load",
     "WRONG_WEIGHTS": "the weights are not those of this library",
     "WRONG_SET": "there are fewer sets of shapes",
+    "WRONG_LENGTH": "the length is none of those that the library takes",
 }
 """The text of every code, in the order of the codes."""
 C_TYPES = {
@@ -34,7 +37,7 @@ C_TYPES = {
 def header(library: Library) -> str:
     """The text of NAME.h."""
     name, prefix = library.name, library.prefix
-    which = "int set, " if library.sets > 1 else ""
+    which = library.declared
     codes = ",\n".join(f"  {prefix}_{code} = {number}" for number, code in enumerate(ERRORS))
     return f"""\
 /* {library.model} as a C library, made by Tilefleet {library.version}. C11, or C++. */
@@ -67,7 +70,8 @@ int {name}_run({which}void *arena, const void *const *inputs, void *const *outpu
 {_parallel(library) if library.threads > 1 else ""}/* The same after a look at the sizes, all in bytes. */
 int {name}_run_checked({which}void *arena, size_t arena_bytes, const void *const *inputs,
                        const size_t *input_bytes, void *const *outputs, const size_t *output_bytes);
-{_sets(library) if library.sets > 1 else ""}{_results(library) if library.counted else ""}\
+{_sets(library) if library.sets > 1 else ""}{_length(library) if library.open else ""}\
+{_results(library) if library.counted else ""}\
 
 /* What a code means. */
 const char *{name}_error(int code);
@@ -104,7 +108,7 @@ const char *{name}_log(void);
 def _parallel(library: Library) -> str:
     name, prefix = library.name, library.prefix
     indent = " " * len(f"int {name}_run_parallel(")
-    which = "int set, " if library.sets > 1 else ""
+    which = library.declared
     return f"""\
 #define {prefix}_THREADS {library.threads}
 
@@ -132,6 +136,20 @@ int {name}_sets(void);
 """
 
 
+def _length(library: Library) -> str:
+    name, prefix = library.name, library.prefix
+    assert library.open is not None
+    return f"""
+/* The size that is left open is one of these. */
+#define {prefix}_LENGTH_MIN {library.open.span.first}
+#define {prefix}_LENGTH_MAX {library.open.span.last}
+
+/* The length of which inputs have these extents, all of one input after the other's, and 0 where there is
+ * none. */
+size_t {name}_length_of(const size_t *input_extents);
+"""
+
+
 def _results(library: Library) -> str:
     name = library.name
     return f"""
@@ -142,6 +160,10 @@ size_t {name}_result_extent(const void *arena, int index, int axis);
 
 
 def _all_ports(library: Library) -> str:
+    if library.open is not None:
+        return f"""\
+{_open_ports("INPUT", library.prefix, library.inputs, library.open.inputs)}
+{_open_ports("OUTPUT", library.prefix, library.outputs, library.open.outputs)}"""
     if library.sets == 1:
         return f"""\
 {_ports("INPUT", library.prefix, library.inputs)}
@@ -194,6 +216,31 @@ def _ports(word: str, prefix: str, ports: Sequence[Port]) -> str:
             f"#define {prefix}_{word}_{index}_BYTES {port.bytes}",
         ]
     return "\n".join(lines)
+
+
+def _open_ports(word: str, prefix: str, ports: Sequence[Port], shapes: Sequence[Shape]) -> str:
+    """As ``_ports``, with macros of the length."""
+    lines = [f"#define {prefix}_{word}S {len(ports)}"]
+    for index, (port, shape) in enumerate(zip(ports, shapes, strict=True)):
+        extents = [_in_c(size, "(length)") for size in shape]
+        told = "".join(f"[{_in_c(size, 'length')}]" for size in shape)
+        elements = " * ".join(["(size_t)1", *(each if each.isdecimal() else f"({each})" for each in extents)])
+        lines += [
+            f"/* {word.lower()} {index}: {_comment(port.name)}, {port.dtype}{told} */",
+            f"#define {prefix}_{word}_{index}_TYPE {C_TYPES[port.dtype]}",
+            f"#define {prefix}_{word}_{index}_ELEMENTS(length) ({elements})",
+            f"#define {prefix}_{word}_{index}_BYTES(length) "
+            f"({port.element_bytes} * {prefix}_{word}_{index}_ELEMENTS(length))",
+        ]
+    return "\n".join(lines)
+
+
+def _in_c(size: Size, length: str) -> str:
+    """An extent as C computes it."""
+    if isinstance(size, int):
+        return str(size)
+    product = length if size.factor == 1 else f"{size.factor} * {length}"
+    return f"{product} {'-' if size.more < 0 else '+'} {abs(size.more)}" if size.more else product
 
 
 def _comment(text: str) -> str:

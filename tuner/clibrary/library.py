@@ -9,10 +9,12 @@ from functools import cached_property
 from kernels.arithmetic import ceil_div
 from kernels.target import Target
 from tuner.backend.arena import ALIGNMENT, Arena
+from tuner.backend.open_products import Shape
 from tuner.backend.program import Port, Program
 from tuner.clibrary.cpu import Needs
 from tuner.clibrary.parallel import Fork
 from tuner.clibrary.weights import Weights
+from tuner.intake.shapes import OpenRange
 
 
 @dataclass(frozen=True)
@@ -31,13 +33,23 @@ class Variant:
 
 
 @dataclass(frozen=True)
+class OpenLength:
+    """A size that is left open within ``span``, and the extents of inputs and outputs by it."""
+
+    span: OpenRange
+    inputs: tuple[Shape, ...]
+    outputs: tuple[Shape, ...]
+
+
+@dataclass(frozen=True)
 class Library:
     """A library called ``name``: the first of ``variants`` that a processor can run is run.
 
     For each processor there are as many of them as there are ``sets`` of shapes, one behind the other.
 
     ``embed``: the weights are in the archive, not in a file beside it. ``threads`` is how many shares a loop
-    in parallel has at the most. ``version`` is Tilefleet's and ``log`` the SHA-256 of the tuning log.
+    in parallel has at the most. ``version`` is Tilefleet's and ``log`` the SHA-256 of the tuning log. Where
+    ``open`` is given, the programs are those of the greatest length, and their functions take any.
     """
 
     name: str
@@ -49,6 +61,22 @@ class Library:
     embed: bool
     threads: int
     sets: int = 1
+    open: OpenLength | None = None
+
+    @property
+    def which(self) -> str:
+        """What its functions take first to know all sizes, ``set`` or ``length``; empty where they do."""
+        return "length" if self.open else "set" if self.sets > 1 else ""
+
+    @property
+    def declared(self) -> str:
+        """That as C declares it, with a comma behind it."""
+        return {"length": "size_t length, ", "set": "int set, ", "": ""}[self.which]
+
+    @property
+    def handed(self) -> str:
+        """That as C hands it on, with a comma behind it."""
+        return self.which and f"{self.which}, "
 
     @property
     def inputs(self) -> tuple[Port, ...]:

@@ -80,14 +80,21 @@ class Loaded:
 
         return call
 
-    def _buffers(self, inputs: Sequence[Array]) -> tuple[list[int], list[Array]]:
-        """The number of the inputs' set of shapes, where there are several, and room for outputs."""
-        which = []
+    def _buffers(self, inputs: Sequence[Array]) -> tuple[list[Any], list[Array]]:
+        """The number of the inputs' set of shapes, where there are several, or their length, where it is
+        open; and room for outputs."""
+        extents = [extent for each in inputs for extent in each.shape]
+        given = (ctypes.c_size_t * len(extents))(*extents)
+        which: list[Any] = []
+        known = True
         if self._has("sets"):
-            extents = [extent for each in inputs for extent in each.shape]
-            which = [self._ask("set_of", ctypes.c_int, (ctypes.c_size_t * len(extents))(*extents))]
-            if which[0] < 0:
-                raise ValueError(f"the library has no set of the shapes {[each.shape for each in inputs]}")
+            which = [self._ask("set_of", ctypes.c_int, given)]
+            known = which[0] >= 0
+        elif self._has("length_of"):
+            length = self._ask("length_of", ctypes.c_size_t, given)
+            which, known = [ctypes.c_size_t(length)], length > 0
+        if not known:
+            raise ValueError(f"the library takes no inputs of the shapes {[each.shape for each in inputs]}")
         return which, [self._output(which, index) for index in range(self._ask("outputs"))]
 
     def _counted(self, index: int, output: Array) -> Array:
@@ -111,7 +118,7 @@ class Loaded:
     def _refused(self, code: int) -> NoReturn:
         raise CallError(code, self._ask("error", ctypes.c_char_p, code).decode())
 
-    def _output(self, which: Sequence[int], index: int) -> Array:
+    def _output(self, which: Sequence[Any], index: int) -> Array:
         axes = self._ask("output_axes", ctypes.c_int, index)
         shape = [self._ask("output_extent", ctypes.c_size_t, *which, index, axis) for axis in range(axes)]
         return np.empty(shape, np.dtype(self._ask("output_type", ctypes.c_char_p, index).decode()))

@@ -32,8 +32,8 @@ _FUNCTION = "run"
 def packed_module(made: Made, number: int, folder: Path, output: Path) -> None:
     """Link one variant of what was written to ``folder`` as a module with one function; raises ToolError.
 
-    It takes tensors: the arena, the inputs, the outputs, and one for the extents of all of these. Its weights
-    are in it, wherever the library's are.
+    It takes tensors: the arena, the inputs, the outputs, and one for the extents of all of these; behind them
+    the length, where that is open. Its weights are in it, wherever the library's are.
     """
     library = replace(only(made.library, number), embed=True)
     target, name = library.variants[0].target, library.name
@@ -55,8 +55,8 @@ def packed_module(made: Made, number: int, folder: Path, output: Path) -> None:
 def check_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     """Child: the ``Check`` of what ``packed_module`` wrote to ``module``, on the ``board`` at that address.
 
-    ``outputs`` are the room and type of each, ``arena`` its bytes, ``id`` the board's name; ``lock`` is held
-    meanwhile.
+    ``outputs`` are the room and type of each, ``arena`` its bytes, ``id`` the board's name, ``length`` what
+    an open size is, if there is one; ``lock`` is held meanwhile.
     """
     build = Build.of_payload(payload)
     path = Path(payload["module"])
@@ -81,7 +81,8 @@ def _called(wire: Wire, function: Any, payload: dict[str, Any], inputs: list[Arr
     outputs = [tvm.runtime.empty(shape, dtype, wire.device) for shape, dtype in payload["outputs"]]
     axes = sum(len(shape) for shape, _ in payload["outputs"])
     extents = tvm.runtime.empty([max(1, axes)], "int64", wire.device)
-    code = int(function(arena, *given, *outputs, extents))
+    length = [] if payload["length"] is None else [payload["length"]]
+    code = int(function(arena, *given, *outputs, extents, *length))
     if code:
         raise CallError(code, list(ERRORS.values())[code].format(name=payload["name"], targets=payload["id"]))
     found, told = [], iter(wire.get(extents))
@@ -97,8 +98,10 @@ def _packed(library: Library) -> str:
     extent = (
         f"{name}_result_extent(*args[0].is.tensor, i, axis)"
         if library.counted
-        else f"{name}_output_extent(i, axis)"
+        else f"{name}_output_extent({library.handed}i, axis)"
     )
+    values = 2 + inputs + outputs
+    length = f"  size_t length = (size_t)args[{values}].is.i;\n" if library.open else ""
     return f"""\
 #include "{name}.h"
 
@@ -116,13 +119,13 @@ int __tvm_ffi_{_FUNCTION}(void *self, const Value *args, int32_t count, Value *r
   const void *in[{max(1, inputs)}] = {{0}};
   void *out[{max(1, outputs)}] = {{0}};
   int64_t *extents;
-  int at = 0;
+{length}  int at = 0;
   (void)self;
-  if (count != {2 + inputs + outputs}) return -1;
+  if (count != {values + bool(library.open)}) return -1;
   for (int i = 0; i < {inputs}; i++) in[i] = *args[1 + i].is.tensor;
   for (int i = 0; i < {outputs}; i++) out[i] = *args[{1 + inputs} + i].is.tensor;
   result->type = 1; /* an integer */
-  result->is.i = {name}_run(*args[0].is.tensor, in, out);
+  result->is.i = {name}_run({library.handed}*args[0].is.tensor, in, out);
   extents = *args[{1 + inputs + outputs}].is.tensor;
   for (int i = 0; i < {outputs}; i++)
     for (int axis = 0; axis < {name}_output_axes(i); axis++) extents[at++] = (int64_t){extent};

@@ -1,7 +1,7 @@
 """A model that was built by Tilefleet, as a library of machine code: ``run(x)`` computes it.
 
 ``INPUTS`` and ``OUTPUTS`` say what it takes and returns, ``SETS`` both for each set of shapes that it takes.
-It needs NumPy alone.
+Where a size is left open, these are of the greatest of ``LENGTHS``. It needs NumPy alone.
 """
 
 from __future__ import annotations
@@ -41,7 +41,9 @@ def _ports(listed: list[dict[str, Any]]) -> tuple[Port, ...]:
 SETS = tuple((_ports(each["inputs"]), _ports(each["outputs"])) for each in _ABOUT["sets"])
 INPUTS, OUTPUTS = SETS[0]
 _BY_SHAPE = {tuple(port.shape for port in inputs): at for at, (inputs, _) in enumerate(SETS)}
-_SET = (ctypes.c_int,) if len(SETS) > 1 else ()
+_OPEN: dict[str, Any] | None = _ABOUT["open"]
+LENGTHS = range(_OPEN["first"], _OPEN["last"] + 1) if _OPEN else None
+_SET = (ctypes.c_size_t,) if _OPEN else (ctypes.c_int,) if len(SETS) > 1 else ()
 THREADS: int = _ABOUT["threads"]
 
 
@@ -55,6 +57,8 @@ _LIBRARY = ctypes.CDLL(str(_FOLDER / f"lib{_NAME}.so"))
 _POINTERS = ctypes.POINTER(ctypes.c_void_p)
 _run = _function("run", ctypes.c_int, *_SET, ctypes.c_void_p, _POINTERS, _POINTERS)
 _error = _function("error", ctypes.c_char_p, ctypes.c_int)
+if _OPEN:
+    _length_of = _function("length_of", ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t))
 _extent = None
 if _ABOUT["counted"]:
     _extent = _function("result_extent", ctypes.c_size_t, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)
@@ -117,8 +121,7 @@ def run(*inputs: Any, **named: Any) -> Any:
     call it at once; Python's lock is free meanwhile. Raises TypeError, ValueError, or LibraryError.
     """
     values = [np.asarray(value) for value in _in_order(inputs, named)]
-    number = _BY_SHAPE.get(tuple(value.shape for value in values), 0)
-    expected, returned = SETS[number]
+    number, expected, returned = _which(values)
     given = [_checked(port, value) for port, value in zip(expected, values, strict=True)]
     outputs = [np.empty(port.shape, port.dtype) for port in returned]
     compute = _run if _pool is None else _pool.run
@@ -131,6 +134,41 @@ def run(*inputs: Any, **named: Any) -> Any:
             shape = [_extent(arena, index, axis) for axis in range(output.ndim)]
             outputs[index] = output.reshape(-1)[: math.prod(shape)].reshape(shape)
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def _which(values: list[Any]) -> tuple[int, tuple[Port, ...], tuple[Port, ...]]:
+    """What C is to be told of the shapes of inputs, a set's number or a length, and the ports of it."""
+    if _OPEN is None or LENGTHS is None:
+        number = _BY_SHAPE.get(tuple(value.shape for value in values), 0)
+        return number, *SETS[number]
+    extents = [extent for value in values for extent in value.shape]
+    same = all(value.ndim == len(port.shape) for port, value in zip(INPUTS, values, strict=True))
+    length = _length_of((ctypes.c_size_t * len(extents))(*extents)) if same else 0
+    if not length:
+        wanted = ", ".join(
+            f"{port.name!r} {_grown(of)}" for port, of in zip(INPUTS, _OPEN["inputs"], strict=True)
+        )
+        raise ValueError(
+            f"inputs have the shapes {[value.shape for value in values]}, and the model takes {wanted} "
+            f"with a length of {LENGTHS[0]} to {LENGTHS[-1]}"
+        )
+    ports = [
+        tuple(
+            port._replace(shape=tuple(factor * length + more for factor, more in sizes))
+            for port, sizes in zip(greatest, _OPEN[which], strict=True)
+        )
+        for which, greatest in (("inputs", INPUTS), ("outputs", OUTPUTS))
+    ]
+    return length, ports[0], ports[1]
+
+
+def _grown(sizes: list[list[int]]) -> str:
+    """Sizes by the length, for people."""
+    texts = []
+    for factor, more in sizes:
+        product = "length" if factor == 1 else f"{factor} * length"
+        texts.append(f"{product}{more:+}" if factor and more else product if factor else str(more))
+    return f"({', '.join(texts)})"
 
 
 def _in_order(inputs: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:

@@ -59,13 +59,15 @@ def compile_plain(
     unaligned: Collection[str],
     apart: str,
     pipeline: str = MODEL_PIPELINE,
+    length: str | None = None,
 ) -> Unit:
     """Compile PrimFuncs for ``target`` by the passes of ``pipeline``, each under its name in ``symbols``.
 
     A function takes a pointer for each of its buffers, then one to its workspace, for several ``threads`` one
-    more for who runs its loops in parallel, and returns an int that says nothing. Those in ``unaligned`` get
-    buffers of the user's, which are aligned as their elements are. They call ``apart``, a C function without
-    parameters that does nothing and is compiled elsewhere. Raises NotPlain.
+    more for who runs its loops in parallel, then an int64 if an open size is called ``length`` in them, and
+    returns an int that says nothing. Those in ``unaligned`` get buffers of the user's, which are aligned as
+    their elements are. They call ``apart``, a C function without parameters that does nothing and is compiled
+    elsewhere. Raises NotPlain.
     """
     llvm = tvm.target.Target(target.tvm)
     passes, _, _ = tirx.compilation_pipeline.get_tir_pipeline(pipeline)
@@ -76,7 +78,7 @@ def compile_plain(
     forks: list[Fork] = []
     for variable, function in passes(module).functions_items():
         name = variable.name_hint
-        maker = _Plain(function, symbols[name], threads, name in unaligned, apart)
+        maker = _Plain(function, symbols[name], threads, name in unaligned, apart, length)
         plain[variable] = maker.function()
         plain |= {tvm.ir.GlobalVar(part): body for part, body in maker.parts.items()}
         workspace[name] = maker.workspace
@@ -91,8 +93,11 @@ class _Plain:
     ``workspace`` is what it wants in bytes, ``parts`` are the bodies of its loops in parallel by their names.
     """
 
-    def __init__(self, packed: Any, symbol: str, threads: int, unaligned: bool, apart: str) -> None:
+    def __init__(
+        self, packed: Any, symbol: str, threads: int, unaligned: bool, apart: str, length: str | None
+    ) -> None:
         self._packed, self._symbol, self._threads, self._unaligned = packed, symbol, threads, unaligned
+        self._length = length
         self.workspace = 0
         self.parts: dict[str, Any] = {}
         self.forks: list[Fork] = []
@@ -108,10 +113,13 @@ class _Plain:
     def function(self) -> Any:
         """It as a plain function; raises NotPlain."""
         buffers: list[Any] = []
+        lengths: list[Any] = []
         scope = None
         for statement in _straight(self._packed.body):
             if isinstance(statement, tirx.DeclBuffer):
                 buffers.append(statement.buffer)
+            elif isinstance(statement, tirx.Bind) and statement.var.name == self._length:
+                lengths.append(statement.var)
             elif isinstance(statement, tirx.AttrStmt):
                 if statement.attr_key == _SCOPE:
                     scope = statement
@@ -121,6 +129,8 @@ class _Plain:
         self._aligned = buffers
         pointers = [tirx.Var(f"p{at}", _pointer(buffer)) for at, buffer in enumerate(buffers)]
         more = [self._base, self._team] if self._threads > 1 else [self._base]
+        if self._length is not None:
+            more += lengths[:1] or [tirx.Var(self._length, "int64")]
         inner = tirx.AttrStmt(scope.node, _SCOPE, scope.value, self._planned(scope.body))
         declared = [tirx.DeclBuffer(buffer, data=p) for buffer, p in zip(buffers, pointers, strict=True)]
         return self._made(self._symbol, [*pointers, *more], [*declared, inner])

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate
+from collections.abc import Callable
 
 from tuner.backend.arena import ALIGNMENT
-from tuner.backend.program import Port, Program, Storage
+from tuner.backend.program import Program, Storage
 from tuner.clibrary.cpu import check
-from tuner.clibrary.header import ERRORS
 from tuner.clibrary.library import Library, Variant
 from tuner.clibrary.parallel import Fork
+from tuner.clibrary.told import told
 from tuner.clibrary.weights import HASH_BYTES, HEADER_BYTES, MAGIC
-
-_LONGEST_LITERAL = 4000
-"""Bytes; compilers need to take no more than 4095."""
 
 
 def source(library: Library) -> str:
@@ -37,8 +33,8 @@ def source(library: Library) -> str:
             else []
         ),
         _weights(library),
+        told(library),
         _run(library),
-        _told(library),
     ]
     return "\n\n".join(part.rstrip() for part in parts) + "\n"
 
@@ -51,7 +47,8 @@ def _variant(library: Library, number: int) -> str:
         f"{_parameters(library, len(call.reads), len(call.writes))});"
         for call in program.calls
     )
-    base = library.header_bytes
+    base, length = library.header_bytes, "size_t length, " if library.open else ""
+    team = ", const Team *team" if library.threads > 1 else ""
 
     def place(storage: Storage, _: Variant = variant) -> str:
         if storage.kind == "input":
@@ -66,11 +63,13 @@ def _variant(library: Library, number: int) -> str:
     for at, call in enumerate(program.calls):
         work = f"a + {base + variant.arena.workspaces[at]}" if at in variant.arena.workspaces else "a"
         arguments = [*map(place, call.reads), *map(place, call.writes), work]
-        if library.threads > 1:
-            arguments.append("team")
+        arguments += ["team"] if library.threads > 1 else []
+        arguments += ["(int64_t)length"] if library.open else []
         lines.append(f"  {variant.symbols[call.function]}({', '.join(arguments)});")
     for storage, index in program.copies:
-        lines.append(f"  memcpy(out[{index}], {place(storage)}, {program.outputs[index].bytes});")
+        port = program.outputs[index]
+        size = f"{library.prefix}_OUTPUT_{index}_BYTES(length)" if library.open else f"{port.bytes}"
+        lines.append(f"  memcpy(out[{index}], {place(storage)}, {size});")
     if program.cuts:
         lines += _cuts(library, program, place)
     return "\n".join(
@@ -80,9 +79,10 @@ def _variant(library: Library, number: int) -> str:
             *(map(_fork, variant.forks) if number % library.sets == 0 else ()),
             "",
             f"/* For {variant.target.name}{f', set {number % library.sets}' if library.sets > 1 else ''}. */",
-            f"static void run_{number}(unsigned char *a, const unsigned char *w, const void *const *in, "
-            f"void *const *out{', const Team *team' if library.threads > 1 else ''}) {{",
-            f"  (void)a, (void)w, (void)in, (void)out{', (void)team' if library.threads > 1 else ''};",
+            f"static void run_{number}({length}unsigned char *a, const unsigned char *w, "
+            f"const void *const *in, void *const *out{team}) {{",
+            f"  (void)a, (void)w, (void)in, (void)out{', (void)team' if library.threads > 1 else ''}"
+            f"{', (void)length' if library.open else ''};",
             *lines,
             "}",
         ]
@@ -138,8 +138,9 @@ def _cuts(library: Library, program: Program, place: Callable[[Storage], str]) -
 
 
 def _parameters(library: Library, reads: int, writes: int) -> str:
-    team = ["const Team *"] if library.threads > 1 else []
-    return ", ".join(["const void *"] * reads + ["void *"] * (writes + 1) + team)
+    more = ["const Team *"] if library.threads > 1 else []
+    more += ["int64_t"] if library.open else []
+    return ", ".join(["const void *"] * reads + ["void *"] * (writes + 1) + more)
 
 
 def _team(library: Library) -> str:
@@ -233,10 +234,11 @@ def _run(library: Library) -> str:
     name, prefix = library.name, library.prefix
     inputs, outputs = library.inputs, library.outputs
     last, sets = len(library.levels) - 1, library.sets
-    which, given = ("int set, ", "set, ") if sets > 1 else ("", "")
+    which, given = library.declared, library.handed
     parallel = library.threads > 1
     ports = f"{which}void *arena, const void *const *inputs, void *const *outputs"
     arguments = "arena, w, inputs, outputs" + (", &team" if parallel else "")
+    arguments = ("length, " if library.open else "") + arguments
     chosen = "level" if sets == 1 else f"level * {sets} + set"
     branches = [
         f"  {'else ' if number else ''}if ({chosen} == {number}) run_{number}({arguments});"
@@ -254,13 +256,10 @@ def _run(library: Library) -> str:
         declared = f"int {name}_run_parallel({ports},\n{indent}{by[2:]})"
     nl = "\n"
     no_set = f"  if (set < 0 || set >= {sets}) return {prefix}_WRONG_SET;\n" if sets > 1 else ""
-    in_set, out_set = (f"set * {len(inputs)} + i", f"set * {len(outputs)} + i") if sets > 1 else ("i", "i")
+    if library.open is not None:
+        no_set = f"  if (length < {prefix}_LENGTH_MIN || length > {prefix}_LENGTH_MAX) "
+        no_set += f"return {prefix}_WRONG_LENGTH;\n"
     return f"""\
-{_numbers("unsigned char", "input_aligned", [port.element_bytes for port in inputs])}
-{_numbers("unsigned char", "output_aligned", [port.element_bytes for port in outputs])}
-{_numbers("size_t", "input_sizes", [port.bytes for mine, _ in library.ports for port in mine])}
-{_numbers("size_t", "output_sizes", [port.bytes for _, mine in library.ports for port in mine])}
-
 {_level(library, last)}
 
 static int run_at(int level, {ports}{by}) {{
@@ -270,11 +269,11 @@ static int run_at(int level, {ports}{by}) {{
   if ((uintptr_t)arena % {ALIGNMENT}) return {prefix}_ARENA_MISALIGNED;
   for (int i = 0; i < {len(inputs)}; i++) {{
     if (!inputs[i]) return {prefix}_NULL_POINTER;
-    if ((uintptr_t)inputs[i] % input_aligned[i]) return {prefix}_BUFFER_MISALIGNED;
+    if ((uintptr_t)inputs[i] % input_element[i]) return {prefix}_BUFFER_MISALIGNED;
   }}
   for (int i = 0; i < {len(outputs)}; i++) {{
     if (!outputs[i]) return {prefix}_NULL_POINTER;
-    if ((uintptr_t)outputs[i] % output_aligned[i]) return {prefix}_BUFFER_MISALIGNED;
+    if ((uintptr_t)outputs[i] % output_element[i]) return {prefix}_BUFFER_MISALIGNED;
   }}
 {no_set}  w = weights_of(arena);
   if (!w) return {prefix}_NO_WEIGHTS;
@@ -292,9 +291,9 @@ int {name}_run_checked({which}void *arena, size_t arena_bytes, const void *const
 {no_set}  if (!input_bytes || !output_bytes) return {prefix}_NULL_POINTER;
   if (arena_bytes < {library.arena_bytes}) return {prefix}_ARENA_TOO_SMALL;
   for (int i = 0; i < {len(inputs)}; i++)
-    if (input_bytes[i] != input_sizes[{in_set}]) return {prefix}_WRONG_SIZE;
+    if (input_bytes[i] != {name}_input_bytes({given}i)) return {prefix}_WRONG_SIZE;
   for (int i = 0; i < {len(outputs)}; i++)
-    if (output_bytes[i] != output_sizes[{out_set}]) return {prefix}_WRONG_SIZE;
+    if (output_bytes[i] != {name}_output_bytes({given}i)) return {prefix}_WRONG_SIZE;
   return {name}_run({given}arena, inputs, outputs);
 }}"""
 
@@ -310,102 +309,3 @@ static int level_here(void) {{
   while (level <= {last} && !has(&cpu, &needs[level])) level++;
   return level > {last} ? -1 : level;
 }}"""
-
-
-def _told(library: Library) -> str:
-    name = library.name
-    targets = ", ".join(variant.target.name for variant in library.variants)
-    texts = [text.format(name=name, targets=targets) for text in ERRORS.values()]
-    return f"""\
-{_texts("errors", texts)}
-
-const char *{name}_error(int code) {{
-  if (code < 0 || code >= {len(texts)}) return "no code of this library";
-  return errors + errors_at[code];
-}}
-
-size_t {name}_arena_bytes(void) {{ return {library.arena_bytes}; }}
-const char *{name}_version(void) {{ return {library.prefix}_VERSION; }}
-const char *{name}_log(void) {{ return {library.prefix}_LOG; }}
-
-{_ports(library, "input", [inputs for inputs, _ in library.ports])}
-
-{_ports(library, "output", [outputs for _, outputs in library.ports])}\
-{_set_of(library) if library.sets > 1 else ""}{_results(library) if library.counted else ""}"""
-
-
-def _set_of(library: Library) -> str:
-    axes = sum(len(port.shape) for port in library.inputs)
-    return f"""
-
-int {library.name}_sets(void) {{ return {library.sets}; }}
-int {library.name}_set_of(const size_t *input_extents) {{
-  for (int set = 0; input_extents && set < {library.sets}; set++) {{
-    int same = 1;
-    for (int axis = 0; axis < {axes}; axis++)
-      same &= input_extents[axis] == input_extents_of[set * {axes} + axis];
-    if (same) return set;
-  }}
-  return -1;
-}}"""
-
-
-def _results(library: Library) -> str:
-    name = library.name
-    return f"""
-
-size_t {name}_result_extent(const void *arena, int index, int axis) {{
-  const unsigned char *head = arena;
-  if (!arena || axis < 0 || axis >= {name}_output_axes(index)) return 0;
-  return ((const size_t *)(const void *)(head + {library.extents_at}))[output_first_axis[index] + axis];
-}}"""
-
-
-def _ports(library: Library, word: str, sets: Sequence[Sequence[Port]]) -> str:
-    """What is told of the inputs or the outputs of each set of shapes; names, types and axes are the same."""
-    name, ports, count = library.name, sets[0], len(sets[0])
-    axes = [len(port.shape) for port in ports]
-    known, which, given, at, axis = f"index >= 0 && index < {count}", "", "", "index", ""
-    sized = known
-    if len(sets) > 1:
-        sized = f"set >= 0 && set < {len(sets)} && {known}"
-        which, given, at, axis = "int set, ", "set, ", f"set * {count} + index", f"set * {sum(axes)} + "
-    extents = [extent for ports in sets for port in ports for extent in port.shape]
-    return f"""\
-{_texts(f"{word}_names", [port.name for port in ports])}
-{_texts(f"{word}_types", [port.dtype for port in ports])}
-{_numbers("int", f"{word}_first_axis", [0, *accumulate(axes)])}
-{_numbers("size_t", f"{word}_extents_of", [*extents, 0])}
-
-int {name}_{word}s(void) {{ return {count}; }}
-const char *{name}_{word}_name(int index) {{ return {known} ? {word}_names + {word}_names_at[index] : 0; }}
-const char *{name}_{word}_type(int index) {{ return {known} ? {word}_types + {word}_types_at[index] : 0; }}
-size_t {name}_{word}_bytes({which}int index) {{ return {sized} ? {word}_sizes[{at}] : 0; }}
-int {name}_{word}_axes(int index) {{
-  return {known} ? {word}_first_axis[index + 1] - {word}_first_axis[index] : 0;
-}}
-size_t {name}_{word}_extent({which}int index, int axis) {{
-  if (axis < 0 || axis >= {name}_{word}_axes(index){" || !(" + sized + ")" if given else ""}) return 0;
-  return {word}_extents_of[{axis}{word}_first_axis[index] + axis];
-}}"""
-
-
-def _texts(variable: str, texts: Sequence[str]) -> str:
-    """Texts one behind the other, and where each begins: a table of pointers would be data to relocate."""
-    encoded = [text.encode() for text in texts]
-    at = _numbers("unsigned", f"{variable}_at", accumulate((len(e) + 1 for e in encoded[:-1]), initial=0))
-    if sum(map(len, encoded)) + len(encoded) > _LONGEST_LITERAL:
-        return f"{_numbers('char', variable, b''.join(each + bytes(1) for each in encoded))}\n{at}"
-    rows = "\n".join(f'  "{_escaped(each)}\\0"' for each in encoded) or '  ""'
-    return f"static const char {variable}[] =\n{rows};\n{at}"
-
-
-def _escaped(text: bytes) -> str:
-    """Inside a literal of C, every byte as it is; octal, as hexadecimal escapes have no end."""
-    plain = {byte for byte in range(0x20, 0x7F) if byte not in b'"\\?'}
-    return "".join(chr(byte) if byte in plain else f"\\{byte:03o}" for byte in text)
-
-
-def _numbers(kind: str, variable: str, values: Iterable[int]) -> str:
-    # C has no empty arrays.
-    return f"static const {kind} {variable}[] = {{{', '.join(map(str, values)) or '0'}}};"

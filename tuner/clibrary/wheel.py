@@ -80,7 +80,7 @@ def link_loadable(library: Library, objects: Sequence[Path], shared: Path) -> Gl
 def _pooled(library: Library) -> str:
     """C that runs ``library`` by a pool, which Python keeps the memory of."""
     name, prefix = library.name, library.prefix
-    which, given = ("int set, ", "set, ") if library.sets > 1 else ("", "")
+    which, given = library.declared, library.handed
     return f"""\
 #include "{name}.h"
 
