@@ -24,6 +24,7 @@ from server.http.limits import BodyLimit
 from server.http.origin import KnownHosts, SameOrigin
 from server.http.problems import responses
 from server.jobs.manager import JobManager
+from server.jobs.orphans import Orphans
 from server.jobs.service import Jobs
 from server.jobs.store import SqlStore
 from server.metrics import CountRequests, Metrics
@@ -84,12 +85,13 @@ def create_app(
             stack.push_async_callback(events.close)
             tell_of_boards(engine, events)
             await stack.enter_async_context(pruning(db))
-            models = Models(db, settings.home_dir / "models", parser, settings.max_model_mb << 20)
+            models = Models(db, settings.models_dir, parser, settings.max_model_mb << 20)
             targets = Targets(engine, settings.plan.targets)
-            manager = JobManager(db, SqlStore(db, metrics), engine, events)
+            jobs = Jobs(db, models, targets, engine)
+            orphans = Orphans(db, jobs, settings.resume)
+            manager = JobManager(db, SqlStore(db, metrics), engine, events, orphans)
             stack.push_async_callback(manager.close)
             await manager.start()
-            jobs = Jobs(db, models, targets, engine)
             app.state.services = Services(
                 settings=settings,
                 db=db,

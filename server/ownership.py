@@ -1,28 +1,33 @@
-"""Which process runs a job, and what becomes of the jobs of a process that died."""
+"""Which process runs a job, and which processes are dead."""
 
 from __future__ import annotations
 
+import os
 import socket
-from datetime import timedelta
+import time
+from collections.abc import Callable
+from datetime import datetime
 from functools import cache
+from pathlib import Path
 
 import psutil
-from sqlalchemy import ColumnElement, or_, select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from server.db.tables import JobRow, now
 from tuner.states import JobState
 
-BEAT_S = 10.0
-STALE_S = 60.0
+BEAT_S = 5.0
+STALE_S = 15.0
+"""How long a process is watched without a sign of life before it counts as dead."""
 ALIVE = (JobState.QUEUED.value, JobState.RUNNING.value, JobState.CANCELLING.value)
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 @cache
 def me() -> str:
-    """This process: host, process id, and start time, since process ids come again."""
-    process = psutil.Process()
-    return f"{socket.gethostname()}/{process.pid}/{process.create_time():.2f}"
+    """This process: host, process id, and start, since process ids come again."""
+    return f"{socket.gethostname()}/{os.getpid()}/{_started(os.getpid())}"
 
 
 def beat(session: Session) -> None:
@@ -31,34 +36,49 @@ def beat(session: Session) -> None:
     session.execute(update(JobRow).where(*mine).values(beat=now()))
 
 
-def release_dead(session: Session) -> dict[int, JobState]:
-    """Mark the jobs of dead processes ``interrupted``, or ``cancelled`` if that was asked; returns those.
+class Signs:
+    """Signs of life of other processes, by this process's own clock: theirs may differ, and any may jump."""
 
-    A process of this host is dead when it is gone, any other when it has given no sign of life for a while.
-    """
-    owners = session.execute(select(JobRow.owner).where(JobRow.state.in_(ALIVE)).distinct()).scalars()
-    vanished = [owner for owner in owners if owner is not None and gone(owner)]
-    dead: ColumnElement[bool] = or_(
-        JobRow.owner.is_(None), JobRow.owner.in_(vanished), JobRow.beat < now() - timedelta(seconds=STALE_S)
-    )
-    query = select(JobRow).where(JobRow.state.in_(ALIVE), JobRow.owner.is_distinct_from(me()), dead)
-    released = {}
-    for row in session.execute(query.with_for_update()).scalars():
-        cancelled = row.state == JobState.CANCELLING.value
-        state = JobState.CANCELLED if cancelled else JobState.INTERRUPTED
-        row.message = "" if cancelled else "the process that ran it ended; resume goes on where it was"
-        row.state, row.owner, row.finished = state.value, None, now()
-        released[row.id] = state
-    return released
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._looked = clock()
+        self._seen: dict[str, tuple[datetime | None, float]] = {}
+        """The last sign of each owner of jobs, and since when there was none after it."""
+
+    def dead(self, session: Session) -> set[str]:
+        """Owners of jobs that are dead: those of this host when they are gone, any that fell silent."""
+        theirs = (JobRow.state.in_(ALIVE), JobRow.owner.is_not(None), JobRow.owner != me())
+        query = select(JobRow.owner, func.max(JobRow.beat)).where(*theirs).group_by(JobRow.owner)
+        found = {str(owner): last for owner, last in session.execute(query)}
+        now_s = self._clock()
+        if now_s - self._looked > STALE_S / 2:
+            self._seen = {}  # while this process or the database stood still, nobody could be heard
+        self._looked = now_s
+        seen = {owner: self._seen.get(owner, (last, now_s)) for owner, last in found.items()}
+        self._seen = {
+            owner: (last, now_s if last != seen[owner][0] else seen[owner][1])
+            for owner, last in found.items()
+        }
+        return {owner for owner, (_, since) in self._seen.items() if gone(owner) or now_s - since > STALE_S}
 
 
 def gone(owner: str) -> bool:
     """Whether ``owner`` (see ``me``) is a process of this host that is no more."""
     host, _, process = owner.partition("/")
-    pid, _, created = process.partition("/")
+    pid, _, started = process.partition("/")
     if host != socket.gethostname() or owner == me():
         return False
+    return not pid.isdecimal() or _started(int(pid)) != started
+
+
+def _started(pid: int) -> str:
+    """When a process was started, by what no change of the clock moves; empty when it is no more."""
     try:
-        return f"{psutil.Process(int(pid)).create_time():.2f}" != created
-    except psutil.Error:
-        return True
+        if _BOOT.exists():
+            # After the name, which may have blanks in it: the state, and as the 20th field ticks since boot.
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            return "" if fields[0] in "ZX" else f"{fields[19]}@{_BOOT.read_text()[:8]}"
+        process = psutil.Process(pid)
+        return "" if process.status() == psutil.STATUS_ZOMBIE else f"{process.create_time():.2f}"
+    except (OSError, psutil.Error):
+        return ""

@@ -40,6 +40,12 @@ class Settings(BaseSettings):
         default=1, ge=1, description="Cores of this machine that are its board; builds get the others."
     )
     times: FleetTimes = Field(default=USUAL, description="Deadlines and periods of the fleet.")
+    resume: bool = Field(
+        default=True, description="Go on by itself with jobs whose process died; else they are interrupted."
+    )
+    models: Path | None = Field(
+        default=None, description="Folder of the models, shared by coordinators that share a database."
+    )
     max_model_mb: int = Field(
         default=512, ge=1, description="Largest accepted model file, its data included."
     )
@@ -73,6 +79,11 @@ class Settings(BaseSettings):
     def home_dir(self) -> Path:
         """The state folder with ``~`` resolved."""
         return self.home.expanduser()
+
+    @property
+    def models_dir(self) -> Path:
+        """Where the models are."""
+        return self.models.expanduser() if self.models else self.home_dir / "models"
 
     def keep_private(self) -> None:
         """Make the state folder, for this user alone: models and records are nobody else's."""

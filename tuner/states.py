@@ -37,3 +37,7 @@ class TaskState(StrEnum):
 
 class GivenUp(Exception):
     """The job cannot go on; the message says why."""
+
+
+class TakenOver(Exception):
+    """Another process has the job: nothing more of this run may be kept or told."""

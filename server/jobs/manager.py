@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,7 @@ from server import ownership
 from server.db.database import Database
 from server.engine import Engine
 from server.events.base import END, Events
+from server.jobs.orphans import Orphans
 from server.jobs.schemas import Waiting
 from server.jobs.store import SqlStore
 from server.jobs.views import Live
@@ -43,23 +45,27 @@ class _Entry:
 class JobManager:
     """The jobs of this process. Its methods belong to the event loop's thread."""
 
-    def __init__(self, db: Database, store: SqlStore, engine: Engine, events: Events) -> None:
-        self._db, self._store, self._engine, self._events = db, store, engine, events
+    def __init__(
+        self, db: Database, store: SqlStore, engine: Engine, events: Events, orphans: Orphans
+    ) -> None:
+        self._store, self._engine, self._events, self._orphans = store, engine, events, orphans
         self._facts = Facts(db, engine)
         self._fair = VirtualTime()
         self._queued: dict[int, _Entry] = {}
         self._running: dict[int, tuple[_Entry, asyncio.Task[None]]] = {}
         self._beating: asyncio.Task[None] | None = None
+        self._thread = ThreadPoolExecutor(1, "signs of life")
 
     async def start(self) -> None:
-        """Release the jobs of dead processes, and begin to give signs of life."""
-        await self._release_dead()
+        """Take up the jobs of dead processes, and begin to give signs of life."""
+        await self._look()
         self._beating = asyncio.create_task(self._beat())
 
     async def close(self) -> None:
         """Leave every job ``interrupted``."""
         if self._beating is not None:
             await end(self._beating)
+        self._thread.shutdown(wait=False)
         for job_id in list(self._queued):
             self._queued.pop(job_id)
             await self._end(job_id, JobState.INTERRUPTED)
@@ -68,9 +74,13 @@ class JobManager:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def submit(self, spec: JobSpec) -> None:
-        """Run a job whose row is ``queued`` and ours, as soon as there is room."""
-        self._events.begin(spec.id)
+    def submit(self, spec: JobSpec, *, goes_on: bool = False) -> None:
+        """Run a job whose row is ``queued`` and ours, as soon as there is room.
+
+        With ``goes_on`` another process began it: what it told is still true.
+        """
+        if not goes_on:
+            self._events.begin(spec.id)
         self._events.publish(spec.id, "state", {"state": JobState.QUEUED.value, "message": ""})
         self._queued[spec.id] = _Entry(spec)
         self._start_next()
@@ -152,20 +162,25 @@ class JobManager:
         while True:
             await asyncio.sleep(ownership.BEAT_S)
             try:
-                await run_in_threadpool(self._give_sign)
-                await self._release_dead()
+                await self._look()
                 await self._engine.refresh()
             except Exception as error:  # database and scheduler may come back
                 log.warning("no sign of life could be given: %s", error)
 
-    def _give_sign(self) -> None:
-        with self._db.write() as session:
-            ownership.beat(session)
-
-    async def _release_dead(self) -> None:
-        def release() -> dict[int, JobState]:
-            with self._db.write() as session:
-                return ownership.release_dead(session)
-
-        for job_id, state in (await run_in_threadpool(release)).items():
+    async def _look(self) -> None:
+        """Give a sign of life, take up what nobody runs, and let go of what another process runs."""
+        mine = {*self._queued, *self._running}
+        # A thread of its own: requests may have all others.
+        news = await asyncio.get_running_loop().run_in_executor(self._thread, self._orphans.look, mine)
+        for job_id, state in news.ended.items():
             self._say_ended(job_id, state)
+        for job_id in news.lost:
+            log.warning("job %d is another process's", job_id)
+            self._queued.pop(job_id, None)
+            if job_id in self._running:
+                self._running[job_id][1].cancel()
+        for job_id in news.cancelled:
+            await self.cancel(job_id)
+        for spec in news.taken:
+            log.warning("job %d goes on here: the process that ran it ended", spec.id)
+            self.submit(spec, goes_on=True)

@@ -83,13 +83,11 @@ class Jobs:
             return self._spec(session, row)
 
     def begin_cancel(self, job_id: int) -> None:
-        """Mark a job ``cancelling``; 409 when it has ended or runs elsewhere."""
+        """Mark a job ``cancelling``, wherever it runs; 409 when it has ended."""
         with self._db.write() as session:
             row = get_row(session, job_id, lock=True)
-            if row.state not in (JobState.QUEUED, JobState.RUNNING):
+            if row.state in ENDED:
                 raise Problem(409, f"job {job_id} is {row.state} and cannot be cancelled")
-            if row.owner != ownership.me():
-                raise Problem(409, f"job {job_id} runs in another process ({row.owner}): cancel it there")
             row.state = JobState.CANCELLING.value
 
     def resume(self, job_id: int) -> JobSpec:
@@ -102,11 +100,25 @@ class Jobs:
             if clock != row.clock:
                 detail = f"job {job_id} was timed by {row.clock}, the board has {clock} now: submit it anew"
                 raise Problem(409, detail)
-            row.state, row.message, row.finished = JobState.QUEUED.value, "", None
-            row.owner, row.beat = ownership.me(), now()
-            waiting = update(TaskRow).where(TaskRow.job_id == job_id).values(state=TaskState.WAITING.value)
-            session.execute(waiting)
-            return self._spec(session, row)
+            return self.queue(session, row)
+
+    def queue(self, session: Session, row: JobRow) -> JobSpec:
+        """Make a job this process's, queued."""
+        row.state, row.message, row.finished = JobState.QUEUED.value, "", None
+        row.owner, row.beat = ownership.me(), now()
+        waiting = update(TaskRow).where(TaskRow.job_id == row.id).values(state=TaskState.WAITING.value)
+        session.execute(waiting)
+        return self._spec(session, row)
+
+    def why_not_here(self, session: Session, row: JobRow) -> str:
+        """Why this process cannot go on with a job; empty when it can."""
+        if row.model_hash and not self._models.path(row.model_hash).exists():
+            return f"its model is not in {self._models.folder}"
+        try:
+            clock = self._clock(_demand(session, row))
+        except Problem as problem:
+            return str(problem.detail)
+        return "" if clock == row.clock else f"it was timed by {row.clock}, the board has {clock} now"
 
     def _spec(self, session: Session, row: JobRow) -> JobSpec:
         """What the runner needs to know of the job."""

@@ -6,9 +6,11 @@ import time
 from collections.abc import Callable, Sequence
 
 from sqlalchemy import select, update
+from sqlalchemy.orm import Session
 
 from kernels.target import Target
 from kernels.workload.base import Workload
+from server import ownership
 from server.boards.leases import recordable
 from server.db.database import Database
 from server.db.insert import insert
@@ -19,7 +21,7 @@ from server.records.bests import choose_best, lock_tasks
 from tuner.backend.check import Delivery
 from tuner.log.record import Record
 from tuner.spec import Trial
-from tuner.states import JobState, TaskState
+from tuner.states import JobState, TakenOver, TaskState
 
 ENDED = tuple(state for state in JobState if state.final)
 
@@ -48,11 +50,14 @@ class SqlStore:
         return [Trial(row.task_id, row.number, records[row.record_id], row.reused) for row in sound]
 
     def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> list[Trial]:
-        """See ``Store.save``; nor is kept what another clock than the job's has timed."""
+        """See ``Store.save``; nor is kept what another clock than the job's has timed.
+
+        Raises TakenOver, as all that changes a job, when another process has it.
+        """
         new: list[Trial] = []
         with self._db.write() as session:
             tokens = recordable(session, (trial.lease for trial in trials), self._clock())
-            clock = session.execute(select(JobRow.clock).where(JobRow.id == job_id)).scalar_one()
+            clock = _own(session, job_id).clock
             kept = [trial for trial in trials if trial.lease in tokens and trial.record.clock == clock]
             repository.add(session, [trial.record for trial in kept])
             ids = [repository.find(session, trial.record.identity).id for trial in kept]
@@ -108,6 +113,7 @@ class SqlStore:
     def delivered(self, job_id: int, delivery: Delivery) -> None:
         """See ``Store.delivered``."""
         with self._db.write() as session:
+            _own(session, job_id)
             session.execute(update(JobRow).where(JobRow.id == job_id).values(delivery=delivery.to_json()))
 
     def task_state(self, task_id: int, state: TaskState) -> None:
@@ -118,7 +124,7 @@ class SqlStore:
     def job_state(self, job_id: int, state: JobState, message: str) -> None:
         """See ``Store.job_state``; a job being cancelled does not go back to running."""
         with self._db.write() as session:
-            row = session.get_one(JobRow, job_id, with_for_update=True)
+            row = _own(session, job_id)
             if state is JobState.RUNNING:
                 self._runs[job_id] = (row.elapsed_s, time.monotonic())
                 row.started, row.finished, row.delivery = now(), None, None
@@ -130,6 +136,14 @@ class SqlStore:
                     before, began = self._runs.pop(job_id)
                     row.elapsed_s = before + time.monotonic() - began
             row.state, row.message = state.value, message
+
+
+def _own(session: Session, job_id: int) -> JobRow:
+    """The row of a job that this process runs, locked: nobody takes it over until the transaction ends."""
+    row = session.get_one(JobRow, job_id, with_for_update={"key_share": True})
+    if row.owner != ownership.me():
+        raise TakenOver(f"job {job_id} is run by {row.owner or 'nobody'}")
+    return row
 
 
 def _count(task: TaskRow, trial: Trial, record_id: int) -> None:

@@ -34,7 +34,7 @@ class Models:
 
     def __init__(self, db: Database, folder: Path, nursery: Nursery, largest: int) -> None:
         """No model of more than ``largest`` bytes is stored."""
-        self._db, self._folder, self._nursery, self._largest = db, folder, nursery, largest
+        self._db, self.folder, self._nursery, self._largest = db, folder, nursery, largest
         self._others: OrderedDict[tuple[str, str], Extraction] = OrderedDict()
         self._lock = threading.Lock()
         self.incoming = folder / "incoming"
@@ -43,7 +43,7 @@ class Models:
 
     def path(self, model_hash: str) -> Path:
         """The stored file."""
-        return self._folder / model_hash
+        return self.folder / model_hash
 
     def add(
         self, upload: Upload, name: str, shapes: Shapes | None, values: Values | None = None

@@ -9,8 +9,12 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "worker"))  # its candidates, agents and programs of TVM
+sys.path.insert(0, str(Path(__file__).parents[1] / "server"))  # its databases
 
+from databases import postgres, redis_url
 from fleet_world import World
+
+__all__ = ["postgres", "redis_url"]
 
 
 @pytest.fixture(scope="module")

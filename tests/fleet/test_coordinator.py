@@ -49,11 +49,9 @@ def test_a_killed_coordinator_goes_on_where_it_was(service: Service) -> None:
 
     service.start()
     left = service.client.job(job.id)
-    assert left.state == "interrupted"
-    assert "resume" in left.message
+    assert left.state in ("queued", "running"), "nobody has to resume it"
     kept = {json.dumps(record.config.to_json(), sort_keys=True) for record in job.records()}
     assert {json.dumps(each["config"], sort_keys=True) for each in job.told} <= kept
-    service.client.resume(job.id)
     wait_for(lambda: service.client.job(job.id).trials > left.trials)
     settled(job, leases_lost=True)
     dead = [lease for lease in exclusive(service) if lease["state"] == "expired"]

@@ -16,6 +16,7 @@ from fastapi.testclient import TestClient
 from server_samples import TARGET, record
 
 from kernels.workload.base import Conv2d, Gemm, to_json
+from server import ownership
 from server.boards import views
 from server.boards.book import SqlBook
 from server.boards.leases import LeaseState
@@ -194,7 +195,7 @@ def test_a_job_keeps_to_one_clock(client: TestClient) -> None:
 
 
 def new_job(db: Database, clock: str = "wall") -> tuple[int, int]:
-    """A running job of one task; their ids."""
+    """A job of this process, which no manager takes up, and its one task; their ids."""
     with db.write() as session:
         repository.add_targets(session, [TARGET])
         repository.add_workloads(session, [Gemm(m=8, n=8, k=8)])
@@ -206,7 +207,8 @@ def new_job(db: Database, clock: str = "wall") -> tuple[int, int]:
             strategy="random",
             seed=0,
             budget_trials=10,
-            state="running",
+            state="done",
+            owner=ownership.me(),
         )
         session.add(job)
         session.flush()

@@ -26,7 +26,7 @@ from tuner.search.calibration import Calibration
 from tuner.search.problem import Problem
 from tuner.search.task import TaskSearch
 from tuner.spec import JobSpec, Trial
-from tuner.states import GivenUp, JobState, TaskState
+from tuner.states import GivenUp, JobState, TakenOver, TaskState
 from worker.batch import VERIFY_ROUNDS, Batch
 from worker.demand import Demand
 from worker.outcome import ErrorKind, Outcome
@@ -114,8 +114,12 @@ class _Run:
             message = message or reports.note_of_gain(self.searches)
             return await self._end(state, "; ".join(filter(None, (message, note, built))))
         except asyncio.CancelledError:
-            await self._end(JobState.INTERRUPTED, "stopped with the service; resume to go on")
+            with suppress(TakenOver):
+                await self._end(JobState.INTERRUPTED, "stopped with the service; resume to go on")
             raise
+        except TakenOver as reason:
+            log.warning("this run ends: %s", reason)
+            return JobState.INTERRUPTED
         except GivenUp as reason:
             return await self._end(JobState.FAILED, str(reason))
         except Exception as error:

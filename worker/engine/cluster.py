@@ -32,7 +32,8 @@ DASK = {
     "distributed.scheduler.allowed-failures": 2,
     "distributed.scheduler.active-memory-manager.start": False,
     "distributed.scheduler.worker-saturation": 1.0,
-    "distributed.scheduler.worker-ttl": "10s",
+    # Workers of this process do not die alone; when it stood still all would count as dead, for good.
+    "distributed.scheduler.worker-ttl": None,
     "distributed.worker.daemon": False,
     "distributed.worker.memory.target": False,
     "distributed.worker.memory.spill": False,
