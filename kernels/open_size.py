@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
 from kernels.emit.types import Expr, Index
 
@@ -21,6 +22,11 @@ class Open:
 
 
 Size = int | Open
+
+
+def elements(shape: Sequence[Size], length: int) -> int:
+    """How many elements an array has at a length."""
+    return prod(size if isinstance(size, int) else size.of(length) for size in shape)
 
 
 def expression(size: Size, length: Expr) -> Index:

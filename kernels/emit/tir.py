@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from tvm import ir, tirx
 from tvm.script.ir_builder import tirx as T
@@ -60,6 +61,11 @@ class From:
 
     array: Buffer
     start: Index
+
+    @property
+    def dtype(self) -> Any:
+        """What its elements are."""
+        return self.array.dtype
 
     def place(self, at: Index | Vector) -> Index | Vector:
         """Where ``at`` is in the array."""

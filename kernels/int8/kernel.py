@@ -144,6 +144,11 @@ class QuantizedKernel(Kernel[QConv2d]):
     dynamic: ClassVar[bool] = False
     """Whether it computes what ``QConv2d.is_dynamic`` says."""
 
+    def tile_rows(self, plan: QuantizedPlan) -> int | None:
+        """How many rows of a matrix product its code meets at a time, where the packed weights are the same
+        for any number of them; else None."""
+        return None
+
     def why_not(self, workload: Workload, target: Target) -> str | None:
         """Most families compute no products of data that were quantized as they came."""
         reason = super().why_not(workload, target)

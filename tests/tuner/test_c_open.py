@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import tvm
 from test_c_shapes import STRICT
-from test_open_sizes import perceptron, transformer
+from test_open_sizes import perceptron, quantized, transformer
 from tiny_models import model, node, save
 from tvm import relax
 from typer.testing import CliRunner
@@ -49,9 +49,10 @@ def tokens(length):
     return {"ids": rng.integers(0, 50, (1, length)), "mask": np.ones((1, length), np.int64)}
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_every_length_has_the_bits_of_the_module(tmp_path, threads):
-    path = save(tmp_path, transformer())
+@pytest.mark.parametrize(("threads", "bytes_"), [(1, False), (2, False), (1, True)])
+def test_every_length_has_the_bits_of_the_module(tmp_path, threads, bytes_):
+    whole = transformer()
+    path = save(tmp_path, quantized(whole, tmp_path) if bytes_ else whole)
     made = written(tmp_path, path, TOKENS, threads=threads)
     loaded = Loaded(tmp_path / "net.so", "net", threads=threads)
     executable, _ = build_sets(path, TARGET, threads, TOKENS)
@@ -67,7 +68,7 @@ def test_every_length_has_the_bits_of_the_module(tmp_path, threads):
             loaded.run([np.zeros((1, wrong), np.int64)] * 2)
     with pytest.raises(ValueError, match="takes no inputs"):
         loaded.run([np.zeros((1, 3), np.int64), np.zeros((1, 4), np.int64)])
-    if threads == 1:
+    if threads == 1 and not bytes_:
         linked = tmp_path / "all.o"
         subprocess.run(["ld", "-r", *sorted(tmp_path.glob("net*.o")), "-o", linked], check=True)
         facts = facts_of(linked.read_bytes())

@@ -93,7 +93,7 @@ class _Importer(TvmImporter):
         self._loops = iter(loops)
         self._partition, self._plan, self._emit, self._flat = partition, plan, emit, flat
         self._stored = StoredTensors(self._graph, plan, target, threads, self.bb)
-        self._bytes = ByteTensors(target, threads, self.bb)
+        self._bytes = ByteTensors(target, threads, self.bb, flat)
         self._target, self._functions = target, Functions()
         self._own: dict[str, Callable[[NodeProto], bool]] = {
             PRODUCT: self._product,

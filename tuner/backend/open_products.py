@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from math import prod
 from typing import Any
 
 from tvm import tirx
@@ -17,11 +16,11 @@ from kernels.float.attention.open import Lies, emit_open, why_not_open
 from kernels.float.attention.plan import Plan as AttentionPlan
 from kernels.float.gemm.kernel import PackedGemm
 from kernels.float.plan import FloatPlan
-from kernels.int8.x86.direct.kernel import QuantizedDirect
-from kernels.int8.x86.direct.open import build_open
-from kernels.int8.x86.direct.open import why_not_open as why_not_open_rows
+from kernels.int8.kernel import QuantizedKernel, QuantizedPlan
+from kernels.int8.open_rows import build_open
+from kernels.int8.open_rows import why_not_open as why_not_open_rows
 from kernels.loops.open import LENGTH, shapes_of
-from kernels.open_size import Open, Size, expression, size_through
+from kernels.open_size import Open, Size, elements, expression, size_through
 from kernels.operators.int8.dynamic import OpenElements, build_dynamic_quantize
 from kernels.space import Config
 from kernels.target import Target
@@ -30,6 +29,8 @@ from kernels.workload.qconv2d import QConv2d
 from tuner.frontend.onnx_check import ModelError
 
 Shape = tuple[Size, ...]
+OWN_LENGTH = "tilefleet.own_length"
+"""Attribute of a function whose length is the number of elements of what it reads first."""
 
 
 def why_not(workloads: Sequence[Workload]) -> str | None:
@@ -48,19 +49,26 @@ def open_dynamic_quantize(
     """The function that quantizes floats as they come, of which ``lie`` are the shapes of what it takes and
     makes at any of the ``lengths``, the least and the greatest among them. Raises ModelError where their
     number does not grow with the length."""
-    counts = [prod(size if isinstance(size, int) else size.of(each) for size in lie[0]) for each in lengths]
+    counts = [elements(lie[0], each) for each in lengths]
     count, variable = _grown(counts, lengths), tirx.Var(LENGTH, "int64")
-    if len(lie[0]) == len(lie[1]) == 1:
-        # Flat arrays may have any length: it is theirs, not that of the model.
+    # Flat arrays may have any length: it is theirs, not that of the model.
+    flat = len(lie[0]) == len(lie[1]) == 1
+    if flat:
         lie, count = [(Open(1),), (Open(1),)], Open(1)
     shapes_of(lie, variable)
     data, out = (tuple(expression(size, variable) for size in shape) for shape in lie[:2])
     lies = OpenElements(tir.index(expression(count, variable)), max(counts), data, out)
-    return build_dynamic_quantize(min(counts), target, threads, name, lies)
+    function = build_dynamic_quantize(min(counts), target, threads, name, lies)
+    return function.with_attr(OWN_LENGTH, True) if flat else function
 
 
 def config_of(workload: Workload, config: Config, target: Target, threads: int) -> Config:
-    """``config``, or where it cannot be open the one that the analysis would pick of those that can."""
+    """``config``, or where it cannot be open the one that the analysis would pick of those that can.
+
+    Raises ModelError where none can.
+    """
+    if isinstance(workload, QConv2d):
+        return _of_rows(workload, config, target, threads)
     if not isinstance(workload, Attention):
         return config
     kernel = registry.kernel(config.kernel)
@@ -74,6 +82,18 @@ def config_of(workload: Workload, config: Config, target: Target, threads: int) 
         return config
     packed = filter(can_be, kernel.space(workload, target, threads=threads))
     return min(packed, key=lambda each: kernel.predict(workload, each, target, threads))
+
+
+def _of_rows(product: QConv2d, config: Config, target: Target, threads: int) -> Config:
+    """A config of a family whose rows can be open."""
+    for each in (config, *registry.recommendations(product, target, threads=threads)):
+        kernel = registry.kernel(each.kernel)
+        plan = kernel.plan(product, each, target, threads)
+        assert isinstance(kernel, QuantizedKernel)
+        assert isinstance(plan, QuantizedPlan)
+        if kernel.tile_rows(plan) is not None:
+            return each
+    raise ModelError(f"there are no kernels for rows of bytes on {target.name}")
 
 
 def open_product(
@@ -102,8 +122,7 @@ def open_product(
         return plan.emit_given(name, given, None if isinstance(rows, int) else expression(rows, length))
     if isinstance(last, QConv2d) and len(set(workloads)) > 1:
         kernel = registry.kernel(config.kernel)
-        if not isinstance(kernel, QuantizedDirect):
-            raise ModelError(f"quantized rows can be for x86 alone, not for {target.name}")
+        assert isinstance(kernel, QuantizedKernel)
         rows = _grown([each.in_w for each in workloads if isinstance(each, QConv2d)], lengths)
         ends = (shapes[0], shapes[-1])
         count = tir.index(expression(rows, length))

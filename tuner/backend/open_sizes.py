@@ -27,14 +27,21 @@ from kernels.layout import NCHW
 from kernels.loops.open import opened, schedule_open
 from kernels.loops.program import NoLoops
 from kernels.loops.schedule import LOOPS_ATTRIBUTE
-from kernels.open_size import Size, expression, size_through
+from kernels.open_size import Open, Size, elements, expression, size_through
 from kernels.target import Target
 from tuner.backend.apply import blaming_node, constants_of, function_name, plan_of
 from tuner.backend.factors import times_factors
 from tuner.backend.fusion import fused
 from tuner.backend.importer import import_partition
 from tuner.backend.joined import EqualFunctions
-from tuner.backend.open_products import Shape, config_of, open_dynamic_quantize, open_product, why_not
+from tuner.backend.open_products import (
+    OWN_LENGTH,
+    Shape,
+    config_of,
+    open_dynamic_quantize,
+    open_product,
+    why_not,
+)
 from tuner.backend.open_sequence import OpenSequence
 from tuner.backend.program import Call, NotStraight, Program, Storage, program_of
 from tuner.backend.sequence import SEQUENCE, has_bfloat16
@@ -232,7 +239,14 @@ class _Maker:
         product, option = products[-1], self._plan.options[index]
         if option is None:
             raise ModelError(f"node {product.nodes[0]!r} has no kernel; {WAY_OUT}")
-        config = config_of(product.workload, option.config, self._target, self._threads)
+        config = option.config
+        if len({each.workload for each in products}) > 1:
+            try:
+                config = config_of(product.workload, config, self._target, self._threads)
+            except ModelError as error:
+                raise ModelError(
+                    f"node {product.nodes[0]!r} cannot be left open: {error}; {WAY_OUT}"
+                ) from None
         name = f"{function_name(product.workload, config)}_open"
         key = (tuple(each.workload for each in products), config, tuple(sizes))
         if key not in self._made:
@@ -262,6 +276,15 @@ class OpenCalls:
     module: Any
     program: Program
     sizes: dict[Storage, Shape]
+
+    def length_of(self, call: Call) -> Size:
+        """What the function of a call takes for the length, by that of the model."""
+        if OWN_LENGTH not in (self.program.functions[call.function].attrs or {}):
+            return Open(1)
+        lengths = (1, 2, 3)
+        size = size_through([elements(self.sizes[call.reads[0]], each) for each in lengths], lengths)
+        assert size is not None
+        return size
 
 
 def open_calls(model: OpenModel, plan: Plan, target: Target, threads: int) -> OpenCalls:

@@ -15,6 +15,7 @@ from kernels.operators.int8.border import build_dequantize, build_dequantize_sum
 from kernels.operators.int8.dynamic import build_dynamic_quantize
 from kernels.operators.int8.relayout import build_qrelayout
 from kernels.target import Target
+from kernels.workload.qconv2d import LIMITS
 from tuner.frontend.onnx_graph import Array
 from tuner.operators.constants import constant
 from tuner.operators.functions import Functions
@@ -23,10 +24,14 @@ BYTES = ("int8", "uint8")
 
 
 class ByteTensors:
-    """Integer tensors with four axes, in the layouts that were made or asked for."""
+    """Integer tensors with four axes, in the layouts that were made or asked for.
 
-    def __init__(self, target: Target, threads: int, builder: Any) -> None:
-        self._target, self._threads, self._builder = target, threads, builder
+    Between floats and integers are functions of ours where sizes are ``known``, else formulas, which loops
+    compute.
+    """
+
+    def __init__(self, target: Target, threads: int, builder: Any, known: bool = True) -> None:
+        self._target, self._threads, self._builder, self._known = target, threads, builder, known
         self._functions = Functions()
         self._values: dict[str, dict[str, Any]] = {}
 
@@ -61,6 +66,8 @@ class ByteTensors:
 
     def quantize(self, value: Any, shape: tuple[int, ...], code: Quantization) -> Any:
         """Floats stored as ``shape`` as bytes in the same order."""
+        if not self._known:
+            return self._builder.emit(quantized(value, code))
         return self._border("quantize", build_quantize, value, shape, code, code.dtype)
 
     def dynamic(self, value: Any, shape: tuple[int, ...]) -> list[Any]:
@@ -80,10 +87,18 @@ class ByteTensors:
 
     def dequantize(self, value: Any, shape: tuple[int, ...], code: Quantization) -> Any:
         """Bytes stored as ``shape`` as floats in the same order."""
+        if not self._known:
+            whole = relax.op.subtract(relax.op.astype(value, "int32"), relax.const(code.zero, "int32"))
+            return self._builder.emit(
+                relax.op.multiply(relax.op.astype(whole, "float32"), relax.const(code.scale, "float32"))
+            )
         return self._border("dequantize", build_dequantize, value, shape, code, "float32")
 
     def dequantize_sums(self, value: Any, shape: tuple[int, ...], scales: Array) -> Any:
         """int32 sums stored as ``shape`` as floats in the same order; channels are the last axis."""
+        if not self._known:
+            whole = relax.op.astype(value, "float32")
+            return self._builder.emit(relax.op.multiply(whole, constant(scales)))
         name = "_".join(map(str, ["tilefleet", "dequantize", "sums", scales.size, *shape]))
 
         def make(name: str) -> Any:
@@ -132,3 +147,14 @@ class ByteTensors:
     ) -> Any:
         function = self._functions.get(self._builder, name, make)
         return self._builder.emit(relax.call_tir(function, values, relax.TensorType(shape, dtype)))
+
+
+def quantized(value: Any, code: Quantization) -> Any:
+    """The formula of ``kernels/operators/int8/border.py``."""
+    low, high = (float(limit - code.zero) for limit in LIMITS[code.dtype])
+    steps = relax.op.divide(value, relax.const(code.scale, "float32"))
+    inside = relax.op.maximum(
+        relax.op.minimum(steps, relax.const(high, "float32")), relax.const(low, "float32")
+    )
+    whole = relax.op.astype(relax.op.round(inside), "int32")
+    return relax.op.astype(relax.op.add(whole, relax.const(code.zero, "int32")), code.dtype)

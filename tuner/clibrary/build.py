@@ -86,7 +86,7 @@ def make(model: Model, targets: Iterable[Target], name: str, title: str, log: st
         programs = [each.program for each in sets]
         length = LENGTH if opened else None
         level, code = compiled(programs, target, model.threads, before, name, length=length)
-        variants += level
+        variants += [replace(one, lengths=each.lengths) for one, each in zip(level, sets, strict=True)]
         codes.append(code)
     weights = weights_of([variant.program for variant in variants])
     made = Library(
@@ -145,6 +145,7 @@ class Planned:
     program: Program
     manifest: Manifest
     open: OpenLength | None = None
+    lengths: tuple[Size, ...] = ()
 
 
 def planned_sets(model: Model, target: Target) -> list[Planned]:
@@ -178,7 +179,9 @@ def _planned_open(model: Model, shapes: Shapes, target: Target) -> Planned:
         if calls.sizes[storage] != read.outputs[at]:
             raise ModelError("cannot be written as C: an output is a part of a constant")
     _check_functions(calls.program)
-    return Planned(calls.program, planned.manifest, OpenLength(read.range, read.inputs, read.outputs))
+    opened = OpenLength(read.range, read.inputs, read.outputs)
+    lengths = tuple(calls.length_of(call) for call in calls.program.calls)
+    return Planned(calls.program, planned.manifest, opened, lengths)
 
 
 def planned_as_c(model: Model, target: Target) -> tuple[Program, Manifest]:

@@ -222,8 +222,8 @@ def _open_ports(word: str, prefix: str, ports: Sequence[Port], shapes: Sequence[
     """As ``_ports``, with macros of the length."""
     lines = [f"#define {prefix}_{word}S {len(ports)}"]
     for index, (port, shape) in enumerate(zip(ports, shapes, strict=True)):
-        extents = [_in_c(size, "(length)") for size in shape]
-        told = "".join(f"[{_in_c(size, 'length')}]" for size in shape)
+        extents = [in_c(size, "(length)") for size in shape]
+        told = "".join(f"[{in_c(size)}]" for size in shape)
         elements = " * ".join(["(size_t)1", *(each if each.isdecimal() else f"({each})" for each in extents)])
         lines += [
             f"/* {word.lower()} {index}: {_comment(port.name)}, {port.dtype}{told} */",
@@ -235,7 +235,7 @@ def _open_ports(word: str, prefix: str, ports: Sequence[Port], shapes: Sequence[
     return "\n".join(lines)
 
 
-def _in_c(size: Size, length: str) -> str:
+def in_c(size: Size, length: str = "length") -> str:
     """An extent as C computes it."""
     if isinstance(size, int):
         return str(size)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from kernels.arithmetic import ceil_div
+from kernels.open_size import Size
 from kernels.target import Target
 from tuner.backend.arena import ALIGNMENT, Arena
 from tuner.backend.open_products import Shape
@@ -21,7 +22,8 @@ from tuner.intake.shapes import OpenRange
 class Variant:
     """The model for one kind of processor.
 
-    ``symbols`` are what its functions are called in C, ``forks`` their loops in parallel.
+    ``symbols`` are what its functions are called in C, ``forks`` their loops in parallel. Where a size is
+    open, ``lengths`` are what each call takes for it.
     """
 
     target: Target
@@ -30,6 +32,7 @@ class Variant:
     symbols: Mapping[str, str]
     needs: Needs | None
     forks: tuple[Fork, ...]
+    lengths: tuple[Size, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tuner.backend.arena import ALIGNMENT
 from tuner.backend.program import Program, Storage
 from tuner.clibrary.cpu import check
+from tuner.clibrary.header import in_c
 from tuner.clibrary.library import Library, Variant
 from tuner.clibrary.parallel import Fork
 from tuner.clibrary.told import told
@@ -64,7 +65,8 @@ def _variant(library: Library, number: int) -> str:
         work = f"a + {base + variant.arena.workspaces[at]}" if at in variant.arena.workspaces else "a"
         arguments = [*map(place, call.reads), *map(place, call.writes), work]
         arguments += ["team"] if library.threads > 1 else []
-        arguments += ["(int64_t)length"] if library.open else []
+        if library.open is not None:
+            arguments.append(f"(int64_t)({in_c(variant.lengths[at])})")
         lines.append(f"  {variant.symbols[call.function]}({', '.join(arguments)});")
     for storage, index in program.copies:
         port = program.outputs[index]

@@ -49,7 +49,7 @@ class _Dots(DirectPlan):
         element_bytes = 4 // self.way.unit
         if self.conv.depth * element_bytes % 4:
             return super().unit_at(source, at)
-        address = tirx.address_of(tirx.BufferLoad(source, [tir.index(at)]))
+        address = tirx.address_of(source[tir.index(at)])
         return tir.splat(tirx.call_extern("int32", WORD, address), self.lanes)
 
     def body(self, args: QArguments) -> None:

@@ -10,7 +10,7 @@ from kernels.int8.arm.gemm.pack import panels
 from kernels.int8.arm.gemm.plan import DATA, FEATURES, LONG_SIDE, SIDES, TILES, Plan
 from kernels.int8.arm.operands import signedness
 from kernels.int8.arm.plan import why_not_neon
-from kernels.int8.kernel import QuantizedKernel
+from kernels.int8.kernel import QuantizedKernel, QuantizedPlan
 from kernels.kernel import KnobValues
 from kernels.layout import Layouts
 from kernels.target import Target
@@ -32,6 +32,11 @@ class QuantizedGemm(QuantizedKernel):
     version = 2
     dynamic = True
     plan_type = GemmPlan
+
+    def tile_rows(self, plan: QuantizedPlan) -> int | None:
+        """Those of the block."""
+        assert isinstance(plan, Plan)
+        return plan.block.rows
 
     def why_unfit(self, workload: QConv2d, target: Target) -> str | None:
         """Only ungrouped convolutions on Arm with NEON."""

@@ -10,7 +10,7 @@ import numpy as np
 
 from kernels.arithmetic import ceil_div
 from kernels.int8 import requantize
-from kernels.int8.kernel import QuantizedKernel
+from kernels.int8.kernel import QuantizedKernel, QuantizedPlan
 from kernels.int8.x86.direct import cost
 from kernels.int8.x86.direct.emit import emit
 from kernels.int8.x86.direct.pack import filled_groups, share_that_fits, tiles
@@ -50,6 +50,11 @@ class QuantizedDirect(QuantizedKernel):
     version = 3
     dynamic = True
     plan_type = DirectPlan
+
+    def tile_rows(self, plan: QuantizedPlan) -> int | None:
+        """Those of the block."""
+        assert isinstance(plan, Plan)
+        return plan.windows
 
     def why_unfit(self, workload: QConv2d, target: Target) -> str | None:
         """Only on x86, and only groups that have at least a vector of filters."""

@@ -11,8 +11,8 @@ from kernels.emit import tir
 from kernels.emit.function import Function
 from kernels.emit.open_rows import OpenRows, held, quotient
 from kernels.emit.types import Expr, Index, PrimFunc
+from kernels.int8.kernel import QuantizedKernel, QuantizedPlan
 from kernels.int8.tir import QArguments
-from kernels.int8.x86.direct.kernel import DirectPlan, QuantizedDirect
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload.qconv2d import QConv2d
@@ -26,7 +26,7 @@ def why_not_open(product: QConv2d) -> str | None:
 
 
 def build_open(
-    kernel: QuantizedDirect,
+    kernel: QuantizedKernel,
     product: QConv2d,
     config: Config,
     target: Target,
@@ -37,20 +37,23 @@ def build_open(
 ) -> PrimFunc:
     """The function ``name`` of a ``product`` of that many ``rows``; data and result ``lie`` as these shapes.
 
-    It takes what the function of a product with known rows takes: the packed weights are the same.
+    It takes what the function of a product with known rows takes: the packed weights are the same. ``kernel``
+    is one with a ``tile_rows``.
     """
 
-    def plan_of(count: int) -> DirectPlan:
+    def plan_of(count: int) -> QuantizedPlan:
         plan = kernel.plan(replace(product, in_w=count), config, target, 1)
-        assert isinstance(plan, DirectPlan)
+        assert isinstance(plan, QuantizedPlan)
         return plan
 
     whole = plan_of(product.in_w)
+    rows_of_tile = kernel.tile_rows(whole)
+    assert rows_of_tile is not None
     shapes, dtypes = whole.arguments_given(*lie)
     function = Function(name, shapes, dtypes)
     with function as buffers:
         given = dict(zip(shapes, buffers, strict=True))
-        tiles = OpenRows(held(rows.astype("int32")), min(whole.windows, product.in_w))
+        tiles = OpenRows(held(rows.astype("int32")), min(rows_of_tile, product.in_w))
         count = held(tiles.tiles)
         with tir.loop(threads, threads) as thread:
             first = held(quotient(count * thread, threads))
