@@ -30,6 +30,7 @@ from kernels.int8.x86.winograd.kernel import QuantizedWinograd
 from kernels.kernel import Kernel
 from kernels.layout import PLAIN, Layouts
 from kernels.numerics import Numerics
+from kernels.plugins import plugged
 from kernels.space import Config, SearchSpace, Space
 from kernels.target import Target
 from kernels.workload.base import Workload
@@ -38,7 +39,10 @@ from kernels.workload.qconv2d import QConv2d
 
 @cache
 def all_kernels() -> dict[str, Kernel[Any]]:
-    """Every kernel by name."""
+    """Every kernel by name: ours, and those that installed packages add.
+
+    Nobody's replaces one of ours, whose records it would get.
+    """
     kernels: tuple[Kernel[Any], ...] = (
         SConv(),
         MatrixSConv(),
@@ -64,7 +68,8 @@ def all_kernels() -> dict[str, Kernel[Any]]:
         QuantizedDotDepthwise(),
         QuantizedDotGroups(),
     )
-    return {kernel.name: kernel for kernel in kernels}
+    added = [family() for family in plugged("tilefleet.kernels", Kernel)]  # type: ignore[type-abstract]
+    return {kernel.name: kernel for kernel in (*added, *kernels)}
 
 
 def register(kernel: Kernel[Any]) -> None:

@@ -25,6 +25,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+STRATEGY_LENGTH = 32
+"""Characters of a strategy's name at most."""
+
 
 class Utc(TypeDecorator[datetime]):
     """An aware UTC time; SQLite keeps no zone, so it is put back on reading."""
@@ -146,7 +149,7 @@ class JobRow(Base):
     target_key: Mapped[str] = mapped_column(ForeignKey("targets.key"))
     threads: Mapped[int]
     clock: Mapped[str] = mapped_column(String(100))
-    strategy: Mapped[str] = mapped_column(String(32))
+    strategy: Mapped[str] = mapped_column(String(STRATEGY_LENGTH))
     seed: Mapped[int] = mapped_column(BigInteger)
     numerics: Mapped[str] = mapped_column(String(16), server_default="relaxed")
     budget_trials: Mapped[int | None]

@@ -18,7 +18,7 @@ from kernels.workload import base as workloads
 from kernels.workload.base import Workload
 from server import ownership
 from server.db.database import Database
-from server.db.tables import JobRow, ModelRow, TargetRow, TaskRow, WorkloadRow, now
+from server.db.tables import STRATEGY_LENGTH, JobRow, ModelRow, TargetRow, TaskRow, WorkloadRow, now
 from server.engine import Engine
 from server.http.problems import Problem, invalid
 from server.jobs.schemas import JobRequest
@@ -28,7 +28,7 @@ from server.models.service import Models
 from server.records import repository
 from server.targets.service import Targets
 from tuner.frontend.onnx_check import check_size
-from tuner.search.strategies import STRATEGIES
+from tuner.search import strategies
 from tuner.spec import Budget, JobSpec, TaskSpec
 from tuner.states import TASK_TRIALS, JobState, TaskState
 from worker.demand import Demand
@@ -48,9 +48,14 @@ class Jobs:
         """Check a request and store its job and tasks, queued; raises problems that name what is wrong."""
         target = self._targets.get(request.target, "body", "target")
         clock = self._clock(Demand(target, request.threads, frozenset(request.tags), "wall"))
-        if request.strategy not in STRATEGIES:
-            known = ", ".join(sorted(STRATEGIES))
-            raise invalid(f"unknown strategy {request.strategy!r}; there are: {known}", "body", "strategy")
+        if len(request.strategy) > STRATEGY_LENGTH:
+            way_out = "give it a shorter one by an entry point tilefleet.strategies"
+            detail = f"a strategy's name has at most {STRATEGY_LENGTH} characters: {way_out}"
+            raise invalid(detail, "body", "strategy")
+        try:
+            strategies.find(request.strategy)
+        except ValueError as error:
+            raise invalid(str(error), "body", "strategy") from None
         model_hash, found = self._subject(request)
         tunable = _tunable(found, target)
         budget = request.budget or Budget(trials=TASK_TRIALS * len(tunable))

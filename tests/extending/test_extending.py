@@ -72,9 +72,10 @@ def test_a_kernel_family(threads: int, tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_strategy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    recipes.add("tuner/search/strategies", "tuner.search.strategies", tmp_path, monkeypatch)
+    recipes.write("lab/lab_strategy", tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path / "lab"))
     monkeypatch.setitem(STRATEGIES, "predicted", STRATEGIES["random"])
-    register_strategy(importlib.import_module("tuner.search.strategies.predicted").PredictedStrategy)
+    register_strategy(importlib.import_module("lab_strategy").PredictedStrategy)
     problem = Problem.of(formula_engine.TINY, AVX2)
     first, *rest = make("predicted", problem, random.Random(0)).ask(20)
     assert first == problem.seeds[0]

@@ -271,7 +271,9 @@ def test_shutdown_interrupts_and_the_next_process_resumes(
     [
         ({"target": "z80"}, ["z80", "host", "x86-avx2"]),
         ({"target": "x86-avx512"}, ["x86-avx512", "no board", "host"]),
-        ({"strategy": "luck"}, ["luck", "random", "evolution"]),
+        ({"strategy": "luck"}, ["luck", "random", "evolution", "module:Class"]),
+        ({"strategy": "kernels.space:Config"}, ["kernels.space:Config is no Strategy"]),
+        ({"strategy": "a.module.of.a.lab:StrategyOfMine"}, ["at most 32 characters", "entry point"]),
         ({"budget": {}}, ["trials, seconds or both"]),
         ({"budget": {"trials": 0}}, ["budget.trials", "greater than or equal to 1"]),
         ({"budget": {"trials": -3}}, ["budget.trials"]),

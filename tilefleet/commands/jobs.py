@@ -32,7 +32,9 @@ def submit(
     target: TargetName = "host",
     trials: Annotated[int | None, typer.Option(help="Stop after so many trials.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
-    strategy: Annotated[str, typer.Option(help="analysis, random, evolution or model.")] = "model",
+    strategy: Annotated[
+        str, typer.Option(help="analysis, random, evolution, model, or module:Class.")
+    ] = "model",
     threads: Threads = 1,
     shape: ShapeOption = None,
     value: ValueOption = None,

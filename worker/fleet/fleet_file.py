@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from kernels.target import CATALOGUE, Target, from_json
 from worker.fleet.drivers.host import HOST, HostSpec
-from worker.fleet.drivers.registry import KINDS
+from worker.fleet.drivers.registry import kinds
 from worker.fleet.drivers.spec import Address, BoardSpec
 
 
@@ -93,7 +93,7 @@ def fleet_of(names: Iterable[str], threads: int = 1) -> Fleet:
 
     The second board of a model is called like ``rpi4-sim-2``.
     """
-    known = {name: spec for kind in KINDS.values() for name, spec in kind.by_name(threads).items()}
+    known = {name: spec for kind in kinds().values() for name, spec in kind.by_name(threads).items()}
     boards: list[BoardSpec] = []
     count: Counter[str] = Counter()
     for name in names:
@@ -121,11 +121,12 @@ def _no_twins(where: str, boards: Sequence[BoardSpec]) -> None:
 def _board(entry: dict[str, Any], context: dict[str, Any]) -> BoardSpec:
     """A board as its kind reads it; raises ValueError."""
     kind = entry.get("kind")
-    if not isinstance(kind, str) or kind not in KINDS:
+    known = kinds()
+    if not isinstance(kind, str) or kind not in known:
         missing = "it is missing" if kind is None else f"there is no {kind!r}"
-        raise ValueError(f"kind: {missing}; there are {', '.join(KINDS)}")
+        raise ValueError(f"kind: {missing}; there are {', '.join(known)}")
     try:
-        return KINDS[kind].model_validate(entry, context=context)
+        return known[kind].model_validate(entry, context=context)
     except ValidationError as error:
         raise ValueError(_explain(error, f" of a board of kind {kind}")) from None
 

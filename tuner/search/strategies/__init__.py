@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import random
+from functools import cache
 
+from kernels.plugins import named, plugged
 from tuner.search.problem import Problem
 from tuner.search.strategies.analysis import AnalysisStrategy
 from tuner.search.strategies.base import Strategy
@@ -24,9 +26,28 @@ for _strategy in (AnalysisStrategy, RandomStrategy, EvolutionStrategy, ModelStra
     register(_strategy)
 
 
-def make(name: str, problem: Problem, rng: random.Random) -> Strategy:
-    """The strategy called ``name``; raises ValueError that lists those there are."""
+@cache
+def _add_plugged() -> None:
+    """Ask once which strategies installed packages add; none replaces another."""
+    for strategy in plugged("tilefleet.strategies", Strategy):  # type: ignore[type-abstract]
+        STRATEGIES.setdefault(strategy.name, strategy)
+
+
+def find(name: str) -> type[Strategy]:
+    """The strategy of that name, or the class that ``module:Class`` says.
+
+    Raises ValueError that lists those there are, or says why that class is none.
+    """
+    if ":" in name:
+        return named(name, Strategy)  # type: ignore[type-abstract]
+    _add_plugged()
     try:
-        return STRATEGIES[name](problem, rng)
+        return STRATEGIES[name]
     except KeyError:
-        raise ValueError(f"unknown strategy {name!r}; there are {sorted(STRATEGIES)}") from None
+        known = ", ".join(sorted(STRATEGIES))
+        raise ValueError(f"unknown strategy {name!r}; there are: {known}; or module:Class") from None
+
+
+def make(name: str, problem: Problem, rng: random.Random) -> Strategy:
+    """A new strategy for ``problem``; raises ValueError as ``find`` does."""
+    return find(name)(problem, rng)
