@@ -89,7 +89,7 @@ def create_app(
             targets = Targets(engine, settings.plan.targets)
             jobs = Jobs(db, models, targets, engine)
             orphans = Orphans(db, jobs, settings.resume)
-            manager = JobManager(db, SqlStore(db, metrics), engine, events, orphans)
+            manager = JobManager(db, SqlStore(db, metrics), engine, events, orphans, settings.home_dir)
             stack.push_async_callback(manager.close)
             await manager.start()
             app.state.services = Services(

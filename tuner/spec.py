@@ -64,7 +64,7 @@ class Trial:
     """One trial of a task: its sequence number in the task (0 is the analysis's config) and its record.
 
     ``reused`` says that the record was known before and nothing was measured. ``lease`` is the fencing token
-    under which it was measured; 0 when that was under none.
+    under which it was measured, at the time ``at`` (since the epoch); 0 when that was under none.
     """
 
     task_id: int
@@ -72,3 +72,4 @@ class Trial:
     record: Record
     reused: bool = False
     lease: int = 0
+    at: float = 0.0

@@ -41,3 +41,7 @@ class GivenUp(Exception):
 
 class TakenOver(Exception):
     """Another process has the job: nothing more of this run may be kept or told."""
+
+
+class StoreAway(Exception):
+    """The database takes nothing now, but may later; the message says why."""

@@ -54,7 +54,8 @@ class Outcome:
     (``worker/measure/quiet.py``): then it may be faster than ``cost_s``.
     ``fault`` is what failed under the trial by no doing of its own, after which it was tried again.
     ``lied`` is whether its board said of it what cannot be.
-    ``lease`` is the fencing token under which it was measured; 0 when that was under none.
+    ``lease`` is the fencing token under which it was measured; 0 when that was under none. ``at`` is when it
+    was heard of, in seconds since the epoch; 0 when nobody said.
     """
 
     cost_s: float | None = None
@@ -76,6 +77,7 @@ class Outcome:
     fault: str = ""
     lied: bool = False
     lease: int = 0
+    at: float = 0.0
     toolchain: dict[str, str] = field(default_factory=dict)
 
     @property

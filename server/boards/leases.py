@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, cast
 
-from sqlalchemy import Row, Table, and_, bindparam, insert, or_, select, update
+from sqlalchemy import Row, Table, and_, bindparam, insert, select, update
 from sqlalchemy.orm import Session
 
 from server import ownership
@@ -74,11 +74,8 @@ END = (
     .returning(_leases)
 )
 _RECORDABLE = (
-    select(_leases.c.token)
-    .where(
-        _leases.c.token.in_(bindparam("tokens", expanding=True)),
-        or_(_leases.c.state == LeaseState.RELEASED.value, _holds),
-    )
+    select(_leases)
+    .where(_leases.c.token.in_(bindparam("tokens", expanding=True)))
     .order_by(_leases.c.token)
     .with_for_update(read=True)
 )
@@ -89,13 +86,25 @@ def lost(lease: AnyRow, now_s: float) -> bool:
     return lease.expires <= now_s or ownership.gone(lease.holder)
 
 
-def recordable(session: Session, tokens: Iterable[int], now_s: float) -> set[int]:
-    """Those fencing tokens under which results may be stored: of leases that hold or have ended well.
+def recordable(
+    session: Session, measured: Iterable[tuple[int, float]], now_s: float
+) -> set[tuple[int, float]]:
+    """Those of (fencing token, time of measuring) whose results may be stored.
 
-    Token 0 stands for results that no lease was needed for. Until the transaction ends, nobody can take the
-    others away.
+    Their leases have ended well or held at that time (0 stands for now): while the database is away none can
+    be renewed, and yet nobody else had the board. Token 0 stands for results that no lease was needed for.
+    Until the transaction ends, nobody can take the others away.
     """
-    asked = sorted(set(tokens) - {0})
-    if not asked:
-        return {0}
-    return {0, *session.execute(_RECORDABLE, {"tokens": asked, "now_s": now_s}).scalars()}
+    asked = set(measured)
+    tokens = sorted({token for token, _ in asked} - {0})
+    found = session.execute(_RECORDABLE, {"tokens": tokens}) if tokens else ()
+    leases = {lease.token: lease for lease in found}
+    return {(token, at) for token, at in asked if not token or _held(leases.get(token), at or now_s)}
+
+
+def _held(lease: AnyRow | None, at: float) -> bool:
+    if lease is None or lease.state == LeaseState.REVOKED:
+        return False
+    if lease.state == LeaseState.RELEASED:
+        return True
+    return bool(at < lease.expires and (lease.ended is None or at < lease.ended))

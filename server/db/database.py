@@ -11,6 +11,8 @@ from typing import Any
 from alembic import command
 from alembic.config import Config
 from sqlalchemy import Connection, create_engine, event, make_url, text
+from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
 MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
@@ -59,6 +61,25 @@ class Database:
             if not self.sqlite:
                 connection.execute(text(f"select pg_advisory_xact_lock({_UPGRADE_LOCK})"))
             command.upgrade(alembic_config(connection), "head")
+
+    def why_away(self, error: Exception) -> str:
+        """Why the database does not answer now, if another time it may; empty for any other error."""
+        lost = isinstance(error, DBAPIError) and error.connection_invalidated
+        if not lost and not isinstance(error, OperationalError | InterfaceError | PoolTimeout):
+            return ""
+        said = str(error.orig if isinstance(error, DBAPIError) else error).strip().partition("\n")[0]
+        if "no such" in said:  # SQLite's word for what is a programming error elsewhere
+            return ""
+        if "disk is full" in said or "No space left" in said:
+            return f"the disk with {self.place} is full: free some of it"
+        return f"the database does not answer: {said}"
+
+    @property
+    def place(self) -> str:
+        """Where the data are, for people."""
+        if self.sqlite:
+            return str(Path(self.url.database or "").resolve().parent)
+        return f"the database {self.url.render_as_string()}"
 
     def close(self) -> None:
         """Close all connections."""

@@ -130,8 +130,9 @@ async def _on_data(request: Request, error: Exception) -> JSONResponse:
 
 async def _on_lost_database(request: Request, error: Exception) -> JSONResponse:
     log.error("%s: %s", request.url.path, error)
-    if "disk is full" in str(error):
-        return body_of(request.url.path, 507, "the disk that has the database is full: free some of it")
+    why = request.app.state.services.db.why_away(error)
+    if "is full" in why:
+        return body_of(request.url.path, 507, why)
     return body_of(request.url.path, 503, "the database does not answer; try again later")
 
 

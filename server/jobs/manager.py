@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
@@ -22,12 +23,16 @@ from server.jobs.store import SqlStore
 from server.jobs.views import Live
 from server.targets.facts import Facts
 from tuner.job.fairness import VirtualTime
+from tuner.job.patience import patiently
 from tuner.job.runner import run_job
 from tuner.spec import JobSpec
-from tuner.states import JobState
+from tuner.states import JobState, StoreAway, TakenOver
+from worker.build.space import full_disk
 from worker.engine.asyncio_tasks import end
 
 MAX_RUNNING = 16
+SOON_S = 5.0
+"""How long who cancels a job waits for its end."""
 
 log = logging.getLogger(__name__)
 
@@ -46,14 +51,24 @@ class JobManager:
     """The jobs of this process. Its methods belong to the event loop's thread."""
 
     def __init__(
-        self, db: Database, store: SqlStore, engine: Engine, events: Events, orphans: Orphans
+        self,
+        db: Database,
+        store: SqlStore,
+        engine: Engine,
+        events: Events,
+        orphans: Orphans,
+        folder: Path,
     ) -> None:
+        """``folder`` is where the engine keeps what it builds."""
+        self._folder = folder
         self._store, self._engine, self._events, self._orphans = store, engine, events, orphans
         self._facts = Facts(db, engine)
         self._fair = VirtualTime()
         self._queued: dict[int, _Entry] = {}
         self._running: dict[int, tuple[_Entry, asyncio.Task[None]]] = {}
         self._beating: asyncio.Task[None] | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+        self._told = ""
         self._thread = ThreadPoolExecutor(1, "signs of life")
 
     async def start(self) -> None:
@@ -68,7 +83,9 @@ class JobManager:
         self._thread.shutdown(wait=False)
         for job_id in list(self._queued):
             self._queued.pop(job_id)
-            await self._end(job_id, JobState.INTERRUPTED)
+            await self._end(job_id, JobState.INTERRUPTED, wait=False)
+        for ending in self._ending:
+            ending.cancel()
         tasks = [task for _, task in self._running.values()]
         for task in tasks:
             task.cancel()
@@ -86,15 +103,20 @@ class JobManager:
         self._start_next()
 
     async def cancel(self, job_id: int) -> bool:
-        """Stop a job of this process; False when it has none of this id. The row says ``cancelling``."""
+        """Stop a job of this process, also while no row can say so; False when it has none of this id."""
         if job_id in self._queued:
             del self._queued[job_id]
-            await self._end(job_id, JobState.CANCELLED)
+            ending = asyncio.create_task(self._end(job_id, JobState.CANCELLED))
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+            await asyncio.wait([ending], timeout=SOON_S)
             return True
         if job_id not in self._running:
             return False
-        self._events.publish(job_id, "state", {"state": JobState.CANCELLING.value, "message": ""})
-        self._running[job_id][0].cancelled.set()
+        cancelled = self._running[job_id][0].cancelled
+        if not cancelled.is_set():
+            self._events.publish(job_id, "state", {"state": JobState.CANCELLING.value, "message": ""})
+            cancelled.set()
         return True
 
     def live(self, job_id: int) -> Live | None:
@@ -106,7 +128,14 @@ class JobManager:
         progress = entry.progress
         shares = {each["task"]: each for each in progress.get("shares", ())}
         rate, eta_s = progress.get("trials_per_s"), progress.get("eta_s")
-        return Live(elapsed, rate, eta_s, self._waiting(job_id), shares)
+        waiting, cancelling = self._waiting(job_id), entry.cancelled.is_set()
+        return Live(elapsed, rate, eta_s, waiting, shares, cancelling, self._trouble())
+
+    def _trouble(self) -> str:
+        """What keeps all jobs waiting; empty when nothing does."""
+        if self._store.away:
+            return f"{self._store.away}; jobs go on when it is mended"
+        return full_disk(self._folder)
 
     def _waiting(self, job_id: int) -> Waiting | None:
         """Why the job waits for a board, unless some board works for it."""
@@ -130,7 +159,7 @@ class JobManager:
             try:
                 await self._facts.learn(spec, entry.cancelled)
             except asyncio.CancelledError:
-                await self._end(spec.id, JobState.INTERRUPTED)
+                await self._end(spec.id, JobState.INTERRUPTED, wait=False)
                 raise
             entry.started = time.monotonic()
             publish = self._publisher(entry)
@@ -150,9 +179,17 @@ class JobManager:
 
         return publish
 
-    async def _end(self, job_id: int, state: JobState, message: str = "") -> None:
-        await run_in_threadpool(self._store.job_state, job_id, state, message)
-        self._say_ended(job_id, state, message)
+    async def _end(self, job_id: int, state: JobState, message: str = "", *, wait: bool = True) -> None:
+        """End a job that does not run; with ``wait`` not before the database has taken it."""
+        try:
+            if wait:
+                await patiently(self._store.job_state, job_id, state, message)
+            else:
+                await run_in_threadpool(self._store.job_state, job_id, state, message)
+        except (StoreAway, TakenOver) as reason:
+            log.warning("that job %d is %s cannot be kept: %s", job_id, state, reason)
+        else:
+            self._say_ended(job_id, state, message)
 
     def _say_ended(self, job_id: int, state: JobState, message: str = "") -> None:
         self._events.publish(job_id, "state", {"state": state.value, "message": message})
@@ -166,6 +203,16 @@ class JobManager:
                 await self._engine.refresh()
             except Exception as error:  # database and scheduler may come back
                 log.warning("no sign of life could be given: %s", error)
+            self._tell_trouble()
+
+    def _tell_trouble(self) -> None:
+        """Tell those who follow jobs why nothing happens, and when it does again."""
+        trouble = self._trouble()
+        if trouble != self._told:
+            for job_id, (entry, _) in self._running.items():
+                state = JobState.CANCELLING if entry.cancelled.is_set() else JobState.RUNNING
+                self._events.publish(job_id, "state", {"state": state.value, "message": trouble})
+        self._told = trouble
 
     async def _look(self) -> None:
         """Give a sign of life, take up what nobody runs, and let go of what another process runs."""

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import select, update
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
 from kernels.target import Target
@@ -21,9 +25,29 @@ from server.records.bests import choose_best, lock_tasks
 from tuner.backend.check import Delivery
 from tuner.log.record import Record
 from tuner.spec import Trial
-from tuner.states import JobState, TakenOver, TaskState
+from tuner.states import JobState, StoreAway, TakenOver, TaskState
 
+P = ParamSpec("P")
+T = TypeVar("T")
 ENDED = tuple(state for state in JobState if state.final)
+
+
+def _asked(method: Callable[Concatenate[SqlStore, P], T]) -> Callable[Concatenate[SqlStore, P], T]:
+    """A method that raises StoreAway when the database is away, and says so in ``away`` while it is."""
+
+    @wraps(method)
+    def ask(self: SqlStore, /, *arguments: P.args, **named: P.kwargs) -> T:
+        try:
+            result = method(self, *arguments, **named)
+        except (DBAPIError, PoolTimeout) as error:
+            self.away = self._db.why_away(error)
+            if not self.away:
+                raise
+            raise StoreAway(self.away) from error
+        self.away = ""
+        return result
+
+    return ask
 
 
 class SqlStore:
@@ -31,14 +55,18 @@ class SqlStore:
 
     def __init__(self, db: Database, metrics: Metrics, clock: Callable[[], float] = time.time) -> None:
         self._db, self._metrics, self._clock = db, metrics, clock
+        self.away = ""
+        """Why the database took nothing the last time, empty when it did."""
         self._runs: dict[int, tuple[float, float]] = {}
         """Of each running job: its running time in earlier runs, and when this one began."""
 
+    @_asked
     def known(self, workload: Workload, target: Target, clock: str, threads: int) -> list[Record]:
         """See ``Store.known``."""
         with self._db.read() as session:
             return repository.known(session, workload.key, target.key, clock, threads)
 
+    @_asked
     def trials(self, job_id: int) -> list[Trial]:
         """See ``Store.trials``."""
         query = select(TrialRow).where(TrialRow.job_id == job_id).order_by(TrialRow.id)
@@ -49,6 +77,7 @@ class SqlStore:
         sound = [row for row in rows if row.record_id in records]
         return [Trial(row.task_id, row.number, records[row.record_id], row.reused) for row in sound]
 
+    @_asked
     def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> list[Trial]:
         """See ``Store.save``; nor is kept what another clock than the job's has timed.
 
@@ -56,9 +85,11 @@ class SqlStore:
         """
         new: list[Trial] = []
         with self._db.write() as session:
-            tokens = recordable(session, (trial.lease for trial in trials), self._clock())
+            held = recordable(session, ((trial.lease, trial.at) for trial in trials), self._clock())
             clock = _own(session, job_id).clock
-            kept = [trial for trial in trials if trial.lease in tokens and trial.record.clock == clock]
+            kept = [
+                trial for trial in trials if (trial.lease, trial.at) in held and trial.record.clock == clock
+            ]
             repository.add(session, [trial.record for trial in kept])
             ids = [repository.find(session, trial.record.identity).id for trial in kept]
             # Of other jobs, too: a quiet time may have taken the place of their disturbed one.
@@ -84,10 +115,11 @@ class SqlStore:
             self._metrics.trials.labels(str(outcome)).inc()
         return kept
 
-    def remeasured(self, record: Record, lease: int = 0) -> bool:
+    @_asked
+    def remeasured(self, record: Record, lease: int = 0, at: float = 0.0) -> bool:
         """See ``Store.remeasured``."""
         with self._db.write() as session:
-            if lease not in recordable(session, [lease], self._clock()):
+            if not recordable(session, [(lease, at)], self._clock()):
                 return False
             row = repository.find(session, record.identity)
             for name, value in repository.columns(record).items():
@@ -99,6 +131,7 @@ class SqlStore:
                 choose_best(session, task_id)
         return True
 
+    @_asked
     def relayouts(self, target: Target, threads: int, clock: str) -> list[str]:
         """See ``Store.relayouts``."""
         with self._db.read() as session:
@@ -110,17 +143,20 @@ class SqlStore:
             )
         return [each.line() for each in found]
 
+    @_asked
     def delivered(self, job_id: int, delivery: Delivery) -> None:
         """See ``Store.delivered``."""
         with self._db.write() as session:
             _own(session, job_id)
             session.execute(update(JobRow).where(JobRow.id == job_id).values(delivery=delivery.to_json()))
 
+    @_asked
     def task_state(self, task_id: int, state: TaskState) -> None:
         """See ``Store.task_state``."""
         with self._db.write() as session:
             session.execute(update(TaskRow).where(TaskRow.id == task_id).values(state=state.value))
 
+    @_asked
     def job_state(self, job_id: int, state: JobState, message: str) -> None:
         """See ``Store.job_state``; a job being cancelled does not go back to running."""
         with self._db.write() as session:

@@ -32,6 +32,10 @@ class Live:
     waiting: Waiting | None = None
     shares: dict[int, dict[str, Any]] = field(default_factory=dict)
     """By task."""
+    cancelling: bool = False
+    """Whether somebody ended it, which no row may say yet."""
+    trouble: str = ""
+    """Why it waits, with all others."""
 
 
 def get_row(session: Session, job_id: int, *, lock: bool = False) -> JobRow:
@@ -68,6 +72,7 @@ def show(session: Session, row: JobRow, live: Live | None) -> Job:
     measured = sum(task.trials - task.reused for task in tasks)
     ended = Live(row.elapsed_s, measured / row.elapsed_s if row.elapsed_s > 0 else None)
     live = live or ended
+    state = JobState.CANCELLING if live.cancelling and row.state == JobState.RUNNING else JobState(row.state)
     built = built_of(row)
     return Job(
         id=row.id,
@@ -84,8 +89,8 @@ def show(session: Session, row: JobRow, live: Live | None) -> Job:
         tags=sorted(row.tags),
         budget=JobBudget(trials=row.budget_trials, seconds=row.budget_seconds),
         shapes=row.shapes,
-        state=JobState(row.state),
-        message=row.message,
+        state=state,
+        message=row.message or live.trouble,
         waiting=live.waiting,
         created=row.created,
         started=row.started,

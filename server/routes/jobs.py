@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Response
 from fastapi.responses import StreamingResponse
+from sqlalchemy.exc import OperationalError
 from starlette.concurrency import run_in_threadpool
 
 from kernels.numerics import Numerics
@@ -15,7 +16,7 @@ from server.db.tables import JobRow, RelayoutRow
 from server.events.base import END, Event
 from server.http.event_stream import event_stream
 from server.http.pages import AfterId, JobId, Limit
-from server.http.problems import responses
+from server.http.problems import Problem, responses
 from server.jobs import views
 from server.jobs.progress import progress
 from server.jobs.schemas import Job, JobPage, JobRequest, Progress, TaskList
@@ -66,7 +67,17 @@ def get_job(job_id: JobId, ctx: Ctx) -> Job:
 @router.post("/{job_id}/cancel", summary="Cancel a job", responses=responses(404, 409))
 async def cancel_job(job_id: JobId, ctx: Ctx) -> Job:
     """Stop a queued or running job; what it measured stays, and it can be resumed."""
-    await run_in_threadpool(ctx.jobs.begin_cancel, job_id)
+    try:
+        await run_in_threadpool(ctx.jobs.begin_cancel, job_id)
+    except OperationalError as error:
+        # What this process runs it can stop, and keep that when it may.
+        if not await ctx.manager.cancel(job_id):
+            raise
+        try:
+            return await run_in_threadpool(_read, ctx, job_id)
+        except OperationalError:
+            why = ctx.db.why_away(error)
+            raise Problem(503, f"job {job_id} is being cancelled, but cannot be shown: {why}") from None
     await ctx.manager.cancel(job_id)
     return await run_in_threadpool(_read, ctx, job_id)
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from sqlalchemy.exc import DBAPIError
 from starlette.concurrency import run_in_threadpool
 
 from server.db.database import Database
@@ -47,7 +48,11 @@ class Facts:
     ) -> None:
         demand = Demand(spec.demand.target, spec.demand.threads, clock=spec.demand.clock)
         key, what = (demand.target.key, demand.threads, demand.clock), table.__tablename__
-        if cancelled.is_set() or await run_in_threadpool(self._has, table, key):
+        try:
+            if cancelled.is_set() or await run_in_threadpool(self._has, table, key):
+                return
+        except DBAPIError as error:  # tuning does not depend on it
+            log.warning("%s of target %s are not known: %s", what, demand.target.name, error)
             return
         work = asyncio.ensure_future(measure(demand))
         watch = asyncio.ensure_future(cancelled.wait())

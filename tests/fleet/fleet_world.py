@@ -177,7 +177,7 @@ class Service:
         **settings: str,
     ) -> None:
         self.world, self.home, self._log = world, world.home / name, f"{name}.log"
-        self.home.mkdir()
+        self.home.mkdir(exist_ok=True)
         times = replace(times, drift_limit=1000.0)
         settings["TILEFLEET_TIMES"] = json.dumps(asdict(times))
         self._arguments, self._settings = arguments, settings

@@ -33,36 +33,50 @@ def postgres_bin(name: str) -> Path | None:
     return Path(found) if found else None
 
 
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[str]:
-    """URL of a private PostgreSQL server on a socket of its own, without the database's name."""
-    initdb, server = postgres_bin("initdb"), postgres_bin("postgres")
-    as_user: list[str] = []
-    if os.getuid() == 0:  # PostgreSQL refuses to run as root
-        as_user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
-        if shutil.which("setpriv") is None:
-            lacking("setpriv")
-    if initdb is None or server is None:
-        lacking("PostgreSQL")
-    with tempfile.TemporaryDirectory(prefix="pg") as folder:  # short: a socket's path has 107 characters
-        data = Path(folder) / "data"
-        if as_user:
+class Postgres:
+    """A private PostgreSQL server on a socket of its own, below ``folder``; its name must be short, since a
+    socket's path has 107 characters."""
+
+    def __init__(self, folder: Path) -> None:
+        initdb, server = postgres_bin("initdb"), postgres_bin("postgres")
+        as_user: list[str] = []
+        if os.getuid() == 0:  # PostgreSQL refuses to run as root
+            as_user = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups"]
+            if shutil.which("setpriv") is None:
+                lacking("setpriv")
             shutil.chown(folder, "nobody", "nogroup")
+        if initdb is None or server is None:
+            lacking("PostgreSQL")
+        data, self._folder = folder / "data", folder
         make = [*as_user, str(initdb), "-D", str(data), "-U", "postgres", "--auth=trust", "-E", "UTF8", "-N"]
         subprocess.run(make, check=True, capture_output=True, cwd="/")
         options = f"-c listen_addresses= -c unix_socket_directories={folder} -c fsync=off"
-        run = [*as_user, str(server), "-D", str(data), *options.split()]
-        log = Path(folder) / "log"
-        with (
-            log.open("wb") as output,
-            subprocess.Popen(run, stdout=output, stderr=output, cwd="/") as process,
-        ):
-            try:
-                _wait_for(lambda: psycopg.connect(f"host={folder} user=postgres").close(), process, log)
-                yield f"postgresql+psycopg://postgres@/{{}}?host={folder}"
-            finally:
-                process.send_signal(signal.SIGINT)  # a connection that is still open does not hold it up
-                process.wait(120)
+        self._run = [*as_user, str(server), "-D", str(data), *options.split()]
+        self.url = f"postgresql+psycopg://postgres@/{{}}?host={folder}"
+        """Without the database's name."""
+
+    def start(self) -> None:
+        """Start it, again too, and wait until it answers."""
+        log = self._folder / "log"
+        with log.open("ab") as output:
+            self._process = subprocess.Popen(self._run, stdout=output, stderr=output, cwd="/")
+        where = f"host={self._folder} user=postgres"
+        _wait_for(lambda: psycopg.connect(where).close(), self._process, log)
+
+    def stop(self, how: signal.Signals = signal.SIGINT) -> None:
+        """End it, by default so that a connection that is still open does not hold it up."""
+        self._process.send_signal(how)
+        self._process.wait(120)
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[str]:
+    """URL of a private PostgreSQL server, without the database's name."""
+    with tempfile.TemporaryDirectory(prefix="pg") as folder:
+        server = Postgres(Path(folder))
+        server.start()
+        yield server.url
+        server.stop()
 
 
 @pytest.fixture(scope="session")

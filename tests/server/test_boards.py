@@ -237,8 +237,12 @@ def test_what_a_zombie_measured_is_refused(db: Database) -> None:
     now[0] += USUAL.lease_s
     late = trial(1, old.token)
     assert store.save(job, [late], 2.0) == [], "past its expiry, though nobody has the board"
+    in_time = replace(trial(5, old.token), at=now[0] - 1.0)
+    assert store.save(job, [in_time], 2.0) == [in_time], "the database was away, the lease was not"
     new = book.acquire("a", "elsewhere/2/1.00", Purpose.TRIALS, job)
     assert new is not None
+    in_time = replace(trial(6, old.token), at=now[0] - 1.0)
+    assert store.save(job, [in_time, replace(in_time, at=now[0] + 1.0)], 2.0) == [in_time]
     fresh, reused = trial(1, new.token), trial(2, 0)
     assert store.save(job, [late, fresh, trial(3, 10**6), reused], 3.0) == [fresh, reused]
     assert store.save(job, [fresh], 3.0) == [fresh], "saved twice, kept once"
@@ -249,12 +253,13 @@ def test_what_a_zombie_measured_is_refused(db: Database) -> None:
     parked = book.acquire("b", "elsewhere/1/1.00", Purpose.TRIALS, job)
     assert parked is not None
     book.revoke("b", "parked")
-    assert store.save(job, [trial(4, parked.token)], 4.0) == []
+    late = replace(trial(4, parked.token), at=now[0] - 1.0)
+    assert store.save(job, [trial(4, parked.token), late], 4.0) == []
     with db.read() as session:
         trials = session.query(TrialRow.number).order_by(TrialRow.number).all()
-        assert [number for (number,) in trials] == [0, 1, 2]
-        assert session.query(RecordRow).count() == 3
-        assert session.get_one(TaskRow, task).trials == 3
+        assert [number for (number,) in trials] == [0, 1, 2, 5, 6]
+        assert session.query(RecordRow).count() == 5
+        assert session.get_one(TaskRow, task).trials == 5
         assert session.get_one(JobRow, job).elapsed_s == 4.0
 
 

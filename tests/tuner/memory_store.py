@@ -40,7 +40,7 @@ class MemoryStore:
             self.saved.setdefault(job_id, {}).setdefault((trial.task_id, key), trial)
         return kept
 
-    def remeasured(self, record: Record, lease: int = 0) -> bool:
+    def remeasured(self, record: Record, lease: int = 0, at: float = 0.0) -> bool:
         if lease in self.lost_leases:
             return False
         self.records[record.identity] = record

@@ -10,6 +10,7 @@ from kernels.layout import Layouts
 from tuner.backend.check import Delivery
 from tuner.job import placing
 from tuner.job.engine import Engine
+from tuner.job.patience import patiently
 from tuner.job.store import Store
 from tuner.log.record import Record
 from tuner.search.task import TaskSearch
@@ -32,7 +33,7 @@ async def deliver(
     records = [record for search in searches for record in _best(search)]
     if job.model is None or not records or cancelled.is_set():
         return ""
-    payload = await asyncio.to_thread(placing.payload_of, job, records, store)
+    payload = await patiently(placing.payload_of, job, records, store)
     answer = await engine.beside(
         "tuner.job.delivery_child:deliver_in_child",
         payload,
@@ -47,7 +48,7 @@ async def deliver(
     if answer.problem:
         return f"the model was not built and measured: {answer.problem}"
     delivery = replace(Delivery.from_json(answer.result), in_place=in_place(searches))
-    await asyncio.to_thread(store.delivered, job.id, delivery)
+    await patiently(store.delivered, job.id, delivery)
     if delivery.check.wrong:
         raise GivenUp(f"the built model is wrong: {delivery.check.wrong}")
     return f"the built model was not checked: {delivery.check.skipped}" if delivery.check.skipped else ""

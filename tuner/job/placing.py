@@ -12,6 +12,7 @@ from kernels.layout import Layouts
 from kernels.space import Config
 from tuner.intake.shapes import sets_of
 from tuner.job.engine import Engine
+from tuner.job.patience import patiently
 from tuner.job.store import Store
 from tuner.log.record import Record, comparable
 from tuner.search.task import TaskSearch
@@ -75,7 +76,7 @@ async def _place(
 ) -> tuple[list[TaskSearch], str]:
     """``place`` for one set of shapes; layers that others have as well are ``settled`` by the first."""
     contenders = [record for search in searches for record in _contenders(search)]
-    payload = await asyncio.to_thread(payload_of, job, contenders, store)
+    payload = await patiently(payload_of, job, contenders, store)
     simulated = job.demand.clock != "wall"
     answer = None
     if not simulated:
@@ -116,7 +117,7 @@ async def _place(
             records = [found.get(record.config, record) for record in search.records.values()]
             found |= {record.config: record for record in behind(records, untuned, slower)}
         for record in found.values():
-            if await asyncio.to_thread(store.remeasured, record, answer.lease):
+            if await patiently(store.remeasured, record, answer.lease):
                 search.replace(record)
         if found:
             changed.append(search)

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from kernels.space import Config
 from tuner.job import placing, reports
@@ -18,6 +18,7 @@ from tuner.job.budget import Allowance
 from tuner.job.delivery import deliver
 from tuner.job.engine import Engine, outcomes_of
 from tuner.job.fairness import VirtualTime
+from tuner.job.patience import patiently
 from tuner.job.reports import Publish
 from tuner.job.store import Store
 from tuner.log.record import Record
@@ -26,7 +27,7 @@ from tuner.search.calibration import Calibration
 from tuner.search.problem import Problem
 from tuner.search.task import TaskSearch
 from tuner.spec import JobSpec, Trial
-from tuner.states import GivenUp, JobState, TakenOver, TaskState
+from tuner.states import GivenUp, JobState, StoreAway, TakenOver, TaskState
 from worker.batch import VERIFY_ROUNDS, Batch
 from worker.demand import Demand
 from worker.outcome import ErrorKind, Outcome
@@ -42,6 +43,7 @@ HOPELESS = 12
 BLAMELESS = (ErrorKind.BUILD_ERROR, ErrorKind.BUILD_TIMEOUT, ErrorKind.UPLOAD_ERROR, ErrorKind.BOARD_LOST)
 TICK_S, PROGRESS_S, GRACE_S = 0.25, 1.0, 15.0
 
+T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
@@ -92,6 +94,8 @@ class _Run:
         self.arrived: list[tuple[_Sent, int, Outcome]] = []
         self.news = asyncio.Event()
         self.trials = self.failed = 0
+        self.leaving = False
+        """Whether the service stops, which waits for no database."""
         self.streak: tuple[str, int] = ("", 0)
         self.kind = f"{job.demand.target.key} {job.demand.clock}"
         """Jobs of one kind share boards."""
@@ -114,7 +118,8 @@ class _Run:
             message = message or reports.note_of_gain(self.searches)
             return await self._end(state, "; ".join(filter(None, (message, note, built))))
         except asyncio.CancelledError:
-            with suppress(TakenOver):
+            self.leaving = True
+            with suppress(TakenOver, StoreAway):
                 await self._end(JobState.INTERRUPTED, "stopped with the service; resume to go on")
             raise
         except TakenOver as reason:
@@ -130,7 +135,7 @@ class _Run:
 
     async def _prepare(self) -> None:
         """Make the searches, take up the job's earlier trials, and count what other jobs found out."""
-        job, earlier = self.job, await asyncio.to_thread(self.store.trials, self.job.id)
+        job, earlier = self.job, await self._ask(self.store.trials, self.job.id)
         target, threads, clock = job.demand.target, job.demand.threads, job.demand.clock
         self._count(earlier)
         known: dict[int, list[Record]] = {}
@@ -139,7 +144,7 @@ class _Run:
                 Problem.of, task.workload, target, job.numerics, threads, job.any_layout
             )
             search = TaskSearch(task, job, problem, [trial for trial in earlier if trial.task_id == task.id])
-            found = await asyncio.to_thread(self.store.known, task.workload, target, clock, threads)
+            found = await self._ask(self.store.known, task.workload, target, clock, threads)
             known[task.id] = search.usable(found)
             search.doubt(found, self.top)
             self.searches.append(search)
@@ -174,12 +179,15 @@ class _Run:
                 await self._take_in()
                 for finished in [work for work in self.sent if work.done()]:
                     await self._came_back(finished)
+        except asyncio.CancelledError:
+            self.leaving = True
+            raise
         finally:
             stop.set()
             for work in self.sent:
                 work.cancel()
             await asyncio.gather(*self.sent, return_exceptions=True)
-            with suppress(GivenUp):  # how the search ended is settled
+            with suppress(GivenUp, StoreAway):  # how the search ended is settled
                 await self._take_in()
 
     async def _launch(self, stop: asyncio.Event) -> bool:
@@ -256,7 +264,7 @@ class _Run:
         """Save trials, and only then count, learn and publish them; those that were kept."""
         if not trials:
             return []
-        kept = await asyncio.to_thread(self.store.save, self.job.id, trials, self.allowance.elapsed)
+        kept = await self._ask(self.store.save, self.job.id, trials, self.allowance.elapsed)
         for trial in trials:
             if trial not in kept:
                 search.again(trial)
@@ -309,7 +317,7 @@ class _Run:
                     refused.add(record.config)
                     continue
                 again = search.remeasured(record, outcome)
-                if await asyncio.to_thread(self.store.remeasured, again, outcome.lease):
+                if await self._ask(self.store.remeasured, again, outcome.lease, outcome.at):
                     search.replace(again)
                 else:
                     refused.add(record.config)
@@ -403,10 +411,16 @@ class _Run:
     async def _task_state(self, search: TaskSearch, state: TaskState) -> None:
         if search.state is not state:
             search.state = state
-            await asyncio.to_thread(self.store.task_state, search.task.id, state)
+            await self._ask(self.store.task_state, search.task.id, state)
+
+    async def _ask(self, call: Callable[..., T], *arguments: Any) -> T:
+        """Call the store, and again while it is away."""
+        if self.leaving:
+            return await asyncio.to_thread(call, *arguments)
+        return await patiently(call, *arguments)
 
     async def _state(self, state: JobState, message: str = "") -> None:
-        await asyncio.to_thread(self.store.job_state, self.job.id, state, message)
+        await self._ask(self.store.job_state, self.job.id, state, message)
         self.publish("state", {"state": state.value, "message": message})
 
     async def _end(self, state: JobState, message: str = "") -> JobState:

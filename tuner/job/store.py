@@ -17,7 +17,7 @@ class Store(Protocol):
     """The truth about jobs. All methods are synchronous; the runner calls them in a thread.
 
     An implementation derives what it shows of a task (counts, best cost, recommended cost: that of trial 0)
-    from what is saved.
+    from what is saved. All may raise ``StoreAway``, and are then called again.
     """
 
     def known(self, workload: Workload, target: Target, clock: str, threads: int) -> list[Record]:
@@ -29,17 +29,17 @@ class Store(Protocol):
     def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> list[Trial]:
         """Keep new trials in one transaction, and the job's running time so far; those that were kept.
 
-        What was measured under a lease that has been lost since is not kept: it counts as never measured.
+        What was measured when its lease was lost already is not kept: it counts as never measured.
 
         A record that is there already (same identity) is not stored again, but the trial refers to it. Only
         one that was disturbed, or failed for a transient reason (``ErrorKind.transient``), is replaced. A
         trial that is there already (same task and record) is ignored.
         """
 
-    def remeasured(self, record: Record, lease: int = 0) -> bool:
+    def remeasured(self, record: Record, lease: int = 0, at: float = 0.0) -> bool:
         """Replace the record of this identity: it has ``verified_s`` now, or failed when measured again.
 
-        False, and nothing is changed, when it was measured under a ``lease`` that has been lost since.
+        False, and nothing is changed, when its ``lease`` had been lost by the time ``at`` it was measured.
         """
 
     def relayouts(self, target: Target, threads: int, clock: str) -> list[str]:

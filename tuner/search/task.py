@@ -191,7 +191,7 @@ class TaskSearch:
             toolchain=outcome.toolchain,
             created=datetime.now(UTC).isoformat(timespec="milliseconds"),
         )
-        return self._trial(record, reused=False, lease=outcome.lease)
+        return self._trial(record, reused=False, lease=outcome.lease, at=outcome.at)
 
     def again(self, trial: Trial) -> None:
         """Have a trial that did not count offered once more, under its number; not without end."""
@@ -249,11 +249,11 @@ class TaskSearch:
     def _note_best(self) -> None:
         self.curve.best_s = (self.best and self.best.ranking_s) or math.inf
 
-    def _trial(self, record: Record, reused: bool, lease: int = 0) -> Trial:
+    def _trial(self, record: Record, reused: bool, lease: int = 0, at: float = 0.0) -> Trial:
         number = 0 if record.config == self.analysis else self._numbers.get(record.config)
         if number is None:
             number, self._next = self._next, self._next + 1
-        return Trial(self.task.id, number, record, reused, lease)
+        return Trial(self.task.id, number, record, reused, lease, at)
 
 
 def _transient(record: Record) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from worker.build.artifacts import ArtifactStore
+from worker.build.space import for_want_of_space
 from worker.candidate import Candidate
 from worker.children.nursery import ChildCancelled, ChildCrashed, ChildRaised, ChildTimeout, Flag, Nursery
 from worker.outcome import ErrorKind, Outcome
@@ -19,6 +20,8 @@ ENTRY = "main"
 """The name every candidate's function is exported by."""
 BUILD_MEMORY_BYTES = 4 << 30
 """What a compiler may allocate; where it runs out of that, it gets as much again, once."""
+SPACE_S = 1.0
+"""Between two tries while the disk is full."""
 TRIES = 3
 """How often a build is tried that somebody kills: the system, short of memory, or an operator."""
 _OUT_OF_MEMORY = ("out of memory", "MemoryError", "bad_alloc")
@@ -64,7 +67,7 @@ class Builder:
         outcome: Built | Outcome
         memory_bytes = BUILD_MEMORY_BYTES
         for _ in range(TRIES):
-            outcome = self._try(candidate, timeout_s, memory_bytes, cancelled)
+            outcome = self._with_space(candidate, timeout_s, memory_bytes, cancelled)
             if isinstance(outcome, Built):
                 return outcome
             if _ran_out(outcome):
@@ -75,6 +78,21 @@ class Builder:
             elif outcome.error is not ErrorKind.BUILD_KILLED:
                 return outcome
         return outcome
+
+    def _with_space(
+        self, candidate: Candidate, timeout_s: float, memory_bytes: int, cancelled: Flag | None
+    ) -> Built | Outcome:
+        """One try; while the disk is full, it waits."""
+        while True:
+            try:
+                outcome = self._try(candidate, timeout_s, memory_bytes, cancelled)
+            except OSError as error:
+                outcome = Outcome(error=ErrorKind.BUILD_KILLED, message=str(error))
+            if isinstance(outcome, Built) or not for_want_of_space(outcome.message):
+                return outcome
+            if cancelled is not None and cancelled.is_set():
+                return replace(outcome, error=ErrorKind.CANCELLED)
+            time.sleep(SPACE_S)
 
     def _try(
         self, candidate: Candidate, timeout_s: float, memory_bytes: int, cancelled: Flag | None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 import uuid
 from collections import Counter
 from collections.abc import Coroutine
@@ -119,7 +120,7 @@ class BatchRun:
             # It may come twice: when it is measured, and with all others.
             if numbers[index] in silent:
                 silent.remove(numbers[index])
-                self._take_in(held, numbers[index], replace(outcome, lease=held.lease.token))
+                self._take_in(held, numbers[index], replace(outcome, lease=held.lease.token, at=time.time()))
 
         with dask.stream(token, hear):
             try:
