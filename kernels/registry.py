@@ -10,6 +10,7 @@ from kernels.float.depthwise.kernel import Depthwise
 from kernels.float.depthwise_rows.kernel import DepthwiseRows
 from kernels.float.fconv.kernel import FilterConv
 from kernels.float.gemm.kernel import PackedGemm
+from kernels.float.gemm.matrix import MatrixGemm
 from kernels.float.grouped.kernel import Grouped
 from kernels.float.matmul.kernel import ActivationsMatMul
 from kernels.float.narrow.kernel import Narrow
@@ -48,6 +49,7 @@ def all_kernels() -> dict[str, Kernel[Any]]:
         MatrixSConv(),
         FilterConv(),
         PackedGemm(),
+        MatrixGemm(),
         Narrow(),
         Winograd(),
         WinogradLines(),

@@ -34,6 +34,7 @@ SHAPES = [
     Gemm(7, 29, 33, epilogue=ALL),
     Gemm(1, 37, 90, epilogue=BIAS),  # one row: streams its weights
     Gemm(30, 9, 21, epilogue=PLAIN),
+    Gemm(101, 523, 50, epilogue=ALL),  # several blocks of k, rows and columns
     MatMul((3,), 5, 16, 7, View((35,), 7, 1), View((112,), 1, 7), View((80,), 16, 1)),
     Attention((2, 4), 5, 5, 16, 16, HEADS, HEADS.turned, HEADS, HEADS, View((0, 0), 5, 1), scale=0.25),
 ]
@@ -89,7 +90,7 @@ def test_every_family_is_right(simulated_boards, nursery, builder, tmp_path, mod
         "matmul",
         "attention",
     }
-    assert set(families) == (expected | {"sconv_mma"} if target.matrix else expected)
+    assert set(families) == (expected | {"sconv_mma", "gemm_mma"} if target.matrix else expected)
 
 
 @pytest.mark.parametrize("model", sorted(VECTOR_CODE))
@@ -104,15 +105,21 @@ def test_every_family_uses_the_vector_unit(model):
             assert len(multiply_adds) >= 8, (kernel.name, str(config))
 
 
-def test_the_matrix_unit_beats_the_vector_unit(simulated_boards, nursery, builder, tmp_path):
+@pytest.mark.parametrize(
+    ("work", "family"),
+    [
+        (Conv2d(1, 32, 14, 14, 64, 3, 3, pad=(1, 1, 1, 1), epilogue=BIAS), "sconv"),
+        (Gemm(64, 256, 192, epilogue=BIAS), "gemm"),
+    ],
+)
+def test_the_matrix_unit_beats_the_vector_unit(simulated_boards, nursery, builder, tmp_path, work, family):
     """The clock charges an outer product of 4x4 as one instruction of two pipes."""
     target = CATALOGUE[SIM_MODELS["power10-sim"].target]
-    conv = Conv2d(1, 32, 14, 14, 64, 3, 3, pad=(1, 1, 1, 1), epilogue=BIAS)
-    chosen = [registry.kernel(name).recommend(conv, target) for name in ("sconv", "sconv_mma")]
-    batch = [builder.build(Candidate(conv, config, target)) for config in chosen]
+    chosen = [registry.kernel(name).recommend(work, target) for name in (family, f"{family}_mma")]
+    batch = [builder.build(Candidate(work, config, target)) for config in chosen]
     vector, matrix = measure(nursery, simulated_boards["power10-sim"], batch, OPTIONS, lock_dir=tmp_path)
     assert vector.error is None
     assert matrix.error is None
     assert matrix.cost_s < 0.8 * vector.cost_s
     peak = 2 * 16 * 2 * SIM_MODELS["power10-sim"].hz  # two outer products of 16 multiply-adds a cycle
-    assert conv.flops / matrix.cost_s < peak
+    assert work.flops / matrix.cost_s < peak

@@ -69,6 +69,8 @@ def config_of(workload: Workload, config: Config, target: Target, threads: int) 
     """
     if isinstance(workload, QConv2d):
         return _of_rows(workload, config, target, threads)
+    if isinstance(workload, Gemm) and config.kernel != PackedGemm.name:
+        return registry.kernel(PackedGemm.name).recommend(workload, target, threads=threads)
     if not isinstance(workload, Attention):
         return config
     kernel = registry.kernel(config.kernel)

@@ -33,7 +33,8 @@ def cycles(plan: Plan) -> float:
         )
     reloads += plan.panels * again
     reloads /= plan.threads
-    return machine.overlapped(max(compute, reloads) + RELOADED * min(compute, reloads), cold)
+    busy = max(compute, reloads) + RELOADED * min(compute, reloads) + plan.packing_cycles / plan.threads
+    return machine.overlapped(busy, cold)
 
 
 def _share_cycles(plan: Plan, panels: tuple[int, int], tiles: tuple[int, int]) -> float:
@@ -43,7 +44,6 @@ def _share_cycles(plan: Plan, panels: tuple[int, int], tiles: tuple[int, int]) -
     total = 0.0
     for rows, count in zip((plan.rows, plan.edge_rows), tiles, strict=True):
         if count:
-            step = machine.step_cycles(plan.target, rows, knobs.vectors, knobs.chains)
-            call = gemm.k * step + sums * (machine.CALL_CYCLES + 2 * rows * knobs.vectors)
+            call = gemm.k * plan.step_cycles(rows) + sums * (machine.CALL_CYCLES + 2 * rows * knobs.vectors)
             total += count * sum(panels) * call
     return total

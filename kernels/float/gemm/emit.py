@@ -66,6 +66,7 @@ class Nest:
                 top = T.Bind(tiles.first + m_block * m_step)
                 bottom = T.Bind(tir.least(tiles.stop, top + m_step))
                 rows = Share(top, bottom, _both(tiles.last, m_block == m_blocks - 1))
+                self._prepare(rows, k_block, depth)
                 tir.choose(
                     None if self.open is None or not self.low else self.open.rows > self.low,
                     lambda: self._panels(first, end, rows, k_block, depth),
@@ -74,6 +75,9 @@ class Nest:
                 if plan.edge_columns:
                     with tir.when(_both(panels.last, n_block == n_blocks - 1)):
                         self._tiles(tir.index(plan.whole_panels), plan.edge_columns, rows, k_block, depth)
+
+    def _prepare(self, rows: Share, k_block: Index, depth: Index) -> None:
+        """What is done with the data of these row tiles before any panel meets them: nothing."""
 
     def _panels(self, first: Index, end: Index, rows: Share, k_block: Index, depth: Index) -> None:
         with T.serial(first, end) as panel:

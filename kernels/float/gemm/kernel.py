@@ -44,9 +44,9 @@ class PackedGemm(Kernel[Gemm]):
             "rows": heights,
             "vectors": widths,
             "chains": [1, 2, 4] if limit // max(heights) // min(widths) > 1 else [1],
-            "kc": _blocks(gemm.k, 512),
-            "mc": _blocks(gemm.m, 96),
-            "nc": _blocks(gemm.n, 1024) if gemm.m > 96 else [gemm.n],
+            "kc": blocks_of(gemm.k, 512),
+            "mc": blocks_of(gemm.m, 96),
+            "nc": blocks_of(gemm.n, 1024) if gemm.m > 96 else [gemm.n],
             **({"split": SPLITS} if threads > 1 else {}),
         }
 
@@ -56,6 +56,6 @@ def _tallest(vectors: int, target: Target) -> int:
     return min(accumulators(target), target.vector_registers - vectors - 1) // vectors
 
 
-def _blocks(extent: int, size: int) -> list[int]:
+def blocks_of(extent: int, size: int) -> list[int]:
     """The size if it is below ``extent``, and all of it."""
     return [size, extent] if size < extent else [extent]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kernels.arithmetic import ceil_div
-from kernels.emit import shares
+from kernels.emit import machine, shares
 from kernels.float.plan import FloatPlan
 from kernels.knobs import KnobSet
 from kernels.target import Target
@@ -53,6 +53,15 @@ class Plan(FloatPlan[Gemm]):
         if self.parts[1] > 1 and (self.parts[0] > self.panels or self.parts[1] > self.tiles):
             return "there are too few tiles for every thread to get one"
         return None
+
+    def step_cycles(self, rows: int) -> float:
+        """One product of each sum of ``rows`` of a tile."""
+        return machine.step_cycles(self.target, rows, self.knobs.vectors, self.knobs.chains)
+
+    @property
+    def packing_cycles(self) -> float:
+        """Packing of the data, all of it: they are read from where they lie."""
+        return 0.0
 
     @property
     def parts(self) -> tuple[int, int]:
