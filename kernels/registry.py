@@ -17,6 +17,7 @@ from kernels.float.narrow.kernel import Narrow
 from kernels.float.sconv.kernel import SConv
 from kernels.float.sconv.mma import MatrixSConv
 from kernels.float.winograd.kernel import Winograd
+from kernels.float.winograd.matrix import MatrixWinograd
 from kernels.float.winograd_lines.kernel import WinogradLines
 from kernels.int8.arm.depthwise.kernel import QuantizedDepthwise
 from kernels.int8.arm.gemm.kernel import QuantizedGemm
@@ -52,6 +53,7 @@ def all_kernels() -> dict[str, Kernel[Any]]:
         MatrixGemm(),
         Narrow(),
         Winograd(),
+        MatrixWinograd(),
         WinogradLines(),
         Depthwise(),
         DepthwiseRows(),

@@ -99,12 +99,16 @@ class Accumulators:
         """Take the sums from there."""
         self._exchange("load", sums)
 
-    def add(self, rows: Buffer, rows_at: Index, columns: Buffer, columns_at: list[Index]) -> None:
-        """Add the outer product of the rows' elements from ``rows_at`` and the vectors of ``columns``."""
+    def add(
+        self, rows: Buffer, rows_at: Index, columns: Buffer, columns_at: list[Index], pitch: int = SIDE
+    ) -> None:
+        """Add the outer product of the rows' elements from ``rows_at`` and the vectors of ``columns``.
+
+        Each four rows lie side by side, ``pitch`` elements from the four before.
+        """
         for i, j in self._blocks:
-            _call(
-                "add", self._accumulator(i, j), _address(rows, rows_at + i), _address(columns, columns_at[j])
-            )
+            place = rows_at + i // SIDE * pitch
+            _call("add", self._accumulator(i, j), _address(rows, place), _address(columns, columns_at[j]))
 
     def store(self, sums: Buffer) -> None:
         """Put the sums there."""

@@ -64,7 +64,7 @@ def _products(plan: ProductsPlan) -> float:
     for rows, groups in ((plan.rows, plan.tiles // plan.rows), (plan.tiles % plan.rows, 1)):
         if rows:
             call = chunks * (machine.CALL_CYCLES + 2 * rows * plan.vectors)
-            panel += groups * (plan.conv.in_c * machine.step_cycles(target, rows, plan.vectors) + call)
+            panel += groups * (plan.conv.in_c * plan.step_cycles(rows) + call)
     tiles = 4.0 * plan.at(plan.in_vectors, 0)
     panel += machine.stream_cycles(target, tiles, tiles + 4.0 * plan.chunk * plan.width)
-    return plan.points * plan.panels * panel
+    return plan.points * plan.panels * panel + plan.turning_cycles

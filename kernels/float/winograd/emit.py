@@ -4,26 +4,25 @@ from __future__ import annotations
 
 from tvm.script.ir_builder import tirx as T
 
-from kernels.emit import code_shape, tir
+from kernels.emit import tir
 from kernels.emit.shares import turns
 from kernels.emit.types import Index
 from kernels.float.plan import Arguments
 from kernels.float.winograd.input import InputTransform
 from kernels.float.winograd.output import OutputTransform
 from kernels.float.winograd.plan import TILES, Plan, tile_grid
-from kernels.float.winograd.product import Products
 
 
 def emit(plan: Plan, args: Arguments) -> None:
     """All blocks. Threads share the blocks, or else the vectors and the points of each."""
     outer, inner = (plan.threads, 1) if plan.knobs.split == TILES else (1, plan.threads)
-    with code_shape.linked(), tir.loop(outer, outer) as thread:
+    with plan.products.linked(), tir.loop(outer, outer) as thread:
         transformed = tir.scratch(plan.points * plan.in_pitch)
         products = tir.scratch(plan.points * plan.out_pitch)
         with turns(plan.blocks, thread, outer) as block:
             place = _place(plan, block)
             InputTransform(plan, args, transformed, inner).run(*place)
-            Products(plan, args, transformed, products, inner).run()
+            plan.products(plan, args, transformed, products, inner).run()
             OutputTransform(plan, args, products, inner).run(*place)
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 from kernels.arithmetic import ceil_div
+from kernels.float.winograd.product import Products
 from kernels.float.winograd.products_plan import ProductsPlan
 from kernels.float.winograd.transform import Transform
 from kernels.kernel import Array
@@ -39,6 +41,7 @@ class Plan(ProductsPlan):
     """
 
     knobs: Knobs
+    products: ClassVar[type[Products]] = Products
 
     def why_not(self) -> str | None:
         """Why there is no such block of tiles, or it wastes work; None when all is well."""

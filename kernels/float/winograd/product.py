@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager
+
 from tvm.script.ir_builder import tirx as T
 
 from kernels.arithmetic import ceil_div
@@ -26,6 +28,11 @@ class Products:
         self.plan, self.args, self.lanes = plan, args, plan.lanes
         self.transformed, self.products, self.threads = transformed, products, threads
 
+    @staticmethod
+    def linked() -> AbstractContextManager[object]:
+        """Within it products may be emitted."""
+        return code_shape.linked()
+
     def run(self) -> None:
         """All panels of all points."""
         plan = self.plan
@@ -48,7 +55,7 @@ class Products:
     ) -> None:
         plan = self.plan
         weights = T.Bind((item * plan.conv.in_c + channel) * plan.width)
-        source = T.Bind(point * plan.in_pitch + channel * plan.tiles)
+        source = T.Bind(point * plan.in_pitch + channel * plan.places)
         target = T.Bind(point * plan.out_pitch + plan.at(panel * plan.vectors, 0))
         whole, rest = divmod(plan.tiles, plan.rows)
         with tir.loop(whole) as group:

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from functools import cached_property
 
 from kernels.arithmetic import ceil_div
+from kernels.emit import machine
 from kernels.emit.types import Index
 from kernels.float.plan import ConvPlan
 from kernels.kernel import Array
@@ -43,6 +44,20 @@ class ProductsPlan(ConvPlan):
         """Tiles of a register block, as even as can be."""
         tallest = (self.target.vector_registers - max(4, self.vectors + 1)) // self.vectors
         return ceil_div(self.tiles, ceil_div(self.tiles, tallest))
+
+    def step_cycles(self, rows: int) -> float:
+        """One product of each sum of ``rows`` tiles."""
+        return machine.step_cycles(self.target, rows, self.vectors)
+
+    @property
+    def turning_cycles(self) -> float:
+        """What is done with a block's transformed tiles before they are multiplied: nothing."""
+        return 0.0
+
+    @property
+    def places(self) -> int:
+        """Tiles that a block has room for."""
+        return self.tiles
 
     @property
     def in_vectors(self) -> int:
@@ -93,7 +108,7 @@ class ProductsPlan(ConvPlan):
 
     def at(self, vector: Index, tile: Index) -> Index:
         """Where a point's vector of channels or filters of one tile is."""
-        return (vector * self.tiles + tile) * self.lanes
+        return (vector * self.places + tile) * self.lanes
 
 
 def odd_lines(elements: int) -> int:
