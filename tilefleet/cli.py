@@ -7,7 +7,19 @@ from typing import Any
 import typer
 from typer.core import TyperGroup
 
-from tilefleet.commands import agent, boards, ci, compare, explain, jobs, local, results, run, service
+from tilefleet.commands import (
+    agent,
+    boards,
+    ci,
+    compare,
+    explain,
+    export,
+    jobs,
+    local,
+    results,
+    run,
+    service,
+)
 from tilefleet.errors import TilefleetError
 
 
@@ -42,6 +54,7 @@ for command in (
     results.best,
     results.log,
     results.load,
+    export.export,
     results.forget,
     results.baselines,
     explain.explain,

@@ -105,7 +105,7 @@ class Gemm(GemmSizes):
 OfActivations = MatMul | Attention
 """Workloads without constants: ``input_shapes`` are those of all that they take."""
 Workload = Conv2d | Gemm | NarrowGemm | QConv2d | MatMul | Attention
-_KINDS: dict[str, type[Workload]] = {
+KINDS: dict[str, type[Workload]] = {
     kind.kind: kind for kind in (Conv2d, Gemm, NarrowGemm, QConv2d, MatMul, Attention)
 }
 
@@ -121,8 +121,8 @@ def array_shapes(workload: Workload) -> dict[str, tuple[int, ...]]:
 
 def from_json(value: dict[str, Any]) -> Workload:
     """Read a workload; raises ValueError that names what is wrong with it."""
-    if not isinstance(value, dict) or value.get("kind") not in _KINDS:
+    if not isinstance(value, dict) or value.get("kind") not in KINDS:
         kind = value.get("kind") if isinstance(value, dict) else value
-        raise ValueError(f"workload kind must be one of {sorted(_KINDS)}, got {kind!r}")
+        raise ValueError(f"workload kind must be one of {sorted(KINDS)}, got {kind!r}")
     fields = {name: item for name, item in value.items() if name != "kind"}
-    return read(_KINDS[value["kind"]], fields, value["kind"])
+    return read(KINDS[value["kind"]], fields, value["kind"])

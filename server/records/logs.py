@@ -12,10 +12,11 @@ from fastapi.responses import StreamingResponse
 from kernels.numerics import Numerics
 from server.records.repository import Selection
 from tuner.log.record import Record, write_log
-from tuner.log.relayouts import Relayouts
+from tuner.log.relayouts import Relayouts, header
 
 MEDIA_TYPE = "application/x-ndjson"
 EXAMPLE = (
+    '{"format": 1, "log": "Tilefleet tuning log", "schema": "tilefleet log --json-schema", "relayouts": []}\n'
     '{"format": 1, "workload": {"kind": "gemm", "m": 64, "n": 1000, "k": 512, ...}, "target": {...}, '
     '"config": {"kernel": "gemm", "mc": 64, ...}, "threads": 1, "clock": "wall", "cost_s": 0.00071, ...}\n'
 )
@@ -31,15 +32,15 @@ K = Annotated[int, Query(ge=1, le=1000, description="How many of each, for `top`
 
 LOG_RESPONSE: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "JSON lines, one record each; those with `relayouts` have times of conversions "
-        "between layouts instead.",
+        "description": "JSON lines. The first says what the log is, and has `relayouts`, the times of "
+        "conversions between layouts; each other one is a record.",
         "content": {MEDIA_TYPE: {"schema": {"type": "string"}, "example": EXAMPLE}},
     }
 }
 
 
 def log_response(records: Iterator[Record], relayouts: list[Relayouts], name: str) -> StreamingResponse:
-    """Stream times of layout conversions, then records, as a JSON-lines file called ``name``."""
-    lines = itertools.chain((each.line() for each in relayouts), write_log(records))
+    """Stream the log's header, then records, as a JSON-lines file called ``name``."""
+    lines = itertools.chain([header(relayouts)], write_log(records))
     disposition = f'attachment; filename="{name}.jsonl"'
     return StreamingResponse(lines, media_type=MEDIA_TYPE, headers={"Content-Disposition": disposition})

@@ -195,7 +195,8 @@ def test_an_exact_job_has_only_exact_records(client: TestClient, engine: FakeEng
     exact_ids = [record["id"] for record in records if record["numerics"] == "exact"]
     assert best["exact"]["id"] == min(exact_ids, key=costs.__getitem__)
     assert best["relaxed"]["id"] == min(costs, key=costs.__getitem__)
-    (line,) = client.get("/api/v1/targets/host/log", params={"numerics": "exact"}).text.splitlines()
+    head, line = client.get("/api/v1/targets/host/log", params={"numerics": "exact"}).text.splitlines()
+    assert json.loads(head)["log"] == "Tilefleet tuning log"
     assert json.loads(line)["config"] == best["exact"]["config"]
     assert client.get("/api/v1/configs/best", params={**query, "numerics": "sloppy"}).status_code == 422
 
@@ -273,7 +274,7 @@ def test_shutdown_interrupts_and_the_next_process_resumes(
         ({"target": "x86-avx512"}, ["x86-avx512", "no board", "host"]),
         ({"strategy": "luck"}, ["luck", "random", "evolution", "module:Class"]),
         ({"strategy": "kernels.space:Config"}, ["kernels.space:Config is no Strategy"]),
-        ({"strategy": "a.module.of.a.lab:StrategyOfMine"}, ["at most 32 characters", "entry point"]),
+        ({"strategy": "a.module.of.the.lab:StrategyOfMine"}, ["at most 32 characters", "entry point"]),
         ({"budget": {}}, ["trials, seconds or both"]),
         ({"budget": {"trials": 0}}, ["budget.trials", "greater than or equal to 1"]),
         ({"budget": {"trials": -3}}, ["budget.trials"]),

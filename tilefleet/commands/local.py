@@ -28,6 +28,7 @@ from tilefleet.errors import TilefleetError
 from tilefleet.render import config, mark, milliseconds, percent, table
 from tuner.log.record import Record, read_log
 from tuner.log.relayouts import Relayouts, read_relayouts
+from tuner.log.t4 import as_log
 from worker.fleet.fleet_file import FleetError, read_targets
 
 if TYPE_CHECKING:
@@ -374,7 +375,7 @@ def read_log_file(log: Path) -> tuple[list[Record], list[Relayouts]]:
     """A log's records, and what it says of layout changes."""
     try:
         with log.open() as lines:
-            text = list(lines)
+            text = list(as_log(lines))
         return list(read_log(text)), list(read_relayouts(text))
     except ValueError as error:
         raise TilefleetError(f"{log}: {error}") from None

@@ -17,9 +17,11 @@ from kernels.workload import base as workloads
 from server.records.schemas import Forgotten, LogLine
 from tilefleet import baselines as library
 from tilefleet import render
-from tilefleet.commands.common import JobId, Json, Url, connect, console, show
+from tilefleet.commands.common import JobId, Json, Url, connect, console, print_json, show
 from tilefleet.commands.options import NumericsOption, TargetName, Threads
 from tilefleet.errors import TilefleetError
+from tuner.log.schema import log_schema
+from tuner.log.t4 import as_log
 
 
 def best(
@@ -72,9 +74,15 @@ def log(
         Numerics | None, typer.Option(help="Leave out what it does not allow; of a job nothing unless told.")
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write to this file.")] = None,
+    json_schema: Annotated[
+        bool, typer.Option("--json-schema", help="Print the JSON Schema of a log's lines instead.")
+    ] = False,
     url: Url = None,
 ) -> None:
     """Download the tuning log of a job or a target: JSON lines, one a record."""
+    if json_schema:
+        print_json(log_schema())
+        return
     if (job is None) == (target is None):
         raise typer.BadParameter("give either a JOB or --target", param_hint="JOB")
     if best + (top is not None) + everything > 1:
@@ -107,14 +115,18 @@ def baselines(job: JobId, as_json: Json = False, url: Url = None) -> None:
 
 
 def load(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A tuning log.")],
+    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A tuning log, or T4.")],
     target: Annotated[str | None, typer.Option(help="Refuse records of any other target.")] = None,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
     """Add a tuning log's records to the server's, all or nothing; known ones are only counted."""
-    with connect(url) as client, file.open() as lines:
-        result = client.import_log(lines, target)
+    with connect(url) as client, file.open() as text:
+        try:
+            lines = as_log(text)
+            result = client.import_log(lines, target)
+        except ValueError as error:
+            raise TilefleetError(f"{file}: {error}") from None
     show(result, as_json, f"{result.imported} records added, {result.duplicates} known before")
 
 

@@ -201,7 +201,7 @@ def write_log(records: Iterable[Record]) -> Iterator[str]:
 def read_log(lines: Iterable[str]) -> Iterator[Record]:
     """Records of a JSON-lines log; raises LogError that names the first damaged line.
 
-    Lines with times of layout changes (``tuner/log/relayouts.py``) are passed over.
+    The first line, or others with times of layout changes (``tuner/log/relayouts.py``), are passed over.
     """
     for number, line in enumerate(lines, start=1):
         if not line.strip():

@@ -19,6 +19,8 @@ from worker.measure.relayout_time import VERSION
 FORMAT = 1
 FIELD = "relayouts"
 """The field by which a line of a log is known to hold these times and no record."""
+KIND = "Tilefleet tuning log"
+"""What the first line of a log calls it."""
 FIRST = 1
 """The version of times that say none."""
 
@@ -51,27 +53,53 @@ class Relayouts:
             return y0  # below the smallest: mostly the call
         return y0 + (y1 - y0) * (elements - x0) / (x1 - x0)
 
-    def line(self) -> str:
-        """The line of a log that holds these times, with its end."""
-        value = {
-            "format": FORMAT,
+    def to_json(self) -> dict[str, Any]:
+        """These times as plain JSON values."""
+        return {
             FIELD: self.relayouts,
             "version": self.version,
             "target": targets.to_json(self.target),
             "threads": self.threads,
             "clock": self.clock,
         }
-        return json.dumps(value, separators=(",", ":")) + "\n"
+
+    def line(self) -> str:
+        """The line that held these times in logs without a header, with its end."""
+        return json.dumps({"format": FORMAT, **self.to_json()}, separators=(",", ":")) + "\n"
+
+
+def header(found: Iterable[Relayouts] = ()) -> str:
+    """The first line of a log, with its end: what the log is, and all in it that is no record.
+
+    So all other lines have one schema, which ``tilefleet log --json-schema`` prints.
+    """
+    value = {
+        "format": FORMAT,
+        "log": KIND,
+        "schema": "tilefleet log --json-schema",
+        FIELD: [each.to_json() for each in found],
+    }
+    return json.dumps(value, separators=(",", ":")) + "\n"
 
 
 def read_relayouts(lines: Iterable[str]) -> Iterator[Relayouts]:
-    """The times in a log, among its records; raises ValueError for a damaged line of them."""
+    """The times in a log; raises ValueError for a damaged line of them.
+
+    They are in the log's first line; in older logs each is a line of its own.
+    """
     for line in lines:
         value = json.loads(line) if f'"{FIELD}"' in line else None
         if not isinstance(value, dict) or FIELD not in value:
             continue
         if value.pop("format", None) != FORMAT:
             raise ValueError(f"the format of a log's times of layout changes is not {FORMAT}")
+        yield from _read(value[FIELD] if isinstance(value[FIELD], list) else [value])
+
+
+def _read(values: list[Any]) -> Iterator[Relayouts]:
+    for value in values:
+        if not isinstance(value, dict):
+            raise ValueError(f"times of layout changes are a JSON object, got {value!r:.80}")
         value.setdefault("version", FIRST)
         value["target"] = targets.from_json(value.get("target", {}))
         found = read(Relayouts, value, "times of layout changes")
