@@ -1,0 +1,118 @@
+"""Strategies on recorded measurements: what they would have found, without measuring again."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kernels import registry
+from kernels.layout import PLAIN
+from kernels.numerics import Numerics
+from kernels.space import Config, Knobs, SearchSpace, Space, Value
+from tuner.log.record import Record
+from tuner.search import strategies
+from tuner.search.problem import Problem
+
+COUNTED = 200_000
+"""Combinations of knobs up to which the points of the whole space are counted."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """The recorded part of one workload's space: ``costs`` in seconds, None for a config that failed.
+
+    ``points`` are those of the whole space, or combinations of its knobs where these are too many to be
+    ``counted``. ``old`` records are of other versions of their kernels, and left out.
+    """
+
+    problem: Problem
+    costs: Mapping[Config, float | None]
+    points: int
+    counted: bool
+    old: int
+
+    @property
+    def best_s(self) -> float:
+        """The least recorded cost."""
+        return min(cost for cost in self.costs.values() if cost is not None)
+
+    @property
+    def share(self) -> float:
+        """How much of the space is recorded; at least that where the points were not counted."""
+        return len(self.costs) / self.points
+
+
+def recorded(records: Sequence[Record]) -> Recorded:
+    """What ``records`` of one workload, target, clock and number of threads leave to search.
+
+    Raises ValueError where they are of several, where none of them ran, or where none of their kernels is
+    known.
+    """
+    if len({(each.workload, each.target.key, each.clock, each.threads) for each in records}) != 1:
+        raise ValueError("the records are not of one workload, target, clock and number of threads")
+    workload, target, threads = records[0].workload, records[0].target, records[0].threads
+    known = registry.all_kernels()
+    now = [
+        r for r in records if r.config.kernel in known and r.kernel_version == known[r.config.kernel].version
+    ]
+    costs = {record.config: record.ranking_s for record in now}
+    if all(cost is None for cost in costs.values()):
+        raise ValueError(f"no record of {workload} ran with a kernel of today's version")
+    any_layout = any(config.layouts != PLAIN for config in costs)
+    whole = Problem.of(workload, target, Numerics.RELAXED, threads, any_layout)
+    counted = whole.size <= COUNTED
+    points = sum(1 for space in whole.space.spaces for _ in space) if counted else whole.size
+    seeds = tuple(seed for seed in whole.seeds if seed in costs) or (min(costs, key=whole.predict),)
+    space = SearchSpace(tuple(_part(family, costs) for family in _families(costs)))
+    problem = Problem(workload, target, space, seeds, whole.predict)
+    return Recorded(problem, costs, max(points, len(costs)), counted, len(records) - len(now))
+
+
+def _families(costs: Iterable[Config]) -> list[list[Config]]:
+    by_name = sorted(costs, key=lambda config: config.family)
+    return [list(group) for _, group in itertools.groupby(by_name, lambda config: config.family)]
+
+
+def _part(configs: Sequence[Config], costs: Mapping[Config, float | None]) -> Space:
+    """The space of a family's recorded configs."""
+    kernel, layouts = configs[0].kernel, configs[0].layouts
+    knobs: dict[str, list[Value]] = {}
+    for config in configs:
+        for name, value in config.knobs:
+            knobs[name] = sorted({*knobs.get(name, []), value}, key=lambda v: (isinstance(v, str), v))
+
+    def invalid(point: Knobs) -> str | None:
+        return None if Config.of(kernel, layouts, **point) in costs else "it was not recorded"
+
+    return Space(kernel, knobs, invalid, layouts)
+
+
+def best_by_trial(found: Recorded, strategy: str, trials: int, seed: int) -> list[float]:
+    """The best seconds that ``strategy`` knows after each of ``trials``; infinite until a config ran.
+
+    It is asked for one config at a time, and has fewer trials where it has no more to ask. Raises ValueError
+    for a strategy that is none, or asks for what is not in its problem's space.
+    """
+    search = strategies.make(strategy, found.problem, random.Random(seed))
+    best, curve = math.inf, list[float]()
+    while len(curve) < trials and (asked := search.ask(1)):
+        (config,) = asked
+        if config not in found.costs:
+            raise ValueError(f"strategy {strategy} asked for {config}, which is not in its problem's space")
+        cost = found.costs[config]
+        search.tell([(config, cost)])
+        best = min(best, math.inf if cost is None else cost)
+        curve.append(best)
+    return curve
+
+
+def spaces_of(records: Iterable[Record], fits: Callable[[Record], bool]) -> list[list[Record]]:
+    """The records that fit, by workload, target, clock and threads; the most first."""
+    spaces: dict[tuple[str, str, str, int], list[Record]] = {}
+    for record in filter(fits, records):
+        key = (record.workload.key, record.target.key, record.clock, record.threads)
+        spaces.setdefault(key, []).append(record)
+    return sorted(spaces.values(), key=len, reverse=True)
