@@ -257,6 +257,58 @@ def test_an_encoder_whose_weights_are_bytes_takes_every_length(tmp_path):
     run_all(quantized(transformer(), tmp_path), tokens(40), tmp_path, lengths, within=0.01)
 
 
+def narrow(kind: str) -> ModelProto:
+    """The perceptron whose larger product has weights of 4 or 8 bits with scales for blocks, or float16."""
+    made, rng = perceptron("Relu"), np.random.default_rng(6)
+    kept = [each for each in made.graph.initializer if each.name != "w"]
+    bits = {"4 bits": 4, "8 bits": 8}.get(kind)
+    if bits:
+        arrays = {
+            "quanta": rng.integers(0, 256, (1040, 1, 2 * bits)).astype(np.uint8),
+            "scales": rng.uniform(0.02, 0.06, 1040).astype(np.float32) * 16 / 2**bits,
+        }
+        taken = node(
+            "MatMulNBits", ["x", "quanta", "scales"], "product", K=16, N=1040, bits=bits, block_size=16
+        )
+        taken.domain = "com.microsoft"
+        nodes = [taken, node("Add", ["product", "b"], "a")]
+        made.opset_import.append(onnx.helper.make_opsetid("com.microsoft", 1))
+    else:
+        arrays = {"w16": rng.standard_normal((16, 1040)).astype(np.float16)}
+        nodes = [
+            node("Cast", ["w16"], "w", to=TensorProto.FLOAT),
+            node("Gemm", ["x", "w", "b"], "a"),
+        ]
+    for name, shape in {"b": (1040,), "v": (1040, 7)}.items():
+        kept = [each for each in kept if each.name != name]
+        arrays[name] = 0.1 * rng.standard_normal(shape).astype(np.float32)
+    nodes += made.graph.node[1:]
+    for field, values in (("node", nodes), ("initializer", kept)):
+        values = [type(each).FromString(each.SerializeToString()) for each in values]
+        made.graph.ClearField(field)
+        getattr(made.graph, field).extend(values)
+    made.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in arrays.items())
+    return made
+
+
+@pytest.mark.parametrize("kind", ["4 bits", "8 bits", "float16"])
+@pytest.mark.parametrize("last", [12, 40])
+def test_weights_that_few_rows_would_read_narrow(tmp_path, kind, last):
+    lengths = [length for length in (1, 2, 7, 12, 16, 17, 40) if length <= last]
+    run_all(narrow(kind), {"x": [f"1..{last}", 16]}, tmp_path, lengths)
+
+
+def test_a_model_of_float16_takes_every_length(tmp_path):
+    made = perceptron("Tanh")
+    for each in made.graph.initializer:
+        half = onnx.numpy_helper.to_array(each).astype(np.float16)
+        each.CopyFrom(onnx.numpy_helper.from_array(half, each.name))
+    for port in (*made.graph.input, *made.graph.output):
+        port.type.tensor_type.elem_type = TensorProto.FLOAT16
+    # onnxruntime rounds what is between to float16.
+    run_all(made, {"x": ["1..40", 16]}, tmp_path, [1, 2, 7, 16, 17, 40], within=0.005)
+
+
 def test_products_of_bytes_between_static_scales(tmp_path):
     made = quantized(perceptron("Relu"), tmp_path, static=True)
     run_all(made, {"x": ["1..50", 16]}, tmp_path, [1, 2, 3, 16, 29, 50])

@@ -89,7 +89,8 @@ class OpenModel:
 
 def sample_of(path: str | Path, shapes: Shapes, length: int, target: Target, threads: int) -> Sample:
     """The model with its open sizes at ``length``."""
-    partition = load_partition(path, at_length(shapes, length))
+    # Products of few rows would be others than those of many.
+    partition = load_partition(path, at_length(shapes, length), wide=True)
     plan = plan_of(partition, {}, target, threads)
 
     def stand_in(builder: Any, index: int, data: Any, others: Sequence[Any]) -> Any:

@@ -106,10 +106,10 @@ class Partition:
     bodies: list[Partition] = field(default_factory=list)
 
 
-def load_partition(path: str | Path, shapes: Shapes | None = None) -> Partition:
+def load_partition(path: str | Path, shapes: Shapes | None = None, wide: bool = False) -> Partition:
     """Read and partition the model at ``path``; raises ModelError as ``load_graph`` does."""
     with understood(Path(path).name):
-        return partition(load_graph(path, shapes))
+        return partition(load_graph(path, shapes), wide)
 
 
 @contextmanager
@@ -127,15 +127,16 @@ def understood(name: str) -> Iterator[None]:
         raise ModelError(f"{name} is damaged or cannot be understood ({reason})") from error
 
 
-def partition(graph: OnnxGraph) -> Partition:
+def partition(graph: OnnxGraph, wide: bool = False) -> Partition:
     """Replace every product by one node, at the place of the last node it takes in.
 
-    Quantized products and operators come first; what they leave is floats.
+    Quantized products and operators come first; what they leave is floats. Weights that are narrower in the
+    file stay so where products have few rows, unless all are to be ``wide``.
     """
     mend(graph)
     rewrite(graph)
     quantized = replace_quantized(graph)
-    quanta = quantized_weights(graph)
+    quanta = {} if wide else quantized_weights(graph)
     fold_quantized(graph)
     rewrite(graph)
     as_usual(graph)
@@ -155,7 +156,7 @@ def partition(graph: OnnxGraph) -> Partition:
             continue
         if node.op_type == LOOP:
             node.attribute.append(helper.make_attribute("index", len(result.bodies)))
-            result.bodies.append(partition(nested_graph(attributes_of(node)["body"])))
+            result.bodies.append(partition(nested_graph(attributes_of(node)["body"]), wide))
             continue
         if node.op_type == OPERATOR:
             node.attribute.append(helper.make_attribute("index", len(result.operators)))
@@ -174,7 +175,9 @@ def partition(graph: OnnxGraph) -> Partition:
         chain = Chain(graph, node, channel_axis=1 if isinstance(found.workload, Conv2d) else -1)
         chain.add_bias(found.bias)
         chain.extend(wiring, taken)
-        product = _as_narrow(_finish(found, chain), quanta.get(node_name(node)))
+        product = _finish(found, chain)
+        if not wide:
+            product = _as_narrow(product, quanta.get(node_name(node)))
         taken.update(chained.output[0] for chained in chain.nodes)
         inputs = [name for name in (product.data, product.residual, product.factors) if name]
         replacement[chain.output] = helper.make_node(

@@ -113,7 +113,7 @@ def extract(path: str | Path, shapes: GivenShapes = None) -> Extraction:
     if is_open(given[0]):
         with understood(Path(path).name):
             resolve_name(TRY_OPEN)(path, given[0])
-    return _union([_extract(path, each) for each in sets_of(shapes)])
+    return _union([_extract(path, each, is_open(given[0])) for each in sets_of(shapes)])
 
 
 def _union(found: Sequence[Extraction]) -> Extraction:
@@ -128,11 +128,11 @@ def _union(found: Sequence[Extraction]) -> Extraction:
     )
 
 
-def _extract(path: str | Path, shapes: Shapes) -> Extraction:
+def _extract(path: str | Path, shapes: Shapes, wide: bool) -> Extraction:
     # Brings TVM along, for which those who only read extractions should not have to wait.
     from tuner.intake.trial import try_import
 
-    partition = load_partition(path, shapes)
+    partition = load_partition(path, shapes, wide)
     with understood(Path(path).name):
         merge_affine(partition.graph)
         try_import(partition)
