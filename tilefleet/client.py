@@ -16,12 +16,13 @@ from pydantic import BaseModel
 
 from server.baselines.schemas import Baseline
 from server.boards.schemas import Board, BoardEvent, Withdrawn
-from server.jobs.schemas import Job, Task
+from server.jobs.schemas import Task
 from server.models.schemas import BuildCheck, Model, Workloads
 from server.profiles.schemas import Profile
 from server.records.schemas import DamagedRecord, Forgotten, Imported, Record
 from tilefleet import errors, sse
 from tilefleet.home import server_url
+from tilefleet.job import Job
 from tilefleet.sse import Event
 
 if TYPE_CHECKING:
@@ -197,23 +198,23 @@ class Client:
             "tags": list(tags),
         }
         given = {name: value for name, value in body.items() if value is not None}
-        return Job.model_validate(self._send("POST", "/api/v1/jobs", json=given).json())
+        return Job.model_validate(self._send("POST", "/api/v1/jobs", json=given).json()).of(self)
 
     def jobs(self) -> Iterator[Job]:
         """All jobs, page by page."""
-        return self._pages("/api/v1/jobs", Job, {})
+        return (job.of(self) for job in self._pages("/api/v1/jobs", Job, {}))
 
     def job(self, job_id: int) -> Job:
         """One job."""
-        return self._get(f"/api/v1/jobs/{job_id}", Job)
+        return self._get(f"/api/v1/jobs/{job_id}", Job).of(self)
 
     def cancel(self, job_id: int) -> Job:
         """Stop a job; what it measured stays."""
-        return Job.model_validate(self._send("POST", f"/api/v1/jobs/{job_id}/cancel").json())
+        return Job.model_validate(self._send("POST", f"/api/v1/jobs/{job_id}/cancel").json()).of(self)
 
     def resume(self, job_id: int) -> Job:
         """Go on with a job that ended; no trial is repeated."""
-        return Job.model_validate(self._send("POST", f"/api/v1/jobs/{job_id}/resume").json())
+        return Job.model_validate(self._send("POST", f"/api/v1/jobs/{job_id}/resume").json()).of(self)
 
     def tasks(self, job_id: int) -> list[Task]:
         """The tasks of a job, with their best-so-far curves."""
@@ -276,7 +277,7 @@ class Client:
         """One target."""
         return dict(self._send("GET", f"/api/v1/targets/{name}").json())
 
-    def records(self, **filters: Any) -> Iterator[Record]:
+    def records(self, /, **filters: Any) -> Iterator[Record]:
         """Records, page by page; filters are ``workload``, ``target``, ``job`` and ``error``."""
         return self._pages("/api/v1/records", Record, filters)
 

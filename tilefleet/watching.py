@@ -8,9 +8,9 @@ from contextlib import nullcontext
 from rich.console import Console
 from rich.live import Live
 
-from server.jobs.schemas import Job
 from tilefleet import render
 from tilefleet.client import Client
+from tilefleet.job import Job
 
 _REDRAW_S = 0.5
 _LINE_S = 5.0

@@ -1,0 +1,149 @@
+"""The client as a user of Python has it: typed, for asyncio, in a notebook, and without any server."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import tilefleet
+from tilefleet import AsyncClient, Client, TilefleetError
+from tilefleet.reference import PAGE, page
+from tuner.log.record import read_log
+
+ROOT = Path(__file__).parents[2]
+SNIPPET = """
+from collections.abc import AsyncIterator
+from tilefleet import AsyncClient, Client, Job, Tuned, tune
+
+def mine(client: Client) -> float | None:
+    job = client.submit(model="hash", target="host", seconds=180).wait()
+    for task in job.tasks():
+        text: str = task.text
+    name: int = job.target  # wrong
+    client.submit(model="hash")  # wrong: no target
+    return job.estimated_ms
+
+async def others(client: AsyncClient) -> Job:
+    jobs: AsyncIterator[Job] = client.jobs()
+    async for job in jobs:
+        print(job.state)
+    await client.job("7")  # wrong
+    return await client.job(7)
+
+def whole() -> Tuned:
+    return tune("model.onnx", seconds="long")  # wrong
+"""
+
+
+def test_a_users_snippet_is_checked_by_mypy(tmp_path: Path) -> None:
+    snippet = tmp_path / "snippet.py"
+    snippet.write_text(SNIPPET)
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", str(snippet)],
+        cwd=ROOT,
+        env={**os.environ, "MYPYPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    wrong = [int(line.split(":")[1]) for line in done.stdout.splitlines() if ": error:" in line]
+    marked = [n for n, line in enumerate(SNIPPET.splitlines(), 1) if "# wrong" in line]
+    assert wrong == marked, done.stdout
+
+
+def test_every_package_says_that_it_is_typed() -> None:
+    data = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]
+    for package in ("tilefleet", "server", "tuner", "worker", "kernels"):
+        assert "py.typed" in data[package]
+        assert (ROOT / package / "py.typed").exists()
+
+
+def test_the_client_for_asyncio_has_all_methods_with_their_docs() -> None:
+    for name, method in inspect.getmembers(Client, inspect.isfunction):
+        if not name.startswith("_"):
+            assert getattr(AsyncClient, name).__doc__ == method.__doc__, name
+
+
+def test_the_reference_page_is_of_todays_docstrings() -> None:
+    text = PAGE.read_text()
+    assert page(text) == text, "python -m tilefleet.reference"
+    assert all(f"### {name}\n" in text for name in vars(Client) if name[0] != "_")
+
+
+@pytest.fixture
+def job(client: Client, tiny_model: Path) -> tilefleet.Job:
+    model = client.upload(tiny_model)
+    return client.submit(model=model.hash, target="host", trials=4).wait()
+
+
+@pytest.mark.xdist_group("service")
+async def test_a_job_in_a_script_and_a_notebook(
+    job: tilefleet.Job, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert job.state == "done"
+    shown = job._repr_html_()
+    assert all(task.text in shown.replace("&gt;", ">") for task in job.tasks())
+    assert f'href="{client.url}/jobs/{job.id}"' in shown
+    views: list[Any] = []
+    handle = types.SimpleNamespace(update=views.append)
+
+    def display(view: Any, display_id: bool) -> Any:
+        views.append(view)
+        return handle
+
+    monkeypatch.setitem(sys.modules, "IPython", types.ModuleType("IPython"))
+    monkeypatch.setitem(sys.modules, "IPython.display", types.SimpleNamespace(display=display))  # type: ignore[arg-type]
+    assert job.watch().state == views[-1].state == "done"
+    assert len(views) > 2
+    monkeypatch.setitem(sys.modules, "IPython", None)
+    monkeypatch.delitem(sys.modules, "IPython.display")
+    with pytest.raises(TilefleetError, match="tilefleet watch"):
+        job.watch()
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(TilefleetError, match="pip install pandas"):
+        job.to_frame()
+    monkeypatch.setitem(sys.modules, "pandas", types.SimpleNamespace(DataFrame=list))  # type: ignore[arg-type]
+    assert len(job.to_frame()) == job.trials
+    async with AsyncClient(client.url) as other:
+        assert (await other.job(job.id)).model_dump() == client.job(job.id).model_dump()
+        assert job.id in [each.id async for each in other.jobs()]
+        assert [event.name async for event in other.events(job.id)][-1] == "end"
+        lines = [line async for line in other.job_log(job.id)]
+    assert list(read_log(lines)) == list(read_log(client.job_log(job.id)))
+    with pytest.raises(TilefleetError, match="did not come from a client"):
+        tilefleet.Job.model_validate(job.model_dump()).refresh()
+
+
+@pytest.mark.xdist_group("service")
+def test_one_line_tunes_a_model_without_a_server(service: Path, tiny_model: Path, tmp_path: Path) -> None:
+    (tmp_path / "home/engine").mkdir(parents=True)
+    for agent in (service / "engine").glob("*agent*"):  # which takes a while to compile
+        if agent.is_file():
+            shutil.copy2(agent, tmp_path / "home/engine")
+    tuned = tilefleet.tune(tiny_model, trials=4, seconds=None, home=tmp_path / "home")
+    model = onnx.load(tiny_model)
+    shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
+    data = np.random.default_rng().standard_normal(shape).astype(np.float32)
+    (expected,) = onnxruntime.InferenceSession(tiny_model.read_bytes()).run(None, {"x": data})
+    for found in (tuned(data), tuned(x=data)):
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    assert len(list(read_log(tuned.log))) > 0
+    tuned.save(tmp_path / "tiny.so")
+    assert (tmp_path / "tiny.so").stat().st_size > 1000
+    assert not (tmp_path / "home/url").exists()
+    with pytest.raises(TilefleetError, match="the model takes x; got y"):
+        tuned(y=data)
+    with pytest.raises(TilefleetError, match="not"):
+        tilefleet.tune(ROOT / "README.md", trials=1, home=tmp_path / "home")
