@@ -38,10 +38,9 @@ def _methods(kind: type) -> Iterator[tuple[str, Callable[..., Any]]]:
 
 def _function(name: str, what: Callable[..., Any], level: str) -> str:
     signature = inspect.signature(what)
-    parameters = [_parameter(each) for each in signature.parameters.values() if each.name != "self"]
-    keywords = [
-        each.kind is each.KEYWORD_ONLY for each in signature.parameters.values() if each.name != "self"
-    ]
+    given = [each for each in signature.parameters.values() if each.name != "self"]
+    parameters = [_parameter(each) for each in given]
+    keywords = [each.kind is each.KEYWORD_ONLY for each in given]
     if True in keywords:
         parameters.insert(keywords.index(True), "*")
     shown = f"({', '.join(parameters)}) -> {signature.return_annotation}"
@@ -49,7 +48,8 @@ def _function(name: str, what: Callable[..., Any], level: str) -> str:
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
-    stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+    stars = "**" if parameter.kind is parameter.VAR_KEYWORD else ""
+    stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else stars
     default = "" if parameter.default is parameter.empty else f" = {parameter.default!r}"
     return f"{stars}{parameter.name}: {parameter.annotation}{default}"
 

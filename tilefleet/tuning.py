@@ -88,6 +88,8 @@ def tune(
 
     Raises TilefleetError where the model cannot be read, its tuning failed or it came out wrong.
     """
+    if not Path(model).is_file():
+        raise TilefleetError(f"{model}: there is no such file")
     folder = Path(home).expanduser() if home is not None else usual_home() / "tune"
     given = None if shapes is None else {name: list(sizes) for name, sizes in shapes.items()}
     with _server(folder, threads) as client:
