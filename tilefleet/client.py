@@ -176,13 +176,15 @@ class Client:
         numerics: str = "exact-integers",
         priority: int = 0,
         tags: Sequence[str] = (),
+        deadline: datetime | None = None,
     ) -> Job:
         """Create a job for a model (its hash) or one workload; it ends when either budget is spent.
 
         Without a budget it gets 60 trials for each distinct workload.
 
         ``numerics`` is ``exact``, ``exact-integers`` or ``relaxed``. ``priority`` is from -100 to
-        100, higher first; only boards with all ``tags`` measure for it.
+        100, higher first; only boards with all ``tags`` measure for it. At its ``deadline`` it ends with what
+        it has, also while it waits for a board.
         """
         body = {
             "target": target,
@@ -196,6 +198,7 @@ class Client:
             "numerics": numerics,
             "priority": priority,
             "tags": list(tags),
+            "deadline": deadline.astimezone().isoformat() if deadline else None,
         }
         given = {name: value for name, value in body.items() if value is not None}
         return Job.model_validate(self._send("POST", "/api/v1/jobs", json=given).json()).of(self)

@@ -41,6 +41,7 @@ class JobSpec:
     """All the runner needs to know of a job.
 
     ``elapsed_s`` is the running time that earlier, interrupted runs of the job have used of its budget.
+    At its ``deadline``, seconds since the epoch, it ends with what it has.
     With ``any_layout`` configs of all layouts are tried, as a build of the whole model can use them.
     ``model`` is the file, with the ``shapes`` of its inputs, one set or several, in which the best configs
     are compared at last.
@@ -55,6 +56,7 @@ class JobSpec:
     numerics: Numerics = Numerics.EXACT_INTEGERS
     elapsed_s: float = 0.0
     any_layout: bool = False
+    deadline: float | None = None
     model: str | None = None
     shapes: GivenShapes = None
 

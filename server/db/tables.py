@@ -166,6 +166,7 @@ class JobRow(Base):
     created: Mapped[datetime] = mapped_column(Utc, default=now)
     started: Mapped[datetime | None] = mapped_column(Utc)
     finished: Mapped[datetime | None] = mapped_column(Utc)
+    deadline: Mapped[datetime | None] = mapped_column(Utc)
     elapsed_s: Mapped[float] = mapped_column(Float(53), default=0.0)
     """Running time over all runs of the job: while it runs, as of the last trial saved."""
     delivery: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
 
 from kernels.numerics import Numerics
@@ -89,6 +89,12 @@ class JobRequest(BaseModel):
     )
     tags: set[Tag] = Field(
         default_factory=set, max_length=20, description="Only boards that have all of these measure for it."
+    )
+
+    deadline: AwareDatetime | None = Field(
+        default=None,
+        description="When it ends with what it has, also while it waits for a board; without, it waits for "
+        "as long as there is a board that may come back.",
     )
 
     @model_validator(mode="after")
@@ -265,6 +271,7 @@ class Job(BaseModel):
     state: JobState = Field(description="The last four of them have ended, and can be resumed.")
     message: str = Field(description="Why it did not end well, or empty.")
     waiting: Waiting | None = Field(description="Why it waits; null while it is measured or not running.")
+    deadline: datetime | None = Field(description="When it ends with what it has, or null.")
     created: datetime = Field(description="When it was submitted.")
     started: datetime | None = Field(description="When it was last started.")
     finished: datetime | None = Field(description="When it last ended.")

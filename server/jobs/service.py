@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import UTC
 from math import prod
 from typing import Any
 
@@ -76,6 +77,7 @@ class Jobs:
                 budget_trials=budget.trials,
                 budget_seconds=budget.seconds,
                 shapes=request.shapes,
+                deadline=request.deadline.astimezone(UTC) if request.deadline else None,
                 state=JobState.QUEUED.value,
                 owner=ownership.me(),
                 beat=now(),
@@ -105,6 +107,8 @@ class Jobs:
             if clock != row.clock:
                 detail = f"job {job_id} was timed by {row.clock}, the board has {clock} now: submit it anew"
                 raise Problem(409, detail)
+            if row.deadline is not None and row.deadline <= now():
+                row.deadline = None  # whoever resumes it wants it to go on
             return self.queue(session, row)
 
     def queue(self, session: Session, row: JobRow) -> JobSpec:
@@ -146,6 +150,7 @@ class Jobs:
             seed=row.seed,
             numerics=Numerics(row.numerics),
             elapsed_s=row.elapsed_s,
+            deadline=row.deadline.timestamp() if row.deadline else None,
             any_layout=model is not None,
             model=str(self._models.path(model.hash)) if model else None,
             shapes=row.shapes or (model.shapes if model else None),

@@ -92,6 +92,7 @@ def show(session: Session, row: JobRow, live: Live | None) -> Job:
         state=state,
         message=row.message or live.trouble,
         waiting=live.waiting,
+        deadline=row.deadline,
         created=row.created,
         started=row.started,
         finished=row.finished,

@@ -1,9 +1,11 @@
-"""The coordinator itself is killed, and a board on which all depends does not come back."""
+"""The coordinator itself is killed, and a board on which all depends goes away."""
 
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 
 import psutil
 import pytest
@@ -12,17 +14,27 @@ from fleet_accounts import Job, caught, exclusive, layer, settled
 from fleet_files import write_fleet
 from fleet_world import Service, World, session, wait_for
 
+from kernels.workload.base import to_json
 from worker.fleet.times import FleetTimes
 
 pytestmark = [pytest.mark.xdist_group("coordinator"), pytest.mark.timeout(900)]
 
 
+PATIENCE_S = 8.0
+"""How long whoever is waited for waits for a board, unlike a job."""
+
+
 @pytest.fixture(scope="module")
-def service(world: World) -> Iterator[Service]:
+def lonely_port() -> int:
+    """Where the only board of its kind listens."""
+    return free_port()
+
+
+@pytest.fixture(scope="module")
+def service(world: World, lonely_port: int) -> Iterator[Service]:
     """This machine, and a board that is the only one of its kind."""
-    port = free_port()
-    world.start_agent("lonely", port)
-    lonely = {"id": "lonely", "kind": "agent", "target": "rare", "address": f"127.0.0.1:{port}"}
+    world.start_agent("lonely", lonely_port)
+    lonely = {"id": "lonely", "kind": "agent", "target": "rare", "address": f"127.0.0.1:{lonely_port}"}
     lonely["token_file"] = str(world.home / "lonely.token")
     fleet = write_fleet(world.home / "fleet.toml", [{"id": "host", "kind": "host"}, lonely])
     book = f"sqlite:///{world.home / 'book.sqlite3'}"
@@ -30,7 +42,7 @@ def service(world: World) -> Iterator[Service]:
         world,
         "--fleet",
         fleet,
-        times=FleetTimes(patience_s=8.0, lease_s=300.0, renew_s=75.0),
+        times=FleetTimes(patience_s=PATIENCE_S, lease_s=300.0, renew_s=75.0),
         TILEFLEET_DATABASE_URL=book,
     )
     service.wait_good("host", "lonely")
@@ -59,20 +71,37 @@ def test_a_killed_coordinator_goes_on_where_it_was(service: Service) -> None:
     assert dead[0]["ended"] < dead[0]["expires"], "a dead holder's lease is over at once"
 
 
-def test_without_its_only_board_a_job_fails_and_says_so(service: Service) -> None:
+def test_a_job_waits_for_its_only_board_and_says_so(service: Service, lonely_port: int) -> None:
     agent = service.world.agent("lonely")
-    job = Job(service, "rare", layer(8), 40)
+    job = Job(service, "rare", layer(8), 20)
     job.measured(4)
     caught(job, "lonely", lambda: session(agent))
     agent.kill()
-    ended = job.wait()
-    assert ended.state == "failed"
-    assert "lonely" in ended.message, ended
-    records = job.records()
-    fine = [record for record in records if record.error is None]
-    assert len(fine) >= 4
-    counted = service.client.board("lonely").trials - job.before["lonely"].trials
-    assert counted <= len(fine)
-    assert {record.error for record in records} <= {None, "board_lost"}
+
+    def reason() -> str:
+        waiting = service.client.job(job.id).waiting
+        return waiting.reason if waiting else ""
+
+    wait_for(lambda: "lonely" in reason() and "offline" in reason(), why=reason)
+    time.sleep(2 * PATIENCE_S)
+    assert service.client.job(job.id).state == "running"
+    assert "offline" in reason()
+    service.world.start_agent("lonely", lonely_port)
+    settled(job, leases_lost=True)
     assert "fault" in [event.kind for event in job.history("lonely")]
+
+
+def test_at_its_deadline_a_job_ends_with_what_it_has(service: Service) -> None:
+    service.wait_good("lonely")
+    agent = service.world.agent("lonely")
+    deadline = datetime.now(UTC) + timedelta(seconds=25)
+    job = service.client.submit(target="rare", workload=to_json(layer(10)), trials=400, deadline=deadline)
+    wait_for(lambda: service.client.job(job.id).trials >= 2)
+    agent.kill()
+    ended = wait_for(lambda: (now := service.client.job(job.id)).ended and now)
+    assert ended.state == "done"
+    assert ended.message.endswith("its deadline came")
+    assert ended.finished is not None
+    assert ended.finished > deadline - timedelta(seconds=1)
+    assert 2 <= ended.trials < 400
     wait_for(lambda: service.client.board("lonely").activity == "offline")

@@ -69,7 +69,7 @@ def test_a_job_goes_on_when_the_database_is_back(world: World, postgres_server: 
     url = new_database(postgres_server.url)
     service = Service(world, name="away", times=TIMES, TILEFLEET_DATABASE_URL=url)
     service.wait_good("host")
-    job = Job(service, "host", layer(81), 30)
+    job = Job(service, "host", layer(81), 20)
     job.measured(4)
     postgres_server.stop(signal.SIGQUIT)
     time.sleep(2 * TIMES.lease_s)
@@ -91,7 +91,7 @@ def test_a_job_goes_on_when_the_database_is_back(world: World, postgres_server: 
 def test_a_job_goes_on_when_the_disk_has_room_again(world: World, small_disk: Path) -> None:
     service = Service(world, name="small", times=TIMES)
     service.wait_good("host")
-    job = Job(service, "host", layer(83), 30)
+    job = Job(service, "host", layer(83), 20)
     job.measured(4)
     stuffing = small_disk / "stuffing"
     fill(stuffing)

@@ -45,3 +45,16 @@ def test_first_batches_leave_time_for_the_other_tasks(monkeypatch: pytest.Monkey
     assert allowance.opening(8, 4, waiting=9, wanted=12) == 2
     now = 108.0
     assert allowance.opening(40, 0, waiting=2, wanted=12) == 1
+
+
+def test_what_a_job_waited_is_not_of_its_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr("tuner.job.budget.time.monotonic", lambda: now)
+    allowance = Allowance(Budget(seconds=100), 0.0, final=0)
+    now = 10.0
+    allowance.observe(20, 10.0)
+    now += 3600.0  # its board was away
+    allowance.waited(3600.0)
+    assert allowance.left() == pytest.approx(90)
+    assert allowance.rate == pytest.approx(2)
+    assert allowance.batch(20, 0, FLIGHTS) == BATCH

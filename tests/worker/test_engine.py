@@ -224,7 +224,7 @@ async def test_a_killed_measure_worker_loses_nothing_and_its_batch_goes_on_elsew
 
 
 async def test_what_kills_two_workers_is_poison_and_after_the_last_one_nothing_hangs(folder):
-    times = replace(BUSY, patience_s=8.0, builder_s=8.0)
+    times = replace(BUSY, job_patience_s=8.0, builder_s=8.0)
     async with far_boards(folder, "abc", times) as (engine, workers):
         target = engine.boards()[0].target
         while not all(board.health == "good" for board in engine.boards()):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime, timedelta
 from typing import Annotated
 
 import typer
@@ -47,6 +48,12 @@ def submit(
     tag: Annotated[
         list[str] | None, typer.Option("--tag", help="Only boards with this tag. Repeatable.")
     ] = None,
+    within: Annotated[
+        float | None,
+        typer.Option(
+            min=0, help="End with what there is after so many minutes, also while no board is there."
+        ),
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Follow the job until it ends.")] = False,
     as_json: Json = False,
     url: Url = None,
@@ -66,6 +73,7 @@ def submit(
             numerics=numerics,
             priority=priority,
             tags=tag or (),
+            deadline=None if within is None else datetime.now(UTC) + timedelta(minutes=within),
         )
         if watch:
             _follow(client, job.id, as_json)

@@ -30,6 +30,7 @@ class Allowance:
         self._before, self._started, self._final = elapsed_s, time.monotonic(), final
         self._aside = min(PLACE_S, PLACE_SHARE * self._seconds) if place else 0.0
         self._measured = 0
+        self._waited = 0.0
         self._trial_s: float | None = None
 
     @property
@@ -38,8 +39,12 @@ class Allowance:
         return self._before + time.monotonic() - self._started
 
     def left(self) -> float:
-        """Seconds until the budget is spent."""
-        return self._seconds - self.elapsed
+        """Seconds until the budget is spent; what was waited is not of it."""
+        return self._seconds - self.elapsed + self._waited
+
+    def waited(self, seconds: float) -> None:
+        """Take note that the job could do nothing for so long, for want of a board or of the database."""
+        self._waited += seconds
 
     def verify_left(self) -> float:
         """Seconds until measuring again must end, so that configs can be compared inside the model."""
@@ -62,7 +67,8 @@ class Allowance:
     @property
     def rate(self) -> float | None:
         """Trials measured a second of this run, or None before the first batch is back."""
-        return self._measured / max(time.monotonic() - self._started, 1e-3) if self._measured else None
+        seconds = time.monotonic() - self._started - self._waited
+        return self._measured / max(seconds, 1e-3) if self._measured else None
 
     def eta(self, used: int) -> float | None:
         """Seconds until the first budget is spent, as far as can be told."""

@@ -94,6 +94,7 @@ class _Run:
         self.arrived: list[tuple[_Sent, int, Outcome]] = []
         self.news = asyncio.Event()
         self.trials = self.failed = 0
+        self.away_until = 0.0
         self.leaving = False
         """Whether the service stops, which waits for no database."""
         self.streak: tuple[str, int] = ("", 0)
@@ -110,8 +111,11 @@ class _Run:
             if self.top:
                 async with self._until(self.allowance.verify_left) as stop:
                     await self._verify(stop)
-            note = await self._place()
-            built = await deliver(self.job, self.searches, self.engine, self.store, self.cancelled)
+            if self._overdue:
+                note, built = "its deadline came", ""
+            else:
+                note = await self._place()
+                built = await deliver(self.job, self.searches, self.engine, self.store, self.cancelled)
             if self.cancelled.is_set():
                 return await self._end(JobState.CANCELLED)
             state, message = self._verdict()
@@ -366,14 +370,17 @@ class _Run:
 
     @asynccontextmanager
     async def _until(self, left: Callable[[], float]) -> AsyncIterator[asyncio.Event]:
-        """An event that is set when ``left()`` seconds are over or the job is cancelled."""
+        """An event that is set when ``left()`` seconds are over, at the deadline, or when cancelled."""
         stop = asyncio.Event()
 
         async def watch() -> None:
-            while not self.cancelled.is_set() and (rest := left()) > 0:
+            while not self.cancelled.is_set() and not self._overdue and (rest := left()) > 0:
+                idle, since = self._idle, time.monotonic()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(min(TICK_S, rest)):
                         await self.cancelled.wait()
+                if idle and self._idle:
+                    self.allowance.waited(time.monotonic() - since)
             stop.set()
 
         if self.cancelled.is_set():
@@ -417,7 +424,19 @@ class _Run:
         """Call the store, and again while it is away."""
         if self.leaving:
             return await asyncio.to_thread(call, *arguments)
-        return await patiently(call, *arguments)
+        return await patiently(call, *arguments, waits=self._waits)
+
+    def _waits(self, seconds: float) -> None:
+        self.away_until = time.monotonic() + seconds + TICK_S
+
+    @property
+    def _idle(self) -> bool:
+        """Whether nothing can be done now, for want of the database or of a board."""
+        return time.monotonic() < self.away_until or not self.engine.capacity(self.job.demand)
+
+    @property
+    def _overdue(self) -> bool:
+        return self.job.deadline is not None and time.time() >= self.job.deadline
 
     async def _state(self, state: JobState, message: str = "") -> None:
         await self._ask(self.store.job_state, self.job.id, state, message)

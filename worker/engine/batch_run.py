@@ -93,7 +93,7 @@ class BatchRun:
 
     async def _lease(self, numbers: list[int]) -> None:
         """Measure some under one lease. Those for which the board is to blame stay pending."""
-        request = Request(next_request(), self._batch.demand, self._since, self._avoid)
+        request = Request(next_request(), self._batch.demand, self._since, self._avoid, patient=True)
         async with AsyncExitStack() as stack:
             held = await self._unless_cancelled(stack.enter_async_context(self._dispatcher.lease(request)))
             await self._measure(held, numbers)

@@ -330,16 +330,17 @@ class Dispatcher:
             self._check_if_due(known)
         now = asyncio.get_running_loop().time()
         hopes: dict[object, bool] = {}
-        patience_s = self._times.patience_s
         for waiter in list(self._queue):
             wants = waiter.request.demand.wants
             if wants not in hopes:
                 hopes[wants] = any(map(_may_serve, self.fitting(waiter.request.demand)))
             if hopes[wants]:
                 waiter.hopeless_since = None
-            elif waiter.hopeless_since is None:
+                continue
+            if waiter.hopeless_since is None:
                 waiter.hopeless_since = now
-            elif now - waiter.hopeless_since > patience_s and not waiter.granted.done():
+            patience_s = self._times.job_patience_s if waiter.request.patient else self._times.patience_s
+            if now - waiter.hopeless_since > patience_s and not waiter.granted.done():
                 why = places([waiter.request], self.boards())[0].reason
                 waiter.granted.set_exception(NoBoard(f"{why}; nothing changed for {patience_s:g} s"))
 

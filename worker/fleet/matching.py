@@ -20,13 +20,15 @@ class Request:
     """A demand that waits for the lease of a board.
 
     Among equal demands the oldest (``since``, seconds of any steady clock) goes first. ``avoid`` are boards
-    that failed it before: taken only when no other can serve.
+    that failed it before: taken only when no other can serve. A ``patient`` one waits for boards that may
+    come back as long as jobs do.
     """
 
     id: int
     demand: Demand
     since: float = 0.0
     avoid: frozenset[str] = frozenset()
+    patient: bool = False
 
     @cached_property
     def order(self) -> tuple[float, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,6 +23,8 @@ class FleetTimes:
     """How often the dispatcher looks what is due."""
     patience_s: float = 60.0
     """How long a request waits while no board that fits can be expected to serve it."""
+    job_patience_s: float = math.inf
+    """The same for the trials of jobs, which nobody waits for: a board may be away for an hour."""
     enlist_s: float = 30.0
     """How often the book is told of boards of which nothing has changed."""
     refresh_s: float = 2.0
