@@ -176,6 +176,7 @@ _JOB: JsonDict = {
     "state": "running",
     "message": "",
     "waiting": {"position": 2, "reason": "1 request with higher priority comes first"},
+    "deadline": None,
     "created": "2026-11-21T06:03:52.410736Z",
     "started": "2026-11-21T06:03:52.424866Z",
     "finished": None,

@@ -12,7 +12,8 @@ import pytest
 from formula_engine import AVX2, LOST, OTHER, TASKS, TINY, FakeEngine, Log, job, ran, run
 from memory_store import MemoryStore
 
-from tuner.job.runner import AHEAD, HOPELESS, run_job
+from tuner.job.runner import AHEAD, run_job
+from tuner.job.streak import HOPELESS
 from tuner.search.problem import Problem
 from tuner.spec import Budget, TaskSpec
 from tuner.states import JobState, TaskState

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
@@ -21,6 +20,7 @@ from tuner.job.fairness import VirtualTime
 from tuner.job.patience import patiently
 from tuner.job.reports import Publish
 from tuner.job.store import Store
+from tuner.job.streak import Streak
 from tuner.log.record import Record
 from tuner.search import scheduler
 from tuner.search.calibration import Calibration
@@ -38,9 +38,6 @@ TOP, ROUNDS = 3, 5
 """How many of each task and layouts are measured again at the end, and how often at most."""
 PAIRS = 3
 """About how many pairs of layouts of a task are of use to a model."""
-HOPELESS = 12
-"""Equal failures in a row after which a job is given up: it is not the candidates that are at fault."""
-BLAMELESS = (ErrorKind.BUILD_ERROR, ErrorKind.BUILD_TIMEOUT, ErrorKind.UPLOAD_ERROR, ErrorKind.BOARD_LOST)
 TICK_S, PROGRESS_S, GRACE_S = 0.25, 1.0, 15.0
 
 T = TypeVar("T")
@@ -97,7 +94,7 @@ class _Run:
         self.away_until = 0.0
         self.leaving = False
         """Whether the service stops, which waits for no database."""
-        self.streak: tuple[str, int] = ("", 0)
+        self.streak = Streak()
         self.kind = f"{job.demand.target.key} {job.demand.clock}"
         """Jobs of one kind share boards."""
 
@@ -250,7 +247,7 @@ class _Run:
             if search.curve.plateau and search.state is TaskState.ACTIVE:
                 await self._task_state(search, TaskState.PLATEAU)
             for trial in trials:
-                self._note_failure(trial.record)
+                self.streak.note(trial.record)
 
     async def _came_back(self, finished: asyncio.Task[list[Outcome]]) -> None:
         """Take in a batch that came back: save it, count it, learn from it."""
@@ -342,18 +339,6 @@ class _Run:
     def _count(self, trials: Sequence[Trial]) -> None:
         self.trials += len(trials)
         self.failed += sum(trial.record.error is not None for trial in trials)
-
-    def _note_failure(self, record: Record) -> None:
-        """Give up after equal failures in a row for which no single candidate can be blamed."""
-        if record.error not in BLAMELESS:
-            self.streak = ("", 0)
-            return
-        # Numbers differ from candidate to candidate.
-        likeness = f"{record.error}: " + re.sub(r"0x[0-9a-f]+|\d+", "#", record.message)
-        same, count = self.streak
-        self.streak = (likeness, count + 1 if likeness == same else 1)
-        if self.streak[1] >= HOPELESS:
-            raise GivenUp(f"{HOPELESS} trials in a row ended in {record.error}: {record.message}")
 
     def _verdict(self) -> tuple[JobState, str]:
         """How a job that ran to its end came out, and what is missing."""
