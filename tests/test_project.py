@@ -130,3 +130,9 @@ def test_documents_point_at_files_that_exist() -> None:
             assert (page.parent / link).exists(), f"{page.name} points at {link}"
         for named in re.findall(rf"`((?:{'|'.join(FOLDERS)})/[\w./-]*?(?:\.\w+|/))`", prose):
             assert (ROOT / named).exists(), f"{page.name} names {named}"
+
+
+def test_every_promise_has_its_test() -> None:
+    named = re.findall(r"`(tests/\S+\.py)::(\w+)`", (ROOT / "docs/reliability.md").read_text())
+    assert len(named) > 10
+    assert [name for path, name in named if f"def {name}(" not in (ROOT / path).read_text()] == []
