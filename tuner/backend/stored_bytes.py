@@ -16,6 +16,7 @@ from kernels.operators.int8.dynamic import build_dynamic_quantize
 from kernels.operators.int8.relayout import build_qrelayout
 from kernels.target import Target
 from kernels.workload.qconv2d import LIMITS
+from tuner.backend.byte_formulas import formula_of
 from tuner.frontend.onnx_graph import Array
 from tuner.operators.constants import constant
 from tuner.operators.functions import Functions
@@ -26,8 +27,8 @@ BYTES = ("int8", "uint8")
 class ByteTensors:
     """Integer tensors with four axes, in the layouts that were made or asked for.
 
-    Between floats and integers are functions of ours where sizes are ``known``, else formulas, which loops
-    compute.
+    Between floats and integers, and element by element, are functions of ours where sizes are ``known``, else
+    formulas, which loops compute.
     """
 
     def __init__(self, target: Target, threads: int, builder: Any, known: bool = True) -> None:
@@ -56,6 +57,9 @@ class ByteTensors:
 
     def operator(self, what: QOperator, values: Sequence[Any]) -> Any:
         """The stored result of ``what`` for stored ``values``."""
+        formula = None if self._known else formula_of(what, values)
+        if formula is not None:
+            return self._builder.emit(formula)
         arguments = [*values, *map(relax.const, what.constants())]
         name = f"tilefleet_{type(what).__name__.lower()}_{what.key}"
 
