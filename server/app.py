@@ -29,6 +29,7 @@ from server.jobs.service import Jobs
 from server.jobs.store import SqlStore
 from server.metrics import CountRequests, Metrics
 from server.models.service import Models
+from server.notifying import notifying
 from server.profiles.schemas import PROFILE_BYTES
 from server.routes import baselines, boards, configs, jobs, models, profiles, records, targets, workloads
 from server.services import Services
@@ -85,6 +86,7 @@ def create_app(
             stack.push_async_callback(events.close)
             tell_of_boards(engine, events)
             await stack.enter_async_context(pruning(db))
+            await stack.enter_async_context(notifying(settings, db, engine))
             models = Models(db, settings.models_dir, parser, settings.max_model_mb << 20)
             targets = Targets(engine, settings.plan.targets)
             jobs = Jobs(db, models, targets, engine)

@@ -10,6 +10,7 @@ from typing import Self
 from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from server.notices.places import Place, places
 from worker.fleet.fleet_file import Fleet, FleetError, fleet_of, read_fleet, split_names
 from worker.fleet.times import USUAL, FleetTimes
 
@@ -50,6 +51,19 @@ class Settings(BaseSettings):
         default=512, ge=1, description="Largest accepted model file, its data included."
     )
     max_log_mb: int = Field(default=64, ge=1, description="Largest accepted tuning log.")
+    notify: tuple[str, ...] = Field(
+        default=(),
+        description="Where notices go: https://... (JSON), slack+https://... and mailto:... (needs smtp).",
+    )
+    smtp: str | None = Field(
+        default=None, description="Mail server: smtp://user:password@host:587?from=a@b, or smtps://."
+    )
+    notify_offline_s: float = Field(
+        default=600.0, ge=0, description="Seconds after which a board that is offline is worth a notice."
+    )
+    notify_disk_mb: int = Field(
+        default=1024, ge=0, description="Free MB of the state folder's disk below which there is a notice."
+    )
     allowed_hosts: tuple[str, ...] = Field(
         default=("127.0.0.1", "localhost", "[::1]"),
         description="Values of the Host header that are answered; the defence against DNS rebinding.",
@@ -62,6 +76,19 @@ class Settings(BaseSettings):
         except FleetError as error:
             raise ValueError(f"TILEFLEET_{'FLEET' if self.fleet else 'BOARDS'}: {error}") from None
         return self
+
+    @model_validator(mode="after")
+    def _good_places(self) -> Self:
+        try:
+            _ = self.places
+        except ValueError as error:
+            raise ValueError(f"TILEFLEET_NOTIFY: {error}") from None
+        return self
+
+    @property
+    def places(self) -> list[Place]:
+        """Where notices go; raises ValueError."""
+        return places(self.notify, self.smtp)
 
     @cached_property
     def plan(self) -> Fleet:

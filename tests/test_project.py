@@ -27,6 +27,7 @@ FOLDERS = (
     "tests",
     "docs",
     "scripts",
+    "deploy",
 )
 PACKAGES = ("kernels", "worker", "tuner", "server", "tilefleet", "bench")
 

@@ -1,0 +1,1 @@
+"""Telling operators what happened while they looked elsewhere."""
