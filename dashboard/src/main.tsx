@@ -1,8 +1,10 @@
 import "@mantine/core/styles.css";
+import "./alerts.css";
 
 import type { CSSVariablesResolver } from "@mantine/core";
 import { MantineProvider, createTheme } from "@mantine/core";
 import { QueryClient, QueryClientProvider } from "@tanstack/react-query";
+import { setNonce } from "get-nonce";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 
@@ -14,7 +16,6 @@ const theme = createTheme({
   primaryShade: 9,
   autoContrast: true,
   components: {
-    Alert: { defaultProps: { variant: "default" } },
     // Inside a sentence colour alone does not tell a link from the words around it.
     Anchor: { defaultProps: { underline: "always" } },
   },
@@ -45,6 +46,8 @@ const queries = new QueryClient({
 
 // The page's policy allows only styles that carry the nonce it came with.
 const nonce = document.querySelector<HTMLMetaElement>('meta[property="csp-nonce"]')?.nonce ?? "";
+// What keeps the page from scrolling behind a dialog makes its style by itself, and asks here.
+setNonce(nonce);
 
 createRoot(document.getElementById("root")!).render(
   <StrictMode>

@@ -1,7 +1,6 @@
 /** What surrounds every page: name, navigation, theme, and whether the coordinator is there. */
 import {
   ActionIcon,
-  Alert,
   AppShell,
   Burger,
   Group,
@@ -16,6 +15,7 @@ import { Suspense, lazy } from "react";
 import { Link, Route, Switch, useLocation } from "wouter";
 
 import { useVersion } from "./api/queries";
+import { Notice } from "./parts/notice";
 import { Loading, NothingHere } from "./parts/states";
 import { Overview } from "./pages/overview";
 
@@ -71,10 +71,10 @@ export function Shell() {
       </AppShell.Navbar>
       <AppShell.Main>
         {version.isError && (
-          <Alert color="red" title="The coordinator does not answer" role="alert" mb="md">
+          <Notice kind="error" title="The coordinator does not answer">
             What is shown is what was known last. It is asked again every few seconds; start it with{" "}
             <code>tilefleet up</code>.
-          </Alert>
+          </Notice>
         )}
         <Suspense fallback={<Loading />}>
           <Switch>

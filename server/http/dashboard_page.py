@@ -34,7 +34,8 @@ def install(app: FastAPI, folder: Path = BUILT) -> None:
 
     for path in PATHS:
         app.add_api_route(path, dashboard, include_in_schema=False)
-    app.add_api_route("/icon.svg", lambda: FileResponse(folder / "icon.svg"), include_in_schema=False)
+    for icon in ("/icon.svg", "/favicon.ico"):  # the latter is asked for by whoever reads no page
+        app.add_api_route(icon, lambda: FileResponse(folder / "icon.svg"), include_in_schema=False)
     assets = GZipMiddleware(_Assets(directory=folder / "assets"), minimum_size=1000, compresslevel=6)
     app.mount("/assets", assets)
 

@@ -167,6 +167,33 @@ def test_the_page_of_a_job_that_is_done_says_where_the_time_goes(
     for task in client.tasks(job.id):
         expect(operators.get_by_role("link", name=task.text)).to_be_visible()
     expect(operators).to_contain_text("calls and memory")
+    expect(page).to_have_title(re.compile(rf"^done · job {job.id} .*Tilefleet$"))
+    # What the job is, and its layers in the order that a head asks for.
+    facts = page.get_by_label("What the job is")
+    expect(facts).to_contain_text("host")
+    expect(facts).to_contain_text("2 trials")
+    layers = page.get_by_role("region", name="Layers")
+    # The heaviest comes first, unless told otherwise.
+    expect(layers.get_by_role("columnheader", name="Share of time")).to_have_attribute(
+        "aria-sort", "descending"
+    )
+    names = [task.text for task in client.tasks(job.id)]
+    assert len(names) > 1
+    for name, backwards in (("Workload ↓", True), ("Workload ↑", False)):
+        layers.get_by_role("columnheader", name="Workload").get_by_role("button").click()
+        expect(layers.get_by_role("columnheader", name=name)).to_be_visible()
+        shown = [link.inner_text() for link in layers.get_by_role("link").all()]
+        assert shown == sorted(names, reverse=backwards)
+
+
+def test_dialogs_keep_to_the_policy_of_the_page(page: Page) -> None:
+    page.goto("/boards")
+    for action in ("Drain", "Park"):
+        page.get_by_role("button", name=action, exact=True).first.click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog.get_by_label("Reason")).to_be_focused()
+        page.keyboard.press("Escape")
+        expect(dialog).to_have_count(0)
 
 
 def test_a_model_may_be_dropped(page: Page, tiny_model: Path) -> None:
@@ -254,5 +281,11 @@ def test_a_coordinator_that_is_away_is_said_so(chromium: Browser, url: str) -> N
 def test_pages_that_are_none_say_so(chromium: Browser, url: str) -> None:
     page = chromium.new_page(base_url=url)
     page.goto("/workloads/0000000000000000")
-    expect(page.get_by_role("alert")).to_contain_text("there is no workload")
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("there is no workload")
+    colours = alert.evaluate("e => [e, document.body].map(each => getComputedStyle(each).backgroundColor)")
+    assert colours[0] != colours[1]  # an error looks like one
+    icon = page.request.get("/favicon.ico")
+    assert icon.ok
+    assert icon.headers["content-type"].startswith("image/svg+xml")
     page.close()

@@ -53,7 +53,8 @@ export function useJobEvents(job: Job | undefined): Link {
   };
   return useEvents(running ? `/api/v1/jobs/${job.id}/events` : null, JOB_EVENTS, (name, data) => {
     if (name === "progress") {
-      const { shares: _, ...figures } = data;
+      // The estimate comes with the curve: of a stream it would run ahead of it.
+      const { shares: _, estimated_ms: __, ...figures } = data;
       client.setQueryData<Job>(key, (known) => known && { ...known, ...figures });
     } else refresh(name === "trial" ? 2000 : 50);
   });

@@ -1,5 +1,5 @@
 /** The fleet: what each board does, how it is, and what an operator can do about it. */
-import { Alert, Button, Card, Group, Modal, SimpleGrid, Stack, Text, TextInput, Title } from "@mantine/core";
+import { Button, Card, Group, Modal, SimpleGrid, Stack, Text, TextInput, Title } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
@@ -10,6 +10,7 @@ import { useBoards } from "../api/queries";
 import { ago, duration, percent, seconds } from "../format";
 import { StateBadge } from "../parts/badges";
 import { ClockMark } from "../parts/clock";
+import { Notice } from "../parts/notice";
 import { Empty, Failure, Loaded } from "../parts/states";
 import { Activity } from "./board-activity";
 
@@ -76,11 +77,7 @@ function BoardCard({ board, onAsk }: { board: Board; onAsk: (action: Action) => 
           <StateBadge state={board.activity} />
         </Group>
       </Group>
-      {board.reason && (
-        <Alert color="yellow" my="xs" p="xs">
-          {board.reason}
-        </Alert>
-      )}
+      {board.reason && <Notice kind={board.health === "bad" ? "error" : "warning"}>{board.reason}</Notice>}
       <SimpleGrid cols={2} spacing="xs" my="sm" component="dl">
         {facts.map(([name, value]) => (
           <div key={name}>

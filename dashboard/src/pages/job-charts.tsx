@@ -41,7 +41,11 @@ export function WholeModel({ job }: { job: Job }) {
           showSymbol: false,
           name: "whole model, ms",
           color: PALETTE[0],
-          data: progress.data?.points.map(({ trial, estimated_ms }) => [trial, estimated_ms]) ?? [],
+          data: [
+            ...(progress.data?.points.map(({ trial, estimated_ms }) => [trial, estimated_ms]) ?? []),
+            // It ends at the figure that stands above it: the two are asked for one after the other.
+            ...(job.estimated_ms === null ? [] : [[job.trials, job.estimated_ms]]),
+          ],
           ...(job.recommended_ms !== null && {
             markLine: {
               symbol: "none",
@@ -53,7 +57,7 @@ export function WholeModel({ job }: { job: Job }) {
         },
       ],
     }),
-    [progress.data, job.recommended_ms],
+    [progress.data, job.recommended_ms, job.estimated_ms, job.trials],
   );
   return (
     <Section title="Whole model, estimated">

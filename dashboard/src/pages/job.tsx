@@ -1,5 +1,5 @@
 /** One job, live: how the model gets faster, task by task, and what to do with it. */
-import { Alert, Button, Card, Group, Progress, SimpleGrid, Stack, Text, Title } from "@mantine/core";
+import { Button, Card, Group, Progress, SimpleGrid, Stack, Text, Title } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 
 import type { Job, Task } from "../api/client";
@@ -7,15 +7,16 @@ import { api, data } from "../api/client";
 import type { Link as Connection } from "../api/live";
 import { isOver, useJobEvents } from "../api/live";
 import { useJob, useProgress, useTasks } from "../api/queries";
-import { duration, measured, milliseconds, percent, rate, seconds } from "../format";
+import { useTab } from "../tab";
+import { duration, measured, milliseconds, rate } from "../format";
 import { StateBadge } from "../parts/badges";
-import { ClockMark, Seconds } from "../parts/clock";
-import { Section } from "../parts/section";
+import { ClockMark } from "../parts/clock";
+import { Notice } from "../parts/notice";
 import { Failure, Loaded } from "../parts/states";
-import type { Column } from "../parts/table";
-import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
-import { Budget, promiseOf } from "./job-budget";
+import { Budget } from "./job-budget";
 import { Curves, WholeModel } from "./job-charts";
+import { Facts, Starting } from "./job-facts";
+import { Layers } from "./job-layers";
 import { Operators } from "./job-operators";
 import { nameOf, shareDone } from "./overview";
 
@@ -25,12 +26,15 @@ export default function JobPage({ id }: { id: number }) {
   // Asked for together with the others, not when its chart is there to be drawn.
   useProgress(id);
   const link = useJobEvents(job.data);
+  useTab(job.data);
   return (
     <Loaded query={job}>
       {(found) => (
         <Stack gap="md">
           <Header job={found} link={link} />
-          <Figures job={found} />
+          <Facts job={found} />
+          <Starting job={found} tasks={tasks.data?.items} />
+          {found.trials > 0 && <Figures job={found} />}
           <Errors job={found} tasks={tasks.data?.items ?? []} />
           <Loaded query={tasks}>
             {({ items }) => (
@@ -40,7 +44,7 @@ export default function JobPage({ id }: { id: number }) {
                   <Curves job={found} tasks={items} />
                 </SimpleGrid>
                 <Budget job={found} tasks={items} />
-                <Tasks job={found} tasks={items} />
+                <Layers job={found} tasks={items} />
                 <Operators job={found} />
               </>
             )}
@@ -50,6 +54,8 @@ export default function JobPage({ id }: { id: number }) {
     </Loaded>
   );
 }
+
+const KINDS: Record<string, "error" | "info"> = { failed: "error", done: "info" };
 
 function Header({ job, link }: { job: Job; link: Connection }) {
   const queries = useQueryClient();
@@ -98,14 +104,14 @@ function Header({ job, link }: { job: Job; link: Connection }) {
       <Progress value={shareDone(job) * 100} aria-label="Share of the budget that is used" />
       {act.error && <Failure error={act.error} />}
       {job.message && (
-        <Alert color={job.state === "failed" ? "red" : "yellow"} title={job.state}>
+        <Notice kind={KINDS[job.state] ?? "warning"} title={job.state}>
           {job.message}
-        </Alert>
+        </Notice>
       )}
       {job.waiting && (
-        <Alert color="yellow" title={`Waits for a board, place ${job.waiting.position}`}>
+        <Notice kind="warning" title={`Waits for a board, place ${job.waiting.position}`}>
           {job.waiting.reason}
-        </Alert>
+        </Notice>
       )}
     </>
   );
@@ -144,56 +150,13 @@ function Errors({ job, tasks }: { job: Job; tasks: Task[] }) {
   if (Object.keys(job.errors).length === 0) return null;
   const first = (kind: string) => tasks.find((task) => task.messages[kind])?.messages[kind];
   return (
-    <Alert color="yellow" title={`${job.failed} trials failed`}>
+    <Notice kind="warning" title={`${job.failed} trials failed`}>
       {Object.entries(job.errors).map(([kind, count]) => (
         <Text size="sm" key={kind}>
           {count} x {kind}
           {first(kind) && `: ${first(kind)}`}
         </Text>
       ))}
-    </Alert>
-  );
-}
-
-const PEAK = "Of peak";
-const PROMISE: Column<Task> = { head: "Next trial's gain", cell: promiseOf };
-
-const COLUMNS = (job: Job): Column<Task>[] => [
-  {
-    head: "Workload",
-    cell: (task) => <WorkloadLink workload={task.workload_key} text={task.text} at={job} />,
-  },
-  { head: "Times", cell: (task) => task.weight },
-  { head: "State", cell: (task) => <StateBadge state={task.state} /> },
-  { head: "Trials", cell: (task) => task.trials },
-  { head: "Best", cell: (task) => <Seconds value={task.best_s} disturbed={task.best_disturbed} /> },
-  { head: "Untuned", cell: (task) => seconds(task.recommended_s) },
-  { head: "Library", cell: (task) => seconds(task.baselines[0]?.seconds) },
-  { head: "Rate", cell: (task) => rate(task.gflops, task.unit) },
-  { head: PEAK, cell: (task) => percent(task.share_of_peak) },
-  { head: "Best config", cell: (task) => <ConfigText value={task.best_config} /> },
-];
-
-function Tasks({ job, tasks }: { job: Job; tasks: Task[] }) {
-  // The peak is that of floats.
-  const compared = tasks.some((task) => task.unit === "FLOP");
-  return (
-    <Section title="Tasks">
-      <DataTable
-        label="Tasks"
-        minWidth={1000}
-        rows={tasks}
-        keyOf={(task) => task.id}
-        columns={[
-          ...COLUMNS(job).filter(({ head }) => head !== PEAK || compared),
-          ...(isOver(job) ? [] : [PROMISE]),
-        ]}
-      />
-      {compared && (
-        <Text size="sm" c="dimmed">
-          Rates count the operations of a plain convolution: Winograd needs fewer, hence more than the peak.
-        </Text>
-      )}
-    </Section>
+    </Notice>
   );
 }

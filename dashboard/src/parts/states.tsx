@@ -1,9 +1,10 @@
 /** The states a page can be in besides showing what it is for. */
-import { Alert, Anchor, Center, Loader, Stack, Text, Title } from "@mantine/core";
+import { Anchor, Center, Loader, Stack, Text, Title } from "@mantine/core";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 
 import { ApiError } from "../api/client";
+import { Notice } from "./notice";
 
 export function Loading() {
   return (
@@ -16,9 +17,9 @@ export function Loading() {
 export function Failure({ error }: { error: Error }) {
   const gone = error instanceof ApiError && error.status === 404;
   return (
-    <Alert color="red" title={gone ? "There is no such thing" : "That did not work"} role="alert">
+    <Notice kind="error" title={gone ? "There is no such thing" : "That did not work"}>
       {error.message}
-    </Alert>
+    </Notice>
   );
 }
 

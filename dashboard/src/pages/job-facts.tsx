@@ -1,0 +1,49 @@
+/** What a job is, and what it waits for as long as it has nothing to show. */
+import { Group, Text } from "@mantine/core";
+
+import type { Job, Task } from "../api/client";
+import { isOver } from "../api/live";
+import { ago, duration } from "../format";
+import { Notice } from "../parts/notice";
+
+export function Facts({ job }: { job: Job }) {
+  const { trials, seconds } = job.budget;
+  const budget = [trials && `${trials} trials`, seconds && duration(seconds)].filter(Boolean).join(", ");
+  const facts: [string, string][] = [
+    ["Target", job.target],
+    ["Threads", String(job.threads)],
+    ["Numerics", job.numerics],
+    ["Strategy", job.strategy],
+    ["Budget", budget || "none"],
+    ["Seed", String(job.seed)],
+    ["Priority", String(job.priority)],
+    ["Board tags", job.tags.join(", ") || "any board"],
+    ["Submitted", `${new Date(job.created).toLocaleString()}, ${ago(job.created)}`],
+  ];
+  return (
+    <Group component="dl" gap="lg" m={0} aria-label="What the job is">
+      {facts.map(([name, value]) => (
+        <div key={name}>
+          <Text component="dt" size="xs" c="dimmed">
+            {name}
+          </Text>
+          <Text component="dd" size="sm" m={0}>
+            {value}
+          </Text>
+        </div>
+      ))}
+    </Group>
+  );
+}
+
+/** Says what a job that runs without an estimate is waiting for; of others nothing. */
+export function Starting({ job, tasks }: { job: Job; tasks: Task[] | undefined }) {
+  if (isOver(job) || job.waiting || job.estimated_ms !== null || !tasks?.length) return null;
+  const measured = tasks.filter((task) => task.best_s !== null).length;
+  return (
+    <Notice kind="info" title={job.trials ? "No estimate yet" : "The first candidates are being built"}>
+      {measured} of {tasks.length} distinct layers have a time. The whole model's estimate comes with the last
+      of them.
+    </Notice>
+  );
+}

@@ -1,0 +1,141 @@
+/** The layers of a job as a table: where the time goes, what was gained, sorted by any column. */
+import { Progress, Table, Text, UnstyledButton } from "@mantine/core";
+import { useState } from "react";
+
+import type { Job, Task } from "../api/client";
+import { isOver } from "../api/live";
+import { percent, rate, seconds } from "../format";
+import { StateBadge } from "../parts/badges";
+import { Seconds } from "../parts/clock";
+import { Section } from "../parts/section";
+import type { Column } from "../parts/table";
+import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
+import { promiseOf } from "./job-budget";
+
+type Layer = Task & { taken: number | null; part: number | null; gain: number | null };
+type Sortable = Column<Layer> & { of?: (layer: Layer) => number | string | null | undefined };
+
+const PEAK = "Of peak";
+const PART = "Share of time";
+
+const COLUMNS = (job: Job): Sortable[] => [
+  {
+    head: "Workload",
+    of: (layer) => layer.text,
+    cell: (layer) => <WorkloadLink workload={layer.workload_key} text={layer.text} at={job} />,
+  },
+  { head: PART, of: (layer) => layer.part, cell: (layer) => <Part value={layer.part} /> },
+  { head: "Times", of: (layer) => layer.weight, cell: (layer) => layer.weight },
+  {
+    head: "Best",
+    of: (layer) => layer.best_s,
+    cell: (layer) => <Seconds value={layer.best_s} disturbed={layer.best_disturbed} />,
+  },
+  { head: "Untuned", of: (layer) => layer.recommended_s, cell: (layer) => seconds(layer.recommended_s) },
+  {
+    head: "Gain",
+    of: (layer) => layer.gain,
+    cell: (layer) => (layer.gain === null ? "–" : `${layer.gain.toFixed(2)} x`),
+  },
+  {
+    head: "Library",
+    of: (layer) => layer.baselines[0]?.seconds,
+    cell: (layer) => seconds(layer.baselines[0]?.seconds),
+  },
+  { head: "Rate", of: (layer) => layer.gflops, cell: (layer) => rate(layer.gflops, layer.unit) },
+  { head: PEAK, of: (layer) => layer.share_of_peak, cell: (layer) => percent(layer.share_of_peak) },
+  { head: "State", of: (layer) => layer.state, cell: (layer) => <StateBadge state={layer.state} /> },
+  { head: "Trials", of: (layer) => layer.trials, cell: (layer) => layer.trials },
+  { head: "Best config", cell: (layer) => <ConfigText value={layer.best_config} /> },
+];
+
+/** Each layer with its share of the sum over all; shares are there only once every layer has a time. */
+export function layersOf(tasks: Task[]): Layer[] {
+  const taken = (task: Task) => (task.best_s === null ? null : task.best_s * task.weight);
+  const all = tasks.every((task) => task.best_s !== null);
+  const sum = tasks.reduce((total, task) => total + (taken(task) ?? 0), 0);
+  return tasks.map((task) => ({
+    ...task,
+    taken: taken(task),
+    part: all && sum > 0 ? taken(task)! / sum : null,
+    gain: task.best_s && task.recommended_s ? task.recommended_s / task.best_s : null,
+  }));
+}
+
+export function Layers({ job, tasks }: { job: Job; tasks: Task[] }) {
+  const [sorting, setSorting] = useState({ head: PART, down: true });
+  // The peak is that of floats.
+  const compared = tasks.some((task) => task.unit === "FLOP");
+  const columns = COLUMNS(job).filter(({ head }) => head !== PEAK || compared);
+  const of = columns.find(({ head }) => head === sorting.head)?.of ?? (() => null);
+  const layers = layersOf(tasks).sort((one, other) => inOrder(of(one), of(other), sorting.down));
+  return (
+    <Section title="Layers">
+      <Summary layers={layers} />
+      <DataTable
+        label="Layers"
+        minWidth={1200}
+        rows={layers}
+        keyOf={(layer) => layer.id}
+        columns={[...columns, ...(isOver(job) ? [] : [{ head: "Next trial's gain", cell: promiseOf }])]}
+        headOf={({ head }) => {
+          const sorted = sorting.head === head;
+          if (!columns.find((each) => each.head === head)?.of) return <Table.Th key={head}>{head}</Table.Th>;
+          return (
+            <Table.Th
+              key={head}
+              miw={head === "Workload" ? 240 : undefined}
+              aria-sort={sorted ? (sorting.down ? "descending" : "ascending") : "none"}
+            >
+              <UnstyledButton
+                fw={600}
+                fz="sm"
+                onClick={() => setSorting({ head, down: sorted ? !sorting.down : true })}
+              >
+                {head}
+                {sorted && (sorting.down ? " ↓" : " ↑")}
+              </UnstyledButton>
+            </Table.Th>
+          );
+        }}
+      />
+      {compared && (
+        <Text size="sm" c="dimmed">
+          Rates count the operations of a plain convolution: Winograd needs fewer, hence more than the peak.
+        </Text>
+      )}
+    </Section>
+  );
+}
+
+/** What has no value comes last whichever way. */
+function inOrder(one: unknown, other: unknown, down: boolean): number {
+  const [first, second] = [one ?? null, other ?? null] as (number | string | null)[];
+  if (first === null || second === null) return Number(first === null) - Number(second === null);
+  const order = first! < second! ? -1 : first! > second! ? 1 : 0;
+  return down ? -order : order;
+}
+
+/** How few layers most of the time is in, and their sum. */
+function Summary({ layers }: { layers: Layer[] }) {
+  if (layers.length < 2 || layers.some((layer) => layer.part === null)) return null;
+  const parts = layers.map((layer) => layer.part!).sort((one, other) => other - one);
+  let [few, share] = [0, 0];
+  while (share < 0.7 && few < parts.length) share += parts[few++]!;
+  const sum = layers.reduce((total, layer) => total + layer.taken!, 0);
+  return (
+    <Text size="sm">
+      {percent(share)} of the layers' time is in {few} of {layers.length}; their sum is {seconds(sum)}.
+    </Text>
+  );
+}
+
+function Part({ value }: { value: number | null }) {
+  if (value === null) return "–";
+  return (
+    <>
+      {percent(value)}
+      <Progress value={value * 100} size="sm" w={80} aria-label="Share of time" />
+    </>
+  );
+}

@@ -1,0 +1,36 @@
+/** What the browser's tab says of a job: how far it is, in its title and by its icon's colour. */
+import { useEffect } from "react";
+
+import type { Job } from "./api/client";
+import { isOver } from "./api/live";
+import { percent } from "./format";
+import { nameOf, shareDone } from "./pages/overview";
+
+const COLOURS: Record<string, string> = {
+  done: "#2f9e44",
+  failed: "#e03131",
+  cancelled: "#f08c00",
+  interrupted: "#f08c00",
+};
+
+export function titleOf(job: Job): string {
+  const done = isOver(job) ? job.state : job.state === "running" ? percent(shareDone(job)) : job.state;
+  return `${done} · job ${nameOf(job)} · Tilefleet`;
+}
+
+/** Title and icon are the job's while its page is shown. */
+export function useTab(job: Job | undefined) {
+  const title = job && titleOf(job);
+  const colour = job && (COLOURS[job.state] ?? "#0c8599");
+  useEffect(() => {
+    const icon = document.querySelector<HTMLLinkElement>('link[rel="icon"]');
+    if (!title || !colour || !icon) return;
+    document.title = title;
+    const drawn = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><circle cx="16" cy="16" r="14" fill="${colour}"/></svg>`;
+    icon.href = `data:image/svg+xml,${encodeURIComponent(drawn)}`;
+    return () => {
+      document.title = "Tilefleet";
+      icon.href = "/icon.svg";
+    };
+  }, [title, colour]);
+}
