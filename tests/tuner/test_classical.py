@@ -103,6 +103,16 @@ MODELS = {
         "TreeEnsembleRegressor", 12,
         **trees("target", 1, [0], mode="BRANCH_LT", base_values=[0.7], n_targets=1),
     ),
+    "forest of old operators": lambda: regressor(
+        "TreeEnsembleRegressor", 9, **trees("target", 2, [0, 1], n_targets=2)
+    ),
+    "places of numbers": lambda: model(
+        [
+            ("Binarizer", ["x"], ["b"], {"threshold": 0.0}),
+            ("OneHotEncoder", ["b"], ["y"], {"cats_int64s": [1, 7, 0], "zeros": 1}),
+        ],
+        {"y": TensorProto.FLOAT},
+    ),
     "boosted classes": lambda: classifier(
         "TreeEnsembleClassifier", post_transform="SOFTMAX",
         **trees("class", 3, [0, 1, 2], positive=False, classlabels_int64s=[5, 1, 3]),
@@ -152,6 +162,7 @@ def test_maps_are_rows_of_a_table():
         ("LinearClassifier", {"classlabels_strings": ["a", "b", "c"], **LINEAR}, "texts"),
         ("TreeEnsembleClassifier", trees("class", 2, [0, 1], classlabels_strings=["a", "b"]), "texts"),
         ("TreeEnsembleClassifier", {"classlabels_int64s": [0, 1, 2]}, "do not fit"),
+        ("OneHotEncoder", {"cats_strings": ["a", "b"]}, "texts"),
     ],
 )
 def test_what_is_refused(op, more, words, tmp_path):

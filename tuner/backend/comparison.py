@@ -40,6 +40,8 @@ LOCATE_S = 200.0
 HERE = "this machine"
 HALF_EPSILON = 2.0**-10
 """How far numbers that are nearly equal can be apart for having been rounded to float16."""
+LEAST_SHARE = 1e-3
+"""What differences of shares that are all tiny are relative to: ``definition.SHARES``."""
 DRAWS = 2.0
 """How much further than the nudged definition an output may be: both are one draw of what rounding does."""
 Main = Callable[..., Any]
@@ -222,11 +224,12 @@ def compared(found: Mapping[str, Array], defined: Definition, tolerance: float) 
         wrong = differs_in_kind(value, right)
         if wrong:
             return Check(tolerance, errors, allowed, defined.by, f"{name} {wrong}")
-        errors[name] = error_of(value, right)
+        least = LEAST_SHARE if name in defined.shares else 0.0
+        errors[name] = error_of(value, right, least)
         allowed[name] = max(
             tolerance,
             HALF_EPSILON if right.dtype == np.float16 else 0.0,
-            DRAWS * error_of(defined.nudged[name], right),
+            DRAWS * error_of(defined.nudged[name], right, least),
         )
         if not errors[name] <= allowed[name]:
             wrong = f"{name} differs by {errors[name]:.2g} from what {defined.by} computes"
@@ -243,8 +246,9 @@ def differs_in_kind(value: Array, defined: Array) -> str:
     return ""
 
 
-def error_of(value: Array, defined: Array) -> float:
-    """The largest difference relative to the largest value; 1 where one is a number and the other is none.
+def error_of(value: Array, defined: Array, least: float = 0.0) -> float:
+    """The largest difference relative to the largest value, or to ``least`` where that is larger; 1 where one
+    is a number and the other is none.
 
     Of integers of 32 bits and more it is the share that differs: an index is right or wrong.
     """
@@ -259,6 +263,6 @@ def error_of(value: Array, defined: Array) -> float:
         or not np.isfinite(ours[finite]).all()
     ):
         return 1.0
-    scale = float(np.abs(theirs[finite]).max(initial=0.0))
+    scale = float(np.abs(theirs[finite]).max(initial=least))
     difference = float(np.abs(ours[finite] - theirs[finite]).max(initial=0.0))
     return difference / scale if scale else min(difference, 1.0)

@@ -31,6 +31,9 @@ SATURATING = {
     *("QAttention", "QGemm", "QLinearConv", "QLinearMatMul"),
 }
 """Operators of which onnxruntime adds up products in 16 bits where a processor has no better instruction."""
+SHARES = {"Sigmoid", "Softmax", "Tanh", "Erf"}
+"""Operators of results up to one, of which onnxruntime has each to some 1e-7, however small it is."""
+_SAME = {"Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze", "Flatten"}
 _MODEL, _FEEDS, _OTHER = "model.onnx", "feeds.npz", "other.onnx"
 _NAMES, _VALUES, _NUDGED = "names", "values.npz", "nudged.npz"
 
@@ -45,12 +48,14 @@ class Definition:
 
     ``nudged`` are the same when every float of the feeds is NUDGE of the largest away from what it is: what
     differs no more than that is as right as can be asked for, as rounding does that to all values. Where no
-    input has floats, but data are quantized on the way, it is the floats of the constants.
+    input has floats, but data are quantized on the way, it is the floats of the constants. ``shares`` are the
+    tensors that come out of one of SHARES.
     """
 
     values: dict[str, Array]
     nudged: dict[str, Array]
     by: str
+    shares: frozenset[str] = frozenset()
 
 
 def random_feeds(inputs: Mapping[str, tuple[tuple[int, ...], str]], seed: int = 0) -> dict[str, Array]:
@@ -100,7 +105,19 @@ def define(
             raise Undefined(f"the model's definition cannot be computed: {reason}")
         names += [name for name in more if name not in names]
         values, nudged = (dict(zip(names, _load(folder / file), strict=True)) for file in (_VALUES, _NUDGED))
-    return Definition(values, nudged, done.stdout.strip())
+    return Definition(values, nudged, done.stdout.strip(), _shares(model, names))
+
+
+def _shares(model: ModelProto, names: Collection[str]) -> frozenset[str]:
+    """Those of the tensors ``names`` that come out of one of SHARES, as it makes them."""
+    makers = {name: node for node in model.graph.node for name in node.output}
+
+    def is_share(name: str) -> bool:
+        while name in makers and makers[name].op_type in _SAME:
+            name = makers[name].input[0]
+        return name in makers and makers[name].op_type in SHARES
+
+    return frozenset(filter(is_share, names))
 
 
 def main(folder: Path) -> None:

@@ -78,6 +78,7 @@ def _standard(model: ModelProto, shapes: Shapes) -> ModelProto:
         settle(model, _graph_of_nested)
     if len(model.graph.node) <= MAX_NODES:
         to_qdq_form(model)
+        classical.raised(model)
         to_standard(model, {classical.DOMAIN: classical.FORMS})
     check_structure(model)
     fix_input_shapes(model, shapes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from onnx import ModelProto, TensorProto, ValueInfoProto, helper
+from onnx import ModelProto, TensorProto, ValueInfoProto, helper, version_converter
 
 from tuner.frontend.classical import columns, linear, trees
 from tuner.frontend.microsoft.fused import Fused
@@ -18,10 +18,27 @@ FORMS: dict[str, Callable[[Fused], None]] = {
     "LinearClassifier": linear.classifier,
     "LinearRegressor": linear.regressor,
     "Normalizer": columns.normalizer,
+    "OneHotEncoder": columns.one_hot,
     "Scaler": columns.scaler,
     "TreeEnsembleClassifier": trees.classifier,
     "TreeEnsembleRegressor": trees.regressor,
 }
+
+
+LEAST_OPSET = 13
+"""Of the operators that ours are written in."""
+
+
+def raised(model: ModelProto) -> None:
+    """Bring a model with such operators to a set of ONNX's that has all that they become, in place."""
+    if any(each.domain in ("", "ai.onnx") and each.version >= LEAST_OPSET for each in model.opset_import):
+        return
+    if not any(node.domain == DOMAIN for node in model.graph.node):
+        return
+    try:
+        model.CopyFrom(version_converter.convert_version(model, LEAST_OPSET))
+    except Exception:  # it raises what it likes; what cannot be read as it is, is refused by its operator
+        return
 
 
 def unzip(model: ModelProto) -> None:

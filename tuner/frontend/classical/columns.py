@@ -53,6 +53,16 @@ def imputer(form: Fused) -> None:
     form.finish(form.add("Where", [there, form.constant(vector(form, "imputed_value_floats")), data]))
 
 
+def one_hot(form: Fused) -> None:
+    """OneHotEncoder of numbers: a 1 in the place of each, and zeros for others."""
+    categories = form.attributes.get("cats_int64s")
+    if not categories:
+        form.refuse("has categories that are texts, which no tensor of numbers holds")
+    number = form.unsqueezed(form.add("Cast", [form.needed(0)], to=TensorProto.INT64), -1)
+    same = form.add("Equal", [number, form.constant(np.asarray(categories, np.int64))])
+    form.finish(form.add("Cast", [same], to=TensorProto.FLOAT))
+
+
 def binarizer(form: Fused) -> None:
     """Binarizer: 1 above a threshold."""
     above = form.add("Greater", [form.needed(0), form.number(form.attributes.get("threshold", 0.0))])
