@@ -160,7 +160,7 @@ def test_from_a_model_to_the_log_of_its_job(page: Page, tiny_model: Path, client
 def test_the_page_of_a_job_that_is_done_says_where_the_time_goes(
     page: Page, tiny_model: Path, client: Client
 ) -> None:
-    job = client.submit(model=client.upload(tiny_model).hash, target="host", trials=2)
+    job = client.submit(model=client.upload(tiny_model).hash, target="host", trials=12)
     until(lambda: client.job(job.id).ended)
     page.goto(f"/jobs/{job.id}")
     operators = page.get_by_role("region", name="Where the built model's time goes")
@@ -171,12 +171,14 @@ def test_the_page_of_a_job_that_is_done_says_where_the_time_goes(
     # What the job is, and its layers in the order that a head asks for.
     facts = page.get_by_label("What the job is")
     expect(facts).to_contain_text("host")
-    expect(facts).to_contain_text("2 trials")
+    expect(facts).to_contain_text("12 trials")
     layers = page.get_by_role("region", name="Layers")
     # The heaviest comes first, unless told otherwise.
     expect(layers.get_by_role("columnheader", name="Share of time")).to_have_attribute(
         "aria-sort", "descending"
     )
+    expect(layers.get_by_label("Share of time")).to_have_count(len(client.tasks(job.id)))
+    expect(layers).to_contain_text(re.compile(r"\d+\s% of the layers' time is in \d of \d"))
     names = [task.text for task in client.tasks(job.id)]
     assert len(names) > 1
     for name, backwards in (("Workload ↓", True), ("Workload ↑", False)):

@@ -35,7 +35,7 @@ const COLUMNS = (job: Job): Sortable[] => [
   {
     head: "Gain",
     of: (layer) => layer.gain,
-    cell: (layer) => (layer.gain === null ? "–" : `${layer.gain.toFixed(2)} x`),
+    cell: (layer) => (layer.gain === null ? "–" : `${layer.gain.toFixed(2)}\u00a0x`),
   },
   {
     head: "Library",
@@ -135,7 +135,7 @@ function Part({ value }: { value: number | null }) {
   return (
     <>
       {percent(value)}
-      <Progress value={value * 100} size="sm" w={80} aria-label="Share of time" />
+      <Progress value={Math.round(value * 100)} size="sm" w={80} aria-label="Share of time" />
     </>
   );
 }

@@ -55,8 +55,6 @@ export default function JobPage({ id }: { id: number }) {
   );
 }
 
-const KINDS: Record<string, "error" | "info"> = { failed: "error", done: "info" };
-
 function Header({ job, link }: { job: Job; link: Connection }) {
   const queries = useQueryClient();
   const act = useMutation({
@@ -104,7 +102,7 @@ function Header({ job, link }: { job: Job; link: Connection }) {
       <Progress value={shareDone(job) * 100} aria-label="Share of the budget that is used" />
       {act.error && <Failure error={act.error} />}
       {job.message && (
-        <Notice kind={KINDS[job.state] ?? "warning"} title={job.state}>
+        <Notice kind={job.state === "failed" ? "error" : "warning"} title={job.state}>
           {job.message}
         </Notice>
       )}

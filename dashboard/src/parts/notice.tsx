@@ -2,7 +2,7 @@
 import { Box, Text } from "@mantine/core";
 import type { ReactNode } from "react";
 
-const SIGNS = { error: "✕", warning: "!", info: "i" };
+const SIGNS = { error: "✕", warning: "!", info: "…" };
 
 export function Notice({
   kind,
