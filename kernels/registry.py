@@ -25,6 +25,7 @@ from kernels.int8.arm.grouped.kernel import QuantizedGroupsNeon
 from kernels.int8.arm.winograd.kernel import QuantizedWinogradNeon
 from kernels.int8.dot.depthwise import QuantizedDotDepthwise
 from kernels.int8.dot.kernel import QuantizedDotGroups, QuantizedDots
+from kernels.int8.dot.matrix import QuantizedMatrix
 from kernels.int8.x86.depthwise.kernel import QuantizedDepthwiseBytes
 from kernels.int8.x86.direct.grouped import QuantizedGroups
 from kernels.int8.x86.direct.kernel import QuantizedDirect
@@ -69,6 +70,7 @@ def all_kernels() -> dict[str, Kernel[Any]]:
         QuantizedWinograd(),
         QuantizedWinogradNeon(),
         QuantizedDots(),
+        QuantizedMatrix(),
         QuantizedDotDepthwise(),
         QuantizedDotGroups(),
     )

@@ -1,8 +1,9 @@
 """POWER10's matrix unit: sums of outer products of four filters and four windows, 4x4 an accumulator.
 
-Section 5.1 of seed 003. TVM has no words for 512-bit accumulators, so three small functions in LLVM's
-language are linked into the kernel, where TVM inlines them; after that LLVM keeps every accumulator that is
-only touched by them in a register of the unit.
+Section 5.1 of seed 003. A step multiplies single floats, four bytes or two int16 of each filter and window.
+TVM has no words for 512-bit accumulators, so three small functions in LLVM's language are linked into the
+kernel, where TVM inlines them; after that LLVM keeps every accumulator that is only touched by them in a
+register of the unit.
 """
 
 from __future__ import annotations
@@ -24,12 +25,15 @@ SIDE = 4
 PIPES = 2
 """Outer products the unit starts a cycle (LLVM's PPCScheduleP10.td: two MM pipes)."""
 
+STEPS = {"float32": "xvf32gerpp", "uint8": "xvi8ger4pp", "int16": "xvi16ger2pp"}
+"""The instruction of a step by the type of the columns. Bytes are signed in rows, unsigned in columns."""
+
 _ROWS = range(SIDE)
 _FOUR = "{ " + ", ".join(["<16 x i8>"] * SIDE) + " }"
 _LINES = [
     "declare <512 x i1> @llvm.ppc.mma.assemble.acc(<16 x i8>, <16 x i8>, <16 x i8>, <16 x i8>)",
     f"declare {_FOUR} @llvm.ppc.mma.disassemble.acc(<512 x i1>)",
-    "declare <512 x i1> @llvm.ppc.mma.xvf32gerpp(<512 x i1>, <16 x i8>, <16 x i8>)",
+    "declare <512 x i1> @llvm.ppc.mma.STEP(<512 x i1>, <16 x i8>, <16 x i8>)",
     "define void @tilefleet_mma_load(ptr %sum, ptr %rows, i64 %pitch) {",
     *(
         line
@@ -50,7 +54,7 @@ _LINES = [
     "  %old = load <512 x i1>, ptr %sum, align 16",
     "  %a = load <16 x i8>, ptr %rows, align 4",
     "  %b = load <16 x i8>, ptr %columns, align 4",
-    "  %new = call <512 x i1> @llvm.ppc.mma.xvf32gerpp(<512 x i1> %old, <16 x i8> %a, <16 x i8> %b)",
+    "  %new = call <512 x i1> @llvm.ppc.mma.STEP(<512 x i1> %old, <16 x i8> %a, <16 x i8> %b)",
     "  store <512 x i1> %new, ptr %sum, align 16",
     "  ret void",
     "}",
@@ -73,9 +77,9 @@ _LINES = [
 _LLVM = "\n".join(_LINES)
 
 
-def linked() -> AbstractContextManager[Expr]:
-    """Within it, what is emitted may use Accumulators."""
-    return tir.with_llvm(_LLVM)
+def linked(dtype: str = "float32") -> AbstractContextManager[Expr]:
+    """Within it, what is emitted may use Accumulators whose columns are of ``dtype``."""
+    return tir.with_llvm(_LLVM.replace("STEP", STEPS[dtype]))
 
 
 def step_cycles(target: Target, rows: int, vectors: int) -> float:
@@ -85,15 +89,15 @@ def step_cycles(target: Target, rows: int, vectors: int) -> float:
 
 
 class Accumulators:
-    """Sums of ``rows`` x ``vectors`` * SIDE float32 in the matrix unit; ``rows`` is a multiple of SIDE.
+    """Sums of ``rows`` x ``vectors`` * SIDE numbers of 32 bits in the unit; ``rows`` is a multiple of SIDE.
 
     ``load`` and ``store`` exchange them with a buffer of ``tir.registers``, row by row.
     """
 
-    def __init__(self, rows: int, vectors: int) -> None:
+    def __init__(self, rows: int, vectors: int, dtype: str = "float32") -> None:
         self._vectors = vectors
         self._blocks = [(i, j) for i in range(0, rows, SIDE) for j in range(vectors)]
-        self._sums = tir.registers(rows * vectors * SIDE)
+        self._sums = tir.registers(rows * vectors * SIDE, dtype)
 
     def load(self, sums: Buffer) -> None:
         """Take the sums from there."""

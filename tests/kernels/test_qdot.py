@@ -25,8 +25,8 @@ def assembly(workload, target):
 @pytest.mark.parametrize(
     ("name", "workload", "family", "instruction"),
     [
-        ("power10", POINTWISE, "qdot", "vmsummbm"),
-        ("power10", WIDE, "qdot", "vmsumshm"),
+        ("power10", POINTWISE, "qmma", "xvi8ger4pp"),
+        ("power10", WIDE, "qmma", "xvi16ger2pp"),
         ("power10", DEPTHWISE, "qdot_depthwise", "vmsummbm"),
         ("hexagon-v66", POINTWISE, "qdot", "vrmpy"),
         ("hexagon-v68", WIDE, "qdot", "vdmpy"),
@@ -60,7 +60,7 @@ def test_shorter_hexagon_vectors_are_refused():
 
 def test_others_have_no_dot_products():
     for name in ("x86-avx2", "rpi4", "riscv-k1"):
-        for family in ("qdot", "qdot_grouped", "qdot_depthwise"):
+        for family in ("qdot", "qmma", "qdot_grouped", "qdot_depthwise"):
             assert registry.kernel(family).why_not(DEPTHWISE, CATALOGUE[name])
 
 

@@ -72,7 +72,7 @@ class QuantizedDirect(QuantizedKernel):
         return {
             "multiply": [way.name for way in found],
             "block": list(dict.fromkeys(f"{windows}x{vectors}" for windows, vectors in fitting)),
-            "rows": _bands(workload),
+            "rows": bands(workload),
             "order": [WEIGHT_STATIONARY, INPUT_STATIONARY],
             "prefetch": [0, 1],
             "requant": requantize.choices(workload, target),
@@ -95,7 +95,7 @@ class QuantizedDirect(QuantizedKernel):
         )
 
 
-def _bands(conv: QConv2d) -> list[int]:
+def bands(conv: QConv2d) -> list[int]:
     """The whole plane, or fewer rows: enough for two blocks of windows at least."""
     least = ceil_div(12, conv.out_w)
     return sorted({min(conv.out_h, max(ceil_div(conv.out_h, count), least)) for count in (1, 2, 4, 7, 14)})
