@@ -15,7 +15,6 @@ from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
 from tuner.backend.shape_sets import build_sets
-from tuner.clibrary.build import Model, make
 from tuner.frontend.model_file import read_model
 from tuner.frontend.onnx_check import ModelError
 from tuner.intake.extract import extract
@@ -83,7 +82,8 @@ def test_what_turns_leave_is_as_long_as_there_were_turns(tmp_path):
     np.testing.assert_array_equal(nothing[0], np.ones((2, 3)))
 
 
-def test_a_loop_inside_a_loop_and_several_shapes(tmp_path):
+def nested():
+    """A loop inside a loop, over any number of rows."""
     inner = root().graph
     inner_loop = next(each for each in inner.node if each.op_type == "Loop")
     inner_loop.input[2:] = ["s"] * 3
@@ -92,7 +92,11 @@ def test_a_loop_inside_a_loop_and_several_shapes(tmp_path):
     outer = body(nodes, ["turn", "going", "s"], ["on", "t"])
     constants = {"near": np.float32(1e-3), "enough": np.float32(40)}
     loop = node("Loop", ["", "", "x"], ["y_last"], body=outer)
-    path = save(tmp_path, model([loop], {"x": ("n", 3)}, ["y_last"], constants | {"w": (3, 2)}))
+    return model([loop], {"x": ("n", 3)}, ["y_last"], constants | {"w": (3, 2)})
+
+
+def test_a_loop_inside_a_loop_and_several_shapes(tmp_path):
+    path = save(tmp_path, nested())
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     executable, _ = build_sets(path, TARGET, shapes=[{"x": [1, 3]}, {"x": [2, 3]}])
     main = relax.VirtualMachine(executable, tvm.cpu())["main"]
@@ -125,13 +129,6 @@ def test_what_cannot_be(tmp_path, nodes, results, words):
     loop = node("Loop", ["", "", "x"], ["y", *(["all"] if len(results) > 2 else [])], body=inner)
     with pytest.raises(ModelError, match=words):
         read_model(save(tmp_path, model([loop], {"x": (20, 3)}, ["y"])))
-
-
-def test_a_c_library_refuses_it_by_name(tmp_path):
-    with pytest.raises(ModelError, match="cannot be written as C: it has a loop that data end"):
-        make(
-            Model(save(tmp_path, root()), None, (), (), "exact-integers"), [TARGET], "m", "m", "", embed=False
-        )
 
 
 def test_tflites_while_by_data(tmp_path):

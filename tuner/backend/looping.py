@@ -22,8 +22,9 @@ from kernels.arithmetic import ceil_div
 from kernels.emit.compile import KERNEL_ATTRIBUTE
 from kernels.emit.tir import scratch
 from tuner.backend.arena import ALIGNMENT
-from tuner.backend.program import Call, NotStraight, Port, Program, Storage, program_of
+from tuner.backend.program import NotStraight, Port, Program, Storage, program_of
 from tuner.backend.sequence import LEAST_ARENA, PART, CallSequence, as_pointer, has_bfloat16
+from tuner.backend.turns import ATTRIBUTE, Turns
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import attributes_of
 from tuner.operators.constants import constant
@@ -77,7 +78,8 @@ def looping(node: NodeProto, module: Any) -> Looping:
     program = replace(program, calls=calls, functions=functions)
     states = int(attributes["states"])
     rooms = [shape for shape, _ in json.loads(attributes["room"])[states:-1]]
-    loop = _Loop(program, states, rooms, name)
+    turns = Turns.of(program, states, [shape[0] for shape in rooms])
+    loop = _Loop(program, turns, rooms, name)
     return Looping(loop.function(), parts, program.constants)
 
 
@@ -86,37 +88,21 @@ class _Loop(CallSequence):
     read around it, the constants; the last values, what is collected (``rooms`` are their shapes), and the
     number of turns."""
 
-    def __init__(self, body: Program, states: int, rooms: Sequence[Sequence[int]], name: str) -> None:
-        self._body, self._states, self._rooms = body, states, rooms
-        # What a turn makes lies in temporaries until it is copied.
-        made = [Storage("temporary", len(body.temporaries) + at) for at in range(len(body.outputs))]
-        moved = {Storage("output", at): each for at, each in enumerate(made)}
-
-        def places(storages: Sequence[Storage]) -> tuple[Storage, ...]:
-            return tuple(moved.get(each, each) for each in storages)
-
-        calls = tuple(Call(each.function, places(each.reads), places(each.writes)) for each in body.calls)
-        self._sources = dict(enumerate(made)) | {at: places([source])[0] for source, at in body.copies}
-        lasting = tuple((each, at) for at, each in self._sources.items() if each.kind == "temporary")
-        sizes = tuple(each.bytes for each in body.outputs)
-        super().__init__(
-            replace(body, calls=calls, outputs=(), copies=lasting, temporaries=(*body.temporaries, *sizes)),
-            name,
-        )
-        # A value that comes from another one is put aside before that is written.
+    def __init__(self, body: Program, turns: Turns, rooms: Sequence[Sequence[int]], name: str) -> None:
+        self._body, self._turns, self._rooms = body, turns, rooms
+        super().__init__(turns.program, name)
         self._aside, self._end = {}, self.arena.bytes
-        for at, source in self._sources.items():
-            if source.kind == "input":
-                self._aside[at] = self._end
-                self._end += ceil_div(sizes[at], ALIGNMENT) * ALIGNMENT
+        for at in turns.aside:
+            self._aside[at] = self._end
+            self._end += ceil_div(turns.sizes[at], ALIGNMENT) * ALIGNMENT
 
     def function(self) -> Any:
         """The PrimFunc."""
-        body, states = self._body, self._states
+        body, states = self._body, self._turns.states
         with IRBuilder() as builder, T.prim_func(s_tir=True):
             T.func_name(self._name)
             attributes = {"global_symbol": self._name, "tirx.is_scheduled": True, KERNEL_ATTRIBUTE: True}
-            T.func_attr(attributes | {PART: 1})
+            T.func_attr(attributes | {PART: 1, ATTRIBUTE: self._turns.to_json()})
             limit, going = T.arg("limit", T.Buffer((1,), "int64")), T.arg("going", T.Buffer((1,), "bool"))
             given = [_argument("given", at, each) for at, each in enumerate(body.inputs[2:])]
             self._handles = {each: T.arg(f"{each.kind}{each.index}", T.handle()) for each in self._given}
@@ -150,11 +136,11 @@ class _Loop(CallSequence):
             self._call(call)
         for at, place in self._aside.items():
             size = self._body.outputs[at].bytes
-            _copy(self._arena, place, self._held(self._sources[at], size), 0, size)
+            _copy(self._arena, place, self._held(self._turns.sources[at], size), 0, size)
         for at, (result, port) in enumerate(zip(results, self._body.outputs, strict=True)):
-            source, start = self._sources[at], 0
-            collected = at > self._states
-            whole = port.bytes * (self._rooms[at - self._states - 1][0] if collected else 1)
+            source, start = self._turns.sources[at], 0
+            collected = at > self._turns.states
+            whole = port.bytes * (self._rooms[at - self._turns.states - 1][0] if collected else 1)
             to = tirx.Cast("int32", turn[0]) * port.bytes if collected else 0
             held = self._arena
             if at in self._aside:

@@ -18,8 +18,8 @@ from tuner.backend.apply import blaming_node, lower_partition, plan_of
 from tuner.backend.arena import ALIGNMENT, arena_of
 from tuner.backend.manifest import Manifest, describe
 from tuner.backend.program import NotStraight, Port, Program, program_of
-from tuner.backend.sequence import PART
 from tuner.backend.shape_sets import lower_sets, plan_open
+from tuner.backend.turns import told_turns
 from tuner.clibrary import extras
 from tuner.clibrary.cpu import needs_of
 from tuner.clibrary.elf import facts_of
@@ -29,6 +29,7 @@ from tuner.clibrary.library import Library, OpenLength, Variant
 from tuner.clibrary.plain import NotPlain, calls_tvm, compile_plain
 from tuner.clibrary.source import source
 from tuner.clibrary.toolchain import archive, compile_c, stripped
+from tuner.clibrary.turning import parts_of, planned_loops, turns_of, with_parts
 from tuner.clibrary.weights import weights_of
 from tuner.frontend.graph import load_partition
 from tuner.frontend.onnx_check import ModelError
@@ -120,6 +121,8 @@ def compiled(
     """
     functions = {function: body for each in programs for function, body in each.functions.items()}
     symbols = {function: f"{before}_{function}" for function in functions}
+    turns = turns_of(functions)
+    functions = {each: body for each, body in functions.items() if each not in turns}
     outside = {
         call.function
         for program in programs
@@ -127,13 +130,17 @@ def compiled(
         for storage in (*call.reads, *call.writes)
         if storage.kind in ("input", "output")
     }
+    handed = parts_of(outside, turns)
     try:
-        unit = compile_plain(functions, target, threads, symbols, outside, f"{name}_apart", pipeline, length)
+        unit = compile_plain(functions, target, threads, symbols, handed, f"{name}_apart", pipeline, length)
     except NotPlain as reason:
         raise ModelError(f"cannot be written as C: it has {reason}") from None
     needs = needs_of(target)
+    loops = planned_loops(turns, unit.workspace)
+    workspace = {**unit.workspace, **{each: loop.bytes for each, loop in loops.items()}}
     variants = [
-        Variant(target, each, arena_of(each, unit.workspace), symbols, needs, unit.forks) for each in programs
+        Variant(target, each, arena_of(each, workspace), symbols, needs, unit.forks, loops)
+        for each in programs
     ]
     return variants, unit.code
 
@@ -178,6 +185,8 @@ def _planned_open(model: Model, shapes: Shapes, target: Target) -> Planned:
     for storage, at in calls.program.copies:
         if calls.sizes[storage] != read.outputs[at]:
             raise ModelError("cannot be written as C: an output is a part of a constant")
+    if turns_of(calls.program.functions):
+        raise ModelError("cannot be written as C: a loop that data end, beside a size that is open")
     _check_functions(calls.program)
     opened = OpenLength(read.range, read.inputs, read.outputs)
     lengths = tuple(calls.length_of(call) for call in calls.program.calls)
@@ -217,14 +226,15 @@ def _program(module: Any, inputs: list[str], outputs: list[str], entry: str) -> 
         program = program_of(module, inputs, outputs, entry, cuts=True)
     except NotStraight as reason:
         raise ModelError(f"cannot be written as C: {reason}") from None
+    program = with_parts(program, module)
     _check_functions(program)
     return program
 
 
 def _check_functions(program: Program) -> None:
     for name, function in program.functions.items():
-        if PART in (function.attrs or {}):
-            raise ModelError("cannot be written as C: it has a loop that data end; cut the model before it")
+        if told_turns(function):
+            continue
         if needs := calls_tvm(function):
             raise ModelError(f"cannot be written as C: {name} calls {needs} of TVM's runtime")
 

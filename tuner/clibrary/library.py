@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 from kernels.arithmetic import ceil_div
@@ -12,6 +12,7 @@ from kernels.target import Target
 from tuner.backend.arena import ALIGNMENT, Arena
 from tuner.backend.open_products import Shape
 from tuner.backend.program import Port, Program
+from tuner.backend.turns import ToldTurns
 from tuner.clibrary.cpu import Needs
 from tuner.clibrary.parallel import Fork
 from tuner.clibrary.weights import Weights
@@ -19,11 +20,28 @@ from tuner.intake.shapes import OpenRange
 
 
 @dataclass(frozen=True)
+class Loop:
+    """A loop that data end: what a turn does, and where in its workspace that lies.
+
+    ``aside`` are the places of results that are put aside, ``number`` that of the turn's number, ``on`` that
+    of whether to go on; ``bytes`` is the workspace.
+    """
+
+    told: ToldTurns
+    arena: Arena
+    aside: Mapping[int, int]
+    number: int
+    on: int
+    bytes: int
+
+
+@dataclass(frozen=True)
 class Variant:
     """The model for one kind of processor.
 
-    ``symbols`` are what its functions are called in C, ``forks`` their loops in parallel. Where a size is
-    open, ``lengths`` are what each call takes for it.
+    ``symbols`` are what its functions are called in C, ``forks`` their loops in parallel, ``loops`` those of
+    the functions that are loops which data end, inner ones first. Where a size is open, ``lengths`` are what
+    each call takes for it.
     """
 
     target: Target
@@ -32,6 +50,7 @@ class Variant:
     symbols: Mapping[str, str]
     needs: Needs | None
     forks: tuple[Fork, ...]
+    loops: Mapping[str, Loop] = field(default_factory=dict)
     lengths: tuple[Size, ...] = ()
 
 

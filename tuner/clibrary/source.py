@@ -11,6 +11,7 @@ from tuner.clibrary.header import in_c
 from tuner.clibrary.library import Library, Variant
 from tuner.clibrary.parallel import Fork
 from tuner.clibrary.told import told
+from tuner.clibrary.turning import loops_in_c, parameters
 from tuner.clibrary.weights import HASH_BYTES, HEADER_BYTES, MAGIC
 
 
@@ -45,9 +46,11 @@ def _variant(library: Library, number: int) -> str:
     program, offsets = variant.program, library.weights.offsets[number]
     declared = dict.fromkeys(
         f"HIDDEN int {variant.symbols[call.function]}("
-        f"{_parameters(library, len(call.reads), len(call.writes))});"
+        f"{parameters(library.threads > 1, library.open is not None, len(call.reads), len(call.writes))});"
         for call in program.calls
+        if call.function not in variant.loops
     )
+    first = number % library.sets == 0
     base, length = library.header_bytes, "size_t length, " if library.open else ""
     team = ", const Team *team" if library.threads > 1 else ""
 
@@ -78,7 +81,8 @@ def _variant(library: Library, number: int) -> str:
         [
             *declared,
             # Of several sets of shapes the first brings what all of them call.
-            *(map(_fork, variant.forks) if number % library.sets == 0 else ()),
+            *(map(_fork, variant.forks) if first else ()),
+            *(loops_in_c(variant, library.threads > 1) if first else ()),
             "",
             f"/* For {variant.target.name}{f', set {number % library.sets}' if library.sets > 1 else ''}. */",
             f"static void run_{number}({length}unsigned char *a, const unsigned char *w, "
@@ -137,12 +141,6 @@ def _cuts(library: Library, program: Program, place: Callable[[Storage], str]) -
             f"extents + {first[index]}); }}",
         ]
     return lines
-
-
-def _parameters(library: Library, reads: int, writes: int) -> str:
-    more = ["const Team *"] if library.threads > 1 else []
-    more += ["int64_t"] if library.open else []
-    return ", ".join(["const void *"] * reads + ["void *"] * (writes + 1) + more)
 
 
 def _team(library: Library) -> str:

@@ -22,7 +22,7 @@ import numpy.typing as npt
 Array = npt.NDArray[Any]
 _RETURN, _EXCEPTION, _FROM_REMOTE, _TO_REMOTE, _COPY_ACK = 4, 5, 6, 7, 8
 _CPU = 1
-_TYPE_CODES = {"i": 0, "u": 1, "f": 2}
+_TYPE_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
 """DLPack's codes by numpy's kinds."""
 
 
