@@ -285,3 +285,39 @@ def test_flipped_bytes_are_a_model_error_or_do_no_harm(tmp_path):
         except ModelError:
             refusals += 1
     assert refusals > 20
+
+
+@pytest.mark.parametrize(
+    ("op", "shape", "fields", "words"),
+    [
+        (
+            "Conv",
+            (4, 4, 3, 3),
+            {"kernel_shape": [7, 7]},
+            r"kernel_shape \[7, 7\], but .* windows of \[3, 3\]",
+        ),
+        ("ConvTranspose", (4, 2, 3, 3), {"kernel_shape": [3, 5]}, r"kernel_shape \[3, 5\]"),
+        ("Conv", (4, 4, 3, 3), {"auto_pad": "EVIL"}, "auto_pad 'EVIL'; there are NOTSET, VALID"),
+        ("ConvTranspose", (4, 2, 3, 3), {"auto_pad": "same"}, "auto_pad 'same'"),
+        ("MaxPool", None, {"auto_pad": "EVIL", "kernel_shape": [2, 2]}, "auto_pad 'EVIL'"),
+    ],
+)
+def test_windows_that_contradict_themselves(tmp_path, op, shape, fields, words):
+    inputs = ["x", "w"] if shape else ["x"]
+    made = model([node(op, inputs, "y", **fields)], {"x": (1, 4, 6, 6)}, ["y"], {"w": shape} if shape else {})
+    with pytest.raises(ModelError, match=rf"node 'y' \({op}\) has {words}"):
+        extract(save(tmp_path, made))
+
+
+def test_weights_of_texts(tmp_path):
+    made = conv_model()
+    texts = onnx.TensorProto(name="w", data_type=TensorProto.STRING, dims=[4, 4, 3, 3])
+    texts.string_data.extend([b"7"] * 144)
+    made.graph.initializer[0].CopyFrom(texts)
+    refused(save(tmp_path, made), "types do not fit together at node 'y' (Conv)", "tensor(string)")
+
+
+def test_two_operator_sets_of_one_domain(tmp_path):
+    made = conv_model()
+    made.opset_import.append(helper.make_opsetid("ai.onnx", 13))
+    refused(save(tmp_path, made), "imports two operator sets of 'ai.onnx'")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
@@ -59,7 +59,7 @@ def check(
     Exit code 1 when one is missing. Shares are predicted where nothing was measured.
     """
     chosen, shapes = resolve_target(target, targets), read_sets(shape)
-    with _whole(model, value, data) as whole:
+    with _whole(model, value, data, shapes) as whole:
         matches, parts = _matches(whole, log, chosen, threads, shapes, numerics)
     total_s = sum(part.seconds for part in parts)
     shares = {part.key: part.seconds / total_s for part in parts if part.key and total_s}
@@ -153,7 +153,7 @@ def build(
                 f"--as {form}: what is built has the weights in it; leave --weights file out"
             )
         of = [resolve_target(each, targets) for each in (cpus.split(",") if cpus else [target])]
-        with _whole(model, value, data) as whole:
+        with _whole(model, value, data, read_sets(shape)) as whole:
             _build_c(
                 form,
                 model,
@@ -190,7 +190,7 @@ def build(
     records, relayouts = read_log_file(log)
     # Nobody shall find a module at its place that was not checked yet.
     unchecked = output.with_name(f".{output.name}.unchecked.so")
-    with _whole(model, value, data) as whole:
+    with _whole(model, value, data, shapes) as whole:
         try:
             executable, variants = build_sets(whole, chosen, threads, shapes, records, numerics, relayouts)
             export(executable, unchecked)
@@ -304,12 +304,17 @@ def _build_c(
 
 
 @contextmanager
-def _whole(model: Path, values: list[str] | None, data: list[Path] | None) -> Iterator[Path]:
-    """One file of ``model``, its data and the values of its inputs; TilefleetError for what is wrong."""
+def _whole(
+    model: Path, values: list[str] | None, data: list[Path] | None, sets: Sequence[Set]
+) -> Iterator[Path]:
+    """One file of ``model``, its data and the values of its inputs, which can be read within the limits;
+    TilefleetError for what is wrong."""
+    from tilefleet.bounded_read import read_once
     from tuner.intake.assemble import assembled
 
     try:
         with assembled(model, read_values(values), data or ()) as whole:
+            read_once(whole, model, sets)
             yield whole
     except ValueError as error:
         raise TilefleetError(f"{model}: {error}") from None

@@ -62,7 +62,12 @@ def check_limits(model: ModelProto) -> None:
     if model.ir_version < 3:
         raise ModelError(f"ONNX IR version {model.ir_version} is too old; 3 is the oldest that is read")
     newest = onnx.defs.onnx_opset_version()
+    versions: dict[str, int] = {}
     for entry in model.opset_import:
+        domain = "" if entry.domain == "ai.onnx" else entry.domain
+        if versions.setdefault(domain, entry.version) != entry.version:
+            both = f"{versions[domain]} and {entry.version}"
+            raise ModelError(f"the model imports two operator sets of {domain or 'ai.onnx'!r}: {both}")
         if entry.domain in ("", "ai.onnx") and entry.version > newest:
             raise ModelError(
                 f"the model uses ONNX operator set {entry.version}; {newest} is the newest known"

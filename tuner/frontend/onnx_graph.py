@@ -166,6 +166,7 @@ def fold_quantized(graph: OnnxGraph) -> None:
 
 def _infer(model: ModelProto, nodes: list[NodeProto], constants: dict[str, Array]) -> dict[str, TensorInfo]:
     """Shapes of all tensors that can be inferred. Large constants take part with their shapes alone.
+    ModelError where types or shapes do not fit together.
 
     Without onnx's own data propagation: it computes values without any limit, and ``_fold`` does it anyway.
     """
@@ -183,7 +184,7 @@ def _infer(model: ModelProto, nodes: list[NodeProto], constants: dict[str, Array
     )
     skeleton = helper.make_model(graph, opset_imports=model.opset_import, ir_version=max(model.ir_version, 4))
     try:
-        inferred = onnx.shape_inference.infer_shapes(skeleton, strict_mode=True)
+        inferred = onnx.shape_inference.infer_shapes(skeleton, check_type=True, strict_mode=True)
     except Exception as error:  # the C++ side raises its own types as well as plain RuntimeError
         raise _misfit(str(error), skeleton) from None
     tensors = {
@@ -227,8 +228,9 @@ def _misfit(error: str, skeleton: ModelProto) -> ModelError:
         for line in said:
             if f"node name: {node.name})" in line and line.startswith(f"{node.op_type},"):
                 reason = line.partition("): ")[2]
+                what = "types" if "has unsupported type" in reason else "shapes"
                 return ModelError(
-                    f"shapes do not fit together at node {node_name(node)!r} ({node.op_type}): {reason}"
+                    f"{what} do not fit together at node {node_name(node)!r} ({node.op_type}): {reason}"
                 )
     return ModelError(f"shapes do not fit together: {error.strip().splitlines()[0]}")
 

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from tuner.frontend.mend.writer import Writer
 
 SAME = (b"SAME_UPPER", b"SAME_LOWER")
+MODES = (b"NOTSET", b"VALID", *SAME)
+WEIGHTS = {"Conv": 1, "ConvInteger": 1, "ConvTranspose": 1, "QLinearConv": 3}
+"""Which operand has the weights."""
 
 
 def padded(writer: Writer) -> bool:
@@ -20,10 +23,10 @@ def padded(writer: Writer) -> bool:
 
 def pads_of(writer: Writer) -> list[int] | None:
     """The ``pads`` that ``auto_pad`` stands for; None where it says nothing."""
-    mode = writer.attributes.get("auto_pad", b"NOTSET")
+    mode, kernel = _mode(writer), _kernel(writer)
     if mode == b"NOTSET":
         return None
-    size, kernel = writer.info(0).shape[2:], _kernel(writer)
+    size = writer.info(0).shape[2:]
     ones = [1] * len(size)
     steps, spreads = (writer.attributes.get(name, ones) for name in ("strides", "dilations"))
     totals = [
@@ -35,10 +38,11 @@ def pads_of(writer: Writer) -> list[int] | None:
 
 def transposed(writer: Writer) -> bool:
     """The same of a ConvTranspose, whose result may be said instead of its padding."""
-    mode, wanted = writer.attributes.get("auto_pad", b"NOTSET"), writer.attributes.get("output_shape")
+    mode, kernel = _mode(writer), _kernel(writer)
+    wanted = writer.attributes.get("output_shape")
     if mode == b"NOTSET" and wanted is None:
         return False
-    size, kernel = writer.info(0).shape[2:], _kernel(writer)
+    size = writer.info(0).shape[2:]
     ones, none = [1] * len(size), [0] * len(size)
     steps, spreads = (writer.attributes.get(name, ones) for name in ("strides", "dilations"))
     extra = list(writer.attributes.get("output_padding", none))
@@ -56,9 +60,24 @@ def transposed(writer: Writer) -> bool:
     return True
 
 
+def _mode(writer: Writer) -> bytes:
+    mode: bytes = writer.attributes.get("auto_pad", b"NOTSET")
+    if mode not in MODES:
+        known = ", ".join(each.decode() for each in MODES)
+        writer.refuse(f"has auto_pad {mode.decode(errors='replace')!r}; there are {known}")
+    return mode
+
+
 def _kernel(writer: Writer) -> Sequence[int]:
-    given: Sequence[int] | None = writer.attributes.get("kernel_shape")
-    return given or writer.info(3 if writer.node.op_type == "QLinearConv" else 1).shape[2:]
+    """Rows, columns and so on of the window."""
+    given: Sequence[int] = writer.attributes.get("kernel_shape", ())
+    place = WEIGHTS.get(writer.node.op_type)
+    if place is None:
+        return given
+    kernel = writer.info(place).shape[2:]
+    if given and tuple(given) != kernel:
+        writer.refuse(f"has kernel_shape {list(given)}, but weights of windows of {list(kernel)}")
+    return kernel
 
 
 def _split(totals: Sequence[int], more_first: bool) -> list[int]:
