@@ -155,6 +155,44 @@ def test_hanging_candidate_is_stopped_at_the_timeout(board, tmp_path):
     assert probe(board)
 
 
+EVIL = {
+    "opens a socket": ("41, 2, 1, 0", "198, 2, 1, 0"),
+    "writes a file": ('2, (long)"/tmp/evil", 0102, 0644', '56, -100, (long)"/tmp/evil", 0102'),
+    "empties a file": ('76, (long)"/tmp/kept", 0, 0', '45, (long)"/tmp/kept", 0, 0'),
+    "removes a file": ('87, (long)"/tmp/kept", 0, 0', '35, -100, (long)"/tmp/kept", 0'),
+    "runs a program": ('59, (long)"/bin/true", 0, 0', '221, (long)"/bin/true", 0, 0'),
+    "forks": ("57, 0, 0, 0", "220, 17, 0, 0"),
+    "clones itself": ("56, 17, 0, 0", "220, 17, 0, 0"),
+    "kills its parent": ("62, call(110, 0, 0, 0), 9, 0", "129, call(173, 0, 0, 0), 9, 0"),
+    "kills everybody": ("62, -1, 9, 0", "129, -1, 9, 0"),
+    "looks into others": ("101, 16, call(110, 0, 0, 0), 0", "117, 16, call(173, 0, 0, 0), 0"),
+    "lifts its limits": ("160, 4, (long)(long[]){-1, -1}, 0", "164, 4, (long)(long[]){-1, -1}, 0"),
+}
+"""What a candidate tries, as system calls of x86-64 and of aarch64."""
+
+
+@pytest.mark.parametrize("tried", EVIL)
+def test_an_evil_candidate_gets_nowhere(session, board, tmp_path, tried):
+    limits = json.loads(session.get_function("tilefleet.stats")())["limits"]
+    assert {"cores", "files", "memory", "privileges"} <= {*limits}
+    if "calls" not in limits:
+        pytest.skip("this kernel filters no system calls")
+    kept, evil = tmp_path / "kept", tmp_path / "evil"
+    kept.write_text("all of it")
+    arguments = EVIL[tried][candidates.MACHINE != "x86_64"]
+    arguments = arguments.replace("/tmp/kept", str(kept)).replace("/tmp/evil", str(evil))
+    code = f"{candidates.SYSTEM_CALL_C}int __tvm_ffi_main(void) {{ call({arguments}); return 0; }}"
+    agent = agent_of(board)
+    with pytest.raises(
+        tvm.error.RPCError, match=r"signal 31 \(SIGSYS: a system call that candidates may not"
+    ):
+        load(session, c_candidate(tmp_path, code))["main"]()
+    assert probe(board)
+    assert agent_of(board) == agent
+    assert kept.read_text() == "all of it"
+    assert not evil.exists()
+
+
 def reset_on_close():
     """Make the death of this process reset its connections instead of ending them in order."""
     for fd in range(3, 100):

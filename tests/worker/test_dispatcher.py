@@ -156,6 +156,33 @@ async def test_a_board_whose_checks_fail_is_parked_until_it_is_put_back():
         assert (await next_lease(it)).board == "a"
 
 
+async def test_a_bad_board_that_is_started_here_is_tried_again_after_ever_longer_pauses():
+    async with scene(listing(started_here=True), listing("b")) as it:
+        it.problem = {"a": "no memory", "b": "no memory"}
+        await asyncio.sleep(60)
+        assert {it.board(id).health for id in "ab"} == {Health.BAD}
+        before = len(it.checks)
+        await asyncio.sleep(960)
+        tried = [when for when, board in it.checks[before:] if board == "a"]
+        assert [board for _, board in it.checks].count("b") == MAX_FAILURES
+        pauses = [round((after - before) / 60) for before, after in itertools.pairwise(tried)]
+        assert pauses == [2, 4, 8]
+        it.problem = {}
+        await asyncio.sleep(1000)
+        assert it.board("a").health == Health.GOOD
+        assert it.board("b").health == Health.BAD
+
+
+async def test_a_liar_that_is_started_here_stays_parked():
+    async with scene(listing(started_here=True)) as it:
+        await asyncio.sleep(5)
+        async with it.dispatcher.lease(request()) as held:
+            held.why_lying = "a call took -1 s"
+        await asyncio.sleep(7200)
+        assert it.board().health == Health.BAD
+        assert it.board().reason == "a call took -1 s"
+
+
 async def test_a_board_that_goes_away_during_its_check_has_not_failed():
     async with scene(listing()) as it:
         for _ in range(MAX_FAILURES + 1):

@@ -102,7 +102,7 @@ static int time_evaluator(const Value *args, int32_t num_args) {
 
 static int stats(const Value *args, int32_t num_args) {
   (void)args, (void)num_args;
-  char text[640];
+  char text[768];
   stats_format(text, sizeof text);
   reply_string(text);
   return 0;

@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "clock.h"
+#include "confine.h"
 #include "rpc.h"
 #include "threads.h"
 #include "token.h"
@@ -68,11 +68,6 @@ static int handshake(int fd, const SessionOptions *options, double *timeout) {
   return socket_write(fd, ours, (size_t)length);
 }
 
-static void set_limit(int resource, uint64_t value) {
-  struct rlimit limit = {.rlim_cur = value, .rlim_max = value};
-  setrlimit(resource, &limit);
-}
-
 /* In the child: shut out what a wild candidate could do to others, then serve. */
 static _Noreturn void serve(int fd, pid_t parent, const SessionOptions *options) {
   prctl(PR_SET_PDEATHSIG, SIGKILL); /* no orphan goes on serving when the agent dies */
@@ -81,10 +76,8 @@ static _Noreturn void serve(int fd, pid_t parent, const SessionOptions *options)
   int nothing = open("/dev/null", O_RDWR);
   if (nothing < 0) _exit(1);
   for (int standard = 0; standard < 3; standard++) dup2(nothing, standard);
-  set_limit(RLIMIT_CORE, 0);
-  set_limit(RLIMIT_FSIZE, 0);
-  if (options->memory_bytes) set_limit(RLIMIT_AS, options->memory_bytes);
   threads_configure(options->threads);
+  confine(options->memory_bytes);
   rpc_serve(fd);
 }
 
@@ -96,6 +89,7 @@ static const char *signal_name(int number) {
     case SIGILL: return "SIGILL";
     case SIGKILL: return "SIGKILL";
     case SIGSEGV: return "SIGSEGV";
+    case SIGSYS: return "SIGSYS: a system call that candidates may not make";
     case SIGTRAP: return "SIGTRAP";
     case SIGXFSZ: return "SIGXFSZ";
     default: return "signal";

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "confine.h"
 #include "simulation.h"
 #include "threads.h"
 #include "timer.h"
@@ -34,10 +35,10 @@ static void format_simulated(char *text, size_t bytes) {
   const TimedCounters *timed = timed_counters();
   const SimulationCounters *c = &timed->counters;
   snprintf(text, bytes,
-           "{\"simulated\": true, \"clock\": \"%s\", \"agent\": \"%s\", \"threads\": %d, "
+           "{\"simulated\": true, \"clock\": \"%s\", \"agent\": \"%s\", \"threads\": %d, \"limits\": %s, "
            "\"temperature_c\": null, \"frequency_mhz\": null, \"calls\": %llu, \"cycles\": %llu, "
            "\"instructions\": %llu, \"loads\": %llu, \"stores\": %llu, \"l1_misses\": %llu, \"l2_misses\": %llu}",
-           simulation_clock(), AGENT_VERSION, threads_count(), (unsigned long long)timed->calls,
+           simulation_clock(), AGENT_VERSION, threads_count(), confine_limits(), (unsigned long long)timed->calls,
            (unsigned long long)(c->ticks / SIMULATION_TICKS_PER_CYCLE), (unsigned long long)c->instructions,
            (unsigned long long)c->loads, (unsigned long long)c->stores, (unsigned long long)c->l1_misses,
            (unsigned long long)c->l2_misses);
@@ -53,6 +54,6 @@ void stats_format(char *text, size_t bytes) {
   format_number(temperature, sizeof temperature, "temperature_c",
                 read_number("/sys/class/thermal/thermal_zone0/temp") / 1e3);
   snprintf(text, bytes,
-           "{\"simulated\": false, \"clock\": \"wall\", \"agent\": \"%s\", \"threads\": %d, %s, %s}", AGENT_VERSION,
-           threads_count(), mhz, temperature);
+           "{\"simulated\": false, \"clock\": \"wall\", \"agent\": \"%s\", \"threads\": %d, \"limits\": %s, %s, %s}",
+           AGENT_VERSION, threads_count(), confine_limits(), mhz, temperature);
 }

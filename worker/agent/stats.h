@@ -6,8 +6,8 @@
 
 #define AGENT_VERSION "1"
 
-/* Write a JSON object: simulated, clock, agent, threads, temperature_c and frequency_mhz (null where the board
- * does not tell, and on a simulated one). On a simulated board also what was counted in the last timed repeat:
+/* Write a JSON object: simulated, clock, agent, threads, the limits that hold for candidates (confine.h),
+ * temperature_c and frequency_mhz (null where the board does not tell, and on a simulated one). On a simulated board also what was counted in the last timed repeat:
  * calls, cycles, instructions, loads, stores, l1_misses, l2_misses. */
 void stats_format(char *text, size_t bytes);
 

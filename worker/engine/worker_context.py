@@ -10,6 +10,7 @@ from worker.build.artifacts import ArtifactStore
 from worker.build.build import Builder
 from worker.children.nursery import Nursery
 from worker.fleet.book import Listing
+from worker.fleet.drivers.agent_process import AgentBoard
 from worker.fleet.drivers.base import Driver
 from worker.measure.cores import Cores
 
@@ -47,7 +48,8 @@ class WorkerContext:
         alive = self.board.alive()
         problem = "" if alive else self.absence
         clock, threads = self.board.clock, self.board.threads
-        return Listing(self.board.id, self.target, clock, threads, self.tags, alive, problem)
+        started = isinstance(self.board, AgentBoard)
+        return Listing(self.board.id, self.target, clock, threads, self.tags, alive, problem, started)
 
 
 @dataclass(frozen=True)

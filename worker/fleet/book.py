@@ -26,7 +26,8 @@ def allows(standing: Standing, purpose: Purpose) -> bool:
 
 @dataclass(frozen=True)
 class Listing:
-    """A board as its worker describes it: ``clock`` is its driver's, ``problem`` says why it is not alive."""
+    """A board as its worker describes it: ``clock`` is its driver's, ``problem`` says why it is not alive,
+    ``started_here`` whether its worker starts and restarts it."""
 
     id: str
     target: Target
@@ -35,6 +36,7 @@ class Listing:
     tags: tuple[str, ...] = ()
     alive: bool = True
     problem: str = ""
+    started_here: bool = False
 
 
 @dataclass(frozen=True)

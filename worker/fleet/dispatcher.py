@@ -326,7 +326,11 @@ class Dispatcher:
     async def _tick(self) -> None:
         if any(known.refused or (known.held is None and known.entry.lease) for known in self._known.values()):
             await self._sync()  # Others have boards: look whether they are free again.
-        for known in self._known.values():
+        now = asyncio.get_running_loop().time()
+        for known in [*self._known.values()]:
+            if known.is_to_be_tried_again(now, self._times):
+                known.bad_since, known.check_at = None, now
+                await self._change(known.id, Standing.try_again, "try_again")
             self._check_if_due(known)
         now = asyncio.get_running_loop().time()
         hopes: dict[object, bool] = {}

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from worker.fleet.book import Entry, Lease, Listing, Purpose, Usage
-from worker.fleet.states import Health, Standing, activity
+from worker.fleet.states import Health, Standing, activity, pause_s
 from worker.fleet.status import BoardStatus
+from worker.fleet.times import FleetTimes
 
 _SERVING = (Health.GOOD, Health.UNKNOWN)
 """Healths of a board that only has to be there."""
@@ -73,6 +74,8 @@ class KnownBoard:
         self.failed_checks = 0
         self.check_at = 0.0
         """Not checked before this time of the loop's clock."""
+        self.bad_since: float | None = None
+        """When it was first seen to be bad for its failures, by the loop's clock."""
         self._shown: BoardStatus | None = None
 
     def describe(self, listing: Listing) -> None:
@@ -129,6 +132,16 @@ class KnownBoard:
         if not self.pending and self.status != self._shown:
             self._shown = self.status
             self._on_change(self.status)
+
+    def is_to_be_tried_again(self, now: float, times: FleetTimes) -> bool:
+        """Whether a board that its worker restarts has been bad for long enough."""
+        standing = self.entry.standing
+        if not standing.failing or not self.listing.started_here:
+            self.bad_since = None
+            return False
+        if self.bad_since is None:
+            self.bad_since = now
+        return now - self.bad_since >= pause_s(standing.failures, *times.try_again_s)
 
     def stand(self, standing: Standing) -> None:
         """Take over its standing from the book."""

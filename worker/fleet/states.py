@@ -1,7 +1,8 @@
 """How a board is and what it does: two small state machines, after LAVA's.
 
 An infrastructure error makes a board ``unknown``; then only a passed health check makes it ``good`` again,
-and repeated failure, or a lie, makes it ``bad``: parked until an operator returns it.
+and repeated failure, or a lie, makes it ``bad``: parked until an operator returns it, or, after failures of
+one that this service starts, until a pause is over.
 """
 
 from __future__ import annotations
@@ -48,8 +49,19 @@ class Standing:
 
     def lied(self, reason: str) -> Standing:
         """After it said what cannot be: nothing that it measures counts until an operator returns it."""
-        lied = replace(self, health=Health.BAD, reason=reason, failures=MAX_FAILURES)
+        lied = replace(self, health=Health.BAD, reason=reason, failures=0)
         return lied if self.health in (Health.GOOD, Health.UNKNOWN) else self
+
+    @property
+    def failing(self) -> bool:
+        """Whether failures in a row, and no lie, made it bad."""
+        return self.health is Health.BAD and self.failures >= MAX_FAILURES
+
+    def try_again(self) -> Standing:
+        """Check a board that kept failing once more; the row of failures goes on."""
+        if not self.failing:
+            return self
+        return replace(self, health=Health.UNKNOWN, reason=f"is tried again: {self.reason}")
 
     def check_failed(self, reason: str) -> Standing:
         """After a health check that did not pass."""
@@ -97,6 +109,11 @@ class Standing:
         failures = self.failures + 1
         health = Health.BAD if failures >= MAX_FAILURES else Health.UNKNOWN
         return replace(self, health=health, reason=reason, failures=failures)
+
+
+def pause_s(failures: int, first_s: float, longest_s: float) -> float:
+    """How long a board that failed so often in a row is left alone: twice as long each time."""
+    return min(longest_s, first_s * 2.0 ** min(failures - MAX_FAILURES, 30))
 
 
 def activity(*, alive: bool, leased: bool, measuring: bool, draining: bool) -> Activity:

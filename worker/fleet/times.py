@@ -45,6 +45,8 @@ class FleetTimes:
     """A health check that takes longer has failed."""
     check_backoff_s: tuple[float, ...] = (2.0, 5.0)
     """Pauses after the first failed health check, the second, and so on, the last after all others."""
+    try_again_s: tuple[float, float] = (60.0, 3600.0)
+    """How long a board that this service starts is left alone when it turned bad: at first, at the most."""
     drift_limit: float = 2.0
     """So many times its best known time may the reference kernel take on a wall-clock board."""
 

@@ -7,7 +7,6 @@ import resource
 import secrets
 import subprocess
 import threading
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -18,7 +17,7 @@ from typing import Any, Self
 from worker.fleet.drivers.base import BoardError
 
 START_TIMEOUT_S = 30.0
-MAX_FAILED_STARTS = 5
+MAX_FAILED_STARTS, LONGEST_PAUSE_S = 5, 60.0
 MAX_LOG_BYTES = 1 << 20
 
 
@@ -110,6 +109,7 @@ class AgentBoard(ABC):
         """End the agent and whatever session it serves."""
         with self._changed:
             self._stopping = True
+            self._changed.notify_all()
             if self._process:
                 self._process.kill()
         if self._thread:
@@ -136,20 +136,21 @@ class AgentBoard(ABC):
                 raise BoardError(f"board {self.id}: {self._problem or 'its agent did not start in time'}")
 
     def _supervise(self) -> None:
-        """Start the agent again and again until told to stop or it fails to start several times in a row."""
+        """Start the agent again and again until told to stop, after failures with ever longer pauses."""
         os.sched_setaffinity(0, self.cpus)  # this thread's, which the agent inherits
         failures = 0
-        while not self._stopping and failures < MAX_FAILED_STARTS:
+        while not self._stopping:
             reason = f"see {self._log_path}"
             try:
                 failures = 0 if self._run_once() else failures + 1
             except OSError as error:
                 failures, reason = failures + 1, str(error)
-            time.sleep(0.1 * failures)  # what keeps it from starting may pass
-        with self._changed:
-            if not self._stopping:
-                self._problem = f"its agent failed to start {failures} times: {reason}"
-            self._changed.notify_all()
+            with self._changed:  # what keeps it from starting may pass
+                failed = f"its agent failed to start {failures} times: {reason}"
+                self._problem = failed if failures >= MAX_FAILED_STARTS else ""
+                self._changed.notify_all()
+                pause = min(LONGEST_PAUSE_S, 0.1 * 2 ** min(failures, 20)) if failures else 0.0
+                self._changed.wait_for(lambda: self._stopping, pause)
 
     @property
     def _log_path(self) -> Path:
@@ -190,6 +191,7 @@ class AgentBoard(ABC):
                 if line:
                     self._listening = True
                     self.starts += 1
+                    self._problem = ""
                     self._changed.notify_all()
             process.wait()
         return bool(line)
