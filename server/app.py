@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.routing import APIRoute
 from starlette.concurrency import run_in_threadpool
 
@@ -22,6 +22,7 @@ from server.events.redis import RedisEvents
 from server.http import dashboard_page, docs_page, problems
 from server.http.limits import BodyLimit
 from server.http.origin import KnownHosts, SameOrigin
+from server.http.pages import known_parameters
 from server.http.problems import responses
 from server.jobs.manager import JobManager
 from server.jobs.orphans import Orphans
@@ -122,7 +123,12 @@ def create_app(
     docs_page.install(app)
     problems.install(app)
     for module in _ROUTES:
-        app.include_router(module.router, prefix="/api/v1", responses=responses(422))
+        app.include_router(
+            module.router,
+            prefix="/api/v1",
+            responses=responses(422),
+            dependencies=[Depends(known_parameters)],
+        )
     app.include_router(status.router)
     dashboard_page.install(app)
     limits = {

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, TypeVar
 
-from fastapi import Path, Query
+from fastapi import Path, Query, Request
+from fastapi.dependencies.models import Dependant
+
+from server.http.problems import invalid
 
 Item = TypeVar("Item")
 CURVE_POINTS = 200
@@ -16,6 +19,20 @@ Limit = Annotated[int, Query(ge=1, le=500, description="Most entries of a page."
 AfterId = Annotated[int | None, Query(ge=0, lt=2**63, description="The `next` of the page before.")]
 JobId = Annotated[int, Path(ge=1, lt=2**63, description="The job's id.")]
 Threads = Annotated[int, Query(ge=1, le=4096, description="Threads that the kernel runs on.")]
+
+
+def known_parameters(request: Request) -> None:
+    """Refuse what the route has no query parameter for: a filter that is none would go unnoticed."""
+    known = sorted(_names(request.scope["route"].dependant))
+    for name in request.query_params:
+        if name not in known:
+            there = f"there are {', '.join(known)}" if known else "there are none"
+            raise invalid(f"no query parameter {name!r}; {there}", "query", name)
+
+
+def _names(dependant: Dependant) -> set[str]:
+    inner = (name for each in dependant.dependencies for name in _names(each))
+    return {each.alias for each in dependant.query_params} | {*inner}
 
 
 def thin(points: Sequence[Item], limit: int = CURVE_POINTS) -> Sequence[Item]:

@@ -114,10 +114,11 @@ def page(
     job: int | None = None,
     error: str | None = None,
     after: int | None = None,
+    newest: bool = False,
     limit: int,
 ) -> tuple[list[Found], int | None]:
-    """Up to ``limit`` records in the order they were stored, filtered, and the id of the last row looked at
-    where there are more; ``error`` "none" and "any" are wildcards."""
+    """Up to ``limit`` records in the order they were stored, or the ``newest`` first, filtered, and the id of
+    the last row looked at where there are more; ``error`` "none" and "any" are wildcards."""
     query = _records()
     if workload is not None:
         query = query.where(RecordRow.workload_key == workload)
@@ -129,8 +130,8 @@ def page(
         wildcards = {"none": RecordRow.error.is_(None), "any": RecordRow.error.is_not(None)}
         query = query.where(wildcards.get(error, RecordRow.error == error))
     if after is not None:
-        query = query.where(RecordRow.id > after)
-    return _some(session, query, limit)
+        query = query.where(RecordRow.id < after if newest else RecordRow.id > after)
+    return _some(session, query, limit, newest)
 
 
 def best(
@@ -265,9 +266,12 @@ def _records() -> Select[Any]:
     )
 
 
-def _some(session: Session, query: Select[Any], limit: int) -> tuple[list[Found], int | None]:
+def _some(
+    session: Session, query: Select[Any], limit: int, newest: bool = False
+) -> tuple[list[Found], int | None]:
     """The first ``limit`` rows of a query by id, and the id of the last of them where there are more."""
-    rows = session.execute(query.order_by(RecordRow.id).limit(limit + 1)).all()
+    order = RecordRow.id.desc() if newest else RecordRow.id
+    rows = session.execute(query.order_by(order).limit(limit + 1)).all()
     return _sound(rows[:limit]), rows[limit - 1][0] if len(rows) > limit else None
 
 

@@ -43,10 +43,13 @@ def list_records(
     error: Annotated[
         ErrorKind | Literal["any", "none"] | None, Query(description="An error kind, `any` or `none`.")
     ] = None,
+    sort: Annotated[
+        Literal["oldest", "newest"], Query(description="Which come first, by when they were stored.")
+    ] = "oldest",
     limit: Limit = 100,
     after: AfterId = None,
 ) -> RecordPage:
-    """Records in the order they were stored."""
+    """Records in the order they were stored, or the newest first."""
     with ctx.db.read() as session:
         keys = None if target is None else ctx.targets.keys(session, target)
         found, more = repository.page(
@@ -56,6 +59,7 @@ def list_records(
             job=job,
             error=error,
             after=after,
+            newest=sort == "newest",
             limit=limit,
         )
     items = [views.show(*each) for each in found]

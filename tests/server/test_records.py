@@ -166,8 +166,8 @@ def test_integers_that_may_be_off_are_best_only_where_they_are_asked_for(client:
     import_(client, *records)
 
     def found(**params: object) -> list[dict[str, object]]:
-        params |= {"workload": conv.key, "target": "rpi4"}
-        config = client.get("/api/v1/configs/best", params=params).json()["config"]
+        of = {"workload": conv.key, "target": "rpi4"}
+        config = client.get("/api/v1/configs/best", params=params | of).json()["config"]
         log = client.get("/api/v1/targets/rpi4/log", params=params).text.splitlines()
         configs = [each.config.to_json() for each in read_log(log)]
         assert config in configs
@@ -241,3 +241,24 @@ def test_targets(client: TestClient) -> None:
     missing = client.get("/api/v1/targets/z80")
     assert missing.status_code == 404
     assert "x86-avx2" in missing.json()["detail"]
+
+
+def test_the_newest_come_first_where_that_is_asked_for(client: TestClient) -> None:
+    import_(client, *(record(number) for number in range(1, 6)))
+    oldest = [each["id"] for each in client.get("/api/v1/records").json()["items"]]
+    assert oldest == sorted(oldest)
+    pages, after = [], ""
+    while after is not None:
+        page = client.get(f"/api/v1/records?sort=newest&limit=2{after}").json()
+        pages.append([each["id"] for each in page["items"]])
+        after = page["next"] and f"&after={page['next']}"
+    assert [len(each) for each in pages] == [2, 2, 1]
+    assert [each for page in pages for each in page] == oldest[::-1]
+
+
+@pytest.mark.parametrize("path", ["records?sorted=newest", "jobs?state=done&stat=done", "boards?tag=x&q=1"])
+def test_a_parameter_that_is_none_is_refused(client: TestClient, path: str) -> None:
+    answer = client.get(f"/api/v1/{path}")
+    assert answer.status_code == 422, answer.text
+    assert "no query parameter '" in answer.json()["detail"]
+    assert answer.json()["errors"][0]["loc"][0] == "query"

@@ -71,7 +71,8 @@ def test_other_shapes_are_read_once_and_never_by_get(client: TestClient, slow: A
     found: list[httpx.Response] = [client.post(path, params=other) for _ in range(3)]
     assert [each.json()["workloads"][0]["workload"]["n"] for each in found] == [5] * 3
     assert seen["all"] == 2
-    assert client.get(path, params=other).json()["workloads"][0]["workload"]["n"] == 2
+    assert client.get(path, params=other).status_code == 422
+    assert client.get(path).json()["workloads"][0]["workload"]["n"] == 2
     assert seen["all"] == 2
 
 

@@ -74,6 +74,7 @@ export default function Records() {
   const targets = useTargets();
   const query = {
     limit: 200,
+    sort: sorting.head === "Number" && !sorting.down ? ("oldest" as const) : ("newest" as const),
     ...(key && { workload: key }),
     ...(target && { target }),
     ...(error && { error: error as "any" | "none" }),
@@ -144,7 +145,11 @@ export default function Records() {
       )}
       {items.length > 0 && (
         <DataTable
-          label="Records"
+          label={
+            sorting.head === "Number"
+              ? "Records"
+              : `Records: the newest ${items.length} by ${sorting.head.toLowerCase()}`
+          }
           minWidth={1000}
           rows={sorted}
           keyOf={(record) => record.id}
