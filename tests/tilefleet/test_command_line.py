@@ -158,3 +158,29 @@ def test_the_commands_do_without_tvm() -> None:
     """Importing it takes seconds, of every command."""
     code = "import sys, tilefleet.cli; sys.exit('tvm' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    from importlib.metadata import version
+
+    assert run("--version") == (0, f"tilefleet {version('tilefleet')}\n", "")
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["-o", "/nope/net.so"], "there is no folder /nope to write net.so to"),
+        (["-o", "{here}"], "{here} is a folder: name a file in it, like {here}/model.so"),
+        (["--as", "c", "-o", "{here}/log.jsonl/net"], "{here}/log.jsonl is no folder: choose another one"),
+        (["--as", "wheel", "-o", "{here}/log.jsonl"], "{here}/log.jsonl is no folder: choose another one"),
+    ],
+)
+def test_a_build_looks_first_where_it_is_to_write(tmp_path: Path, more: list[str], words: str) -> None:
+    (tmp_path / "log.jsonl").write_text("")
+    model = tmp_path / "net.onnx"
+    model.write_text("never read")
+    arguments = [each.format(here=tmp_path) for each in ["--log", "{here}/log.jsonl", *more]]
+    code, _, said = run("build", str(model), *arguments)
+    assert (code, said.count("\n")) == (1, 1)
+    assert words.format(here=tmp_path) in said
+    assert {each.name for each in tmp_path.iterdir()} == {"log.jsonl", "net.onnx"}

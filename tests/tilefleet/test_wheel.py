@@ -25,7 +25,7 @@ def clone(tmp_path: Path) -> Path:
     shutil.copytree(
         ROOT / "dashboard", folder / "dashboard", ignore=shutil.ignore_patterns("node_modules", "__pycache__")
     )
-    for name in ("pyproject.toml", "README.md", "MANIFEST.in"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
         shutil.copy(ROOT / name, folder)
     return folder
 

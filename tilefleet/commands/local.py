@@ -25,6 +25,7 @@ from tilefleet.commands.options import (
 )
 from tilefleet.commands.shape_options import Set, ShapeOption, read_sets
 from tilefleet.errors import TilefleetError
+from tilefleet.places import check_file, check_folder
 from tilefleet.render import config, mark, milliseconds, percent, table
 from tuner.log.record import Record, read_log
 from tuner.log.relayouts import Relayouts, read_relayouts
@@ -153,6 +154,7 @@ def build(
                 f"--as {form}: what is built has the weights in it; leave --weights file out"
             )
         of = [resolve_target(each, targets) for each in (cpus.split(",") if cpus else [target])]
+        check_folder(output)
         with _whole(model, value, data, read_sets(shape)) as whole:
             _build_c(
                 form,
@@ -187,6 +189,7 @@ def build(
     from tuner.backend.shape_sets import build_sets, description_of
     from tuner.log.picks import OtherTargetError
 
+    check_file(output)
     records, relayouts = read_log_file(log)
     # Nobody shall find a module at its place that was not checked yet.
     unchecked = output.with_name(f".{output.name}.unchecked.so")
