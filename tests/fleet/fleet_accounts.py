@@ -19,8 +19,8 @@ from kernels.workload.base import Conv2d, to_json
 from tilefleet import Client
 from tuner.log.record import Record, read_log
 
-JOB_S = 400
-"""Only a job that hangs takes so long."""
+JOB_S, TOLD_S = 400, 15
+"""Only a job that hangs takes so long; how long the end of one may take to be told."""
 
 
 def layer(channels: int) -> Conv2d:
@@ -63,7 +63,8 @@ class Job:
             return job if job.ended else None
 
         job = wait_for(ended, JOB_S, lambda: (self.service.client.job(self.id), self.service.client.boards()))
-        self._follower.join(JOB_S)
+        # Without Redis a coordinator does not hear of what another one does with the job.
+        self._follower.join(TOLD_S)
         return job
 
     def records(self) -> list[Record]:
