@@ -1,8 +1,10 @@
 import dataclasses
+import json
 
 import numpy as np
 import pytest
 from tiny_models import model, node, save
+from typer.testing import CliRunner
 
 from kernels import registry
 from kernels.layout import PLAIN
@@ -10,12 +12,13 @@ from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import CATALOGUE
 from kernels.workload.qconv2d import QConv2d
+from tilefleet.cli import app
 from tuner.backend.apply import plan_of
 from tuner.backend.shares import parts_of, tuned_share
 from tuner.frontend.graph import load_partition
 from tuner.intake.extract import extract
-from tuner.log.picks import OtherTargetError, best_by_layouts, check
-from tuner.log.record import Record
+from tuner.log.picks import OtherTargetError, as_chosen, best_by_layouts, check
+from tuner.log.record import Record, write_log
 from worker.outcome import ErrorKind
 
 TARGET, OTHER = CATALOGUE["x86-avx2"], CATALOGUE["x86-avx512"]
@@ -134,3 +137,30 @@ def test_all_operators_have_a_share_of_the_time(tmp_path):
     }
     assert [part.seconds for part in parts] == sorted((part.seconds for part in parts), reverse=True)
     assert 0.5 < tuned_share(parts) < 1
+
+
+def test_check_names_the_configs_that_a_build_uses(tmp_path):
+    """Fast between NHWC and slow between NCHW: a build chooses the first, with conversions at its ends."""
+    nodes = [node("Conv", [f"t{at}", "w"], f"t{at + 1}", pads=[1, 1, 1, 1]) for at in range(4)]
+    path = save(tmp_path, model(nodes, {"t0": (1, 16, 24, 24)}, ["t4"], {"w": (16, 16, 3, 3)}))
+    (operator,) = extract(path).operators
+    made = []
+    kernel = registry.kernel("fconv")
+    for layouts in kernel.layouts(operator.workload, TARGET):
+        config = kernel.recommend(operator.workload, TARGET, layouts)
+        cost = 1e-4 if str(layouts) == "nhwc" else 1e-2
+        made.append(Record(operator.workload, TARGET, config, kernel.version, cost_s=cost))
+    partition = load_partition(path)
+    plan = plan_of(partition, {}, TARGET, records=made)
+    used = [option.record for option in plan.options]
+    assert {str(each.config.layouts) for each in used} == {"nhwc"}
+    (before,) = check(path, made, TARGET)
+    (match,) = as_chosen([before], used)
+    assert str(before.record.config.layouts) == "nchw"
+    assert match.record in used
+    assert match.to_json()["expected_s"] == 1e-4
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(write_log(made)))
+    words = ["check", str(path), "--log", str(log), "--target", TARGET.name, "--json"]
+    (said,) = [each for each in json.loads(CliRunner().invoke(app, words).stdout) if each.get("key")]
+    assert said["config"] == match.record.config.to_json()

@@ -369,12 +369,13 @@ def _matches(
     records, relayouts = read_log_file(log)
     try:
         matches = picks.check(model, records, target, shapes, threads, numerics)
-        parts = []
+        parts, chosen = [], []
         for each in sets_of(shapes):
             partition = load_partition(model, each)
             plan = plan_of(partition, {}, target, threads, records, numerics, relayouts=relayouts)
             parts.append(parts_of(partition, plan, target, threads))
-        return matches, together(parts)
+            chosen += [option.record for option in plan.options if option and option.record]
+        return picks.as_chosen(matches, chosen), together(parts)
     except picks.OtherTargetError as error:
         raise TilefleetError(f"{log}: {error}; choose with --target") from None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -74,8 +74,9 @@ def check(
 ) -> list[Match]:
     """For each distinct workload of the model at ``path``, what a build with these records would use.
 
-    Where there are several layouts to choose from, it is the record from NCHW to NCHW, or else the fastest:
-    a build chooses for each layer. Raises ModelError for the model and OtherTargetError for the log.
+    Where there are several layouts to choose from, it is the record from NCHW to NCHW, or else the fastest;
+    a build chooses for each layer (``as_chosen``). Raises ModelError for the model and OtherTargetError for
+    the log.
     """
     records = list(records)
     found, refused = _choose(records, target, threads, clock_of(records, target), numerics)
@@ -90,6 +91,19 @@ def check(
         )
         for operator in extract(path, shapes).operators
         for record in [found_for(best, operator.workload)]
+    ]
+
+
+def as_chosen(matches: Iterable[Match], chosen: Sequence[Record]) -> list[Match]:
+    """``matches`` with the records that were ``chosen`` for a build's layers, in its layouts; of a workload
+    whose layers got several, the one that most of them got."""
+    by_key: dict[str, list[Record]] = {}
+    for record in chosen:
+        by_key.setdefault(record.workload.key, []).append(record)
+    most = {key: max(found, key=found.count) for key, found in by_key.items()}
+    return [
+        replace(match, record=found_for(most, match.workload) or match.record) if match.record else match
+        for match in matches
     ]
 
 
