@@ -22,11 +22,11 @@ from tilefleet.commands import (
     run,
     service,
 )
-from tilefleet.errors import TilefleetError
+from tilefleet.errors import Incomplete, TilefleetError
 
 
 class _OneLineErrors(TyperGroup):
-    """Whatever was expected to go wrong ends as one line on standard error and exit code 1."""
+    """Whatever was expected to go wrong ends as one line on standard error and exit code 1, or 3."""
 
     def invoke(self, ctx: Any) -> Any:
         """Run the subcommand."""
@@ -36,7 +36,7 @@ class _OneLineErrors(TyperGroup):
             raise  # the reader, like head, has had enough: click ends silently
         except (TilefleetError, OSError) as error:
             typer.echo(f"tilefleet: {error}", err=True)
-            raise typer.Exit(1) from None
+            raise typer.Exit(3 if isinstance(error, Incomplete) else 1) from None
 
 
 app = typer.Typer(

@@ -9,6 +9,10 @@ class TilefleetError(Exception):
     """Root of everything this package raises on purpose."""
 
 
+class Incomplete(TilefleetError):
+    """A job ended, but for some of its layers no config ran: the command's exit code is 3."""
+
+
 class ServerUnreachable(TilefleetError):
     """Nothing answers at the URL, or the connection broke and did not come back."""
 

@@ -29,6 +29,7 @@ _STYLES = {
     "bad": "red",
     "failed": "red",
     "offline": "red",
+    "incomplete": "yellow",
     "interrupted": "yellow",
     "cancelled": "yellow",
 }

@@ -9,20 +9,21 @@ TASK_TRIALS = 60
 
 
 class JobState(StrEnum):
-    """What a job is doing."""
+    """What a job is doing; ``incomplete`` is one that ended with layers for which no config ran."""
 
     QUEUED = "queued"
     RUNNING = "running"
     CANCELLING = "cancelling"
     CANCELLED = "cancelled"
     DONE = "done"
+    INCOMPLETE = "incomplete"
     FAILED = "failed"
     INTERRUPTED = "interrupted"
 
     @property
     def final(self) -> bool:
         """Whether nothing more happens unless the job is resumed."""
-        return self in (JobState.CANCELLED, JobState.DONE, JobState.FAILED, JobState.INTERRUPTED)
+        return self not in (JobState.QUEUED, JobState.RUNNING, JobState.CANCELLING)
 
 
 class TaskState(StrEnum):

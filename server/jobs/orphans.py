@@ -14,6 +14,7 @@ from server import ownership
 from server.db.database import Database
 from server.db.tables import JobRow, now
 from server.jobs.service import Jobs
+from server.jobs.store import put_down
 from tuner.spec import JobSpec
 from tuner.states import JobState
 
@@ -70,10 +71,10 @@ class Orphans:
                 if row is None:
                     return
                 if row.state == JobState.CANCELLING:
-                    _end(row, JobState.CANCELLED, "")
+                    _end(session, row, JobState.CANCELLED, "")
                 elif not self._resume:
                     message = "the process that ran it ended; resume goes on where it was"
-                    _end(row, JobState.INTERRUPTED, message)
+                    _end(session, row, JobState.INTERRUPTED, message)
                 elif reason := self._jobs.why_not_here(session, row):
                     message = f"the process that ran it ended, and none can go on with it: {reason}"
                     row.state, row.owner, row.message = JobState.QUEUED.value, None, message
@@ -87,7 +88,7 @@ class Orphans:
             log.exception("job %d cannot be taken up", job_id)
             with self._db.write() as session:
                 if row := self._locked(session, job_id, owner):
-                    _end(row, JobState.FAILED, f"{type(error).__name__}: {error}")
+                    _end(session, row, JobState.FAILED, f"{type(error).__name__}: {error}")
                     news.ended[job_id] = JobState.FAILED
 
     def _locked(self, session: Session, job_id: int, owner: str | None) -> JobRow | None:
@@ -96,5 +97,6 @@ class Orphans:
         return session.execute(query.with_for_update(skip_locked=True)).scalar_one_or_none()
 
 
-def _end(row: JobRow, state: JobState, message: str) -> None:
+def _end(session: Session, row: JobRow, state: JobState, message: str) -> None:
     row.state, row.message, row.owner, row.finished = state.value, message, None, now()
+    put_down(session, row.id)

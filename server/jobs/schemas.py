@@ -269,7 +269,10 @@ class Job(BaseModel):
     shapes: dict[str, list[int]] | list[dict[str, list[int]]] | None = Field(
         description="Input shapes given with the job: one set or several."
     )
-    state: JobState = Field(description="The last four of them have ended, and can be resumed.")
+    state: JobState = Field(
+        description="The last five of them have ended, and can be resumed; "
+        "`incomplete` lacks a config that ran for one or more layers."
+    )
     message: str = Field(description="Why it did not end well, or empty.")
     waiting: Waiting | None = Field(description="Why it waits; null while it is measured or not running.")
     deadline: datetime | None = Field(description="When it ends with what it has, or null.")

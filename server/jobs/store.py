@@ -168,10 +168,17 @@ class SqlStore:
                     return
             elif state in ENDED:
                 row.finished, row.owner = now(), None
+                put_down(session, job_id)
                 if job_id in self._runs:
                     before, began = self._runs.pop(job_id)
                     row.elapsed_s = before + time.monotonic() - began
             row.state, row.message = state.value, message
+
+
+def put_down(session: Session, job_id: int) -> None:
+    """Say of an ended job's tasks that none is worked on; those in the middle wait until it is resumed."""
+    active = (TaskRow.job_id == job_id) & (TaskRow.state == TaskState.ACTIVE.value)
+    session.execute(update(TaskRow).where(active).values(state=TaskState.WAITING.value))
 
 
 def _own(session: Session, job_id: int) -> JobRow:

@@ -44,7 +44,7 @@ def wait(client: TestClient, job_id: int, *states: str) -> dict[str, Any]:
     deadline = time.monotonic() + 240
     while True:
         job: dict[str, Any] = client.get(f"{URL}/{job_id}").json()
-        if job["state"] in (states or ("done", "failed", "cancelled", "interrupted")):
+        if job["state"] in (states or ("done", "incomplete", "failed", "cancelled", "interrupted")):
             return job
         assert time.monotonic() < deadline, job
         time.sleep(0.02)
@@ -201,6 +201,18 @@ def test_an_exact_job_has_only_exact_records(client: TestClient, engine: FakeEng
     assert client.get("/api/v1/configs/best", params={**query, "numerics": "sloppy"}).status_code == 422
 
 
+def test_a_job_with_a_task_that_has_no_config_is_incomplete(client: TestClient) -> None:
+    model = client.post("/api/v1/models", params={"name": "net.onnx"}, content=conv_model()).json()
+    job = wait(client, create(client, workload=None, model=model["hash"], budget={"trials": 1})["id"])
+    assert (job["state"], job["trials"], job["estimated_ms"]) == ("incomplete", 1, None)
+    assert "the budget ended before their first trial" in job["message"]
+    tasks = client.get(f"{URL}/{job['id']}/tasks").json()["items"]
+    assert sorted(task["state"] for task in tasks) == ["done"] + ["waiting"] * (len(tasks) - 1)
+    assert client.get(URL, params={"state": "incomplete"}).json()["items"] == [job]
+    assert 'tilefleet_jobs{state="incomplete"} 1.0' in client.get("/metrics").text
+    assert client.post(f"{URL}/{job['id']}/resume").status_code == 200
+
+
 def test_failed_trials_are_counted_by_kind(client: TestClient, engine: FakeEngine) -> None:
     kinds = [None, ErrorKind.CRASH, ErrorKind.WRONG_RESULT]
 
@@ -232,6 +244,8 @@ def test_cancel_and_resume_repeat_nothing(client: TestClient, engine: FakeEngine
     cancelled = wait(client, job["id"])
     assert cancelled["state"] == "cancelled"
     assert 0 < cancelled["trials"] < 14
+    tasks = client.get(f"{URL}/{job['id']}/tasks").json()["items"]
+    assert [task["state"] for task in tasks] == ["waiting"], "nobody works on it"
     assert events(client, job["id"])[-1][1:] == ("end", {"state": "cancelled"})
     again = client.post(f"{URL}/{job['id']}/cancel")
     assert again.status_code == 409

@@ -97,6 +97,12 @@ def test_the_main_job(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:
     assert "is no .npz file" in shell.fails(*arguments)
 
 
+def test_a_job_that_leaves_a_layer_out_has_an_exit_code_of_its_own(shell: Shell, tiny_model: Path) -> None:
+    done = shell.run("submit", tiny_model, "--trials", 2, "--watch")
+    assert done.returncode == 3, done.stderr
+    assert "incomplete: 1 of 3 tasks have no config that ran" in done.stderr
+
+
 def test_an_exact_job_and_build(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:
     arguments = ("submit", tiny_model, "--numerics", "exact", "--trials", 9, "--strategy", "random", "--json")
     job = json.loads(shell(*arguments))

@@ -38,7 +38,10 @@ def test_first_batches_leave_time_for_the_other_tasks(monkeypatch: pytest.Monkey
     now = 0.0
     monkeypatch.setattr("tuner.job.budget.time.monotonic", lambda: now)
     allowance = Allowance(Budget(seconds=110), 0.0, final=0)
-    assert allowance.opening(0, 0, waiting=10, wanted=12) == 12, "nobody knows yet how long a trial takes"
+    assert allowance.opening(0, 0, waiting=10, wanted=12) == 1, "nobody knows yet how long a trial takes"
+    assert allowance.opening(0, 0, waiting=1, wanted=12) == 12, "nobody else waits for the seconds"
+    trials = Allowance(Budget(trials=400), 0.0, final=0)
+    assert trials.opening(0, 0, waiting=10, wanted=12) == 12, "a trial is a trial, however long"
     now = 10.0
     allowance.observe(4, 4.0)
     # A hundred seconds at 0.4 trials a second, less the four on their way: two for each of nine, twice.

@@ -41,7 +41,8 @@ def test_trial_0_is_the_analysis_even_in_the_smallest_budget():
 
 def test_a_budget_too_small_for_every_task_says_so():
     store = MemoryStore()
-    assert run(job(budget=Budget(trials=1)), FakeEngine(), store) is JobState.DONE
+    assert run(job(budget=Budget(trials=1)), FakeEngine(), store) is JobState.INCOMPLETE
+    assert sorted(store.tasks.values()) == [TaskState.DONE], "the task without a trial was not worked on"
     message = store.jobs[-1][1]
     assert message.startswith(
         "1 of 2 tasks have no config that ran (the budget ended before their first trial)"
@@ -193,6 +194,14 @@ def test_a_seconds_budget_ends_in_time_with_the_best_verified():
     assert all(
         min(store.known(t.workload, AVX2, "wall", 1), key=lambda r: r.ranking_s).verified_s for t in TASKS
     )
+
+
+def test_on_a_slow_board_every_task_gets_one_trial_before_any_gets_two():
+    """Nothing says how slow it is before the first trials are back."""
+    engine, log = FakeEngine(trial_s=0.4), Log()
+    run(job(budget=Budget(seconds=8.0), strategy="random"), engine, MemoryStore(), log)
+    first = [trial["task"] for trial in log.of("trial")][: len(TASKS)]
+    assert sorted(first) == [task.id for task in TASKS]
 
 
 def test_time_used_before_counts():

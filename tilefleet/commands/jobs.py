@@ -22,7 +22,7 @@ from tilefleet.commands.options import (
     read_values,
 )
 from tilefleet.commands.shape_options import ShapeOption, read_sets
-from tilefleet.errors import TilefleetError
+from tilefleet.errors import Incomplete, TilefleetError
 from tilefleet.watching import report
 from tilefleet.watching import watch as watch_job
 from tuner.intake.shapes import given_of
@@ -107,7 +107,7 @@ def resume(job: JobId, as_json: Json = False, url: Url = None) -> None:
 
 
 def _follow(client: Client, job_id: int, as_json: bool) -> None:
-    """Show the job until it ends; anything but ``done`` is an error."""
+    """Show the job until it ends; anything but ``done`` is an error, and ``incomplete`` one of its own."""
     try:
         if as_json:
             for event in client.events(job_id):
@@ -120,7 +120,8 @@ def _follow(client: Client, job_id: int, as_json: bool) -> None:
         typer.echo(f"the job goes on; tilefleet watch {job_id} or tilefleet cancel {job_id}", err=True)
         raise typer.Exit(130) from None
     if job.state != "done":
-        raise TilefleetError(f"job {job.id} {job.state}" + (f": {job.message}" if job.message else ""))
+        error = Incomplete if job.state == "incomplete" else TilefleetError
+        raise error(f"job {job.id} {job.state}" + (f": {job.message}" if job.message else ""))
 
 
 def _print_job(job: Job, as_json: bool) -> None:

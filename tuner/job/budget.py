@@ -94,9 +94,15 @@ class Allowance:
         return max(0, int(size))
 
     def opening(self, used: int, pending: int, waiting: int, wanted: int) -> int:
-        """Size of a task's first batch: as many as are ``wanted``, but leave the other tasks half."""
+        """Size of a task's first batch: as many as are ``wanted``, but leave the other tasks half.
+
+        While nobody knows how long a trial takes, seconds are shared out one trial at a time: on a slow
+        board the first batch might use them all.
+        """
         if self.trials_left(used) < 1 or self.search_left() <= 0:
             return 0
+        if waiting > 1 and self.rate is None and math.isfinite(self._seconds):
+            return 1
         return int(max(1, min(wanted, self._left(used, pending) // (2 * max(1, waiting)))))
 
     def _left(self, used: int, pending: int) -> float:

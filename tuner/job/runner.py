@@ -351,7 +351,7 @@ class _Run:
         names = ", ".join(str(search.task.workload) for search in without[:3])
         names += ", ..." if len(without) > 3 else ""
         message = f"{len(without)} of {len(self.searches)} tasks have no config that ran ({found}): {names}"
-        return JobState.DONE if len(without) < len(self.searches) else JobState.FAILED, message
+        return JobState.INCOMPLETE if len(without) < len(self.searches) else JobState.FAILED, message
 
     @asynccontextmanager
     async def _until(self, left: Callable[[], float]) -> AsyncIterator[asyncio.Event]:
@@ -428,9 +428,9 @@ class _Run:
         self.publish("state", {"state": state.value, "message": message})
 
     async def _end(self, state: JobState, message: str = "") -> JobState:
-        if state is JobState.DONE:
+        if state in (JobState.DONE, JobState.INCOMPLETE):
             for search in self.searches:
-                if search.state in (TaskState.WAITING, TaskState.ACTIVE):
+                if search.state in (TaskState.WAITING, TaskState.ACTIVE) and search.records:
                     await self._task_state(search, TaskState.DONE)
         await self._state(state, message)
         self.publish("end", {"state": state.value})

@@ -62,5 +62,5 @@ export function useJobEvents(job: Job | undefined): Link {
 
 /** Whether nothing will happen to the job unless somebody resumes it. */
 export function isOver(job: Job): boolean {
-  return ["done", "cancelled", "failed", "interrupted"].includes(job.state);
+  return ["done", "incomplete", "cancelled", "failed", "interrupted"].includes(job.state);
 }

@@ -19,6 +19,7 @@ const COLOURS: Record<string, string> = {
   cancelled: "yellow",
   unknown: "yellow",
   maintenance: "yellow",
+  incomplete: "orange",
   interrupted: "orange",
   failed: "red",
   bad: "red",
