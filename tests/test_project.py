@@ -133,6 +133,14 @@ def test_documents_point_at_files_that_exist() -> None:
             assert (ROOT / named).exists(), f"{page.name} names {named}"
 
 
+def test_the_index_names_every_page_once() -> None:
+    pages = [path.relative_to(ROOT / "docs") for path in tracked("docs/*.md")]
+    named = re.findall(r"\]\(([^)]+)\)", (ROOT / "docs" / "index.md").read_text())
+    wanted = {str(page) for page in pages if page.parent.name != "measured" and page.name != "index.md"}
+    assert wanted <= set(named)
+    assert len(named) == len(set(named))
+
+
 def test_every_promise_has_its_test() -> None:
     named = re.findall(r"`(tests/\S+\.py)::(\w+)`", (ROOT / "docs/reliability.md").read_text())
     assert len(named) > 10
