@@ -64,9 +64,11 @@ def options(
 
 for command in (
     service.up,
+    service.stop,
     jobs.submit,
     jobs.watch,
     jobs.jobs,
+    jobs.models,
     jobs.cancel,
     jobs.resume,
     results.best,
@@ -85,6 +87,7 @@ for command in (
     service.doctor,
 ):
     app.command()(command)
+app.command("open")(service.open_dashboard)
 app.add_typer(agent.app, name="agent")
 app.add_typer(boards.app, name="boards")
 # All that follows the benchmark's name is the benchmark's, --help too.

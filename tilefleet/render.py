@@ -14,6 +14,7 @@ from rich.text import Text
 from kernels.workload.base import Workload
 from server.boards.schemas import Board, BoardEvent
 from server.jobs.schemas import Job, Task
+from server.models.schemas import Model
 from server.records.schemas import LogLine
 
 _STYLES = {
@@ -106,6 +107,17 @@ def jobs(items: Iterable[Job]) -> Table:
         figures = (f"{job.trials}", f"{job.failed}", estimate, measured, duration(job.elapsed_s))
         how = Text.assemble(state(job.state), f", waits: {job.waiting.reason}" if job.waiting else "")
         result.add_row(f"{job.id}", name, job.target, how, *figures)
+    return result
+
+
+def models(items: Iterable[Model]) -> Table:
+    """One line a model."""
+    result = table("model", "hash", "uploaded", "operators", "tunable", "GFLOP or GOP", "MB", left=3)
+    for model in items:
+        figures = (f"{model.operators}", f"{model.tunable}", number(model.flops / 1e9, 2))
+        result.add_row(
+            model.name, model.hash[:12], _when(model.created), *figures, number(model.size / 1e6, 2)
+        )
     return result
 
 

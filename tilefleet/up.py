@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import re
 import signal
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
-from typing import TextIO
 
 import uvicorn
 
 from server.app import create_app
 from tilefleet.configuration import read_settings
 from tilefleet.errors import TilefleetError
+from tilefleet.state_lock import only_one
 
 
 class _Server(uvicorn.Server):
@@ -48,7 +47,7 @@ def up(
     logging.getLogger("distributed").setLevel(logging.ERROR)
     home = settings.home_dir
     home.mkdir(parents=True, exist_ok=True)
-    with _only_one(home), _listen(host, port) as listener:
+    with only_one(home), _listen(host, port) as listener:
         url = _url(listener)
         url_file = home / "url"
 
@@ -90,19 +89,6 @@ class _StartFailure(logging.Filter):
             self.reason = re.sub(r"^(server|tuner|worker|kernels)\.[\w.]+: ", "", reason)
             return False
         return "startup failed" not in message
-
-
-@contextmanager
-def _only_one(home: Path) -> Iterator[TextIO]:
-    """Hold the state folder; the lock goes with the process, however that ends."""
-    with (home / "up.lock").open("a") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise TilefleetError(
-                f"another `tilefleet up` runs with the state in {home}; set TILEFLEET_HOME for a second one"
-            ) from None
-        yield lock
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -40,7 +40,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
                 time.sleep(0.1)
             yield home
         finally:
-            server.terminate()
+            if server.poll() is None:
+                assert f"stopped process {server.pid}" in Shell(home)("stop")
             assert server.wait(120) == 0, (home / "up.log").read_text()
             assert not (home / "url").exists()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import socket
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from kernels.target import CATALOGUE
 from kernels.workload.base import Conv2d
 from tilefleet import Client
 from tilefleet.cli import app
+from tilefleet.state_lock import only_one
 from tuner.log.record import Record, write_log
 from tuner.log.relayouts import Relayouts
 from worker.measure.host import host_target
@@ -34,7 +36,17 @@ def run(*arguments: str, **environment: str) -> tuple[int, str, str]:
 
 @pytest.mark.parametrize(
     "command",
-    [["jobs"], ["watch", "1"], ["cancel", "1"], ["boards"], ["boards", "show", "x"], ["best"], ["log", "1"]],
+    [
+        ["jobs"],
+        ["models"],
+        ["open"],
+        ["watch", "1"],
+        ["cancel", "1"],
+        ["boards"],
+        ["boards", "show", "x"],
+        ["best"],
+        ["log", "1"],
+    ],
 )
 def test_no_server(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("time.sleep", lambda seconds: None)
@@ -42,6 +54,18 @@ def test_no_server(command: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert (code, out) == (1, "")
     assert "http://127.0.0.1:1" in err
     assert len(err.strip().splitlines()) == 1
+
+
+def test_stop_ends_nothing_but_the_server_of_this_state_folder(tmp_path: Path) -> None:
+    nobody = (1, "", f"tilefleet: no server runs with the state in {tmp_path}\n")
+    assert run("stop", TILEFLEET_HOME=str(tmp_path)) == nobody
+    lock = tmp_path / "up.lock"
+    lock.write_text(f"{platform.node()} {os.getpid()}\n")  # left behind by one that was killed
+    assert run("stop", TILEFLEET_HOME=str(tmp_path)) == nobody
+    with only_one(tmp_path):
+        lock.write_text("another-machine 1\n")
+        code, _, err = run("stop", TILEFLEET_HOME=str(tmp_path))
+    assert (code, "runs on another-machine" in err) == (1, True)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,9 @@ pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]
 def test_the_main_job(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:
     submitted = json.loads(shell("submit", tiny_model, "--trials", 12, "--strategy", "random", "--json"))
     job = submitted["id"]
+    assert "tiny.onnx" in shell("models")
+    shell.environment["BROWSER"] = "true"
+    assert shell("open").startswith("http://127.0.0.1:")
     events = [json.loads(line) for line in shell("watch", job, "--json").splitlines()]
     names = [event["name"] for event in events]
     assert names[-1] == "end"

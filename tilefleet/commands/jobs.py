@@ -94,6 +94,13 @@ def jobs(as_json: Json = False, url: Url = None) -> None:
     show(found, as_json, render.jobs(found))
 
 
+def models(as_json: Json = False, url: Url = None) -> None:
+    """List the uploaded models."""
+    with connect(url) as client:
+        found = list(client.models())
+    show(found, as_json, render.models(found))
+
+
 def cancel(job: JobId, as_json: Json = False, url: Url = None) -> None:
     """Stop a job; what it measured stays."""
     with connect(url) as client:

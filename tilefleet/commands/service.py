@@ -1,17 +1,18 @@
-"""``up``, ``doctor``, ``bench``: the service itself and the machine it runs on."""
+"""``up``, ``stop``, ``open``, ``doctor``, ``bench``: the service itself and the machine it runs on."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+import webbrowser
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from tilefleet.commands.common import Json, console, print_json
-from tilefleet.home import DEFAULT_PORT
+from tilefleet.commands.common import Json, Url, connect, console, print_json
+from tilefleet.home import DEFAULT_PORT, home
 from worker.fleet.drivers.sim_models import SIM_MODELS
 
 BENCHES = ("conv", "model", "throughput", "best_config")
@@ -42,6 +43,21 @@ def up(
         typer.echo(f"Tilefleet is up at {url}  (API: {url}/docs, stop: Ctrl-C)")
 
     run(host, port, boards, fleet, started)
+
+
+def stop() -> None:
+    """Stop the service of this state folder; its jobs go on with the next start, or by resume."""
+    from tilefleet.state_lock import stop as end
+
+    typer.echo(f"stopped process {end(home())}")
+
+
+def open_dashboard(url: Url = None) -> None:
+    """Show the dashboard in a browser, and print its address."""
+    with connect(url) as client:
+        client.health()
+        typer.echo(client.url)
+        webbrowser.open(client.url)
 
 
 def doctor(as_json: Json = False) -> None:
