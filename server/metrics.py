@@ -20,6 +20,11 @@ class Metrics:
         self.trials = Counter(
             "tilefleet_trials", "Trials measured, by outcome.", ["outcome"], registry=self.registry
         )
+        self.infrastructure_failures = Counter(
+            "tilefleet_infrastructure_failures",
+            "Trials that failed by the fault of a board, an upload or a killed compiler.",
+            registry=self.registry,
+        )
         self.jobs = Gauge("tilefleet_jobs", "Jobs by state.", ["state"], registry=self.registry)
         self.boards = BoardMetrics(self.registry)
         self.requests = Counter(

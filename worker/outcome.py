@@ -29,6 +29,11 @@ class ErrorKind(StrEnum):
         """Whether this says nothing about the candidate: another try may well succeed."""
         return self in _TRANSIENT
 
+    @property
+    def infrastructure(self) -> bool:
+        """Whether the lab is at fault: a board that went away, an upload, a compiler that was killed."""
+        return self in (ErrorKind.BUILD_KILLED, ErrorKind.UPLOAD_ERROR, ErrorKind.BOARD_LOST)
+
 
 _TRANSIENT = (
     ErrorKind.BUILD_KILLED,

@@ -113,6 +113,8 @@ class SqlStore:
         for trial in new:
             outcome = "reused" if trial.reused else trial.record.error or "ok"
             self._metrics.trials.labels(str(outcome)).inc()
+            if trial.record.error is not None and trial.record.error.infrastructure and not trial.reused:
+                self._metrics.infrastructure_failures.inc()
         return kept
 
     @_asked

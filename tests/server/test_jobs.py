@@ -214,21 +214,22 @@ def test_a_job_with_a_task_that_has_no_config_is_incomplete(client: TestClient) 
 
 
 def test_failed_trials_are_counted_by_kind(client: TestClient, engine: FakeEngine) -> None:
-    kinds = [None, ErrorKind.CRASH, ErrorKind.WRONG_RESULT]
+    kinds = [None, ErrorKind.CRASH, ErrorKind.WRONG_RESULT, ErrorKind.UPLOAD_ERROR]
 
     def fault(candidate: Candidate) -> ErrorKind | None:
-        return kinds[int(candidate.config.key, 16) % 3]
+        return kinds[int(candidate.config.key, 16) % 4]
 
     engine.fault = fault
     job = wait(client, create(client, budget={"trials": 24})["id"])
     (task,) = client.get(f"{URL}/{job['id']}/tasks").json()["items"]
-    assert set(job["errors"]) == {"crash", "wrong_result"}
+    assert set(job["errors"]) == {"crash", "wrong_result", "upload_error"}
     assert (job["failed"], task["errors"]) == (sum(job["errors"].values()), job["errors"])
-    assert task["messages"] == {"crash": "it was crash", "wrong_result": "it was wrong_result"}
+    assert task["messages"] == {kind: f"it was {kind}" for kind in job["errors"]}
     found = client.get("/api/v1/records", params={"error": "crash", "job": job["id"]}).json()["items"]
     assert len(found) == job["errors"]["crash"]
     metrics = client.get("/metrics").text
     assert f'tilefleet_trials_total{{outcome="crash"}} {job["errors"]["crash"]}.0' in metrics
+    assert f"tilefleet_infrastructure_failures_total {job['errors']['upload_error']}.0" in metrics
     assert 'tilefleet_jobs{state="done"} 1.0' in metrics
     assert 'tilefleet_board_up{board="host"} 1.0' in metrics
     assert 'tilefleet_http_requests_total{operation="get_job",status="200"}' in metrics
