@@ -58,10 +58,14 @@ def test_gigabytes_of_output_go_nowhere(served, tmp_path, agent_dir):
 
 def test_writing_beyond_its_tensors_harms_nobody_else(served, tmp_path):
     board, machine = served
-    session, starts = connect(board, timeout=60), board.starts
+    session, starts = connect(board, timeout=20), board.starts
     (out,) = on_board(session, np.zeros(16, "float32"))
     serving = agent_of(board).children()
-    with pytest.raises(tvm.error.RPCError, match=r"signal 11 \(SIGSEGV\)"):
+    # An emulator has its own memory in reach of what it runs: overwritten, it may also stand still.
+    ends = r"signal 11 \(SIGSEGV\)" + (
+        r"|the session's 20 s are over" if isinstance(board, SimulatedBoard) else ""
+    )
+    with pytest.raises(tvm.error.RPCError, match=ends):
         load(session, c_candidate(tmp_path, BEYOND_C, machine))["main"](out)
     assert works(board)
     assert all_gone(serving)
