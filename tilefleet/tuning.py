@@ -105,7 +105,9 @@ def tune(
             numerics=numerics,
         ).wait()
         if job.state == "incomplete":
-            warnings.warn(f"{model}: {job.message}; those layers run as TVM computes them", stacklevel=3)
+            warnings.warn(
+                f"{model}: {job.message}; those layers get the config that the analysis picks", stacklevel=3
+            )
         elif job.state != "done":
             raise TilefleetError(f"{model}: the job ended {job.state}: {job.message or 'no message'}")
         log = tuple(job.log())

@@ -81,7 +81,7 @@ def run(
     )
     job = client.submit(model=model.hash, target="host", seconds=seconds, shapes=shapes or None)
     job = watch(client, job.id, console)
-    if job.state != "done":
+    if job.state not in ("done", "incomplete"):
         raise TilefleetError(f"the job ended {job.state}: {job.message or 'no message'}")
     tasks, target = client.tasks(job.id), client.target("host")
     console.print("Timing onnxruntime on each layer, for the lines in the dashboard")
