@@ -54,6 +54,9 @@ class Engine(engine.Engine, Protocol):
     async def peak_gflops(self, demand: Demand) -> float:
         """The measured peak of a board that meets a demand; several may ask at once."""
 
+    async def bandwidth_gbs(self, demand: Demand) -> float:
+        """Billions of bytes a second that such a board's cores read from memory; as ``peak_gflops``."""
+
     async def relayout_seconds(self, demand: Demand) -> dict[str, list[tuple[float, float]]]:
         """Measured conversions between layouts, [elements, seconds] by ``from>to``; as ``peak_gflops``."""
 

@@ -55,6 +55,7 @@ class SqlBook:
                         row.health, row.reason = Health.UNKNOWN.value, "its target or clock has changed"
                 row.target_key, row.clock = board.target.key, board.clock
                 row.threads, row.tags = board.threads, list(board.tags)
+                row.kind, row.place = board.kind, board.where
                 if board.alive:
                     row.last_seen = self._now()
 
@@ -167,6 +168,8 @@ class SqlBook:
             "clock": board.clock,
             "threads": board.threads,
             "tags": list(board.tags),
+            "kind": board.kind,
+            "place": board.where,
             "enlisted": self._now(),
             "last_seen": self._now() if board.alive else None,
             **rows.columns(Standing()),

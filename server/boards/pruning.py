@@ -12,15 +12,17 @@ from datetime import UTC, datetime
 from sqlalchemy import delete, select
 from starlette.concurrency import run_in_threadpool
 
+from server.boards.days import DAY_S, keep_use
 from server.boards.leases import LeaseState
 from server.db.database import Database
-from server.db.tables import BoardEventRow, BoardRow, LeaseRow
+from server.db.tables import BoardDayRow, BoardEventRow, BoardRow, LeaseRow
 
-DAY_S = 24 * 3600.0
 KEEP_S = 30 * DAY_S
 KEEP_RELEASED_S = DAY_S
 """Of leases that ended well, of which there are hundreds a second in a large fleet. It is also how long
 after its lease a result may be recorded."""
+KEEP_DAYS_S = 366 * DAY_S
+"""Of what a board was used for by day."""
 EVERY_S = 3600.0
 log = logging.getLogger(__name__)
 
@@ -35,11 +37,18 @@ def prune(db: Database, now_s: float) -> int:
     forgotten = 0
     old = datetime.fromtimestamp(now_s - KEEP_S, UTC)
     for board in boards:
-        mine = delete(LeaseRow).where(LeaseRow.board == board)
-        released = LeaseRow.state == LeaseState.RELEASED.value
+        mine, days = delete(LeaseRow).where(LeaseRow.board == board), delete(BoardDayRow)
+        well = (
+            LeaseRow.board == board,
+            LeaseRow.ended < now_s - KEEP_RELEASED_S,
+            LeaseRow.state == LeaseState.RELEASED.value,
+        )
+        with db.write() as session:
+            keep_use(session, board, *well)
+            forgotten += session.connection().execute(delete(LeaseRow).where(*well)).rowcount
         statements = (
             mine.where(LeaseRow.ended < now_s - KEEP_S),
-            mine.where(LeaseRow.ended < now_s - KEEP_RELEASED_S, released),
+            days.where(BoardDayRow.board == board, BoardDayRow.day < (now_s - KEEP_DAYS_S) // DAY_S),
             delete(BoardEventRow).where(BoardEventRow.board == board, BoardEventRow.at < old),
         )
         for statement in statements:

@@ -19,6 +19,8 @@ _BOARD: JsonDict = {
     "clock": "wall",
     "threads": 4,
     "tags": ["lab"],
+    "kind": "agent",
+    "address": "10.0.0.13:9190",
     "activity": "measuring",
     "health": "good",
     "reason": "",
@@ -81,6 +83,8 @@ class Board(BaseModel):
     clock: str = Field(description="`wall` or `simulated:...`; times of two clocks do not compare.")
     threads: int = Field(description="What a parallel kernel gets.")
     tags: list[str] = Field(description="What jobs may ask for.")
+    kind: str = Field(description="What the fleet file calls its kind; empty where it does not say.")
+    address: str = Field(description="Where it is, in words; empty on the coordinator's or worker's machine.")
     activity: Activity = Field(description="What it does.")
     health: Health = Field(description="How it is: only `good` ones get trials, `unknown` ones are checked.")
     reason: str = Field(description="Why it is not good, or why it is drained.")
@@ -182,6 +186,20 @@ class CheckPoint(BaseModel):
     at: datetime = Field(description="When it was made.")
     seconds: float = Field(description="Time of the reference kernel.")
     drift: float | None = Field(description="Over the best of the present code; null for other code.")
+
+
+class Day(BaseModel):
+    """A day of a board, UTC."""
+
+    at: datetime = Field(description="When it began.")
+    leased: float = Field(description="Share of it under a lease; of today, of the part that is over.")
+    timing: float = Field(description="Share of it inside the timer.")
+    trials: int = Field(description="Candidates measured by leases that ended then.")
+    faults: int = Field(description="Faults and failed health checks.")
+
+
+class BoardDays(Items[Day]):
+    """A board's use by day, from the oldest on, without gaps; the last one is today."""
 
 
 class BoardActivity(BaseModel):

@@ -113,6 +113,17 @@ class PeakRow(Base):
     gflops: Mapped[float] = mapped_column(Float(53))
 
 
+class BandwidthRow(Base):
+    """What so many cores of a target read from memory, by one clock."""
+
+    __tablename__ = "bandwidths"
+    target_key: Mapped[str] = mapped_column(ForeignKey("targets.key"), primary_key=True)
+    threads: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    clock: Mapped[str] = mapped_column(String(100), primary_key=True)
+    gbs: Mapped[float] = mapped_column(Float(53))
+    """Billions of bytes a second."""
+
+
 class RelayoutRow(Base):
     """Measured conversions between layouts on a target with so many threads, by one clock."""
 
@@ -275,6 +286,9 @@ class BoardRow(Base):
     clock: Mapped[str] = mapped_column(String(100))
     threads: Mapped[int]
     tags: Mapped[list[str]] = mapped_column(JSON)
+    kind: Mapped[str] = mapped_column(String(100), default="", server_default="")
+    """What the fleet file calls its kind, and ``place`` its address in words; empty where it does not say."""
+    place: Mapped[str] = mapped_column(String(300), default="", server_default="")
     health: Mapped[str] = mapped_column(String(16))
     reason: Mapped[str] = mapped_column(Text)
     failures: Mapped[int] = mapped_column(default=0)
@@ -323,6 +337,19 @@ class LeaseRow(Base):
     trials: Mapped[int] = mapped_column(default=0)
     busy_s: Mapped[float] = mapped_column(Float(53), default=0.0)
     timed_s: Mapped[float] = mapped_column(Float(53), default=0.0)
+
+
+class BoardDayRow(Base):
+    """What a board was used for on one day (days since the epoch, UTC), by the leases that ended that day and
+    are forgotten by now."""
+
+    __tablename__ = "board_days"
+    board: Mapped[str] = mapped_column(ForeignKey("boards.id"), primary_key=True)
+    day: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    leases: Mapped[int] = mapped_column(default=0)
+    leased_s: Mapped[float] = mapped_column(Float(53), default=0.0)
+    timed_s: Mapped[float] = mapped_column(Float(53), default=0.0)
+    trials: Mapped[int] = mapped_column(default=0)
 
 
 class BoardEventRow(Base):

@@ -9,11 +9,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Header, Path, Query
 from fastapi.responses import StreamingResponse
 
-from server.boards import views, withdrawal
+from server.boards import days, views, withdrawal
 from server.boards.activity import activity
 from server.boards.schemas import (
     Board,
     BoardActivity,
+    BoardDays,
     BoardHistory,
     BoardList,
     Change,
@@ -135,3 +136,14 @@ def get_board_activity(
     """
     with ctx.db.read() as session:
         return activity(session, board_id, time.time(), seconds, slots)
+
+
+@router.get("/{board_id}/days", summary="Read a board's use by day", responses=responses(404, 422))
+def get_board_days(
+    board_id: BoardId,
+    ctx: Ctx,
+    count: Annotated[int, Query(ge=1, le=366, description="How many days, today among them.")] = 30,
+) -> BoardDays:
+    """What a board was used for each day (UTC), kept for a year; a lease counts on the day that it ended."""
+    with ctx.db.read() as session:
+        return days.by_day(session, board_id, count, time.time())

@@ -1,4 +1,4 @@
-"""What is measured of a target once, before its first job: its peak, and conversions between layouts."""
+"""What is measured of a target once, before its first job: peak, bandwidth, conversions between layouts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sqlalchemy.exc import DBAPIError
 from starlette.concurrency import run_in_threadpool
 
 from server.db.database import Database
-from server.db.tables import PeakRow, RelayoutRow
+from server.db.tables import BandwidthRow, PeakRow, RelayoutRow
 from server.engine import Engine
 from tuner.log.relayouts import is_current, stored
 from tuner.spec import JobSpec
@@ -20,6 +20,7 @@ from worker.demand import Demand
 FACT_S = 60.0
 """How long measuring one of them may take."""
 
+Row = PeakRow | BandwidthRow | RelayoutRow
 log = logging.getLogger(__name__)
 
 
@@ -32,6 +33,7 @@ class Facts:
     async def learn(self, spec: JobSpec, cancelled: asyncio.Event) -> None:
         """Know what the job shows or a build from it needs."""
         await self._once(spec, cancelled, PeakRow, "gflops", self._engine.peak_gflops)
+        await self._once(spec, cancelled, BandwidthRow, "gbs", self._engine.bandwidth_gbs)
         if spec.any_layout:
             await self._once(spec, cancelled, RelayoutRow, "document", self._relayouts)
 
@@ -42,7 +44,7 @@ class Facts:
         self,
         spec: JobSpec,
         cancelled: asyncio.Event,
-        table: type[PeakRow] | type[RelayoutRow],
+        table: type[Row],
         column: str,
         measure: Callable[..., Coroutine[Any, Any, Any]],
     ) -> None:
@@ -69,11 +71,11 @@ class Facts:
             work.cancel()
             watch.cancel()
 
-    def _has(self, table: type[PeakRow] | type[RelayoutRow], key: tuple[str, int, str]) -> bool:
+    def _has(self, table: type[Row], key: tuple[str, int, str]) -> bool:
         with self._db.read() as session:
             row = session.get(table, key)
             return row is not None and (not isinstance(row, RelayoutRow) or is_current(row.document))
 
-    def _save(self, row: PeakRow | RelayoutRow) -> None:
+    def _save(self, row: Row) -> None:
         with self._db.write() as session:
             session.merge(row)

@@ -71,6 +71,9 @@ class FakeEngine:
         self.peaks += 1
         return (100.0 if demand.clock == "wall" else 10.0) * demand.threads
 
+    async def bandwidth_gbs(self, demand: Demand) -> float:
+        return 20.0 if demand.clock == "wall" else 2.0
+
     async def relayout_seconds(self, demand: Demand) -> dict[str, list[list[float]]]:
         return {"nchw>nhwc": [[3136, 1e-6], [802816, 2e-4]]}
 

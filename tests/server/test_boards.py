@@ -14,13 +14,15 @@ import pytest
 from fake_engine import HOST, FakeEngine
 from fastapi.testclient import TestClient
 from server_samples import TARGET, record
+from sqlalchemy.orm import Session
 
 from kernels.workload.base import Conv2d, Gemm, to_json
 from server import ownership
 from server.boards import views
 from server.boards.book import SqlBook
+from server.boards.days import DAY_S, by_day
 from server.boards.leases import LeaseState
-from server.boards.pruning import DAY_S, prune
+from server.boards.pruning import prune
 from server.db.database import Database
 from server.db.tables import BoardEventRow, BoardRow, JobRow, LeaseRow, RecordRow, TaskRow, TrialRow
 from server.events.base import BOARDS, Event
@@ -42,7 +44,7 @@ def engine() -> FakeEngine:
     return FakeEngine(
         listings=[
             Listing("host", HOST, "wall", 2),
-            Listing("pi-1", TARGET, "wall", 4, ("lab", "fan")),
+            Listing("pi-1", TARGET, "wall", 4, ("lab", "fan"), kind="agent", where="10.0.0.3:9190"),
             Listing("pi-2", TARGET, "wall", 4, ("lab",)),
             Listing("pi-sim", TARGET, SIMULATED, 1, ("sim",)),
         ]
@@ -397,3 +399,48 @@ def test_old_rows_are_forgotten(db: Database) -> None:
         oldest = datetime.fromtimestamp(now_s, UTC) - timedelta(days=30)
         assert all(event.at > oldest for event in session.query(BoardEventRow))
     assert prune(db, now_s) == 0
+
+
+def test_use_by_day_outlives_its_leases(db: Database) -> None:
+    now_s = time.time() // DAY_S * DAY_S + 0.5 * DAY_S
+    clock = [now_s - 40 * DAY_S]
+    book = SqlBook(db, clock=lambda: clock[0])
+    book.enlist([Listing("a", TARGET, "wall", 1, kind="agent", where="10.0.0.3:9190")])
+    book.change("a", Standing.check_passed, "good")
+    for days, hours, trials in ((3, 6, 10), (3, 1, 5), (0, 6, 7)):
+        clock[0] = now_s - days * DAY_S
+        lease = book.acquire("a", "elsewhere/1/1.00", Purpose.TRIALS, None)
+        assert lease is not None
+        with db.write() as session:  # it lasted for hours
+            session.get_one(LeaseRow, lease.token).expires = clock[0] + DAY_S
+        clock[0] += hours * 3600
+        assert book.release(lease, Usage(trials, hours * 3600, hours * 1800))
+
+    def shown(session: Session) -> list[tuple[float, float, int]]:
+        return [
+            (round(day.leased, 6), round(day.timing, 6), day.trials)
+            for day in by_day(session, "a", 5, clock[0]).items
+        ]
+
+    clock[0] = now_s + 12 * 3600 - 1
+    with db.read() as session:
+        before = shown(session)
+    # 7 hours of one day; of today, which is over but for a second, 6 hours.
+    nothing = (0.0, 0.0, 0)
+    assert before[:1] + before[2:4] == [nothing] * 3
+    assert before[1] == (round(7 / 24, 6), round(3.5 / 24, 6), 15)
+    assert before[4] == (pytest.approx(6 / 24, rel=1e-3), pytest.approx(3 / 24, rel=1e-3), 7)
+    assert prune(db, clock[0]) == 2 + 1  # two leases, and how it came to be good
+    with db.read() as session:
+        assert session.query(LeaseRow).count() == 1
+        assert shown(session) == before
+    assert prune(db, clock[0]) == 0
+
+
+def test_a_board_says_its_kind_and_where_it_is(client: TestClient) -> None:
+    board = client.get("/api/v1/boards/pi-1").json()
+    assert (board["kind"], board["address"]) == ("agent", "10.0.0.3:9190")
+    days = client.get("/api/v1/boards/pi-1/days", params={"count": 3}).json()["items"]
+    assert len(days) == 3
+    assert all(0 <= day["timing"] <= day["leased"] <= 1 for day in days)
+    assert client.get("/api/v1/boards/nope/days").status_code == 404

@@ -4,6 +4,7 @@ from kernels.target import CATALOGUE
 from worker.children.nursery import ChildRaised
 from worker.fleet.drivers.rpc import RpcBoard
 from worker.fleet.drivers.sim_models import SIM_MODELS
+from worker.measure.bandwidth import bandwidth_gbs
 from worker.measure.peak import peak_gflops
 
 
@@ -35,6 +36,9 @@ def test_the_peak_is_the_matrix_units_where_there_is_one(simulated_boards, nurse
     assert 11 < peak("rpi4-sim") <= 12
     assert 11 < peak("rpi4-32-sim") <= 12
     assert 24 < peak("riscv-k1-sim") <= 25.6
+    # Of the same boards, as fast as the clock has memory answer.
+    pi = simulated_boards["rpi4-sim"], CATALOGUE["rpi4"]
+    assert 0.5 < bandwidth_gbs(nursery, *pi, 1, store=builder.store, lock_dir=tmp_path) < 12
 
 
 def test_a_board_that_is_not_there_is_an_error(nursery, builder, host, tmp_path):

@@ -164,7 +164,16 @@ class FleetBoards:
             if native:  # what is measured on the board's own cores starts there
                 nursery = make_nursery(self._preload, self._cores.board, self._env)
                 self._stack.callback(nursery.close)
-            context = WorkerContext(nursery, self._state_dir, driver, target, spec.tags, spec.absence())
+            context = WorkerContext(
+                nursery,
+                self._state_dir,
+                driver,
+                target,
+                spec.tags,
+                spec.absence(),
+                kind=spec.kind,
+                where=spec.where,
+            )
             self.contexts.append(context)
             if native:
                 context.cores = self._cores

@@ -18,6 +18,7 @@ from worker.engine.health_check import check_board
 from worker.engine.outcome_events import write
 from worker.engine.worker_context import Stopped, WorkerContext
 from worker.fleet.book import Check, Listing
+from worker.measure.bandwidth import bandwidth_gbs
 from worker.measure.measure import MeasureOptions, measure
 from worker.measure.peak import peak_gflops
 from worker.measure.relayout_time import relayout_seconds
@@ -97,10 +98,14 @@ def check_task() -> Check:
 
 
 def probe_task(kind: str, target: Target, threads: int) -> Any:
-    """The ``peak`` of this worker's board, or what its ``layout conversions`` take."""
+    """The ``peak`` or ``bandwidth`` of this worker's board, or what its ``layout conversions`` take."""
     context = _my_context()
     assert context.board is not None  # by the task's resource
-    find = {"peak": peak_gflops, "layout conversions": relayout_seconds}[kind]
+    find = {
+        "peak": peak_gflops,
+        "bandwidth": bandwidth_gbs,
+        "layout conversions": relayout_seconds,
+    }[kind]
     with context.cores.measuring():
         return find(
             context.nursery, context.board, target, threads, store=context.store, lock_dir=context.state_dir

@@ -175,6 +175,14 @@ class Engine:
         peak: float = await self._fact("peak", demand)
         return peak
 
+    async def bandwidth_gbs(self, demand: Demand) -> float:
+        """Billions of bytes a second that so many cores read from memory; measured once.
+
+        Raises EngineError.
+        """
+        found: float = await self._fact("bandwidth", demand)
+        return found
+
     async def relayout_seconds(self, demand: Demand) -> dict[str, list[tuple[float, float]]]:
         """What conversions between layouts take, as ``worker.measure.relayout_time`` says; measured once.
 

@@ -17,7 +17,8 @@ from worker.measure.cores import Cores
 
 @dataclass
 class WorkerContext:
-    """Nurseries, artifacts and at most one board; ``absence`` says why that is not there while it is not.
+    """Nurseries, artifacts and at most one board; ``absence`` says why that is not there while it is not,
+    ``kind`` and ``where`` what the fleet file says of it.
 
     ``cores`` are this machine's, for a worker that builds and for one whose board is this machine itself;
     the children of its nursery use the board's.
@@ -29,6 +30,8 @@ class WorkerContext:
     target: Target | None = None
     tags: tuple[str, ...] = ()
     absence: str = ""
+    kind: str = ""
+    where: str = ""
     cores: Cores = field(default_factory=lambda: Cores([], []))
     stopped: dict[str, None] = field(default_factory=dict)
 
@@ -49,7 +52,18 @@ class WorkerContext:
         problem = "" if alive else self.absence
         clock, threads = self.board.clock, self.board.threads
         started = isinstance(self.board, AgentBoard)
-        return Listing(self.board.id, self.target, clock, threads, self.tags, alive, problem, started)
+        return Listing(
+            self.board.id,
+            self.target,
+            clock,
+            threads,
+            self.tags,
+            alive,
+            problem,
+            started,
+            self.kind,
+            self.where,
+        )
 
 
 @dataclass(frozen=True)

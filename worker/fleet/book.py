@@ -27,7 +27,8 @@ def allows(standing: Standing, purpose: Purpose) -> bool:
 @dataclass(frozen=True)
 class Listing:
     """A board as its worker describes it: ``clock`` is its driver's, ``problem`` says why it is not alive,
-    ``started_here`` whether its worker starts and restarts it."""
+    ``started_here`` whether its worker starts and restarts it. ``kind`` and ``where`` are the fleet file's
+    kind of board and its address in words, empty where its worker does not say."""
 
     id: str
     target: Target
@@ -37,6 +38,8 @@ class Listing:
     alive: bool = True
     problem: str = ""
     started_here: bool = False
+    kind: str = ""
+    where: str = ""
 
 
 @dataclass(frozen=True)

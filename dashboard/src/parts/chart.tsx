@@ -1,10 +1,13 @@
-/** A chart by ECharts, drawn on a canvas: ten thousand points stay smooth. It follows size and theme. */
-import { Box, useComputedColorScheme } from "@mantine/core";
-import { BarChart, HeatmapChart, LineChart, ScatterChart } from "echarts/charts";
+/** A chart by ECharts, drawn on a canvas: ten thousand points stay smooth. It follows size and theme, and can be
+ * saved as a picture or as figures. */
+import { Box, Menu, UnstyledButton, useComputedColorScheme } from "@mantine/core";
+import { BarChart, HeatmapChart, LineChart, ParallelChart, ScatterChart } from "echarts/charts";
 import {
+  DataZoomComponent,
   GridComponent,
   LegendComponent,
   MarkLineComponent,
+  ParallelComponent,
   TooltipComponent,
   VisualMapComponent,
 } from "echarts/components";
@@ -13,14 +16,22 @@ import { init, use } from "echarts/core";
 import { CanvasRenderer } from "echarts/renderers";
 import { useEffect, useRef } from "react";
 
+import { background, themeOf } from "./chart-colours";
+import type { Figures } from "./chart-files";
+import { csv, figuresOf, fileName, picture, save } from "./chart-files";
+import classes from "./chart.module.css";
+
 use([
   BarChart,
   LineChart,
   ScatterChart,
   HeatmapChart,
+  ParallelChart,
+  DataZoomComponent,
   GridComponent,
   LegendComponent,
   MarkLineComponent,
+  ParallelComponent,
   TooltipComponent,
   VisualMapComponent,
   CanvasRenderer,
@@ -29,22 +40,33 @@ use([
 /** For lines beside a series: ECharts cuts their values to two decimals, and seconds have none there. */
 export const DIGITS = 12;
 
-/** `label` says in words what the chart shows: a canvas tells a screen reader nothing. */
-export function Chart({
-  option,
-  label,
-  height = 320,
-}: {
+/** To look at a part: a bar below, and the wheel with Ctrl, so that the page still scrolls without. */
+export const ZOOM = [
+  { type: "slider", height: 16, bottom: 4, brushSelect: false },
+  { type: "inside", zoomOnMouseWheel: "ctrl", moveOnMouseWheel: false },
+];
+
+type Props = {
   option: EChartsCoreOption;
+  /** Says in words what the chart shows: a canvas tells a screen reader nothing. */
   label: string;
   height?: number;
-}) {
+  /** What is saved as CSV; without, the points of its series. */
+  figures?: () => Figures;
+  /** Called with what is clicked at. */
+  onPick?: (picked: { dataIndex: number; seriesIndex: number; data: unknown }) => void;
+};
+
+export function Chart({ option, label, height = 320, figures, onPick }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const chart = useRef<EChartsType>(null);
+  const picked = useRef(onPick);
+  picked.current = onPick;
   const scheme = useComputedColorScheme();
   useEffect(() => {
-    const made = init(box.current!, scheme === "dark" ? "dark" : null);
+    const made = init(box.current!, themeOf(scheme));
     chart.current = made;
+    made.on("click", (event) => picked.current?.(event as Parameters<NonNullable<typeof onPick>>[0]));
     const resized = new ResizeObserver(() => made.resize());
     resized.observe(box.current!);
     return () => {
@@ -57,5 +79,30 @@ export function Chart({
     const tooltip = { renderMode: "richText", ...(option["tooltip"] as object | undefined) };
     chart.current?.setOption({ backgroundColor: "transparent", animation: false, ...option, tooltip }, true);
   }, [option, scheme]);
-  return <Box ref={box} h={height} role="img" aria-label={label} />;
+  const asPicture = () => {
+    const url = chart.current!.getDataURL({
+      type: "png",
+      pixelRatio: 2,
+      backgroundColor: background(scheme),
+    });
+    save(fileName(label, "png"), picture(url));
+  };
+  return (
+    <Box className={classes.chart}>
+      <Box ref={box} h={height} role="img" aria-label={label} />
+      <Menu position="bottom-end" withinPortal>
+        <Menu.Target>
+          <UnstyledButton className={classes.save} aria-label={`Save: ${label}`} title="Save as PNG or CSV">
+            ⤓
+          </UnstyledButton>
+        </Menu.Target>
+        <Menu.Dropdown>
+          <Menu.Item onClick={asPicture}>PNG, the picture</Menu.Item>
+          <Menu.Item onClick={() => save(fileName(label, "csv"), csv(figures?.() ?? figuresOf(option)))}>
+            CSV, the figures
+          </Menu.Item>
+        </Menu.Dropdown>
+      </Menu>
+    </Box>
+  );
 }

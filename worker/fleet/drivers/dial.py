@@ -19,6 +19,11 @@ class DialSpec(RemoteSpec):
     kind: Literal["dial"] = "dial"
     token_file: TokenFile
 
+    @property
+    def where(self) -> str:
+        """See ``BoardSpec.where``."""
+        return "dials in"
+
     def absence(self) -> str:
         """See ``BoardSpec.absence``."""
         return "it has not dialed in"

@@ -78,6 +78,11 @@ class BoardSpec(BaseModel, ABC):
         """The boards that can be had by a name alone; ``threads`` are this machine's if it is one."""
         return {}
 
+    @property
+    def where(self) -> str:
+        """Where it is, in words and without secrets; empty for this machine."""
+        return ""
+
     @abstractmethod
     def driver(self, site: Site) -> Driver:
         """What drives it, not started; raises BoardError."""
