@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import re
 import socket
 import subprocess
 import sys
@@ -18,7 +19,7 @@ from kernels.space import Config
 from kernels.target import CATALOGUE
 from kernels.workload.base import Conv2d
 from tilefleet import Client
-from tilefleet.cli import app
+from tilefleet.cli import COMMANDS, app
 from tilefleet.state_lock import only_one
 from tuner.log.record import Record, write_log
 from tuner.log.relayouts import Relayouts
@@ -76,7 +77,7 @@ def test_stop_ends_nothing_but_the_server_of_this_state_folder(tmp_path: Path) -
         (["submit", __file__, "--value", "x=1,b"], "'x=1,b' is not like name=16000"),
         (["log"], "give either a JOB or --target"),
         (["log", "1", "--top", "3", "--all"], "exclude each other"),
-        (["bench", "nosuch"], "'nosuch' is no benchmark; there are conv, model"),
+        (["bench", "nosuch"], "'nosuch' is no benchmark; there are best_config, "),
         (["cancel", "first"], "Invalid value for 'JOB'"),
         (["boards", "park", "host"], "Missing option '--reason'"),
         (["best", "--layouts", "chwn"], "unknown layout 'chwn'"),
@@ -178,10 +179,71 @@ def test_a_budget_of_no_trials_is_no_missing_budget(monkeypatch: pytest.MonkeyPa
     assert [body.get("budget") for body in sent] == [{"trials": 0, "seconds": None}, None]
 
 
-def test_the_commands_do_without_tvm() -> None:
-    """Importing it takes seconds, of every command."""
-    code = "import sys, tilefleet.cli; sys.exit('tvm' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+_LIGHT = """
+import sys
+from tilefleet.cli import app
+for line in ("jobs", "models", "cancel 1", "resume 1", "log 1", "boards", "boards park x --reason y",
+             "forget 1", "open", "stop", "submit --help", "watch --help"):
+    command = line.split()
+    try:
+        app(command)
+    except SystemExit as end:
+        assert end.code == int(command[-1] != "--help"), command
+heavy = {"asyncio", "tvm", "numpy", "onnx", "distributed", "fastapi", "sqlalchemy", "worker.engine.engine"}
+print(sorted(heavy & set(sys.modules)), len(sys.modules))
+"""
+
+
+def test_commands_that_only_talk_to_a_server_import_little(tmp_path: Path) -> None:
+    """What they import is most of what they take."""
+    environment = os.environ | {"TILEFLEET_URL": "http://127.0.0.1:1", "TILEFLEET_HOME": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", _LIGHT],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    heavy, _, count = done.stdout.splitlines()[-1].rpartition(" ")
+    assert (heavy, int(count) < 1000) == ("[]", True), done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    "command", [*COMMANDS, *(f"boards {name}" for name in ("show", "park")), "agent build"]
+)
+def test_help_has_an_example_and_no_types_of_python(command: str) -> None:
+    code, out, _ = run(*command.split(), "--help")
+    assert code == 0
+    if command != "bench":  # its --help is the benchmark's own
+        assert f"\nExample: tilefleet {command}" in out
+    assert not re.search(r"<\w|\{\w|\[\[|list\[", out), out
+
+
+def test_help_lists_all_commands_in_groups_with_whole_sentences() -> None:
+    code, out, _ = run("--help")
+    assert code == 0
+    assert all(re.search(rf"^  {name} ", out, re.MULTILINE) for name in COMMANDS)
+    assert "\nTune a model:\n" in out
+    assert "..." not in out.replace("[ARGS]...", "")
+
+
+def test_completion_offers_commands_options_and_values() -> None:
+    for words, expected in (
+        ("tilefleet re", "resume\n"),
+        ("tilefleet jobs --j", "--json\n"),
+        ("tilefleet build --as whe", "wheel\n"),
+    ):
+        environment = os.environ | {"_TILEFLEET_COMPLETE": "complete_bash", "COMP_WORDS": words}
+        environment["COMP_CWORD"] = str(len(words.split()) - 1)
+        done = subprocess.run(
+            [Path(sys.executable).with_name("tilefleet")],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert expected in done.stdout, (words, done.stdout, done.stderr)
 
 
 def test_the_version_is_that_of_the_package() -> None:

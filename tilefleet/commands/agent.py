@@ -11,13 +11,16 @@ import typer
 
 from kernels.target import CATALOGUE
 from tilefleet.commands.common import Json, show
+from tilefleet.commands.help import Command, Group, example
 from tilefleet.errors import TilefleetError
 from tilefleet.home import home
 from worker.fleet.drivers.agent_build import AgentBuildError, agent_triple, build_agent, host_triple
 from worker.fleet.drivers.dial_proof import check_id
 from worker.fleet.drivers.gateway import DEFAULT_PORT
 
-app = typer.Typer(no_args_is_help=True, help="The agent that serves a board.")
+app = typer.Typer(
+    cls=Group, no_args_is_help=True, rich_markup_mode=None, help="The agent that serves a board."
+)
 
 
 @app.callback()
@@ -25,7 +28,7 @@ def agent() -> None:
     """Keep `build` a command of its own, though there is no other."""
 
 
-@app.command()
+@app.command(cls=Command, epilog=example("agent build --target rpi4 --id desk-pi -o agent"))
 def build(
     output: Annotated[Path, typer.Option("--output", "-o", dir_okay=False, help="The program.")],
     target: Annotated[

@@ -10,8 +10,9 @@ import typer
 from server.boards.schemas import Board
 from tilefleet import render
 from tilefleet.commands.common import Json, Url, connect, show
+from tilefleet.commands.help import Command, Group, example
 
-app = typer.Typer(rich_markup_mode=None, help="List the boards, or change one.")
+app = typer.Typer(cls=Group, rich_markup_mode=None, help="List the boards, or change one.")
 BoardId = Annotated[str, typer.Argument(metavar="ID", help="Name of the board.")]
 Reason = Annotated[str | None, typer.Option(help="Why, for the board's history.", show_default=False)]
 
@@ -25,7 +26,7 @@ def boards(context: typer.Context, as_json: Json = False, url: Url = None) -> No
         show(found, as_json, render.boards(found))
 
 
-@app.command("show")
+@app.command("show", cls=Command, epilog=example("boards show desk-pi"))
 def show_board(board: BoardId, as_json: Json = False, url: Url = None) -> None:
     """Show all that is known of a board."""
     with connect(url) as client:
@@ -33,7 +34,7 @@ def show_board(board: BoardId, as_json: Json = False, url: Url = None) -> None:
     show(found, as_json, render.board(found))
 
 
-@app.command()
+@app.command(cls=Command, epilog=example("boards history desk-pi --limit 20"))
 def history(
     board: BoardId,
     limit: Annotated[int, typer.Option(min=1, max=500, help="How many entries, the newest.")] = 50,
@@ -47,13 +48,13 @@ def history(
     show(found, as_json, render.board_history(found, clock))
 
 
-@app.command()
+@app.command(cls=Command, epilog=example('boards drain desk-pi --reason "new kernel"'))
 def drain(board: BoardId, reason: Reason = None, as_json: Json = False, url: Url = None) -> None:
     """Let the present batch end, then take the board out of service."""
     _change("drain", board, reason, as_json, url)
 
 
-@app.command()
+@app.command(cls=Command, epilog=example('boards park desk-pi --reason "no fan"'))
 def park(
     board: BoardId,
     reason: Annotated[str, typer.Option(help="Why, for whoever looks at the board.")],
@@ -64,19 +65,19 @@ def park(
     _change("park", board, reason, as_json, url)
 
 
-@app.command("return")
+@app.command("return", cls=Command, epilog=example("boards return desk-pi"))
 def put_back(board: BoardId, reason: Reason = None, as_json: Json = False, url: Url = None) -> None:
     """Bring the board back into service, if it passes its health check."""
     _change("return", board, reason, as_json, url)
 
 
-@app.command()
+@app.command(cls=Command, epilog=example("boards retire desk-pi"))
 def retire(board: BoardId, reason: Reason = None, as_json: Json = False, url: Url = None) -> None:
     """Take the board out of service for good."""
     _change("retire", board, reason, as_json, url)
 
 
-@app.command()
+@app.command(cls=Command, epilog=example("boards withdraw desk-pi"))
 def withdraw(
     board: BoardId,
     since: Annotated[

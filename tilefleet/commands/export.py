@@ -27,7 +27,7 @@ class Format(StrEnum):
 
 
 def export(
-    job: Annotated[int | None, typer.Argument(metavar="[JOB]", help="Number of the job.")] = None,
+    job: Annotated[int | None, typer.Argument(metavar="JOB", help="Number of the job.")] = None,
     target: Annotated[str | None, typer.Option(help="All of a target's records instead of a job's.")] = None,
     log: Annotated[
         Path | None,

@@ -10,18 +10,13 @@ from typing import Annotated
 
 import typer
 
-from kernels.layout import Layouts
 from kernels.numerics import Numerics
-from kernels.space import Config
 from kernels.workload import base as workloads
 from server.records.schemas import Forgotten, LogLine
-from tilefleet import baselines as library
 from tilefleet import render
 from tilefleet.commands.common import JobId, Json, Url, connect, console, print_json, show
 from tilefleet.commands.options import NumericsOption, TargetName, Threads
 from tilefleet.errors import TilefleetError
-from tuner.log.schema import log_schema
-from tuner.log.t4 import as_log
 
 
 def best(
@@ -36,6 +31,10 @@ def best(
     url: Url = None,
 ) -> None:
     """Show the best config of a workload, or of every workload tuned for a target."""
+    # Here, because they bring numpy along, which no other command should wait for.
+    from kernels.layout import Layouts
+    from kernels.space import Config
+
     try:
         pair = None if layouts == "any" else Layouts.read(layouts)
     except ValueError as error:
@@ -63,7 +62,7 @@ def best(
 
 
 def log(
-    job: Annotated[int | None, typer.Argument(metavar="[JOB]", help="Number of the job.")] = None,
+    job: Annotated[int | None, typer.Argument(metavar="JOB", help="Number of the job.")] = None,
     target: Annotated[str | None, typer.Option(help="All of a target's records instead of a job's.")] = None,
     best: Annotated[
         bool, typer.Option("--best", help="The best of each workload and layouts (default).")
@@ -81,6 +80,8 @@ def log(
 ) -> None:
     """Download the tuning log of a job or a target: JSON lines, one a record."""
     if json_schema:
+        from tuner.log.schema import log_schema
+
         print_json(log_schema())
         return
     if (job is None) == (target is None):
@@ -100,6 +101,9 @@ def log(
 
 def baselines(job: JobId, as_json: Json = False, url: Url = None) -> None:
     """Time onnxruntime on the layers of a job for this machine, and store that for the dashboard's charts."""
+    # Here, because it brings numpy along, which no other command should wait for.
+    from tilefleet import baselines as library
+
     with connect(url) as client:
         tasks = client.tasks(job)
         stored = library.store(client, client.job(job), tasks)
@@ -121,6 +125,9 @@ def load(
     url: Url = None,
 ) -> None:
     """Add a tuning log's records to the server's, all or nothing; known ones are only counted."""
+    # Here, because it brings numpy along, which no other command should wait for.
+    from tuner.log.t4 import as_log
+
     with connect(url) as client, file.open() as text:
         try:
             lines = as_log(text)
@@ -131,7 +138,7 @@ def load(
 
 
 def forget(
-    record: Annotated[int | None, typer.Argument(metavar="[RECORD]", help="Number of a record.")] = None,
+    record: Annotated[int | None, typer.Argument(metavar="RECORD", help="Number of a record.")] = None,
     imported: Annotated[bool, typer.Option("--imported", help="All that came in logs.")] = False,
     damaged: Annotated[bool, typer.Option("--damaged", help="All that cannot be read.")] = False,
     as_json: Json = False,

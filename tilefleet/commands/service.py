@@ -6,6 +6,7 @@ import subprocess
 import sys
 import webbrowser
 from dataclasses import asdict
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,11 @@ from tilefleet.commands.common import Json, Url, connect, console, print_json
 from tilefleet.home import DEFAULT_PORT, home
 from worker.fleet.drivers.sim_models import SIM_MODELS
 
-BENCHES = ("conv", "model", "throughput", "best_config")
+
+def benches() -> list[str]:
+    """Names of all benchmarks: the modules of ``bench`` that are commands."""
+    folder = Path(next(iter(import_module("bench").__path__)))
+    return sorted(file.stem for file in folder.glob("*.py") if '__name__ == "__main__"' in file.read_text())
 
 
 def up(
@@ -80,12 +85,15 @@ def doctor(as_json: Json = False) -> None:
 def bench(
     context: typer.Context,
     name: Annotated[
-        str, typer.Argument(help=f"One of {', '.join(BENCHES)}; its own --help says what it takes.")
-    ],
+        str, typer.Argument(metavar="NAME", help="Without one it lists them; NAME --help says what it takes.")
+    ] = "",
 ) -> None:
     """Run a benchmark against the peers: python -m bench.NAME with the arguments that follow."""
-    if name not in BENCHES:
-        there_are = ", ".join(BENCHES)
+    there_are = ", ".join(benches())
+    if not name:
+        typer.echo(there_are)
+        return
+    if name not in there_are.split(", "):
         raise typer.BadParameter(f"{name!r} is no benchmark; there are {there_are}", param_hint="NAME")
     command = [sys.executable, "-m", f"bench.{name}", *context.args]
     raise typer.Exit(subprocess.run(command, check=False).returncode)
