@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
@@ -17,11 +17,15 @@ from server.jobs.service import Jobs
 from server.metrics import Metrics
 from server.models.extraction import Nursery
 from server.models.service import Models
+from server.remembered import Remembered
 from server.settings import Settings
 from server.targets.service import Targets
+from server.workloads.schemas import Insight
 
 READERS, READS_WAIT = 2, 200
 """Models that are read at once, each of which may take gigabytes, and requests that may wait for that."""
+REMEMBERED = 64
+"""Explanations that are kept, and as many insights into trials."""
 EXPLANATIONS_WAIT = 16
 """Requests that may wait for an explanation; one takes a second or two, a page asks for two."""
 
@@ -44,6 +48,8 @@ class Services:
     manager: JobManager
     reading: Turns = field(default_factory=lambda: Turns(READS_WAIT, READERS))
     """Of those who have a model read."""
+    explanations: Remembered[dict[str, Any]] = field(default_factory=lambda: Remembered(REMEMBERED))
+    insights: Remembered[Insight] = field(default_factory=lambda: Remembered(REMEMBERED))
     compiling: Turns = field(default_factory=lambda: Turns(EXPLANATIONS_WAIT))
     """Of those who have something compiled to be explained, on the coordinator's own cores."""
 

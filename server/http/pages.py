@@ -18,6 +18,12 @@ Limit = Annotated[int, Query(ge=1, le=500, description="Most entries of a page."
 # Row ids are 64-bit; a larger number is no id of ours, and no database takes it.
 AfterId = Annotated[int | None, Query(ge=0, lt=2**63, description="The `next` of the page before.")]
 JobId = Annotated[int, Path(ge=1, lt=2**63, description="The job's id.")]
+Search = Annotated[
+    str | None,
+    Query(
+        max_length=200, description="Words that must all be in the workload's text.", examples=["conv 3x3"]
+    ),
+]
 Threads = Annotated[int, Query(ge=1, le=4096, description="Threads that the kernel runs on.")]
 
 

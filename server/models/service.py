@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import threading
-from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,6 +17,7 @@ from server.db.tables import ModelRow, now
 from server.http.problems import Problem, invalid
 from server.http.uploads import Upload, forget_old, sha256
 from server.models.extraction import Nursery, extract
+from server.remembered import Remembered
 from tuner.intake.external_data import is_archive
 from tuner.intake.extract import Extraction
 from tuner.intake.values import Values
@@ -35,8 +34,7 @@ class Models:
     def __init__(self, db: Database, folder: Path, nursery: Nursery, largest: int) -> None:
         """No model of more than ``largest`` bytes is stored."""
         self._db, self.folder, self._nursery, self._largest = db, folder, nursery, largest
-        self._others: OrderedDict[tuple[str, str], Extraction] = OrderedDict()
-        self._lock = threading.Lock()
+        self._others = Remembered[Extraction](KEPT)
         self.incoming = folder / "incoming"
         self.incoming.mkdir(parents=True, exist_ok=True)
         forget_old(self.incoming)
@@ -130,15 +128,7 @@ class Models:
         if shapes is None or shapes == row.shapes:
             return Extraction.from_json(row.extraction)
         key = row.hash, json.dumps(shapes, sort_keys=True)
-        with self._lock:
-            found = self._others.get(key)
-        if found is None:
-            found = self._extract(self.path(row.hash), row.name, shapes)
-            with self._lock:
-                self._others[key] = found
-                while len(self._others) > KEPT:
-                    self._others.popitem(last=False)
-        return found
+        return self._others.get(key, lambda: self._extract(self.path(row.hash), row.name, shapes))
 
     def _extract(
         self,

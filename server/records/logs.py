@@ -6,13 +6,14 @@ import itertools
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from fastapi import Query
+from fastapi import Query, Response
 from fastapi.responses import StreamingResponse
 
 from kernels.numerics import Numerics
 from server.records.repository import Selection
 from tuner.log.record import Record, write_log
 from tuner.log.relayouts import Relayouts, header
+from tuner.log.rows import rows, to_csv
 
 MEDIA_TYPE = "application/x-ndjson"
 EXAMPLE = (
@@ -44,3 +45,11 @@ def log_response(records: Iterator[Record], relayouts: list[Relayouts], name: st
     lines = itertools.chain([header(relayouts)], write_log(records))
     disposition = f'attachment; filename="{name}.jsonl"'
     return StreamingResponse(lines, media_type=MEDIA_TYPE, headers={"Content-Disposition": disposition})
+
+
+def csv_response(records: Iterator[Record], name: str) -> Response:
+    """Records as a table with a head line, a file called ``name``."""
+    disposition = f'attachment; filename="{name}.csv"'
+    return Response(
+        to_csv(rows(records)), media_type="text/csv", headers={"Content-Disposition": disposition}
+    )

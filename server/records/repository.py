@@ -106,34 +106,6 @@ def find(session: Session, identity: Identity) -> RecordRow:
     return session.execute(select(RecordRow).where(*is_it)).scalar_one()
 
 
-def page(
-    session: Session,
-    *,
-    workload: str | None = None,
-    target_keys: Sequence[str] | None = None,
-    job: int | None = None,
-    error: str | None = None,
-    after: int | None = None,
-    newest: bool = False,
-    limit: int,
-) -> tuple[list[Found], int | None]:
-    """Up to ``limit`` records in the order they were stored, or the ``newest`` first, filtered, and the id of
-    the last row looked at where there are more; ``error`` "none" and "any" are wildcards."""
-    query = _records()
-    if workload is not None:
-        query = query.where(RecordRow.workload_key == workload)
-    if target_keys is not None:
-        query = query.where(RecordRow.target_key.in_(target_keys))
-    if job is not None:
-        query = query.where(_in_job(job))
-    if error is not None:
-        wildcards = {"none": RecordRow.error.is_(None), "any": RecordRow.error.is_not(None)}
-        query = query.where(wildcards.get(error, RecordRow.error == error))
-    if after is not None:
-        query = query.where(RecordRow.id < after if newest else RecordRow.id > after)
-    return _some(session, query, limit, newest)
-
-
 def best(
     session: Session,
     workload: str,
@@ -144,7 +116,7 @@ def best(
     layouts: Layouts | None = PLAIN,
 ) -> Found | None:
     """The best correct record that ``numerics`` allows, by index; of any layouts where None is given."""
-    query = _records().where(
+    query = with_documents().where(
         RecordRow.workload_key == workload,
         RecordRow.target_key == target,
         RecordRow.clock == clock,
@@ -160,7 +132,7 @@ def best(
 
 def known(session: Session, workload: str, target: str, clock: str, threads: int) -> list[Record]:
     """All records of one search that may be used again: no outdated kernels, no passing failures."""
-    query = _records().where(
+    query = with_documents().where(
         RecordRow.workload_key == workload,
         RecordRow.target_key == target,
         RecordRow.clock == clock,
@@ -173,7 +145,7 @@ def known(session: Session, workload: str, target: str, clock: str, threads: int
 
 def of_job(session: Session, job_id: int) -> dict[int, Record]:
     """The records of a job's trials, by id."""
-    return dict(_found(session, _records().where(_in_job(job_id))))
+    return dict(_found(session, with_documents().where(in_job(job_id))))
 
 
 def log(
@@ -191,13 +163,13 @@ def log(
 
     Reads in batches of one short session each, so a slow download holds no lock.
     """
-    among = RecordRow.target_key.in_(target_keys or []) if job is None else _in_job(job)
+    among = RecordRow.target_key.in_(target_keys or []) if job is None else in_job(job)
     among = and_(among, _allowed(numerics))
     if select_ == "all":
         after: int | None = 0
         while after is not None:
             with db.read() as session:
-                found, after = _some(session, _records().where(among, RecordRow.id > after), _BATCH)
+                found, after = _some(session, with_documents().where(among, RecordRow.id > after), _BATCH)
             yield from (record for _, record in found)
         return
     place = func.row_number().over(
@@ -222,7 +194,7 @@ def log(
     for start in range(0, len(ids), _BATCH):
         wanted = ids[start : start + _BATCH]
         with db.read() as session:
-            by_id = dict(_found(session, _records().where(RecordRow.id.in_(wanted))))
+            by_id = dict(_found(session, with_documents().where(RecordRow.id.in_(wanted))))
         yield from (by_id[each] for each in wanted if each in by_id)
 
 
@@ -254,11 +226,13 @@ def _allowed(numerics: Numerics) -> ColumnElement[bool]:
     return exact if numerics is Numerics.EXACT else or_(exact, of_floats.exists())
 
 
-def _in_job(job_id: int) -> ColumnElement[bool]:
+def in_job(job_id: int) -> ColumnElement[bool]:
+    """Only records of a job's trials."""
     return RecordRow.id.in_(select(TrialRow.record_id).where(TrialRow.job_id == job_id))
 
 
-def _records() -> Select[Any]:
+def with_documents() -> Select[Any]:
+    """All records: the id, and the documents that ``read`` makes a record of."""
     return (
         select(RecordRow.id, RecordRow.document, WorkloadRow.document, TargetRow.document)
         .join(WorkloadRow, WorkloadRow.key == RecordRow.workload_key)
@@ -266,21 +240,18 @@ def _records() -> Select[Any]:
     )
 
 
-def _some(
-    session: Session, query: Select[Any], limit: int, newest: bool = False
-) -> tuple[list[Found], int | None]:
+def _some(session: Session, query: Select[Any], limit: int) -> tuple[list[Found], int | None]:
     """The first ``limit`` rows of a query by id, and the id of the last of them where there are more."""
-    order = RecordRow.id.desc() if newest else RecordRow.id
-    rows = session.execute(query.order_by(order).limit(limit + 1)).all()
-    return _sound(rows[:limit]), rows[limit - 1][0] if len(rows) > limit else None
+    rows = session.execute(query.order_by(RecordRow.id).limit(limit + 1)).all()
+    return sound(rows[:limit]), rows[limit - 1][0] if len(rows) > limit else None
 
 
 def _found(session: Session, query: Select[Any]) -> list[Found]:
     """The records that a query of ``_records`` finds."""
-    return _sound(session.execute(query))
+    return sound(session.execute(query))
 
 
-def _sound(rows: Iterable[Any]) -> list[Found]:
+def sound(rows: Iterable[Any]) -> list[Found]:
     """The records of rows, but for damaged ones: they fail no list (``damaged``)."""
     found = []
     for id_, *documents in rows:
@@ -304,7 +275,7 @@ def damaged(session: Session, after: int, limit: int) -> tuple[list[tuple[int, s
     """Of the ``limit`` records after one, the ids of damaged ones with what is wrong, and the last id looked
     at where there are more."""
     rows = session.execute(
-        _records().where(RecordRow.id > after).order_by(RecordRow.id).limit(limit + 1)
+        with_documents().where(RecordRow.id > after).order_by(RecordRow.id).limit(limit + 1)
     ).all()
     wrong = [(id_, why) for id_, *documents in rows[:limit] if isinstance(why := read(*documents), str)]
     return wrong, rows[limit - 1][0] if len(rows) > limit else None

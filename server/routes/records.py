@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
 from server.http.pages import AfterId, Limit
 from server.http.problems import responses
 from server.http.uploads import received
-from server.records import forgetting, news, repository, views
+from server.records import forgetting, news, repository, search, views
 from server.records.importer import import_log
-from server.records.logs import EXAMPLE, MEDIA_TYPE
+from server.records.logs import EXAMPLE, LOG_RESPONSE, MEDIA_TYPE, csv_response, log_response
 from server.records.schemas import (
     DamagedPage,
     DamagedRecord,
@@ -21,10 +22,13 @@ from server.records.schemas import (
     RecordPage,
     RecordRate,
 )
+from server.records.search import Filter, Sort
 from server.services import Ctx
 from worker.outcome import ErrorKind
 
 router = APIRouter(prefix="/records", tags=["records"])
+MOST_ROWS = 20_000
+"""Of a table, which is made whole: its columns are all knobs that any of its records has."""
 _LOG_BODY = {
     "requestBody": {
         "required": True,
@@ -34,36 +38,77 @@ _LOG_BODY = {
 }
 
 
-@router.get("", summary="List records", responses=responses(404, 422))
-def list_records(
+def _filter(
     ctx: Ctx,
+    search: Annotated[
+        str | None,
+        Query(
+            max_length=200,
+            description="Words, each of which is in the workload's text or the kernel's name.",
+            examples=["conv 3x3"],
+        ),
+    ] = None,
     workload: Annotated[str | None, Query(description="A workload's key.")] = None,
     target: Annotated[str | None, Query(description="A target's name or key.")] = None,
     job: Annotated[int | None, Query(ge=1, lt=2**63, description="A job's id.")] = None,
     error: Annotated[
         ErrorKind | Literal["any", "none"] | None, Query(description="An error kind, `any` or `none`.")
     ] = None,
+    kernel: Annotated[str | None, Query(description="A kernel's name.", examples=["fconv"])] = None,
+    threads: Annotated[int | None, Query(ge=1, le=4096, description="Threads that kernels ran on.")] = None,
+    clock: Annotated[str | None, Query(description="`wall` or `simulated:...`.")] = None,
+) -> Filter:
+    """Which records are asked for."""
+    keys = None
+    if target is not None:
+        with ctx.db.read() as session:
+            keys = ctx.targets.keys(session, target)
+    return Filter(search, workload, keys, job, error, kernel, threads, clock)
+
+
+Which = Annotated[Filter, Depends(_filter)]
+
+
+@router.get("", summary="List records", responses=responses(404, 422))
+def list_records(
+    ctx: Ctx,
+    which: Which,
     sort: Annotated[
-        Literal["oldest", "newest"], Query(description="Which come first, by when they were stored.")
+        Sort,
+        Query(
+            description="Which come first: by when they were stored, by the time that they rank by, or by "
+            "the rate; those without a time are left out of the last four."
+        ),
     ] = "oldest",
     limit: Limit = 100,
     after: AfterId = None,
 ) -> RecordPage:
-    """Records in the order they were stored, or the newest first."""
+    """Records that meet all that is asked of them, in the order that is asked for."""
     with ctx.db.read() as session:
-        keys = None if target is None else ctx.targets.keys(session, target)
-        found, more = repository.page(
-            session,
-            workload=workload,
-            target_keys=keys,
-            job=job,
-            error=error,
-            after=after,
-            newest=sort == "newest",
-            limit=limit,
-        )
+        found, more = search.page(session, which, sort, after, limit)
     items = [views.show(*each) for each in found]
     return RecordPage(items=items, next=None if more is None else str(more))
+
+
+@router.get(
+    "/log",
+    summary="Download records",
+    response_class=StreamingResponse,
+    responses={**LOG_RESPONSE, **responses(404, 422)},
+)
+def download_records(
+    ctx: Ctx,
+    which: Which,
+    format: Annotated[
+        Literal["log", "csv"], Query(description="A tuning log of JSON lines, or a table.")
+    ] = "log",
+) -> Response:
+    """All records that meet what is asked of them, failures too, oldest first: a list as a file."""
+    if format == "csv":
+        with ctx.db.read() as session:
+            search.refuse_more(session, which, MOST_ROWS)
+        return csv_response(search.every(ctx.db, which), "records")
+    return log_response(search.every(ctx.db, which), [], "records")
 
 
 @router.post(

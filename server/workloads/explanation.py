@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy.orm import Session
 
 from kernels import target as targets
 from kernels.target import Target
-from server.db.tables import TargetRow
+from server.db.tables import RecordRow, TargetRow, WorkloadRow
 from server.http.problems import Problem
 from server.models.extraction import Nursery
 from server.records import repository
@@ -21,11 +23,20 @@ MEMORY_BYTES = 4 << 30
 
 
 def asked(
-    session: Session, known: Targets, key: str, target: str, clock: str, threads: int, config: str
+    session: Session,
+    known: Targets,
+    key: str,
+    target: str,
+    clock: str,
+    threads: int,
+    config: str,
+    record: int | None = None,
 ) -> tuple[dict[str, Any], Target, float | None]:
     """What the child is asked, the machine, and the seconds of the record that is explained."""
     workload = get_row(session, key)
     keys = known.keys(session, target)
+    if record is not None:
+        return _of_record(session, workload, keys, threads, record)
     bests = [
         found
         for each in keys
@@ -43,6 +54,27 @@ def asked(
         "config": best.config.to_json() if best and config == "best" else None,
     }
     return payload, machine, best.isolated_s if best and config == "best" else None
+
+
+def _of_record(
+    session: Session, workload: WorkloadRow, keys: Sequence[str], threads: int, id_: int
+) -> tuple[dict[str, Any], Target, float | None]:
+    row = session.get(RecordRow, id_)
+    if row is None or row.workload_key != workload.key or row.target_key not in keys:
+        raise Problem(404, f"there is no record {id_} of workload {workload.key} on that target")
+    machine = targets.from_json(session.get_one(TargetRow, row.target_key).document)
+    payload = {
+        "workload": workload.document,
+        "target": targets.to_json(machine),
+        "threads": threads,
+        "config": row.document["config"],
+    }
+    return payload, machine, row.document.get("verified_s") or row.document.get("cost_s")
+
+
+def question(payload: dict[str, Any]) -> str:
+    """What stands for a payload: the same one has the same explanation."""
+    return json.dumps(payload, sort_keys=True)
 
 
 def explained(nursery: Nursery, payload: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import and_, case, func, not_, select, true
 from sqlalchemy.orm import Session
 
-from server.db.tables import RecordRow, TargetRow, WorkloadRow
+from server.db.tables import BandwidthRow, PeakRow, RecordRow, TargetRow, WorkloadRow
 from server.http.problems import Problem
 from server.workloads.schemas import Measured, TrialPoint, TrialPoints
 
@@ -42,7 +42,16 @@ def measured(session: Session, key: str) -> list[Measured]:
         .order_by(TargetRow.name, RecordRow.clock, RecordRow.threads)
     )
     return [
-        Measured(target=name, target_key=of, clock=clock, threads=threads, records=count, best_s=best)
+        Measured(
+            target=name,
+            target_key=of,
+            clock=clock,
+            threads=threads,
+            records=count,
+            best_s=best,
+            peak_gflops=getattr(session.get(PeakRow, (of, threads, clock)), "gflops", None),
+            bandwidth_gbs=getattr(session.get(BandwidthRow, (of, threads, clock)), "gbs", None),
+        )
         for name, of, clock, threads, count, best in session.execute(query)
     ]
 

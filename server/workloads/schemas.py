@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from kernels.workload.base import Unit
-from server.http.lists import Items
+from server.http.lists import Items, Page
 
 
 class Measured(BaseModel):
@@ -21,6 +21,27 @@ class Measured(BaseModel):
     best_s: float | None = Field(
         description="The lowest cost among them, in any layout; of those measured quietly, if there are any."
     )
+    peak_gflops: float | None = Field(description="Measured peak of so many threads, float32, in GFLOP/s.")
+    bandwidth_gbs: float | None = Field(
+        description="What so many threads read from memory, measured, in GB/s."
+    )
+
+
+class WorkloadEntry(BaseModel):
+    """A workload among others."""
+
+    key: str = Field(description="The workload's hash.", examples=["6b7d178c4a20e046"])
+    text: str = Field(description="The workload for people.", examples=["conv 64x56x56 -> 64, 3x3 +bias"])
+    flops: int = Field(description="Operations, two a multiply-add.", examples=[231211008])
+    unit: Unit = Field(description="What `flops` counts: `FLOP`, or `OP` of integers.")
+    records: int = Field(description="How many there are of it.", examples=[57])
+    targets: list[str] = Field(description="Names of the targets that it was measured on.")
+
+
+class WorkloadPage(Page[WorkloadEntry]):
+    """Workloads, those measured last first."""
+
+    total: int = Field(description="How many there are in all.")
 
 
 class WorkloadView(BaseModel):
@@ -31,6 +52,10 @@ class WorkloadView(BaseModel):
     workload: dict[str, Any] = Field(description="In canonical form.")
     flops: int = Field(description="Operations, two a multiply-add.", examples=[231211008])
     unit: Unit = Field(description="What `flops` counts: `FLOP`, or `OP` of integers.")
+    bytes: int = Field(
+        description="Of what it takes and gives, each once: what memory has to move at least.",
+        examples=[1753088],
+    )
     measured: list[Measured] = Field(description="For which targets, by which clocks, with how many threads.")
 
 
@@ -70,6 +95,53 @@ class TrialPoints(Items[TrialPoint]):
     """All trials of a workload, or a thinned part of them that keeps the fastest."""
 
     total: int = Field(description="How many there are in all.")
+
+
+class KnobEffect(BaseModel):
+    """How much a knob matters."""
+
+    knob: str = Field(description="Its name, or `kernel`.", examples=["block"])
+    effect: float = Field(
+        description="Mean size of its effect on the logarithm of the time: 0.1 is about 10 %.",
+        examples=[0.31],
+    )
+
+
+class Predicted(BaseModel):
+    """What the machine model says of a record's config."""
+
+    record: int = Field(description="The record's number.")
+    predicted_s: float = Field(description="Seconds.", examples=[0.00068])
+
+
+class Insight(BaseModel):
+    """What the trials of a workload say in all."""
+
+    trials: int = Field(description="How many that ran it was learned from.", examples=[480])
+    explained: float | None = Field(
+        description="Share of the variance of log time that knobs predict of trials which were not learned "
+        "from; null where there are too few trials."
+    )
+    knobs: list[KnobEffect] = Field(description="The knobs that vary, what matters most first.")
+    predicted: list[Predicted] = Field(
+        description="By the machine model, for the trials that a list of trials has."
+    )
+
+
+class HotLoop(BaseModel):
+    """The innermost loop that computes most, as machine code."""
+
+    dialect: str = Field(description="The instruction set.", examples=["x86"])
+    lines: list[str] = Field(description="The instructions.")
+    instructions: int = Field(description="How many there are.")
+    multiply_adds: int = Field(description="Those of them that multiply and add vectors.")
+    vector_bits: int = Field(description="How wide these are.")
+    loads: int = Field(description="Loads.")
+    stores: int = Field(description="Stores.")
+    spills: int = Field(description="Stores to the stack.")
+    reloads: int = Field(description="Loads from the stack.")
+    vector_spills: int = Field(description="Those of `spills` that store vectors.")
+    vector_reloads: int = Field(description="Those of `reloads` that load vectors.")
 
 
 class NestLine(BaseModel):
@@ -126,3 +198,4 @@ class Explanation(BaseModel):
     caches: list[Cache] = Field(description="Those the target has, the smallest first.")
     working_sets: list[WorkingSet] = Field(description="The innermost loop first.")
     residents: list[Resident] = Field(description="What the analysis meant to stay where.")
+    hot_loop: HotLoop | None = Field(description="Its hottest loop; null where all of its code is straight.")

@@ -135,7 +135,7 @@ def test_a_failure_shows_no_trace(quick: TestClient, monkeypatch: pytest.MonkeyP
         def fail(*_: object, **__: object) -> None:
             raise RuntimeError("secret detail")
 
-        monkeypatch.setattr("server.records.repository.page", fail)
+        monkeypatch.setattr("server.records.search.page", fail)
         response = client.get("/api/v1/records")
         assert (response.status_code, response.headers["content-type"]) == (500, "application/problem+json")
         assert "secret" not in response.text

@@ -1,0 +1,118 @@
+"""Records by what people ask for: filtered by words and facts, and sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from sqlalchemy import ColumnElement, Select, and_, func, or_, select
+from sqlalchemy.orm import Session
+
+from server.db.database import Database
+from server.db.tables import RecordRow, WorkloadRow
+from server.http.problems import Problem
+from server.records import words
+from server.records.repository import Found, in_job, sound, with_documents
+from tuner.log.record import Record
+
+Sort = Literal["oldest", "newest", "fastest", "slowest", "highest_rate", "lowest_rate"]
+_BATCH = 500
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which records; None and empty ask for nothing. ``error`` "none" and "any" are wildcards."""
+
+    search: str | None = None
+    workload: str | None = None
+    target_keys: Sequence[str] | None = None
+    job: int | None = None
+    error: str | None = None
+    kernel: str | None = None
+    threads: int | None = None
+    clock: str | None = None
+
+    def conditions(self, session: Session) -> list[ColumnElement[bool]]:
+        """As conditions on rows of records."""
+        found: list[ColumnElement[bool]] = []
+        for name, column in (
+            (self.workload, RecordRow.workload_key),
+            (self.kernel, RecordRow.kernel),
+            (self.threads, RecordRow.threads),
+            (self.clock, RecordRow.clock),
+        ):
+            if name is not None:
+                found.append(column == name)
+        if self.target_keys is not None:
+            found.append(RecordRow.target_key.in_(self.target_keys))
+        if self.job is not None:
+            found.append(in_job(self.job))
+        if self.error is not None:
+            wildcards = {"none": RecordRow.error.is_(None), "any": RecordRow.error.is_not(None)}
+            found.append(wildcards.get(self.error, RecordRow.error == self.error))
+        for word in words.split(self.search):
+            keys = list(words.having(session, [word]))
+            kernel = func.lower(RecordRow.kernel).contains(word, autoescape=True)
+            found.append(or_(RecordRow.workload_key.in_(keys), kernel))
+        return found
+
+
+def _key(sort: Sort) -> ColumnElement[Any]:
+    """What is sorted by."""
+    if sort in ("oldest", "newest"):
+        return RecordRow.id.expression
+    if sort in ("fastest", "slowest"):
+        return RecordRow.ranking_s.expression
+    # Of the float's precision: operations are whole numbers, and seconds are not.
+    return WorkloadRow.flops / RecordRow.ranking_s
+
+
+def page(
+    session: Session, which: Filter, sort: Sort, after: int | None, limit: int
+) -> tuple[list[Found], int | None]:
+    """Up to ``limit`` records, and the id of the last row looked at where there are more.
+
+    Sorted by a time, those without one are left out. ``after`` is the id of the last row of the page before.
+    """
+    key, down = _key(sort), sort in ("newest", "slowest", "highest_rate")
+    base = select(RecordRow.id, key).join(WorkloadRow, WorkloadRow.key == RecordRow.workload_key)
+    query = base.where(*which.conditions(session))
+    if key is not RecordRow.id.expression:
+        query = query.where(RecordRow.ranking_s.is_not(None))
+    if after is not None:
+        query = query.where(_behind(session, base, key, after, down))
+    order = (key.desc(), RecordRow.id.desc()) if down else (key, RecordRow.id)
+    ids = [row[0] for row in session.execute(query.order_by(*order).limit(limit + 1))]
+    found = dict(sound(session.execute(with_documents().where(RecordRow.id.in_(ids[:limit])))))
+    shown = [(each, found[each]) for each in ids[:limit] if each in found]
+    return shown, ids[limit - 1] if len(ids) > limit else None
+
+
+def _behind(
+    session: Session, base: Select[Any], key: ColumnElement[Any], after: int, down: bool
+) -> ColumnElement[bool]:
+    if key is RecordRow.id.expression:
+        return RecordRow.id < after if down else RecordRow.id > after
+    last = session.execute(base.where(RecordRow.id == after)).first()
+    if last is None or last[1] is None:
+        raise Problem(422, f"there is no record {after} with a time any more to go on from; begin anew")
+    if down:
+        return or_(key < last[1], and_(key == last[1], RecordRow.id < after))
+    return or_(key > last[1], and_(key == last[1], RecordRow.id > after))
+
+
+def every(db: Database, which: Filter) -> Iterator[Record]:
+    """All of them, oldest first; in batches of one short session each, so a slow download holds no lock."""
+    after: int | None = 0
+    while after is not None:
+        with db.read() as session:
+            found, after = page(session, which, "oldest", after, _BATCH)
+        yield from (record for _, record in found)
+
+
+def refuse_more(session: Session, which: Filter, most: int) -> None:
+    """Raise a problem where more than ``most`` are meant."""
+    query = select(RecordRow.id).where(*which.conditions(session)).offset(most).limit(1)
+    if session.execute(query).first() is not None:
+        raise Problem(422, f"a table has at most {most:,} records: ask for fewer, or take the log")

@@ -1,0 +1,39 @@
+"""Finding workloads by words that people use: what stands in their text."""
+
+from __future__ import annotations
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from kernels.workload import base as workloads
+from server.db.tables import WorkloadRow
+
+_TEXTS: dict[str, str] = {}
+"""By key, which is a hash of all that a text says: what is true once stays so."""
+
+
+def texts(session: Session) -> dict[str, str]:
+    """The text of every workload by its key; damaged ones are left out."""
+    keys = set(session.execute(select(WorkloadRow.key)).scalars())
+    unknown = list(keys - _TEXTS.keys())
+    for at in range(0, len(unknown), 500):
+        query = select(WorkloadRow.key, WorkloadRow.document)
+        for key, document in session.execute(query.where(WorkloadRow.key.in_(unknown[at : at + 500]))):
+            try:
+                _TEXTS[key] = str(workloads.from_json(document))
+            except (ValueError, TypeError):
+                continue
+    return {key: _TEXTS[key] for key in keys if key in _TEXTS}
+
+
+def split(search: str | None) -> list[str]:
+    """The words that are asked for, in small letters."""
+    return (search or "").lower().split()
+
+
+def having(session: Session, words: list[str]) -> dict[str, str]:
+    """The texts, by key, that have all of the words; a key counts as a word of its own."""
+    found = texts(session)
+    return {
+        key: text for key, text in found.items() if all(word in f"{text.lower()} {key}" for word in words)
+    }

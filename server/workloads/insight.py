@@ -1,0 +1,72 @@
+"""What the trials of a workload say in all: which knobs matter, and what the machine model foresaw."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from kernels import target as targets
+from server.db.tables import TargetRow
+from server.http.problems import Problem
+from server.models.extraction import Nursery
+from server.targets.service import Targets
+from server.workloads import repository
+from server.workloads.schemas import Insight, KnobEffect, Predicted
+from worker.children.nursery import ChildCrashed, ChildRaised, ChildTimeout
+
+MOST = 2000
+"""Trials looked at, thinned as a chart's."""
+TIMEOUT_S = 60.0
+MEMORY_BYTES = 4 << 30
+_STEPS = 20
+
+
+def asked(
+    session: Session, known: Targets, key: str, target: str, clock: str, threads: int
+) -> tuple[dict[str, Any], Sequence[int], tuple[Any, ...]]:
+    """What the child is asked, the records that it is asked about, and what stands for the question.
+
+    A search adds trials by the second: the question stays the same until they are a twentieth more.
+    """
+    workload = repository.get_row(session, key)
+    keys = known.keys(session, target)
+    points = repository.trials(session, key, keys, clock, threads, MOST)
+    row = session.get(TargetRow, keys[0])
+    machine = targets.from_json(row.document) if row else known.get(target)
+    payload = {
+        "workload": workload.document,
+        "target": targets.to_json(machine),
+        "threads": threads,
+        "samples": [{"config": point.config, "cost_s": point.cost_s} for point in points.items],
+    }
+    rounded = points.total - points.total % max(1, points.total // _STEPS)
+    return payload, [point.record for point in points.items], (key, tuple(keys), clock, threads, rounded)
+
+
+def found(nursery: Nursery, payload: dict[str, Any], records: Sequence[int]) -> Insight:
+    """The child's answer; a problem where it fails."""
+    try:
+        answer = nursery.call(
+            "tuner.explain.importance:insight_in_child",
+            payload,
+            timeout_s=TIMEOUT_S,
+            memory_bytes=MEMORY_BYTES,
+        )
+    except ChildTimeout:
+        raise Problem(503, f"learning from the trials took more than {TIMEOUT_S:.0f} s") from None
+    except ChildCrashed as error:
+        raise Problem(503, f"learning from the trials failed: {error}") from None
+    except ChildRaised as error:
+        raise Problem(422, f"nothing can be learned: {error.message or error.type_name}") from None
+    return Insight(
+        trials=sum(sample["cost_s"] is not None for sample in payload["samples"]),
+        explained=answer["explained"],
+        knobs=[KnobEffect.model_validate(each) for each in answer["knobs"]],
+        predicted=[
+            Predicted(record=record, predicted_s=seconds)
+            for record, seconds in zip(records, answer["predicted_s"], strict=True)
+            if seconds is not None
+        ],
+    )
