@@ -25,7 +25,7 @@ from server.workloads.schemas import Insight
 READERS, READS_WAIT = 2, 200
 """Models that are read at once, each of which may take gigabytes, and requests that may wait for that."""
 REMEMBERED = 64
-"""Explanations that are kept, and as many insights into trials."""
+"""Explanations that are kept, and as many forecasts and insights."""
 EXPLANATIONS_WAIT = 16
 """Requests that may wait for an explanation; one takes a second or two, a page asks for two."""
 
@@ -49,6 +49,7 @@ class Services:
     reading: Turns = field(default_factory=lambda: Turns(READS_WAIT, READERS))
     """Of those who have a model read."""
     explanations: Remembered[dict[str, Any]] = field(default_factory=lambda: Remembered(REMEMBERED))
+    forecasts: Remembered[list[float | None]] = field(default_factory=lambda: Remembered(REMEMBERED))
     insights: Remembered[Insight] = field(default_factory=lambda: Remembered(REMEMBERED))
     compiling: Turns = field(default_factory=lambda: Turns(EXPLANATIONS_WAIT))
     """Of those who have something compiled to be explained, on the coordinator's own cores."""

@@ -65,6 +65,9 @@ class NotTunable(BaseModel):
     node: str = Field(description="The node's name.")
     op: str = Field(description="Its operator.", examples=["MatMul"])
     reason: str = Field(description="Why it cannot be tuned.")
+    flops: int | None = Field(
+        description="Its operations, two a multiply-add; null where its shapes do not tell."
+    )
 
 
 class Workloads(BaseModel):
@@ -72,6 +75,35 @@ class Workloads(BaseModel):
 
     workloads: list[WorkloadUse] = Field(description="Distinct workloads in the order they first occur.")
     not_tunable: list[NotTunable] = Field(description="Products that no kernel computes.")
+    operators: dict[str, int] = Field(
+        description="How many nodes of each operator the model has, most first; empty of a model that was "
+        "uploaded long ago.",
+        examples=[{"Conv": 26, "Relu": 26, "Concat": 8}],
+    )
+    tunable_share: float | None = Field(
+        description="Share of the operations of all products that can be tuned, those left out whose shapes "
+        "do not tell; null without any.",
+        examples=[0.998],
+    )
+    inputs: list[ModelInput] = Field(description="What it is fed with, in these shapes.")
+
+
+class Forecast(BaseModel):
+    """What a model's layers may take on a target."""
+
+    target: str = Field(description="The target's name.", examples=["rpi4"])
+    clock: str = Field(description="By which time it is: `wall` or `simulated:...`.")
+    threads: int = Field(description="Threads that kernels run on.")
+    predicted_ms: float = Field(
+        description="Sum over the layers of what the machine model says of the analysis's configs.",
+        examples=[63.5],
+    )
+    expected_ms: float = Field(
+        description="The same, with the best record of each layer that has one.", examples=[48.2]
+    )
+    known: int = Field(description="How many of the distinct workloads have a record.", examples=[12])
+    workloads: int = Field(description="How many there are.", examples=[18])
+    without: int = Field(description="Those of which nothing is known or foretold; not in the sums.")
 
 
 class ModelPage(Page[Model]):

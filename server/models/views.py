@@ -48,6 +48,16 @@ def show_workloads(extraction: Extraction) -> Workloads:
             for each in extraction.operators
         ],
         not_tunable=[
-            NotTunable(node=each.node, op=each.op, reason=each.reason) for each in extraction.not_tunable
+            NotTunable(node=each.node, op=each.op, reason=each.reason, flops=each.flops)
+            for each in extraction.not_tunable
         ],
+        operators=extraction.census,
+        tunable_share=_share(extraction),
+        inputs=_inputs(extraction.inputs),
     )
+
+
+def _share(extraction: Extraction) -> float | None:
+    tuned = sum(each.workload.flops * each.count for each in extraction.operators)
+    whole = tuned + sum(each.flops or 0 for each in extraction.not_tunable)
+    return tuned / whole if whole else None

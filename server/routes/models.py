@@ -9,11 +9,11 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import FileResponse
 from starlette.concurrency import run_in_threadpool
 
-from server.http.pages import Limit
+from server.http.pages import Limit, Threads
 from server.http.problems import responses
 from server.http.uploads import received
-from server.models import build_check, views
-from server.models.schemas import BuildCheck, BuildRequest, Model, ModelPage, Workloads
+from server.models import build_check, forecast, views
+from server.models.schemas import BuildCheck, BuildRequest, Forecast, Model, ModelPage, Workloads
 from server.models.service import parse_shapes, parse_values
 from server.services import Ctx
 
@@ -136,6 +136,37 @@ async def read_with_shapes(
         return views.show_workloads(ctx.models.extraction(row, given))
 
     async with ctx.reading.turn(request):
+        return await run_in_threadpool(read)
+
+
+@router.get(
+    "/{model_hash}/forecast", summary="Foretell a model's time", responses=responses(400, 404, 422, 503)
+)
+async def read_forecast(
+    model_hash: ModelHash,
+    ctx: Ctx,
+    target: Annotated[str, Query(description="The target's name.", examples=["rpi4"])],
+    threads: Threads = 1,
+    shapes: ShapesText = None,
+) -> Forecast:
+    """What its layers may take on a target before anything is tuned: by records where there are some, else by
+    the machine model. What is not tuned is not in it."""
+    given, machine = parse_shapes(shapes), ctx.targets.get(target, "query", "target")
+    clocks = sorted({board.clock for board in ctx.engine.boards() if board.target.key == machine.key})
+    clock = "wall" if "wall" in clocks or not clocks else clocks[0]
+
+    def read() -> Forecast:
+        with ctx.db.read() as session:
+            row = ctx.models.get(session, model_hash)
+        extraction = ctx.models.extraction(row, given)
+        asked = row.hash, str(given), machine.key, threads
+        seconds = ctx.forecasts.get(
+            asked, lambda: forecast.predicted(ctx.nursery, extraction, machine, threads)
+        )
+        with ctx.db.read() as session:
+            return forecast.forecast(session, extraction, seconds, machine, clock, threads)
+
+    async with ctx.compiling.turn():
         return await run_in_threadpool(read)
 
 

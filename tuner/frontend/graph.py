@@ -7,6 +7,7 @@ partition, so a log made from a model always fits its build.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,7 @@ from tuner.frontend.model_file import load_graph, nested_graph
 from tuner.frontend.narrow import Quanta, narrowed, quantized_weights
 from tuner.frontend.onnx_check import ModelError, Shapes, first_line, node_name
 from tuner.frontend.onnx_graph import OnnxGraph, attributes_of, fold_quantized
+from tuner.frontend.operations import operations
 from tuner.frontend.own_nodes import ATTENTION, LOOP, MATMUL, OPERATOR
 from tuner.frontend.own_nodes import PRODUCT as PRODUCT
 from tuner.frontend.quantized.replace import replace_quantized
@@ -84,11 +86,13 @@ class Product:
 
 @dataclass(frozen=True)
 class NotTunable:
-    """A node that no kernel computes though it is a product; and why."""
+    """A node that no kernel computes though it is a product; and why. ``flops`` are its operations, two a
+    multiply-add, None where its shapes do not tell."""
 
     node: str
     op: str
     reason: str
+    flops: int | None = None
 
 
 @dataclass
@@ -104,12 +108,18 @@ class Partition:
     not_tunable: list[NotTunable] = field(default_factory=list)
     operators: list[QuantizedOperator] = field(default_factory=list)
     bodies: list[Partition] = field(default_factory=list)
+    census: dict[str, int] = field(default_factory=dict)
+    """How many nodes of each operator the model had, what its constants alone decide left out."""
 
 
 def load_partition(path: str | Path, shapes: Shapes | None = None, wide: bool = False) -> Partition:
     """Read and partition the model at ``path``; raises ModelError as ``load_graph`` does."""
     with understood(Path(path).name):
-        return partition(load_graph(path, shapes), wide)
+        graph = load_graph(path, shapes)
+        census = Counter(node.op_type for node in graph.nodes)
+        found = partition(graph, wide)
+        found.census = dict(census.most_common())
+        return found
 
 
 @contextmanager
@@ -166,7 +176,8 @@ def partition(graph: OnnxGraph, wide: bool = False) -> Partition:
         if found is None:
             continue
         if isinstance(found, str):
-            refused[first_output] = NotTunable(node_name(node), node.op_type, found)
+            left_to = operations(graph, node)
+            refused[first_output] = NotTunable(node_name(node), node.op_type, found, left_to)
             continue
         squeezed = factored(graph, found.workload, found.data, wiring)
         if squeezed is not None and found.data not in taken:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -64,6 +64,8 @@ class Extraction:
     operators: tuple[Operator, ...]
     not_tunable: tuple[NotTunable, ...]
     more: tuple[tuple[ModelInput, ...], ...] = ()
+    census: dict[str, int] = field(default_factory=dict)
+    """How many nodes of each operator the model has, most first; empty where it was read long ago."""
 
     @property
     def flops(self) -> int:
@@ -78,6 +80,7 @@ class Extraction:
             "operators": [operator.to_json() for operator in self.operators],
             "not_tunable": [asdict(entry) for entry in self.not_tunable],
             "flops": self.flops,
+            "census": self.census,
         }
 
     @classmethod
@@ -91,6 +94,7 @@ class Extraction:
             ),
             tuple(NotTunable(**entry) for entry in value["not_tunable"]),
             tuple(_inputs_from_json(inputs) for inputs in value.get("more", [])),
+            value.get("census", {}),
         )
 
 
@@ -125,6 +129,7 @@ def _union(found: Sequence[Extraction]) -> Extraction:
         tuple(Operator(workload, nodes) for workload, nodes in operators.items()),
         tuple(dict.fromkeys(entry for each in found for entry in each.not_tunable)),
         tuple(each.inputs for each in found[1:]),
+        found[0].census,
     )
 
 
@@ -143,6 +148,7 @@ def _extract(path: str | Path, shapes: Shapes, wide: bool) -> Extraction:
         tuple(ModelInput(name, info.shape, info.dtype) for name, info in partition.graph.inputs.items()),
         tuple(Operator(workload, tuple(nodes)) for workload, nodes in occurrences.items()),
         tuple(partition.not_tunable),
+        census=partition.census,
     )
 
 

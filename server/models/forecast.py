@@ -1,0 +1,77 @@
+"""What a model may take on a target, before a job is paid for: by records where there are some, else by the
+machine model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sqlalchemy.orm import Session
+
+from kernels import target as targets
+from kernels.numerics import Numerics
+from kernels.target import Target
+from kernels.workload import base as workloads
+from server.http.problems import Problem
+from server.models.extraction import Nursery
+from server.models.schemas import Forecast
+from server.records import repository
+from tuner.intake.extract import Extraction
+from worker.children.nursery import ChildCrashed, ChildRaised, ChildTimeout
+
+TIMEOUT_S = 120.0
+MEMORY_BYTES = 4 << 30
+
+
+def predicted(nursery: Nursery, extraction: Extraction, target: Target, threads: int) -> list[float | None]:
+    """Seconds of each workload by the machine model; a problem where that fails."""
+    payload: dict[str, Any] = {
+        "workloads": [workloads.to_json(each.workload) for each in extraction.operators],
+        "target": targets.to_json(target),
+        "threads": threads,
+    }
+    try:
+        found: list[float | None] = nursery.call(
+            "tuner.explain.forecast:forecast_in_child",
+            payload,
+            timeout_s=TIMEOUT_S,
+            memory_bytes=MEMORY_BYTES,
+        )
+        return found
+    except ChildTimeout:
+        raise Problem(503, f"the forecast took more than {TIMEOUT_S:.0f} s") from None
+    except ChildCrashed as error:
+        raise Problem(503, f"the forecast failed: {error}") from None
+    except ChildRaised as error:
+        raise Problem(422, f"nothing can be foretold: {error.message or error.type_name}") from None
+
+
+def forecast(
+    session: Session,
+    extraction: Extraction,
+    seconds: list[float | None],
+    target: Target,
+    clock: str,
+    threads: int,
+) -> Forecast:
+    """The sums over the layers; ``seconds`` are what ``predicted`` found."""
+    foretold = known_s = 0.0
+    known = without = 0
+    for operator, expected in zip(extraction.operators, seconds, strict=True):
+        args = session, operator.workload.key, target.key, clock, threads, Numerics.EXACT_INTEGERS, None
+        best = repository.best(*args)
+        foretold += operator.count * (expected or 0.0)
+        if best is not None:
+            known, known_s = known + 1, known_s + operator.count * (best[1].isolated_s or 0.0)
+        else:
+            known_s += operator.count * (expected or 0.0)
+            without += expected is None
+    return Forecast(
+        target=target.name,
+        clock=clock,
+        threads=threads,
+        predicted_ms=foretold * 1e3,
+        expected_ms=known_s * 1e3,
+        known=known,
+        workloads=len(extraction.operators),
+        without=without,
+    )
