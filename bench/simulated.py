@@ -23,11 +23,14 @@ OF_A_SHAPE = 2
 RUN_TIMEOUT_S = 600.0
 
 
-def candidates(workload: Workload, target: Target, count: int, families: Sequence[str] = ()) -> list[Config]:
+def candidates(
+    workload: Workload, target: Target, count: int, families: Sequence[str] = (), any_layout: bool = False
+) -> list[Config]:
     """Each kernel's recommended config, then those predicted fastest, a few of each shape.
 
-    Of ``families`` alone where there are any; the analysis's own pick is the first. At most ``count``, or as
-    many as there are kernels. Empty where none of these families computes ``workload``.
+    Of ``families`` alone where there are any, in NCHW or ``any_layout``; the analysis's own pick is the
+    first. At most ``count``, or as many as there are kernels. Empty where none of these families computes
+    ``workload``.
     """
     from kernels import registry
 
@@ -37,8 +40,10 @@ def candidates(workload: Workload, target: Target, count: int, families: Sequenc
     def predicted(config: Config) -> tuple[float, str]:
         return registry.kernel(config.kernel).predict(workload, config, target), str(config)
 
-    chosen = [each for each in registry.recommendations(workload, target) if wanted(each)]
-    space = registry.search_space(workload, target)
+    chosen = [
+        each for each in registry.recommendations(workload, target, any_layout=any_layout) if wanted(each)
+    ]
+    space = registry.search_space(workload, target, any_layout=any_layout)
     seen: dict[tuple[Any, ...], int] = {}
     for config in sorted(filter(wanted, space), key=predicted):
         knobs = dict(config.knobs)

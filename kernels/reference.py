@@ -13,6 +13,7 @@ from kernels.activated import activated
 from kernels.int8 import reference as qreference
 from kernels.workload.activations_reference import of_activations, random_activations
 from kernels.workload.base import Conv2d, Epilogue, Gemm, NarrowGemm, OfActivations, QConv2d, Workload
+from kernels.workload.chain import ConvChain, QConvChain
 from kernels.workload.narrow_reference import random_narrow, real_weights
 
 Array = npt.NDArray[Any]
@@ -25,6 +26,10 @@ def random_inputs(workload: Workload, rng: np.random.Generator) -> list[Array]:
     All are normal; the weights are scaled so that sums have unit variance whatever their length, and clamps
     keep part of the result. Those of quantized workloads are as ``qreference`` says.
     """
+    if isinstance(workload, ConvChain | QConvChain):
+        # The data of the second are the result of the first.
+        first, (_, *second) = (random_inputs(part, rng) for part in workload.parts)
+        return [*first, *second]
     if isinstance(workload, QConv2d):
         return qreference.random_inputs(workload, rng)
     if isinstance(workload, OfActivations):
@@ -51,6 +56,10 @@ def reference(workload: Workload, inputs: Sequence[Array]) -> Array:
 
     Raises ValueError when an input is missing or has the wrong shape.
     """
+    if isinstance(workload, ConvChain | QConvChain):
+        count = inputs_of(workload.first)
+        between = reference(workload.first, inputs[:count])
+        return reference(workload.second, [between, *inputs[count:]])
     if isinstance(workload, QConv2d):
         return qreference.reference(workload, inputs)
     if isinstance(workload, OfActivations):
@@ -74,6 +83,13 @@ def reference(workload: Workload, inputs: Sequence[Array]) -> Array:
         product = _conv2d(workload, data, weights)
         bias_shape = (workload.out_c, 1, 1)
     return _finish(workload.epilogue, product, bias_shape, rest)
+
+
+def inputs_of(conv: Conv2d | QConv2d) -> int:
+    """How many inputs a convolution takes, its data among them."""
+    if isinstance(conv, QConv2d):
+        return len(qreference.input_shapes(conv))
+    return 2 + conv.epilogue.bias + conv.epilogue.slope + conv.epilogue.residual
 
 
 def _conv2d(conv: Conv2d, data: Precise, weights: Precise) -> Precise:

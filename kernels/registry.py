@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 from kernels.float.attention.kernel import BlockedAttention
+from kernels.float.chain.kernel import Chain
 from kernels.float.depthwise.kernel import Depthwise
 from kernels.float.depthwise_rows.kernel import DepthwiseRows
 from kernels.float.fconv.kernel import FilterConv
@@ -37,7 +38,6 @@ from kernels.plugins import plugged
 from kernels.space import Config, SearchSpace, Space
 from kernels.target import Target
 from kernels.workload.base import Workload
-from kernels.workload.qconv2d import QConv2d
 
 
 @cache
@@ -61,6 +61,7 @@ def all_kernels() -> dict[str, Kernel[Any]]:
         Grouped(),
         ActivationsMatMul(),
         BlockedAttention(),
+        Chain(),
         QuantizedGemm(),
         QuantizedDepthwise(),
         QuantizedDirect(),
@@ -174,7 +175,7 @@ def numerics_of(workload: Workload, config: Config) -> Numerics:
 
 def must_be_exact(workload: Workload, numerics: Numerics) -> bool:
     """Whether ``numerics`` allows only exact configs for ``workload``."""
-    of_integers = isinstance(workload, QConv2d)
+    of_integers = workload.unit == "OP"
     return numerics is Numerics.EXACT or (numerics is Numerics.EXACT_INTEGERS and of_integers)
 
 

@@ -131,7 +131,7 @@ class _Reader:
             self._read(statement.body, nodes, depth)
             return
         self.loops += 1
-        number, name = self.loops, _letter(depth)
+        number, name = self.loops, _name_of(statement, depth)
         self.scope[statement.loop_var] = Index.variable(number, name)
         kind = str(tirx.ForKind(statement.kind).name).lower()
         nodes.append(Loop(number, name, start, extent, kind, self.body(statement.body, depth + 1)))
@@ -252,6 +252,12 @@ class _Reader:
         if operation is None:
             raise ValueError(f"cannot explain the index {value}")
         return Index.operation(*operation, self._index(value.a), self._index(value.b))
+
+
+def _name_of(statement: Statement, depth: int) -> str:
+    """The loop's own name where it was given one (``ho.outer``), else a letter."""
+    own = str(statement.loop_var.name)
+    return own if own.startswith(("ko.", "ho.")) or own in ("wo", "hi") else _letter(depth)
 
 
 def _letter(depth: int) -> str:

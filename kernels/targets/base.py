@@ -21,14 +21,15 @@ class Target:
     """One kind of machine.
 
     ``features`` are instruction sets that kernels may use, as LLVM names them (``+dotprod``), whether or not
-    ``cpu`` implies them. Sizes are in bytes; ``l3_bytes`` is 0 where there is none. ``*_cycles``
-    are the costs of loading one cache line from that level, as the slicing analysis (seed 003, equation 6)
-    needs them. ``integer_vector_*`` are 0 where integers share the registers of floats. ``matrix`` names the
-    matrix engine's instruction set (``mma`` of Power), empty where there is none. ``hz`` is the usual clock
-    rate, 0 where it is unknown; it tells people about a machine and does not make it another kind. Nor do
-    the last four, which only rank configs (``emit/machine.py``): vector multiply-adds a cycle, loads a
-    cycle that are sustained while lines arrive from L2 as well, how many line loads a core and its
-    prefetchers overlap, and how many sequential streams these follow.
+    ``cpu`` implies them. Sizes are in bytes; ``l3_bytes`` is 0 where there is none. ``*_cycles`` are the
+    costs of loading one cache line from that level, as the slicing analysis (seed 003, equation 6) needs
+    them. ``integer_vector_*`` are 0 where integers share the registers of floats. ``matrix`` names the matrix
+    engine's instruction set (``mma`` of Power), empty where there is none. ``fast_bytes`` is memory beside
+    the caches that code fills itself (Hexagon's VTCM), 0 where there is none. ``hz`` is the usual clock rate,
+    0 where it is unknown; it tells people about a machine and does not make it another kind. Nor do the last
+    four, which only rank configs (``emit/machine.py``): vector multiply-adds a cycle, loads a cycle that are
+    sustained while lines arrive from L2 as well, how many line loads a core and its prefetchers overlap, and
+    how many sequential streams these follow.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
@@ -48,6 +49,7 @@ class Target:
     integer_vector_bits: int = 0
     integer_vector_registers: int = 0
     matrix: str = ""
+    fast_bytes: int = 0
     hz: int = 0
     fmas_per_cycle: float = 2.0
     loads_per_cycle: float = 1.6
@@ -97,7 +99,7 @@ class Target:
 
 
 _NOT_IN_KEY = ("name", "hz", "fmas_per_cycle", "loads_per_cycle", "misses_in_flight", "streams")
-_IN_KEY_IF_SET = ("integer_vector_bits", "integer_vector_registers", "matrix")
+_IN_KEY_IF_SET = ("integer_vector_bits", "integer_vector_registers", "matrix", "fast_bytes")
 """Facts younger than the first records, whose keys still hold."""
 
 

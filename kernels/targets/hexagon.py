@@ -10,9 +10,10 @@ from kernels.targets.base import Target
 _KB, _MB, _GHZ = 1024, 1024 * 1024, 1_000_000_000
 
 
-def _hexagon(version: str) -> Target:
+def _hexagon(version: str, vtcm_bytes: int) -> Target:
     """Qualcomm Hexagon Programmer's Reference Manuals: 32 scalar registers of 32 bits, as vectors of 128 bits
-    8; HVX has 32 registers of 1024 bits for integers, and no plain fp32. Caches and clock rate: estimates.
+    8; HVX has 32 registers of 1024 bits for integers, and no plain fp32. VTCM: TVM's tags
+    ``qcom/hexagon-v66`` and ``-v68``. Caches and clock rate: estimates.
     """
     return Target(
         name=f"hexagon-{version}",
@@ -27,8 +28,9 @@ def _hexagon(version: str) -> Target:
         dram_cycles=150,
         integer_vector_bits=1024,
         integer_vector_registers=32,
+        fast_bytes=vtcm_bytes,
         hz=_GHZ,
     )
 
 
-TARGETS = (_hexagon("v66"), _hexagon("v68"))
+TARGETS = (_hexagon("v66", 256 * _KB), _hexagon("v68", 4 * _MB))

@@ -10,9 +10,11 @@ from pydantic import ConfigDict
 from kernels.workload.activation import Activation
 from kernels.workload.attention import Attention
 from kernels.workload.canonical import key_of, require_positive, to_json
+from kernels.workload.chain import AnyChain, ConvChain, QConvChain
 from kernels.workload.checked import STRICT_FIELDS, read
+from kernels.workload.conv2d import Conv2d
 from kernels.workload.epilogue import RELU, Epilogue, suffix
-from kernels.workload.geometry import ConvGeometry, GemmSizes
+from kernels.workload.geometry import GemmSizes
 from kernels.workload.matmul import MatMul
 from kernels.workload.narrow import NarrowGemm
 from kernels.workload.qconv2d import QConv2d, Unit
@@ -21,14 +23,17 @@ from kernels.workload.view import View
 __all__ = [
     "RELU",
     "Activation",
+    "AnyChain",
     "Attention",
     "Conv2d",
+    "ConvChain",
     "Epilogue",
     "Gemm",
     "MatMul",
     "NarrowGemm",
     "OfActivations",
     "QConv2d",
+    "QConvChain",
     "Unit",
     "View",
     "Workload",
@@ -37,49 +42,6 @@ __all__ = [
     "key_of",
     "to_json",
 ]
-
-
-@dataclass(frozen=True)
-class Conv2d(ConvGeometry):
-    """2-D convolution, NCHW, batch ``n``; pads are (top, left, bottom, right)."""
-
-    __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
-    kind: ClassVar[Literal["conv2d"]] = "conv2d"
-    unit: ClassVar[Unit] = "FLOP"
-    n: int
-    in_c: int
-    in_h: int
-    in_w: int
-    out_c: int
-    kh: int
-    kw: int
-    stride: tuple[int, int] = (1, 1)
-    pad: tuple[int, int, int, int] = (0, 0, 0, 0)
-    dilation: tuple[int, int] = (1, 1)
-    groups: int = 1
-    dtype: str = "float32"
-    epilogue: Epilogue = field(default_factory=Epilogue)
-
-    def __post_init__(self) -> None:
-        self.check_geometry(self.kind)
-
-    @property
-    def data_shape(self) -> tuple[int, ...]:
-        """Shape of the activations: (n, in_c, in_h, in_w)."""
-        return (self.n, self.in_c, self.in_h, self.in_w)
-
-    @property
-    def weight_shape(self) -> tuple[int, ...]:
-        """Shape of the unpacked weights: (out_c, in_c / groups, kh, kw)."""
-        return (self.out_c, self.depth, self.kh, self.kw)
-
-    @property
-    def out_shape(self) -> tuple[int, ...]:
-        """Shape of the result and of the residual: (n, out_c, out_h, out_w)."""
-        return (self.n, self.out_c, self.out_h, self.out_w)
-
-    def __str__(self) -> str:
-        return self.spelled(f"conv {self.in_c}x{self.in_h}x{self.in_w}", suffix(self.epilogue))
 
 
 @dataclass(frozen=True)
@@ -104,9 +66,9 @@ class Gemm(GemmSizes):
 
 OfActivations = MatMul | Attention
 """Workloads without constants: ``input_shapes`` are those of all that they take."""
-Workload = Conv2d | Gemm | NarrowGemm | QConv2d | MatMul | Attention
+Workload = Conv2d | Gemm | NarrowGemm | QConv2d | MatMul | Attention | ConvChain | QConvChain
 KINDS: dict[str, type[Workload]] = {
-    kind.kind: kind for kind in (Conv2d, Gemm, NarrowGemm, QConv2d, MatMul, Attention)
+    kind.kind: kind for kind in (Conv2d, Gemm, NarrowGemm, QConv2d, MatMul, Attention, ConvChain, QConvChain)
 }
 
 
@@ -114,6 +76,10 @@ def array_shapes(workload: Workload) -> dict[str, tuple[int, ...]]:
     """The arrays that its size is judged by: what it takes, without bias and residual, and the result."""
     if isinstance(workload, OfActivations):
         inputs = {f"input {at}": shape for at, shape in enumerate(workload.input_shapes)}
+    elif isinstance(workload, AnyChain):
+        first, second = workload.first, workload.second
+        inputs = {"data": first.data_shape, "weight 1": first.weight_shape, "between": first.out_shape}
+        inputs["weight 2"] = second.weight_shape
     else:
         inputs = {"data": workload.data_shape, "weight": workload.weight_shape}
     return {**inputs, "out": workload.out_shape}

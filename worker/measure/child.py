@@ -190,7 +190,10 @@ class _Shared:
     @classmethod
     def of(cls, problem: _Problem, layouts: Layouts, wire: Wire) -> _Shared:
         data, *rest = problem.inputs
-        if not isinstance(problem.workload, workloads.OfActivations):
+        if isinstance(problem.workload, workloads.AnyChain):
+            # All but a residual depend on the config.
+            rest = rest[len(rest) - problem.workload.epilogue.residual :]
+        elif not isinstance(problem.workload, workloads.OfActivations):
             # The weights lie as each config wants them.
             constants = (
                 problem.workload.constants if isinstance(problem.workload, workloads.NarrowGemm) else 1
@@ -199,7 +202,7 @@ class _Shared:
         if layouts != PLAIN:
             data = to_layout(data, layouts.data)
             rest = [to_layout(array, layouts.out) if array.ndim == 4 else array for array in rest]
-        if isinstance(problem.workload, workloads.QConv2d):
+        if problem.workload.unit == "OP":
             rest = []
             # Differs everywhere from what is to be written.
             nothing = ~problem.expected if problem.expected.dtype.kind in "iu" else problem.expected + np.nan

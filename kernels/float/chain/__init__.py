@@ -1,0 +1,1 @@
+"""Two float convolutions, slice by slice."""

@@ -1,0 +1,142 @@
+"""Two convolutions, the second of the first's result, which nothing else reads (seed 004)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from pydantic import ConfigDict
+
+from kernels.workload.canonical import key_of
+from kernels.workload.checked import STRICT_FIELDS
+from kernels.workload.conv2d import Conv2d
+from kernels.workload.epilogue import Epilogue
+from kernels.workload.geometry import ConvGeometry
+from kernels.workload.qconv2d import QConv2d, Unit
+
+
+class ChainSizes:
+    """What chains of floats and of integers have in common."""
+
+    kind: ClassVar[str]
+
+    @property
+    def parts(self) -> tuple[ConvGeometry, ConvGeometry]:
+        """The two convolutions."""
+        raise NotImplementedError
+
+    @property
+    def flops(self) -> int:
+        """Operations of both."""
+        return sum(part.flops for part in self.parts)
+
+    @property
+    def key(self) -> str:
+        """Content hash, the workload's name."""
+        return key_of(self)
+
+    def check_fit(self) -> None:
+        """Raises ValueError unless the second convolution takes what the first makes."""
+        one, two = self.parts
+        made, taken = (one.n, one.out_h, one.out_w, one.out_c), (two.n, two.in_h, two.in_w, two.in_c)
+        if made != taken:
+            sizes = ["{}x {}x{}x{}".format(*size) for size in (taken, made)]
+            raise ValueError(
+                f"{self.kind} second takes {sizes[0]} (n x h x w x c), but first makes {sizes[1]}"
+            )
+
+
+@dataclass(frozen=True)
+class ConvChain(ChainSizes):
+    """``second`` of ``first``'s result. Bias and clamp come behind either, a residual behind the second."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
+    kind: ClassVar[Literal["chain"]] = "chain"
+    unit: ClassVar[Unit] = "FLOP"
+    first: Conv2d
+    second: Conv2d
+
+    def __post_init__(self) -> None:
+        self.check_fit()
+        if self.first.epilogue.residual:
+            raise ValueError("chain first must have no residual: only the second's result may have one added")
+        for name, part in (("first", self.first), ("second", self.second)):
+            if part.epilogue.activation is not None:
+                raise ValueError(f"chain {name} must have no activation but a clamp")
+
+    @property
+    def parts(self) -> tuple[Conv2d, Conv2d]:
+        """The two convolutions."""
+        return self.first, self.second
+
+    @property
+    def dtype(self) -> str:
+        """The type of the activations."""
+        return self.first.dtype
+
+    @property
+    def epilogue(self) -> Epilogue:
+        """What follows the second."""
+        return self.second.epilogue
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """Shape of the activations: (n, in_c, in_h, in_w)."""
+        return self.first.data_shape
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of the result and of the residual: (n, out_c, out_h, out_w)."""
+        return self.second.out_shape
+
+    def __str__(self) -> str:
+        return f"{self.first} => {self.second}"
+
+
+@dataclass(frozen=True)
+class QConvChain(ChainSizes):
+    """``second`` of ``first``'s result, all of bytes."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
+    kind: ClassVar[Literal["qchain"]] = "qchain"
+    unit: ClassVar[Unit] = "OP"
+    first: QConv2d
+    second: QConv2d
+
+    def __post_init__(self) -> None:
+        self.check_fit()
+        made = (self.first.out_dtype, self.first.out_zero)
+        taken = (self.second.data_dtype, self.second.data_zero)
+        if made != taken:
+            raise ValueError(f"qchain second takes {taken} (type, zero point), but first makes {made}")
+
+    @property
+    def parts(self) -> tuple[QConv2d, QConv2d]:
+        """The two convolutions."""
+        return self.first, self.second
+
+    @property
+    def dtype(self) -> str:
+        """The type of the activations."""
+        return self.first.data_dtype
+
+    @property
+    def epilogue(self) -> Epilogue:
+        """What follows the second."""
+        return self.second.epilogue
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """Shape of the activations: (n, in_h, in_w, in_c)."""
+        return self.first.data_shape
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of the result: (n, out_h, out_w, out_c)."""
+        return self.second.out_shape
+
+    def __str__(self) -> str:
+        return f"{self.first} => {self.second}"
+
+
+AnyChain = ConvChain | QConvChain
