@@ -222,6 +222,14 @@ def test_a_part_of_a_shape(tmp_path, part, extents):
     assert known.tolist() == extents
 
 
+@pytest.mark.parametrize("axis", [np.int64(0), np.array([0])], ids=str)
+def test_running_sums_of_constants_take_their_axis_as_a_list_too(tmp_path, axis):
+    nodes = [node("Shape", ["x"], "shape"), node("CumSum", ["shape", "axis"], "sums")]
+    made = model(nodes, {"x": ("N", 3, 4)}, ["sums"], {"axis": axis})
+    made.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    assert load_graph(save(tmp_path, made), {"x": [2, 3, 4]}).constants["sums"].tolist() == [2, 5, 9]
+
+
 NOT_TUNABLE = {
     "operand is a vector": ([node("MatMul", ["x", "w"], "y")], (4, 4), {"w": (4,)}),
     "weights are computed": (

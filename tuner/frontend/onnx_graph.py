@@ -310,6 +310,9 @@ def evaluate_node(node: NodeProto, constants: Mapping[str, Array], opset: int) -
         # The reference does not know older versions, which say the same of fewer types.
         opset = max(opset, QUANTIZING_OPSET)
     inputs = {name: constants[name] for name in node.input if name}
+    if node.op_type == "CumSum" and inputs[node.input[1]].size == 1:
+        # tf2onnx writes the axis as a list of one, which onnxruntime takes and the reference does not.
+        inputs[node.input[1]] = inputs[node.input[1]].reshape(())
     values = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
         for name, value in inputs.items()
