@@ -68,6 +68,8 @@ class AsyncClient:
     job = _awaited(Client.job)
     cancel = _awaited(Client.cancel)
     resume = _awaited(Client.resume)
+    change_job = _awaited(Client.change_job)
+    delete_job = _awaited(Client.delete_job)
     tasks = _awaited(Client.tasks)
     events = _iterated(Client.events)
     job_log = _iterated(Client.job_log)

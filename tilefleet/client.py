@@ -7,12 +7,10 @@ import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 import httpx
-from pydantic import BaseModel
 
 from server.baselines.schemas import Baseline
 from server.boards.schemas import Board, BoardEvent, Withdrawn
@@ -21,7 +19,7 @@ from server.models.schemas import BuildCheck, Model, Workloads
 from server.profiles.schemas import Profile
 from server.records.schemas import DamagedRecord, Forgotten, Imported, Record
 from tilefleet import errors, sse
-from tilefleet.home import server_url
+from tilefleet.connection import Connection, raise_for
 from tilefleet.job import Job
 from tilefleet.sse import Event
 
@@ -30,39 +28,17 @@ if TYPE_CHECKING:
 
     from tuner.intake.shapes import GivenShapes
 
-Resource = TypeVar("Resource", bound=BaseModel)
-
 # The server sends a comment far more often than this when it has no event to send.
 _SILENCE_S = 60.0
 _RECONNECTS = 6
 
 
-class Client:
+class Client(Connection):
     """Talks to one Tilefleet server.
 
     Methods return typed resources and raise ``tilefleet.errors.ProblemError`` when the server refuses,
     ``ServerUnreachable`` when it does not answer. Use it as a context manager or call ``close``.
     """
-
-    def __init__(self, url: str | None = None, timeout_s: float = 60.0) -> None:
-        """``url`` is by default ``TILEFLEET_URL``, else the server started last on this machine."""
-        self.url = (url or server_url()).rstrip("/")
-        # A proxy from the environment has no business between us and a server that is mostly on loopback.
-        # Reading the authorities' certificates takes longer than a request, and http:// needs none.
-        secure = self.url.startswith("https:")
-        self._http = httpx.Client(base_url=self.url, timeout=timeout_s, trust_env=False, verify=secure)
-
-    def __enter__(self) -> Client:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Close the connections."""
-        self._http.close()
 
     def upload(
         self,
@@ -179,6 +155,9 @@ class Client:
         priority: int = 0,
         tags: Sequence[str] = (),
         deadline: datetime | None = None,
+        name: str = "",
+        labels: Sequence[str] = (),
+        submitter: str = "",
     ) -> Job:
         """Create a job for a model (its hash) or one workload; it ends when either budget is spent.
 
@@ -186,7 +165,8 @@ class Client:
 
         ``numerics`` is ``exact``, ``exact-integers`` or ``relaxed``. ``priority`` is from -100 to
         100, higher first; only boards with all ``tags`` measure for it. At its ``deadline`` it ends with what
-        it has, also while it waits for a board.
+        it has, also while it waits for a board. ``name`` and ``labels`` are words to find it again by,
+        ``submitter`` says who you are.
         """
         body = {
             "target": target,
@@ -201,13 +181,34 @@ class Client:
             "priority": priority,
             "tags": list(tags),
             "deadline": deadline.astimezone().isoformat() if deadline else None,
+            "name": name,
+            "labels": list(labels),
+            "submitter": submitter,
         }
         given = {name: value for name, value in body.items() if value is not None}
         return Job.model_validate(self._send("POST", "/api/v1/jobs", json=given).json()).of(self)
 
-    def jobs(self) -> Iterator[Job]:
-        """All jobs, page by page."""
-        return (job.of(self) for job in self._pages("/api/v1/jobs", Job, {}))
+    def jobs(
+        self,
+        *,
+        states: Sequence[str] = (),
+        target: str | None = None,
+        model: str | None = None,
+        labels: Sequence[str] = (),
+        search: str | None = None,
+        sort: str = "id",
+        order: str = "down",
+    ) -> Iterator[Job]:
+        """All jobs, page by page, the newest first; with filters only those that meet all of them.
+
+        ``model`` is a name or a hash, ``search`` words that are in the name, number, submitter, model,
+        target, strategy or labels. ``sort`` is ``id``, ``name``, ``model``, ``target``, ``state`` or
+        ``elapsed``, ``order`` is ``down`` or ``up``.
+        """
+        asked = {"state": list(states), "target": target, "model": model, "label": list(labels)}
+        asked |= {"search": search, "sort": sort, "order": order}
+        given = {name: value for name, value in asked.items() if value is not None}
+        return (job.of(self) for job in self._pages("/api/v1/jobs", Job, given))
 
     def job(self, job_id: int) -> Job:
         """One job."""
@@ -220,6 +221,16 @@ class Client:
     def resume(self, job_id: int) -> Job:
         """Go on with a job that ended; no trial is repeated."""
         return Job.model_validate(self._send("POST", f"/api/v1/jobs/{job_id}/resume").json()).of(self)
+
+    def change_job(self, job_id: int, name: str | None = None, labels: Sequence[str] | None = None) -> Job:
+        """Give a job another name, or other ``labels`` in the place of those that it has."""
+        changes = {"name": name, "labels": None if labels is None else list(labels)}
+        body = {field: value for field, value in changes.items() if value is not None}
+        return Job.model_validate(self._send("PATCH", f"/api/v1/jobs/{job_id}", json=body).json()).of(self)
+
+    def delete_job(self, job_id: int) -> None:
+        """Delete a job that has ended; what it measured stays. ``Conflict`` while it runs."""
+        self._send("DELETE", f"/api/v1/jobs/{job_id}")
 
     def tasks(self, job_id: int) -> list[Task]:
         """The tasks of a job, with their best-so-far curves."""
@@ -240,7 +251,7 @@ class Client:
                 timeout = httpx.Timeout(_SILENCE_S, connect=10.0)
                 path = f"/api/v1/jobs/{job_id}/events"
                 with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
-                    _raise_for(response)
+                    raise_for(response)
                     for event in sse.parse(response.iter_lines()):
                         failures = 0
                         last_event_id = event.id or last_event_id
@@ -386,56 +397,3 @@ class Client:
     def health(self) -> dict[str, Any]:
         """The server's own view of its health."""
         return dict(self._send("GET", "/health").json())
-
-    def _send(self, method: str, path: str, **arguments: Any) -> httpx.Response:
-        try:
-            response = self._http.request(method, path, **arguments)
-        except (httpx.TransportError, httpx.InvalidURL) as error:
-            raise self._unreachable(error) from None
-        _raise_for(response)
-        return response
-
-    def _get(self, path: str, kind: type[Resource], params: dict[str, Any] | None = None) -> Resource:
-        return kind.model_validate(self._send("GET", path, params=params or {}).json())
-
-    def _pages(self, path: str, kind: type[Resource], params: dict[str, Any]) -> Iterator[Resource]:
-        after: str | int | None = None
-        while True:
-            page = self._send("GET", path, params=params if after is None else {**params, "after": after})
-            body = page.json()
-            for item in body["items"]:
-                yield kind.model_validate(item)
-            after = body["next"]
-            if after is None:
-                return
-
-    def _lines(self, path: str, select: str, k: int | None, numerics: str | None) -> Iterator[str]:
-        asked: dict[str, str | int | None] = {"select": select, "k": k, "numerics": numerics}
-        params = {name: value for name, value in asked.items() if value is not None}
-        try:
-            with self._http.stream("GET", path, params=params) as response:
-                _raise_for(response)
-                for line in response.iter_lines():
-                    yield line + "\n"
-        except httpx.TransportError as error:
-            raise self._unreachable(error) from None
-
-    def _unreachable(self, error: Exception) -> errors.ServerUnreachable:
-        return errors.ServerUnreachable(
-            f"no Tilefleet server answers at {self.url} ({error or type(error).__name__}); "
-            "start one with `tilefleet up`, or name another with --url or TILEFLEET_URL"
-        )
-
-
-def _raise_for(response: httpx.Response) -> None:
-    if response.is_success:
-        return
-    response.read()
-    try:
-        body = response.json()
-    except ValueError:
-        body = {
-            "title": f"HTTP {response.status_code} {response.reason_phrase}",
-            "detail": response.text[:200],
-        }
-    raise errors.from_response(response.status_code, body)

@@ -100,7 +100,10 @@ def jobs(items: Iterable[Job]) -> Table:
         "job", "model", "target", "state", "trials", "failed", "estimate ms", "built ms", "elapsed", left=4
     )
     for job in items:
-        name = job.model_name or "(one workload)"
+        name = Text(job.model_name or "(one workload)")
+        if job.name:
+            name = Text.assemble((job.name, "bold"), f" {name}")
+        name.append(f" [{', '.join(job.labels)}]" if job.labels else "", style="dim")
         estimate = number(job.estimated_ms, 2) + mark(job.clock)
         built = job.built.measured_ms if job.built else None
         measured = number(built, 2) + (mark(job.clock) if built else "")

@@ -25,6 +25,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
+from server import lengths
+
 STRATEGY_LENGTH = 32
 """Characters of a strategy's name at most."""
 
@@ -170,6 +172,10 @@ class JobRow(Base):
     )
     priority: Mapped[int] = mapped_column(default=0, server_default="0")
     tags: Mapped[list[str]] = mapped_column(JSON, default=list, server_default="[]")
+    name: Mapped[str] = mapped_column(String(lengths.NAME), default="", server_default="")
+    submitter: Mapped[str] = mapped_column(String(lengths.NAME), default="", server_default="")
+    version: Mapped[str] = mapped_column(String(64), default="", server_default="")
+    """Of Tilefleet, when it was last queued; empty where that was not kept."""
     state: Mapped[str] = mapped_column(String(16))
     message: Mapped[str] = mapped_column(Text, default="")
     owner: Mapped[str | None] = mapped_column(String(200))
@@ -182,6 +188,23 @@ class JobRow(Base):
     """Running time over all runs of the job: while it runs, as of the last trial saved."""
     delivery: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     """What came of building its model at the end (``tuner.backend.check.Delivery``)."""
+
+
+class LabelRow(Base):
+    """A word that somebody put on a job to find it again."""
+
+    __tablename__ = "job_labels"
+    __table_args__ = (Index(None, "label"),)
+    job_id: Mapped[int] = mapped_column(ForeignKey("jobs.id"), primary_key=True, autoincrement=False)
+    label: Mapped[str] = mapped_column(String(lengths.LABEL), primary_key=True)
+
+
+class DeletedJobRow(Base):
+    """A job that was deleted: its id is never given again, which leases and logs may still speak of."""
+
+    __tablename__ = "deleted_jobs"
+    id: Mapped[int] = mapped_column(BigInteger, primary_key=True, autoincrement=False)
+    deleted: Mapped[datetime] = mapped_column(Utc, default=now)
 
 
 class TaskRow(Base):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from server.db.tables import JobRow, RecordRow, TaskRow, TrialRow
-from server.http.pages import thin
 from server.jobs import views
 from server.jobs.schemas import CURVE, Point, Progress
 
@@ -17,13 +17,41 @@ from server.jobs.schemas import CURVE, Point, Progress
 def progress(session: Session, job: JobRow) -> Progress:
     """The estimated time of the whole model over trials; empty until every task has a time."""
     built = views.built_of(job)
-    thinned = thin(_falls(session, job), CURVE)
+    scale = views.whole_ms(1.0, built) - views.whole_ms(0.0, built)
     return Progress(
-        points=[Point(trial=trial, estimated_ms=views.whole_ms(seconds, built)) for trial, seconds in thinned]
+        points=[
+            Point(
+                trial=fall.trial,
+                estimated_ms=views.whole_ms(fall.seconds, built),
+                task=fall.task,
+                gain_ms=scale * fall.gain_s,
+            )
+            for fall in largest(_falls(session, job), CURVE)
+        ]
     )
 
 
-def _falls(session: Session, job: JobRow) -> list[tuple[int, float]]:
+class Fall(NamedTuple):
+    """Where the whole model became faster: by a new best of ``task``, which brought ``gain_s``.
+
+    ``task`` is None of the first point, which nothing came before, and of the last trial.
+    """
+
+    trial: int
+    seconds: float
+    task: int | None = None
+    gain_s: float = 0.0
+
+
+def largest(points: list[Fall], limit: int) -> list[Fall]:
+    """At most ``limit``: the first point, the last one, and between them the largest falls."""
+    if len(points) <= limit:
+        return points
+    inner = sorted(points[1:-1], key=lambda fall: -fall.gain_s)[: limit - 2]
+    return [points[0], *sorted(inner, key=lambda fall: fall.trial), points[-1]]
+
+
+def _falls(session: Session, job: JobRow) -> list[Fall]:
     tasks = (
         select(TaskRow.id, TaskRow.weight, RecordRow.ranking_s)
         .outerjoin(RecordRow, RecordRow.id == TaskRow.recommended_id)
@@ -38,24 +66,25 @@ def _falls(session: Session, job: JobRow) -> list[tuple[int, float]]:
 
 def falls(
     weights: dict[int, int], untuned: dict[int, float], trials: Iterable[tuple[int, float | None]]
-) -> list[tuple[int, float]]:
-    """(trials so far, seconds) wherever the sum of weight times best fell, and at the last trial.
+) -> list[Fall]:
+    """Wherever the sum of weight times best fell, and the last trial.
 
     ``untuned`` is what tasks begin with, in seconds, as far as it is known. ``trials`` are (task, seconds or
     None where it failed) in the order in which they ended.
     """
     best = {task: untuned.get(task, math.inf) for task in weights}
-    points: list[tuple[int, float]] = []
+    points: list[Fall] = []
     if best and all(map(math.isfinite, best.values())):
-        points.append((0, sum(weight * best[task] for task, weight in weights.items())))
+        points.append(Fall(0, sum(weight * best[task] for task, weight in weights.items())))
     count = 0
     for count, (task, cost) in enumerate(trials, start=1):
         if cost is None or cost >= best[task]:
             continue
+        gain_s = weights[task] * (best[task] - cost)
         best[task] = cost
         total = sum(weight * best[each] for each, weight in weights.items())
         if math.isfinite(total):
-            points.append((count, total))
-    if points and points[-1][0] < count:
-        points.append((count, points[-1][1]))
+            points.append(Fall(count, total, task, gain_s) if points else Fall(count, total))
+    if points and points[-1].trial < count:
+        points.append(Fall(count, points[-1].seconds))
     return points

@@ -3,19 +3,30 @@
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 from typing import Annotated, Any, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, model_validator
-from pydantic.config import JsonDict
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from kernels.numerics import Numerics
 from kernels.workload.base import Unit
+from server import lengths
 from server.baselines.schemas import Baseline
 from server.http.lists import Items, Page
+from server.jobs.examples import JOB, TASK
 from server.models.schemas import GivenShapes, ModelCheck
 from tuner.states import TASK_TRIALS, JobState, TaskState
 
 Tag = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w.:-]+$")]
+Label = Annotated[str, Field(min_length=1, max_length=lengths.LABEL, pattern=r"^[\w.:/@+-]+$")]
+Labels = Annotated[
+    set[Label], Field(max_length=20, description="Words to find it again by.", examples=[["nightly", "pi"]])
+]
+Name = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, max_length=lengths.NAME, pattern=r"^[^\x00-\x1f\x7f]*$"),
+    Field(description="What it is called, or empty.", examples=["before the new kernel"]),
+]
 
 
 class Budget(BaseModel):
@@ -96,6 +107,9 @@ class JobRequest(BaseModel):
         description="When it ends with what it has, also while it waits for a board; without, it waits for "
         "as long as there is a board that may come back.",
     )
+    name: Name = ""
+    labels: Labels = set()
+    submitter: Name = Field(default="", description="Who submits it, as they call themselves.")
 
     @model_validator(mode="after")
     def _one_subject(self) -> Self:
@@ -103,6 +117,24 @@ class JobRequest(BaseModel):
             raise ValueError("give either model or workload")
         if self.shapes is not None and self.model is None:
             raise ValueError("shapes belong to a model, not to a workload")
+        return self
+
+
+class JobChange(BaseModel):
+    """What is to change of a job; what is not given stays."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"name": "before the new kernel", "labels": ["nightly", "pi"]}]},
+    )
+
+    name: Name | None = Field(default=None, description="What it is called; empty takes the name away.")
+    labels: Labels | None = Field(default=None, description="All that it is to have from now on.")
+
+    @model_validator(mode="after")
+    def _something_given(self) -> Self:
+        if self.name is None and self.labels is None:
+            raise ValueError("give name, labels or both")
         return self
 
 
@@ -158,100 +190,10 @@ class BuiltModel(BaseModel):
     each: list[BuiltShapes] = Field(default=[], description="The same for each of several sets of shapes.")
 
 
-_JOB: JsonDict = {
-    "id": 12,
-    "model": "770b0f3c8623e18bf58b53754d710051b4c268248422142980a132bbe6dfe908",
-    "model_name": "squeezenet.onnx",
-    "workload": None,
-    "target": "host",
-    "threads": 1,
-    "clock": "wall",
-    "strategy": "model",
-    "seed": 0,
-    "numerics": "exact-integers",
-    "priority": 10,
-    "tags": ["lab"],
-    "budget": {"trials": None, "seconds": 60.0},
-    "shapes": None,
-    "state": "running",
-    "message": "",
-    "waiting": {"position": 2, "reason": "1 request with higher priority comes first"},
-    "deadline": None,
-    "created": "2026-11-21T06:03:52.410736Z",
-    "started": "2026-11-21T06:03:52.424866Z",
-    "finished": None,
-    "trials": 61,
-    "failed": 1,
-    "reused": 3,
-    "trials_per_s": 7.11,
-    "eta_s": 51.8,
-    "elapsed_s": 8.2,
-    "estimated_ms": 7.17,
-    "recommended_ms": 7.4,
-    "built": None,
-    "peak_gflops": 91.9,
-    "errors": {"wrong_result": 1},
-}
-_TASK: JsonDict = {
-    "id": 140,
-    "workload_key": "6b7d178c4a20e046",
-    "text": "conv 96x112x112 -> 96, 3x3/2 g96 +bias +clip",
-    "workload": {
-        "kind": "conv2d",
-        "n": 1,
-        "in_c": 96,
-        "in_h": 112,
-        "in_w": 112,
-        "out_c": 96,
-        "kh": 3,
-        "kw": 3,
-        "stride": [2, 2],
-        "pad": [1, 1, 1, 1],
-        "dilation": [1, 1],
-        "groups": 96,
-        "dtype": "float32",
-        "epilogue": {"bias": True, "residual": False, "clamp": [0.0, 6.0]},
-    },
-    "weight": 1,
-    "flops": 5419008,
-    "unit": "FLOP",
-    "state": "active",
-    "trials": 9,
-    "failed": 1,
-    "reused": 0,
-    "best_s": 0.000296,
-    "best_disturbed": False,
-    "recommended_s": 0.000328,
-    "gflops": 18.3,
-    "share_of_peak": 0.199,
-    "best_config": {"kernel": "grouped", "filters": 1, "flat": 0, "rows": 2, "vectors": 3},
-    "best_layouts": "nchw",
-    "curve": [[0, 0.000328], [1, 0.000296], [8, 0.000296]],
-    "baselines": [
-        {
-            "library": "onnxruntime",
-            "version": "1.31.0",
-            "seconds": 0.00041,
-            "measured": "2026-11-21T06:07:01.019345Z",
-        }
-    ],
-    "share": {
-        "in_flight": 4,
-        "open": True,
-        "gain_ms": 0.009,
-        "step": 0.031,
-        "flat": 7,
-        "patience": 48,
-    },
-    "errors": {"wrong_result": 1},
-    "messages": {"wrong_result": "relative error 0.31 is above 0.0001"},
-}
-
-
 class Job(BaseModel):
     """A job and how far it is."""
 
-    model_config = ConfigDict(json_schema_extra={"example": _JOB})
+    model_config = ConfigDict(json_schema_extra={"example": JOB})
 
     id: int = Field(description="Grows with every job.")
     model: str | None = Field(description="The model's hash, or null.")
@@ -265,6 +207,10 @@ class Job(BaseModel):
     numerics: Numerics = Field(description="Which algorithms it may use.")
     priority: int = Field(description="A job of higher priority gets boards before others.")
     tags: list[str] = Field(description="What a board must have to measure for it.")
+    name: str = Field(description="What somebody called it, or empty.")
+    labels: list[str] = Field(description="Words to find it again by.")
+    submitter: str = Field(description="Who submitted it, as they call themselves, or empty.")
+    version: str = Field(description="Tilefleet's version when it was last started, or empty.")
     budget: JobBudget = Field(description="When it ends at the latest.")
     shapes: dict[str, list[int]] | list[dict[str, list[int]]] | None = Field(
         description="Input shapes given with the job: one set or several."
@@ -321,7 +267,7 @@ class Share(BaseModel):
 class Task(BaseModel):
     """One distinct workload of a job."""
 
-    model_config = ConfigDict(json_schema_extra={"example": _TASK})
+    model_config = ConfigDict(json_schema_extra={"example": TASK})
 
     id: int = Field(description="As in the job's events.")
     workload_key: str = Field(description="The workload's hash.")
@@ -336,6 +282,8 @@ class Task(BaseModel):
     reused: int = Field(description="Those whose record was known before.")
     best_s: float | None = Field(description="The lowest cost so far; of the quiet ones, if there are any.")
     best_disturbed: bool = Field(description="Whether none could be measured quietly.")
+    best_spread: float | None = Field(description="Interquartile range of its repeats over their median.")
+    best_kernel_version: int | None = Field(description="The version of the best config's kernel.")
     recommended_s: float | None = Field(description="The cost of the analysis's config.")
     gflops: float | None = Field(
         description="Billions of operations a second at the best cost: GFLOP/s, or GOP/s of integers."
@@ -366,18 +314,46 @@ class Point(BaseModel):
 
     trial: int = Field(description="Trials of all tasks by then; 0 before tuning.", examples=[120])
     estimated_ms: float = Field(description="Sum over the tasks of weight times best cost.", examples=[7.17])
+    task: int | None = Field(
+        default=None, description="The task whose new best made it fall; null where none did.", examples=[140]
+    )
+    gain_ms: float = Field(default=0.0, description="What that new best brought.", examples=[0.23])
 
 
 class Progress(BaseModel):
     """A falling curve."""
 
     points: list[Point] = Field(
-        description=f"Where the estimate fell, and the last trial; at most {CURVE}, evenly thinned."
+        description=f"Where the estimate fell, and the last trial; of more than {CURVE} the largest falls."
     )
 
 
+class Order(StrEnum):
+    """What jobs can be sorted by."""
+
+    ID = "id"
+    NAME = "name"
+    MODEL = "model"
+    TARGET = "target"
+    STATE = "state"
+    ELAPSED = "elapsed"
+
+
 class JobPage(Page[Job]):
-    """Jobs, the newest first."""
+    """A part of the jobs that were asked for."""
+
+    total: int = Field(description="How many there are on all pages.", examples=[128])
+
+
+class LabelCount(BaseModel):
+    """A label and how many jobs have it."""
+
+    label: str = Field(description="The word.", examples=["nightly"])
+    jobs: int = Field(description="How many have it.", examples=[12])
+
+
+class LabelList(Items[LabelCount]):
+    """All labels in the order of the alphabet."""
 
 
 class TaskList(Items[Task]):

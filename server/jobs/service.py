@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC
+from importlib.metadata import version
 from math import prod
 from typing import Any
 
-from sqlalchemy import select, update
+from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from kernels import registry
@@ -19,10 +20,22 @@ from kernels.workload import base as workloads
 from kernels.workload.base import Workload
 from server import ownership
 from server.db.database import Database
-from server.db.tables import STRATEGY_LENGTH, JobRow, ModelRow, TargetRow, TaskRow, WorkloadRow, now
+from server.db.tables import (
+    STRATEGY_LENGTH,
+    DeletedJobRow,
+    JobRow,
+    LabelRow,
+    ModelRow,
+    TargetRow,
+    TaskRow,
+    TrialRow,
+    WorkloadRow,
+    now,
+)
 from server.engine import Engine
 from server.http.problems import Problem, invalid
-from server.jobs.schemas import JobRequest
+from server.jobs import listing
+from server.jobs.schemas import JobChange, JobRequest
 from server.jobs.store import ENDED
 from server.jobs.views import get_row
 from server.models.service import Models
@@ -36,6 +49,7 @@ from worker.demand import Demand
 from worker.fleet.matching import fits
 from worker.fleet.states import Health
 
+VERSION = version("tilefleet")
 Weighted = list[tuple[Workload, int]]
 
 
@@ -78,12 +92,18 @@ class Jobs:
                 budget_seconds=budget.seconds,
                 shapes=request.shapes,
                 deadline=request.deadline.astimezone(UTC) if request.deadline else None,
+                name=request.name,
+                submitter=request.submitter,
+                version=VERSION,
                 state=JobState.QUEUED.value,
                 owner=ownership.me(),
                 beat=now(),
             )
+            if self._db.sqlite:
+                row.id = _next_id(session)
             session.add(row)
             session.flush()
+            listing.set_labels(session, row.id, request.labels)
             for workload, weight in tunable:
                 session.add(TaskRow(job_id=row.id, workload_key=workload.key, weight=weight))
                 session.flush()  # one by one: ids keep the model's order
@@ -111,10 +131,30 @@ class Jobs:
                 row.deadline = None  # whoever resumes it wants it to go on
             return self.queue(session, row)
 
+    def change(self, job_id: int, asked: JobChange) -> None:
+        """Give a job another name or other labels."""
+        with self._db.write() as session:
+            row = get_row(session, job_id, lock=True)
+            if asked.name is not None:
+                row.name = asked.name
+            if asked.labels is not None:
+                listing.set_labels(session, job_id, asked.labels)
+
+    def delete(self, job_id: int) -> None:
+        """Delete a job that ended, with its tasks and labels; what it measured stays. 409 before its end."""
+        with self._db.write() as session:
+            row = get_row(session, job_id, lock=True)
+            if row.state not in ENDED:
+                raise Problem(409, f"job {job_id} is {row.state} and cannot be deleted: cancel it first")
+            for table in (TrialRow, TaskRow, LabelRow):
+                session.execute(delete(table).where(table.job_id == job_id))
+            session.delete(row)
+            session.add(DeletedJobRow(id=job_id))
+
     def queue(self, session: Session, row: JobRow) -> JobSpec:
         """Make a job this process's, queued."""
         row.state, row.message, row.finished = JobState.QUEUED.value, "", None
-        row.owner, row.beat = ownership.me(), now()
+        row.owner, row.beat, row.version = ownership.me(), now(), VERSION
         waiting = update(TaskRow).where(TaskRow.job_id == row.id).values(state=TaskState.WAITING.value)
         session.execute(waiting)
         return self._spec(session, row)
@@ -222,6 +262,12 @@ class Jobs:
                 "tags",
             )
         return clocks[0]
+
+
+def _next_id(session: Session) -> int:
+    """An id that no job has or had: SQLite would give the highest again once it is free."""
+    ids = (session.execute(select(func.max(table.id))).scalar() for table in (JobRow, DeletedJobRow))
+    return 1 + max(each or 0 for each in ids)
 
 
 def _demand(session: Session, row: JobRow) -> Demand:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,18 @@ from sqlalchemy.orm import Session, aliased
 from kernels.numerics import Numerics
 from kernels.workload import base as workloads
 from server.baselines import repository as baselines
-from server.db.tables import JobRow, ModelRow, PeakRow, RecordRow, TargetRow, TaskRow, TrialRow, WorkloadRow
+from server.db.tables import (
+    DeletedJobRow,
+    JobRow,
+    LabelRow,
+    ModelRow,
+    PeakRow,
+    RecordRow,
+    TargetRow,
+    TaskRow,
+    TrialRow,
+    WorkloadRow,
+)
 from server.http.pages import thin
 from server.http.problems import Problem
 from server.jobs.schemas import BuiltModel, BuiltShapes, Job, JobBudget, Operator, Share, Task, Waiting
@@ -42,32 +53,72 @@ def get_row(session: Session, job_id: int, *, lock: bool = False) -> JobRow:
     """The job's row, or a 404; with ``lock`` nobody else changes it until the transaction ends."""
     row = session.get(JobRow, job_id, with_for_update=lock)
     if row is None:
-        raise Problem(404, f"there is no job {job_id}")
+        gone = session.get(DeletedJobRow, job_id)
+        when = f": it was deleted on {gone.deleted:%d %B %Y}; what it measured is still there" if gone else ""
+        raise Problem(404, f"there is no job {job_id}{when}")
     return row
-
-
-def rows(session: Session, state: JobState | None, after: int | None, limit: int) -> Sequence[JobRow]:
-    """Rows of jobs, the newest first."""
-    query = select(JobRow).order_by(JobRow.id.desc()).limit(limit)
-    if state is not None:
-        query = query.where(JobRow.state == state.value)
-    if after is not None:
-        query = query.where(JobRow.id < after)
-    return session.execute(query).scalars().all()
 
 
 def show(session: Session, row: JobRow, live: Live | None) -> Job:
     """A job; ``live`` when it runs in this process."""
-    model = session.get(ModelRow, row.model_hash) if row.model_hash else None
-    workload = session.get(WorkloadRow, row.workload_key) if row.workload_key else None
+    return show_all(session, [row], lambda _: live)[0]
+
+
+def show_all(session: Session, rows: Sequence[JobRow], live_of: Callable[[int], Live | None]) -> list[Job]:
+    """Several jobs, asked for together; ``live_of`` gives what runs in this process, by id."""
+    related = _related(session, rows)
+    return [_show(row, live_of(row.id), related) for row in rows]
+
+
+@dataclass(frozen=True)
+class _Related:
+    """What rows of jobs refer to."""
+
+    models: dict[str, str]
+    """Names by hash."""
+    workloads: dict[str, dict[str, Any]]
+    targets: dict[str, str]
+    peaks: dict[tuple[str, int, str], float]
+    labels: dict[int, list[str]]
+    tasks: dict[int, list[tuple[TaskRow, float | None, float | None]]]
+    """By job: each with its best cost and that of the analysis's config."""
+
+
+def _related(session: Session, rows: Sequence[JobRow]) -> _Related:
+    ids = [row.id for row in rows]
     best, recommended = aliased(RecordRow), aliased(RecordRow)
-    query = (
+    tasks = (
         select(TaskRow, best.ranking_s, recommended.ranking_s)
         .outerjoin(best, best.id == TaskRow.best_id)
         .outerjoin(recommended, recommended.id == TaskRow.recommended_id)
-        .where(TaskRow.job_id == row.id)
+        .where(TaskRow.job_id.in_(ids))
+        .order_by(TaskRow.id)
     )
-    found = session.execute(query).all()
+    by_job: dict[int, list[tuple[TaskRow, float | None, float | None]]] = {}
+    for task, best_s, first_s in session.execute(tasks):
+        by_job.setdefault(task.job_id, []).append((task, best_s, first_s))
+    models = select(ModelRow.hash, ModelRow.name).where(ModelRow.hash.in_({row.model_hash for row in rows}))
+    keys = {row.workload_key for row in rows}
+    workloads = select(WorkloadRow.key, WorkloadRow.document).where(WorkloadRow.key.in_(keys))
+    keys = {row.target_key for row in rows}
+    targets = select(TargetRow.key, TargetRow.name).where(TargetRow.key.in_(keys))
+    peaks = select(PeakRow).where(PeakRow.target_key.in_(keys))
+    labels: dict[int, list[str]] = {}
+    words = select(LabelRow).where(LabelRow.job_id.in_(ids)).order_by(LabelRow.label)
+    for label in session.scalars(words):
+        labels.setdefault(label.job_id, []).append(label.label)
+    return _Related(
+        {row.hash: row.name for row in session.execute(models)},
+        {row.key: row.document for row in session.execute(workloads)},
+        {row.key: row.name for row in session.execute(targets)},
+        {(peak.target_key, peak.threads, peak.clock): peak.gflops for peak in session.scalars(peaks)},
+        labels,
+        by_job,
+    )
+
+
+def _show(row: JobRow, live: Live | None, related: _Related) -> Job:
+    found = related.tasks.get(row.id, [])
     tasks = [task for task, _, _ in found]
     measured = sum(task.trials - task.reused for task in tasks)
     ended = Live(row.elapsed_s, measured / row.elapsed_s if row.elapsed_s > 0 else None)
@@ -77,9 +128,9 @@ def show(session: Session, row: JobRow, live: Live | None) -> Job:
     return Job(
         id=row.id,
         model=row.model_hash,
-        model_name=model.name if model else None,
-        workload=workload.document if workload else None,
-        target=session.get_one(TargetRow, row.target_key).name,
+        model_name=related.models.get(row.model_hash or ""),
+        workload=related.workloads.get(row.workload_key or ""),
+        target=related.targets[row.target_key],
         threads=row.threads,
         clock=row.clock,
         strategy=row.strategy,
@@ -87,6 +138,10 @@ def show(session: Session, row: JobRow, live: Live | None) -> Job:
         numerics=Numerics(row.numerics),
         priority=row.priority,
         tags=sorted(row.tags),
+        name=row.name,
+        labels=related.labels.get(row.id, []),
+        submitter=row.submitter,
+        version=row.version,
         budget=JobBudget(trials=row.budget_trials, seconds=row.budget_seconds),
         shapes=row.shapes,
         state=state,
@@ -105,7 +160,7 @@ def show(session: Session, row: JobRow, live: Live | None) -> Job:
         estimated_ms=_total_ms([(task.weight, best_s) for task, best_s, _ in found], built),
         recommended_ms=_total_ms([(task.weight, first_s) for task, _, first_s in found], built),
         built=built,
-        peak_gflops=_peak(session, row),
+        peak_gflops=related.peaks.get((row.target_key, row.threads, row.clock)),
         errors=dict(sum((Counter(task.errors) for task in tasks), Counter())),
     )
 
@@ -150,6 +205,8 @@ def show_tasks(session: Session, row: JobRow, live: Live | None) -> list[Task]:
                 gflops=gflops,
                 share_of_peak=gflops / reachable if gflops and reachable else None,
                 best_disturbed=bool(record and record.disturbed),
+                best_spread=record.document.get("spread") if record else None,
+                best_kernel_version=record.kernel_version if record else None,
                 best_config=record.document["config"] if record else None,
                 best_layouts=record.layouts if record else None,
                 curve=curves.get(task.id, []),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from contextlib import nullcontext
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Response
 from fastapi.responses import StreamingResponse
@@ -17,9 +17,10 @@ from server.events.base import END, Event
 from server.http.event_stream import event_stream
 from server.http.pages import AfterId, JobId, Limit
 from server.http.problems import Problem, responses
-from server.jobs import views
+from server.jobs import listing, views
+from server.jobs.listing import Wanted
 from server.jobs.progress import progress
-from server.jobs.schemas import Job, JobPage, JobRequest, Progress, TaskList
+from server.jobs.schemas import Job, JobChange, JobPage, JobRequest, LabelList, Order, Progress, TaskList
 from server.jobs.store import ENDED
 from server.records import repository
 from server.records.logs import LOG_RESPONSE, Allowed, K, Select, log_response
@@ -44,24 +45,63 @@ async def create_job(request: JobRequest, response: Response, ctx: Ctx) -> Job:
     return await run_in_threadpool(_read, ctx, spec.id)
 
 
-@router.get("", summary="List jobs")
+@router.get("", summary="List jobs", responses=responses(422))
 def list_jobs(
     ctx: Ctx,
-    state: Annotated[JobState | None, Query(description="Only jobs in this state.")] = None,
+    state: Annotated[list[JobState] | None, Query(description="Only jobs in one of these states.")] = None,
+    target: Annotated[str | None, Query(description="Only jobs for the target of this name.")] = None,
+    model: Annotated[
+        str | None, Query(min_length=1, description="Only jobs of the model of this name or hash.")
+    ] = None,
+    label: Annotated[list[str] | None, Query(description="Only jobs that have all of these labels.")] = None,
+    search: Annotated[
+        str | None,
+        Query(
+            max_length=200,
+            description="Words that must all be in the name, number, submitter, model, target, strategy or "
+            "labels of the job.",
+        ),
+    ] = None,
+    sort: Annotated[Order, Query(description="What they are sorted by.")] = Order.ID,
+    order: Annotated[
+        Literal["down", "up"], Query(description="`down` has the newest, the last or the longest first.")
+    ] = "down",
     limit: Limit = 50,
     after: AfterId = None,
 ) -> JobPage:
-    """Jobs, the newest first."""
+    """Jobs, the newest first unless told otherwise."""
+    wanted = Wanted(state or (), target, model, label or (), search)
     with ctx.db.read() as session:
-        rows = views.rows(session, state, after, limit + 1)
-        items = [views.show(session, row, ctx.manager.live(row.id)) for row in rows[:limit]]
-    return JobPage(items=items, next=str(items[-1].id) if len(rows) > limit else None)
+        rows = listing.rows(session, wanted, sort, order == "down", after, limit + 1)
+        items = views.show_all(session, rows[:limit], ctx.manager.live)
+        total = listing.count(session, wanted)
+    return JobPage(items=items, next=str(items[-1].id) if len(rows) > limit else None, total=total)
+
+
+@router.get("/labels", summary="List labels")
+def list_labels(ctx: Ctx) -> LabelList:
+    """All labels that jobs have."""
+    with ctx.db.read() as session:
+        return LabelList(items=listing.labels(session))
 
 
 @router.get("/{job_id}", summary="Read a job", responses=responses(404))
 def get_job(job_id: JobId, ctx: Ctx) -> Job:
     """A job and how far it is."""
     return _read(ctx, job_id)
+
+
+@router.patch("/{job_id}", summary="Name a job", responses=responses(404, 422))
+def change_job(job_id: JobId, asked: JobChange, ctx: Ctx) -> Job:
+    """Give a job another name, or other labels in the place of those that it has."""
+    ctx.jobs.change(job_id, asked)
+    return _read(ctx, job_id)
+
+
+@router.delete("/{job_id}", status_code=204, summary="Delete a job", responses=responses(404, 409))
+def delete_job(job_id: JobId, ctx: Ctx) -> None:
+    """Delete a job that has ended. Nothing measured is lost: its records stay, and so do the best configs."""
+    ctx.jobs.delete(job_id)
 
 
 @router.post("/{job_id}/cancel", summary="Cancel a job", responses=responses(404, 409))

@@ -38,8 +38,11 @@ def tuned(client: TestClient) -> int:
 def test_the_curve_begins_when_every_task_has_a_time() -> None:
     trials = [(1, 3e-3), (1, 2e-3), (2, None), (2, 5e-3), (1, 4e-3), (1, 1e-3), (2, 6e-3)]
     points = falls({1: 2, 2: 1}, {}, trials)
-    assert [trial for trial, _ in points] == [4, 6, 7]
-    assert [seconds for _, seconds in points] == pytest.approx([9e-3, 7e-3, 7e-3])
+    assert [fall.trial for fall in points] == [4, 6, 7]
+    assert [fall.seconds for fall in points] == pytest.approx([9e-3, 7e-3, 7e-3])
+    # What each came from: the first nothing that is known, then task 1, twice in the model.
+    assert [fall.task for fall in points] == [None, 1, None]
+    assert [fall.gain_s for fall in points] == pytest.approx([0.0, 2e-3, 0.0])
     assert falls({1: 1, 2: 1}, {1: 1e-3}, [(1, 1e-3), (1, 5e-4)]) == []
     assert falls({}, {}, []) == []
 
@@ -47,8 +50,9 @@ def test_the_curve_begins_when_every_task_has_a_time() -> None:
 def test_the_curve_begins_untuned() -> None:
     """What a task takes untuned is known from its first trial, which may come late."""
     points = falls({1: 2, 2: 1}, {1: 3e-3, 2: 5e-3}, [(1, 3e-3), (1, 2e-3), (2, None), (2, 5e-3), (2, 1e-3)])
-    assert [trial for trial, _ in points] == [0, 2, 5]
-    assert [seconds for _, seconds in points] == pytest.approx([11e-3, 9e-3, 5e-3])
+    assert [fall.trial for fall in points] == [0, 2, 5]
+    assert [fall.seconds for fall in points] == pytest.approx([11e-3, 9e-3, 5e-3])
+    assert [(fall.task, round(1e3 * fall.gain_s)) for fall in points[1:]] == [(1, 2), (2, 4)]
 
 
 def test_thinning_keeps_the_fastest_and_the_order() -> None:

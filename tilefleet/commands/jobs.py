@@ -1,14 +1,16 @@
-"""``submit``, ``watch``, ``jobs``, ``cancel``, ``resume``."""
+"""``submit``, ``watch``, ``jobs``, ``models``, ``rename``, ``label``, ``delete``, ``cancel``, ``resume``."""
 
 from __future__ import annotations
 
+import getpass
 from datetime import UTC, datetime, timedelta
+from itertools import islice
 from typing import Annotated
 
 import typer
 
 from kernels.numerics import Numerics
-from server.jobs.schemas import Job
+from server.jobs.schemas import Job, Order
 from tilefleet import render
 from tilefleet.client import Client
 from tilefleet.commands.common import JobId, Json, Url, connect, console, print_json, show
@@ -26,6 +28,7 @@ from tilefleet.errors import Incomplete, TilefleetError
 from tilefleet.watching import report
 from tilefleet.watching import watch as watch_job
 from tuner.intake.shapes import given_of
+from tuner.states import JobState
 
 
 def submit(
@@ -54,6 +57,10 @@ def submit(
             min=0, help="End with what there is after so many minutes, also while no board is there."
         ),
     ] = None,
+    name: Annotated[str, typer.Option(help="What to call the job.")] = "",
+    label: Annotated[
+        list[str] | None, typer.Option("--label", help="A word to find it again by. Repeatable.")
+    ] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Follow the job until it ends.")] = False,
     as_json: Json = False,
     url: Url = None,
@@ -74,6 +81,9 @@ def submit(
             priority=priority,
             tags=tag or (),
             deadline=None if within is None else datetime.now(UTC) + timedelta(minutes=within),
+            name=name,
+            labels=label or (),
+            submitter=_user(),
         )
         if watch:
             _follow(client, job.id, as_json)
@@ -87,11 +97,73 @@ def watch(job: JobId, as_json: Json = False, url: Url = None) -> None:
         _follow(client, job, as_json)
 
 
-def jobs(as_json: Json = False, url: Url = None) -> None:
-    """List the jobs."""
+def jobs(
+    search: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="WORD", help="Only jobs with these in name, model, target or labels."),
+    ] = None,
+    state: Annotated[
+        list[JobState] | None, typer.Option("--state", help="Only jobs in this state. Repeatable.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="Only jobs for this target.")] = None,
+    model: Annotated[str | None, typer.Option(help="Only jobs of the model of this name or hash.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", help="Only jobs with this label. Repeatable.")
+    ] = None,
+    sort: Annotated[
+        Order, typer.Option(help="By what; the newest, the last or the longest comes first.")
+    ] = Order.ID,
+    up: Annotated[bool, typer.Option("--up", help="The other way round.")] = False,
+    most: Annotated[int | None, typer.Option("--limit", min=1, help="The first so many.")] = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """List the jobs, the newest first."""
     with connect(url) as client:
-        found = list(client.jobs())
+        wanted = client.jobs(
+            states=[each.value for each in state or ()],
+            target=target,
+            model=model,
+            labels=label or (),
+            search=" ".join(search) if search else None,
+            sort=sort.value,
+            order="up" if up else "down",
+        )
+        found = list(islice(wanted, most))
     show(found, as_json, render.jobs(found))
+
+
+def rename(
+    job: JobId,
+    name: Annotated[str, typer.Argument(metavar="NAME", help='Its new name; "" takes it away.')],
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Give a job a name."""
+    with connect(url) as client:
+        _print_job(client.change_job(job, name=name), as_json)
+
+
+def label(
+    job: JobId,
+    words: Annotated[list[str] | None, typer.Argument(metavar="WORD", help="Its labels, all.")] = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Put labels on a job, in the place of those that it has; without a word, take all away."""
+    with connect(url) as client:
+        _print_job(client.change_job(job, labels=words or ()), as_json)
+
+
+def delete(
+    jobs: Annotated[list[int], typer.Argument(metavar="JOB", help="Numbers of the jobs.")],
+    url: Url = None,
+) -> None:
+    """Delete jobs that have ended; what they measured stays."""
+    with connect(url) as client:
+        for job in jobs:
+            client.delete_job(job)
+            typer.echo(f"job {job} is deleted; its records stay")
 
 
 def models(as_json: Json = False, url: Url = None) -> None:
@@ -129,6 +201,14 @@ def _follow(client: Client, job_id: int, as_json: bool) -> None:
     if job.state != "done":
         error = Incomplete if job.state == "incomplete" else TilefleetError
         raise error(f"job {job.id} {job.state}" + (f": {job.message}" if job.message else ""))
+
+
+def _user() -> str:
+    """The name by which this machine knows its user; empty where it knows none."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):  # a container may run as a number
+        return ""
 
 
 def _print_job(job: Job, as_json: bool) -> None:

@@ -1,0 +1,93 @@
+"""Requests to a server, and what its refusals become."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx
+from pydantic import BaseModel
+
+from tilefleet import errors
+from tilefleet.home import server_url
+
+Resource = TypeVar("Resource", bound=BaseModel)
+
+
+class Connection:
+    """To one server; ``ServerUnreachable`` when it does not answer."""
+
+    def __init__(self, url: str | None = None, timeout_s: float = 60.0) -> None:
+        """``url`` is by default ``TILEFLEET_URL``, else the server started last on this machine."""
+        self.url = (url or server_url()).rstrip("/")
+        # A proxy from the environment has no business between us and a server that is mostly on loopback.
+        # Reading the authorities' certificates takes longer than a request, and http:// needs none.
+        secure = self.url.startswith("https:")
+        self._http = httpx.Client(base_url=self.url, timeout=timeout_s, trust_env=False, verify=secure)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def _send(self, method: str, path: str, **arguments: Any) -> httpx.Response:
+        try:
+            response = self._http.request(method, path, **arguments)
+        except (httpx.TransportError, httpx.InvalidURL) as error:
+            raise self._unreachable(error) from None
+        raise_for(response)
+        return response
+
+    def _get(self, path: str, kind: type[Resource], params: dict[str, Any] | None = None) -> Resource:
+        return kind.model_validate(self._send("GET", path, params=params or {}).json())
+
+    def _pages(self, path: str, kind: type[Resource], params: dict[str, Any]) -> Iterator[Resource]:
+        after: str | int | None = None
+        while True:
+            page = self._send("GET", path, params=params if after is None else {**params, "after": after})
+            body = page.json()
+            for item in body["items"]:
+                yield kind.model_validate(item)
+            after = body["next"]
+            if after is None:
+                return
+
+    def _lines(self, path: str, select: str, k: int | None, numerics: str | None) -> Iterator[str]:
+        asked: dict[str, str | int | None] = {"select": select, "k": k, "numerics": numerics}
+        params = {name: value for name, value in asked.items() if value is not None}
+        try:
+            with self._http.stream("GET", path, params=params) as response:
+                raise_for(response)
+                for line in response.iter_lines():
+                    yield line + "\n"
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from None
+
+    def _unreachable(self, error: Exception) -> errors.ServerUnreachable:
+        return errors.ServerUnreachable(
+            f"no Tilefleet server answers at {self.url} ({error or type(error).__name__}); "
+            "start one with `tilefleet up`, or name another with --url or TILEFLEET_URL"
+        )
+
+
+def raise_for(response: httpx.Response) -> None:
+    """Raise the error that an answer is, if it is one."""
+    if response.is_success:
+        return
+    response.read()
+    try:
+        body = response.json()
+    except ValueError:
+        body = {
+            "title": f"HTTP {response.status_code} {response.reason_phrase}",
+            "detail": response.text[:200],
+        }
+    raise errors.from_response(response.status_code, body)
