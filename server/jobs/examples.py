@@ -76,6 +76,7 @@ TASK: JsonDict = {
     "recommended_s": 0.000328,
     "gflops": 18.3,
     "share_of_peak": 0.199,
+    "bound_s": 0.000151,
     "best_config": {"kernel": "grouped", "filters": 1, "flat": 0, "rows": 2, "vectors": 3},
     "best_layouts": "nchw",
     "curve": [[0, 0.000328], [1, 0.000296], [8, 0.000296]],

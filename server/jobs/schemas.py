@@ -291,6 +291,10 @@ class Task(BaseModel):
     share_of_peak: float | None = Field(
         description="`gflops` over the job's `peak_gflops`; null of integers, whose peak is another."
     )
+    bound_s: float | None = Field(
+        description="The roofline: what its operations at the measured peak, or its bytes at the measured "
+        "bandwidth take, whichever is longer; null of integers, and where these are not known."
+    )
     best_config: dict[str, int | str] | None = Field(description="The config of `best_s`.")
     best_layouts: str | None = Field(
         description="What the best config reads and writes: `nchw`, `nchw8c>nchw` and so on."

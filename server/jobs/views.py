@@ -12,8 +12,10 @@ from sqlalchemy.orm import Session, aliased
 
 from kernels.numerics import Numerics
 from kernels.workload import base as workloads
+from kernels.workload.base import Workload
 from server.baselines import repository as baselines
 from server.db.tables import (
+    BandwidthRow,
     DeletedJobRow,
     JobRow,
     LabelRow,
@@ -29,6 +31,7 @@ from server.http.pages import thin
 from server.http.problems import Problem
 from server.jobs.schemas import BuiltModel, BuiltShapes, Job, JobBudget, Operator, Share, Task, Waiting
 from server.models.schemas import ModelCheck
+from server.workloads.traffic import least_bytes
 from tuner.backend.check import Delivery
 from tuner.states import JobState
 
@@ -178,6 +181,7 @@ def show_tasks(session: Session, row: JobRow, live: Live | None) -> list[Task]:
     )
     curves = _curves(session, row.id)
     peak = _peak(session, row)
+    bandwidth = session.get(BandwidthRow, (row.target_key, row.threads, row.clock))
     tasks = []
     found = session.execute(query).all()
     keys = [workload.key for _, workload, _, _ in found]
@@ -204,6 +208,7 @@ def show_tasks(session: Session, row: JobRow, live: Live | None) -> list[Task]:
                 recommended_s=recommended_s,
                 gflops=gflops,
                 share_of_peak=gflops / reachable if gflops and reachable else None,
+                bound_s=_bound(workload, reachable, bandwidth),
                 best_disturbed=bool(record and record.disturbed),
                 best_spread=record.document.get("spread") if record else None,
                 best_kernel_version=record.kernel_version if record else None,
@@ -303,6 +308,13 @@ def operators_of(delivery: Delivery) -> list[Operator]:
         for each in delivery.operators
         if delivery.seconds
     ]
+
+
+def _bound(workload: Workload, peak: float | None, bandwidth: BandwidthRow | None) -> float | None:
+    """The roofline in seconds: operations at the peak or bytes at the bandwidth, what takes longer."""
+    if peak is None or bandwidth is None:
+        return None
+    return max(workload.flops / peak, least_bytes(workload) / bandwidth.gbs) / 1e9
 
 
 def _peak(session: Session, row: JobRow) -> float | None:

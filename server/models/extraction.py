@@ -40,11 +40,30 @@ def extract(
     if assembled is not None:
         payload |= {"assembled": str(assembled), "largest": largest}
         payload["values"] = {k: list(v) for k, v in (values or {}).items()}
-    timeout_s = TIMEOUT_S * (len(shapes) if isinstance(shapes, list) else 1)
+    sets = len(shapes) if isinstance(shapes, list) else 1
+    found = _asked(nursery, "tuner.intake.extract:extract_child", payload, name, sets, assembled)
+    return Extraction.from_json(found)
+
+
+def read_graph(nursery: Nursery, path: Path, name: str, shapes: GivenShapes) -> list[dict[str, Any]]:
+    """The nodes of the model at ``path`` (``tuner.intake.outline``); raises a 422 problem."""
+    payload = {"path": str(path), "shapes": shapes}
+    found: list[dict[str, Any]] = _asked(nursery, "tuner.intake.outline:outline_child", payload, name)
+    return found
+
+
+def _asked(
+    nursery: Nursery,
+    function: str,
+    payload: dict[str, Any],
+    name: str,
+    times: int = 1,
+    assembled: Path | None = None,
+) -> Any:
+    """What ``function`` says of the file at ``payload["path"]``, in ``times`` the time for one reading."""
+    path, timeout_s = Path(payload["path"]), TIMEOUT_S * times
     try:
-        found = nursery.call(
-            "tuner.intake.extract:extract_child", payload, timeout_s=timeout_s, memory_bytes=MEMORY_BYTES
-        )
+        return nursery.call(function, payload, timeout_s=timeout_s, memory_bytes=MEMORY_BYTES)
     except ChildTimeout:
         raise Problem(422, f"model {name}: reading it took more than {timeout_s:.0f} s") from None
     except ChildCrashed as error:
@@ -59,4 +78,3 @@ def extract(
         elif error.type_name != "ModelError":
             message = f"reading it failed: {error.type_name}: {message.splitlines()[0] if message else ''}"
         raise Problem(422, f"model {name}: {message}") from None
-    return Extraction.from_json(found)

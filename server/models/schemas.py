@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from kernels.numerics import Numerics
 from kernels.workload.base import Unit
-from server.http.lists import Page
+from server.http.lists import Items, Page
 from tuner.intake.shapes import MOST_SETS
 
 Dimension = Annotated[int, Field(ge=1, lt=2**31)]
@@ -104,6 +104,22 @@ class Forecast(BaseModel):
     known: int = Field(description="How many of the distinct workloads have a record.", examples=[12])
     workloads: int = Field(description="How many there are.", examples=[18])
     without: int = Field(description="Those of which nothing is known or foretold; not in the sums.")
+
+
+class GraphNode(BaseModel):
+    """One node of a model as a build sees it: a product with all that is computed along with it is one."""
+
+    name: str = Field(description="As in the file.", examples=["conv1"])
+    op: str = Field(description="The operator, or the workload for people.", examples=["MaxPool"])
+    workload: str = Field(description="The workload's key; empty of what is not tuned.")
+    reads: list[int] = Field(description="Places in the list of those whose results it reads.")
+
+
+class ModelGraph(Items[GraphNode]):
+    """The nodes of a model, each behind those that it reads; none of a graph that is too large to be shown.
+
+    Its inputs and outputs are nodes, too; constants are left out.
+    """
 
 
 class ModelPage(Page[Model]):

@@ -16,7 +16,7 @@ from server.db.insert import insert
 from server.db.tables import ModelRow, now
 from server.http.problems import Problem, invalid
 from server.http.uploads import Upload, forget_old, sha256
-from server.models.extraction import Nursery, extract
+from server.models.extraction import Nursery, extract, read_graph
 from server.remembered import Remembered
 from tuner.intake.external_data import is_archive
 from tuner.intake.extract import Extraction
@@ -35,6 +35,7 @@ class Models:
         """No model of more than ``largest`` bytes is stored."""
         self._db, self.folder, self._nursery, self._largest = db, folder, nursery, largest
         self._others = Remembered[Extraction](KEPT)
+        self._graphs = Remembered[list[dict[str, Any]]](KEPT)
         self.incoming = folder / "incoming"
         self.incoming.mkdir(parents=True, exist_ok=True)
         forget_old(self.incoming)
@@ -129,6 +130,14 @@ class Models:
             return Extraction.from_json(row.extraction)
         key = row.hash, json.dumps(shapes, sort_keys=True)
         return self._others.get(key, lambda: self._extract(self.path(row.hash), row.name, shapes))
+
+    def graph(self, row: ModelRow, shapes: Shapes | None) -> list[dict[str, Any]]:
+        """The nodes of a model; with other input shapes than the upload's, if given."""
+        given = row.shapes if shapes is None else shapes
+        asked = row.hash, json.dumps(given, sort_keys=True)
+        return self._graphs.get(
+            asked, lambda: read_graph(self._nursery, self.path(row.hash), row.name, given)
+        )
 
     def _extract(
         self,

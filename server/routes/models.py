@@ -13,7 +13,16 @@ from server.http.pages import Limit, Threads
 from server.http.problems import responses
 from server.http.uploads import received
 from server.models import build_check, forecast, views
-from server.models.schemas import BuildCheck, BuildRequest, Forecast, Model, ModelPage, Workloads
+from server.models.schemas import (
+    BuildCheck,
+    BuildRequest,
+    Forecast,
+    GraphNode,
+    Model,
+    ModelGraph,
+    ModelPage,
+    Workloads,
+)
 from server.models.service import parse_shapes, parse_values
 from server.services import Ctx
 
@@ -167,6 +176,22 @@ async def read_forecast(
             return forecast.forecast(session, extraction, seconds, machine, clock, threads)
 
     async with ctx.compiling.turn():
+        return await run_in_threadpool(read)
+
+
+@router.get("/{model_hash}/graph", summary="Read a model's graph", responses=responses(404, 422, 503))
+async def get_graph(
+    request: Request, model_hash: ModelHash, ctx: Ctx, shapes: ShapesText = None
+) -> ModelGraph:
+    """What the model is made of, and what reads what; of several sets of shapes, with the first."""
+    given = parse_shapes(shapes)
+
+    def read() -> ModelGraph:
+        with ctx.db.read() as session:
+            row = ctx.models.get(session, model_hash)
+        return ModelGraph(items=[GraphNode.model_validate(node) for node in ctx.models.graph(row, given)])
+
+    async with ctx.reading.turn(request):
         return await run_in_threadpool(read)
 
 

@@ -276,3 +276,16 @@ def test_zips_that_are_too_large_or_lack_something(client: TestClient, settings:
     assert_refused(client, settings, zipped(**{"w.bin": b""})[0], "'w0'", "has fewer")
     assert_refused(client, settings, zipped(**{"../x": b""})[0], "'../x'")
     assert_refused(client, settings, zipped()[0][:-30], "zip")
+
+
+def test_a_model_has_a_graph(client: TestClient) -> None:
+    model = client.post("/api/v1/models", content=conv_model()).json()
+    workloads = client.get(f"/api/v1/models/{model['hash']}/workloads").json()["workloads"]
+    nodes = client.get(f"/api/v1/models/{model['hash']}/graph").json()["items"]
+    assert [node["op"] for node in nodes[:: len(nodes) - 1]] == ["Input", "Output"]
+    products = [node["workload"] for node in nodes if node["workload"]]
+    assert sorted(products) == sorted(use["key"] for use in workloads for _ in range(use["count"]))
+    assert all(place < at for at, node in enumerate(nodes) for place in node["reads"])
+    refused = client.get(f"/api/v1/models/{model['hash']}/graph", params={"shapes": '{"y": [1]}'})
+    assert (refused.status_code, refused.headers["content-type"]) == (422, "application/problem+json")
+    assert client.get(f"/api/v1/models/{'0' * 64}/graph").status_code == 404
