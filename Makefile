@@ -21,8 +21,8 @@ server/dashboard/index.html: $(VENV)/installed $(filter-out dashboard/openapi.js
 	@echo "setup: building the dashboard"
 	@$(PYTHON) dashboard/build.py
 
-demo: setup ## tune a real model on this machine in about three minutes (MODEL=path.onnx for your own)
-	@$(PYTHON) -m bench.demo $(if $(MODEL),--model "$(MODEL)")
+demo: setup ## tune a real model on this machine in about three minutes (MODEL=path.onnx for your own, DEMO_SECONDS=n)
+	@$(PYTHON) -m bench.demo $(if $(MODEL),--model "$(MODEL)") $(if $(DEMO_SECONDS),--seconds $(DEMO_SECONDS))
 
 # A test that kills processes under other tests' load may be unlucky: the summary lists who needed another run.
 test: setup ## all checks and all tests, in parallel on all cores (CORES=n for fewer)

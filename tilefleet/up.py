@@ -17,10 +17,11 @@ from server.app import create_app
 from tilefleet.configuration import read_settings
 from tilefleet.errors import TilefleetError
 from tilefleet.state_lock import only_one
+from worker.phases import phases
 
 
 class _Server(uvicorn.Server):
-    """Calls back once it answers."""
+    """Calls back once it answers, and says when it ends."""
 
     def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
         super().__init__(config)
@@ -31,6 +32,11 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if not self.should_exit:
             self._started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End; what runs is ended first, which takes seconds."""
+        phases.info("stopping; jobs that run go on with `tilefleet resume` after the next start")
+        await super().shutdown(sockets)
 
 
 def up(

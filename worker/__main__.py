@@ -48,7 +48,13 @@ def main() -> None:
 
 def _fleet(arguments: argparse.Namespace) -> Fleet:
     if arguments.fleet:
-        return read_fleet(arguments.fleet)
+        fleet = read_fleet(arguments.fleet)
+        if fleet.repairs:
+            raise FleetError(
+                f"{arguments.fleet}: board {next(iter(fleet.repairs))}: repair: only a coordinator repairs "
+                "boards, those of its own fleet file; leave it out"
+            )
+        return fleet
     if arguments.boards:
         return fleet_of(split_names(arguments.boards), arguments.threads)
     host = HostSpec(id=arguments.board, threads=arguments.threads) if arguments.board else None

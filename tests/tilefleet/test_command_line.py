@@ -110,6 +110,15 @@ def test_up_names_a_wrong_setting(tmp_path: Path) -> None:
     assert "'many'" in err
 
 
+def test_up_in_the_background_says_why_it_did_not_start_and_what_it_does_meanwhile(tmp_path: Path) -> None:
+    (tmp_path / "up.log").write_text("Tilefleet is up at an earlier time\n")
+    code, out, err = run("up", "--detach", "--port", "0", "--boards", "nix", TILEFLEET_HOME=str(tmp_path))
+    doing, error = err.splitlines()
+    assert (code, out) == (1, "")
+    assert re.fullmatch(rf"\d\d:\d\d:\d\d starting, with the state in {tmp_path}", doing)
+    assert error.startswith("tilefleet: TILEFLEET_BOARDS: unknown board 'nix'")
+
+
 def test_up_says_why_the_service_did_not_start(tmp_path: Path) -> None:
     """In a process of its own, as uvicorn handles signals in the main thread only."""
     environment = os.environ | {

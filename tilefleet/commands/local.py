@@ -55,7 +55,7 @@ def check(
     targets: TargetFile = None,
     as_json: Json = False,
 ) -> None:
-    """Say of each workload of a model whether a log has it, and what share of the time is not tuned.
+    """List the layers of a model: which config a log has for each, and each one's share of the time.
 
     Exit code 1 when one is missing. Shares are predicted where nothing was measured.
     """

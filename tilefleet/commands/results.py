@@ -65,9 +65,9 @@ def log(
     job: Annotated[int | None, typer.Argument(metavar="JOB", help="Number of the job.")] = None,
     target: Annotated[str | None, typer.Option(help="All of a target's records instead of a job's.")] = None,
     best: Annotated[
-        bool, typer.Option("--best", help="The best of each workload and layouts (default).")
+        bool, typer.Option("--best", help="The best record of each workload and layouts (default).")
     ] = False,
-    top: Annotated[int | None, typer.Option(min=1, help="The so many best of each.")] = None,
+    top: Annotated[int | None, typer.Option(min=1, help="The N best of each workload and layouts.")] = None,
     everything: Annotated[bool, typer.Option("--all", help="All records, failed trials too.")] = False,
     numerics: Annotated[
         Numerics | None, typer.Option(help="Leave out what it does not allow; of a job nothing unless told.")
@@ -100,7 +100,7 @@ def log(
 
 
 def baselines(job: JobId, as_json: Json = False, url: Url = None) -> None:
-    """Time onnxruntime on the layers of a job for this machine, and store that for the dashboard's charts."""
+    """Measure how long onnxruntime takes for each layer of a job, on this machine, for the dashboard."""
     # Here, because it brings numpy along, which no other command should wait for.
     from tilefleet import baselines as library
 

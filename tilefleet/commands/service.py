@@ -13,14 +13,21 @@ from typing import Annotated
 import typer
 
 from tilefleet.commands.common import Json, Url, connect, console, print_json
+from tilefleet.detached import UP
+from tilefleet.detached import start as start_detached
 from tilefleet.home import DEFAULT_PORT, home
+from tilefleet.phases import Told
 from worker.fleet.drivers.sim_models import SIM_MODELS
+from worker.phases import phases
 
 
 def benches() -> list[str]:
     """Names of all benchmarks: the modules of ``bench`` that are commands."""
     folder = Path(next(iter(import_module("bench").__path__)))
-    return sorted(file.stem for file in folder.glob("*.py") if '__name__ == "__main__"' in file.read_text())
+    return sorted(
+        [file.stem for file in folder.glob("*.py") if '__name__ == "__main__"' in file.read_text()]
+        + [file.parent.name for file in folder.glob("*/__main__.py")]
+    )
 
 
 def up(
@@ -36,18 +43,29 @@ def up(
     fleet: Annotated[
         Path | None, typer.Option(help="A fleet file that says what boards there are, instead of --boards.")
     ] = None,
+    detach: Annotated[
+        bool,
+        typer.Option("--detach", help="Come back when it answers; `tilefleet stop` ends it."),
+    ] = False,
 ) -> None:
     """Start the service: coordinator, engine and boards, in one process tree."""
-    # Here, because the server brings TVM along, which no other command should wait for.
-    from tilefleet.up import up as run
-
     if boards is not None and fleet is not None:
         raise typer.BadParameter("give either --boards or --fleet")
+    if detach:
+        chosen = {"--host": host, "--port": port, "--boards": boards, "--fleet": fleet}
+        words = [f"{name}={value}" for name, value in chosen.items() if value is not None]
+        start_detached(words, home(), lambda line: typer.echo(line, err=not line.startswith(UP)))
+        return
+    with Told() as told:
+        phases.info("starting, with the state in %s", home())
+        # Here, because the server brings TVM along, which no other command should wait for.
+        from tilefleet.up import up as run
 
-    def started(url: str) -> None:
-        typer.echo(f"Tilefleet is up at {url}  (API: {url}/docs, stop: Ctrl-C)")
+        def started(url: str) -> None:
+            told.ready()
+            typer.echo(f"{UP}{url}  (API: {url}/docs, stop: Ctrl-C)")
 
-    run(host, port, boards, fleet, started)
+        run(host, port, boards, fleet, started)
 
 
 def stop() -> None:

@@ -101,7 +101,10 @@ async def _place(
     if answer is None or cancelled.is_set():
         return [], ""
     if answer.problem:
-        return [], f"configs were not compared inside the built model: {answer.problem}"
+        return [], (
+            f"the comparison of configs inside the built model gave no result ({answer.problem}); each layer "
+            "has the config that is fastest by itself, and `tilefleet resume` compares again"
+        )
     result, changed = answer.result, []
     slower = result["tuned_s"] / result["untuned_s"]
     margin = 0.0 if simulated else MARGIN

@@ -26,6 +26,7 @@ from worker.fleet.drivers.spec import Site, split_address
 from worker.fleet.fleet_file import Fleet
 from worker.fleet.times import USUAL
 from worker.measure.cores import Cores
+from worker.phases import phases
 
 log = logging.getLogger(__name__)
 DASK = {
@@ -182,6 +183,7 @@ class FleetBoards:
                 starts.append(driver.start)
             else:
                 self._retries.append(asyncio.create_task(_keep_starting(driver, context, self._retry_s)))
+        phases.info("starting boards: %s", ", ".join(spec.id for spec in self._fleet.boards) or "none")
         await asyncio.gather(*map(asyncio.to_thread, starts))
 
 

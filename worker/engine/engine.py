@@ -76,7 +76,11 @@ class Engine:
         self._dask: DaskClient | None = None
         self._changed = asyncio.Event()
         self.dispatcher = Dispatcher(
-            book or MemoryBook(lease_s=times.lease_s), self._check, holder or uuid.uuid4().hex, times=times
+            book or MemoryBook(lease_s=times.lease_s),
+            self._check,
+            holder or uuid.uuid4().hex,
+            times=times,
+            repairs=self._fleet.repairs,
         )
         self._watcher: asyncio.Task[None] | None = None
         self._best: dict[tuple[str, str, int, bool, str], float] = {}

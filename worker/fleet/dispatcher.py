@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from bisect import insort
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -16,6 +16,8 @@ from worker.fleet.book import Book, Check, Entry, Lease, Listing, Purpose
 from worker.fleet.checks import due, failed, passed
 from worker.fleet.known_board import Held, KnownBoard
 from worker.fleet.matching import Place, Request, fits, match, places
+from worker.fleet.repair import Repair, Repairs
+from worker.fleet.repair import run as run_repair
 from worker.fleet.states import Activity, Health, Standing
 from worker.fleet.status import BoardStatus
 from worker.fleet.times import USUAL, FleetTimes
@@ -50,7 +52,8 @@ class Dispatcher:
     ``check`` runs the reference kernel on a board and judges it by what the book says of it. ``holder``
     names this coordinator in the book. With ``threaded`` false the book is called in the loop itself, which
     suits one that never blocks. ``on_change`` is called with each board that does something else than before
-    or is in another health.
+    or is in another health. ``repairs`` are run before a check of a board that failed, and for one that was
+    away for long.
     """
 
     def __init__(
@@ -61,8 +64,10 @@ class Dispatcher:
         *,
         threaded: bool = True,
         times: FleetTimes = USUAL,
+        repairs: Mapping[str, Repair] | None = None,
     ) -> None:
         self._times = times
+        self._repairs = Repairs(repairs or {}, times.repair_absent_s)
         self._book, self._run_check, self._holder = book, check, holder
         self._threads = ThreadPoolExecutor(BOOK_THREADS, "book") if threaded else None
         self.on_change: Callable[[BoardStatus], None] = lambda board: None
@@ -298,6 +303,8 @@ class Dispatcher:
         if held is None:
             return
         try:
+            if repair := self._repairs.after_failure(known):
+                await self._repair(known, repair)
             try:
                 async with asyncio.timeout(self._times.check_limit_s):
                     check = await self._run_check(known.id, known.entry)
@@ -323,6 +330,11 @@ class Dispatcher:
         finally:
             await self._wholly(self._finish(held))
 
+    async def _repair(self, known: KnownBoard, repair: Repair) -> None:
+        """Run the operator's command, and keep what came of it in the board's history."""
+        said = await run_repair(repair, known.id, known.entry.standing.reason)
+        await self._change(known.id, lambda standing: standing.repaired(said), "repair")
+
     async def _tick(self) -> None:
         if any(known.refused or (known.held is None and known.entry.lease) for known in self._known.values()):
             await self._sync()  # Others have boards: look whether they are free again.
@@ -332,6 +344,8 @@ class Dispatcher:
                 known.bad_since, known.check_at = None, now
                 await self._change(known.id, Standing.try_again, "try_again")
             self._check_if_due(known)
+            if repair := self._repairs.after_absence(known, now):
+                self._spawn(self._repair(known, repair), self._background)
         now = asyncio.get_running_loop().time()
         hopes: dict[object, bool] = {}
         for waiter in list(self._queue):

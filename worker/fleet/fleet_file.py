@@ -15,6 +15,7 @@ from kernels.target import CATALOGUE, Target, from_json
 from worker.fleet.drivers.host import HOST, HostSpec
 from worker.fleet.drivers.registry import kinds
 from worker.fleet.drivers.spec import Address, BoardSpec
+from worker.fleet.repair import Repair
 
 
 class FleetError(ValueError):
@@ -46,6 +47,13 @@ class Fleet:
     def known_targets(self) -> dict[str, Target]:
         """The catalogue and this fleet's own, by name."""
         return {**CATALOGUE, **self.targets}
+
+    @property
+    def repairs(self) -> dict[str, Repair]:
+        """The operator's commands for boards that failed, by board."""
+        return {
+            board.id: Repair(board.repair, board.repair_timeout_s) for board in self.boards if board.repair
+        }
 
     @property
     def host(self) -> HostSpec | None:

@@ -103,6 +103,10 @@ class Standing:
         """Gone for good."""
         return Standing(Health.RETIRED, reason)
 
+    def repaired(self, said: str) -> Standing:
+        """After its operator's repair, which said that: whether it helped is seen by the health check."""
+        return replace(self, reason=f"{self.reason}; repair: {said}")
+
     def _failed(self, reason: str) -> Standing:
         if self.health not in (Health.GOOD, Health.UNKNOWN):
             return self

@@ -47,6 +47,8 @@ class FleetTimes:
     """Pauses after the first failed health check, the second, and so on, the last after all others."""
     try_again_s: tuple[float, float] = (60.0, 3600.0)
     """How long a board that this service starts is left alone when it turned bad: at first, at the most."""
+    repair_absent_s: float = 120.0
+    """A board that has been away for so long gets its operator's repair, if it has one."""
     drift_limit: float = 2.0
     """So many times its best known time may the reference kernel take on a wall-clock board."""
 

@@ -12,6 +12,8 @@ from collections.abc import Iterable
 from importlib.metadata import version
 from pathlib import Path
 
+from worker.phases import phases
+
 SOURCES = Path(__file__).resolve().parents[2] / "agent"
 CLOCK_SOURCES = SOURCES.parent / "simclock"
 _SMALL = ("-O2", "-s")
@@ -104,6 +106,7 @@ def _build(output: Path, what: str, options: list[str], prefix: str) -> Path:
     if output.exists():
         return output
     output.parent.mkdir(parents=True, exist_ok=True)
+    phases.info("building %s, once: it takes about a minute", what)
     with tempfile.TemporaryDirectory(prefix=".build-", dir=output.parent) as folder:
         built = Path(folder) / "built"
         command = [sys.executable, "-m", "ziglang", "cc", *options, "-o", str(built)]

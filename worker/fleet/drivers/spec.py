@@ -72,6 +72,9 @@ class BoardSpec(BaseModel, ABC):
     id: Annotated[str, AfterValidator(_good_id)]
     kind: str
     tags: tuple[str, ...] = Field(default=(), strict=False)
+    repair: tuple[str, ...] = Field(default=(), strict=False)
+    """What the coordinator runs when the board failed: a program and its arguments."""
+    repair_timeout_s: float = Field(default=120.0, gt=0)
 
     @classmethod
     def by_name(cls, threads: int) -> Mapping[str, Self]:

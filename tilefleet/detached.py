@@ -1,0 +1,54 @@
+"""Starting the service in the background: it comes back when the service answers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from os import SEEK_END
+from pathlib import Path
+
+from tilefleet.errors import TilefleetError
+
+LOOK_S = 0.1
+_ERROR = "tilefleet: "
+UP = "Tilefleet is up at "
+"""How the line begins that says where."""
+
+
+def start(arguments: Sequence[str], home: Path, say: Callable[[str], None]) -> None:
+    """Run ``tilefleet up`` with ``arguments`` in a session of its own, until it answers.
+
+    What it says goes to ``up.log`` in ``home``, and until then to ``say``, too. Raises TilefleetError with
+    its last words when it ends before that. Interrupted, it ends what it started.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    log = home / "up.log"
+    with log.open("a") as out, log.open() as lines:
+        lines.seek(0, SEEK_END)
+        server = subprocess.Popen(
+            [sys.executable, "-m", "tilefleet", "up", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+        last = ""
+        try:
+            while True:
+                ended = server.poll() is not None
+                while line := lines.readline().rstrip():
+                    if line.startswith(UP):
+                        say(line.replace("stop: Ctrl-C", "stop: tilefleet stop"))
+                        return
+                    last = line
+                    if not line.startswith(_ERROR):
+                        say(line)
+                if ended:
+                    raise TilefleetError(last.removeprefix(_ERROR) or f"it did not start: see {log}")
+                time.sleep(LOOK_S)
+        except KeyboardInterrupt:
+            server.terminate()
+            server.wait()
+            raise
