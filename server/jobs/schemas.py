@@ -107,9 +107,10 @@ class JobRequest(BaseModel):
         description="When it ends with what it has, also while it waits for a board; without, it waits for "
         "as long as there is a board that may come back.",
     )
-    name: Name = ""
-    labels: Labels = set()
-    submitter: Name = Field(default="", description="Who submits it, as they call themselves.")
+    # By factories, as tags: what has a default in the document is no option to its typed clients.
+    name: Name = Field(default_factory=str)
+    labels: Labels = Field(default_factory=set)
+    submitter: Name = Field(default_factory=str, description="Who submits it, as they call themselves.")
 
     @model_validator(mode="after")
     def _one_subject(self) -> Self:
