@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+
 from kernels.arithmetic import ceil_div
 from kernels.chains.slices import CHANNELS
 from kernels.emit import machine
