@@ -24,6 +24,7 @@ from kernels.int8.arm.depthwise.kernel import QuantizedDepthwise
 from kernels.int8.arm.gemm.kernel import QuantizedGemm
 from kernels.int8.arm.grouped.kernel import QuantizedGroupsNeon
 from kernels.int8.arm.winograd.kernel import QuantizedWinogradNeon
+from kernels.int8.chain.kernel import QChain
 from kernels.int8.dot.depthwise import QuantizedDotDepthwise
 from kernels.int8.dot.kernel import QuantizedDotGroups, QuantizedDots
 from kernels.int8.dot.matrix import QuantizedMatrix
@@ -62,6 +63,7 @@ def all_kernels() -> dict[str, Kernel[Any]]:
         ActivationsMatMul(),
         BlockedAttention(),
         Chain(),
+        QChain(),
         QuantizedGemm(),
         QuantizedDepthwise(),
         QuantizedDirect(),

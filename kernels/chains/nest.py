@@ -35,6 +35,8 @@ class Place:
     filters: Index
     block: Index
     inner: Index
+    blocks: int = 1
+    """Blocks of channels that are computed together."""
 
 
 class Work(Protocol):
@@ -49,8 +51,11 @@ class Work(Protocol):
     def blank(self, row: Index) -> None:
         """Zeros in a row of the input's cache."""
 
-    def ready(self, rows: Index) -> None:
-        """The input's cache has so many rows."""
+    def ready(self, stage: int, rows: Index) -> None:
+        """The cache that a convolution reads has so many rows."""
+
+    def together(self, stage: int) -> int:
+        """Blocks of channels that are computed together; all slices of channels have a multiple."""
 
     def filters(self, stage: int, block: Index, inner: Index) -> None:
         """Bring the filters of a block of channels to block ``inner`` of their cache."""
@@ -114,12 +119,14 @@ class ChainNest:
             with tir.loop(begin) as row:
                 self.work.move_between(row + slices.rows * two.stride[0], row)
         self._first(image, top, begin, taken(two, rows))
+        self.work.ready(SECOND, taken(two, rows))
         blocks = self._blocks(two, channels)
         first = channels * slices.k_split
         with named(blocks, "ko.inner") as inner:
             self._filters(SECOND, first + inner, inner)
-        with named(blocks, "ko.c.inner") as inner:
-            self._rows(SECOND, rows, 0, 0, first + inner, inner, None)
+        step = self.work.together(SECOND)
+        with named(blocks // step, "ko.c.inner") as inner:
+            self._rows(SECOND, rows, 0, 0, first + inner * step, inner * step, None)
         with named(rows, "ho.inner_1") as row:
             self.work.write(image, row, line + row, first, blocks)
 
@@ -150,15 +157,16 @@ class ChainNest:
             line = T.Bind(first + row)
             inside = self._inside(line, one.in_h, one, self.slices.second)
             tir.choose(inside, lambda: self.work.read(image, row, line), lambda: self.work.blank(row))
-        self.work.ready(count)
+        self.work.ready(FIRST, count)
 
     def _channels(self, channels: Index, top: Index, start: Index, rows: Index) -> None:
         one, first = self.slices.first, channels * self.slices.k_split
         blocks = self._blocks(one, channels)
         with named(blocks, "ko.inner") as inner:
             self._filters(FIRST, first + inner, inner)
-        with named(blocks, "ko.inner_1") as inner:
-            self._rows(FIRST, rows, start, top, first + inner, inner, self.slices.second)
+        step = self.work.together(FIRST)
+        with named(blocks // step, "ko.inner_1") as inner:
+            self._rows(FIRST, rows, start, top, first + inner * step, inner * step, self.slices.second)
 
     def _blocks(self, part: ConvGeometry, channels: Index) -> Index:
         """Blocks of channels of slice ``channels``; the last slice may have fewer."""
@@ -196,7 +204,8 @@ class ChainNest:
             with named(here, "hi") as hi:
                 row = T.Bind(outer * height + hi)
                 out = T.Bind(tir.index(start + row))
-                place = Place(T.Bind(row * part.stride[0]), out, column, filters, block, inner)
+                source = T.Bind(row * part.stride[0])
+                place = Place(source, out, column, filters, block, inner, self.work.together(stage))
 
                 def compute() -> None:
                     self.work.windows(stage, place, count)

@@ -115,12 +115,16 @@ class Slices:
     @cached_property
     def source(self) -> Blocked:
         """The cache of the input, padded."""
-        return Blocked(taken(self.first, self.run_rows), reach(self.first), self.first.in_c, self.height)
+        one = self.first
+        columns = max(skipped(one) + reach(one), lead(one) + one.in_w)
+        return Blocked(taken(one, self.run_rows), columns, one.in_c, self.height)
 
     @cached_property
     def between(self) -> Blocked:
         """The cache of the first result, padded as the second convolution wants it."""
-        return Blocked(self.middle_rows, reach(self.second), self.first.out_c, self.height)
+        two = self.second
+        columns = max(skipped(two) + reach(two), lead(two) + two.in_w)
+        return Blocked(self.middle_rows, columns, two.in_c, self.height)
 
     @cached_property
     def result(self) -> Blocked:
@@ -169,6 +173,16 @@ def taken(part: ConvGeometry, rows: int) -> int:
 def reach(part: ConvGeometry) -> int:
     """Columns, with padding, that its result needs."""
     return (part.out_w - 1) * part.stride[1] + (part.kw - 1) * part.dilation[1] + 1
+
+
+def lead(part: ConvGeometry) -> int:
+    """Columns of a cache before the first of what ``part`` reads: none, or blocks that end with padding."""
+    return ceil_div(part.pad[1], COLUMNS) * COLUMNS
+
+
+def skipped(part: ConvGeometry) -> int:
+    """Those of them that no window meets."""
+    return lead(part) - part.pad[1]
 
 
 def why_no_slices(part: ConvGeometry, name: str) -> str | None:

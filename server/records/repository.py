@@ -16,7 +16,6 @@ from kernels.numerics import Numerics
 from kernels.target import Target
 from kernels.workload import base as workloads
 from kernels.workload.base import Workload
-from kernels.workload.qconv2d import QConv2d
 from server.db.database import Database
 from server.db.insert import insert
 from server.db.tables import RecordRow, RelayoutRow, TargetRow, TrialRow, WorkloadRow
@@ -35,6 +34,8 @@ _MANY = 7_470
 # These say nothing about the config itself: a later measurement takes their place.
 TRANSIENT = tuple(kind for kind in ErrorKind if kind.transient)
 # Literals, because a statement for many rows takes no list as a parameter.
+_OF_INTEGERS = tuple(kind for kind, each in workloads.KINDS.items() if each.unit == "OP")
+"""Kinds of workloads whose results have to be exact, unless a query says otherwise."""
 _TRANSIENT_ERROR = RecordRow.error.in_([literal_column(f"'{kind.value}'") for kind in TRANSIENT])
 RANK = (RecordRow.imported, RecordRow.disturbed, RecordRow.ranking_s, RecordRow.id)
 """What the records of a search are sorted by, as ``Record.rank`` does."""
@@ -221,7 +222,7 @@ def _allowed(numerics: Numerics) -> ColumnElement[bool]:
         return true()
     exact, workload = RecordRow.exact.is_(True), aliased(WorkloadRow)
     of_floats = select(workload.key).where(
-        workload.key == RecordRow.workload_key, workload.kind != QConv2d.kind
+        workload.key == RecordRow.workload_key, workload.kind.not_in(_OF_INTEGERS)
     )
     return exact if numerics is Numerics.EXACT else or_(exact, of_floats.exists())
 

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from kernels.workload.qconv2d import QConv2d
+from kernels.workload.base import KINDS
 from server.db.tables import RecordRow, TargetRow, WorkloadRow
 from server.records import words
 from server.workloads.schemas import WorkloadEntry, WorkloadPage
@@ -41,7 +41,7 @@ def page(
             key=key,
             text=texts[key],
             flops=stored[key].flops,
-            unit="OP" if stored[key].kind == QConv2d.kind else "FLOP",
+            unit=KINDS[stored[key].kind].unit,
             records=found[key]["records"],
             targets=sorted(found[key]["targets"]),
         )

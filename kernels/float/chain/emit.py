@@ -8,7 +8,7 @@ from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from kernels.chains.nest import FIRST, ChainNest, Place
-from kernels.chains.slices import CHANNELS, COLUMNS, DEPTH, Blocked
+from kernels.chains.slices import CHANNELS, COLUMNS, DEPTH, Blocked, lead, skipped
 from kernels.emit import tir
 from kernels.emit.tir import number, splat, store, vector
 from kernels.emit.types import Buffer, Expr, Index, Vector
@@ -47,8 +47,7 @@ class FloatWork:
         """A row of the input, with zeros left and right."""
         one, cache = self.parts[0], self.slices.source
         at = T.Bind(cache.row(row))
-        left = one.pad[1]
-        width = min(one.in_w, cache.columns - left)
+        left, width = lead(one), one.in_w
         self._zeros(at, 0, left)
         self._zeros(at, left + width, cache.columns)
         if self.plan.layouts.data == NHWC:
@@ -73,8 +72,12 @@ class FloatWork:
         """A row of zeros."""
         self._zeros(T.Bind(self.slices.source.row(row)), 0, self.slices.source.columns)
 
-    def ready(self, rows: Index) -> None:
+    def ready(self, stage: int, rows: Index) -> None:
         """Nothing follows."""
+
+    def together(self, stage: int) -> int:
+        """One block: it has several vectors."""
+        return 1
 
     def _zeros(self, at: Index, begin: int, end: int) -> None:
         cache = self.slices.source
@@ -164,7 +167,8 @@ class FloatWork:
             row = T.Bind(columns + cache.row(place.source + rh * part.dilation[0]))
             for rw in range(part.kw):
                 offsets = [
-                    cache.column((first + i) * part.stride[1] + rw * part.dilation[1]) for i in range(count)
+                    cache.column(skipped(part) + (first + i) * part.stride[1] + rw * part.dilation[1])
+                    for i in range(count)
                 ]
                 tap = rh * part.kw + rw
                 if part.is_depthwise:
@@ -226,8 +230,7 @@ class FloatWork:
         if stage == FIRST:
             cache = self.slices.between
             value = _clamped(self.parts[0].epilogue, value, self.lanes)
-            # Blocks of columns begin where those of the first result do, but for the padding.
-            column = cache.column(self.parts[1].pad[1] + window)
+            column = cache.column(lead(self.parts[1]) + window)
             at = cache.row(place.out) + place.column * cache.across + column
             at = at + cache.channel_block(place.block) + channel
             tir.store(self.between, value, vector(at, self.lanes))
@@ -240,8 +243,8 @@ class FloatWork:
         """Zeros between."""
         for window in range(count):
             for first in range(0, CHANNELS, self.lanes):
-                cache, pad = self.slices.between, self.parts[1].pad[1]
-                at = cache.row(place.out) + place.column * cache.across + cache.column(pad + window)
+                cache, left = self.slices.between, lead(self.parts[1])
+                at = cache.row(place.out) + place.column * cache.across + cache.column(left + window)
                 at = at + cache.channel_block(place.block) + first
                 store(self.between, tir.zeros(self.lanes), vector(at, self.lanes))
 

@@ -1,0 +1,1 @@
+"""Two quantized convolutions, slice by slice, on Hexagon's vectors."""

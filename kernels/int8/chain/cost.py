@@ -1,0 +1,35 @@
+"""What a config of a chain of quantized convolutions should take."""
+
+from __future__ import annotations
+
+import math
+
+from kernels.chains.slices import CHANNELS
+from kernels.emit import machine
+from kernels.int8.chain.plan import QChainPlan
+
+FINISH_CYCLES = 3.0
+"""Scaling, narrowing and storing a vector of sums."""
+PRODUCTS = 2.0
+"""Products of vectors a packet."""
+LOAD_CYCLES = 1.0
+"""A vector of filters or a pair of units."""
+
+
+def cycles(plan: QChainPlan) -> float:
+    """Products of both, the copies into and out of the caches, and the streams of memory."""
+    slices, windows = plan.slices, plan.knobs.block[0]
+    one, two = plan.workload.parts
+    total = 0.0
+    for part, work in ((one, slices.work - two.flops / 2), (two, two.flops / 2)):
+        vectors = plan.together(part)
+        filled = slices.channel_blocks(part) * CHANNELS / part.out_c
+        products = work * filled / (4 * CHANNELS)
+        total += products * max(1 / PRODUCTS, LOAD_CYCLES * (vectors + windows / 2) / (windows * vectors))
+        total += work / (part.flops / 2) * part.windows * slices.channel_blocks(part) * FINISH_CYCLES
+    again = slices.channel_slices(two)
+    data, out = math.prod(plan.workload.data_shape), math.prod(plan.workload.out_shape)
+    filters = sum(slices.filter_block(part) * slices.channel_blocks(part) for part in (one, two))
+    total += machine.MOVE_CYCLES / 64 * (data * again + out + filters * slices.count)
+    total += machine.cold_cycles(plan.target, data * again + out + filters)
+    return total / plan.threads
