@@ -89,7 +89,7 @@ def compare(model: Path, rounds: int, threads: int = 1) -> dict[str, Any]:
         write(made, folder)
         link_loadable(library, sorted(folder.glob("net*.o")), folder / "net.so")
         loaded = Loaded(folder / "net.so", "net", threads=threads)
-        resident = _resident(folder)
+        resident = resident_bytes(folder)
         code = {part: code_bytes((folder / f"{part}.o").read_bytes()) for part in ("net", "net_kernels_0")}
     inputs = list(random_feeds({port.name: (port.shape, port.dtype) for port in library.inputs}).values())
     executable, _ = build_model(model, {}, target, threads)
@@ -116,7 +116,7 @@ def compare(model: Path, rounds: int, threads: int = 1) -> dict[str, Any]:
     }
 
 
-def _resident(folder: Path) -> int:
+def resident_bytes(folder: Path) -> int:
     """Bytes that a static program takes that runs the library once."""
     (folder / "resident.c").write_text(RESIDENT)
     command = [sys.executable, "-m", "ziglang", "cc", "-target", "x86_64-linux-musl", *STATIC, "-std=c11"]

@@ -7,26 +7,25 @@ import json
 import keyword
 import re
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from kernels.target import Target
 from tilefleet.errors import TilefleetError
-from tilefleet.module_check import called_beside, way_out
-from tuner.backend.check import Check, worst
+from tilefleet.module_check import called_beside
+from tilefleet.server_check import NotChecked, check_by_server, request_of, way_out
+from tuner.backend.check import Check
 from tuner.backend.comparison import Build, OtherMachine, check_module
-from tuner.backend.manifest import Manifest
 from tuner.clibrary import extras
-from tuner.clibrary.build import C_NAME, Made, Model, facts, make, only, ports_at, write
+from tuner.clibrary.build import C_NAME, Made, Model, facts, make, write
+from tuner.clibrary.checks import builds_of, digest_of, link_alone, told_of, worst_of
 from tuner.clibrary.elf import code_bytes
-from tuner.clibrary.header import header
 from tuner.clibrary.on_board import ENTRY, packed_module
-from tuner.clibrary.source import source
-from tuner.clibrary.toolchain import ToolError, compile_c, link_shared
+from tuner.clibrary.toolchain import ToolError
 from tuner.clibrary.wheel import write_wheel
-from tuner.intake.shapes import FixedShapes, OpenRange, at_length, text_of
+from tuner.intake.shapes import text_of
 from worker.fleet.drivers.agent_build import AgentBuildError
 
 CHECK = "tuner.clibrary.run:check_in_child"
@@ -76,10 +75,7 @@ def build_c_library(model: Model, wanted: Wanted) -> dict[str, Any]:
         folder = Path(scratch)
         try:
             write(made, folder)
-            checks = [
-                check_variant(model, made, number, folder, wanted)
-                for number in range(len(made.library.variants))
-            ]
+            checks = checks_of(model, made, folder, wanted)
         except (ToolError, AgentBuildError) as error:
             raise TilefleetError(str(error)) from None
         for check in checks:
@@ -101,9 +97,10 @@ def build_c_library(model: Model, wanted: Wanted) -> dict[str, Any]:
 def lines_of(manifest: Mapping[str, Any], folder: Path) -> list[str]:
     """What was built into ``folder``, for people."""
     library = next(file for file in manifest["files"] if file.endswith((".a", ".whl")))
+    bound = max(each["arena"]["lower_bound"] for each in manifest["variants"])
     told = [
-        f"{folder / library}: arena {manifest['arena_bytes']} bytes, weights "
-        f"{manifest['weights']['bytes']} bytes; {folder / manifest['name']}.json has each layer"
+        f"{folder / library}: arena {manifest['arena_bytes']} bytes (at least {bound} are in use at once), "
+        f"weights {manifest['weights']['bytes']} bytes; {folder / manifest['name']}.json has each layer"
     ]
     several = len(manifest["sets"]) > 1
     for each in manifest["variants"]:
@@ -132,65 +129,58 @@ def manifest_of(made: Made, checks: Sequence[Check], folder: Path) -> dict[str, 
     return manifest
 
 
-def check_variant(model: Model, made: Made, number: int, folder: Path, wanted: Wanted) -> Check:
-    """Run one variant of what was written to ``folder`` by itself beside the model's definition, on a board
-    or where this machine can; one whose size is open at some lengths.
+def checks_of(model: Model, made: Made, folder: Path, wanted: Wanted) -> list[Check]:
+    """Run each variant of what was written to ``folder`` by itself beside the model's definition, on the
+    board that is named, where this machine can, or on an idle board of the server.
 
-    Raises ToolError, TilefleetError where the board cannot be had.
+    A check a variant. Raises ToolError, TilefleetError where the named board cannot be had.
     """
+    found: list[Check] = []
+    sets = made.library.sets
+    for level in range(len(made.library.levels)):
+        numbers = range(level * sets, (level + 1) * sets)
+        try:
+            found += [_check_variant(model, made, number, folder, wanted) for number in numbers]
+        except OtherMachine as reason:
+            found += _checks_by_server(model, made, level, folder, str(reason))
+    return found
+
+
+def _check_variant(model: Model, made: Made, number: int, folder: Path, wanted: Wanted) -> Check:
+    """Of one whose size is open, that at some lengths. Raises OtherMachine where no board is named and this
+    machine is another."""
     if not wanted.check:
         return Check(made.manifests[number].tolerance, skipped="--no-check was given")
-    library, manifest = made.library, made.manifests[number]
-    alone_here = only(library, number)
+    library, board = made.library, wanted.board
     target, name = library.variants[number].target, library.name
-    builds = {
-        length: Build(str(model.path), shapes, target, model.threads, configs, manifest.tolerance)
-        for length, shapes, configs in _checked(model, number % library.sets, manifest)
-    }
+    builds = builds_of(model, made, number)
     with tempfile.TemporaryDirectory(prefix="tilefleet-") as scratch:
-        alone = Path(scratch)
-        module = alone / f"{name}.so"
-        if wanted.board is not None:
+        module = Path(scratch) / f"{name}.so"
+        if board is not None:
             packed_module(made, number, folder, module)
-            more = {"module": str(module), "name": name, "arena": alone_here.arena_bytes}
 
             def on_board(length: int | None, build: Build) -> Check:
-                outputs = [(list(port.shape), port.dtype) for port in ports_at(alone_here, length)]
-                told = {**build.to_json(), **more, "outputs": outputs, "length": length}
-                return Check(**called_beside(str(wanted.board), wanted.fleet, target, ENTRY, told))
+                told = told_of(made, number, length, build, module)
+                return Check(**called_beside(board, wanted.fleet, target, ENTRY, told))
 
-            return _worst(builds, on_board)
-        (alone / f"{name}.c").write_text(source(alone_here))
-        (alone / f"{name}.h").write_text(header(alone_here))
-        compile_c(alone / f"{name}.c", alone / f"{name}.o", target)
-        kernels = extras.kernels(library, number // library.sets)
-        weights = [folder / extras.weights(library)] if library.embed else []
-        link_shared([alone / f"{name}.o", folder / kernels, *weights], module)
+            return worst_of(builds, on_board)
+        link_alone(made, number, folder, module)
         more = {"name": name, "weights": "" if library.embed else str(folder / f"{name}.weights")}
-        try:
-            return _worst(builds, lambda _, build: check_module(module, build, entry=CHECK, more=more))
-        except OtherMachine as reason:
-            return Check(manifest.tolerance, skipped=f"{reason}{way_out(target.name)}")
+        return worst_of(builds, lambda _, build: check_module(module, build, entry=CHECK, more=more))
 
 
-def _checked(
-    model: Model, number: int, manifest: Manifest
-) -> Iterator[tuple[int | None, FixedShapes | None, tuple[Any, ...]]]:
-    """The shapes at which a set is checked, with the configs that the definition is told of; of an open size
-    the lengths, of most of which there are none."""
-    if model.open is None:
-        yield None, model.sets[number] if model.sets else model.shapes, manifest.configs
-        return
-    for length in OpenRange.of(model.open).checked:
-        yield length, at_length(model.open, length), ()
-
-
-def _worst(builds: Mapping[int | None, Build], check: Callable[[int | None, Build], Check]) -> Check:
-    """The worst of the checks at each length, up to the first that says that it is wrong or was not made."""
-    found: dict[str, Check] = {}
-    for length, build in builds.items():
-        name = "" if length is None else f"length {length}"
-        found[name] = check(length, build)
-        if not found[name].checked:
-            break
-    return worst(found)
+def _checks_by_server(model: Model, made: Made, level: int, folder: Path, reason: str) -> list[Check]:
+    """A check for each set of shapes at one level, as a board of the server has it."""
+    library = made.library
+    manifests = made.manifests[level * library.sets :][: library.sets]
+    target = library.levels[level].target
+    names = [each.target.name for each in library.levels]
+    request = request_of(manifests, model.given, model.records, model.numerics, model.relayouts)
+    request["library"] = {"name": library.name, "targets": names, "level": level}
+    try:
+        found = check_by_server(model.path, target.name, request, digest_of(made, folder), "library")
+    except NotChecked as why:
+        skipped = f"{reason}, and {why}{way_out(target.name)}"
+        return [Check(each.tolerance, skipped=skipped) for each in manifests]
+    # Behind one that is wrong, the server has run none.
+    return found + [found[-1]] * (library.sets - len(found))

@@ -15,7 +15,7 @@ from typing import Any
 from onnx import ModelProto
 
 from kernels.target import Target
-from tilefleet.c_library import Wanted, check_variant, manifest_of
+from tilefleet.c_library import Wanted, checks_of, manifest_of
 from tilefleet.errors import TilefleetError
 from tilefleet.render import milliseconds
 from tuner.backend.check import Check
@@ -168,7 +168,7 @@ class _Building:
         write(made, folder)
         of = replace(self._model, path=region.path, shapes=region.shapes)
         if self._why_not_checked() or wanted.board is not None or len(made.codes) > 1:
-            checks = [check_variant(of, made, number, folder, wanted) for number in range(len(made.codes))]
+            checks = checks_of(of, made, folder, wanted)
         else:
             checks = [Check(made.manifests[0].tolerance, skipped="it is checked with the whole model")]
         for check in checks:
@@ -281,7 +281,12 @@ def told(manifest: Mapping[str, Any], folder: Path) -> list[str]:
         )
     else:
         lines.append(f"not timed: {timed['skipped']}")
-    return [*lines, str(Check(**manifest["check"]))]
+    lines.append(str(Check(**manifest["check"])))
+    if manifest["check"]["skipped"]:
+        # Then each was run by itself, where it could be.
+        of = [(each["name"], Check(**one["check"])) for each in operators for one in each["variants"]]
+        lines += [f"operator {name}: {check}" for name, check in of if check.checked]
+    return lines
 
 
 def _count(things: Sequence[Any], word: str) -> str:

@@ -138,6 +138,20 @@ class ModelCheck(BaseModel):
     where: str = Field(description="What it ran on: `board pi-3`; empty when nothing was compared.")
 
 
+class LibraryRequest(BaseModel):
+    """A C library: what it is called, and which of its processors is meant."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str = Field(
+        description="What its names in C begin with.", pattern="^[A-Za-z][A-Za-z0-9_]*$", max_length=100
+    )
+    targets: list[str] = Field(
+        description="The targets that it is built for, the best first.", min_length=1, max_length=8
+    )
+    level: int = Field(default=0, ge=0, description="Which of them it is to be run for, by its place.")
+
+
 class BuildRequest(BaseModel):
     """A build of a model: for which target, and by which part of a tuning log."""
 
@@ -151,12 +165,15 @@ class BuildRequest(BaseModel):
     )
     records: list[dict[str, Any]] = Field(default=[], description="The log's records to choose from.")
     relayouts: list[str] = Field(default=[], description="The log's lines of layout changes.")
+    library: LibraryRequest | None = Field(
+        default=None, description="Build it as this C library; without, as a module."
+    )
 
 
 class BuildCheck(BaseModel):
     """A build that was run on a board, beside the model's definition."""
 
-    sha256: str = Field(description="Of the module: the same build gives the same bytes anywhere.")
+    sha256: str = Field(description="Of the module, or of a library's code and weights: the same anywhere.")
     checked: bool = Field(description="Whether it was compared with the definition, and is right.")
     check: ModelCheck = Field(description="What was compared.")
     each: list[ModelCheck] = Field(default=[], description="The same for each of several sets of shapes.")

@@ -10,7 +10,7 @@ from fastapi.responses import FileResponse
 from starlette.concurrency import run_in_threadpool
 
 from server.http.pages import Limit, Threads
-from server.http.problems import responses
+from server.http.problems import invalid, responses
 from server.http.uploads import received
 from server.models import build_check, forecast, views
 from server.models.schemas import (
@@ -208,4 +208,9 @@ async def check_build(model_hash: ModelHash, asked: BuildRequest, request: Reque
 
     model = await run_in_threadpool(path)
     target = ctx.targets.get(asked.target, "body", "target")
-    return await build_check.check_build(ctx.engine, model, target, asked, request.is_disconnected)
+    library = []
+    if asked.library is not None:
+        library = [ctx.targets.get(each, "body", "library", "targets") for each in asked.library.targets]
+        if [each.key for each in library][asked.library.level :][:1] != [target.key]:
+            raise invalid("`level` is not the place of `target` in `targets`", "body", "library", "level")
+    return await build_check.check_build(ctx.engine, model, target, library, asked, request.is_disconnected)

@@ -55,6 +55,8 @@ class FakeEngine:
     demands: list[Demand] = field(default_factory=list)
     payloads: list[dict[str, Any]] = field(default_factory=list)
     """What was asked for beside boards."""
+    functions: list[str] = field(default_factory=list)
+    """Of whom."""
     _numbers: Any = field(default_factory=itertools.count)
 
     def boards(self) -> Sequence[BoardStatus]:
@@ -130,9 +132,10 @@ class FakeEngine:
     async def beside(self, function: str, payload: dict[str, Any], demand: Demand, **_: Any) -> Answer | None:
         self.demands.append(demand)
         self.payloads.append(payload)
+        self.functions.append(function)
         if self.ran is not None and function.endswith(":profile_in_child"):
             return Answer(self.ran)
-        if self.delivery is None or not function.endswith(":deliver_in_child"):
+        if self.delivery is None or not function.endswith((":deliver_in_child", ":check_in_child")):
             return None
         return Answer(self.delivery.to_json())
 

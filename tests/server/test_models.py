@@ -53,6 +53,24 @@ def test_a_build_is_checked_on_a_board(client: TestClient, engine: FakeEngine) -
     assert (refused.status_code, "unknown target 'vax'" in refused.json()["detail"]) == (422, True)
 
 
+def test_a_c_library_is_checked_by_its_own_child(client: TestClient, engine: FakeEngine) -> None:
+    url = f"{URL}/{client.post(URL, content=conv_model()).json()['hash']}/checks"
+    engine.delivery = Delivery(Check(1e-4, where="board host"), sha256="cd" * 32)
+    library = {"name": "net", "targets": ["rpi4", "host"], "level": 1}
+    found = client.post(url, json={"target": "host", "threads": 4, "library": library})
+    assert (found.status_code, found.json()["sha256"]) == (200, "cd" * 32)
+    assert engine.functions[-1] == "tuner.clibrary.served:check_in_child"
+    assert [each["name"] for each in engine.payloads[-1]["library"]["targets"]] == ["rpi4", "host"]
+    assert engine.demands[-1].threads == 1
+    for wrong, said in {
+        "level": ({"level": 0}, "not the place of `target`"),
+        "target": ({"targets": ["vax", "host"]}, "unknown target 'vax'"),
+        "name": ({"name": "1; x"}, "pattern"),
+    }.values():
+        refused = client.post(url, json={"target": "host", "library": {**library, **wrong}})
+        assert (refused.status_code, said in refused.text) == (422, True), refused.text
+
+
 def test_upload_list_read_and_dedup(client: TestClient, settings: Settings) -> None:
     body = conv_model()
     created = client.post(URL, params={"name": "net.onnx"}, content=body)

@@ -85,6 +85,17 @@ def test_a_model_is_compared_and_a_runtime_that_dies_is_a_row(
     assert "| onnxruntime |" in (tmp_path / "c.md").read_text()
 
 
+def test_what_nobody_computes_is_an_error_that_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = save(tmp_path, model([node("Relu", ["x"], "y")], {"x": (1, 3)}, ["y"]))
+    ours = replace(OURS, seconds=None, why="operators that are not standard ONNX: com.acme.Frobnicate")
+    monkeypatch.setattr(comparing, "compare", lambda *_: found(FAILED, ours))
+    done = CliRunner().invoke(app, ["compare", str(path)])
+    assert done.exit_code == 1
+    assert "nobody computes it: operators that are not standard ONNX: com.acme.Frobnicate" in done.stderr
+
+
 class HostGuest:
     """A guest whose runtimes run here; it knows no library for another machine."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,13 @@ from click.testing import Result
 from tiny_models import model, node, save
 from typer.testing import CliRunner
 
+from kernels.target import CATALOGUE, to_json
 from server.models.schemas import BuildCheck, ModelCheck
-from tilefleet import module_check, one_board
+from tilefleet import module_check, one_board, server_check
 from tilefleet.cli import app
 from tilefleet.errors import Conflict, NotFound
+from tuner.backend.check import Check
+from tuner.clibrary import served
 
 FLEET = """
 [[board]]
@@ -111,7 +115,7 @@ def test_without_a_server_the_way_is_named(small: Path, monkeypatch: pytest.Monk
 def test_what_a_server_lacks_is_said(
     small: Path, monkeypatch: pytest.MonkeyPatch, states: list, answer: object, why: str
 ) -> None:
-    monkeypatch.setattr(module_check, "Client", lambda **_: Server(states, answer))
+    monkeypatch.setattr(server_check, "Client", lambda **_: Server(states, answer))
     assert build(small).exit_code == 0
     assert why in said(small)
 
@@ -120,7 +124,7 @@ def test_what_is_wrong_on_the_servers_board_is_not_written(
     small: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answer = checked("y differs by 0.3", "same")
-    monkeypatch.setattr(module_check, "Client", lambda **_: Server([("idle", "good")], answer))
+    monkeypatch.setattr(server_check, "Client", lambda **_: Server([("idle", "good")], answer))
     monkeypatch.setattr(module_check.BuiltModule, "_sha256", lambda _: "same")
     done = build(small)
     assert done.exit_code == 1
@@ -141,3 +145,40 @@ def test_a_named_board_must_be_there(small: Path, monkeypatch: pytest.MonkeyPatc
         assert refused.exit_code == 1
         assert why in refused.stderr
         assert not small.with_name("m.so").exists()
+
+
+def test_a_library_is_run_by_the_server_too(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What the server's child makes of the request is the same code, whatever log and model are called."""
+    asked: list[dict] = []
+    folder = small.with_name("lib")
+
+    def build_library(answer: Callable[[dict], BuildCheck]) -> Result:
+        class Lab(Server):
+            def check_module(self, model_hash: str, target: str, build: dict) -> BuildCheck:
+                asked.append(json.loads(json.dumps(build)))
+                return answer(asked[-1])
+
+        monkeypatch.setattr(server_check, "Client", lambda **_: Lab([("idle", "good")], None))
+        words = ["build", small, "--log", small.with_name("log.jsonl"), "--as", "c", "--name", "net"]
+        words += ["--target", "rpi4", "--weights", "file", "-o", folder]
+        return CliRunner().invoke(app, [*map(str, words)])
+
+    assert build_library(lambda _: checked(sha256="other")).exit_code == 0
+    why = json.loads((folder / "net.json").read_text())["variants"][0]["check"]["skipped"]
+    assert "builds another library of the same; --board names one, such as rpi4-sim" in why
+
+    monkeypatch.setattr(
+        served, "_check", lambda *_: Check(1e-4, wrong="y differs by 0.3", where="board pi-3")
+    )
+
+    def by_the_child(build: dict) -> BuildCheck:
+        assert build["library"] == {"name": "net", "targets": ["rpi4"], "level": 0}
+        build["library"]["targets"] = [to_json(CATALOGUE["rpi4"])]
+        payload = {**build, "model": str(small), "target": to_json(CATALOGUE["rpi4"]), "id": "pi-3"}
+        found = served.check_in_child(payload, lambda _: None)
+        return checked(found["check"]["wrong"], found["sha256"])
+
+    monkeypatch.setenv("TVM_NUM_THREADS", "1")
+    done = build_library(by_the_child)
+    assert done.exit_code == 1
+    assert "the library is wrong and was not written: y differs by 0.3 (board pi-3)" in done.stderr

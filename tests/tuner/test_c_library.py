@@ -4,6 +4,7 @@ import ctypes
 import json
 import shutil
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -15,13 +16,15 @@ from tvm import relax
 from typer.testing import CliRunner
 
 from kernels.numerics import Numerics
-from kernels.target import CATALOGUE
+from kernels.target import CATALOGUE, to_json
 from tilefleet.cli import app
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
 from tuner.clibrary.build import Model, make, write
+from tuner.clibrary.checks import digest_of
 from tuner.clibrary.elf import facts_of
 from tuner.clibrary.loaded import CallError, Loaded
+from tuner.clibrary.served import check_in_child
 from tuner.clibrary.toolchain import link_shared
 from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.own_nodes import COMPUTED
@@ -95,9 +98,9 @@ def test_buffers_may_begin_at_any_element_and_threads_have_an_arena_each(built):
         assert list(pool.map(once, range(4))) == alone
 
 
-@pytest.mark.parametrize("compiler", ["gcc", "clang"])
+@pytest.mark.parametrize("compiler", ["gcc", "clang", f"{sys.executable} -m ziglang cc"])
 def test_every_compiler_takes_it_without_a_warning(built, compiler):
-    if shutil.which(compiler) is None:
+    if shutil.which(compiler.split()[0]) is None:
         pytest.skip(f"needs {compiler}")
     folder, _ = built["quantized"]
     strict = "-O2 -Wall -Wextra -Wpedantic -Wconversion -Wmissing-prototypes -Werror"
@@ -181,6 +184,10 @@ def test_what_is_wrong_is_a_code_with_a_text(built):
     assert "64" in text(c.net_run(ctypes.c_void_p(arena + 32), inputs, outputs))
     odd = (ctypes.c_void_p * 1)(at["x"] + 1)
     assert "aligned as its elements" in text(c.net_run(ctypes.c_void_p(arena), odd, outputs))
+    assert c.net_processor() == 0
+    for processor in (-1, 1):
+        code = c.net_run_on(processor, ctypes.c_void_p(arena), inputs, outputs)
+        assert "lacks instructions" in text(code)
     assert text(99) == text(-1) == "no code of this library"
     assert c.net_input_name(0) == b"x"
     assert c.net_input_name(1) is None
@@ -236,6 +243,18 @@ def test_weights_in_a_file_are_mapped_and_checked(built, tmp_path):
     ports = [(ctypes.c_void_p * 3)(*[ctypes.addressof(fresh)] * 3) for _ in range(2)]
     c.net_error.restype = ctypes.c_char_p
     assert b"not given any" in c.net_error(c.net_run(arena, *ports))
+
+
+def test_a_server_makes_the_same_and_runs_it_on_its_machine(built, monkeypatch):
+    monkeypatch.setenv("TVM_NUM_THREADS", "1")
+    folder, _ = built["quantized"]
+    request = {"model": str(folder / "model.onnx"), "shapes": None, "threads": 1, "id": "pc"}
+    request |= {"records": [], "relayouts": [], "numerics": "exact-integers"}
+    request |= {"library": {"name": "net", "targets": [to_json(TARGET)], "level": 0}}
+    found = check_in_child(request, lambda _: None)
+    assert (found["checked"], found["check"]["where"]) == (True, "board pc")
+    model = Model(folder / "model.onnx", None, [], [], Numerics.EXACT_INTEGERS)
+    assert found["sha256"] == digest_of(make(model, [TARGET], "net", "other", "def", embed=False), folder)
 
 
 def test_what_only_tvm_can_compute_is_refused_by_name(tmp_path, monkeypatch):

@@ -22,7 +22,10 @@ pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(600)]
 
 @pytest.fixture
 def payload(simulated_boards, tmp_path):
-    """Two convolutions with a pool, a tanh and a softmax, which no kernel computes, and two outputs."""
+    """Two convolutions with a pool, a tanh and a softmax, which no kernel computes, and two outputs.
+
+    What gives a tensor another shape is no call of a module whose calls are one.
+    """
     rng = np.random.default_rng(0)
     weights = {"w": (16, 8, 3, 3), "v": (24, 16, 3, 3)}
     nodes = [
@@ -31,7 +34,8 @@ def payload(simulated_boards, tmp_path):
         helper.make_node("Conv", ["b", "v"], ["c"], pads=[1, 1, 1, 1]),
         helper.make_node("Tanh", ["c"], ["d"]),
         helper.make_node("GlobalAveragePool", ["d"], ["e"]),
-        helper.make_node("Softmax", ["e"], ["y"], axis=1),
+        helper.make_node("Flatten", ["e"], ["f"]),
+        helper.make_node("Softmax", ["f"], ["y"], axis=1),
     ]
     graph = helper.make_graph(
         nodes,

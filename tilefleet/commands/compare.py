@@ -71,7 +71,8 @@ def compare(
     """Run a model by every runtime that is installed, and by ours, in turns; the fastest is said.
 
     onnxruntime, LiteRT, OpenVINO, ncnn, MNN, TVM's default, and ours untuned, tuned (by --log, or by what a
-    server knows of the model's layers) and as a C library. One that cannot do it is a row with its reason.
+    server knows of the model's layers) and as a C library. One that cannot do it is a row with its reason;
+    exit code 1 when none can.
     With --board all run in an emulated Python by the board's simulated clock, TVM's default and ours as C
     libraries.
     """
@@ -114,6 +115,9 @@ def compare(
     if markdown is not None:
         markdown.write_text(as_markdown(title, found, words))
     show(None, False, Group(title, table, *failed, *words))
+    if found.winner is None:
+        ours = next((row.why for row in found.rows if _ours(row)), "")
+        raise TilefleetError(f"{model}: nobody computes it{ours and f': {ours}'}")
 
 
 def figures(row: Row, found: Comparison) -> list[str]:

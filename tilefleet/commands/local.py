@@ -274,16 +274,7 @@ def _build_c(
     try:
         build_it = build_onnxruntime_model if form is Form.ONNXRUNTIME else build_c_library
         manifest = build_it(
-            Model(
-                whole,
-                sets[0] if shapes else None,
-                records,
-                relayouts,
-                numerics,
-                threads,
-                tuple(sets) if len(sets) > 1 else (),
-                shapes[0] if shapes and is_open(shapes[0]) else None,
-            ),
+            Model.of(whole, shapes, records, relayouts, numerics, threads),
             Wanted(
                 output,
                 called,

@@ -34,7 +34,7 @@ from tuner.clibrary.weights import weights_of
 from tuner.frontend.graph import load_partition
 from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.onnx_graph import OnnxGraph
-from tuner.intake.shapes import FixedShapes, Shapes
+from tuner.intake.shapes import FixedShapes, Shapes, is_open, sets_of
 from tuner.log.record import Record
 from tuner.log.relayouts import Relayouts
 
@@ -61,6 +61,29 @@ class Model:
     threads: int = 1
     sets: tuple[FixedShapes, ...] = ()
     open: Shapes | None = None
+
+    @classmethod
+    def of(
+        cls,
+        path: Path,
+        given: Sequence[Shapes],
+        records: Sequence[Record],
+        relayouts: Sequence[Relayouts],
+        numerics: Numerics,
+        threads: int,
+    ) -> Model:
+        """That of the sets of shapes that a user has ``given``, if any; raises ModelError."""
+        sets = sets_of(given)
+        opened = given[0] if given and is_open(given[0]) else None
+        several = sets if len(sets) > 1 else ()
+        return cls(path, sets[0] if given else None, records, relayouts, numerics, threads, several, opened)
+
+    @property
+    def given(self) -> tuple[Shapes, ...]:
+        """What ``of`` takes."""
+        if self.open is not None:
+            return (self.open,)
+        return self.sets or (() if self.shapes is None else (self.shapes,))
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,8 @@ enum {{
  * once, each with an arena of its own. */
 int {name}_run({which}void *arena, const void *const *inputs, void *const *outputs);
 
-{_parallel(library) if library.threads > 1 else ""}/* The same after a look at the sizes, all in bytes. */
+{_parallel(library) if library.threads > 1 else ""}{_on(library)}
+/* {name}_run after a look at the sizes, all in bytes. */
 int {name}_run_checked({which}void *arena, size_t arena_bytes, const void *const *inputs,
                        const size_t *input_bytes, void *const *outputs, const size_t *output_bytes);
 {_sets(library) if library.sets > 1 else ""}{_length(library) if library.open else ""}\
@@ -121,6 +122,21 @@ typedef void (*{name}_parallel_for)(void *pool, void (*task)(void *data, size_t 
 int {name}_run_parallel({which}void *arena, const void *const *inputs, void *const *outputs,
 {indent}{name}_parallel_for parallel_for, void *pool);
 
+"""
+
+
+def _on(library: Library) -> str:
+    name = library.name
+    by = f", {name}_parallel_for parallel_for, void *pool" if library.threads > 1 else ""
+    indent = " " * len(f"int {name}_run_on(")
+    return f"""\
+/* The number of what the library has for this processor, -1 for none. It never changes, and a program may ask
+ * once: on a virtual machine an answer takes some 20 microseconds, and {name}_run asks each time. */
+int {name}_processor(void);
+
+/* {name}_run{"_parallel" if by else ""} without asking: `processor` is what {name}_processor() said. */
+int {name}_run_on(int processor, {library.declared}void *arena, const void *const *inputs,
+{indent}void *const *outputs{by});
 """
 
 

@@ -60,15 +60,16 @@ class Loaded:
         """A function that runs the model once, into buffers of its own; raises as ``run`` does."""
         which, outputs = self._buffers(inputs)
         given = [np.ascontiguousarray(each) for each in inputs]
-        arguments = [*which, self._arena.ctypes, _pointers(given), _pointers(outputs)]
+        on = self._ask("processor")
+        arguments = [on, *which, self._arena.ctypes, _pointers(given), _pointers(outputs)]
+        function = "run_on"
         if self._pool is None:
-            function = "run"
+            pass
         elif self._has("run_in_pool"):
             function, pool = "run_in_pool", _aligned(self._ask("pool_bytes", ctypes.c_size_t))
             self._ask("pool_begin", None, ctypes.c_void_p(pool.ctypes.data))
             arguments.append(pool.ctypes)
         else:
-            function = "run_parallel"
             arguments += [_PARALLEL_FOR(self._parallel_for), None]
 
         # All of it ready, as what Python does beside the library is timed with it.

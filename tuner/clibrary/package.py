@@ -55,7 +55,9 @@ def _function(name: str, result: Any, *arguments: Any) -> Any:
 
 _LIBRARY = ctypes.CDLL(str(_FOLDER / f"lib{_NAME}.so"))
 _POINTERS = ctypes.POINTER(ctypes.c_void_p)
-_run = _function("run", ctypes.c_int, *_SET, ctypes.c_void_p, _POINTERS, _POINTERS)
+_PROCESSOR: int = _function("processor", ctypes.c_int)()  # each answer takes longer than a small model
+_RUN = (ctypes.c_int, ctypes.c_int, *_SET, ctypes.c_void_p, _POINTERS, _POINTERS)
+_run = _function("run_on", *_RUN) if THREADS == 1 else _function("run_in_pool", *_RUN, ctypes.c_void_p)
 _error = _function("error", ctypes.c_char_p, ctypes.c_int)
 if _OPEN:
     _length_of = _function("length_of", ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t))
@@ -69,21 +71,18 @@ class _Pool:
 
     def __init__(self) -> None:
         self._memory = _aligned(_function("pool_bytes", ctypes.c_size_t)())
-        self._run = _function(
-            "run_in_pool", ctypes.c_int, *_SET, ctypes.c_void_p, _POINTERS, _POINTERS, ctypes.c_void_p
-        )
         self._lock = threading.Lock()
         self._begun = False
 
     def run(self, *given: Any) -> int:
         """As the library's own; on the caller's thread alone while others have the pool."""
         if not self._lock.acquire(blocking=False):
-            return int(_run(*given))
+            return int(_run(*given, None))
         try:
             if not self._begun:
                 _function("pool_begin", None, ctypes.c_void_p)(self._memory.ctypes.data)
                 self._begun = True
-            return int(self._run(*given, self._memory.ctypes.data))
+            return int(_run(*given, self._memory.ctypes.data))
         finally:
             self._lock.release()
 
@@ -126,7 +125,7 @@ def run(*inputs: Any, **named: Any) -> Any:
     outputs = [np.empty(port.shape, port.dtype) for port in returned]
     compute = _run if _pool is None else _pool.run
     arena = _here.arena.ctypes.data
-    code = compute(*([number] if _SET else []), arena, _pointers(given), _pointers(outputs))
+    code = compute(_PROCESSOR, *([number] if _SET else []), arena, _pointers(given), _pointers(outputs))
     if code:
         raise LibraryError(_error(code).decode())
     if _extent is not None:

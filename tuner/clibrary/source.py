@@ -239,13 +239,13 @@ def _run(library: Library) -> str:
     ports = f"{which}void *arena, const void *const *inputs, void *const *outputs"
     arguments = "arena, w, inputs, outputs" + (", &team" if parallel else "")
     arguments = ("length, " if library.open else "") + arguments
-    chosen = "level" if sets == 1 else f"level * {sets} + set"
+    chosen = "processor" if sets == 1 else f"processor * {sets} + set"
     branches = [
         f"  {'else ' if number else ''}if ({chosen} == {number}) run_{number}({arguments});"
         for number in range(len(library.variants))
     ]
     if len(branches) == 1:
-        branches = [f"  (void)level;\n  run_0({arguments});"]
+        branches = [f"  run_0({arguments});"]
     by, how = (f", {name}_parallel_for parallel_for, void *pool", ", parallel_for, pool")
     if not parallel:
         by, how = "", ""
@@ -260,9 +260,9 @@ def _run(library: Library) -> str:
         no_set = f"  if (length < {prefix}_LENGTH_MIN || length > {prefix}_LENGTH_MAX) "
         no_set += f"return {prefix}_WRONG_LENGTH;\n"
     return f"""\
-{_level(library, last)}
+{_processor(library, last)}
 
-static int run_at(int level, {ports}{by}) {{
+int {name}_run_on(int processor, {ports}{by}) {{
   const unsigned char *w;
 {"  Team team = {parallel_for, pool};" + nl if parallel else ""}\
   if (!arena || !inputs || !outputs) return {prefix}_NULL_POINTER;
@@ -277,13 +277,13 @@ static int run_at(int level, {ports}{by}) {{
   }}
 {no_set}  w = weights_of(arena);
   if (!w) return {prefix}_NO_WEIGHTS;
-  if (level < 0) return {prefix}_OLD_CPU;
+  if (processor < 0 || processor > {last}) return {prefix}_OLD_CPU;
 {nl.join(branches)}
   return {prefix}_OK;
 }}
 
 {declared} {{
-  return run_at(level_here(), {given}arena, inputs, outputs{how});
+  return {name}_run_on({name}_processor(), {given}arena, inputs, outputs{how});
 }}{alone}
 
 int {name}_run_checked({which}void *arena, size_t arena_bytes, const void *const *inputs,
@@ -298,12 +298,13 @@ int {name}_run_checked({which}void *arena, size_t arena_bytes, const void *const
 }}"""
 
 
-def _level(library: Library, last: int) -> str:
+def _processor(library: Library, last: int) -> str:
     """Which variant this processor runs, the best it can; -1 where it can do none."""
+    declared = f"int {library.name}_processor(void)"
     if not library.checks_cpu:
-        return "static int level_here(void) { return 0; }"
+        return f"{declared} {{ return 0; }}"
     return f"""\
-static int level_here(void) {{
+{declared} {{
   Cpu cpu = this_cpu();
   int level = 0;
   while (level <= {last} && !has(&cpu, &needs[level])) level++;

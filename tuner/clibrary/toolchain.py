@@ -12,7 +12,7 @@ from worker.build.toolchain import ZIG
 from worker.fleet.drivers.agent_build import agent_triple
 
 TIMEOUT_S = 300
-_FLAGS = ("-std=c11", "-O2", "-fPIC", "-Wall", "-Wextra", "-Wpedantic", "-Werror")
+_FLAGS = ("-std=c11", "-O2", "-fPIC", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g0")
 # What would import functions of the compiler's own.
 _PLAIN = ("-fno-stack-protector", "-fno-sanitize=all")
 _PYTHONS = {

@@ -87,8 +87,9 @@ def _pooled(library: Library) -> str:
 {pool(library.threads)}
 size_t {name}_pool_bytes(void) {{ return sizeof(Pool); }}
 void {name}_pool_begin(void *pool) {{ pool_begin(pool, {prefix}_THREADS - 1); }}
-int {name}_run_in_pool({which}void *arena, const void *const *inputs, void *const *outputs, void *pool) {{
-  return {name}_run_parallel({given}arena, inputs, outputs, pool_parallel_for, pool);
+int {name}_run_in_pool(int processor, {which}void *arena, const void *const *inputs, void *const *outputs,
+                       void *pool) {{
+  return {name}_run_on(processor, {given}arena, inputs, outputs, pool ? pool_parallel_for : 0, pool);
 }}
 """
 

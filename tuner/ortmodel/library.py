@@ -87,13 +87,13 @@ def _part(library: Library) -> str:
 static int part_run(int level, void *arena, const void *const *inputs, void *const *outputs,
                     PartFor parallel_for, void *pool) {{
   (void)parallel_for, (void)pool;
-  return run_at(level, arena, inputs, outputs{how});
+  return {name}_run_on(level, arena, inputs, outputs{how});
 }}
 
 extern const Part {name}_part;
 const Part {name}_part = {{
   "{name}", {len(library.inputs)}, {len(library.outputs)}, takes, gives, {library.arena_bytes},
-  level_here, part_run, {name}_error, {prefix}_OLD_CPU,
+  {name}_processor, part_run, {name}_error, {prefix}_OLD_CPU,
 }};
 """
 
