@@ -6,7 +6,7 @@ CORES ?= $(shell getconf _NPROCESSORS_ONLN)
 # What the dashboard is made from: its sources, and the API whose types it uses.
 DASHBOARD := $(wildcard dashboard/*.* dashboard/public/* dashboard/src/*.* dashboard/src/*/*.* server/*/schemas.py)
 
-.PHONY: help setup demo test test-fast check performance lock
+.PHONY: help setup demo test test-fast check performance docs lock
 help:
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
@@ -54,6 +54,10 @@ check: setup ## formatting, lint and types
 performance: setup ## time three models on a simulated board (UPDATE=1 keeps what they take now)
 	@scripts/system-packages
 	$(PYTHON) -m bench.performance $(if $(UPDATE),--update)
+
+docs: setup ## build the documentation as a site, build/site/index.html
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --quiet
+	@echo "docs: build/site/index.html"
 
 # Keeps the versions that are there; raise one with: make lock LOCK="--upgrade-package name". No index
 # address gets in, so that the lock installs from any index that has the same files.
