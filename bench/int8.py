@@ -5,8 +5,8 @@ python -m bench.int8 --target host --suite resnet50 --sample 12 --seed 1 --json 
 FILE is written after every layer; called again with the same settings the bench goes on where it stopped.
 Data and weights are random with extremes. Our result is compared with the integer reference to the last bit,
 the peers' with it as well: how many results differ, and by how much, is in FILE. ``unfused`` is our own tuned
-config with the sums stored as int32 and scaled afterwards. ``--target rpi4-sim`` is bench/int8_sim.py, other
-boards are bench/int8_plain.py.
+config with the sums stored as int32 and scaled afterwards. ``--target rpi4-sim`` and other Arms are
+bench/int8_sim.py, other boards are bench/int8_plain.py.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ SETTINGS = ("target", "suite", "weight_bits", "max_trials", "budget_s", "seed")
 def main() -> None:
     """Run the bench and print its table."""
     where = argparse.ArgumentParser(prog="python -m bench.int8", add_help=False)
-    where.add_argument("--target", choices=["host", int8_sim.BOARD, *int8_plain.BOARDS], default="host")
+    where.add_argument("--target", choices=["host", *int8_sim.BOARDS, *int8_plain.BOARDS], default="host")
     chosen, others = where.parse_known_args()
-    if chosen.target == int8_sim.BOARD:
-        int8_sim.main(others)
+    if chosen.target in int8_sim.BOARDS:
+        int8_sim.main(["--target", chosen.target, *others])
         return
     if chosen.target != "host":
         int8_plain.main(["--target", chosen.target, *others])

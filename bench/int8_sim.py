@@ -1,4 +1,4 @@
-"""Quantized layers on the simulated Raspberry Pi 4, ours and LiteRT's, by the same simulated clock.
+"""Quantized layers on a simulated Arm board, ours and LiteRT's, by the same simulated clock.
 
 python -m tuner.runtimes.guest FOLDER
 python -m bench.int8 --target rpi4-sim --litert FOLDER --suite mobilenet_v2 --sample 12 --seed 1 --json FILE
@@ -18,7 +18,6 @@ import random
 import sys
 import tempfile
 import types
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,16 +26,19 @@ import numpy as np
 
 from bench import journal, timing
 from bench.simulated import Bench, bench_on, candidates
+from kernels.int8.reference import random_inputs, reference
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from bench.int8_suite import QLayer
     from kernels.kernel import Array
     from kernels.target import Target
     from kernels.workload.base import QConv2d
+    from tuner.runtimes.guest import Guest
 
-BOARD, TARGET = "rpi4-sim", "rpi4"
-SETTINGS = ("suite", "seed", "candidates")
+BOARDS = ("rpi4-sim", "rpi5-sim", "graviton3-sim")
+SETTINGS = ("target", "suite", "seed", "candidates")
 
 
 def main(arguments_given: Sequence[str]) -> None:
@@ -44,8 +46,9 @@ def main(arguments_given: Sequence[str]) -> None:
     from bench.int8_suite import SUITES, layers_of
 
     parser = argparse.ArgumentParser(
-        prog=f"python -m bench.int8 --target {BOARD}", description=__doc__.splitlines()[0]
+        prog="python -m bench.int8 --target BOARD", description=(__doc__ or "").splitlines()[0]
     )
+    parser.add_argument("--target", choices=BOARDS, required=True)
     parser.add_argument("--litert", type=Path, required=True, help="made by python -m tuner.runtimes.guest")
     parser.add_argument("--suite", choices=SUITES, required=True)
     parser.add_argument("--sample", type=int, default=12, help="how many layers to draw (default 12)")
@@ -65,18 +68,16 @@ def main(arguments_given: Sequence[str]) -> None:
         parser.error(str(error))
     layers = sorted(layers_of(arguments.suite, 8), key=lambda layer: layer.name)
     random.Random(arguments.seed).shuffle(layers)
-    if "no_layer" not in report:
-        with tempfile.TemporaryDirectory(prefix="tilefleet-int8-sim-") as name:
-            report["no_layer"] = no_layer(arguments.litert, Path(name))
-        journal.save(arguments.json, report)
+    wanted = layers[: arguments.sample]
+    _count_litert(wanted, report, arguments)
     fixed = report["no_layer"]["cycles"]
     print(f"LiteRT: cycles of a call less the {fixed:,} that a model without operators takes")
     rows = report.setdefault("rows", [])
     done = {row["layer"] for row in rows}
-    for row in _rows([x for x in layers[: arguments.sample] if x.name not in done], arguments):
-        rows.append(row)
+    for row in _rows([each for each in wanted if each.name not in done], arguments):
+        rows.append(row | {"litert": report["litert"][row["layer"]]})
         journal.save(arguments.json, report)
-        print(_line(row, fixed), flush=True)
+        print(_line(rows[-1], fixed), flush=True)
     for kind in ("tuned", "analysis"):
         ratios = [_layer_cycles(row, fixed) / row[kind]["cycles"] for row in rows]
         least, wins = min(ratios), sum(ratio >= 1 for ratio in ratios)
@@ -87,17 +88,30 @@ def main(arguments_given: Sequence[str]) -> None:
         print(f"unfused / fused: {timing.geomean(gains):.3f}, {least:.3f} to {most:.3f}, {len(gains)} layers")
 
 
-def _rows(layers: list[Any], arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
-    from kernels.target import CATALOGUE
+def _count_litert(layers: list[QLayer], report: dict[str, Any], arguments: argparse.Namespace) -> None:
+    """Let one guest compute what the report lacks of ``layers``: it takes minutes to start."""
+    from tuner.runtimes.guest import Guest
 
-    with bench_on(BOARD) as bench, ThreadPoolExecutor(1) as beside:
+    found = report.setdefault("litert", {})
+    missing = [layer for layer in layers if layer.name not in found]
+    if missing:
+        with tempfile.TemporaryDirectory(prefix="tilefleet-int8-sim-") as name:
+            guest = Guest(arguments.litert, Path(name), arguments.target)
+            report["no_layer"], *counted = litert([layer.conv for layer in missing], guest)
+        found |= {layer.name: each for layer, each in zip(missing, counted, strict=True)}
+        journal.save(arguments.json, report)
+
+
+def _rows(layers: list[QLayer], arguments: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    from kernels.target import CATALOGUE
+    from worker.fleet.drivers.sim_models import SIM_MODELS
+
+    target = CATALOGUE[SIM_MODELS[arguments.target].target]
+    with bench_on(arguments.target) as bench:
         for layer in layers:
             conv = signed(layer.conv)
-            # Each has its own clock, so neither disturbs the other.
-            peer = beside.submit(litert, layer.conv, arguments.litert, bench.folder)
-            found = _ours(conv, CATALOGUE[TARGET], bench, arguments.candidates)
             about = {"layer": layer.name, "text": str(conv), "count": layer.count}
-            yield about | found | {"litert": peer.result()}
+            yield about | _ours(conv, target, bench, arguments.candidates)
 
 
 def signed(layer: QConv2d) -> QConv2d:
@@ -120,14 +134,30 @@ def _ours(conv: QConv2d, target: Target, bench: Bench, count: int) -> dict[str, 
     }
 
 
-def litert(layer: QConv2d, root: Path, folder: Path) -> dict[str, Any]:
-    """What the clock counts for LiteRT on ``layer``, and how its result differs from the reference."""
-    from bench.litert_peer import one_layer, same_padding
-    from kernels.int8.reference import random_inputs, reference
+def litert(layers: Sequence[QConv2d], guest: Guest) -> list[dict[str, Any]]:
+    """What the clock counts for a call of a model without operators, and for each layer; ``off`` tells how
+    its result differs from the reference."""
+    from bench import litert_peer
 
-    _find_schema(root / "site")
-    data, weights, bias, multiplier, shift = random_inputs(layer, np.random.default_rng(0))
-    expected = reference(layer, [data, weights, bias, multiplier, shift]).astype(np.int64) - 128
+    _find_schema(guest.root / "site")
+    models = [(litert_peer.no_layer(), np.zeros(1, np.int8)), *map(_model, layers)]
+    counted = _emulate(guest, models)
+    for conv, (figures, result) in zip(layers, counted[1:], strict=True):
+        expected = reference(conv, _inputs(conv)).astype(np.int64) - 128
+        off = np.abs(result.astype(np.int64) - expected)
+        figures["off"] = {"share": float(np.mean(off > 0)), "largest": int(off.max())}
+    return [figures for figures, _ in counted]
+
+
+def _inputs(layer: QConv2d) -> list[Array]:
+    return random_inputs(layer, np.random.default_rng(0))
+
+
+def _model(layer: QConv2d) -> tuple[bytes, Array]:
+    """LiteRT's model of the layer, and its input."""
+    from bench.litert_peer import one_layer, same_padding
+
+    data, weights, bias, multiplier, shift = _inputs(layer)
     shifted = (data.astype(np.int16) - 128).astype(np.int8)
     same = layer.pad == same_padding(layer)
     if not same:
@@ -135,18 +165,7 @@ def litert(layer: QConv2d, root: Path, folder: Path) -> dict[str, Any]:
         pads = ((0, 0), (top, bottom), (left, right), (0, 0))
         shifted = np.pad(shifted, pads, constant_values=layer.data_zero - 128)
     scales = np.broadcast_to(multiplier.astype(np.float64) * 2.0 ** (-31.0 - shift), (layer.out_c,))
-    content = one_layer(layer, shifted.shape, weights, bias, scales.astype(np.float32), same)
-    counted, result = _emulate(root, folder, content, shifted)
-    off = np.abs(result.astype(np.int64) - expected)
-    return counted | {"off": {"share": float(np.mean(off > 0)), "largest": int(off.max())}}
-
-
-def no_layer(root: Path, folder: Path) -> dict[str, int]:
-    """What the clock counts for a call of LiteRT's interpreter that has nothing to compute."""
-    from bench import litert_peer
-
-    _find_schema(root / "site")
-    return _emulate(root, folder, litert_peer.no_layer(), np.zeros(1, np.int8))[0]
+    return one_layer(layer, shifted.shape, weights, bias, scales.astype(np.float32), same), shifted
 
 
 def _find_schema(site: Path) -> None:
@@ -157,23 +176,24 @@ def _find_schema(site: Path) -> None:
         sys.modules["ai_edge_litert"] = package
 
 
-def _emulate(root: Path, folder: Path, content: bytes, data: Array) -> tuple[dict[str, int], Array]:
-    """What the clock counts for a model in the guest, and its result.
+def _emulate(guest: Guest, models: Sequence[tuple[bytes, Array]]) -> list[tuple[dict[str, Any], Array]]:
+    """What the clock counts for each model in one guest, and its result.
 
     Raises SystemExit with what the guest said when it fails.
     """
-    from tuner.runtimes.guest import Guest, GuestError
+    from tuner.runtimes.guest import GuestError
 
-    model = folder / "model.tflite"
-    model.write_bytes(content)
-    np.save(f"{model}.npy", data)
-    page, script = folder / "litert.clock", Path(__file__).with_name("litert_guest.py")
+    paths = [guest.state_dir / f"model-{number}.tflite" for number in range(len(models))]
+    for path, (content, data) in zip(paths, models, strict=True):
+        path.write_bytes(content)
+        np.save(f"{path}.npy", data)
+    page, script = guest.state_dir / "litert.clock", Path(__file__).with_name("litert_guest.py")
     try:
-        said = Guest(root, folder).python([str(script), str(page), str(model)], page)
+        said = guest.python([str(script), str(page), *map(str, paths)], page)
     except GuestError as error:
         raise SystemExit(f"bench.int8: LiteRT: {error}") from None
-    counted: dict[str, int] = json.loads(said.splitlines()[-1])
-    return counted, np.load(f"{model}.out.npy")
+    figures = [json.loads(line) for line in said.splitlines()[-len(paths) :]]
+    return [(each, np.load(f"{path}.out.npy")) for each, path in zip(figures, paths, strict=True)]
 
 
 def _layer_cycles(row: dict[str, Any], fixed: int) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from importlib.metadata import version
@@ -22,7 +22,7 @@ from tilefleet.comparing import (
 )
 from tilefleet.errors import TilefleetError
 from tilefleet.home import home
-from tuner.runtimes.guest import BOARD, Guest, GuestError, fetch
+from tuner.runtimes.guest import BOARDS, Guest, GuestError, fetch
 from worker.children.nursery import Nursery
 from worker.fleet.drivers.agent_build import AgentBuildError
 from worker.fleet.drivers.simulated import why_no_emulator
@@ -33,11 +33,13 @@ AT_ONCE = 2
 
 def guest_for(board: str, may_fetch: bool) -> Guest:
     """The emulated Python of ``board``, fetched where that is allowed; raises TilefleetError."""
-    if board != BOARD:
-        raise TilefleetError(f"there are wheels of other runtimes for {BOARD} only, not for {board}")
+    if board not in BOARDS:
+        raise TilefleetError(
+            f"there are wheels of other runtimes for {', '.join(BOARDS)} only, not for {board}"
+        )
     if problem := why_no_emulator(board):
         raise TilefleetError(problem)
-    guest = Guest(home() / "guests" / "aarch64", home() / "boards")
+    guest = Guest(home() / "guests" / "aarch64", home() / "boards", board)
     if not guest.there:
         if not may_fetch:
             raise TilefleetError(
@@ -51,10 +53,15 @@ def guest_for(board: str, may_fetch: bool) -> Guest:
     return guest
 
 
-def compare_simulated(wanted: Wanted, guest: Guest, told: Callable[[str], object]) -> Comparison:
+def compare_simulated(
+    wanted: Wanted,
+    guest: Guest,
+    told: Callable[[str], object],
+    only: Container[str] | None = None,
+) -> Comparison:
     """Build for the board, and run each whole in the emulated Python; what TVM makes and ours as C libraries.
 
-    Raises TilefleetError.
+    Of runtimes and own builds ``only`` those, where names are given. Raises TilefleetError.
     """
     ours = version("tilefleet")
     own = [("TVM default", version("apache-tvm"), "default library", False)]
@@ -67,7 +74,8 @@ def compare_simulated(wanted: Wanted, guest: Guest, told: Callable[[str], object
         about = defined(nursery, model, folder, told)
         rows: list[Row] = []
         engines: list[Engine] = []
-        there = guest.versions()
+        there = {name: of for name, of in guest.versions().items() if only is None or name in only}
+        own = [each for each in own if only is None or each[0] in only]
         for each in engines_of(nursery, wanted, model, about, folder, told, there, own, (guest.tools,)):
             (rows if isinstance(each, Row) else engines).append(each)  # type: ignore[arg-type]
 

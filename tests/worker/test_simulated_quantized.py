@@ -1,7 +1,6 @@
 """Quantized kernels on a simulated board: exact with every block, on shapes that no tile divides."""
 
 import random
-from dataclasses import replace
 
 import pytest
 
@@ -12,8 +11,6 @@ from kernels.space import Config
 from kernels.target import CATALOGUE
 from kernels.workload.base import QConv2d
 from worker.candidate import Candidate
-from worker.fleet.drivers.sim_models import SIM_MODELS
-from worker.fleet.drivers.simulated import SimulatedBoard
 from worker.measure.measure import MeasureOptions, measure
 
 pytestmark = [pytest.mark.xdist_group("simulated"), pytest.mark.timeout(1200)]
@@ -66,17 +63,6 @@ DYNAMIC = [
 ROUNDING = 1e-6
 OPTIONS = MeasureOptions(cold=False, min_time_s=0.001, run_timeout_s=60.0)
 EVERY_SIZE = [(rows, columns) for rows in range(1, 9) for columns in range(1, 9)]
-
-
-@pytest.fixture(scope="module")
-def newest(simulated_dir):
-    """A board with every instruction set that the emulator knows; its times mean nothing."""
-    SIM_MODELS["newest-sim"] = replace(SIM_MODELS["rpi4-sim"], emulated_cpu="max", target="graviton3")
-    try:
-        with SimulatedBoard("newest-sim", state_dir=simulated_dir) as board:
-            yield board
-    finally:
-        del SIM_MODELS["newest-sim"]
 
 
 @pytest.fixture
@@ -157,21 +143,22 @@ def test_blocks_of_every_size_are_exact(simulated_boards, wrong, block, chain):
     ],
     ids=str,
 )
-def test_newer_instructions_are_exact(newest, wrong, workload, sizes, block):
+def test_newer_instructions_are_exact(simulated_boards, wrong, workload, sizes, block):
     space = registry.search_space(workload, CATALOGUE["graviton3"]).of("qgemm")
     points = [config for config in space if config["block"] == block]
     chosen = [c for c in points if (c.int("rows"), c.int("columns")) in sizes and c["slab"] == 3]
     assert len(chosen) >= 2
-    assert wrong(newest, workload, chosen) == []
+    assert wrong(simulated_boards["graviton3-sim"], workload, chosen) == []
 
 
 @pytest.mark.parametrize("workload", GROUPED, ids=str)
-def test_groups_by_dot_products_are_exact(newest, wrong, workload):
+def test_groups_by_dot_products_are_exact(simulated_boards, wrong, workload):
     space = registry.search_space(workload, CATALOGUE["graviton3"]).of("qgrouped_neon")
     points = [config for config in space if config["multiply"] == "dot"]
     fits = signedness(workload) is not None
     assert bool(points) == fits
-    assert not fits or wrong(newest, workload, random.Random(7).sample(points, 4)) == []
+    board = simulated_boards["rpi5-sim"]
+    assert not fits or wrong(board, workload, random.Random(7).sample(points, 4)) == []
 
 
 @pytest.mark.parametrize("kernel", ["qgemm", "qwinograd_neon"])

@@ -1,8 +1,8 @@
 """An AArch64 Python with the wheels of other runtimes, emulated under the clock of a simulated board.
 
 ``python -m tuner.runtimes.guest FOLDER`` fetches it: Debian 12's Python 3.11 and its libraries, the wheels of
-the runtimes, their converters for this machine where those are not installed, and a Raspberry Pi 4's
-/proc/cpuinfo, unpacked into a folder. Nothing is installed, and a runtime that has no such wheel is left out.
+the runtimes, and their converters for this machine where those are not installed, unpacked into a folder.
+Nothing is installed, and a runtime that has no such wheel is left out.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from tuner.runtimes.prepare import PACKAGES
 from worker.fleet.drivers.sim_models import SIM_MODELS
 
 BOARD = "rpi4-sim"
-"""The board that such wheels run on."""
+"""The board that is meant where none is named."""
+_CORES = 4
 _PROJECT = Path(__file__).resolve().parents[2]
 _PYTHON = "usr/bin/python3.11"
 _DONE = "fetched"
@@ -50,14 +51,23 @@ _PLATFORMS = (
 )
 _CPU = """\
 processor	: {number}
-Features	: fp asimd evtstrm crc32 cpuid
+Features	: fp asimd evtstrm crc32 cpuid{features}
 CPU implementer	: 0x41
 CPU architecture: 8
-CPU variant	: 0x0
-CPU part	: 0xd08
-CPU revision	: 3
+CPU variant	: {variant}
+CPU part	: {part}
+CPU revision	: {revision}
 
 """
+_DOT = " aes pmull sha1 sha2 atomics fphp asimdhp asimdrdm lrcpc dcpop asimddp"
+_NEOVERSE_V1 = {"part": "0xd40", "variant": "0x1", "revision": "1", "features": f"{_DOT} asimdfhm i8mm bf16"}
+_CPUS = {
+    BOARD: {"part": "0xd08", "variant": "0x0", "revision": "3", "features": ""},
+    "rpi5-sim": {"part": "0xd0b", "variant": "0x4", "revision": "1", "features": _DOT},
+    "graviton3-sim": _NEOVERSE_V1,
+}
+"""What /proc/cpuinfo says on a board that such wheels run on: libraries choose their code by it."""
+BOARDS = tuple(_CPUS)
 
 
 class GuestError(RuntimeError):
@@ -66,10 +76,11 @@ class GuestError(RuntimeError):
 
 @dataclass(frozen=True)
 class Guest:
-    """What ``fetch`` left in ``root``; ``state_dir`` has the clock, or gets it."""
+    """What ``fetch`` left in ``root``, run on a ``board``; ``state_dir`` has the clock, or gets it."""
 
     root: Path
     state_dir: Path
+    board: str = BOARD
 
     @property
     def there(self) -> bool:
@@ -102,7 +113,7 @@ class Guest:
         }
         command = [str(self.root.resolve() / _PYTHON), *arguments]
         try:
-            return emulate(BOARD, self.root, command, page, self.state_dir, inside)
+            return emulate(self.board, self._system(), command, page, self.state_dir, inside)
         except EmulationError as error:
             raise GuestError(str(error)) from None
 
@@ -117,22 +128,31 @@ class Guest:
         if answer is None:
             raise GuestError("it said nothing")
         found: dict[str, Any] = json.loads(answer)
-        return found | {each: found[each] / SIM_MODELS[BOARD].hz for each in ("start", "call")}
+        return found | {each: found[each] / SIM_MODELS[self.board].hz for each in ("start", "call")}
+
+    def _system(self) -> Path:
+        """What the emulated program takes for the root of its system: all that was fetched, and its cpus."""
+        system = self.root / "systems" / self.board
+        proc = system / "proc"
+        proc.mkdir(parents=True, exist_ok=True)
+        for name in ("usr", "lib", "etc"):
+            with contextlib.suppress(FileExistsError):
+                (system / name).symlink_to((self.root / name).resolve())
+        (proc / "cpuinfo").write_text(
+            "".join(_CPU.format(number=number, **_CPUS[self.board]) for number in range(_CORES))
+        )
+        return system
 
 
 def fetch(root: Path) -> None:
     """Fetch the guest into ``root`` by apt-get and pip; raises GuestError."""
-    for each in ("site", "proc", "tools"):
+    for each in ("site", "tools"):
         (root / each).mkdir(parents=True, exist_ok=True)
     try:
         debian.unpack(root, "arm64", _DEBIAN)
         _wheels(root)
     except FetchError as error:
         raise GuestError(str(error)) from None
-    # Libraries choose their code by the processor that they find here.
-    model = "Hardware\t: BCM2835\nModel\t\t: Raspberry Pi 4 Model B Rev 1.1\n"
-    text = "".join(_CPU.format(number=number) for number in range(4))
-    (root / "proc" / "cpuinfo").write_text(text + model)
     (root / _DONE).write_text(_wanted())
 
 

@@ -109,6 +109,73 @@ SIM_MODELS: Mapping[str, SimModel] = {
         triple="arm-linux-musleabihf",
         isa="arm",
     ),
+    # Pipes: LLVM's model of the Neoverse N1 (llvm/lib/Target/AArch64/AArch64SchedNeoverseN1.td), which is the
+    # server's version of this core: I 3, B 1, L 2, V 2 of 128 bits, FDIV of four floats 7 cycles of V0;
+    # stores take L as well, hence one of 128 bits a cycle. Issue width: Arm Cortex-A76 Software Optimization
+    # Guide (four instructions are decoded a cycle). Caches: Arm Cortex-A76 TRM (L1D 64 KB 4-way, L2 8-way),
+    # Raspberry Pi BCM2712 documentation (512 KB of L2 a core, 2 MB of L3 shared, 2.4 GHz).
+    "rpi5-sim": SimModel(
+        target="rpi5",
+        emulator="qemu-aarch64",
+        emulated_cpu="cortex-a76",
+        triple="aarch64-linux-musl",
+        isa="aarch64",
+        hz=2_400_000_000,
+        width=4,
+        integer=3,
+        branch=1,
+        load=2,
+        store=2,  # slots of 64 bits, as of vectors
+        vector=4,
+        matrix=1,  # the core has none
+        divide_cycles=7,
+        l1_bytes=64 * _KB,
+        l1_ways=4,
+        l2_bytes=512 * _KB,
+        l2_ways=8,
+        line_bytes=64,
+        l2_cycles=11,  # assumed, as is L3's, as in the target
+        memory_cycles=260,  # assumed: 108 ns
+        l2_stream_cycles=2,  # assumed: 32 bytes a cycle
+        memory_stream_cycles=17,  # assumed: 9 GB/s of the 17 that 32 bits of LPDDR4X-4267 have
+        l3_bytes=2 * 1024 * _KB,
+        l3_ways=16,  # assumed
+        l3_cycles=35,
+        l3_stream_cycles=5,  # assumed: 12.8 bytes a cycle
+    ),
+    # Pipes: LLVM's model of the Neoverse V1 (llvm/lib/Target/AArch64/AArch64SchedNeoverseV1.td): issue width
+    # 8, I 4, B 2, L 3, D 2, V 4 of 128 bits, FDIV of four floats 7 cycles of one of two pipes. Caches: Arm
+    # Neoverse V1 TRM (L1D 64 KB 4-way, L2 1 MB 8-way); AWS (32 MB of shared cache, 2.6 GHz). QEMU 7.2 knows
+    # no neoverse-v1; "max" has all its instructions. Without SVE: kernels have none, the clock knows none.
+    "graviton3-sim": SimModel(
+        target="graviton3",
+        emulator="qemu-aarch64",
+        emulated_cpu="max,sve=off,sme=off",
+        triple="aarch64-linux-musl",
+        isa="aarch64",
+        hz=2_600_000_000,
+        width=8,
+        integer=4,
+        branch=2,
+        load=3,
+        store=4,  # slots of 64 bits, as of vectors
+        vector=8,
+        matrix=1,  # smmla runs in the vector pipes
+        divide_cycles=4,
+        l1_bytes=64 * _KB,
+        l1_ways=4,
+        l2_bytes=1024 * _KB,
+        l2_ways=8,
+        line_bytes=64,
+        l2_cycles=13,  # assumed, as is L3's, as in the target
+        memory_cycles=260,  # assumed: 100 ns
+        l2_stream_cycles=2,  # assumed: 32 bytes a cycle
+        memory_stream_cycles=8,  # assumed: 20 GB/s a core
+        l3_bytes=32 * 1024 * _KB,
+        l3_ways=16,  # assumed
+        l3_cycles=80,
+        l3_stream_cycles=6,  # assumed: 11 bytes a cycle
+    ),
     # Pipes: LLVM's scheduling model (llvm/lib/Target/PowerPC/PPCScheduleP10.td): issue width 8, FX 4, BR 2,
     # LD 2, ST 2, BF 4, MM 2; XVDIVSP keeps a BF pipe busy for 8 cycles. Caches: IBM Power E1080 technical
     # overview (L1D 32 KB, 8-way, 128-byte lines; 2 MB L2 for an SMT8 core, whose two halves have one each;
