@@ -76,6 +76,43 @@ def test_every_loop_order_with_several_sets_of_everything(order, pack, k2, k3):
     assert error_of(KERNEL, conv, config(order=order, pack=pack, k2=k2, k3=k3), AVX2) < KERNEL.tolerance
 
 
+def test_packing_by_shifts_is_right_where_a_row_of_taps_fits_two_vectors():
+    """Odd shapes whose windows overlap, with edges; the others are refused."""
+    shifted = [
+        Conv2d(1, 7, 18, 18, 27, 3, 3, epilogue=EPILOGUES[4]),
+        Conv2d(1, 4, 12, 11, 5, 3, 3, pad=(2, 2, 2, 2), dilation=(2, 2)),
+        Conv2d(1, 16, 10, 18, 6, 3, 3),
+        Conv2d(1, 6, 40, 3, 10, 3, 3, stride=(2, 1), pad=(1, 1, 1, 1)),
+        Conv2d(1, 3, 5, 5, 7, 3, 3, pad=(1, 1, 1, 1)),
+        Conv2d(2, 6, 9, 17, 10, 1, 9, pad=(0, 3, 0, 3)),
+    ]
+    for conv in shifted:
+        for channels, order in ((conv.in_c, "is"), (2, "ws")):
+            point = config(order=order, pack=2, channels=channels, k2=0, k3=0)
+            assert KERNEL.space(conv, AVX2).knobs["pack"] == [1, 0, 2]
+            assert error_of(KERNEL, conv, point, AVX2) < KERNEL.tolerance, (conv, point)
+    for conv in (Conv2d(1, 4, 15, 14, 6, 3, 3, stride=(2, 2)), Conv2d(1, 6, 17, 17, 10, 7, 1), ODD_SHAPES[0]):
+        assert KERNEL.space(conv, AVX2).knobs["pack"] == [1, 0]
+        assert KERNEL.plan(conv, config(pack=2, channels=1, k2=0, k3=0), AVX2).why_not()
+
+
+def test_shifts_load_two_vectors_where_there_were_three():
+    conv = Conv2d(1, 8, 34, 66, 12, 3, 3)
+    loads = [assembly_of(KERNEL, conv, config(pack=pack, channels=8, k2=0, k3=0), VSX) for pack in (1, 2)]
+    assert len(re.findall(r"\bxxsldwi\b", loads[1])) > len(re.findall(r"\bxxsldwi\b", loads[0]))
+
+
+def test_channels_that_are_no_halving_fit_beside_the_tiles():
+    conv = Conv2d(1, 256, 28, 28, 64, 3, 3)
+    slicing = csa.slice_for(conv, 6, 16, "is", AVX2)
+    most = csa.most_channels(slicing)
+    assert slicing.n_c <= most < conv.in_c
+    assert dataclasses.replace(slicing, n_c=most).fits_l1
+    assert not dataclasses.replace(slicing, n_c=most + 4).fits_l1
+    assert most & (most - 1)
+    assert most in KERNEL.knobs(conv, AVX2, None, 1)["channels"]
+
+
 @pytest.mark.parametrize(
     ("order", "split"), [("is", "windows"), ("ws", "filters"), ("is", "both"), ("ws", "both")]
 )

@@ -6,6 +6,9 @@ from kernels.arithmetic import ceil_div
 from kernels.emit import machine, shares
 from kernels.float.sconv.plan import Plan
 
+SHIFTING = 1.05
+"""A shift takes about as long as the load that it saves, and is written after those."""
+
 
 def cycles(plan: Plan) -> float:
     """Micro-kernel steps, packing and padding, or the analysis's reloads when those are more.
@@ -50,5 +53,5 @@ def _share_cycles(plan: Plan, tiles: tuple[int, int], filters: tuple[int, int]) 
             total += count * filter_tiles * (depth * step + plan.channel_sets * sums)
         if plan.packed:
             moves = plan.packing_moves * vectors / plan.vectors * plan.packing_passes
-            total += count * depth * moves * machine.MOVE_CYCLES
+            total += count * depth * moves * machine.MOVE_CYCLES * (SHIFTING if plan.shifted else 1.0)
     return total

@@ -8,8 +8,9 @@ rounded up: the last, smaller tile is a tile too.
 
 from __future__ import annotations
 
+from bisect import bisect
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kernels.arithmetic import ceil_div
 from kernels.target import Target
@@ -181,6 +182,16 @@ def slice_for(conv: Conv2d, n_f: int, n_win: int, order: str, target: Target, pa
     k2 = _halved(moving_tiles, lambda value: at(n_c, value).fits_l2)
     k3 = _halved(still_tiles, lambda value: at(n_c, k2, value).fits_l3)
     return at(n_c, k2, k3)
+
+
+def most_channels(slicing: Slicing) -> int:
+    """The most channels, in multiples of four, that fit L1 beside the tiles: what section 9 leaves for later.
+
+    Halving gives 16 of 64 where 28 fit.
+    """
+    counts = range(4, slicing.conv.in_c, 4)
+    fit = bisect(counts, False, key=lambda n_c: not replace(slicing, n_c=n_c).fits_l1)
+    return counts[fit - 1] if fit else slicing.n_c
 
 
 def analyse(conv: Conv2d, n_f: int, n_win: int, target: Target, packed: bool = True) -> Slicing:

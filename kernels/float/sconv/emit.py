@@ -16,7 +16,8 @@ from kernels.arithmetic import ceil_div
 from kernels.emit import code_shape, tir
 from kernels.emit.padding import emit_copy
 from kernels.emit.shares import Share, share
-from kernels.emit.types import Buffer, Expr, Index
+from kernels.emit.types import Buffer, Expr, Index, Vector
+from kernels.emit.vectors import shuffle
 from kernels.float.plan import Arguments
 from kernels.float.sconv import csa
 from kernels.float.sconv.micro import VectorProducts
@@ -171,7 +172,10 @@ class Nest:
     # ---- Packing (section 6.1)
 
     def _pack(self, channel_set: Index, slot: Index, start: Index, vectors: int) -> None:
-        """Expand the windows from ``start`` into slot ``slot``: channel, tap, window."""
+        """Expand the windows from ``start`` into slot ``slot``: channel, tap, window.
+
+        With shifts (section 6.2) two vectors are loaded for all taps of a row of the filter.
+        """
         plan, conv = self.plan, self.plan.conv
         width = vectors * plan.lanes
         moves = self._moves(start, vectors)
@@ -181,10 +185,21 @@ class Nest:
         with tir.loop(plan.set_channels(channel_set)) as c, tir.loop(conv.kh) as r:
             source = (first + c) * self.layout.channel_pitch + r * self.layout.tap_pitch
             target = base + (c * plan.conv.taps + r * conv.kw) * width
+            if plan.shifted:
+                pairs = [self._pair(source + window) for _, window in moves]
             for s in range(conv.kw):
-                for at, window in moves:
-                    value = self.source[tir.vector(source + self.layout.tap(s) + window, plan.lanes)]
+                for number, (at, window) in enumerate(moves):
+                    if plan.shifted:
+                        tap = self.layout.tap(s)
+                        value = shuffle(pairs[number], range(tap, tap + plan.lanes))
+                    else:
+                        value = self.source[tir.vector(source + self.layout.tap(s) + window, plan.lanes)]
                     tir.store(self.packed, value, tir.vector(target + s * width + at, plan.lanes))
+
+    def _pair(self, start: Index) -> list[Vector]:
+        """Two vectors side by side."""
+        lanes = self.plan.lanes
+        return [T.Bind(self.source[tir.vector(start + first, lanes)]) for first in (0, lanes)]
 
     def _moves(self, start: Index, vectors: int) -> list[tuple[Index, Index]]:
         """(position in the packed row, offset in the source plane) of the vectors to copy for every tap.

@@ -9,7 +9,7 @@ from kernels.float.sconv import cost, csa
 from kernels.float.sconv.emit import emit
 from kernels.float.sconv.micro import VectorProducts
 from kernels.float.sconv.pack import tiles
-from kernels.float.sconv.plan import SPLITS, Plan
+from kernels.float.sconv.plan import SHIFTED, SPLITS, Plan, can_shift
 from kernels.kernel import Kernel, KnobValues, Resident
 from kernels.knobs import Block
 from kernels.layout import PLAIN, Layouts
@@ -67,10 +67,12 @@ class SConv(Kernel[Conv2d]):
         return {
             "block": [f"{filters}x{vectors}" for filters, vectors in blocks],
             "order": [csa.INPUT_STATIONARY, csa.WEIGHT_STATIONARY],
-            "channels": sorted({s.n_c for s in slicings} | {conv.in_c, *deep}),
+            "channels": sorted(
+                {s.n_c for s in slicings} | {csa.most_channels(s) for s in slicings} | {conv.in_c, *deep}
+            ),
             "k2_halvings": sorted({s.k2_halvings for s in slicings} | {0, 2}),
             "k3_halvings": sorted({s.k3_halvings for s in slicings}),
-            "pack": [1, 0],
+            "pack": [1, 0, *([SHIFTED] if can_shift(conv, target.lanes()) else [])],
             **({"split": SPLITS} if threads > 1 else {}),
         }
 

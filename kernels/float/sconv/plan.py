@@ -13,6 +13,7 @@ from kernels.float.plan import ConvPlan
 from kernels.float.sconv.csa import INPUT_STATIONARY, WEIGHT_STATIONARY, Slicing
 from kernels.float.sconv.micro import VectorProducts
 from kernels.knobs import Block, KnobSet
+from kernels.workload.base import Conv2d
 
 LONGEST_UNROLL = 9
 """Taps of a filter that are unrolled whole; of larger filters only the rows are."""
@@ -20,16 +21,24 @@ CROWDED = range(24, 33)
 """Vectors of sums with which rows are not, as LLVM would spill: blocks that fill AArch64's 32 registers. With
 x86's 16 and Power's 64 it does not, and there loops cost more than they save."""
 
+SHIFTED = 2
+"""The value of ``pack`` that stands for section 6.2."""
 SPLITS = ("windows", "filters", "both")
 """What threads can share out: tiles of windows, tiles of filters, or a grid of both."""
+
+
+def can_shift(conv: Conv2d, lanes: int) -> bool:
+    """Whether a window's neighbour is its next tap, and the last tap of a row still within two vectors."""
+    return conv.stride[1] == 1 and 0 < (conv.kw - 1) * conv.dilation[1] <= lanes
 
 
 @dataclass(frozen=True)
 class Knobs(KnobSet):
     """``block`` is the register block, n_f filters x n_win / lanes vectors of windows; ``order`` is ``is`` or
     ``ws``; ``channels`` is n_c; ``k2_halvings`` and ``k3_halvings`` are how often k2 and k3 are halved from
-    all tiles, as the analysis does; ``pack`` is 0 when windows are read where they are; ``split`` says which
-    tiles threads share out, those of ``windows``, ``filters`` or ``both``.
+    all tiles, as the analysis does; ``pack`` is 0 when windows are read where they are, 1 when each tap's are
+    copied, 2 when a row of taps is made of two vectors by shifts (``SHIFTED``); ``split`` says which tiles
+    threads share out, those of ``windows``, ``filters`` or ``both``.
     """
 
     block: Block
@@ -37,7 +46,7 @@ class Knobs(KnobSet):
     channels: int
     k2_halvings: int
     k3_halvings: int
-    pack: bool
+    pack: int
     split: str = SPLITS[0]
 
 
@@ -55,6 +64,8 @@ class Plan(ConvPlan):
         """Why this cannot be generated, or None when it can."""
         if not self.packed and not self.straight:
             return "windows that are read in place must not cross rows within a vector"
+        if self.shifted and not can_shift(self.conv, self.lanes):
+            return "taps of a row are not side by side within two vectors"
         if not self.k2 or not self.k3:
             return "there are too few tiles to halve them that often"
         if self.parts[1] > 1 and (self.parts[0] > self.window_tiles or self.parts[1] > self.filter_tiles):
@@ -79,7 +90,12 @@ class Plan(ConvPlan):
     @property
     def packed(self) -> bool:
         """Whether windows are packed before they are read."""
-        return self.knobs.pack
+        return self.knobs.pack > 0
+
+    @property
+    def shifted(self) -> bool:
+        """Whether taps are packed by shifts."""
+        return self.knobs.pack == SHIFTED
 
     @property
     def slicing(self) -> Slicing:
@@ -240,7 +256,7 @@ class Plan(ConvPlan):
     @property
     def layout(self) -> InputLayout:
         """The input as this config reads it."""
-        exact = self.straight and not self.tail_overhangs
+        exact = self.straight and not self.tail_overhangs and not self.shifted
         return InputLayout(self.conv, 0 if exact else self.width + 2 * self.lanes)
 
     @property
