@@ -10,7 +10,6 @@ result; what is counted is the second call, with what stays in the caches there.
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import subprocess
 import sys
@@ -109,31 +108,18 @@ def line(row: dict[str, Any]) -> str:
 
 def tvm_cycles(conv: QConv2d, target: Target, bench: Bench) -> int:
     """Cycles of the layer as TVM lowers it; raises SystemExit when the result is not exact."""
-    from tvm import rpc, te
+    from tvm import te
 
-    from kernels.emit.compile import compile_object
     from kernels.int8.reference import input_shapes
     from kernels.reference import random_inputs, reference
     from tuner.backend.lowered import quantized_compute
-    from worker.build.toolchain import link
-    from worker.measure.wire import Wire
 
     named = enumerate(input_shapes(conv))
     tensors = [te.placeholder(shape, dtype, f"input{at}") for at, (shape, dtype) in named]
     function = te.create_prim_func([*tensors, quantized_compute(conv)(*tensors)])
-    path = bench.folder / "lowered.so"
-    path.write_bytes(link(compile_object(function.with_attr("global_symbol", "main"), target)))
-    board: Any = bench.board
-    wire = Wire(lambda: rpc.connect(board.host, board.port, board.key, session_timeout=TIMEOUT_S))
-    wire.session.upload(str(path), target=path.name)
-    module = wire.session.load_module(path.name)
     inputs = random_inputs(conv, np.random.default_rng(0))
-    expected = reference(conv, inputs)
-    arguments = [*map(wire.tensor, inputs), wire.tensor(~expected)]
-    module.time_evaluator("main", wire.device, number=1, repeat=1)(*arguments)
-    cycles: int = json.loads(wire.session.get_function("tilefleet.stats")())["cycles"]
-    if not np.array_equal(wire.get(arguments[-1]), expected):
-        raise SystemExit(f"bench.int8: TVM's code for {conv} is not exact")
+    named_main = function.with_attr("global_symbol", "main")
+    cycles: int = bench.run(named_main, inputs, reference(conv, inputs), target)["cycles"]
     return cycles
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from kernels.kernel import Array
     from kernels.space import Config
     from kernels.target import Target
     from kernels.workload.base import Workload
@@ -65,7 +67,7 @@ class Bench:
     def measure(
         self, workload: Workload, configs: Sequence[Config], target: Target, exact: bool = False
     ) -> list[dict[str, Any]]:
-        """The clock's counters of each config, and ``config``.
+        """The clock's counters of each config, ``config``, and how far its result is ``off``.
 
         Raises SystemExit when one fails, or is off where it has to be ``exact``.
         """
@@ -85,8 +87,43 @@ class Bench:
         for config, outcome in zip(configs, outcomes, strict=True):
             if outcome.error is not None or (exact and outcome.max_error):
                 raise SystemExit(f"bench: {config} on {workload}: {outcome.message or 'not exact'}")
-            rows.append({**(outcome.counters or {}), "config": config.to_json()})
+            counted = {**(outcome.counters or {}), "off": outcome.max_error}
+            rows.append({**counted, "config": config.to_json()})
         return rows
+
+    def run(
+        self,
+        function: Any,
+        arguments: Sequence[Array],
+        expected: Array,
+        target: Target,
+        checked: bool = True,
+    ) -> dict[str, Any]:
+        """The clock's counters of a function of ours or of TVM's, which leaves ``expected`` to the last bit.
+
+        Raises SystemExit when it does not and is ``checked``.
+        """
+        import numpy as np
+        from tvm import rpc
+
+        from kernels.emit.compile import compile_object
+        from worker.build.toolchain import link
+        from worker.measure.wire import Wire
+
+        path = self.folder / "function.so"
+        path.write_bytes(link(compile_object(function, target)))
+        board: Any = self.board
+        wire = Wire(
+            lambda: rpc.connect(board.host, board.port, board.key, session_timeout=int(RUN_TIMEOUT_S))
+        )
+        wire.session.upload(str(path), target=path.name)
+        module = wire.session.load_module(path.name)
+        given = [*map(wire.tensor, arguments), wire.tensor(np.ones_like(expected) - expected)]
+        module.time_evaluator("main", wire.device, number=1, repeat=1)(*given)
+        counted: dict[str, Any] = json.loads(wire.session.get_function("tilefleet.stats")())
+        if checked and not np.array_equal(wire.get(given[-1]), expected):
+            raise SystemExit("bench: the result is not exact")
+        return counted
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from kernels.target import Target
 
 _NARROWING = 2.0
 """Vector instructions from four scaled sums to stored bytes."""
-_SCALING = {"none": 0, "shift": 1, "high": 2, "exact": 5, "arm": 6, "int32": 7}
+_SCALING = {"none": 0, "shift": 1, "high": 2, "exact": 5, "arm": 6, "int32": 7, "int64": 16}
 """Vector instructions to scale four sums."""
 _ARM32 = {
     "sqdmulh": "vqdmulh",
@@ -81,7 +81,7 @@ class Finish:
         result is rounded once. Without a shift to the right sqrdmulh rounds. Shifts to the left come first,
         and may saturate.
         """
-        if why_inexact(self.how):
+        if why_inexact(self.how) or self.how == "int64":
             return fixed_point_multiply(multiplier, -shift, self.how, QUAD)
         if self.how == "shift":
             return lambda value: self._neon("srshl", value, shift)
