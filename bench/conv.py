@@ -4,7 +4,8 @@ python -m bench.conv --suite FILE.csv --sample 24 --seed 1 --threads 1 --max-tri
 
 FILE is written after every layer. Called again with the same settings, the bench goes on where it was
 stopped, and a larger sample keeps the layers that are there. ``python -m bench.report FILE`` makes a table
-and a plot of it. With ``--target power10-sim`` it is bench/conv_sim.py: on a simulated board.
+and a plot of it. With ``--target`` it is bench/conv_sim.py: families of ours beside im2col + OpenBLAS,
+nothing tuned, on a simulated board (``power10-sim``) or on this machine (``host``).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ SETTINGS = ("suite", "threads", "numerics", "max_trials", "budget_s", "strategy"
 def main() -> None:
     """Run the bench and print its table."""
     if any(word.partition("=")[0] == "--target" for word in sys.argv):
+        timing.limit_threads(1)  # before NumPy is imported, for --target host
         from bench import conv_sim
 
         conv_sim.main(sys.argv[1:])

@@ -20,9 +20,11 @@ from typing import Any
 import numpy as np
 
 from bench import journal, openblas, timing
+from bench.conv_shares import shares
 from bench.simulated import Bench, bench_on, candidates
 from bench.suite import Layer, read_suite, sample
 from kernels.reference import random_inputs, reference
+from kernels.space import Config
 from kernels.target import CATALOGUE, Target
 from tuner.runtimes.debian import FetchError
 from worker.fleet.drivers.sim_models import SIM_MODELS
@@ -31,6 +33,8 @@ SETTINGS = ("target", "suite", "seed", "families", "candidates", "budget_s")
 CACHE = Path("~/.cache/tilefleet/peers").expanduser()
 OFF = 1e-4
 """How far a peer's result may be from the reference, relative to the largest value."""
+HOST = "host"
+SLICED = ("sconv", "sconv_mma")
 AT_ONCE = 2
 """Configs that are measured between two looks at the time."""
 WIDE = 64
@@ -44,7 +48,7 @@ def main(arguments_given: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(
         prog="python -m bench.conv --target BOARD", description=(__doc__ or "").splitlines()[0]
     )
-    parser.add_argument("--target", choices=sorted(openblas.BUILDS), required=True)
+    parser.add_argument("--target", choices=[*sorted(openblas.BUILDS), HOST], required=True)
     parser.add_argument("--suite", type=Path, required=True, help="CSV of layers, columns as bench/suite.py")
     parser.add_argument("--sample", default="12", help="how many layers to draw, or all (default 12)")
     parser.add_argument("--seed", type=int, default=0)
@@ -52,6 +56,9 @@ def main(arguments_given: Sequence[str]) -> None:
     parser.add_argument("--candidates", type=int, default=8, help="configs measured a layer (default 8)")
     parser.add_argument("--budget-s", type=float, default=120, help="begin no config after it (default 120)")
     parser.add_argument("--cache", type=Path, default=CACHE, help=f"where OpenBLAS is kept ({CACHE})")
+    parser.add_argument(
+        "--shares", action="store_true", help="what packing takes of both (of ours: of sconv, sconv_mma)"
+    )
     parser.add_argument("--json", type=Path, help="write all figures here, and continue what is there")
     arguments = parser.parse_args(arguments_given)
     settings = {name: getattr(arguments, name) for name in SETTINGS} | {"suite": arguments.suite.stem}
@@ -61,11 +68,12 @@ def main(arguments_given: Sequence[str]) -> None:
         report = journal.opened(arguments.json, "conv_sim", settings)
     except (OSError, ValueError) as error:
         parser.error(str(error))
+    peer = None
     try:
-        peer = openblas.fetch(arguments.target, arguments.cache)
+        if arguments.target != HOST:
+            peer = openblas.fetch(arguments.target, arguments.cache)
     except FetchError as error:
         print(f"no im2col + OpenBLAS here: {error}")
-        peer = None
     rows = report.setdefault("rows", [])
     done = {row["layer"] for row in rows}
     for row in _rows([layer for layer in layers if layer.name not in done], arguments, peer):
@@ -81,16 +89,43 @@ def _rows(
     if not layers:
         return
     families = [name for name in arguments.families.split(",") if name]
+    if arguments.target == HOST:
+        from bench import conv_host
+
+        for layer, found in zip(layers, conv_host.rows(layers, families, arguments.candidates), strict=True):
+            yield {**_about(layer, 0), **found}
+        return
     target = CATALOGUE[SIM_MODELS[arguments.target].target]
     with bench_on(arguments.target) as bench, ThreadPoolExecutor(1) as beside:
         for layer in layers:
             # Each has its own clock, so neither disturbs the other.
             counted = beside.submit(base, layer, peer, bench.folder) if peer else None
-            found = ours(layer, target, bench, families, arguments.candidates, arguments.budget_s)
-            about = {"layer": layer.name, "text": str(layer.conv), "count": layer.count}
-            about |= {"flops": layer.conv.flops, "peak": PEAK_FLOPS_A_CYCLE[arguments.target]}
-            about |= {"class": kind(layer)}
-            yield about | found | {"base": counted.result() if counted else None}
+            try:
+                found = ours(layer, target, bench, families, arguments.candidates, arguments.budget_s)
+            except SystemExit as reason:  # the rest of the table is made
+                print(reason, flush=True)
+                continue
+            about = _about(layer, PEAK_FLOPS_A_CYCLE[arguments.target])
+            row = about | found | {"base": counted.result() if counted else None}
+            if arguments.shares:
+                row["shares"] = _shares(layer, row, target, bench)
+            yield row
+
+
+def _about(layer: Layer, peak: int) -> dict[str, Any]:
+    about = {"layer": layer.name, "text": str(layer.conv), "count": layer.count}
+    return about | {"flops": layer.conv.flops, "peak": peak, "class": kind(layer)}
+
+
+def _shares(layer: Layer, row: dict[str, Any], target: Target, bench: Bench) -> dict[str, dict[str, int]]:
+    """Cycles of packing beside those of the whole call, of the base and of ours."""
+    config, found = Config.from_json(row["tuned"]["config"]), {}
+    if config.kernel in SLICED:
+        found["ours"] = shares(layer.conv, config, target, bench)
+    if row["base"] and row["base"].get("packing"):
+        call, im2col, packing = (row["base"][name]["cycles"] for name in ("call", "im2col", "packing"))
+        found["base"] = {"call": call, "packing": im2col + packing}
+    return found
 
 
 def kind(layer: Layer) -> str:
@@ -132,8 +167,8 @@ def ratio(row: dict[str, Any], of: str = "tuned") -> float:
 
 
 def share(row: dict[str, Any]) -> float:
-    """Our share of the unit's peak."""
-    return float(row["flops"] / row["tuned"]["cycles"] / row["peak"])
+    """Our share of the unit's peak; 0 where that is not known."""
+    return float(row["flops"] / row["tuned"]["cycles"] / row["peak"]) if row["peak"] else 0.0
 
 
 def line(row: dict[str, Any]) -> str:
@@ -143,6 +178,8 @@ def line(row: dict[str, Any]) -> str:
     text = f"{row['text']:40s} M cycles: {mega} {share(row):4.0%} of peak {family}"
     if row["base"] is None:
         return text
+    if "im2col" not in row["base"]:
+        return f"{text} | {row['base']['core']} {row['base']['call']['cycles'] / 1e6:8.3f} {ratio(row):.2f}"
     whole, unfolding = (row["base"][name]["cycles"] / 1e6 for name in ("call", "im2col"))
     misses = f"L2 misses {row['base']['call']['l2_misses']} / {row['tuned']['l2_misses']}"
     return f"{text} | {row['base']['core']} {whole:8.3f} (im2col {unfolding:.3f}) {ratio(row):.2f} | {misses}"

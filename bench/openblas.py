@@ -47,10 +47,10 @@ class OpenBlas:
         return next((self.root / "usr" / "lib").glob("*/openblas-serial/libopenblas.so.0"))
 
     def conv(self, layer: Conv2d, data: Array, weights: Array, folder: Path) -> tuple[dict[str, Any], Array]:
-        """What the clock counts for a warm call and for its im2col alone, and the result (NCHW, float32).
+        """What the clock counts for a warm call, its im2col and its copies, and the result (NCHW, float32).
 
-        ``{"core", "call": counters, "im2col": counters}``. Raises ValueError for a layer with groups or
-        several images, EmulationError when the program fails.
+        ``{"core", "call": counters, "im2col": counters, "packing": counters}``. Raises
+        ValueError for a layer with groups or several images, EmulationError when the program fails.
         """
         if layer.groups != 1 or layer.n != 1:
             raise ValueError(f"im2col + OpenBLAS computes one image without groups, not {layer}")

@@ -4,8 +4,8 @@
  *
  * A layer is a line: the files of data, weights and result (float32), then channels, height, width, filters,
  * kernel's height and width, strides, padding above and left, dilations, height and width of the result.
- * Prints a line of JSON each: the counters of a call with all in the caches that stays there, and of its
- * im2col alone. */
+ * Prints a line of JSON each: the counters of a call with all in the caches that stays there, of its im2col
+ * alone, and of the copies that OpenBLAS packs its panels by, in another call. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -39,6 +39,46 @@ static void fail(const char *what) {
 static SimulationCounters counters(SimulationRequest request) {
   syscall(SYS_getpid, (long)SIMULATION_CALL, (long)request, 0L, 0L);
   return *(volatile const SimulationCounters *)&page->counters;
+}
+
+/* OpenBLAS calls its code through a table of the processor found; these stand in for the four copies in it. */
+enum { TABLE_WORDS = 640, COPIES = 4 };
+typedef int (*Copy)(long m, long n, float *a, long lda, float *b);
+static const char *const copy_names[COPIES] = {"incopy", "itcopy", "oncopy", "otcopy"};
+static Copy copies[COPIES];
+static void **copies_at[COPIES];
+static SimulationCounters packed;
+
+static int counted(int which, long m, long n, float *a, long lda, float *b) {
+  SimulationCounters from = counters(SIMULATION_PUBLISH);
+  int result = copies[which](m, n, a, lda, b);
+  SimulationCounters to = counters(SIMULATION_PUBLISH);
+  packed.ticks += to.ticks - from.ticks, packed.instructions += to.instructions - from.instructions;
+  packed.loads += to.loads - from.loads, packed.stores += to.stores - from.stores;
+  packed.l1_misses += to.l1_misses - from.l1_misses, packed.l2_misses += to.l2_misses - from.l2_misses;
+  return result;
+}
+
+#define COUNTED(i) \
+  static int counted_##i(long m, long n, float *a, long lda, float *b) { return counted(i, m, n, a, lda, b); }
+COUNTED(0) COUNTED(1) COUNTED(2) COUNTED(3)
+static const Copy counting[COPIES] = {counted_0, counted_1, counted_2, counted_3};
+
+/* Find the copies of `core` in its table; those that are not there are not counted. */
+static void find_copies(void *library, const char *core) {
+  void ***table = dlsym(library, "gotoblas");
+  for (int i = 0; table && i < COPIES; i++) {
+    char name[128];
+    snprintf(name, sizeof name, "sgemm_%s_%s", copy_names[i], core);
+    *(void **)&copies[i] = dlsym(library, name);
+    for (int word = 0; copies[i] && word < TABLE_WORDS && !copies_at[i]; word++)
+      if ((*table)[word] == (void *)copies[i]) copies_at[i] = *table + word;
+  }
+}
+
+static void count_copies(int on) {
+  for (int i = 0; i < COPIES; i++)
+    if (copies_at[i]) *copies_at[i] = on ? (void *)counting[i] : (void *)copies[i];
 }
 
 static void unfold(const Layer *l, const float *image, float *columns) {
@@ -97,12 +137,17 @@ static void measure(const Layer *l, const char *data, const char *weights, const
   SimulationCounters done = counters(SIMULATION_PUBLISH);
   if (needs_columns(l)) unfold(l, image, columns);
   SimulationCounters unfolded = needs_columns(l) ? counters(SIMULATION_PUBLISH) : done;
+  packed = (SimulationCounters){0};
+  count_copies(1);
+  convolve(l, image, columns, filters, out);
+  count_copies(0);
   FILE *file = fopen(result, "wb");
   if (!file || fwrite(out, sizeof(float), l->filters * pixels, file) != l->filters * pixels || fclose(file))
     fail(result);
   printf("{");
   print("call", start, done, ", ");
-  print("im2col", done, unfolded, "}\n");
+  print("im2col", done, unfolded, ", ");
+  print("packing", (SimulationCounters){0}, packed, "}\n");
   fflush(stdout);
   free(image), free(filters), free(columns), free(out);
 }
@@ -118,6 +163,7 @@ int main(int count, char **arguments) {
   char *(*core)(void) = NULL;
   *(void **)&core = dlsym(library, "openblas_get_corename");
   if (!sgemm || !core) fail("the library has no cblas_sgemm or no openblas_get_corename");
+  find_copies(library, core());
   printf("{\"core\": \"%s\"}\n", core());
   char data[512], weights[512], result[512];
   Layer l;

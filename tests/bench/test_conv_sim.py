@@ -41,6 +41,7 @@ def test_openblas_computes_the_same_layer_by_the_same_clock(tmp_path: Path) -> N
     assert counted["core"] == "POWER10"
     assert 0 < counted["im2col"]["cycles"] < counted["call"]["cycles"]
     assert counted["call"]["cycles"] > LAYER.conv.flops / 64
+    assert 0 < counted["packing"]["cycles"] + counted["im2col"]["cycles"] < counted["call"]["cycles"]
     again = conv_sim.base(LAYER, peer, tmp_path)
     assert abs(again["call"]["cycles"] / counted["call"]["cycles"] - 1) < 0.02
 

@@ -1,0 +1,1 @@
+"""Every claim of the five papers beside what this project reaches; ``python -m bench.papers``."""
