@@ -13,25 +13,64 @@ from typing import Any
 import numpy as np
 
 from bench import ours, timing
-from bench.peers import im2col_openblas
+from bench.conv_shares import PARTS, without
+from bench.peers import Peer, im2col_openblas
 from bench.simulated import candidates
 from bench.suite import Layer
 from kernels.reference import random_inputs
+from kernels.space import Config
 from kernels.target import Target
+from kernels.workload.base import Conv2d
 from tuner.runtimes.turns import take_turns
 
 TOLERANCE = 1e-4
 ROUNDS = 7
+SLICED = "sconv"
 
 
-def rows(layers: Sequence[Layer], families: Sequence[str], count: int) -> Iterator[dict[str, Any]]:
+def rows(
+    layers: Sequence[Layer], families: Sequence[str], count: int, with_shares: bool
+) -> Iterator[dict[str, Any]]:
     """Each layer as bench.conv_sim has it; ``cycles`` are nanoseconds of processor time."""
     from worker.measure.host import host_target
 
     timing.pin(1)
     target = host_target()
     for layer in layers:
-        yield {**_row(layer, families, count, target), "layer": layer.name}
+        row = {**_row(layer, families, count, target), "layer": layer.name}
+        config = Config.from_json(row["tuned"]["config"])
+        if with_shares and config.kernel == SLICED:
+            row["shares"] = _shares(layer.conv, config, target)
+        yield row
+
+
+def _shares(conv: Conv2d, config: Config, target: Target) -> dict[str, dict[str, float]]:
+    """Nanoseconds of packing and of the micro-kernel beside the whole call, and of the base's im2col.
+
+    A part is what a call takes less without it. What OpenBLAS packs inside a product is not among it.
+    """
+    data, weights = random_inputs(conv, np.random.default_rng(0))
+
+    def kernel() -> Peer:
+        return ours.kernel(conv, config, target, data, weights, 1)
+
+    runs = {"call": kernel(), "base": im2col_openblas(conv, data, weights, 1)}
+    for part, method in PARTS.items():
+        with without(method):
+            runs[part] = kernel()
+    depth = conv.in_c * conv.taps
+    product = weights.reshape(conv.out_c, depth), np.empty((depth, conv.windows), np.float32)
+    product[1].fill(0.5)
+    turns = take_turns(
+        {name: each.run for name, each in runs.items()} | {"product": lambda: np.matmul(*product)}, ROUNDS
+    )
+    took = {name: 1e9 * statistics.median(each.fair(1)) for name, each in turns.items()}
+    parts = {part: max(0.0, took["call"] - took[part]) for part in PARTS}
+    unfolding = max(0.0, took["base"] - took["product"]) if conv.taps > 1 or max(conv.stride) > 1 else 0.0
+    return {
+        "ours": {"call": took["call"], **parts},
+        "base": {"call": took["base"], "im2col": unfolding},
+    }
 
 
 def _row(layer: Layer, families: Sequence[str], count: int, target: Target) -> dict[str, Any]:

@@ -38,13 +38,13 @@ def shares(conv: Conv2d, config: Config, target: Target, bench: Bench) -> dict[s
 
     found = {"call": cycles()}
     for part, method in PARTS.items():
-        with _without(method):
+        with without(method):
             found[part] = max(0, found["call"] - cycles())
     return found
 
 
 @contextmanager
-def _without(method: str) -> Iterator[None]:
+def without(method: str) -> Iterator[None]:
     """Code without what ``method`` of SConv's loop nest emits."""
     from unittest import mock
 

@@ -92,7 +92,8 @@ def _rows(
     if arguments.target == HOST:
         from bench import conv_host
 
-        for layer, found in zip(layers, conv_host.rows(layers, families, arguments.candidates), strict=True):
+        made = conv_host.rows(layers, families, arguments.candidates, arguments.shares)
+        for layer, found in zip(layers, made, strict=True):
             yield {**_about(layer, 0), **found}
         return
     target = CATALOGUE[SIM_MODELS[arguments.target].target]
