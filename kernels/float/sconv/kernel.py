@@ -68,7 +68,9 @@ class SConv(Kernel[Conv2d]):
             "block": [f"{filters}x{vectors}" for filters, vectors in blocks],
             "order": [csa.INPUT_STATIONARY, csa.WEIGHT_STATIONARY],
             "channels": sorted(
-                {s.n_c for s in slicings} | {csa.most_channels(s) for s in slicings} | {conv.in_c, *deep}
+                {s.n_c for s in slicings}
+                | {csa.most_channels(s) for s in slicings if s.packed}
+                | {conv.in_c, *deep}
             ),
             "k2_halvings": sorted({s.k2_halvings for s in slicings} | {0, 2}),
             "k3_halvings": sorted({s.k3_halvings for s in slicings}),
