@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.papers.claim import NONE, SIMULATED, Claim, Missing
-from bench.papers.reports import Bench, Reports
+from bench.papers.claim import NONE, SIMULATED, Claim
+from bench.papers.reports import Bench, Missing, Reports
 
 PAPER = "004"
 CACHES = {

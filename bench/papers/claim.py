@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-if TYPE_CHECKING:
-    from bench.papers.reports import Reports
+from bench.papers.reports import Missing, Reports
 
 SIMULATED, WALL, NONE = "simulated", "processor time", "none"
 """Clocks: of a simulated board, of this machine, and where nothing is timed."""
-
-
-class Missing(Exception):
-    """There is no figure; the message says why in one line."""
 
 
 @dataclass(frozen=True)

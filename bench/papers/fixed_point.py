@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from bench.papers.claim import NONE, SIMULATED, Claim, Missing
+from bench.papers.claim import NONE, SIMULATED, Claim
 from bench.papers.int8_gemm import INCEPTION, fusing
-from bench.papers.reports import Bench, Reports
+from bench.papers.reports import Bench, Missing, Reports
 
 PAPER = "002"
 WAYS = Bench(

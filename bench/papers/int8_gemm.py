@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from bench import timing
-from bench.papers.claim import NONE, SIMULATED, Claim, Missing, absent
-from bench.papers.reports import Bench, Reports
+from bench.papers.claim import NONE, SIMULATED, Claim, absent
+from bench.papers.reports import Bench, Missing, Reports
 
 PAPER = "000"
 

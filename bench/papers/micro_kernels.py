@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from bench import timing
-from bench.papers.claim import NONE, SIMULATED, Claim, Missing, absent
+from bench.papers.claim import NONE, SIMULATED, Claim, absent
 from bench.papers.int8_gemm import EXPLAIN, WHOLE, litert, ratios, total, whole
-from bench.papers.reports import Bench, Reports
+from bench.papers.reports import Bench, Missing, Reports
 
 PAPER = "001"
 MOBILENET = litert("rpi4-sim", "mobilenet_v2", "12")

@@ -10,10 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.papers.claim import Missing
-
 GUEST = "guest"
 """The folder, in that of the reports, of the emulated Python that has LiteRT."""
+
+
+class Missing(Exception):
+    """There is no figure; the message says why in one line."""
 
 
 @dataclass(frozen=True)

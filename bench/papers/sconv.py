@@ -11,8 +11,8 @@ from statistics import median
 from typing import Any
 
 from bench import conv_sim, timing
-from bench.papers.claim import NONE, SIMULATED, WALL, Claim, Missing, absent
-from bench.papers.reports import Bench, Reports
+from bench.papers.claim import NONE, SIMULATED, WALL, Claim, absent
+from bench.papers.reports import Bench, Missing, Reports
 
 PAPER = "003"
 SUITE = Path(__file__).resolve().parents[1] / "sconv393.csv"

@@ -9,8 +9,8 @@ import pytest
 from bench import knob
 from bench.papers import __main__ as papers
 from bench.papers import page, sconv
-from bench.papers.claim import Claim, Missing
-from bench.papers.reports import Bench, Reports
+from bench.papers.claim import Claim
+from bench.papers.reports import Bench, Missing, Reports
 
 ROW = {"paper", "claim", "paper_figure", "our_figure", "unit", "target", "command"}
 
