@@ -105,10 +105,14 @@ class QConvChain(ChainSizes):
 
     def __post_init__(self) -> None:
         self.check_fit()
-        made = (self.first.out_dtype, self.first.out_zero)
-        taken = (self.second.data_dtype, self.second.data_zero)
-        if made != taken:
-            raise ValueError(f"qchain second takes {taken} (type, zero point), but first makes {made}")
+        one, two = self.parts
+        if one.out_dtype != two.data_dtype:
+            raise ValueError(f"qchain second takes {two.data_dtype}, but first makes {one.out_dtype}")
+        # Without padding, what is known as the data's zero point is a matter of the bias alone.
+        if any(two.pad) and one.out_zero != two.data_zero:
+            raise ValueError(
+                f"qchain second pads with {two.data_zero}, but the zero point of first is {one.out_zero}"
+            )
 
     @property
     def parts(self) -> tuple[QConv2d, QConv2d]:

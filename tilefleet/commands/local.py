@@ -366,7 +366,7 @@ def _matches(
             plan = plan_of(partition, {}, target, threads, records, numerics, relayouts=relayouts)
             parts.append(parts_of(partition, plan, target, threads))
             chosen += [option.record for option in plan.options if option and option.record]
-        return picks.as_chosen(matches, chosen), together(parts)
+        return picks.with_chains(picks.as_chosen(matches, chosen), chosen), together(parts)
     except picks.OtherTargetError as error:
         raise TilefleetError(f"{log}: {error}; choose with --target") from None
 

@@ -18,8 +18,9 @@ from kernels.layout import NCHW, stored_shape
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import Target
-from kernels.workload.base import Conv2d, NarrowGemm, OfActivations, Workload
+from kernels.workload.base import AnyChain, Conv2d, NarrowGemm, OfActivations, Workload
 from kernels.workload.qconv2d import QConv2d
+from tuner.backend.chained import chain_as, chain_measured
 from tuner.backend.executable import compile_module, link
 from tuner.backend.factors import times_factors, weights_times_factors
 from tuner.backend.fusion import optimise
@@ -159,10 +160,17 @@ def plan_of(
     plan: Mapping[int, Config] | None = None,
     relayouts: Iterable[Relayouts] = (),
 ) -> Plan:
-    """The plan by which ``build_model`` builds. Batch norms of the partition are merged in place."""
+    """The plan by which ``build_model`` builds.
+
+    Batch norms of the partition are merged in place, and pairs of convolutions that are faster as chains.
+    """
     merge_affine(partition.graph)
     records = list(records)
     known = best_by_layouts(records, target, threads, numerics)
+    if plan is None:
+        chain_measured(partition, known)
+    else:
+        chain_as(partition, plan)
     measured = {(r.workload.key, r.config): r for r in records if r.ranking_s is not None}
     options: list[Options | None] = []
     for index, product in enumerate(partition.products):
@@ -217,7 +225,7 @@ def constants_of(product: Product, config: Config, target: Target) -> list[Array
     kernel = registry.kernel(config.kernel)
     if isinstance(product.workload, OfActivations):
         return []
-    if isinstance(product.workload, QConv2d):
+    if isinstance(product.workload, QConv2d | AnyChain):
         # The place of the data, which no constant depends on.
         inputs = [np.empty(0), *product.constants]
         arrays = kernel.constants(product.workload, config, target, inputs)
@@ -262,5 +270,6 @@ class _Emitter:
         function = self._functions.get(builder, function_name(workload, config), make)
         shape, layout = workload.out_shape, config.layouts.out
         stored = shape if layout == NCHW else stored_shape(layout, shape)
-        dtype = workload.out_dtype if isinstance(workload, QConv2d) else "float32"
+        last = workload.second if isinstance(workload, AnyChain) else workload
+        dtype = last.out_dtype if isinstance(last, QConv2d) else "float32"
         return relax.call_tir(function, arguments, relax.TensorType(stored, dtype))

@@ -21,6 +21,7 @@ from kernels import target as targets
 from kernels.space import Config
 from kernels.target import Target
 from tuner.backend.apply import lower_partition, plan_of
+from tuner.backend.chained import chain_as
 from tuner.backend.check import Check
 from tuner.backend.definition import DEADLINE_S, Array, Definition, Undefined, define, random_feeds
 from tuner.backend.executable import compile_module
@@ -188,9 +189,10 @@ def locate(build: Build, load: Load = load_here, feeds: Mapping[str, Array] | No
     partition = load_partition(build.model, build.shapes)
     graph = partition.graph
     merge_affine(graph)
+    plan = {index: config for index, config in enumerate(build.configs) if config is not None}
+    chain_as(partition, plan)
     names = [name for node in graph.nodes for name in node.output if name in defined_names]
     graph.outputs = list(dict.fromkeys([*names, *graph.outputs]))
-    plan = {index: config for index, config in enumerate(build.configs) if config is not None}
     found = plan_of(partition, {}, build.target, build.threads, plan=plan)
     feeds = feeds or feeds_of(graph)
     module = lower_partition(partition, found, build.target, build.threads)

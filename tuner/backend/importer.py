@@ -11,8 +11,7 @@ from tvm import relax
 from kernels.layout import NCHW, NHWC, PLAIN, stored_shape
 from kernels.operators.int8.base import stored
 from kernels.target import Target
-from kernels.workload.base import OfActivations
-from kernels.workload.qconv2d import QConv2d
+from kernels.workload.base import OfActivations, QConv2d, QConvChain
 from tuner.backend.looping import Looping
 from tuner.backend.stored import StoredTensors, constant_operand
 from tuner.backend.stored_bytes import BYTES, ByteTensors
@@ -127,7 +126,7 @@ class _Importer(TvmImporter):
         index = _index(node)
         product, option = self._partition.products[index], self._plan.options[index]
         workload = product.workload
-        if isinstance(workload, QConv2d):
+        if isinstance(workload, QConv2d | QConvChain):
             self._quantized_product(index, product, workload)
             return True
         if isinstance(workload, OfActivations):
@@ -150,7 +149,7 @@ class _Importer(TvmImporter):
         self._keep(product.output, out, result)
         return True
 
-    def _quantized_product(self, index: int, product: Product, workload: QConv2d) -> None:
+    def _quantized_product(self, index: int, product: Product, workload: QConv2d | QConvChain) -> None:
         """A convolution of pixels, or a matrix product: that of the rows of whatever shape the data have."""
         data, output = product.data, product.output
         shapes = [self._graph.tensors[name].shape for name in (data, output)]

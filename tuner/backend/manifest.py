@@ -14,7 +14,6 @@ from kernels.space import Config
 from kernels.target import Target
 from kernels.workload import base as workloads
 from kernels.workload.base import Workload
-from kernels.workload.qconv2d import QConv2d
 from tuner.backend.shares import Part, parts_of, together, tuned_share
 from tuner.frontend.graph import Partition
 from tuner.layouts.plan import Conversion, Plan
@@ -153,7 +152,7 @@ def describe(partition: Partition, plan: Plan, target: Target, threads: int) -> 
         layers.append(Layer(product.nodes, option.source, workload, option.config, computes, *figures))
     for entry in partition.not_tunable:
         layers.append(Layer((entry.node,), "default", reason=f"{entry.op}: {entry.reason}"))
-    quantized = bool(partition.operators) or any(isinstance(p.workload, QConv2d) for p in partition.products)
+    quantized = bool(partition.operators) or any(p.workload.unit == "OP" for p in partition.products)
     tolerance = QUANTIZED_TOLERANCE if quantized else TOLERANCE
     return Manifest(
         target,

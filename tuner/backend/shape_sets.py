@@ -10,6 +10,7 @@ from typing import Any
 from kernels import target as targets
 from kernels.numerics import Numerics
 from kernels.target import Target
+from kernels.workload.base import AnyChain
 from tuner.backend.apply import blaming_node, build_model, lower_partition, plan_of
 from tuner.backend.check import Check, worst
 from tuner.backend.executable import compile_module
@@ -179,6 +180,8 @@ def plan_open(
     """The model for all lengths of the range in ``shapes``; raises what ``build_sets`` raises."""
     model = read_open(path, shapes, target, threads)
     usual = next(sample for sample in model.samples if sample.length == model.range.usual)
+    # The partitions of all samples are one and the same but for sizes, so no pair of one becomes a chain.
+    records = [record for record in records if not isinstance(record.workload, AnyChain)]
     plan = plan_of(usual.partition, {}, target, threads, records, numerics, relayouts=relayouts)
     with blaming_node(usual.partition, target, threads):
         calls = open_calls(model, plan, target, threads)

@@ -32,6 +32,7 @@ from kernels.space import Config
 from kernels.target import Target
 from kernels.workload.base import Workload
 from tuner.backend.apply import build_model, function_name
+from tuner.backend.chained import chain_as
 from tuner.backend.comparison import feeds_of
 from tuner.frontend.affine import merge_affine
 from tuner.frontend.graph import Product, load_partition
@@ -82,6 +83,7 @@ def time_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     merge_affine(partition.graph)
     pairs = [(layer.workload.key, layer.config) for layer in plain.layers if layer.workload and layer.config]
     chosen = [layer.config for layer in manifest.layers]
+    chain_as(partition, {at: config for at, config in enumerate(chosen) if config is not None})
     contests = find_contests(partition.products, chosen, records, {*pairs})
     with tempfile.TemporaryDirectory(prefix="tilefleet-build-") as folder:
         for contest in contests:

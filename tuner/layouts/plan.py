@@ -12,7 +12,7 @@ from kernels.numerics import Numerics
 from kernels.operators.relayout import is_free, predict_relayout
 from kernels.space import Config
 from kernels.target import Target
-from kernels.workload.base import Conv2d, Workload
+from kernels.workload.base import Conv2d, ConvChain, Workload
 from tuner.frontend.graph import PRODUCT, Partition, Product
 from tuner.frontend.onnx_graph import attributes_of
 from tuner.layouts.prices import Prices
@@ -198,7 +198,7 @@ class _Problem:
             if node.op_type == PRODUCT:
                 index = attributes_of(node)["index"]
                 each = options[index]
-            if each is not None and isinstance(partition.products[index].workload, Conv2d):
+            if each is not None and isinstance(partition.products[index].workload, Conv2d | ConvChain):
                 outs = dict.fromkeys(layouts.out for layouts in each)
                 written[output] = tuple(sorted(outs, key=lambda layout: layout != NCHW))
                 self._product(index, partition.products[index], each)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,7 +12,7 @@ from kernels import registry
 from kernels.layout import PLAIN, Layouts
 from kernels.numerics import Numerics
 from kernels.target import Target
-from kernels.workload.base import Conv2d, Epilogue, Gemm, NarrowGemm, Workload
+from kernels.workload.base import AnyChain, Conv2d, Epilogue, Gemm, NarrowGemm, Workload
 from tuner.intake.extract import extract
 from tuner.intake.shapes import GivenShapes
 from tuner.log.record import Record
@@ -105,6 +106,18 @@ def as_chosen(matches: Iterable[Match], chosen: Sequence[Record]) -> list[Match]
         replace(match, record=found_for(most, match.workload) or match.record) if match.record else match
         for match in matches
     ]
+
+
+def with_chains(matches: Iterable[Match], chosen: Sequence[Record]) -> list[Match]:
+    """``matches`` with the chains that were ``chosen`` for pairs of a build's layers, in place of these."""
+    chains: dict[AnyChain, list[Record]] = {}
+    for record in chosen:
+        if isinstance(record.workload, AnyChain):
+            chains.setdefault(record.workload, []).append(record)
+    inside = Counter(part.key for chain, each in chains.items() for part in chain.parts * len(each))
+    left = [replace(match, count=match.count - inside[match.workload.key]) for match in matches]
+    found = [Match(workload, len(each), each[0]) for workload, each in chains.items()]
+    return [match for match in left if match.count > 0] + found
 
 
 def found_for(known: Mapping[str, T], workload: Workload) -> T | None:

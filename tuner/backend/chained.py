@@ -1,0 +1,71 @@
+"""Which pairs of a model's convolutions a build computes as one chain."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kernels import registry
+from kernels.layout import Layouts
+from kernels.space import Config
+from kernels.workload.base import AnyChain, ConvChain, QConvChain, Workload
+from tuner.frontend.chains import chain_of, merge, pairs_of
+from tuner.frontend.graph import Partition
+from tuner.log.picks import found_for
+from tuner.log.record import Record
+
+Known = Mapping[str, Mapping[Layouts, Record]]
+"""The best record of each workload (by key) and pair of layouts."""
+
+
+def chain_measured(partition: Partition, known: Known) -> None:
+    """Make chains, in place, of the pairs whose fastest record is faster than those of the two together.
+
+    Where pairs overlap, those that gain most are taken.
+    """
+    if not any(isinstance(each.workload, AnyChain) for found in known.values() for each in found.values()):
+        return
+    gains: list[tuple[float, int, int]] = []
+    for first, second in pairs_of(partition).items():
+        one, two = partition.products[first], partition.products[second]
+        chained = chain_of(one, two)
+        assert chained is not None
+        times = [time for each in (one, two, chained) if (time := _fastest(known, each.workload))]
+        if len(times) == 3:
+            gains.append((times[0] + times[1] - times[2], first, second))
+    taken: set[int] = set()
+    firsts = []
+    for saved, first, second in sorted(gains, reverse=True):
+        if saved > 0 and not {first, second} & taken:
+            firsts.append(first)
+            taken |= {first, second}
+    if firsts:
+        merge(partition, firsts)
+
+
+def chain_as(partition: Partition, configs: Mapping[int, Config]) -> None:
+    """Make the chains, in place, that ``configs``, by product of a partition with chains, are for."""
+    chains = {at for at, config in configs.items() if _computes_chains(config)}
+    pairs = pairs_of(partition) if chains else {}
+    firsts, place, seconds = [], 0, set[int]()
+    for at, product in enumerate(partition.products):
+        if at in seconds:
+            continue
+        if place in chains and not isinstance(product.workload, AnyChain) and at in pairs:
+            firsts.append(at)
+            seconds.add(pairs[at])
+        place += 1
+    if firsts:
+        merge(partition, firsts)
+
+
+def _computes_chains(config: Config) -> bool:
+    try:
+        return issubclass(registry.kernel(config.kernel).workload_type, (ConvChain, QConvChain))
+    except ValueError:  # an unknown kernel is refused where its space is looked for
+        return False
+
+
+def _fastest(known: Known, workload: Workload) -> float | None:
+    found = found_for(known, workload)
+    times = [record.ranking_s for record in (found or {}).values() if record.ranking_s is not None]
+    return min(times) if times else None
