@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -160,18 +160,28 @@ class _Emitter:
                 tir.store(self.arguments[f"last_{state}"], value, row * it.hidden + at)
         with T.serial(0, it.steps) as turn:
             step = T.Bind(it.steps - 1 - turn if it.reverse else turn + 0)
-            if it.whole:
-                self._round()
-            first = 0
-            for blocks in _blocks(it, self.target):
-                source = self.reset if first and self.reset is not None else self.seen
-                products = partial(self._products, first, blocks, source)
-                forth = T.Bind(turn % 2) == 0 if self._turns_back() else None
-                tir.choose(forth, partial(products, False), partial(products, True))
-                first += sum(size * count for size, count in blocks)
-                if self.reset is not None and source is self.seen:
-                    self._each(step, self._reset)
-            self._each(step, {"RNN": self._rnn, "GRU": self._gru, "LSTM": self._lstm}[it.kind])
+            if it.lengths:
+                lengths = (self.arguments["lengths"][row] for row in range(it.batch))
+                any_inside = step < reduce(tirx.Max, lengths)
+                tir.choose(any_inside, partial(self._step, turn, step), partial(self._each, step, None))
+            else:
+                self._step(turn, step)
+
+    def _step(self, turn: Index, step: Index) -> None:
+        """The products of all rows, and what the cell makes of them."""
+        it = self.it
+        if it.whole:
+            self._round()
+        first = 0
+        for blocks in _blocks(it, self.target):
+            source = self.reset if first and self.reset is not None else self.seen
+            products = partial(self._products, first, blocks, source)
+            forth = T.Bind(turn % 2) == 0 if self._turns_back() else None
+            tir.choose(forth, partial(products, False), partial(products, True))
+            first += sum(size * count for size, count in blocks)
+            if self.reset is not None and source is self.seen:
+                self._each(step, self._reset)
+        self._each(step, {"RNN": self._rnn, "GRU": self._gru, "LSTM": self._lstm}[it.kind])
 
     def _round(self) -> None:
         """The states as bytes less their zero: 256 steps from the least to the greatest, one of them 0."""
@@ -233,16 +243,17 @@ class _Emitter:
             total = tir.convert(sums[slot], tir.F32, lanes) if self.it.whole else sums[slot]
             tir.store(self.gates, total, tir.vector(place, lanes))
 
-    def _each(self, step: Index, cell: Callable[[Index, Index, Index, Index], None]) -> None:
-        """``cell`` for every element of the states, vector by vector; zeros come out behind a row's end."""
+    def _each(self, step: Index, cell: Callable[[Index, Index, Index, Index], None] | None) -> None:
+        """``cell`` for every element of the states, vector by vector; zeros come out behind a row's end, and
+        without a cell they are all behind it."""
         with T.serial(0, self.it.batch) as row:
             data = T.Bind((step * self.it.batch + row) * (GATES[self.it.kind] * self.it.hidden))
             inside = step < self.arguments["lengths"][row] if self.it.lengths else None
-            tir.choose(
-                inside,
-                lambda: self._vectors(lambda at: cell(step, row, data, at)),
-                lambda: self._vectors(lambda at: self._nothing(step, row, at)),
-            )
+            nothing = partial(self._vectors, lambda at: self._nothing(step, row, at))
+            if cell is None:
+                nothing()
+            else:
+                tir.choose(inside, lambda: self._vectors(lambda at: cell(step, row, data, at)), nothing)
 
     def _vectors(self, element: Callable[[Index], None]) -> None:
         hidden, lanes = self.it.hidden, self.lanes
