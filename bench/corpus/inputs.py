@@ -15,6 +15,7 @@ from tuner.backend.definition import Array, random_feeds
 from tuner.frontend.model_file import TFLITE
 from tuner.frontend.tflite.file import read_file
 from tuner.frontend.tflite.subgraphs import flat
+from tuner.frontend.tflite.writer import ACTIVATIONS, PLAIN
 
 IMAGE, TOKENS, SAMPLES, STEPS = 224, 128, 16000, 32
 """Pixels of a side, tokens of a text, samples of sound, steps of anything else."""
@@ -23,13 +24,14 @@ IMAGE, TOKENS, SAMPLES, STEPS = 224, 128, 16000, 32
 def shapes_of(path: Path, entry: Entry) -> dict[str, list[int]]:
     """Shapes for the inputs whose file leaves extents open: the entry's, else by ``guessed``.
 
-    Two extents of one name are equal. TFLite files leave none open, and of what is no model there are none.
+    Two extents of one name are equal. Of what is no model there are none.
     """
     data = path.read_bytes()
+    if data[4:8] == TFLITE:
+        return _open_shapes(data, entry)
     model = onnx.ModelProto()
     try:
-        if data[4:8] != TFLITE:
-            model.ParseFromString(data)
+        model.ParseFromString(data)
     except DecodeError:
         return {}
     constants = {tensor.name for tensor in model.graph.initializer}
@@ -46,6 +48,22 @@ def shapes_of(path: Path, entry: Entry) -> dict[str, list[int]]:
             if not given and isinstance(dim, str) and dim not in ("", "?"):
                 shape[position] = named.setdefault(dim, shape[position])
         shapes[value.name] = shape
+    return shapes
+
+
+def _open_shapes(data: bytes, entry: Entry) -> dict[str, list[int]]:
+    """The same of a TFLite file, of which an open batch stays one."""
+    try:
+        file = read_file(data)[0]
+    except Exception:  # a damaged file, which the import names
+        return {}
+    shapes = {}
+    for tensor in (file.tensors[index] for index in file.inputs):
+        dims = ["?" if axis in tensor.open else extent for axis, extent in enumerate(tensor.shape)]
+        given = entry.inputs.get(tensor.name, Input()).shape
+        if tensor.open and tensor.dtype in (*PLAIN, *ACTIVATIONS):
+            elem_type = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
+            shapes[tensor.name] = list(given) if given else guessed(dims, elem_type)
     return shapes
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from onnx import ModelProto
@@ -49,11 +50,11 @@ def by_litert(path: Path, feeds: Mapping[str, Array]) -> Definition:
         raise Undefined("the package ai-edge-litert is not installed") from None
     try:
         fast = Interpreter(str(path), num_threads=1)
-        fast.allocate_tensors()
+        _allocate(fast, feeds)
         other = fast
         if any(detail["dtype"] in BYTES for detail in fast.get_tensor_details()):
             other = Interpreter(str(path), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
-            other.allocate_tensors()
+            _allocate(other, feeds)
     except (RuntimeError, ValueError) as error:
         raise Undefined(f"LiteRT refuses it: {str(error).splitlines()[0]}") from None
 
@@ -69,3 +70,10 @@ def by_litert(path: Path, feeds: Mapping[str, Array]) -> Definition:
     rng = np.random.default_rng(1)
     others = {name: nudge(value, rng) for name, value in feeds.items()}
     return Definition(outputs(fast, feeds), outputs(other, others), f"LiteRT {ai_edge_litert.__version__}")
+
+
+def _allocate(interpreter: Any, feeds: Mapping[str, Array]) -> None:
+    for detail in interpreter.get_input_details():
+        if tuple(detail["shape"]) != feeds[detail["name"]].shape:
+            interpreter.resize_tensor_input(detail["index"], feeds[detail["name"]].shape)
+    interpreter.allocate_tensors()

@@ -2,11 +2,16 @@
 
 import numpy as np
 import pytest
-from tflite_compare import assert_same, operators
+from ai_edge_litert.interpreter import Interpreter
+from tflite_compare import assert_same, by_us, operators
 
-from bench.tflite_models import TYPES, Maker
+from bench.tflite_models import FUSED, TYPES, VALID, Maker
+from tuner.frontend.model_file import load_graph
+from tuner.frontend.onnx_check import ModelError
+from tuner.frontend.tflite.convert import to_onnx
 
 IMAGE = (1, 5, 6, 4)
+RNG = np.random.default_rng()
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
@@ -99,3 +104,46 @@ def test_shapes_that_the_file_leaves_open():
     for index in (cut, wide, flat):
         make.graph.tensors[index].shapeSignature = [-1] * len(make.shape(index))
     assert_same(make.file(flat))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+@pytest.mark.parametrize("shape", [(1, 9, 7, 3), (2, 4, 12, 3)], ids=str)
+def test_inputs_that_the_file_leaves_open_take_a_shape(dtype, shape):
+    """Also one whose windows find no place in what the file has there."""
+    data = open_image(dtype)
+    model = to_onnx(data, {"x": shape})
+    interpreter = Interpreter(model_content=data)
+    interpreter.resize_tensor_input(interpreter.get_input_details()[0]["index"], shape)
+    interpreter.allocate_tensors()
+    kind = {"float32": np.float32, "int8": np.int8}[dtype]
+    x = (RNG.standard_normal(shape) * (1 if dtype == "float32" else 40)).astype(kind)
+    interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
+    interpreter.invoke()
+    wanted = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+    (found,) = by_us(model, {"x": x}).values()
+    assert found.shape == wanted.shape
+    assert np.abs(found.astype(np.float64) - wanted).max() <= (1e-4 if dtype == "float32" else 1)
+
+
+def test_open_inputs_are_named_where_they_matter(tmp_path):
+    data = open_image("float32")
+    with pytest.raises(ModelError, match=r"input 'x' \[1, 1, 1, 3\] open along 0, 1, 2: .* --shape"):
+        to_onnx(data)
+    with pytest.raises(
+        ModelError, match=r"\[1, 9, 7, 4\] given for input 'x' does not fit its \[\?, \?, \?, 3\]"
+    ):
+        to_onnx(data, {"x": (1, 9, 7, 4)})
+    path = tmp_path / "open.tflite"
+    path.write_bytes(data)
+    assert load_graph(path, {"x": (1, 9, 7, 3)}).tensors["y"].shape == (1, 7, 5, 8)
+
+
+def open_image(dtype: str) -> bytes:
+    """A convolution of 3x3 over a plane that is not known, and its activation."""
+    make = Maker(dtype)
+    image = make.input((1, 1, 1, 3))
+    maps = make.convolution(image, 8, padding=VALID, fused=FUSED.RELU)
+    make.graph.tensors[maps].shape[:] = [1, 1, 1, 8]
+    for index in (image, maps):
+        make.graph.tensors[index].shapeSignature = [-1, -1, -1, make.shape(index)[3]]
+    return make.file(maps)

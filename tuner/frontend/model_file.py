@@ -48,7 +48,7 @@ def read_model(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
     of onnxruntime's optimizer become ONNX's, and floats of 16 bits float32.
     Raises ModelError for whatever is no usable model. Nothing outside the file is read.
     """
-    model = parse_file(Path(path))
+    model = parse_file(Path(path), shapes)
     refuse_own(model)
     return _standard(model, shapes or {})
 
@@ -108,14 +108,17 @@ def read_as_written(path: str | Path, shapes: Shapes | None = None) -> ModelProt
     A TFLite model is what it becomes in ONNX, and floats of 16 bits are float32: how often a library rounds
     those in between says nothing about a build. Raises ModelError as ``read_model`` does.
     """
-    model = parse_file(Path(path))
+    model = parse_file(Path(path), shapes)
     fix_input_shapes(model, shapes or {})
     widen(model)
     return model
 
 
-def parse_file(path: Path) -> ModelProto:
-    """The model at ``path`` as its file has it, a TFLite one as ONNX; ModelError for what is neither."""
+def parse_file(path: Path, shapes: Shapes | None = None) -> ModelProto:
+    """The model at ``path`` as its file has it; ModelError for what is none.
+
+    A TFLite one is as ONNX, for ``shapes`` of inputs that it leaves open.
+    """
     try:
         size = path.stat().st_size
         if size > MAX_FILE_BYTES:
@@ -123,10 +126,10 @@ def parse_file(path: Path) -> ModelProto:
         data = path.read_bytes()
     except OSError as error:
         raise ModelError(f"{path.name} cannot be read: {error.strerror}") from None
-    return parse_bytes(data, path.name)
+    return parse_bytes(data, path.name, shapes)
 
 
-def parse_bytes(data: bytes, name: str) -> ModelProto:
+def parse_bytes(data: bytes, name: str, shapes: Shapes | None = None) -> ModelProto:
     """The model that the bytes of the file ``name`` are; ModelError as ``parse_file`` raises it."""
     if not data:
         raise ModelError(f"{name} is empty")
@@ -134,7 +137,7 @@ def parse_bytes(data: bytes, name: str) -> ModelProto:
         # Here, because the schema is some two hundred modules, which other models need not wait for.
         from tuner.frontend.tflite.convert import to_onnx
 
-        return to_onnx(data)
+        return to_onnx(data, shapes)
     model = ModelProto()
     try:
         model.ParseFromString(data)

@@ -237,7 +237,7 @@ def fix_input_shapes(model: ModelProto, shapes: Shapes) -> None:
         if given is None and (declared is None or any(isinstance(extent, str) for extent in declared)):
             unknown[name] = declared
             continue
-        shape = _static_shape(name, declared, given)
+        shape = static_shape(name, declared, given)
         bits = _bits(tensor.elem_type, f"input {name!r}")
         check_size(math.prod(shape) * bits // 8, f"input {name!r}", shape)
         del tensor.shape.dim[:]
@@ -251,7 +251,7 @@ def fix_input_shapes(model: ModelProto, shapes: Shapes) -> None:
         output.type.tensor_type.ClearField("shape")
 
 
-def _static_shape(name: str, declared: Sequence[int | str] | None, given: Sequence[int] | None) -> list[int]:
+def static_shape(name: str, declared: Sequence[int | str] | None, given: Sequence[int] | None) -> list[int]:
     """The shape ``given``, if it fits what is declared, or else that, which is all integers then."""
     if given is None:
         return [int(extent) for extent in declared or ()]

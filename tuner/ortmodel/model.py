@@ -37,7 +37,7 @@ class Region:
 
 def fixed_model(path: Path, shapes: Shapes | None) -> ModelProto:
     """The model at ``path`` with the shapes of its inputs fixed, a TFLite one as ONNX. Raises ModelError."""
-    model = parse_file(path)
+    model = parse_file(path, shapes)
     fix_input_shapes(model, shapes or {})
     return model
 
@@ -50,7 +50,7 @@ def plain_model(path: Path, shapes: Shapes | None) -> ModelProto:
     """
     fixed = fixed_model(path, shapes)
     branches = any(True for node in fixed.graph.node for _ in nested(node))
-    return parse_file(path) if branches else fixed
+    return parse_file(path, shapes) if branches else fixed
 
 
 def whole(name: str, plain: ModelProto, path: Path, shapes: Shapes | None) -> Region:

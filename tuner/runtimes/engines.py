@@ -64,6 +64,9 @@ def litert(path: Path, feeds: Mapping[str, Array], threads: int) -> Engine:
     from ai_edge_litert.interpreter import Interpreter
 
     interpreter = Interpreter(str(path), num_threads=threads)
+    for detail in interpreter.get_input_details():
+        if tuple(detail["shape"]) != feeds[detail["name"]].shape:
+            interpreter.resize_tensor_input(detail["index"], feeds[detail["name"]].shape)
     interpreter.allocate_tensors()
     for detail in interpreter.get_input_details():
         interpreter.set_tensor(detail["index"], feeds[detail["name"]])

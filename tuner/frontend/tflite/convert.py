@@ -5,9 +5,12 @@ The model's inputs and outputs keep their names, their types and their shapes, N
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 from onnx import ModelProto
 
-from tuner.frontend.onnx_check import ModelError, first_line
+from tuner.frontend.onnx_check import ModelError, Shapes, check_size, first_line, static_shape
 from tuner.frontend.tflite.file import TfliteFile, read_file
 from tuner.frontend.tflite.loops import LOOP, loop
 from tuner.frontend.tflite.readers import READERS
@@ -15,14 +18,20 @@ from tuner.frontend.tflite.subgraphs import flat
 from tuner.frontend.tflite.writer import Writer
 
 
-def to_onnx(data: bytes) -> ModelProto:
-    """The ONNX model of the TFLite file ``data``.
+def to_onnx(data: bytes, shapes: Shapes | None = None) -> ModelProto:
+    """The ONNX model of the TFLite file ``data``, with these ``shapes`` of inputs that the file leaves open.
 
     Raises ModelError for a file that is damaged, and for operators, types and options that are not supported.
     """
     try:
         file = flat(read_file(data))
-        return _written(file).model()
+        _check_known(file)
+        sized = _sized(file, shapes or {})
+        try:
+            return _written(sized).model()
+        except ModelError as error:
+            # With the ones that the file has there, a window may be larger than its plane.
+            raise ModelError(f"{error}{_left_open(file, shapes or {})}") from None
     except (ModelError, MemoryError):
         raise
     except Exception as error:  # the reader of the format verifies nothing: any lookup may fail somehow
@@ -30,15 +39,44 @@ def to_onnx(data: bytes) -> ModelProto:
         raise ModelError(f"the TFLite file is damaged ({reason})") from error
 
 
-def _written(file: TfliteFile) -> Writer:
+def _sized(file: TfliteFile, shapes: Shapes) -> TfliteFile:
+    """``file`` with ``shapes`` of its inputs; raises ModelError for one that does not fit."""
+    tensors = list(file.tensors)
+    for index in file.inputs:
+        tensor = tensors[index]
+        if tensor.name in shapes:
+            declared = ["?" if axis in tensor.open else extent for axis, extent in enumerate(tensor.shape)]
+            shape = static_shape(tensor.name, declared, shapes[tensor.name])
+            check_size(8 * math.prod(shape), f"input {tensor.name!r}", shape)
+            tensors[index] = replace(tensor, shape=tuple(shape))
+    return replace(file, tensors=tuple(tensors))
+
+
+def _left_open(file: TfliteFile, shapes: Shapes) -> str:
+    """What to say of inputs that the file leaves open, not in the batch alone, and ``shapes`` leaves out."""
+    inputs = (file.tensors[index] for index in file.inputs)
+    return "".join(
+        f"; the file leaves input {each.name!r} {list(each.shape)} open along "
+        f"{', '.join(map(str, each.open))}: give its shape by --shape"
+        for each in inputs
+        if any(each.open) and each.name not in shapes
+    )
+
+
+def _check_known(file: TfliteFile) -> None:
     unknown = {op.kind: op.name for op in reversed(file.operators) if op.kind not in (LOOP, *READERS)}
     if unknown:
         listed = ", ".join(f"{kind} ({name!r})" for kind, name in sorted(unknown.items())[:10])
         raise ModelError(f"the model has operators that are not supported: {listed}")
+
+
+def _written(file: TfliteFile) -> Writer:
     writer = Writer(file)
     for op in file.operators:
         try:
             if op.kind == LOOP:
+                for part in op.options:
+                    _check_known(part)
                 loop(writer, op, *(_written(part).nested() for part in op.options))
                 continue
             READERS[op.kind](writer, op)

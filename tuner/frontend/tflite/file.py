@@ -85,8 +85,8 @@ class Tensor:
     scales: Array
     zeros: Array
     axis: int
-    open: bool = False
-    """Whether an extent is only known when the model runs; ``shape`` has 1 there."""
+    open: tuple[int, ...] = ()
+    """The axes of which the extent is only known when the model runs; ``shape`` has 1 there."""
     variable: bool = False
     """Whether it keeps what an operator leaves in it for the next run."""
 
@@ -264,8 +264,9 @@ class _Reader:
             if raw is None or dtype not in DTYPES:
                 raise ModelError(f"tensor {name!r} is sparse and no constant of a known type")
             raw = dense(sparsity, raw.view(np.dtype(dtype).newbyteorder("<")), extents, name).view(np.uint8)
-        is_open = bool((self._vector(tensor.ShapeSignatureAsNumpy()) < 0).any())
-        return Tensor(name, extents, dtype, raw, scales, zeros, axis, is_open, bool(tensor.IsVariable()))
+        is_open = np.flatnonzero(self._vector(tensor.ShapeSignatureAsNumpy()) < 0)
+        left = tuple(int(each) for each in is_open)
+        return Tensor(name, extents, dtype, raw, scales, zeros, axis, left, bool(tensor.IsVariable()))
 
     def _raw(self, number: int, name: str, buffers: int) -> Array | None:
         """A constant's bytes, not copied; activations are in an empty buffer, mostly number 0."""

@@ -52,7 +52,7 @@ def suppression(writer: Writer, op: Operator) -> None:
     number = formula("Cast", formula("Shape", places), to=TensorProto.INT32)
     results.append((number, ()))
     for output, (name, size) in zip(op.outputs, results, strict=True):
-        writer.agree(output, size, sure=writer.tensor(output).open)
+        writer.agree(output, size, sure=bool(writer.tensor(output).open))
         one = writer.result(replace(op, outputs=(output,)), size)
         writer.write(one, FILE, name, [writer.reshape(size), *writer.quantize(one)])
 
