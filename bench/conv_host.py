@@ -17,6 +17,7 @@ from bench.conv_shares import PARTS, without
 from bench.peers import Peer, im2col_openblas
 from bench.simulated import candidates
 from bench.suite import Layer
+from kernels.emit.compile import compile_module
 from kernels.reference import random_inputs
 from kernels.space import Config
 from kernels.target import Target
@@ -36,12 +37,26 @@ def rows(
 
     timing.pin(1)
     target = host_target()
+    peak = _flops_a_nanosecond(target)
     for layer in layers:
-        row = {**_row(layer, families, count, target), "layer": layer.name}
+        row = {**_row(layer, families, count, target), "layer": layer.name, "peak": peak}
         config = Config.from_json(row["tuned"]["config"])
         if with_shares and config.kernel == SLICED:
             row["shares"] = _shares(layer.conv, config, target)
         yield row
+
+
+def _flops_a_nanosecond(target: Target) -> float:
+    """What this core reaches by multiply-adds in registers."""
+    import tvm
+
+    from worker.build.build import ENTRY
+    from worker.measure.peak import STEPS, multiply_adds, sums_of
+
+    function, sums = compile_module(multiply_adds(target, 1), target)[ENTRY], sums_of(target)
+    arrays = [tvm.runtime.tensor(np.zeros(size, np.float32)) for size in (sums + target.lanes(), sums)]
+    seconds = min(take_turns({"peak": lambda: function(*arrays)}, ROUNDS)["peak"].cpu)
+    return 2.0 * STEPS * sums / seconds / 1e9
 
 
 def _shares(conv: Conv2d, config: Config, target: Target) -> dict[str, dict[str, float]]:

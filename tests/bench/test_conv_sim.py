@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bench import conv, conv_sim, openblas
+from bench import conv, conv_host, conv_sim, openblas, timing
 from bench.simulated import bench_on, candidates
 from bench.suite import Layer
 from kernels import registry
@@ -63,6 +63,18 @@ def test_without_a_peer_the_rest_of_the_table_is_made(
     assert "of the peak (median of 1 layers)" in said
     conv.main()  # what is there already is not measured again
     assert capsys.readouterr().out.count("M cycles") == 0
+
+
+def test_this_machine_has_rows_of_the_same_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timing, "pin", lambda _: None)
+    monkeypatch.setattr(conv_host, "ROUNDS", 2)
+    (row,) = conv_host.rows([LAYER], ["sconv"], 2, True)
+    assert {row[of]["config"]["kernel"] for of in ("tuned", "analysis")} == {"sconv"}
+    whole = {**row, "flops": LAYER.conv.flops}
+    assert conv_sim.ratio(whole) > 0
+    assert 0 < conv_sim.share(whole) < 1.5
+    assert row["shares"]["ours"].keys() == {"call", "packing", "kernel"}
+    assert row["shares"]["base"]["im2col"] < row["shares"]["base"]["call"]
 
 
 def test_what_no_family_computes_is_refused():

@@ -18,7 +18,8 @@ from worker.children.nursery import Nursery
 from worker.measure.measure import BoardHandle
 from worker.measure.probe import build, opened, probe
 
-_STEPS = 200_000
+STEPS = 200_000
+"""How often each sum gets a product in a call."""
 _TIMEOUT_S = 60.0
 _MATRIX_BLOCKS = {"mma": (8, 16)}
 """Rows and columns of the sums that fill a matrix unit's accumulators, by ``Target.matrix``."""
@@ -40,10 +41,10 @@ def peak_gflops(
     seconds: float = probe(
         __name__, nursery, board, target, threads, store=store, lock_dir=lock_dir, timeout_s=_TIMEOUT_S
     )
-    return 2.0 * _STEPS * _sums(target) * threads / seconds / 1e9
+    return 2.0 * STEPS * sums_of(target) * threads / seconds / 1e9
 
 
-def _sums(target: Target) -> int:
+def sums_of(target: Target) -> int:
     """Sums a thread has, each of which gets a product a step; as many as the registers hold."""
     if target.matrix in _MATRIX_BLOCKS:
         rows, columns = _MATRIX_BLOCKS[target.matrix]
@@ -54,15 +55,15 @@ def _sums(target: Target) -> int:
 
 def build_in_child(payload: dict[str, Any]) -> list[str]:
     """Child: build the multiply-add loop; the artifact's path."""
-    return build(payload, [_multiply_adds(targets.from_json(payload["target"]), payload["threads"])])
+    return build(payload, [multiply_adds(targets.from_json(payload["target"]), payload["threads"])])
 
 
-def _multiply_adds(target: Target, threads: int) -> Any:
+def multiply_adds(target: Target, threads: int) -> Any:
     """A function of factors and of the output, where each thread leaves its sums."""
     from kernels.emit import mma, tir
     from kernels.emit.function import Function
 
-    lanes, count, block = target.lanes(), _sums(target), _MATRIX_BLOCKS.get(target.matrix)
+    lanes, count, block = target.lanes(), sums_of(target), _MATRIX_BLOCKS.get(target.matrix)
     function = Function(ENTRY, {"factors": (count + lanes,), "out": (threads * count,)})
     with (
         function as (factors, out),
@@ -89,7 +90,7 @@ def _vector_products(registers: Any, factors: Any, count: int, lanes: int) -> No
     from kernels.emit import tir
 
     scale = T.Bind(factors[tir.vector(count, lanes)])
-    with T.serial(0, _STEPS):
+    with T.serial(0, STEPS):
         for slot in (tir.vector(start, lanes) for start in range(0, count, lanes)):
             # In place: not every processor can leave a sum elsewhere than its summand was.
             tir.store(registers, registers[slot] + registers[slot] * scale, slot)
@@ -102,7 +103,7 @@ def _outer_products(registers: Any, factors: Any, rows: int, columns: int) -> No
 
     products = mma.Accumulators(rows, columns // mma.SIDE)
     products.load(registers)
-    with T.serial(0, _STEPS):
+    with T.serial(0, STEPS):
         products.add(factors, 0, factors, list(range(rows, rows + columns, mma.SIDE)))
     products.store(registers)
 
@@ -113,7 +114,7 @@ def time_in_child(payload: dict[str, Any], send: Any) -> float:
     from tvm.runtime import tensor
 
     target = targets.from_json(payload["target"])
-    sums = _sums(target)
+    sums = sums_of(target)
     with opened(payload, send) as (session, repeats):
         session.upload(payload["paths"][0], target="peak.so")
         device, module = session.cpu(0), session.load_module("peak.so")
