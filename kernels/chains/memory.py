@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from kernels.target import Target
+from kernels.workload.base import AnyChain
 
 _KB = 1024
+
+
+def is_worth_trying(chain: AnyChain, target: Target) -> bool:
+    """Whether what is between could be kept from leaving the caches: it would take half of the largest one,
+    or the target has fast memory for it."""
+    size = prod(chain.first.out_shape) * (4 if chain.unit == "FLOP" else 1)
+    return bool(target.fast_bytes) or 2 * size > max(target.l2_bytes, target.l3_bytes)
 
 
 def why_no_room(target: Target, size: int) -> str | None:

@@ -55,7 +55,7 @@ def _falls(session: Session, job: JobRow) -> list[Fall]:
     tasks = (
         select(TaskRow.id, TaskRow.weight, RecordRow.ranking_s)
         .outerjoin(RecordRow, RecordRow.id == TaskRow.recommended_id)
-        .where(TaskRow.job_id == job.id)
+        .where(TaskRow.job_id == job.id, TaskRow.weight > 0)
     )
     found = session.execute(tasks).all()
     weights = {row.id: row.weight for row in found}
@@ -70,7 +70,7 @@ def falls(
     """Wherever the sum of weight times best fell, and the last trial.
 
     ``untuned`` is what tasks begin with, in seconds, as far as it is known. ``trials`` are (task, seconds or
-    None where it failed) in the order in which they ended.
+    None where it failed) in the order in which they ended; those of tasks that are not weighted are left out.
     """
     best = {task: untuned.get(task, math.inf) for task in weights}
     points: list[Fall] = []
@@ -78,7 +78,7 @@ def falls(
         points.append(Fall(0, sum(weight * best[task] for task, weight in weights.items())))
     count = 0
     for count, (task, cost) in enumerate(trials, start=1):
-        if cost is None or cost >= best[task]:
+        if cost is None or cost >= best.get(task, 0.0):
             continue
         gain_s = weights[task] * (best[task] - cost)
         best[task] = cost

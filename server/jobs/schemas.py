@@ -274,7 +274,7 @@ class Task(BaseModel):
     workload_key: str = Field(description="The workload's hash.")
     text: str = Field(description="The workload for people.")
     workload: dict[str, Any] = Field(description="The workload in canonical form.")
-    weight: int = Field(description="How often it occurs in the model.")
+    weight: int = Field(description="How often it occurs in the model; 0 of a chain, beside its parts.")
     flops: int = Field(description="Operations of one occurrence, two a multiply-add.")
     unit: Unit = Field(description="What `flops` and `gflops` count: `FLOP`, or `OP` of integers.")
     state: TaskState = Field(description="Whether it still gets trials, and why not.")

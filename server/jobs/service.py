@@ -14,10 +14,11 @@ from sqlalchemy.orm import Session
 
 from kernels import registry
 from kernels import target as targets
+from kernels.chains.memory import is_worth_trying
 from kernels.numerics import Numerics
 from kernels.target import Target
 from kernels.workload import base as workloads
-from kernels.workload.base import Workload
+from kernels.workload.base import AnyChain, Workload
 from server import ownership
 from server.db.database import Database
 from server.db.tables import (
@@ -214,7 +215,9 @@ class Jobs:
             raise invalid(
                 f"model {row.name} has nothing to tune ({reasons or 'no products in it'})", "body", "model"
             )
-        return row.hash, [(each.workload, each.count) for each in extraction.operators]
+        # Weight 0: the parts of a chain are tasks of their own, so what a model takes is a sum without it.
+        chains = [(each.workload, 0) for each in extraction.chains]
+        return row.hash, [*((each.workload, each.count) for each in extraction.operators), *chains]
 
     def _clock(self, demand: Demand) -> str:
         """The clock of a job: the demand's if a board that could run it has that, else that of those boards.
@@ -280,9 +283,14 @@ def _listed(tags: Iterable[str]) -> str:
 
 
 def _tunable(found: Iterable[tuple[Workload, int]], target: Target) -> Weighted:
-    """What some kernel can compute on ``target``; a 422 problem when that is nothing."""
+    """What some kernel can compute on ``target``; a 422 problem when that is nothing.
+
+    Of a model's chains those for which what is between does not stay in the caches anyway.
+    """
     tunable, reasons = [], []
     for workload, count in found:
+        if not count and isinstance(workload, AnyChain) and not is_worth_trying(workload, target):
+            continue
         reason = registry.why_not_tunable(workload, target)
         if reason is None:
             tunable.append((workload, count))

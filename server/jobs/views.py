@@ -266,6 +266,7 @@ def whole_ms(layers_s: float, built: BuiltModel | None) -> float:
 
 
 def _total_ms(costs: list[tuple[int, float | None]], built: BuiltModel | None) -> float | None:
+    costs = [(weight, cost) for weight, cost in costs if weight]  # chains are beside their parts
     known = [weight * cost for weight, cost in costs if cost is not None]
     return whole_ms(sum(known), built) if costs and len(known) == len(costs) else None
 

@@ -8,9 +8,11 @@ import time
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 from fake_engine import HOST, FakeEngine
 from fastapi.testclient import TestClient
+from onnx import TensorProto, helper, numpy_helper
 from server_samples import conv_model
 
 from kernels.workload.base import Conv2d, Gemm, to_json
@@ -61,6 +63,30 @@ def events(client: TestClient, job_id: int, after: str | None = None) -> list[tu
         if fields:
             found.append((fields["id"], fields["event"], json.loads(fields["data"])))
     return found
+
+
+def test_a_chain_is_a_task_beside_its_parts(client: TestClient) -> None:
+    """Where what is between its convolutions is too large for the caches; no sum has it."""
+    nodes = [helper.make_node("Conv", ["x", "w"], ["a"]), helper.make_node("Conv", ["a", "v"], ["y"])]
+    weights = {"w": np.ones((64, 3, 1, 1), np.float32), "v": np.ones((2, 64, 1, 1), np.float32)}
+    for side, kinds in ((400, ["conv2d", "conv2d", "chain"]), (40, ["conv2d", "conv2d"])):
+        graph = helper.make_graph(
+            nodes,
+            "pair",
+            [helper.make_tensor_value_info("x", TensorProto.FLOAT, (1, 3, side, side))],
+            [helper.make_tensor_value_info("y", TensorProto.FLOAT, (1, 2, side, side))],
+            [numpy_helper.from_array(value, name) for name, value in weights.items()],
+        )
+        made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+        content = made.SerializeToString()
+        model = client.post("/api/v1/models", params={"name": "pair.onnx"}, content=content).json()
+        job = create(client, workload=None, model=model["hash"], budget={"trials": 9})
+        job = wait(client, job["id"])
+        tasks = client.get(f"{URL}/{job['id']}/tasks").json()["items"]
+        assert [task["workload"]["kind"] for task in tasks] == kinds
+        assert [task["weight"] for task in tasks] == [1, 1, 0][: len(kinds)]
+        assert all(task["best_s"] for task in tasks)
+        assert job["estimated_ms"] == pytest.approx(sum(1e3 * task["best_s"] for task in tasks[:2]))
 
 
 def test_a_model_is_tuned(client: TestClient, engine: FakeEngine) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from pkgutil import resolve_name
@@ -11,6 +11,7 @@ from typing import Any
 from kernels.workload import base as workloads
 from kernels.workload.base import Workload
 from tuner.frontend.affine import merge_affine
+from tuner.frontend.chains import chain_of, pairs_of
 from tuner.frontend.graph import NotTunable, load_partition, understood
 from tuner.frontend.onnx_check import Shapes
 from tuner.intake.assemble import assemble
@@ -64,6 +65,8 @@ class Extraction:
     operators: tuple[Operator, ...]
     not_tunable: tuple[NotTunable, ...]
     more: tuple[tuple[ModelInput, ...], ...] = ()
+    chains: tuple[Operator, ...] = ()
+    """Pairs of the ``operators`` that could be computed as one; none where it was read long ago."""
     census: dict[str, int] = field(default_factory=dict)
     """How many nodes of each operator the model has, most first; empty where it was read long ago."""
 
@@ -78,6 +81,7 @@ class Extraction:
             "inputs": _inputs_to_json(self.inputs),
             "more": [_inputs_to_json(inputs) for inputs in self.more],
             "operators": [operator.to_json() for operator in self.operators],
+            "chains": [operator.to_json() for operator in self.chains],
             "not_tunable": [asdict(entry) for entry in self.not_tunable],
             "flops": self.flops,
             "census": self.census,
@@ -88,14 +92,19 @@ class Extraction:
         """Read what ``to_json`` wrote."""
         return cls(
             _inputs_from_json(value["inputs"]),
-            tuple(
-                Operator(workloads.from_json(o["workload"]), tuple(tuple(names) for names in o["nodes"]))
-                for o in value["operators"]
-            ),
+            _operators_from_json(value["operators"]),
             tuple(NotTunable(**entry) for entry in value["not_tunable"]),
             tuple(_inputs_from_json(inputs) for inputs in value.get("more", [])),
+            _operators_from_json(value.get("chains", [])),
             value.get("census", {}),
         )
+
+
+def _operators_from_json(values: list[dict[str, Any]]) -> tuple[Operator, ...]:
+    return tuple(
+        Operator(workloads.from_json(value["workload"]), tuple(tuple(names) for names in value["nodes"]))
+        for value in values
+    )
 
 
 def _inputs_to_json(inputs: tuple[ModelInput, ...]) -> list[dict[str, Any]]:
@@ -121,16 +130,22 @@ def extract(path: str | Path, shapes: GivenShapes = None) -> Extraction:
 
 
 def _union(found: Sequence[Extraction]) -> Extraction:
-    operators: dict[Workload, tuple[tuple[str, ...], ...]] = {}
-    for operator in (operator for each in found for operator in each.operators):
-        operators[operator.workload] = operators.get(operator.workload, ()) + operator.nodes
     return Extraction(
         found[0].inputs,
-        tuple(Operator(workload, nodes) for workload, nodes in operators.items()),
+        _all(operator for each in found for operator in each.operators),
         tuple(dict.fromkeys(entry for each in found for entry in each.not_tunable)),
         tuple(each.inputs for each in found[1:]),
+        _all(operator for each in found for operator in each.chains),
         found[0].census,
     )
+
+
+def _all(found: Iterable[Operator]) -> tuple[Operator, ...]:
+    """Each workload once, with the nodes of all."""
+    operators: dict[Workload, tuple[tuple[str, ...], ...]] = {}
+    for operator in found:
+        operators[operator.workload] = operators.get(operator.workload, ()) + operator.nodes
+    return tuple(Operator(workload, nodes) for workload, nodes in operators.items())
 
 
 def _extract(path: str | Path, shapes: Shapes, wide: bool) -> Extraction:
@@ -141,13 +156,15 @@ def _extract(path: str | Path, shapes: Shapes, wide: bool) -> Extraction:
     with understood(Path(path).name):
         merge_affine(partition.graph)
         try_import(partition)
-    occurrences: dict[Workload, list[tuple[str, ...]]] = {}
-    for product in partition.products:
-        occurrences.setdefault(product.workload, []).append(product.nodes)
+    products = partition.products
+    # What is left open has no chains: the partitions of its lengths are one and the same but for sizes.
+    pairs = {} if wide else pairs_of(partition)
+    chains = [chain_of(products[first], products[second]) for first, second in pairs.items()]
     return Extraction(
         tuple(ModelInput(name, info.shape, info.dtype) for name, info in partition.graph.inputs.items()),
-        tuple(Operator(workload, tuple(nodes)) for workload, nodes in occurrences.items()),
+        _all(Operator(product.workload, (product.nodes,)) for product in products),
         tuple(partition.not_tunable),
+        chains=_all(Operator(chain.workload, (chain.nodes,)) for chain in chains if chain),
         census=partition.census,
     )
 

@@ -24,7 +24,8 @@ def estimated_ms(searches: Iterable[TaskSearch]) -> float | None:
 
 def note_of_gain(searches: Iterable[TaskSearch]) -> str:
     """What to say where tuning changed nothing: no layer, or all of them by less than can be told."""
-    pairs = [(search.task.weight, search.records.get(search.analysis), search.best) for search in searches]
+    weighted = [search for search in searches if search.task.weight]
+    pairs = [(search.task.weight, search.records.get(search.analysis), search.best) for search in weighted]
     first = sum(
         weight * (record.ranking_s or math.inf) if record else math.inf for weight, record, _ in pairs
     )

@@ -342,7 +342,8 @@ class _Run:
 
     def _verdict(self) -> tuple[JobState, str]:
         """How a job that ran to its end came out, and what is missing."""
-        without = [search for search in self.searches if search.best is None]
+        # A chain without any is no loss: its parts are there.
+        without = [search for search in self.searches if search.best is None and search.task.weight]
         if not without:
             return JobState.DONE, ""
         errors = Counter(str(record.error) for search in without for record in search.records.values())

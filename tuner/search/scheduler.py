@@ -21,6 +21,7 @@ SHORTEST, LONGEST = 16, 48
 class Curve:
     """A task's trials as the scheduler sees them.
 
+    ``weight`` is 0 of a chain, which is beside its parts; it is searched as one that occurs once.
     ``space_size`` is the number of points of its space, ``work`` its operations in the whole model: before
     anything is measured, the most work goes first.
     """
@@ -100,7 +101,7 @@ class Curve:
         if math.isinf(self.best_s):
             # Nothing has run yet: unlimited gain, but shared out evenly among such tasks.
             return 1e9 / (self.trials + self.in_flight)
-        return self.weight * self.best_s * self.expected_step
+        return max(self.weight, 1) * self.best_s * self.expected_step
 
 
 def choose(curves: Sequence[Curve]) -> int | None:
@@ -111,5 +112,5 @@ def choose(curves: Sequence[Curve]) -> int | None:
 
 def total_s(curves: Sequence[Curve]) -> float | None:
     """The whole model's time as far as it is known: weight times best, or None while a task has none."""
-    total = sum(curve.weight * curve.best_s for curve in curves)
+    total = sum(curve.weight * curve.best_s for curve in curves if curve.weight)
     return total if math.isfinite(total) else None

@@ -40,7 +40,7 @@ class TaskSearch:
         self.job = job
         self.problem = problem
         self.state = TaskState.WAITING
-        self.curve = Curve(task.weight, problem.size, float(task.weight * task.workload.flops))
+        self.curve = Curve(task.weight, problem.size, float(max(task.weight, 1) * task.workload.flops))
         self.records: dict[Config, Record] = {}
         self._asked: set[Config] = set()
         self._owed: list[Config] = []
