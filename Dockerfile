@@ -2,7 +2,7 @@ FROM python:3.11-slim
 # LightGBM links libgomp.
 RUN apt-get update && apt-get install -y --no-install-recommends libgomp1 make && rm -rf /var/lib/apt/lists/*
 WORKDIR /app
-COPY requirements.lock pyproject.toml README.md LICENSE Makefile ./
+COPY requirements.lock pyproject.toml PACKAGE.md LICENSE Makefile ./
 COPY scripts scripts
 COPY kernels kernels
 COPY worker worker

@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from server import status
 from server.boards.book import SqlBook
 from server.boards.changes import tell_of_boards
+from server.boards.presence import watching
 from server.boards.pruning import pruning
 from server.boards.service import Boards
 from server.db.database import Database
@@ -87,6 +88,7 @@ def create_app(
             stack.push_async_callback(events.close)
             tell_of_boards(engine, events)
             await stack.enter_async_context(pruning(db))
+            await stack.enter_async_context(watching(db, engine))
             await stack.enter_async_context(notifying(settings, db, engine))
             models = Models(db, settings.models_dir, parser, settings.max_model_mb << 20)
             targets = Targets(engine, settings.plan.targets)

@@ -14,6 +14,9 @@ from pathlib import Path
 from sqlalchemy import select
 from starlette.concurrency import run_in_threadpool
 
+from server.boards import views
+from server.boards.days import DAY_S
+from server.boards.report import fleet_report, text
 from server.db.database import Database
 from server.db.tables import JobRow, ModelRow, TargetRow, now
 from server.engine import Engine
@@ -23,6 +26,8 @@ from server.notices.places import Place, deliver
 from server.settings import Settings
 
 LOOK_S = 5.0
+_MONDAY = 4
+"""The first Monday, in days since the epoch."""
 _OVERLAP = timedelta(minutes=5)
 """How far each look goes back beyond the last one: coordinators' clocks differ."""
 log = logging.getLogger(__name__)
@@ -43,6 +48,30 @@ def ended_jobs(db: Database, since: datetime) -> list[EndedJob]:
             for job, model, target in session.execute(query).all()
             if job.finished is not None
         ]
+
+
+def drifts(db: Database) -> dict[str, float]:
+    """The last reference time of each board over its best, where there are both."""
+    with db.read() as session:
+        shown = views.show(session, ())
+    return {board.id: board.drift for board in shown if board.drift is not None}
+
+
+def weekly(settings: Settings, db: Database, now_s: float) -> Notice | None:
+    """The report of the seven days before Monday (UTC), once a week; a file says which was last."""
+    if not settings.notify_report:
+        return None
+    monday = int((now_s // DAY_S - _MONDAY) // 7 * 7 + _MONDAY)
+    mark = settings.home_dir / "reported"
+    if mark.exists() and mark.read_text().strip() == str(monday):
+        return None
+    first = not mark.exists()
+    mark.write_text(f"{monday}\n")
+    if first:  # nobody waits for a report of a week that this server has not seen
+        return None
+    with db.read() as session:
+        report = fleet_report(session, 7, monday * DAY_S - 1)
+    return Notice("fleet_report", text(report), report.model_dump(mode="json"))
 
 
 def free_bytes(folder: Path) -> int:
@@ -67,7 +96,11 @@ async def notifying(settings: Settings, db: Database, engine: Engine) -> AsyncIt
                 looked = now()
                 jobs = await run_in_threadpool(ended_jobs, db, max(start, since - _OVERLAP))
                 free = await run_in_threadpool(free_bytes, settings.home_dir)
-                for notice in news.look(jobs, engine.boards(), free, time.monotonic()):
+                drift = await run_in_threadpool(drifts, db)
+                notices = news.look(jobs, engine.boards(), free, time.monotonic(), drift)
+                if report := await run_in_threadpool(weekly, settings, db, time.time()):
+                    notices.append(report)
+                for notice in notices:
                     for place in to:
                         await run_in_threadpool(_deliver, place, notice)
                 since = looked

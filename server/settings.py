@@ -64,6 +64,9 @@ class Settings(BaseSettings):
     notify_disk_mb: int = Field(
         default=1024, ge=0, description="Free MB of the state folder's disk below which there is a notice."
     )
+    notify_report: bool = Field(
+        default=True, description="Send a report of the fleet each Monday (UTC) to where notices go."
+    )
     allowed_hosts: tuple[str, ...] = Field(
         default=("127.0.0.1", "localhost", "[::1]"),
         description="Values of the Host header that are answered; the defence against DNS rebinding.",

@@ -86,6 +86,7 @@ class AsyncClient:
     damaged = _iterated(Client.damaged)
     boards = _awaited(Client.boards)
     board = _awaited(Client.board)
+    report = _awaited(Client.report)
     board_history = _awaited(Client.board_history)
     withdraw = _awaited(Client.withdraw)
     change_board = _awaited(Client.change_board)

@@ -13,7 +13,7 @@ from urllib.parse import quote
 import httpx
 
 from server.baselines.schemas import Baseline
-from server.boards.schemas import Board, BoardEvent, Withdrawn
+from server.boards.schemas import Board, BoardEvent, FleetReport, Withdrawn
 from server.jobs.schemas import Task
 from server.models.schemas import BuildCheck, Model, Workloads
 from server.profiles.schemas import Profile
@@ -366,6 +366,10 @@ class Client(Connection):
     def boards(self) -> list[Board]:
         """The boards there are."""
         return [Board.model_validate(item) for item in self._send("GET", "/api/v1/boards").json()["items"]]
+
+    def report(self, days: int = 7) -> FleetReport:
+        """What the fleet did in the last days: availability, use, and the share of trials lost to the lab."""
+        return self._get("/api/v1/boards/report", FleetReport, {"days": days})
 
     def board(self, board: str) -> Board:
         """One board."""

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from kernels.workload.base import Workload
-from server.boards.schemas import Board, BoardEvent
+from server.boards.schemas import Board, BoardEvent, FleetReport
 from server.jobs.schemas import Job, Task
 from server.models.schemas import Model
 from server.records.schemas import LogLine
@@ -142,6 +142,17 @@ def holder(board: Board) -> str:
     if board.lease is None:
         return "-"
     return "health check" if board.lease.job is None else f"job {board.lease.job}"
+
+
+def report(found: FleetReport) -> RenderableType:
+    """What the fleet did, as a table and a line."""
+    listed = table("board", "target", "available", "in use", "timing", "trials", "faults", left=2)
+    for each in found.boards:
+        there = "-" if each.availability is None else f"{each.availability:.1%}"
+        figures = (percent(each.leased), percent(each.timing), str(each.trials), str(each.faults))
+        listed.add_row(each.id, each.target, there, *figures)
+    lost = f"{found.trials} trials since {found.since:%Y-%m-%d}, {found.lost} lost to the lab"
+    return Group(listed, f"{lost} ({found.lost_share:.2%})")
 
 
 def board(value: Board) -> Table:

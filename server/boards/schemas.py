@@ -202,6 +202,36 @@ class BoardDays(Items[Day]):
     """A board's use by day, from the oldest on, without gaps; the last one is today."""
 
 
+class BoardReport(BaseModel):
+    """What a board did in the days of a report."""
+
+    id: str = Field(description="The board.", examples=["pi-3"])
+    target: str = Field(description="What it is.", examples=["rpi4"])
+    availability: float | None = Field(
+        description="Share of the time that a coordinator watched it in which it was there, healthy and not "
+        "drained; null where none did.",
+        examples=[0.993],
+    )
+    leased: float = Field(description="Share of the time under a lease.", examples=[0.61])
+    timing: float = Field(description="Share of the time inside the timer.", examples=[0.37])
+    trials: int = Field(description="Candidates measured.", examples=[8123])
+    faults: int = Field(description="Faults and failed health checks.", examples=[2])
+
+
+class FleetReport(BaseModel):
+    """What the fleet did in some days, today among them."""
+
+    since: datetime = Field(description="When the first of the days began, UTC.")
+    boards: list[BoardReport] = Field(description="All boards, by name.")
+    trials: int = Field(description="Trials of the jobs that were started then.", examples=[40210])
+    lost: int = Field(
+        description="Those of them that failed by the fault of the lab: a board that went away, an upload, a "
+        "compiler that was killed.",
+        examples=[3],
+    )
+    lost_share: float = Field(description="`lost` over `trials`.", examples=[0.00007])
+
+
 class BoardActivity(BaseModel):
     """A board's use, and how steady it is."""
 

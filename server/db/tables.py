@@ -364,7 +364,7 @@ class LeaseRow(Base):
 
 class BoardDayRow(Base):
     """What a board was used for on one day (days since the epoch, UTC), by the leases that ended that day and
-    are forgotten by now."""
+    are forgotten by now; and for how long a coordinator watched it that day, and found it in service."""
 
     __tablename__ = "board_days"
     board: Mapped[str] = mapped_column(ForeignKey("boards.id"), primary_key=True)
@@ -373,6 +373,8 @@ class BoardDayRow(Base):
     leased_s: Mapped[float] = mapped_column(Float(53), default=0.0)
     timed_s: Mapped[float] = mapped_column(Float(53), default=0.0)
     trials: Mapped[int] = mapped_column(default=0)
+    watched_s: Mapped[float] = mapped_column(Float(53), default=0.0, server_default="0")
+    in_service_s: Mapped[float] = mapped_column(Float(53), default=0.0, server_default="0")
 
 
 class BoardEventRow(Base):

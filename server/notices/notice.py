@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from types import MappingProxyType
 from typing import Any
 
 from worker.fleet.states import Activity, Health
 from worker.fleet.status import BoardStatus
 
 _ABSENT_IS_NO_NEWS = (Health.MAINTENANCE, Health.RETIRED)
+DRIFT = 1.2
+"""From so many times a board's best reference time on, it is told that it became slower."""
 _AGAIN = 1.1
 """Free disk over its limit from which a lack of it is news again."""
 
@@ -40,8 +43,8 @@ class EndedJob:
 class News:
     """Finds what is news: each thing once, and again only when it has been otherwise in between.
 
-    A board that is not there is news after ``offline_s`` seconds, a disk with less than ``disk_bytes`` at
-    once. How boards are at the first look is none.
+    A board that is not there is news after ``offline_s`` seconds, one that became slower from ``DRIFT`` on, a
+    disk with less than ``disk_bytes`` at once. How boards are at the first look is none.
     """
 
     offline_s: float
@@ -50,16 +53,24 @@ class News:
     _health: dict[str, Health] = field(default_factory=dict)
     _away_since: dict[str, float] = field(default_factory=dict)
     _told_away: set[str] = field(default_factory=set)
+    _told_drift: set[str] = field(default_factory=set)
     _disk_told: bool = False
 
     def look(
-        self, jobs: Sequence[EndedJob], boards: Sequence[BoardStatus], free_bytes: int, now_s: float
+        self,
+        jobs: Sequence[EndedJob],
+        boards: Sequence[BoardStatus],
+        free_bytes: int,
+        now_s: float,
+        drifts: Mapping[str, float] = MappingProxyType({}),
     ) -> list[Notice]:
-        """The news since the last look; ``now_s`` is of any clock that goes on evenly."""
+        """The news since the last look; ``now_s`` is of any clock that goes on evenly, ``drifts`` are the
+        times of boards' reference kernels over their best."""
         found = [self._job(job) for job in jobs if (job.id, job.finished) not in self._told_jobs]
         self._told_jobs = {(job.id, job.finished) for job in jobs}
         for board in boards:
             found += self._board(board, now_s)
+            found += self._drift(board, drifts.get(board.id, 1.0))
         low = free_bytes < self.disk_bytes * (_AGAIN if self._disk_told else 1.0)
         if low and not self._disk_told:
             free_mb = free_bytes >> 20
@@ -72,6 +83,16 @@ class News:
         data = {"job": job.id, "name": job.name, "target": job.target, "state": job.state}
         message = f": {job.message}" if job.message else ""
         return Notice("job_ended", text + message, {**data, "message": job.message})
+
+    def _drift(self, board: BoardStatus, drift: float) -> list[Notice]:
+        if drift < (DRIFT if board.id not in self._told_drift else 1 + (DRIFT - 1) / _AGAIN):
+            self._told_drift.discard(board.id)
+            return []
+        if board.id in self._told_drift:
+            return []
+        self._told_drift.add(board.id)
+        text = f"board {board.id} takes {drift:.2f} times as long as at its best for its reference kernel"
+        return [Notice("board_drift", text, {"board": board.id, "target": board.target.name, "drift": drift})]
 
     def _board(self, board: BoardStatus, now_s: float) -> list[Notice]:
         found = []

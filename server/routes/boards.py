@@ -11,6 +11,7 @@ from fastapi.responses import StreamingResponse
 
 from server.boards import days, views, withdrawal
 from server.boards.activity import activity
+from server.boards.report import fleet_report
 from server.boards.schemas import (
     Board,
     BoardActivity,
@@ -18,6 +19,7 @@ from server.boards.schemas import (
     BoardHistory,
     BoardList,
     Change,
+    FleetReport,
     Parking,
     Withdrawal,
     Withdrawn,
@@ -61,6 +63,18 @@ async def follow_boards(
     An idle stream carries a comment every 15 seconds.
     """
     return event_stream(ctx.events.follow(BOARDS, last_event_id))
+
+
+@router.get("/report", summary="Report on the fleet")
+def get_report(
+    ctx: Ctx,
+    days_: Annotated[
+        int, Query(alias="days", ge=1, le=366, description="How many days, today among them.")
+    ] = 7,
+) -> FleetReport:
+    """How available and how used the boards were, and which share of the trials was lost to the lab."""
+    with ctx.db.read() as session:
+        return fleet_report(session, days_, time.time())
 
 
 @router.get("/{board_id}", summary="Read a board", responses=responses(404))

@@ -43,7 +43,7 @@ def test_several_processes_may_upgrade_at_once(database_url: str) -> None:
     assert [process.returncode for process in processes] == [0, 0, 0], errors
     database = Database(database_url)
     with database.read() as session:
-        assert session.execute(text("select version_num from alembic_version")).scalars().all() == ["0012"]
+        assert session.execute(text("select version_num from alembic_version")).scalars().all() == ["0013"]
     database.close()
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from server.http.dashboard_page import BUILT
+from tilefleet.cli import app
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -25,7 +29,7 @@ def clone(tmp_path: Path) -> Path:
     shutil.copytree(
         ROOT / "dashboard", folder / "dashboard", ignore=shutil.ignore_patterns("node_modules", "__pycache__")
     )
-    for name in ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in"):
+    for name in ("pyproject.toml", "PACKAGE.md", "LICENSE", "MANIFEST.in"):
         shutil.copy(ROOT / name, folder)
     return folder
 
@@ -54,7 +58,24 @@ def test_the_wheel_contains_the_built_pages(clone: Path) -> None:
     (made,) = (clone / "dist").glob("*.whl")
     names = zipfile.ZipFile(made).namelist()
     assert "server/dashboard/index.html" in names
+    (metadata,) = (name for name in names if name.endswith(".dist-info/METADATA"))
+    said = zipfile.ZipFile(made).read(metadata).decode()
+    assert said.endswith((ROOT / "PACKAGE.md").read_text())
+    assert "License-Expression: Apache-2.0" in said
     assert {f"server/dashboard/assets/{file.name}" for file in (BUILT / "assets").iterdir()} <= set(names)
+
+
+def test_the_page_of_the_package_needs_nothing_beside_it() -> None:
+    """Relative links lead nowhere on an index; commands are those that there are."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    text = (ROOT / project["readme"]).read_text()
+    assert re.findall(r"\]\((?!https?://)|<img", text) == []
+    commands = re.findall(r"\$ tilefleet (.+)", text)
+    assert len(commands) > 5
+    for command in commands:
+        name, *words = command.split()
+        shown = CliRunner().invoke(app, [name, "--help"]).stdout
+        assert [word for word in words if word.startswith("--") and word not in shown] == [], command
 
 
 def test_a_wheel_without_node_is_refused_in_words(clone: Path, tmp_path: Path) -> None:

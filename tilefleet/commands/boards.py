@@ -34,6 +34,18 @@ def show_board(board: BoardId, as_json: Json = False, url: Url = None) -> None:
     show(found, as_json, render.board(found))
 
 
+@app.command(cls=Command, epilog=example("boards report --days 30"))
+def report(
+    days: Annotated[int, typer.Option(min=1, max=366, help="How many days, today among them.")] = 7,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Show how available and how used the boards were, and what was lost to the lab."""
+    with connect(url) as client:
+        found = client.report(days)
+    show(found, as_json, render.report(found))
+
+
 @app.command(cls=Command, epilog=example("boards history desk-pi --limit 20"))
 def history(
     board: BoardId,
