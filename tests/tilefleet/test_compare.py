@@ -182,7 +182,10 @@ def test_boards_without_runtimes_are_refused(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setenv("TILEFLEET_HOME", str(tmp_path))
     path = save(tmp_path, model([node("Relu", ["x"], "y")], {"x": (1, 3, 9, 9)}, ["y"]))
     for more, why in {
-        ("--board", "power10-sim"): "there are wheels of other runtimes for rpi4-sim only",
+        (
+            "--board",
+            "power10-sim",
+        ): "there are wheels of other runtimes for rpi4-sim, rpi5-sim, graviton3-sim only",
         ("--board", "rpi4-sim", "--threads", "2"): "a simulated clock knows one thread",
         ("--board", "rpi4-sim"): f"--fetch downloads it into {tmp_path}",
     }.items():
