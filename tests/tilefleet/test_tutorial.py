@@ -11,7 +11,7 @@ import pytest
 from typed_page import Typist, type_page
 
 ROOT = Path(__file__).resolve().parents[2]
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(1800)
 
 
 def test_every_command_of_the_tutorial(tmp_path: Path) -> None:
