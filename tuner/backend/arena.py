@@ -11,7 +11,9 @@ from tuner.backend.program import Program
 ALIGNMENT = 64
 """Of weights, of tensors between functions, and of workspaces, in bytes: what TVM's code counts on."""
 TRIES = 300
-"""Orders that are tried where the first ones leave gaps."""
+"""Orders that are tried from each of the first ones where these leave gaps."""
+BESIDE = 0.5
+"""How often not a block on top is moved, but one that is in use beside it."""
 _SEED = 0
 
 
@@ -85,8 +87,9 @@ def bound(blocks: Sequence[Block]) -> int:
 def place(blocks: Sequence[Block]) -> list[int]:
     """Offsets of blocks, none over another that is in use at the same time.
 
-    Blocks are put one after the other into the lowest gap that takes them. Of several orders, and of orders
-    in which those on top come earlier, the one that ends lowest is kept; it stops where the bound is met.
+    Blocks are put one after the other into the lowest gap that takes them. From each of several orders others
+    are tried in which a block on top, or one that is in use beside it, has another place, as long as it ends
+    no higher; the lowest of all is kept, and it stops where the bound is met.
     """
     least, meeting = bound(blocks), _meeting(blocks)
     orders = [
@@ -94,16 +97,29 @@ def place(blocks: Sequence[Block]) -> list[int]:
         sorted(range(len(blocks)), key=lambda i: -blocks[i].bytes * (1 + blocks[i].last - blocks[i].first)),
         sorted(range(len(blocks)), key=lambda i: (blocks[i].first, -blocks[i].bytes)),
     ]
-    placed = [(order, _fill(blocks, meeting, order)) for order in orders]
-    order, best = min(placed, key=lambda pair: _end(blocks, pair[1]))
+    starts = [(order, _fill(blocks, meeting, order)) for order in orders]
+    best = min((offsets for _, offsets in starts), key=lambda offsets: _end(blocks, offsets))
+    for order, offsets in starts:
+        if _end(blocks, best) == least:
+            break
+        found = _walked(blocks, meeting, order, offsets, least)
+        best = min(best, found, key=lambda offsets: _end(blocks, offsets))
+    return best
+
+
+def _walked(
+    blocks: Sequence[Block], meeting: list[list[int]], order: Sequence[int], best: list[int], least: int
+) -> list[int]:
+    """The lowest offsets on the way from ``order``, which gives those of ``best``."""
     chance = random.Random(_SEED)
     for _ in range(TRIES):
         end = _end(blocks, best)
         if end == least:
             break
-        on_top = [i for i, offset in enumerate(best) if offset + blocks[i].bytes == end]
+        moved = chance.choice([i for i, offset in enumerate(best) if offset + blocks[i].bytes == end])
+        if meeting[moved] and chance.random() < BESIDE:
+            moved = chance.choice(meeting[moved])
         tried = list(order)
-        moved = chance.choice(on_top)
         tried.remove(moved)
         tried.insert(chance.randrange(len(tried) + 1), moved)
         offsets = _fill(blocks, meeting, tried)
