@@ -18,14 +18,15 @@ from kernels.target import Target
 from tilefleet.c_library import Wanted, checks_of, manifest_of
 from tilefleet.errors import TilefleetError
 from tilefleet.render import milliseconds
-from tuner.backend.check import Check
+from tuner.backend.check import Check, worst
 from tuner.backend.comparison import compared
 from tuner.backend.definition import Undefined, define, random_feeds
 from tuner.clibrary.build import Made, Model, make, planned_as_c, write
 from tuner.clibrary.library import Library
 from tuner.clibrary.toolchain import ToolError, glibc_of
-from tuner.frontend.model_file import read_as_written
+from tuner.frontend.model_file import parse_file, read_as_written
 from tuner.frontend.onnx_check import ModelError, first_line
+from tuner.intake.shapes import FixedShapes, OpenRange, at_length, sets_of, text_of
 from tuner.ortmodel import session
 from tuner.ortmodel.library import domain_of, write_library
 from tuner.ortmodel.model import Region, fixed_model, plain_model, ports_of, rewired, whole
@@ -60,7 +61,7 @@ def build_onnxruntime_model(model: Model, wanted: Wanted) -> dict[str, Any]:
         glibc_of(wanted.targets[0])
     except (ToolError, AgentBuildError) as error:
         raise TilefleetError(str(error)) from None
-    plain = plain_model(model.path, model.shapes)
+    plain = parse_file(model.path) if _several(model) else plain_model(model.path, model.shapes)
     wanted.folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".unchecked-", dir=wanted.folder) as scratch:
         try:
@@ -92,8 +93,7 @@ class _Building:
         self._write(plain, kept, final, library)
         check = self._check(final, library, kept)
         if not why_not and kept:
-            ports = ports_of(fixed_model(self._model.path, self._model.shapes))
-            turns, why_not = self._timed(plain_file, final, library, ports)
+            turns, why_not = self._timed_whole(plain_file, final, library)
             if turns is not None and turns.ratio < 1:
                 slower += [(each, turns if len(parts) == 1 else None) for each in kept]
                 kept = []
@@ -128,6 +128,11 @@ class _Building:
             return plain, [(region, self._make(region))], []
         except ModelError as error:
             refused = error
+        if _several(model):
+            raise ModelError(
+                f"with several shapes all of it must be computed here, and {first_line(refused)}: build it "
+                "for one set of them, each with a --name of its own"
+            )
         fixed = fixed_model(model.path, model.shapes)
         parts = Parts(name, plain, fixed, self._scratch)
         while True:
@@ -170,7 +175,8 @@ class _Building:
         if self._why_not_checked() or wanted.board is not None or len(made.codes) > 1:
             checks = checks_of(of, made, folder, wanted)
         else:
-            checks = [Check(made.manifests[0].tolerance, skipped="it is checked with the whole model")]
+            skipped = "it is checked with the whole model"
+            checks = [Check(each.tolerance, skipped=skipped) for each in made.manifests]
         for check in checks:
             if check.wrong:
                 raise TilefleetError(
@@ -205,6 +211,17 @@ class _Building:
         except NotRun as error:
             return None, str(error)
 
+    def _timed_whole(self, plain: Path, ours: Path, library: Path) -> tuple[Turns | None, str]:
+        """The same of the model: of several sets of shapes the sums, of an open size at its usual length."""
+        found: list[Turns] = []
+        for shapes in sets_of(self._model.given):
+            ports = ports_of(fixed_model(self._model.path, shapes))
+            turns, why_not = self._timed(plain, ours, library, ports)
+            if turns is None:
+                return None, why_not
+            found.append(turns)
+        return Turns(sum(each.plain_s for each in found), sum(each.ours_s for each in found)), ""
+
     def _split_by_time(self, parts: Sequence[Part]) -> tuple[list[Part], list[tuple[Part, Turns | None]]]:
         """The parts that are faster than onnxruntime by themselves, and the others with what they took."""
         kept: list[Part] = []
@@ -236,7 +253,21 @@ class _Building:
         tolerance = max((each.tolerance for each in parts), default=0.0)
         if reason := self._why_not_checked():
             return Check(tolerance, skipped=reason)
-        written = read_as_written(self._model.path, self._model.shapes)
+        found: dict[str, Check] = {}
+        for shapes in _compared(self._model):
+            name = text_of(shapes or {}) if _several(self._model) else ""
+            found[name] = self._check_at(shapes, model, library, tolerance)
+            if not found[name].checked:
+                break
+        check = worst(found)
+        if check.wrong:
+            raise TilefleetError(
+                f"{self._wanted.title}: the model is wrong, and nothing was written: {check.wrong}"
+            )
+        return check
+
+    def _check_at(self, shapes: FixedShapes | None, model: Path, library: Path, tolerance: float) -> Check:
+        written = read_as_written(self._model.path, shapes)
         try:
             feeds = random_feeds(ports_of(written))
             defined = define(written, feeds)
@@ -248,14 +279,20 @@ class _Building:
                 return Check(tolerance, skipped=str(error))
             raise TilefleetError(f"{self._wanted.title}: nothing was written: {error}") from None
         names = [value.name for value in written.graph.output]
-        check = replace(
-            compared(dict(zip(names, results, strict=True)), defined, tolerance), where="this machine"
-        )
-        if check.wrong:
-            raise TilefleetError(
-                f"{self._wanted.title}: the model is wrong, and nothing was written: {check.wrong}"
-            )
-        return check
+        found = compared(dict(zip(names, results, strict=True)), defined, tolerance)
+        return replace(found, where="this machine")
+
+
+def _several(model: Model) -> bool:
+    """Whether it takes inputs of more than one shape."""
+    return bool(model.sets) or model.open is not None
+
+
+def _compared(model: Model) -> Sequence[FixedShapes | None]:
+    """The shapes with which it is compared: those of all sets, some of a range."""
+    if model.open is not None:
+        return [at_length(model.open, length) for length in OpenRange.of(model.open).checked]
+    return model.sets or [model.shapes]
 
 
 def told(manifest: Mapping[str, Any], folder: Path) -> list[str]:

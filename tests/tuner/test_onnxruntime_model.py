@@ -12,6 +12,8 @@ import tvm
 from c_models import MODELS
 from onnx import TensorProto, helper
 from test_c_library import TARGET
+from test_c_shapes import open_model
+from test_open_sizes import transformer
 from tiny_models import model, node, save
 from tvm import relax
 from typer.testing import CliRunner
@@ -20,6 +22,7 @@ from kernels.numerics import Numerics
 from tilefleet.cli import app
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
+from tuner.backend.shape_sets import build_sets
 from tuner.clibrary.build import Model, make, write
 from tuner.clibrary.cpu import Needs
 from tuner.ortmodel import session as sessions
@@ -285,5 +288,53 @@ def test_what_cannot_be_built_is_refused_by_its_name(tmp_path):
     assert "no onnxruntime" in build(tmp_path, relu, "--target", "hexagon-v68", "--no-check").output
     relu = model([node("Relu", ["x"], "y")], {"x": ("n", 5)}, ["y"])
     assert "'x' [n, 5] has a dynamic shape" in build(tmp_path, relu).output
-    several = build(tmp_path, relu, "--shape", "x=3,5", "--shape", "x=4,5")
-    assert "takes one set of shapes, not 2" in " ".join(several.output.split())
+    mixed = model(
+        [node("Gemm", ["x", "w"], "a"), node("LpNormalization", ["a"], "y", p=1)],
+        {"x": ("n", 5)},
+        ["y"],
+        {"w": (5, 7)},
+    )
+    several = " ".join(build(tmp_path, mixed, "--shape", "x=3,5", "--shape", "x=4,5").output.split())
+    assert "all of it must be computed here, and" in several
+    assert "LpNormalization (node 'y')" in several
+
+
+def test_several_sets_of_shapes_are_one_operator(tmp_path):
+    sets = [(1, 5, 17, 19), (2, 5, 9, 8)]
+    words = [word for each in sets for word in ("--shape", f"x={','.join(map(str, each))}")]
+    done = build(tmp_path, open_model(), *words, "--target", "x86-avx2", "--threads", "2")
+    assert done.exit_code == 0, done.output
+    assert "checked on this machine" in done.output
+    made = onnx.load(tmp_path / "out" / "model.onnx")
+    (only,) = made.graph.node
+    assert (only.domain, only.op_type) == ("tilefleet.net", "net")
+    dims = made.graph.input[0].type.tensor_type.shape.dim
+    assert [dim.dim_param or dim.dim_value for dim in dims] == ["x_0", 5, "x_2", "x_3"]
+    found = loaded(tmp_path, 2)
+    given = [{"x": shape} for shape in sets]
+    executable, _ = build_sets(tmp_path / "model.onnx", TARGET, 2, given)
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    for shape in (*sets, sets[0]):
+        data = np.random.default_rng().standard_normal(shape).astype(np.float32)
+        assert bits(found.run(None, {"x": data})) == bits(run(main, {"x": data}))
+    with pytest.raises(Exception, match=r"shape .1, 5, 9, 8., .* for .1, 5, 17, 19. and 1 other sets of"):
+        found.run(None, {"x": np.zeros((1, 5, 9, 8), np.float32)})
+
+
+def test_a_size_may_be_left_open(tmp_path):
+    shapes = {"ids": (1, "1..40"), "mask": (1, "1..40")}
+    words = ("--shape", "ids=1,1..40 mask=1,1..40", "--target", "x86-avx2")
+    done = build(tmp_path, transformer(), *words)
+    assert done.exit_code == 0, done.output
+    assert "checked on this machine" in done.output
+    found = loaded(tmp_path)
+    executable, _ = build_sets(tmp_path / "model.onnx", TARGET, 1, shapes)
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    rng = np.random.default_rng()
+    for length in (1, 17, 40, 3):
+        feeds = {"ids": rng.integers(0, 50, (1, length)), "mask": np.ones((1, length), np.int64)}
+        assert bits(found.run(None, feeds)) == bits(run(main, feeds))
+    for wrong in ((1, 41), (1, 0)):
+        feeds = dict.fromkeys(("ids", "mask"), np.ones(wrong, np.int64))
+        with pytest.raises(Exception, match="of which a size is from 1 to 40"):
+            found.run(None, feeds)

@@ -255,20 +255,9 @@ def _build_c(
     from tilefleet.c_library import Wanted, build_c_library, c_name, lines_of
     from tilefleet.onnxruntime_model import build_onnxruntime_model, told
     from tuner.clibrary.build import Model
-    from tuner.intake.shapes import is_open, sets_of
     from tuner.log.picks import OtherTargetError
 
     shapes, embedded = read_sets(shape), weights is WeightsIn.EMBED
-    sets = sets_of(shapes)
-    if len(sets) > 1 and form is Form.ONNXRUNTIME:
-        raise TilefleetError(
-            f"--as {form}: it takes one set of shapes, not {len(sets)}: build one for each, with a "
-            "--name of its own"
-        )
-    if any(map(is_open, shapes)) and form is Form.ONNXRUNTIME:
-        raise TilefleetError(
-            f"--as {form}: it takes shapes of which all sizes are known: build it for one length"
-        )
     called = c_name(name, model)
     records, relayouts = read_log_file(log)
     try:

@@ -61,9 +61,12 @@ typedef struct {
   int inputs, outputs;
   const PartPort *takes, *gives;
   size_t arena_bytes;
+  const char *others; /* of shapes that it takes beside those of its ports */
   int (*level)(void); /* below 0 where the processor is too old */
-  int (*run)(int level, void *arena, const void *const *inputs, void *const *outputs, PartFor parallel_for,
-             void *pool);
+  int (*which)(const size_t *extents); /* a number of all inputs' extents; below 0 where it takes others */
+  size_t (*extent)(int which, int output, int axis);
+  int (*run)(int level, int which, void *arena, const void *const *inputs, void *const *outputs,
+             PartFor parallel_for, void *pool);
   const char *(*error)(int code);
   int old_cpu;
 } Part;
@@ -73,6 +76,7 @@ typedef struct {
 def _part(library: Library) -> str:
     name, prefix = library.name, library.prefix
     how = ", parallel_for, pool" if library.threads > 1 else ""
+    given = {"set": "which, ", "length": "(size_t)which, ", "": ""}[library.which]
     return f"""\
 #include <string.h>
 #include "part.h"
@@ -84,18 +88,47 @@ def _part(library: Library) -> str:
 
 {_ports("gives", library.outputs)}
 
-static int part_run(int level, void *arena, const void *const *inputs, void *const *outputs,
+static int part_which(const size_t *extents) {{
+{_which(library)}
+}}
+
+static size_t part_extent(int which, int output, int axis) {{
+  (void)which;
+  return {name}_output_extent({given}output, axis);
+}}
+
+static int part_run(int level, int which, void *arena, const void *const *inputs, void *const *outputs,
                     PartFor parallel_for, void *pool) {{
-  (void)parallel_for, (void)pool;
-  return {name}_run_on(level, arena, inputs, outputs{how});
+  (void)which, (void)parallel_for, (void)pool;
+  return {name}_run_on(level, {given}arena, inputs, outputs{how});
 }}
 
 extern const Part {name}_part;
 const Part {name}_part = {{
   "{name}", {len(library.inputs)}, {len(library.outputs)}, takes, gives, {library.arena_bytes},
-  {name}_processor, part_run, {name}_error, {prefix}_OLD_CPU,
+  "{_others(library)}", {name}_processor, part_which, part_extent, part_run, {name}_error, {prefix}_OLD_CPU,
 }};
 """
+
+
+def _which(library: Library) -> str:
+    """C that returns the number of the set that ``extents`` are of, or the length; below 0 for others."""
+    if library.open is not None:
+        return f"  size_t length = {library.name}_length_of(extents);\n  return length ? (int)length : -1;"
+    if library.sets > 1:
+        return f"  return {library.name}_set_of(extents);"
+    return f"""\
+  for (int i = 0; i < {len(library.inputs)}; i++)
+    for (int axis = 0; axis < takes[i].axes; axis++)
+      if (*extents++ != (size_t)takes[i].extents[axis]) return -1;
+  return 0;"""
+
+
+def _others(library: Library) -> str:
+    """What to say of the shapes that it takes, behind those of its ports."""
+    if library.open is not None:
+        return f", of which a size is from {library.open.span.first} to {library.open.span.last}"
+    return f" and {library.sets - 1} other sets of shapes" if library.sets > 1 else ""
 
 
 def _ports(variable: str, ports: Sequence[Port]) -> str:
@@ -236,22 +269,22 @@ static void list_extents(char *text, size_t bytes, const int64_t *extents, size_
 
 static OrtStatus *other_shape(const Kernel *kernel, const PartPort *port, const int64_t *extents,
                               size_t axes) {
-  char text[700], is[200], wanted[200];
-  list_extents(is, sizeof is, extents, axes);
+  char text[800], is[200], wanted[200];
+  list_extents(is, sizeof is, extents, axes > AXES ? AXES : axes);
   list_extents(wanted, sizeof wanted, port->extents, (size_t)port->axes);
-  snprintf(text, sizeof text, "%s: input '%.100s' has the shape [%s%s], and the library was built for [%s]",
-           kernel->part->name, port->name, is, axes > AXES ? "..." : "", wanted);
+  snprintf(text, sizeof text, "%s: input '%.100s' has the shape [%s%s], and the library was built for [%s]%s",
+           kernel->part->name, port->name, is, axes > AXES ? "..." : "", wanted, kernel->part->others);
   return kernel->api->new_status(BAD_ARGUMENT, text);
 }
 
-/* Where the elements of input number `index` are, if it has the shape that the code is for. */
-static OrtStatus *take(const Kernel *kernel, const OrtContext *context, size_t index, const void **data) {
+/* Where the elements of input number `index` are, and its extents, which must be as many as the code's. */
+static OrtStatus *take(const Kernel *kernel, const OrtContext *context, size_t index, const void **data,
+                       int64_t *extents) {
   const OrtApi *api = kernel->api;
   const PartPort *port = &kernel->part->takes[index];
   const OrtValue *value = 0;
   OrtShape *shape;
   OrtStatus *status = api->input(context, index, &value);
-  int64_t extents[AXES + 1] = {0};
   size_t axes;
   union {
     const OrtValue *read;
@@ -265,12 +298,21 @@ static OrtStatus *take(const Kernel *kernel, const OrtContext *context, size_t i
   if (!status && axes <= AXES) status = api->extents_of(shape, extents, axes);
   api->free_shape(shape);
   if (status) return status;
-  if (axes != (size_t)port->axes || memcmp(extents, port->extents, axes * sizeof *extents))
-    return other_shape(kernel, port, extents, axes > AXES ? AXES : axes);
+  if (axes != (size_t)port->axes) return other_shape(kernel, port, extents, axes);
   same.read = value;
   status = api->data_of(same.plain, &found);
   *data = found;
   return status;
+}
+
+/* That the code is for no such inputs: of the first that is not as its port. */
+static OrtStatus *no_such(const Kernel *kernel, int64_t (*extents)[AXES]) {
+  const Part *part = kernel->part;
+  int i = 0;
+  while (i + 1 < part->inputs &&
+         !memcmp(extents[i], part->takes[i].extents, (size_t)part->takes[i].axes * sizeof **extents))
+    i++;
+  return other_shape(kernel, &part->takes[i], extents[i], (size_t)part->takes[i].axes);
 }
 
 static void by_onnxruntime(void *context, void (*task)(void *, size_t), void *data, size_t count) {
@@ -286,20 +328,27 @@ static OrtStatus *compute(void *given, OrtContext *context) {
   const OrtApi *api = kernel->api;
   const void *in[PORTS];
   void *out[PORTS], *arena;
+  int64_t extents[PORTS][AXES] = {{0}};
+  size_t all[PORTS * AXES], count = 0;
   OrtStatus *status;
-  int code;
-  for (int i = 0; i < part->inputs; i++)
-    if ((status = take(kernel, context, (size_t)i, &in[i]))) return status;
+  int code, which;
+  for (int i = 0; i < part->inputs; i++) {
+    if ((status = take(kernel, context, (size_t)i, &in[i], extents[i]))) return status;
+    for (int axis = 0; axis < part->takes[i].axes; axis++) all[count++] = (size_t)extents[i][axis];
+  }
+  which = part->which(all);
+  if (which < 0) return no_such(kernel, extents);
   for (int i = 0; i < part->outputs; i++) {
     const PartPort *port = &part->gives[i];
     OrtValue *value;
-    status = api->output(context, (size_t)i, port->extents, (size_t)port->axes, &value);
+    for (int axis = 0; axis < port->axes; axis++) extents[i][axis] = (int64_t)part->extent(which, i, axis);
+    status = api->output(context, (size_t)i, extents[i], (size_t)port->axes, &value);
     if (!status) status = api->data_of(value, &out[i]);
     if (status) return status;
   }
   arena = take_arena();
   if (!arena) return api->new_status(FAILED, "no memory for the arena");
-  code = part->run(kernel->level, arena, in, out, with_threads ? by_onnxruntime : 0, context);
+  code = part->run(kernel->level, which, arena, in, out, with_threads ? by_onnxruntime : 0, context);
   give_arena(arena);
   return code ? api->new_status(FAILED, part->error(code)) : 0;
 }

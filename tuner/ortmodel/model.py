@@ -101,13 +101,11 @@ def rewired(plain: ModelProto, name: str, parts: Sequence[tuple[Region, Library]
         model.ir_version = IR_VERSION
     model.opset_import.append(helper.make_opsetid(domain, 1))
     sort(model)
-    ports = {port.name: port for _, library in parts for port in library.outputs}
-    known = {name: _value(name, port.dtype, port.shape) for name, port in ports.items()}
-    taken_in = {port.name: port for _, library in parts for port in library.inputs}
+    known = {value.name: value for _, library in parts for value in _values(library, 1)}
+    taken_in = {value.name: value for _, library in parts for value in _values(library, 0)}
     for value in graph.input:
         if value.name in taken_in:
-            port = taken_in[value.name]
-            value.CopyFrom(_value(port.name, port.dtype, port.shape))
+            value.CopyFrom(taken_in[value.name])
     results = {value.name for value in graph.output}
     for value in graph.output:
         if value.name in known:
@@ -117,8 +115,26 @@ def rewired(plain: ModelProto, name: str, parts: Sequence[tuple[Region, Library]
     return model
 
 
-def _value(name: str, dtype: str, shape: Sequence[int]) -> ValueInfoProto:
-    return helper.make_tensor_value_info(name, ELEMENT_TYPES[dtype], shape)
+def _values(library: Library, which: int) -> list[ValueInfoProto]:
+    """The inputs (0) or outputs (1) of a library; what is not always the same of a shape has a name."""
+    first = library.ports[0][which]
+    if library.open is not None:
+        shapes: Sequence[Sequence[object]] = (library.open.inputs, library.open.outputs)[which]
+        several = [[size if isinstance(size, int) else None for size in shape] for shape in shapes]
+    else:
+        every = zip(*([port.shape for port in ports[which]] for ports in library.ports), strict=True)
+        several = [
+            [sizes[0] if len(set(sizes)) == 1 else None for sizes in zip(*shapes, strict=True)]
+            for shapes in every
+        ]
+    return [
+        helper.make_tensor_value_info(
+            port.name,
+            ELEMENT_TYPES[port.dtype],
+            [f"{port.name}_{axis}" if size is None else size for axis, size in enumerate(shape)],
+        )
+        for port, shape in zip(first, several, strict=True)
+    ]
 
 
 def _drop_unread(model: ModelProto) -> None:
