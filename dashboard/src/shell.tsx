@@ -16,6 +16,7 @@ import { Link, Route, Switch, useLocation } from "wouter";
 
 import { useVersion } from "./api/queries";
 import { Notice } from "./parts/notice";
+import { useJobNotices } from "./notices";
 import { Loading, NothingHere } from "./parts/states";
 import { Overview } from "./pages/overview";
 
@@ -26,6 +27,8 @@ const WorkloadPage = lazy(() => import("./pages/workload"));
 /** What the navigation lists. A new page is a file in `pages`, a line here and its path in dashboard_page.py. */
 const PAGES = [
   { path: "/", label: "Overview", page: Overview },
+  { path: "/jobs", label: "Jobs", page: lazy(() => import("./pages/jobs")) },
+  { path: "/compare", label: "Compare", page: lazy(() => import("./pages/compare")) },
   { path: "/submit", label: "Submit a model", page: lazy(() => import("./pages/submit")) },
   { path: "/boards", label: "Boards", page: lazy(() => import("./pages/boards")) },
   { path: "/records", label: "Records", page: lazy(() => import("./pages/records")) },
@@ -36,6 +39,7 @@ export function Shell() {
   const [open, { toggle, close }] = useDisclosure();
   const [location] = useLocation();
   const version = useVersion();
+  useJobNotices();
   return (
     <AppShell
       header={{ height: 52 }}

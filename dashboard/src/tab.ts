@@ -8,6 +8,7 @@ import { nameOf, shareDone } from "./pages/overview";
 
 const COLOURS: Record<string, string> = {
   done: "#2f9e44",
+  incomplete: "#f08c00",
   failed: "#e03131",
   cancelled: "#f08c00",
   interrupted: "#f08c00",
@@ -20,8 +21,11 @@ export function titleOf(job: Job): string {
 
 /** Title and icon are the job's while its page is shown. */
 export function useTab(job: Job | undefined) {
-  const title = job && titleOf(job);
-  const colour = job && (COLOURS[job.state] ?? "#0c8599");
+  useTitle(job && titleOf(job), job && (COLOURS[job.state] ?? "#0c8599"));
+}
+
+/** The tab's title, and its icon as a disc of this colour, while a page is shown. */
+export function useTitle(title: string | undefined, colour: string | undefined) {
   useEffect(() => {
     const icon = document.querySelector<HTMLLinkElement>('link[rel="icon"]');
     if (!title || !colour || !icon) return;

@@ -12,7 +12,9 @@ from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
 
 BUILT = Path(__file__).parents[1] / "dashboard"
-PATHS = ("/", "/submit", "/jobs/{id}", "/workloads/{key}", "/boards", "/records", "/best")
+PATHS = (
+    *("/", "/submit", "/jobs", "/jobs/{id}", "/compare", "/workloads/{key}", "/boards", "/records", "/best"),
+)
 """Where there is a page; ``dashboard/src/shell.tsx`` has the same."""
 _MISSING = """<!doctype html><title>Tilefleet</title><p>The dashboard was not built; <code>make setup</code>
 does it. The API is at <a href="/docs">/docs</a>."""

@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from browser import chromium, page, url
 from onnx import TensorProto, helper, numpy_helper
 from shell import Shell
 
@@ -19,6 +20,7 @@ from tilefleet import Client
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "tuner"))  # its makers of models
 
+__all__ = ["chromium", "page", "url"]
 START_S = 240
 """The very first start on a machine builds the board agent and zig's C library."""
 

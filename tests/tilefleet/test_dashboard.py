@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,12 +12,12 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from browser import PATIENCE_MS
+from playwright.sync_api import Browser, Page, expect
 
 from kernels import registry
 from kernels.target import CATALOGUE
 from kernels.workload.base import Gemm
-from server.http.dashboard_page import BUILT
 from tilefleet import Client
 from tuner.log.record import Record, write_log
 
@@ -27,52 +26,7 @@ ROOT = Path(__file__).parents[2]
 AXE = ROOT / "dashboard/node_modules/axe-core/axe.min.js"
 SCREENSHOTS = Path(os.environ.get("TILEFLEET_SCREENSHOTS", ROOT / "build/screenshots"))
 PAGES = ("/", "/submit", "/boards", "/records", "/best")
-# Without these, Chromium asks its makers' servers for things at every start.
-QUIET = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 FIRST_PAGE_BYTES = 300_000
-PATIENCE_MS = 120_000
-expect.set_options(timeout=PATIENCE_MS)
-
-
-# Of this file alone: while Playwright is there, an event loop runs in this thread.
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    """Debian's Chromium: Playwright's own download is no package of a registry."""
-    found = shutil.which("chromium")
-    missing = [
-        what for what, there in (("chromium", found), ("the built dashboard", BUILT.exists())) if not there
-    ]
-    if missing:
-        reason = f"{' and '.join(missing)} missing: make test installs them"
-        if os.environ.get("CI") == "true":
-            pytest.fail(reason)
-        pytest.skip(reason)
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=QUIET)
-        yield browser
-        browser.close()
-
-
-@pytest.fixture
-def url(service: Path) -> str:
-    """Where the coordinator listens."""
-    return (service / "url").read_text().strip()
-
-
-@pytest.fixture
-def page(chromium: Browser, url: str) -> Iterator[Page]:
-    """A page of 1280 pixels; a complaint of the browser, of its policy above all, fails the test."""
-    context = chromium.new_context(
-        base_url=url, viewport={"width": 1280, "height": 900}, accept_downloads=True
-    )
-    page = context.new_page()
-    page.set_default_timeout(PATIENCE_MS)
-    complaints: list[str] = []
-    page.on("console", lambda said: complaints.append(said.text) if said.type == "error" else None)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    yield page
-    context.close()
-    assert not complaints
 
 
 def until(condition: Callable[[], bool]) -> None:

@@ -1,12 +1,15 @@
 /** The coordinator's API, typed by its own OpenAPI document (`npm run types`). */
 import createClient from "openapi-fetch";
 
-import type { components, paths } from "./schema";
+import type { components, operations, paths } from "./schema";
 
 type Schemas = components["schemas"];
 export type Job = Schemas["Job"];
 /** The client gives pairs as lists. */
 export type Task = Omit<Schemas["Task"], "curve"> & { curve: number[][] };
+export type Point = Schemas["Point"];
+export type GraphNode = Schemas["GraphNode"];
+export type JobQuery = NonNullable<operations["list_jobs"]["parameters"]["query"]>;
 export type Explanation = Schemas["Explanation"];
 export type Board = Schemas["Board"];
 export type Model = Schemas["Model"];

@@ -1,71 +1,78 @@
-/** How a job gets faster: the whole model, and the best of each task beside what it was before. */
-import { Text } from "@mantine/core";
+/** How a job gets faster: the whole model with what each gain came from, and the best of each task. */
+import { Button, Group, Text, useComputedColorScheme } from "@mantine/core";
 import { useMemo, useState } from "react";
 
-import type { Job, Task } from "../api/client";
+import type { Job, Point, Task } from "../api/client";
 import { useProgress } from "../api/queries";
-import { milliseconds, seconds } from "../format";
+import { milliseconds, percent, seconds } from "../format";
 import { Chart, DIGITS } from "../parts/chart";
+import { lines } from "../parts/chart-colours";
 import { Choice, Section } from "../parts/section";
 import { Empty } from "../parts/states";
 
-const PALETTE = ["#0c8599", "#e8590c", "#7048e8", "#2f9e44", "#e64980", "#1971c2", "#f08c00", "#868e96"];
+/** The task that is looked at, in charts, graph and table at once. */
+export type Chosen = { task: number | null; choose: (task: number | null) => void };
 
-export function WholeModel({ job }: { job: Job }) {
+const NAMED = 5;
+
+type Gain = { task: Task; ms: number; share: number };
+
+/** Which tasks the gain over the untuned model came from, the largest first. */
+export function gainsOf(tasks: Task[]): Gain[] {
+  const gains = tasks.map((task) => ({
+    task,
+    ms: 1e3 * task.weight * Math.max(0, (task.recommended_s ?? 0) - (task.best_s ?? task.recommended_s ?? 0)),
+  }));
+  const sum = gains.reduce((total, { ms }) => total + ms, 0);
+  return gains
+    .filter(({ ms }) => ms > 0)
+    .sort((one, other) => other.ms - one.ms)
+    .map((gain) => ({ ...gain, share: gain.ms / sum }));
+}
+
+export function WholeModel({ job, tasks, chosen }: { job: Job; tasks: Task[]; chosen: Chosen }) {
   const progress = useProgress(job.id);
+  const scheme = useComputedColorScheme();
+  const gains = useMemo(() => gainsOf(tasks).slice(0, NAMED), [tasks]);
   const option = useMemo(
-    () => ({
-      grid: { left: 64, right: 16, top: 32, bottom: 40 },
-      tooltip: { trigger: "axis" },
-      xAxis: {
-        type: "value",
-        name: "trial",
-        nameLocation: "middle",
-        nameGap: 24,
-        min: "dataMin",
-        max: "dataMax",
-      },
-      yAxis: {
-        type: "value",
-        scale: true,
-        // A line beside the curve does not move the axis by itself.
-        ...(job.recommended_ms !== null && {
-          max: ({ max }: { max: number }) => Math.max(max, job.recommended_ms! * 1.02),
-        }),
-        axisLabel: { formatter: milliseconds, showMaxLabel: false },
-      },
-      series: [
-        {
-          type: "line",
-          step: "end",
-          showSymbol: false,
-          name: "whole model, ms",
-          color: PALETTE[0],
-          data: [
-            ...(progress.data?.points.map(({ trial, estimated_ms }) => [trial, estimated_ms]) ?? []),
-            // It ends at the figure that stands above it: the two are asked for one after the other.
-            ...(job.estimated_ms === null ? [] : [[job.trials, job.estimated_ms]]),
-          ],
-          ...(job.recommended_ms !== null && {
-            markLine: {
-              symbol: "none",
-              precision: DIGITS,
-              label: { formatter: "before tuning", position: "insideEndTop" },
-              data: [{ yAxis: job.recommended_ms }],
-            },
-          }),
-        },
-      ],
-    }),
-    [progress.data, job.recommended_ms, job.estimated_ms, job.trials],
+    () => wholeOf(job, tasks, gains, progress.data?.points ?? [], chosen.task, lines(scheme)),
+    [progress.data, job, tasks, gains, chosen.task, scheme],
   );
   return (
     <Section title="Whole model, estimated">
       {progress.data?.points.length ? (
-        <Chart
-          option={option}
-          label={`Estimated time of the whole model over trials, now ${milliseconds(job.estimated_ms)}`}
-        />
+        <>
+          <Chart
+            option={option}
+            label={`Estimated time of the whole model over trials, now ${milliseconds(job.estimated_ms)}`}
+            figures={() => ({
+              head: ["trial", "estimated_ms", "gain_ms", "layer"],
+              rows: progress.data.points.map((point) => [
+                point.trial,
+                point.estimated_ms,
+                point.gain_ms,
+                tasks.find(({ id }) => id === point.task)?.text ?? null,
+              ]),
+            })}
+          />
+          {gains.length > 0 && (
+            <Group gap={6} role="group" aria-label="Where the gain came from">
+              <Text size="sm">The gain came from</Text>
+              {gains.map(({ task, ms, share }, at) => (
+                <Button
+                  key={task.id}
+                  size="compact-xs"
+                  variant={chosen.task === task.id ? "filled" : "default"}
+                  aria-pressed={chosen.task === task.id}
+                  leftSection={<Dot colour={lines(scheme)[at + 1]!} />}
+                  onClick={() => chosen.choose(chosen.task === task.id ? null : task.id)}
+                >
+                  {task.text}: {milliseconds(ms)}, {percent(share)}
+                </Button>
+              ))}
+            </Group>
+          )}
+        </>
       ) : (
         <Empty title="No estimate yet">It needs one measurement of every task.</Empty>
       )}
@@ -73,15 +80,106 @@ export function WholeModel({ job }: { job: Job }) {
   );
 }
 
-const ALL = "all";
-
-export function Curves({ job, tasks }: { job: Job; tasks: Task[] }) {
-  const [chosen, choose] = useState(ALL);
-  const shown = useMemo(
-    () => tasks.filter((task) => chosen === ALL || String(task.id) === chosen),
-    [tasks, chosen],
+export function Dot({ colour }: { colour: string }) {
+  return (
+    <svg width={10} height={10} aria-hidden="true">
+      <circle cx={5} cy={5} r={4.5} fill={colour} />
+    </svg>
   );
-  const option = useMemo(() => curvesOf(tasks, shown), [tasks, shown]);
+}
+
+function wholeOf(
+  job: Job,
+  tasks: Task[],
+  gains: Gain[],
+  points: Point[],
+  chosen: number | null,
+  palette: string[],
+) {
+  const texts = new Map(tasks.map((task) => [task.id, task.text]));
+  const colours = new Map(gains.map(({ task }, at) => [task.id, palette[at + 1]!]));
+  const falls = points.filter((point) => point.task !== null);
+  const byTrial = new Map(falls.map((point) => [point.trial, point]));
+  return {
+    grid: { left: 64, right: 16, top: 32, bottom: 40 },
+    tooltip: {
+      trigger: "axis",
+      formatter: (found: { value: [number, number] }[]) => {
+        const [trial, ms] = found[0]!.value;
+        const fall = byTrial.get(trial);
+        const came = fall
+          ? `\n${milliseconds(fall.gain_ms)} less by ${texts.get(fall.task!) ?? "a layer"}`
+          : "";
+        return `${milliseconds(ms)} at trial ${trial}${came}`;
+      },
+    },
+    xAxis: {
+      type: "value",
+      name: "trial",
+      nameLocation: "middle",
+      nameGap: 24,
+      min: "dataMin",
+      max: "dataMax",
+    },
+    yAxis: {
+      type: "value",
+      scale: true,
+      // A line beside the curve does not move the axis by itself.
+      ...(job.recommended_ms !== null && {
+        max: ({ max }: { max: number }) => Math.max(max, job.recommended_ms! * 1.02),
+      }),
+      axisLabel: { formatter: milliseconds, showMaxLabel: false },
+    },
+    series: [
+      {
+        type: "line",
+        step: "end",
+        showSymbol: false,
+        name: "whole model, ms",
+        color: palette[0],
+        data: [
+          ...points.map(({ trial, estimated_ms }) => [trial, estimated_ms]),
+          // It ends at the figure that stands above it: the two are asked for one after the other.
+          ...(job.estimated_ms === null ? [] : [[job.trials, job.estimated_ms]]),
+        ],
+        ...(job.recommended_ms !== null && {
+          markLine: {
+            symbol: "none",
+            precision: DIGITS,
+            label: { formatter: "before tuning", position: "insideEndTop" },
+            data: [{ yAxis: job.recommended_ms }],
+          },
+        }),
+      },
+      {
+        type: "scatter",
+        name: "gain",
+        data: falls.map((point) => ({
+          value: [point.trial, point.estimated_ms],
+          symbolSize: point.task === chosen ? 13 : 7,
+          itemStyle: {
+            color: colours.get(point.task!) ?? palette[7],
+            opacity: chosen === null || point.task === chosen ? 1 : 0.25,
+          },
+        })),
+      },
+    ],
+  };
+}
+
+const HEAVIEST = "heaviest";
+const FEW = 8;
+
+export function Curves({ job, tasks, chosen }: { job: Job; tasks: Task[]; chosen: Chosen }) {
+  const [drawn, draw] = useState(HEAVIEST);
+  const scheme = useComputedColorScheme();
+  // More lines than colours cannot be told apart.
+  const shown = useMemo(() => {
+    if (drawn !== HEAVIEST) return tasks.filter((task) => String(task.id) === drawn);
+    const heavy = [...tasks].sort((one, other) => timeOf(other) - timeOf(one)).slice(0, FEW);
+    return tasks.filter((task) => heavy.includes(task) || task.id === chosen.task);
+  }, [tasks, drawn, chosen.task]);
+  const option = useMemo(() => curvesOf(shown, chosen.task, lines(scheme)), [shown, chosen.task, scheme]);
   const libraries = [...new Set(shown.flatMap((task) => task.baselines.map(nameOf)))];
   return (
     <Section
@@ -93,11 +191,11 @@ export function Curves({ job, tasks }: { job: Job; tasks: Task[] }) {
           aria-label="Task that is drawn"
           searchable
           data={[
-            { value: ALL, label: "all tasks" },
+            { value: HEAVIEST, label: tasks.length > FEW ? `the ${FEW} heaviest tasks` : "all tasks" },
             ...tasks.map((task) => ({ value: String(task.id), label: task.text })),
           ]}
-          value={chosen}
-          onChange={(value) => choose(value ?? ALL)}
+          value={drawn}
+          onChange={(value) => draw(value ?? HEAVIEST)}
         />
       }
     >
@@ -106,6 +204,7 @@ export function Curves({ job, tasks }: { job: Job; tasks: Task[] }) {
         label={`Best time so far of ${shown.length} tasks of job ${job.id} over their trials; dashed: untuned${
           libraries.length ? `; dotted: ${libraries.join(", ")}` : ""
         }`}
+        onPick={({ seriesIndex }) => chosen.choose(shown[seriesIndex]?.id ?? null)}
       />
       <Text size="sm" c="dimmed">
         Dashed: untuned, by the analysis alone.{" "}
@@ -117,17 +216,19 @@ export function Curves({ job, tasks }: { job: Job; tasks: Task[] }) {
   );
 }
 
+const timeOf = (task: Task) => task.weight * (task.best_s ?? Infinity);
+
 function nameOf(baseline: { library: string; version: string }): string {
   return `${baseline.library} ${baseline.version}`;
 }
 
-/** Each task in a colour that stays its own whatever is shown; names at the lines of a single one. */
-function curvesOf(tasks: Task[], shown: Task[]) {
+/** Names stand at the lines of a single one; beside a chosen one the others are faint. */
+function curvesOf(shown: Task[], chosen: number | null, palette: string[]) {
   const single = shown.length === 1;
-  const line = (name: string, value: number, type: string) => ({
+  const line = (name: string, value: number, type: string, opacity: number) => ({
     yAxis: value,
     name,
-    lineStyle: { type, width: single ? 2 : 1, opacity: single ? 1 : 0.6 },
+    lineStyle: { type, width: single ? 2 : 1, opacity: single ? 1 : 0.6 * opacity },
     label: { show: single, formatter: `${name} ${seconds(value)}`, position: "insideEndTop" },
   });
   const drawn = shown.filter((task) => task.curve.length > 0);
@@ -152,22 +253,28 @@ function curvesOf(tasks: Task[], shown: Task[]) {
       max: Math.max(...values) * 1.1,
       axisLabel: { formatter: (value: number) => seconds(value) },
     },
-    series: drawn.map((task) => ({
-      type: "line",
-      step: "end",
-      symbolSize: 3,
-      name: task.text,
-      color: PALETTE[tasks.indexOf(task) % PALETTE.length],
-      // A logarithm has no place for trial 0.
-      data: task.curve.map(([trial, best]) => [trial! + 1, best]),
-      markLine: {
-        symbol: "none",
-        precision: DIGITS,
-        data: [
-          ...(task.recommended_s ? [line("untuned", task.recommended_s, "dashed")] : []),
-          ...task.baselines.map((each) => line(nameOf(each), each.seconds, "dotted")),
-        ],
-      },
-    })),
+    series: shown.map((task, at) => {
+      const opacity = chosen === null || single || task.id === chosen ? 1 : 0.2;
+      return {
+        type: "line",
+        step: "end",
+        symbolSize: task.id === chosen ? 6 : 3,
+        name: task.text,
+        color: palette[at % palette.length],
+        z: task.id === chosen ? 5 : 2,
+        lineStyle: { width: task.id === chosen ? 4 : 2, opacity },
+        itemStyle: { opacity },
+        // A logarithm has no place for trial 0.
+        data: task.curve.map(([trial, best]) => [trial! + 1, best]),
+        markLine: {
+          symbol: "none",
+          precision: DIGITS,
+          data: [
+            ...(task.recommended_s ? [line("untuned", task.recommended_s, "dashed", opacity)] : []),
+            ...task.baselines.map((each) => line(nameOf(each), each.seconds, "dotted", opacity)),
+          ],
+        },
+      };
+    }),
   };
 }

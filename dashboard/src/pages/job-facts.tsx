@@ -3,7 +3,7 @@ import { Group, Text } from "@mantine/core";
 
 import type { Job, Task } from "../api/client";
 import { isOver } from "../api/live";
-import { ago, duration } from "../format";
+import { ago, duration, rate } from "../format";
 import { Notice } from "../parts/notice";
 
 export function Facts({ job }: { job: Job }) {
@@ -18,7 +18,13 @@ export function Facts({ job }: { job: Job }) {
     ["Seed", String(job.seed)],
     ["Priority", String(job.priority)],
     ["Board tags", job.tags.join(", ") || "any board"],
-    ["Submitted", `${new Date(job.created).toLocaleString()}, ${ago(job.created)}`],
+    ["Peak, float32", rate(job.peak_gflops, "FLOP")],
+    ["Model", job.model_name ?? "one workload"],
+    [
+      "Submitted",
+      `${new Date(job.created).toLocaleString()}, ${ago(job.created)}${job.submitter && `, by ${job.submitter}`}`,
+    ],
+    ["Version", job.version || "not kept"],
   ];
   return (
     <Group component="dl" gap="lg" m={0} aria-label="What the job is">

@@ -1,5 +1,5 @@
 /** The layers of a job as a table: where the time goes, what was gained, sorted by any column. */
-import { Progress, Table, Text, UnstyledButton } from "@mantine/core";
+import { ActionIcon, Box, Button, Group, Progress, Table, Text } from "@mantine/core";
 import { useState } from "react";
 
 import type { Job, Task } from "../api/client";
@@ -8,23 +8,43 @@ import { percent, rate, seconds } from "../format";
 import { StateBadge } from "../parts/badges";
 import { Seconds } from "../parts/clock";
 import { Section } from "../parts/section";
+import { SortHead } from "../parts/sortable";
 import type { Column } from "../parts/table";
 import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
 import { promiseOf } from "./job-budget";
+import type { Chosen } from "./job-charts";
 
-type Layer = Task & { taken: number | null; part: number | null; gain: number | null };
+export type Layer = Task & { taken: number | null; part: number | null; gain: number | null };
 type Sortable = Column<Layer> & { of?: (layer: Layer) => number | string | null | undefined };
 
 const PEAK = "Of peak";
 const PART = "Share of time";
 
-const COLUMNS = (job: Job): Sortable[] => [
+const BOUND = "Of roofline";
+/** A browser shows that many rows at once without a pause; the heaviest are among them. */
+const FEW = 100;
+
+const COLUMNS = (job: Job, chosen: Chosen, most: number): Sortable[] => [
   {
     head: "Workload",
     of: (layer) => layer.text,
-    cell: (layer) => <WorkloadLink workload={layer.workload_key} text={layer.text} at={job} />,
+    cell: (layer) => (
+      <Group gap={6} wrap="nowrap">
+        <ActionIcon
+          size="xs"
+          variant={layer.id === chosen.task ? "filled" : "default"}
+          aria-pressed={layer.id === chosen.task}
+          aria-label={`Show ${layer.text} in the charts`}
+          title="Show it in the charts and the graph"
+          onClick={() => chosen.choose(layer.id === chosen.task ? null : layer.id)}
+        >
+          ◎
+        </ActionIcon>
+        <WorkloadLink workload={layer.workload_key} text={layer.text} at={job} />
+      </Group>
+    ),
   },
-  { head: PART, of: (layer) => layer.part, cell: (layer) => <Part value={layer.part} /> },
+  { head: PART, of: (layer) => layer.part, cell: (layer) => <Part value={layer.part} most={most} /> },
   { head: "Times", of: (layer) => layer.weight, cell: (layer) => layer.weight },
   {
     head: "Best",
@@ -44,9 +64,17 @@ const COLUMNS = (job: Job): Sortable[] => [
   },
   { head: "Rate", of: (layer) => layer.gflops, cell: (layer) => rate(layer.gflops, layer.unit) },
   { head: PEAK, of: (layer) => layer.share_of_peak, cell: (layer) => percent(layer.share_of_peak) },
+  { head: BOUND, of: ofRoofline, cell: (layer) => percent(ofRoofline(layer)) },
   { head: "State", of: (layer) => layer.state, cell: (layer) => <StateBadge state={layer.state} /> },
   { head: "Trials", of: (layer) => layer.trials, cell: (layer) => layer.trials },
-  { head: "Best config", cell: (layer) => <ConfigText value={layer.best_config} /> },
+  {
+    head: "Best config",
+    cell: (layer) => (
+      <Box style={{ whiteSpace: "nowrap" }}>
+        <ConfigText value={layer.best_config} />
+      </Box>
+    ),
+  },
 ];
 
 /** Each layer with its share of the sum over all; shares are there only once every layer has a time. */
@@ -62,46 +90,57 @@ export function layersOf(tasks: Task[]): Layer[] {
   }));
 }
 
-export function Layers({ job, tasks }: { job: Job; tasks: Task[] }) {
+/** What the machine allows over what it takes. */
+function ofRoofline(layer: Layer): number | null {
+  return layer.bound_s && layer.best_s ? layer.bound_s / layer.best_s : null;
+}
+
+export function Layers({ job, tasks, chosen }: { job: Job; tasks: Task[]; chosen: Chosen }) {
+  const [whole, showWhole] = useState(false);
   const [sorting, setSorting] = useState({ head: PART, down: true });
   // The peak is that of floats.
   const compared = tasks.some((task) => task.unit === "FLOP");
-  const columns = COLUMNS(job).filter(({ head }) => head !== PEAK || compared);
+  const bounded = tasks.some((task) => task.bound_s !== null);
+  const most = Math.max(...layersOf(tasks).map((layer) => layer.part ?? 0));
+  const columns = COLUMNS(job, chosen, most).filter(
+    ({ head }) => (head !== PEAK || compared) && (head !== BOUND || bounded),
+  );
   const of = columns.find(({ head }) => head === sorting.head)?.of ?? (() => null);
   const layers = layersOf(tasks).sort((one, other) => inOrder(of(one), of(other), sorting.down));
+  const shown = whole ? layers : layers.slice(0, FEW);
   return (
     <Section title="Layers">
       <Summary layers={layers} />
       <DataTable
         label="Layers"
         minWidth={1200}
-        rows={layers}
+        rows={shown}
         keyOf={(layer) => layer.id}
+        rowProps={(layer) => (layer.id === chosen.task ? { bg: "var(--mantine-color-default-hover)" } : {})}
         columns={[...columns, ...(isOver(job) ? [] : [{ head: "Next trial's gain", cell: promiseOf }])]}
         headOf={({ head }) => {
           const sorted = sorting.head === head;
           if (!columns.find((each) => each.head === head)?.of) return <Table.Th key={head}>{head}</Table.Th>;
           return (
-            <Table.Th
+            <SortHead
               key={head}
-              miw={head === "Workload" ? 240 : undefined}
-              aria-sort={sorted ? (sorting.down ? "descending" : "ascending") : "none"}
-            >
-              <UnstyledButton
-                fw={600}
-                fz="sm"
-                onClick={() => setSorting({ head, down: sorted ? !sorting.down : true })}
-              >
-                {head}
-                {sorted && (sorting.down ? " ↓" : " ↑")}
-              </UnstyledButton>
-            </Table.Th>
+              head={head}
+              down={sorted ? sorting.down : null}
+              onSort={() => setSorting({ head, down: sorted ? !sorting.down : true })}
+              miw={head === "Workload" ? 260 : undefined}
+            />
           );
         }}
       />
+      {shown.length < layers.length && (
+        <Button variant="default" size="compact-sm" mt="xs" onClick={() => showWhole(true)}>
+          Show all {layers.length} layers
+        </Button>
+      )}
       {compared && (
         <Text size="sm" c="dimmed">
           Rates count the operations of a plain convolution: Winograd needs fewer, hence more than the peak.
+          {bounded && " The roofline is what peak and memory bandwidth, as measured, allow a layer."}
         </Text>
       )}
     </Section>
@@ -130,12 +169,13 @@ function Summary({ layers }: { layers: Layer[] }) {
   );
 }
 
-function Part({ value }: { value: number | null }) {
+/** The bar of the heaviest is full: among many layers none has much of the whole. */
+function Part({ value, most }: { value: number | null; most: number }) {
   if (value === null) return "–";
   return (
     <>
       {percent(value)}
-      <Progress value={Math.round(value * 100)} size="sm" w={80} aria-label="Share of time" />
+      <Progress value={Math.round((value / most) * 100)} size="sm" w={80} aria-label="Share of time" />
     </>
   );
 }

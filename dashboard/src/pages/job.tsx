@@ -1,6 +1,8 @@
 /** One job, live: how the model gets faster, task by task, and what to do with it. */
 import { Button, Card, Group, Progress, SimpleGrid, Stack, Text, Title } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
+import { Link, useLocation } from "wouter";
 
 import type { Job, Task } from "../api/client";
 import { api, data } from "../api/client";
@@ -8,15 +10,20 @@ import type { Link as Connection } from "../api/live";
 import { isOver, useJobEvents } from "../api/live";
 import { useJob, useProgress, useTasks } from "../api/queries";
 import { useTab } from "../tab";
-import { duration, measured, milliseconds, rate } from "../format";
+import { duration, measured, milliseconds } from "../format";
 import { StateBadge } from "../parts/badges";
 import { ClockMark } from "../parts/clock";
 import { Notice } from "../parts/notice";
 import { Failure, Loaded } from "../parts/states";
+import { Delete, Labels, Rename } from "../parts/job-names";
 import { Budget } from "./job-budget";
+import type { Chosen } from "./job-charts";
 import { Curves, WholeModel } from "./job-charts";
 import { Facts, Starting } from "./job-facts";
+import { Graph } from "./job-graph";
+import { History } from "./job-history";
 import { Layers } from "./job-layers";
+import { Next } from "./job-next";
 import { Operators } from "./job-operators";
 import { nameOf, shareDone } from "./overview";
 
@@ -26,6 +33,8 @@ export default function JobPage({ id }: { id: number }) {
   // Asked for together with the others, not when its chart is there to be drawn.
   useProgress(id);
   const link = useJobEvents(job.data);
+  const [task, choose] = useState<number | null>(null);
+  const chosen: Chosen = useMemo(() => ({ task, choose }), [task]);
   useTab(job.data);
   return (
     <Loaded query={job}>
@@ -39,13 +48,16 @@ export default function JobPage({ id }: { id: number }) {
           <Loaded query={tasks}>
             {({ items }) => (
               <>
+                <Next job={found} tasks={items} />
                 <SimpleGrid cols={{ base: 1, lg: 2 }}>
-                  <WholeModel job={found} />
-                  <Curves job={found} tasks={items} />
+                  <WholeModel job={found} tasks={items} chosen={chosen} />
+                  <Curves job={found} tasks={items} chosen={chosen} />
                 </SimpleGrid>
                 <Budget job={found} tasks={items} />
-                <Layers job={found} tasks={items} />
+                <Graph job={found} tasks={items} chosen={chosen} />
+                <Layers job={found} tasks={items} chosen={chosen} />
                 <Operators job={found} />
+                <History job={found} />
               </>
             )}
           </Loaded>
@@ -57,6 +69,8 @@ export default function JobPage({ id }: { id: number }) {
 
 function Header({ job, link }: { job: Job; link: Connection }) {
   const queries = useQueryClient();
+  const [, go] = useLocation();
+  const [asked, ask] = useState<"rename" | "delete" | null>(null);
   const act = useMutation({
     mutationFn: (what: "cancel" | "resume") =>
       data(
@@ -75,6 +89,7 @@ function Header({ job, link }: { job: Job; link: Connection }) {
           </Title>
           <StateBadge state={job.state} />
           <ClockMark clock={job.clock} />
+          <Labels job={job} />
           {link === "lost" && !isOver(job) && (
             <Text c="var(--warning)" size="sm" role="status">
               connection lost, trying again
@@ -83,7 +98,12 @@ function Header({ job, link }: { job: Job; link: Connection }) {
         </Group>
         <Group gap="xs">
           {isOver(job) ? (
-            <Button onClick={() => act.mutate("resume")} loading={act.isPending}>
+            <Button
+              // What has used up its budget ends at once when it is resumed.
+              variant={shareDone(job) < 1 ? "filled" : "default"}
+              onClick={() => act.mutate("resume")}
+              loading={act.isPending}
+            >
               Resume
             </Button>
           ) : (
@@ -91,14 +111,27 @@ function Header({ job, link }: { job: Job; link: Connection }) {
               Cancel
             </Button>
           )}
+          <Button component={Link} variant="default" href={`/compare?jobs=${job.id}`}>
+            Compare
+          </Button>
           <Button component="a" variant="default" href={`/api/v1/jobs/${job.id}/log?select=best`} download>
-            Best configs
+            ⤓ Best configs
           </Button>
           <Button component="a" variant="default" href={`/api/v1/jobs/${job.id}/log?select=all`} download>
-            Whole log
+            ⤓ Whole log
           </Button>
+          <Button variant="default" onClick={() => ask("rename")}>
+            Rename…
+          </Button>
+          {isOver(job) && (
+            <Button variant="light" color="red" onClick={() => ask("delete")}>
+              Delete…
+            </Button>
+          )}
         </Group>
       </Group>
+      {asked === "rename" && <Rename job={job} onClose={() => ask(null)} />}
+      {asked === "delete" && <Delete jobs={[job]} onClose={() => ask(null)} onDone={() => go("/jobs")} />}
       <Progress value={shareDone(job) * 100} aria-label="Share of the budget that is used" />
       {act.error && <Failure error={act.error} />}
       {job.message && (
@@ -118,7 +151,7 @@ function Header({ job, link }: { job: Job; link: Connection }) {
 function Figures({ job }: { job: Job }) {
   const gain = job.estimated_ms && job.recommended_ms ? job.recommended_ms / job.estimated_ms : null;
   const figures: [string, string][] = [
-    ["Built model, measured", measured(job)],
+    ["Delivered", measured(job)],
     ["Estimated", milliseconds(job.estimated_ms)],
     ["Before tuning", milliseconds(job.recommended_ms)],
     ["Gain", gain === null ? "–" : `${gain.toFixed(2)} x`],
@@ -126,10 +159,9 @@ function Figures({ job }: { job: Job }) {
     ["Trials a second", job.trials_per_s?.toFixed(1) ?? "–"],
     ["Time left", isOver(job) ? "–" : duration(job.eta_s)],
     ["Took", duration(job.elapsed_s)],
-    ["Peak, float32", rate(job.peak_gflops, "FLOP")],
   ];
   return (
-    <SimpleGrid cols={{ base: 2, sm: 4 }} component="dl" m={0}>
+    <SimpleGrid cols={{ base: 2, sm: 4, lg: 8 }} spacing="xs" component="dl" m={0}>
       {figures.map(([name, value]) => (
         <Card key={name} withBorder padding="xs">
           <Text component="dt" size="sm" c="dimmed">
@@ -148,7 +180,7 @@ function Errors({ job, tasks }: { job: Job; tasks: Task[] }) {
   if (Object.keys(job.errors).length === 0) return null;
   const first = (kind: string) => tasks.find((task) => task.messages[kind])?.messages[kind];
   return (
-    <Notice kind="warning" title={`${job.failed} trials failed`}>
+    <Notice kind="warning" title={`${job.failed} trial${job.failed === 1 ? "" : "s"} failed`}>
       {Object.entries(job.errors).map(([kind, count]) => (
         <Text size="sm" key={kind}>
           {count} x {kind}

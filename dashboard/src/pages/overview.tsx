@@ -217,9 +217,9 @@ function Fleet({ boards }: { boards: Board[] }) {
   );
 }
 
-/** The model's name, or what is tuned without one. */
+/** Its number with what somebody called it, else with the model's name, or what is tuned without one. */
 export function nameOf(job: Job): string {
-  return `${job.id} ${job.model_name ?? "one workload"}`;
+  return `${job.id} ${job.name || (job.model_name ?? "one workload")}`;
 }
 
 /** How much of its budget a job has used, from 0 to 1. */

@@ -13,6 +13,7 @@ export function DataTable<Row>({
   columns,
   keyOf,
   minWidth,
+  rowProps,
   headOf = (column) => <Table.Th key={column.head}>{column.head}</Table.Th>,
 }: {
   label: string;
@@ -20,6 +21,8 @@ export function DataTable<Row>({
   columns: readonly Column<Row>[];
   keyOf: (row: Row) => string | number;
   minWidth: number;
+  /** For rows that do not look like others. */
+  rowProps?: (row: Row) => { bg?: string };
   /** For heads that are more than a word. */
   headOf?: (column: Column<Row>) => ReactNode;
 }) {
@@ -35,7 +38,7 @@ export function DataTable<Row>({
         </Table.Thead>
         <Table.Tbody>
           {rows.map((row) => (
-            <Table.Tr key={keyOf(row)}>
+            <Table.Tr key={keyOf(row)} {...rowProps?.(row)}>
               {columns.map(({ head, cell }) => (
                 <Table.Td key={head}>{cell(row)}</Table.Td>
               ))}

@@ -1,0 +1,279 @@
+"""Jobs, one job and jobs side by side in a real browser: what they say, their dialogs, every state by axe."""
+
+from __future__ import annotations
+
+import os
+import re
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from browser import PATIENCE_MS
+from playwright.sync_api import Browser, Locator, Page, expect
+
+from tilefleet import Client
+from tilefleet.job import Job
+
+pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]
+ROOT = Path(__file__).parents[2]
+AXE = ROOT / "dashboard/node_modules/axe-core/axe.min.js"
+SCREENSHOTS = Path(os.environ.get("TILEFLEET_SCREENSHOTS", ROOT / "build/screenshots"))
+
+
+@pytest.fixture(scope="module")
+def jobs(service: Path, tiny_model: Path) -> Iterator[list[Job]]:
+    """Two jobs of one model that ended, by other strategies, and one that is to be deleted."""
+    with Client((service / "url").read_text().strip()) as client:
+        model = client.upload(tiny_model).hash
+        common: dict[str, Any] = {"model": model, "target": "host", "labels": ["side"]}
+        made = [
+            client.submit(**common, trials=12, name="by the model", submitter="ada"),
+            client.submit(**common, trials=8, strategy="random", seed=1, name="by chance"),
+            client.submit(**common, trials=4, name="to be deleted"),
+        ]
+        ended = [job.wait() for job in made]
+        assert [job.state for job in ended] == ["done"] * 3
+        yield ended
+
+
+def until(condition: Callable[[], bool]) -> None:
+    """Wait for something that no page says."""
+    deadline = time.monotonic() + PATIENCE_MS / 1e3
+    while not condition():
+        assert time.monotonic() < deadline, "it has not happened"
+        time.sleep(0.1)
+
+
+def row(page: Page, job: Job) -> Locator:
+    return page.get_by_role("row").filter(has=page.get_by_role("link", name=str(job.id), exact=True))
+
+
+def test_jobs_are_found_named_compared_and_deleted(page: Page, client: Client, jobs: list[Job]) -> None:
+    one, other, third = jobs
+    page.goto("/jobs")
+    expect(page).to_have_title(re.compile("Jobs · Tilefleet$"))
+    expect(row(page, one)).to_contain_text("by the model")
+    expect(row(page, one)).to_contain_text("by ada")
+    page.get_by_label("Search jobs").fill("chance side")
+    expect(row(page, one)).to_have_count(0)
+    expect(page.get_by_role("status").filter(has_text=re.compile("^1 job$"))).to_be_visible()
+    assert "search=chance+side" in page.url  # a view can be shared
+    page.reload()
+    expect(row(page, other)).to_be_visible()
+    expect(row(page, one)).to_have_count(0)
+    page.get_by_role("button", name="All jobs").click()
+    expect(row(page, one)).to_be_visible()
+
+    page.get_by_role("combobox", name="State").click()
+    page.get_by_role("option", name="failed").click()
+    expect(page.get_by_role("heading", name="No such job")).to_be_visible()
+    page.get_by_role("button", name="All jobs").click()
+
+    # Sorted by a head, the other way by another click; the address says so.
+    head = page.get_by_role("columnheader", name="Name")
+    for way in ("descending", "ascending"):
+        head.get_by_role("button").click()
+        expect(head).to_have_attribute("aria-sort", way)
+    expect(page).to_have_url(re.compile("sort=name&order=up"))
+
+    page.get_by_role("button", name=f"Name and labels of job {one.id}").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_label("Name")).to_be_focused()
+    dialog.get_by_label("Name").fill("renamed here")
+    dialog.get_by_label("Labels").fill("nightly")
+    page.keyboard.press("Enter")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog).to_have_count(0)
+    expect(row(page, one)).to_contain_text("renamed here")
+    changed = client.job(one.id)
+    assert (changed.name, changed.labels) == ("renamed here", ["nightly", "side"])
+
+    # A label of two words is none: the dialog says so and stays.
+    page.get_by_role("button", name=f"Name and labels of job {other.id}").click()
+    dialog.get_by_label("Labels").fill("two words")
+    page.keyboard.press("Enter")
+    dialog.get_by_role("button", name="Save").click()
+    expect(dialog.get_by_role("alert")).to_contain_text("labels")
+    page.keyboard.press("Escape")
+
+    records = len(list(client.records()))
+    page.get_by_label(f"Choose job {third.id}", exact=True).check()
+    page.get_by_role("button", name="Delete…").click()
+    dialog.get_by_role("button", name="Delete").click()
+    expect(dialog).to_have_count(0)
+    expect(row(page, third)).to_have_count(0)
+    assert third.id not in [job.id for job in client.jobs()]
+    assert len(list(client.records())) == records
+
+    for job in (one, other):
+        page.get_by_label(f"Choose job {job.id}", exact=True).check()
+    page.get_by_role("link", name="Compare").last.click()
+    expect(page).to_have_url(re.compile(rf"/compare\?jobs={one.id},{other.id}$"))
+
+
+def test_a_layer_is_looked_at_in_graph_table_and_charts(page: Page, client: Client, jobs: list[Job]) -> None:
+    job = jobs[0]
+    page.goto(f"/jobs/{job.id}")
+    says = page.get_by_role("region", name="What the figures say")
+    expect(says).to_contain_text(re.compile(r"\d+\s% of the layers' time is in \d of \d"))
+    times = page.get_by_role("region", name="Estimate, layers and delivered model")
+    for name in ("Sum of the layers", "Whole model, estimated", "Delivered: built and measured"):
+        expect(times).to_contain_text(name)
+    expect(page.get_by_label("What the job is")).to_contain_text("by ada")
+
+    tasks = client.tasks(job.id)
+    model = page.get_by_role("region", name="The model")
+    drawn = model.locator("[data-key]")
+    # Each occurrence of each layer is a node, and is coloured by what it takes.
+    expect(drawn).to_have_count(sum(task.weight for task in tasks))
+    colours = drawn.locator("rect").evaluate_all("all => all.map(each => getComputedStyle(each).fill)")
+    assert len(set(colours)) == len(tasks)
+
+    heaviest = max(tasks, key=lambda task: task.weight * (task.best_s or 0))
+    layers = page.get_by_role("region", name="Layers")
+    button = layers.get_by_role("button", name=f"Show {heaviest.text} in the charts")
+    model.locator(f"[data-key='{heaviest.workload_key}']").first.click()
+    expect(button).to_have_attribute("aria-pressed", "true")
+    expect(model.locator("[data-chosen=true]")).to_have_count(heaviest.weight)
+    button.click()
+    expect(model.locator("[data-chosen=true]")).to_have_count(0)
+
+    # By the keyboard alone: closer, aside, and the whole again.
+    moved = model.locator("svg > g").first
+    view = model.get_by_role("group", name=re.compile("Map of the model"))
+    view.focus()
+    page.keyboard.press("0")
+    whole = moved.get_attribute("transform")
+    page.keyboard.press("+")
+    page.keyboard.press("ArrowRight")
+    expect(moved).not_to_have_attribute("transform", whole or "")
+    page.keyboard.press("0")
+    expect(moved).to_have_attribute("transform", whole or "")
+    model.get_by_text("gain", exact=True).click()
+    expect(model).to_contain_text("times as fast as untuned")
+
+    came = page.get_by_role("group", name="Where the gain came from").get_by_role("button")
+    if came.count():  # of twelve trials none may have been faster than the first
+        came.first.click()
+        expect(came.first).to_have_attribute("aria-pressed", "true")
+    past = page.get_by_role("region", name=re.compile("on host over time"))
+    expect(past.get_by_role("img", name=re.compile(r"Measured time of .* in \d+ jobs"))).to_be_visible()
+
+
+def test_jobs_are_held_against_each_other(page: Page, client: Client, jobs: list[Job]) -> None:
+    one, other = jobs[:2]
+    page.goto("/compare")
+    expect(page.get_by_role("heading", name="Nothing is compared yet")).to_be_visible()
+    for job in (one, other):
+        page.get_by_role("combobox", name="Add a job").fill(str(job.id))
+        page.get_by_role("option", name=re.compile(rf"^{job.id} ")).click()
+    differ = page.get_by_role("region", name="What differs")
+    expect(differ.get_by_role("row", name=re.compile("Strategy"))).to_contain_text("random")
+    expect(differ.get_by_role("row", name=re.compile("^Target"))).to_have_count(0)
+    expect(differ.get_by_role("row", name=re.compile("Against the first"))).to_contain_text(
+        re.compile("x as fast|x the time|the same within the noise")
+    )
+    differ.get_by_label("also what is the same").check()
+    expect(differ.get_by_role("row", name=re.compile("^Target"))).to_contain_text("host")
+    names = [client.job(job.id).name for job in (one, other)]
+    curves = page.get_by_role("img", name=re.compile("over trials of .*"))
+    expect(curves).to_have_attribute("aria-label", re.compile(".*".join(names)))
+
+    layers = page.get_by_role("region", name="Layer by layer")
+    costs = [{task.workload_key: task for task in client.tasks(job.id)} for job in (one, other)]
+    expect(layers).to_contain_text(f"{len(costs[0])} of {len(costs[0])} layers are in all of them")
+    for key, task in costs[0].items():
+        line = layers.get_by_role("row").filter(has=page.get_by_role("link", name=task.text))
+        ratio = (task.best_s or 0) / (costs[1][key].best_s or 1)
+        noise = max(0.02, ((task.best_spread or 0) + (costs[1][key].best_spread or 0)) / 2)
+        same = abs(ratio - 1) <= noise
+        expected = "the same" if same else f"{ratio:.2f} x as fast" if ratio > 1 else f"{1 / ratio:.2f} x the"
+        expect(line).to_contain_text(expected)
+    page.get_by_role("button", name=f"Without job {one.id}").click()
+    expect(page).to_have_url(re.compile(rf"/compare\?jobs={other.id}$"))
+    expect(layers).to_have_count(0)
+    page.goto(f"/compare?jobs={other.id},999999")
+    expect(page.get_by_role("alert")).to_contain_text("there is no job 999999")
+
+
+def test_the_browser_tells_when_a_job_ends(
+    chromium: Browser, url: str, tiny_model: Path, client: Client
+) -> None:
+    """A fake of the notification alone: a browser without a desktop shows none, and nobody can look."""
+    context = chromium.new_context(base_url=url, permissions=["notifications"])
+    page = context.new_page()
+    page.add_init_script(
+        "window.told = []; window.Notification = class {"
+        "static permission = 'granted'; static requestPermission() { return Promise.resolve('granted'); }"
+        "constructor(title, options) { window.told.push([title, options.tag]); } }"
+    )
+    page.goto("/jobs")
+    page.get_by_label("Tell me when a job ends").check()
+    client.change_board("host", "park", "until the page has seen the job")
+    try:
+        job = client.submit(model=client.upload(tiny_model).hash, target="host", trials=4, name="told of")
+        page.goto("/boards")  # whatever page is open
+        page.wait_for_timeout(6000)
+        assert page.evaluate("window.told") == []
+    finally:
+        client.change_board("host", "return")
+    until(lambda: bool(page.evaluate("window.told.length")))
+    assert page.evaluate("window.told") == [[f"Job {job.id} told of is done", f"job-{job.id}"]]
+    page.goto("/jobs")
+    expect(page.get_by_label("Tell me when a job ends")).to_be_checked()
+    context.close()
+
+
+def faults(page: Page) -> dict[str, str]:
+    """What axe finds."""
+    found = page.evaluate(f"{AXE.read_text()}; axe.run()")
+    return {fault["id"]: fault["nodes"][0]["html"][:300] for fault in found["violations"]}
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [1280, 390])
+def test_every_state_can_be_read_by_everyone(
+    chromium: Browser, url: str, jobs: list[Job], scheme: Any, width: int
+) -> None:
+    one, other = jobs[:2]
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    # The checker is put into the page, which its policy would refuse.
+    context = chromium.new_context(
+        base_url=url, viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
+    )
+    page = context.new_page()
+
+    def look(name: str, path: str | None = None) -> None:
+        if path is not None:
+            page.goto(path)
+            expect(page.get_by_role("heading", level=2).first).to_be_visible()
+            expect(page.get_by_label("Loading")).to_have_count(0)
+        page.wait_for_timeout(300)  # what fades in is seen by then
+        page.screenshot(path=SCREENSHOTS / f"{name}-{scheme}-{width}.png", full_page=True)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{name} is too wide"
+        assert not faults(page), name
+
+    look("jobs-none", "/jobs?search=nothing+is+called+so")
+    look("jobs", "/jobs")
+    page.get_by_label(f"Choose job {one.id}", exact=True).check()
+    look("jobs-chosen")
+    page.get_by_role("button", name=f"Actions of job {one.id}").click()
+    look("jobs-rename")
+    page.keyboard.press("Escape")
+    page.get_by_role("button", name="Delete…").click()
+    look("jobs-delete")
+    page.keyboard.press("Escape")
+    look("job", f"/jobs/{one.id}")
+    page.get_by_role("button", name=re.compile("^Show .* in the charts")).first.click()
+    look("job-layer")
+    look("job-gone", "/jobs/999999")
+    look("compare-none", "/compare")
+    page.get_by_role("combobox", name="Add a job").click()
+    look("compare-choosing")
+    look("compare-one", f"/compare?jobs={one.id}")
+    look("compare", f"/compare?jobs={one.id},{other.id}")
+    page.get_by_text("other knobs").click()
+    look("compare-knobs")
+    context.close()
