@@ -15,6 +15,7 @@ from kernels.loops.schedule import LOOPS_ATTRIBUTE, NO_LOOPS_ATTRIBUTE, schedule
 from kernels.target import Target
 from tuner.backend.identities import begun_at_infinity
 from tuner.backend.reductions import fusable
+from tuner.backend.reshapes import merged_reshapes
 
 PARALLEL_ELEMENTS = 32 * 1024
 """Loops over fewer elements take about as long as waking another thread."""
@@ -54,7 +55,7 @@ def fused(module: Any, target: Target) -> Any:
     current = tvm.transform.PassContext.current()
     limits = {**current.config, "relax.FuseOps.max_depth": MOST_FUSED}
     with tvm.target.Target(target.tvm), tvm.transform.PassContext(current.opt_level, config=limits):
-        return begun_at_infinity(fuse(fusable(lowered(module))))
+        return begun_at_infinity(fuse(fusable(lowered(merged_reshapes(module)))))
 
 
 def _scheduled(function: Any, name: str, target: Target, threads: int) -> Any:
