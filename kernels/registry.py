@@ -103,7 +103,10 @@ def why_not_tunable(workload: Workload, target: Target) -> str | None:
     """Why no kernel applies, or None when one does."""
     if applicable(workload, target):
         return None
-    reasons = [f"{k.name}: {k.why_not(workload, target)}" for k in all_kernels().values()]
+    kernels = list(all_kernels().values())
+    # Those of its kind have something to say of it.
+    kernels = [kernel for kernel in kernels if isinstance(workload, kernel.workload_type)] or kernels
+    reasons = [f"{kernel.name}: {kernel.why_not(workload, target)}" for kernel in kernels]
     return "; ".join(reasons) or "there are no kernels"
 
 

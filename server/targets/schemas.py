@@ -28,6 +28,7 @@ class Target(BaseModel):
     integer_vector_bits: int = Field(description="0 where it is `vector_bits`.", examples=[0])
     integer_vector_registers: int = Field(description="0 where it is `vector_registers`.", examples=[0])
     matrix: str = Field(description="The matrix engine's instruction set, or empty.", examples=["mma"])
+    fast_bytes: int = Field(description="Memory that code fills itself; 0 where there is none.", examples=[0])
     hz: int = Field(description="The usual clock rate; 0 where it is unknown.", examples=[4_000_000_000])
 
 
