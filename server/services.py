@@ -51,6 +51,8 @@ class Services:
     explanations: Remembered[dict[str, Any]] = field(default_factory=lambda: Remembered(REMEMBERED))
     forecasts: Remembered[list[float | None]] = field(default_factory=lambda: Remembered(REMEMBERED))
     insights: Remembered[Insight] = field(default_factory=lambda: Remembered(REMEMBERED))
+    learning: Turns = field(default_factory=lambda: Turns(EXPLANATIONS_WAIT))
+    """Of those who want to know what trials say, or what a model may take."""
     compiling: Turns = field(default_factory=lambda: Turns(EXPLANATIONS_WAIT))
     """Of those who have something compiled to be explained, on the coordinator's own cores."""
 

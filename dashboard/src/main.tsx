@@ -16,6 +16,9 @@ const theme = createTheme({
   primaryShade: 9,
   autoContrast: true,
   components: {
+    // A dialog's head is no banner of the page.
+    ModalHeader: { defaultProps: { role: "presentation" } },
+    DrawerHeader: { defaultProps: { role: "presentation" } },
     // Inside a sentence colour alone does not tell a link from the words around it.
     Anchor: { defaultProps: { underline: "always" } },
   },
@@ -27,11 +30,13 @@ const readable: CSSVariablesResolver = (of) => ({
     "--mantine-color-dimmed": of.colors.gray[7],
     "--mantine-color-placeholder": of.colors.gray[7],
     "--warning": of.colors.orange[9],
+    "--failed": of.colors.red[9],
   },
   dark: {
     "--mantine-color-dimmed": of.colors.dark[1],
     "--mantine-color-placeholder": of.colors.dark[1],
     "--warning": of.colors.orange[4],
+    "--failed": of.colors.red[3],
   },
 });
 // The coordinator may be on this machine, so the browser's being offline says nothing (networkMode).

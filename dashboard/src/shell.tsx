@@ -22,6 +22,7 @@ import { Overview } from "./pages/overview";
 
 // Charts are large: pages that draw them come when they are opened.
 const JobPage = lazy(() => import("./pages/job"));
+const Wall = lazy(() => import("./pages/wall"));
 const WorkloadPage = lazy(() => import("./pages/workload"));
 
 /** What the navigation lists. A new page is a file in `pages`, a line here and its path in dashboard_page.py. */
@@ -31,11 +32,28 @@ const PAGES = [
   { path: "/compare", label: "Compare", page: lazy(() => import("./pages/compare")) },
   { path: "/submit", label: "Submit a model", page: lazy(() => import("./pages/submit")) },
   { path: "/boards", label: "Boards", page: lazy(() => import("./pages/boards")) },
+  { path: "/workloads", label: "Workloads", page: lazy(() => import("./pages/workloads")) },
   { path: "/records", label: "Records", page: lazy(() => import("./pages/records")) },
   { path: "/best", label: "Best configs", page: lazy(() => import("./pages/best")) },
 ];
 
 export function Shell() {
+  return (
+    <Switch>
+      <Route path="/wall">
+        <Suspense fallback={<Loading />}>
+          <Wall />
+        </Suspense>
+      </Route>
+      <Route>
+        <Framed />
+      </Route>
+    </Switch>
+  );
+}
+
+/** A page inside name and navigation. */
+function Framed() {
   const [open, { toggle, close }] = useDisclosure();
   const [location] = useLocation();
   const version = useVersion();
@@ -53,10 +71,12 @@ export function Shell() {
           <Title order={1} size="h4">
             Tilefleet
           </Title>
-          <Text size="sm" c="dimmed" ml="auto" visibleFrom="sm">
-            {version.data ? `version ${version.data.version}` : ""}
-          </Text>
-          <ThemeSwitch />
+          <Group gap="sm" ml="auto">
+            <Text size="sm" c="dimmed" visibleFrom="sm">
+              {version.data ? `version ${version.data.version}` : ""}
+            </Text>
+            <ThemeSwitch />
+          </Group>
         </Group>
       </AppShell.Header>
       <AppShell.Navbar p="xs">

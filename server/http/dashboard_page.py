@@ -13,7 +13,8 @@ from starlette.responses import Response
 
 BUILT = Path(__file__).parents[1] / "dashboard"
 PATHS = (
-    *("/", "/submit", "/jobs", "/jobs/{id}", "/compare", "/workloads/{key}", "/boards", "/records", "/best"),
+    *("/", "/submit", "/jobs", "/jobs/{id}", "/compare", "/workloads", "/workloads/{key}"),
+    *("/boards", "/wall", "/records", "/best"),
 )
 """Where there is a page; ``dashboard/src/shell.tsx`` has the same."""
 _MISSING = """<!doctype html><title>Tilefleet</title><p>The dashboard was not built; <code>make setup</code>

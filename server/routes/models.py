@@ -175,7 +175,7 @@ async def read_forecast(
         with ctx.db.read() as session:
             return forecast.forecast(session, extraction, seconds, machine, clock, threads)
 
-    async with ctx.compiling.turn():
+    async with ctx.learning.turn():
         return await run_in_threadpool(read)
 
 

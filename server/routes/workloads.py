@@ -83,7 +83,7 @@ async def read_insight(
             return insight.asked(session, ctx.targets, key, target, clock, threads)
 
     payload, records, asked_for = await run_in_threadpool(read)
-    async with ctx.compiling.turn():
+    async with ctx.learning.turn():
         return await run_in_threadpool(
             ctx.insights.get, asked_for, lambda: insight.found(ctx.nursery, payload, records)
         )

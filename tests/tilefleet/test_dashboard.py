@@ -25,7 +25,7 @@ pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]
 ROOT = Path(__file__).parents[2]
 AXE = ROOT / "dashboard/node_modules/axe-core/axe.min.js"
 SCREENSHOTS = Path(os.environ.get("TILEFLEET_SCREENSHOTS", ROOT / "build/screenshots"))
-PAGES = ("/", "/submit", "/boards", "/records", "/best")
+PAGES = ("/", "/submit", "/boards", "/wall", "/workloads", "/records", "/best")
 FIRST_PAGE_BYTES = 300_000
 
 

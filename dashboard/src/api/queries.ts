@@ -1,5 +1,5 @@
 /** What pages ask for, and how often. */
-import { useQuery } from "@tanstack/react-query";
+import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 
 import { api, data } from "./client";
 
@@ -10,6 +10,13 @@ export const useJobs = () =>
     queryKey: ["jobs"],
     queryFn: () => data(api.GET("/api/v1/jobs", { params: { query: { limit: 50 } } })),
     refetchInterval: OVERVIEW_MS,
+  });
+
+/** As many as one answer holds: to choose among. */
+export const useAllJobs = () =>
+  useQuery({
+    queryKey: ["jobs", "all"],
+    queryFn: () => data(api.GET("/api/v1/jobs", { params: { query: { limit: 500 } } })),
   });
 
 export const useBoards = () =>
@@ -52,8 +59,25 @@ export const useWorkload = (key: string) =>
 /** Which measurements of a workload: times of other targets, clocks or threads do not compare. */
 export type Where = { target: string; clock: string; threads: number };
 
+export const useWorkloads = (search: string, target: string | null) =>
+  useInfiniteQuery({
+    queryKey: ["workloads", search, target],
+    initialPageParam: 0,
+    queryFn: ({ pageParam }) =>
+      data(
+        api.GET("/api/v1/workloads", {
+          params: {
+            query: { limit: 100, after: pageParam, ...(search && { search }), ...(target && { target }) },
+          },
+        }),
+      ),
+    getNextPageParam: (page) => (page.next === null ? undefined : Number(page.next)),
+  });
+
 export const useTrials = (key: string, where: Where | undefined) =>
   useQuery({
+    // A job may be measuring it; what has not changed is not drawn anew.
+    refetchInterval: 10_000,
     queryKey: ["workload", key, "trials", where],
     enabled: where !== undefined,
     queryFn: () =>
@@ -69,16 +93,29 @@ export const useBaselines = (key: string, where: Where | undefined) =>
   });
 
 /** Compiling takes seconds and tells the same again. */
-export const useExplanation = (key: string, where: Where, config: "best" | "analysis") =>
+export type Explained = "best" | "analysis" | number;
+export const useExplanation = (key: string, where: Where, which: Explained) =>
   useQuery({
-    queryKey: ["workload", key, "explanation", where, config],
+    queryKey: ["workload", key, "explanation", where, which],
     staleTime: Infinity,
     queryFn: () =>
       data(
         api.GET("/api/v1/workloads/{key}/explanation", {
-          params: { path: { key }, query: { ...where, config } },
+          params: {
+            path: { key },
+            query: { ...where, ...(typeof which === "number" ? { record: which } : { config: which }) },
+          },
         }),
       ),
+  });
+
+/** Learned from all trials; the server remembers it. */
+export const useInsight = (key: string, where: Where) =>
+  useQuery({
+    queryKey: ["workload", key, "insight", where],
+    staleTime: 30_000,
+    queryFn: () =>
+      data(api.GET("/api/v1/workloads/{key}/insight", { params: { path: { key }, query: where } })),
   });
 
 export const useRecordRate = () =>
@@ -102,4 +139,11 @@ export const useActivity = (board: string) =>
     refetchInterval: 10_000,
     queryFn: () =>
       data(api.GET("/api/v1/boards/{board_id}/activity", { params: { path: { board_id: board } } })),
+  });
+
+export const useDays = (board: string) =>
+  useQuery({
+    queryKey: ["boards", board, "days"],
+    staleTime: 60_000,
+    queryFn: () => data(api.GET("/api/v1/boards/{board_id}/days", { params: { path: { board_id: board } } })),
   });

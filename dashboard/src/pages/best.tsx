@@ -1,16 +1,15 @@
 /** The best configs of a model on a target, and the command that builds from them. */
 import { Button, CopyButton, Group, Select, Stack, Text, Title } from "@mantine/core";
-import { useState } from "react";
-
 import type { Job } from "../api/client";
-import { useJobs, useTasks } from "../api/queries";
+import { useAllJobs, useTasks } from "../api/queries";
 import { measured, milliseconds, quoted, rate } from "../format";
 import { ClockMark, Seconds } from "../parts/clock";
 import { Empty, Loaded } from "../parts/states";
 import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
+import { useAddress } from "../parts/url-state";
 
 export default function Best() {
-  const jobs = useJobs();
+  const jobs = useAllJobs();
   return (
     <Stack>
       <Title order={2} size="h3">
@@ -22,10 +21,10 @@ export default function Best() {
 }
 
 function Choice({ jobs }: { jobs: Job[] }) {
-  const [chosen, choose] = useState<string | null>(null);
+  const [asked, change] = useAddress();
   if (jobs.length === 0)
     return <Empty title="Nothing was tuned yet">The best configs of each job appear here.</Empty>;
-  const job = jobs.find((each) => String(each.id) === chosen) ?? jobs[0]!;
+  const job = jobs.find((each) => String(each.id) === asked.get("job")) ?? jobs[0]!;
   return (
     <>
       <Select
@@ -38,7 +37,7 @@ function Choice({ jobs }: { jobs: Job[] }) {
           label: `${each.model_name ?? "one workload"}, ${each.target}, job ${each.id}`,
         }))}
         value={String(job.id)}
-        onChange={choose}
+        onChange={(job) => change({ job })}
       />
       <Configs job={job} />
     </>

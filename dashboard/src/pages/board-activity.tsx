@@ -1,17 +1,20 @@
 /** What a board did over the last hour, and how steady its reference kernel is. */
-import { Text } from "@mantine/core";
+import { Text, useComputedColorScheme } from "@mantine/core";
 import { useMemo } from "react";
 
 import type { Board } from "../api/client";
 import { useActivity } from "../api/queries";
 import { percent, seconds } from "../format";
 import { Chart } from "../parts/chart";
+import { lines } from "../parts/chart-colours";
 
 const HEIGHT = 84;
-const GRID = { left: 44, right: 8, top: 8, bottom: 20 };
+const GRID = { left: 44, right: 28, top: 8, bottom: 20 };
 
 export function Activity({ board }: { board: Board }) {
   const { data } = useActivity(board.id);
+  const scheme = useComputedColorScheme();
+  const color = lines(scheme)[0];
   const strip = useMemo(() => {
     const of = (what: "leased" | "timing") =>
       data?.slots.map((slot) => [Date.parse(slot.at), slot[what]]) ?? [];
@@ -22,11 +25,11 @@ export function Activity({ board }: { board: Board }) {
       xAxis: { type: "time", axisLabel: { hideOverlap: true } },
       yAxis: { type: "value", min: 0, max: 1, interval: 0.5, axisLabel: { formatter: percent } },
       series: [
-        { ...bars, name: "leased", color: "#99e9f2", data: of("leased") },
-        { ...bars, name: "timing", color: "#0c8599", data: of("timing") },
+        { ...bars, name: "leased", color, itemStyle: { opacity: 0.35 }, data: of("leased") },
+        { ...bars, name: "inside the timer", color, data: of("timing") },
       ],
     };
-  }, [data]);
+  }, [data, color]);
   const drift = useMemo(
     () => ({
       grid: GRID,
@@ -46,7 +49,7 @@ export function Activity({ board }: { board: Board }) {
       series: [
         {
           type: "line",
-          color: "#e8590c",
+          color: lines(scheme)[1],
           symbolSize: 5,
           data:
             data?.checks
@@ -55,7 +58,7 @@ export function Activity({ board }: { board: Board }) {
         },
       ],
     }),
-    [data],
+    [data, scheme],
   );
   if (!data) return null;
   const busy = data.slots.reduce((sum, slot) => sum + slot.timing, 0) / Math.max(1, data.slots.length);

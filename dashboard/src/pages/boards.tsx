@@ -1,25 +1,39 @@
-/** The fleet: what each board does, how it is, and what an operator can do about it. */
-import { Button, Card, Group, Modal, SimpleGrid, Stack, Text, TextInput, Title } from "@mantine/core";
-import { useMutation, useQueryClient } from "@tanstack/react-query";
-import { useState } from "react";
+/** The fleet: cards for a few boards, a table for many; how each is, and what an operator can do about it. */
+import {
+  Anchor,
+  Button,
+  Group,
+  SegmentedControl,
+  SimpleGrid,
+  Stack,
+  Text,
+  TextInput,
+  Title,
+} from "@mantine/core";
+import { useQueryClient } from "@tanstack/react-query";
+import { useMemo, useState } from "react";
+import { Link } from "wouter";
 
 import type { Board } from "../api/client";
-import { api, data } from "../api/client";
 import { useEvents } from "../api/live";
 import { useBoards } from "../api/queries";
-import { ago, duration, percent, seconds } from "../format";
-import { StateBadge } from "../parts/badges";
-import { ClockMark } from "../parts/clock";
-import { Notice } from "../parts/notice";
-import { Empty, Failure, Loaded } from "../parts/states";
-import { Activity } from "./board-activity";
+import { Choice } from "../parts/section";
+import { Empty, Loaded } from "../parts/states";
+import { useAddress, useTyped } from "../parts/url-state";
+import type { Action } from "./board-actions";
+import { Ask } from "./board-actions";
+import { BoardCard } from "./board-card";
+import { BoardDetails } from "./board-details";
+import { needsSomebody } from "./board-state";
+import { BoardTable } from "./board-table";
+import { FleetTiles } from "./board-tiles";
 
-type Action = "drain" | "park" | "return";
+/** More than so many are shown as a table, unless told otherwise. */
+const FEW = 6;
 
 export default function Boards() {
   const boards = useBoards();
   const queries = useQueryClient();
-  const [asked, setAsked] = useState<{ board: Board; action: Action } | null>(null);
   useEvents(
     "/api/v1/boards/events",
     ["board"],
@@ -27,9 +41,14 @@ export default function Boards() {
   );
   return (
     <Stack>
-      <Title order={2} size="h3">
-        Boards
-      </Title>
+      <Group justify="space-between">
+        <Title order={2} size="h3">
+          Boards
+        </Title>
+        <Anchor component={Link} href="/wall" size="sm">
+          For a screen on the wall
+        </Anchor>
+      </Group>
       <Loaded query={boards}>
         {({ items }) =>
           items.length === 0 ? (
@@ -37,140 +56,144 @@ export default function Boards() {
               Start the coordinator with --boards host, or with a fleet file.
             </Empty>
           ) : (
-            <SimpleGrid cols={{ base: 1, lg: 2 }}>
-              {items.map((board) => (
-                <BoardCard key={board.id} board={board} onAsk={(action) => setAsked({ board, action })} />
-              ))}
-            </SimpleGrid>
+            <Fleet boards={items} />
           )
         }
       </Loaded>
-      {asked && <Ask {...asked} onClose={() => setAsked(null)} />}
     </Stack>
   );
 }
 
-function BoardCard({ board, onAsk }: { board: Board; onAsk: (action: Action) => void }) {
-  const out =
-    board.health === "bad" || board.health === "maintenance" || board.health === "retired" || board.draining;
-  const facts: [string, string][] = [
-    ["Target", `${board.target}: ${board.instruction_sets.join(", ")}`],
-    ["Threads", `${board.threads}`],
-    ["Measuring", `${percent(board.utilisation)} of 5 minutes, ${percent(board.utilisation_total)} in all`],
-    ["Trials", `${board.trials}, ${board.faults} faults`],
-    ["Reference kernel", `${seconds(board.reference_s)}, best ${seconds(board.best_reference_s)}`],
-    ["Drift", board.drift === null ? "–" : `${((board.drift - 1) * 100).toFixed(1)} %`],
-    ["Checked", ago(board.checked)],
-    ["Seen", ago(board.last_seen)],
-    ["Lease", board.lease ? leaseOf(board) : "none"],
-  ];
-  if (board.temperature_c !== null) facts.push(["Temperature", `${board.temperature_c.toFixed(0)} °C`]);
-  return (
-    <Card withBorder>
-      <Group justify="space-between">
-        <Title order={3} size="h5">
-          {board.id}
-        </Title>
-        <Group gap="xs">
-          <ClockMark clock={board.clock} />
-          <StateBadge state={board.health} />
-          <StateBadge state={board.activity} />
-        </Group>
-      </Group>
-      {board.reason && <Notice kind={board.health === "bad" ? "error" : "warning"}>{board.reason}</Notice>}
-      <SimpleGrid cols={2} spacing="xs" my="sm" component="dl">
-        {facts.map(([name, value]) => (
-          <div key={name}>
-            <Text component="dt" size="sm" c="dimmed">
-              {name}
-            </Text>
-            <Text component="dd" size="sm" m={0}>
-              {value}
-            </Text>
-          </div>
-        ))}
-      </SimpleGrid>
-      <Activity board={board} />
-      <Group gap="xs">
-        {out ? (
-          <Button size="compact-sm" variant="light" onClick={() => onAsk("return")}>
-            Return to service
-          </Button>
-        ) : (
-          <>
-            <Button size="compact-sm" variant="default" onClick={() => onAsk("drain")}>
-              Drain
-            </Button>
-            <Button size="compact-sm" variant="default" onClick={() => onAsk("park")}>
-              Park
-            </Button>
-          </>
-        )}
-      </Group>
-    </Card>
+const STATES = ["in service", "measuring", "needs somebody", "offline", "out of service", "retired"] as const;
+
+/** Whether a board is in one of the states that people ask for. */
+function isIn(board: Board, state: string | null): boolean {
+  const good = board.health === "good" && !board.draining;
+  const away = board.activity === "offline";
+  switch (state) {
+    case "in service":
+      return good && !away;
+    case "measuring":
+      return board.activity === "measuring";
+    case "needs somebody":
+      return needsSomebody(board);
+    case "offline":
+      return away;
+    case "out of service":
+      return board.health === "maintenance" || board.draining;
+    case "retired":
+      return board.health === "retired";
+    default:
+      return true;
+  }
+}
+
+function Fleet({ boards }: { boards: Board[] }) {
+  const [asked, change] = useAddress();
+  const [typed, type] = useTyped("search");
+  const [action, act] = useState<{ board: Board; action: Action } | null>(null);
+  const words = (asked.get("search") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
+  const target = asked.get("target");
+  const state = asked.get("state");
+  const shown = useMemo(
+    () =>
+      boards.filter((board) => {
+        const text = [board.id, board.target, board.kind, board.address, board.reason, ...board.tags];
+        return (
+          (target === null || board.target === target) &&
+          isIn(board, state) &&
+          words.every((word) => text.join(" ").toLowerCase().includes(word))
+        );
+      }),
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+    [boards, target, state, words.join(" ")],
   );
-}
-
-function leaseOf(board: Board): string {
-  const { purpose, job, expires } = board.lease!;
-  const left = (Date.parse(expires) - Date.now()) / 1e3;
-  return `${purpose}${job === null ? "" : ` of job ${job}`}, ${duration(Math.max(0, left))} left`;
-}
-
-const WORDS: Record<Action, string> = {
-  drain: "It finishes what it measures and then gets nothing more.",
-  park: "It is taken out of service at once.",
-  return: "It is checked, and gets trials again when the check passes.",
-};
-
-function Ask({ board, action, onClose }: { board: Board; action: Action; onClose: () => void }) {
-  const queries = useQueryClient();
-  const [reason, setReason] = useState("");
-  const path = { params: { path: { board_id: board.id } }, body: { reason: reason || null } };
-  const act = useMutation({
-    mutationFn: () => {
-      if (action === "park")
-        return data(api.POST("/api/v1/boards/{board_id}/park", { ...path, body: { reason } }));
-      return data(
-        action === "drain"
-          ? api.POST("/api/v1/boards/{board_id}/drain", path)
-          : api.POST("/api/v1/boards/{board_id}/return", path),
-      );
-    },
-    onSuccess: () => {
-      void queries.invalidateQueries({ queryKey: ["boards"] });
-      onClose();
-    },
-  });
+  const view = asked.get("view") ?? (boards.length > FEW ? "table" : "cards");
+  const opened = boards.find((board) => board.id === asked.get("board"));
+  const targets = [...new Set(boards.map((board) => board.target))].sort();
   return (
-    <Modal
-      opened
-      onClose={onClose}
-      title={`${action} ${board.id}`}
-      closeButtonProps={{ "aria-label": "Close" }}
-    >
-      <form
-        onSubmit={(event) => {
-          event.preventDefault();
-          act.mutate();
-        }}
-      >
-        <Stack>
-          <Text size="sm">{WORDS[action]}</Text>
-          <TextInput
-            label="Reason"
-            description="It goes into the board's history."
-            required={action === "park"}
-            value={reason}
-            onChange={(event) => setReason(event.currentTarget.value)}
-            data-autofocus
+    <>
+      <FleetTiles boards={boards} onPick={(picked) => change({ state: picked === state ? null : picked })} />
+      <Group align="end">
+        <TextInput
+          label="Words"
+          size="xs"
+          placeholder="name, tag, kind, address"
+          value={typed}
+          onChange={(event) => type(event.currentTarget.value)}
+        />
+        <Choice
+          label="Target"
+          data={["any", ...targets]}
+          value={target ?? "any"}
+          onChange={(value) => change({ target: value === "any" ? null : value })}
+        />
+        <Choice
+          label="State"
+          data={["any", ...STATES]}
+          value={state ?? "any"}
+          onChange={(value) => change({ state: value === "any" ? null : value })}
+        />
+        {view === "table" && (
+          <Choice
+            label="Grouped by"
+            data={["nothing", "target", "state", "kind", "tag"]}
+            value={asked.get("group") ?? "nothing"}
+            onChange={(value) => change({ group: value === "nothing" ? null : value })}
           />
-          {act.error && <Failure error={act.error} />}
-          <Button type="submit" loading={act.isPending}>
-            {action === "return" ? "Return" : action === "park" ? "Park" : "Drain"}
+        )}
+        <SegmentedControl
+          size="xs"
+          aria-label="How boards are shown"
+          data={["table", "cards"]}
+          value={view}
+          onChange={(value) => change({ view: value })}
+        />
+        <Text size="sm" c="dimmed" role="status">
+          {shown.length === boards.length ? `${boards.length} boards` : `${shown.length} of ${boards.length}`}
+        </Text>
+      </Group>
+      {shown.length === 0 ? (
+        <Empty title="No such board">
+          <Button
+            variant="light"
+            size="compact-sm"
+            onClick={() => {
+              type("");
+              change({ search: null, target: null, state: null });
+            }}
+          >
+            Show all
           </Button>
-        </Stack>
-      </form>
-    </Modal>
+        </Empty>
+      ) : view === "table" ? (
+        <BoardTable
+          boards={shown}
+          group={asked.get("group")}
+          sort={asked.get("sort")}
+          onSort={(sort) => change({ sort })}
+          onOpen={(board) => change({ board: board.id })}
+        />
+      ) : (
+        <SimpleGrid cols={{ base: 1, lg: 2 }}>
+          {shown.map((board) => (
+            <BoardCard
+              key={board.id}
+              board={board}
+              onAsk={(wanted) => act({ board, action: wanted })}
+              onOpen={() => change({ board: board.id })}
+            />
+          ))}
+        </SimpleGrid>
+      )}
+      {opened && !action && (
+        <BoardDetails
+          board={opened}
+          onAsk={(wanted) => act({ board: opened, action: wanted })}
+          onClose={() => change({ board: null })}
+        />
+      )}
+      {action && <Ask {...action} onClose={() => act(null)} />}
+    </>
   );
 }

@@ -1,37 +1,45 @@
 /** The best config beside the analysis's: its loops, and what each touches against the sizes of the caches. */
-import { Card, Code, Group, SimpleGrid, Stack, Text, Title } from "@mantine/core";
+import {
+  Card,
+  Code,
+  Group,
+  Loader,
+  SimpleGrid,
+  Stack,
+  Text,
+  Title,
+  useComputedColorScheme,
+} from "@mantine/core";
 import { useMemo } from "react";
 
 import type { Explanation } from "../api/client";
-import type { Where } from "../api/queries";
+import type { Explained as WhichConfig, Where } from "../api/queries";
 import { useExplanation } from "../api/queries";
 import { config, kilobytes, percent, seconds } from "../format";
 import { Chart } from "../parts/chart";
+import { lines } from "../parts/chart-colours";
+import { Notice } from "../parts/notice";
 import { Section } from "../parts/section";
-import { Failure, Loading } from "../parts/states";
+import { Failure } from "../parts/states";
 import { ConfigText } from "../parts/table";
 import type { Trial } from "./workload-charts";
 
 type Of = { workload: string; where: Where; trials: Trial[] };
 
-export function Beside(of: Of) {
+/** The best, or what was chosen, beside the analysis's. */
+export function Beside({ chosen, ...of }: Of & { chosen: number | null }) {
   return (
-    <Section title="The best beside the analysis's">
+    <Section title={chosen === null ? "The best beside the analysis's" : "The chosen beside the best"}>
       <SimpleGrid cols={{ base: 1, lg: 2 }}>
+        {chosen !== null && <OneConfig key={chosen} {...of} which={chosen} title={`Record ${chosen}`} />}
         <OneConfig {...of} which="best" title="Best" />
-        <OneConfig {...of} which="analysis" title="By the analysis, untuned" />
+        {chosen === null && <OneConfig {...of} which="analysis" title="By the analysis, untuned" />}
       </SimpleGrid>
     </Section>
   );
 }
 
-function OneConfig({
-  workload,
-  where,
-  trials,
-  which,
-  title,
-}: Of & { which: "best" | "analysis"; title: string }) {
+function OneConfig({ workload, where, trials, which, title }: Of & { which: WhichConfig; title: string }) {
   const { data, error } = useExplanation(workload, where, which);
   return (
     <Card withBorder padding="sm">
@@ -43,7 +51,12 @@ function OneConfig({
       ) : error ? (
         <Failure error={error} />
       ) : (
-        <Loading />
+        <Group gap="sm" py="md" role="status">
+          <Loader size="sm" role="img" aria-label="Loading" />
+          <Text size="sm">
+            It is being compiled, to see its loops and its code: seconds, or longer on a busy machine.
+          </Text>
+        </Group>
       )}
     </Card>
   );
@@ -85,7 +98,35 @@ function Explained({
       <Code block tabIndex={0} aria-label={`Loop nest, ${title}`} mah={420}>
         {explanation.nest.map(lineOf).join("\n")}
       </Code>
+      <Assembly loop={explanation.hot_loop} title={title} />
     </Stack>
+  );
+}
+
+/** The instructions that most of the time is spent on. */
+function Assembly({ loop, title }: { loop: Explanation["hot_loop"]; title: string }) {
+  if (!loop) return <Text size="sm">Its code has no loop: all of it is straight.</Text>;
+  const spilled = loop.spills + loop.reloads;
+  return (
+    <>
+      <Group gap="xs">
+        <Title order={5} size="sm">
+          Hottest loop, {loop.dialect}
+        </Title>
+        <Text size="sm" c="dimmed">
+          {loop.instructions} instructions: {loop.multiply_adds} multiply-adds of {loop.vector_bits} bits,{" "}
+          {loop.loads} loads, {loop.stores} stores
+        </Text>
+      </Group>
+      {spilled > 0 && (
+        <Notice kind="warning" title="Registers spill">
+          {loop.spills} stores to the stack and {loop.reloads} loads from it in every turn.
+        </Notice>
+      )}
+      <Code block tabIndex={0} aria-label={`Assembly, ${title}`} mah={320}>
+        {loop.lines.join("\n")}
+      </Code>
+    </>
   );
 }
 
@@ -101,6 +142,7 @@ function labelOf({ loop, total, level }: Explanation["working_sets"][number]): s
 /** What one run of each loop around the hot code touches, the outermost on top, between the caches' sizes. */
 function WorkingSets({ explanation, title }: { explanation: Explanation; title: string }) {
   const sets = explanation.working_sets;
+  const scheme = useComputedColorScheme();
   const option = useMemo(() => {
     const sizes = [...sets.map((each) => each.total), ...explanation.caches.map((cache) => cache.bytes)];
     const buffers = [...new Set(sets.flatMap((each) => Object.keys(each.bytes)))];
@@ -127,11 +169,10 @@ function WorkingSets({ explanation, title }: { explanation: Explanation; title: 
       series: [
         {
           type: "bar",
-          color: "#0c8599",
           data: sets.map((each) => each.total),
           markLine: {
             symbol: "none",
-            lineStyle: { color: "#e8590c" },
+            lineStyle: { color: lines(scheme)[1] },
             data: explanation.caches.map((cache) => ({
               xAxis: cache.bytes,
               label: { formatter: cache.level, position: "end" },
@@ -140,7 +181,7 @@ function WorkingSets({ explanation, title }: { explanation: Explanation; title: 
         },
       ],
     };
-  }, [explanation, sets]);
+  }, [explanation, sets, scheme]);
   const words = sets
     .map((each) => `${each.loop}: ${kilobytes(each.total)}, fits in ${each.level}`)
     .join("; ");

@@ -1,102 +1,133 @@
-/** Measurements: filtered, sorted, exported. */
-import { Anchor, Button, Group, Select, Stack, Table, TextInput, Title, UnstyledButton } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
+/** Measurements: found by words, filtered, sorted by the server, exported as they are filtered. */
+import {
+  Anchor,
+  Button,
+  Group,
+  Select,
+  Stack,
+  Table,
+  Text,
+  TextInput,
+  Title,
+  UnstyledButton,
+} from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
-import { useState } from "react";
 import { Link } from "wouter";
 
 import type { TuningRecord } from "../api/client";
 import { api, data } from "../api/client";
 import { useTargets } from "../api/queries";
-import { config, rate } from "../format";
+import type { paths } from "../api/schema";
+import { ago, rate } from "../format";
 import { ClockMark, Seconds } from "../parts/clock";
 import { Empty, Failure, Loading } from "../parts/states";
 import type { Column } from "../parts/table";
-import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
+import { ConfigText, DataTable, WorkloadLink, workloadPath } from "../parts/table";
+import { useAddress, useTyped } from "../parts/url-state";
 
-type Sorted = Column<TuningRecord> & { of: (record: TuningRecord) => number | string };
+type Query = NonNullable<paths["/api/v1/records"]["get"]["parameters"]["query"]>;
+type Sort = NonNullable<Query["sort"]>;
+type Sorted = Column<TuningRecord> & { sorts?: [down: Sort, up: Sort] };
 
+const whereOf = (record: TuningRecord) => ({ ...record, target: String(record.target["name"]) });
 const COLUMNS: Sorted[] = [
-  { head: "Number", of: (record) => record.id, cell: (record) => record.id },
   {
-    head: "Workload",
-    of: (record) => record.text,
+    head: "Number",
+    sorts: ["newest", "oldest"],
     cell: (record) => (
-      <WorkloadLink
-        workload={record.workload_key}
-        text={record.text}
-        at={{ ...record, target: String(record.target["name"]) }}
-      />
+      <Anchor
+        component={Link}
+        size="sm"
+        title="Its loops, caches and assembly"
+        href={workloadPath(record.workload_key, whereOf(record), record.error ? null : record.id)}
+      >
+        {record.id}
+      </Anchor>
     ),
   },
   {
+    head: "Workload",
+    cell: (record) => <WorkloadLink workload={record.workload_key} text={record.text} at={whereOf(record)} />,
+  },
+  {
     head: "Target",
-    of: (record) => String(record.target["name"]),
     cell: (record) => (
       <>
-        {String(record.target["name"])} <ClockMark clock={record.clock} />
+        {String(record.target["name"])}
+        {record.threads > 1 && `, ${record.threads} threads`} <ClockMark clock={record.clock} />
       </>
     ),
   },
   {
     head: "Time",
-    of: (record) => record.verified_s ?? record.cost_s ?? Infinity,
-    cell: (record) => <Seconds value={record.verified_s ?? record.cost_s} disturbed={record.disturbed} />,
+    sorts: ["fastest", "slowest"],
+    cell: (record) =>
+      record.error ? (
+        <Outcome record={record} />
+      ) : (
+        <Seconds value={record.verified_s ?? record.cost_s} disturbed={record.disturbed} />
+      ),
   },
   {
     head: "Rate",
-    of: (record) => record.gflops ?? 0,
+    sorts: ["highest_rate", "lowest_rate"],
     cell: (record) => rate(record.gflops, record.unit),
   },
   {
     head: "Spread",
-    of: (record) => record.spread ?? 0,
     cell: (record) => (record.spread === null ? "–" : `${(record.spread * 100).toFixed(0)} %`),
   },
-  {
-    head: "Error",
-    of: (record) => record.error ?? "",
-    cell: (record) => <span title={record.message}>{record.error ?? ""}</span>,
-  },
-  {
-    head: "Config",
-    of: (record) => config(record.config),
-    cell: (record) => <ConfigText value={record.config} />,
-  },
+  { head: "Config", cell: (record) => <ConfigText value={record.config} /> },
+  { head: "Measured", cell: (record) => (record.created ? ago(record.created) : "–") },
 ];
 
+function Outcome({ record }: { record: TuningRecord }) {
+  return (
+    <>
+      <Text size="sm" c="var(--failed)" fw={600}>
+        <span aria-hidden="true">✕</span> {record.error?.replaceAll("_", " ")}
+      </Text>
+      <Text size="xs" c="dimmed" lineClamp={2} title={record.message} maw={280}>
+        {record.message}
+      </Text>
+    </>
+  );
+}
+
+const OUTCOMES = [
+  { value: "none", label: "measured" },
+  { value: "any", label: "failed" },
+  { value: "wrong_result", label: "failed: wrong result" },
+  { value: "build_error", label: "failed: build error" },
+  { value: "run_timeout", label: "failed: ran too long" },
+  { value: "crash", label: "failed: crash" },
+  { value: "withdrawn", label: "withdrawn" },
+];
+const FILTERS = ["search", "workload", "target", "job", "error"] as const;
+
 export default function Records() {
-  const [workload, setWorkload] = useState("");
-  const [target, setTarget] = useState<string | null>(null);
-  const [error, setError] = useState<string | null>(null);
-  const [sorting, setSorting] = useState<{ head: string; down: boolean }>({ head: "Number", down: true });
-  const [key] = useDebouncedValue(workload.trim(), 300);
+  const [asked, change] = useAddress();
+  const [typed, type] = useTyped("search");
   const targets = useTargets();
-  const query = {
-    limit: 200,
-    sort: sorting.head === "Number" && !sorting.down ? ("oldest" as const) : ("newest" as const),
-    ...(key && { workload: key }),
-    ...(target && { target }),
-    ...(error && { error: error as "any" | "none" }),
-  };
+  const filter = Object.fromEntries(
+    FILTERS.flatMap((name) => (asked.get(name) ? [[name, asked.get(name)!]] : [])),
+  ) as Query;
+  const sort = (asked.get("sort") ?? "newest") as Sort;
   const records = useInfiniteQuery({
-    queryKey: ["records", query],
+    queryKey: ["records", filter, sort],
     initialPageParam: undefined as number | undefined,
     queryFn: ({ pageParam }) =>
       data(
         api.GET("/api/v1/records", {
-          params: { query: { ...query, ...(pageParam && { after: pageParam }) } },
+          params: { query: { ...filter, sort, limit: 100, ...(pageParam && { after: pageParam }) } },
         }),
       ),
     getNextPageParam: (page) => (page.next === null ? undefined : Number(page.next)),
   });
   const items = records.data?.pages.flatMap((page) => page.items) ?? [];
-  const column = COLUMNS.find((each) => each.head === sorting.head)!;
-  const sorted = [...items].sort((one, other) => {
-    const [first, last] = [column.of(one), column.of(other)];
-    const order = first < last ? -1 : first > last ? 1 : 0;
-    return sorting.down ? -order : order;
-  });
+  const file = (format: "log" | "csv") =>
+    `/api/v1/records/log?${new URLSearchParams({ ...(filter as Record<string, string>), format })}`;
+  const pinned = ["workload", "job"].filter((name) => asked.has(name));
   return (
     <Stack>
       <Title order={2} size="h3">
@@ -104,72 +135,70 @@ export default function Records() {
       </Title>
       <Group align="end">
         <TextInput
-          label="Workload"
-          placeholder="key, 16 digits"
-          value={workload}
-          onChange={(event) => setWorkload(event.currentTarget.value)}
+          label="Words"
+          placeholder="conv 3x3"
+          description="in the workload or the kernel's name"
+          value={typed}
+          onChange={(event) => type(event.currentTarget.value)}
         />
         <Select
           label="Target"
           placeholder="any"
           clearable
+          clearButtonProps={{ "aria-label": "Any target" }}
           searchable
           data={targets.data?.items.map((each) => each.name) ?? []}
-          value={target}
-          onChange={setTarget}
+          value={asked.get("target")}
+          onChange={(target) => change({ target })}
         />
         <Select
           label="Outcome"
           placeholder="any"
           clearable
-          data={[
-            { value: "none", label: "measured" },
-            { value: "any", label: "failed" },
-          ]}
-          value={error}
-          onChange={setError}
+          clearButtonProps={{ "aria-label": "Any outcome" }}
+          data={OUTCOMES}
+          value={asked.get("error")}
+          // What failed has no time to be sorted by.
+          onChange={(error) => change({ error, ...(error && error !== "none" && { sort: null }) })}
         />
-        <Button
-          component="a"
-          variant="default"
-          href={`/api/v1/targets/${target ?? "host"}/log?select=all`}
-          download
-        >
-          Export log of {target ?? "host"}
-        </Button>
+        <Group gap="xs">
+          <Button component="a" variant="default" href={file("log")} download>
+            ⤓ Log
+          </Button>
+          <Button component="a" variant="default" href={file("csv")} download>
+            ⤓ CSV
+          </Button>
+        </Group>
+        {pinned.map((name) => (
+          <Button key={name} variant="light" onClick={() => change({ [name]: null })}>
+            {name} {asked.get(name)} ✕
+          </Button>
+        ))}
       </Group>
       {records.error && <Failure error={records.error} />}
       {records.isPending && <Loading />}
       {records.data && items.length === 0 && (
-        <Empty title="No such record">Records appear as jobs measure, or when a log is imported.</Empty>
+        <Empty title="No such record">
+          {Object.keys(filter).length
+            ? "Nothing that was measured has all that is asked for."
+            : "Records appear as jobs measure, or when a log is imported."}
+        </Empty>
       )}
       {items.length > 0 && (
         <DataTable
-          label={
-            sorting.head === "Number"
-              ? "Records"
-              : `Records: the newest ${items.length} by ${sorting.head.toLowerCase()}`
-          }
+          label="Records"
           minWidth={1000}
-          rows={sorted}
+          rows={items}
           keyOf={(record) => record.id}
           columns={COLUMNS}
-          headOf={({ head }) => (
-            <Table.Th
-              key={head}
-              aria-sort={sorting.head === head ? (sorting.down ? "descending" : "ascending") : "none"}
-            >
-              <UnstyledButton
-                fw={600}
-                fz="sm"
-                onClick={() => setSorting({ head, down: sorting.head === head && !sorting.down })}
-              >
-                {head}
-                {sorting.head === head && (sorting.down ? " ↓" : " ↑")}
-              </UnstyledButton>
-            </Table.Th>
-          )}
+          headOf={(column) => <Head key={column.head} column={column} sort={sort} onSort={change} />}
         />
+      )}
+      {sort !== "newest" && sort !== "oldest" && (
+        <Text size="sm" c="dimmed">
+          What failed has no time and is not listed. What was timed inside a built model as well is ordered by
+          its place there.
+        </Text>
       )}
       <Group>
         {records.hasNextPage && (
@@ -186,5 +215,29 @@ export default function Records() {
         </Anchor>
       </Group>
     </Stack>
+  );
+}
+
+function Head({
+  column,
+  sort,
+  onSort,
+}: {
+  column: Sorted;
+  sort: Sort;
+  onSort: (changes: { sort: string }) => void;
+}) {
+  if (!column.sorts) return <Table.Th>{column.head}</Table.Th>;
+  const [first, second] = column.sorts;
+  const on = column.sorts.indexOf(sort);
+  // Of times the first way is up: the fastest.
+  const down = (on === 0) !== (first === "fastest");
+  return (
+    <Table.Th aria-sort={on < 0 ? "none" : down ? "descending" : "ascending"}>
+      <UnstyledButton fw={600} fz="sm" onClick={() => onSort({ sort: sort === first ? second : first })}>
+        {column.head}
+        {on >= 0 && (down ? " ↓" : " ↑")}
+      </UnstyledButton>
+    </Table.Th>
   );
 }

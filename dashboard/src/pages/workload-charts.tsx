@@ -1,15 +1,17 @@
-/** The trials of a workload over time, over one knob, and over two at once. */
+/** The trials of a workload over time or one knob, and the best over two knobs at once. */
+import { useComputedColorScheme } from "@mantine/core";
 import { useMemo } from "react";
 
 import type { components } from "../api/schema";
-import { config, seconds } from "../format";
-import { Chart, DIGITS } from "../parts/chart";
+import { config, digits, seconds } from "../format";
+import { Chart, DIGITS, ZOOM } from "../parts/chart";
+import { between, ramp, readableOn } from "../parts/chart-colours";
 
 export type Trial = components["schemas"]["TrialPoint"];
-type Baseline = components["schemas"]["Baseline"];
+export type Baseline = components["schemas"]["Baseline"];
 
 /** Stands among the knobs for the order of measurement. */
-export const ORDER = "time";
+export const ORDER = "order of measurement";
 
 /** Knobs with more than one value, the kernel first. */
 export function knobsOf(trials: Trial[]): string[] {
@@ -25,76 +27,114 @@ export function knobsOf(trials: Trial[]): string[] {
   return ["kernel", ...others].slice(0, 20);
 }
 
-export function OneKnob({
-  trials,
-  over,
-  libraries,
-}: {
+export const kernelOf = (trial: Trial) => String(trial.config["kernel"]);
+
+type Scatter = {
   trials: Trial[];
   over: string;
   libraries: Baseline[];
-}) {
+  chosen: number | null;
+  onChoose: (record: number) => void;
+};
+
+export function OneKnob({ trials, over, libraries, chosen, onChoose }: Scatter) {
   const option = useMemo(() => {
-    const kernels = [...new Set(trials.map((trial) => String(trial.config["kernel"])))];
+    const kernels = [...new Set(trials.map(kernelOf))];
     const valueOf = (trial: Trial, index: number) =>
       over === ORDER ? index : String(trial.config[over] ?? "–");
     const costs = [...trials.map((trial) => trial.cost_s!), ...libraries.map((each) => each.seconds)];
+    const points = trials.map((trial, index) => [
+      valueOf(trial, index),
+      trial.cost_s,
+      config(trial.config),
+      trial.record,
+    ]);
     return {
-      grid: { left: 64, right: 16, top: 36, bottom: 40 },
-      legend: { top: 0 },
+      grid: { left: 64, right: 24, top: 40, bottom: 64 },
+      legend: { top: 0, left: 0, right: 80, type: "scroll" },
+      dataZoom: ZOOM,
       tooltip: {
         trigger: "item",
         formatter: (point: { name: string; value: [number, number, string] | number }) =>
           typeof point.value === "number"
             ? `${point.name} ${seconds(point.value)}`
-            : `${seconds(point.value[1])}\n${point.value[2]}`,
+            : `${seconds(point.value[1])}\n${point.value[2]}\nclick for its loops and code`,
       },
       xAxis: {
         name: over === ORDER ? "trial" : over,
         nameLocation: "middle",
         nameGap: 24,
         ...(over === ORDER
-          ? { type: "value" }
+          ? { type: "value", max: Math.max(1, trials.length - 1) }
           : { type: "category", data: [...new Set(trials.map(valueOf))].map(String).sort(byNumber) }),
       },
       yAxis: {
         type: "log",
         min: Math.min(...costs) * 0.95,
         max: Math.max(...costs) * 1.05,
-        axisLabel: { formatter: (value: number) => seconds(value) },
+        axisLabel: { formatter: (value: number) => seconds(value), hideOverlap: true },
       },
-      series: kernels.map((kernel, at) => ({
-        type: "scatter",
-        name: kernel,
-        symbolSize: 6,
-        data: trials
-          .map((trial, index) => [
-            valueOf(trial, index),
-            trial.cost_s,
-            config(trial.config),
-            trial.config["kernel"],
-          ])
-          .filter((point) => point[3] === kernel),
-        ...(at === 0 && {
-          markLine: {
-            symbol: "none",
-            precision: DIGITS,
-            lineStyle: { type: "dotted" },
-            data: libraries.map((each) => ({
-              yAxis: each.seconds,
-              name: `${each.library} ${each.version}`,
-              label: { formatter: each.library, position: "insideEndTop" },
-            })),
-          },
-        }),
-      })),
+      series: [
+        ...kernels.map((kernel, at) => ({
+          type: "scatter",
+          name: kernel,
+          symbolSize: 6,
+          itemStyle: { opacity: 0.75 },
+          data: points.filter((_, index) => kernelOf(trials[index]!) === kernel),
+          ...(at === 0 && {
+            markLine: {
+              symbol: "none",
+              precision: DIGITS,
+              lineStyle: { type: "dotted" },
+              data: libraries.map((each) => ({
+                yAxis: each.seconds,
+                name: `${each.library} ${each.version}`,
+                label: { formatter: each.library, position: "insideEndTop" },
+              })),
+            },
+          }),
+        })),
+        {
+          type: "scatter",
+          name: "chosen",
+          symbol: "diamond",
+          symbolSize: 16,
+          itemStyle: { color: "transparent", borderWidth: 2, borderColor: "#e03131" },
+          data: points.filter((point) => point[3] === chosen),
+        },
+      ],
     };
-  }, [trials, over, libraries]);
+  }, [trials, over, libraries, chosen]);
   const order = over === ORDER ? "in the order they were measured" : `by their ${over}`;
-  return <Chart option={option} label={`Times of ${trials.length} trials ${order}`} />;
+  return (
+    <Chart
+      option={option}
+      height={360}
+      label={`Times of ${trials.length} trials ${order}`}
+      figures={() => figuresOf(trials)}
+      onPick={({ data }) => Array.isArray(data) && onChoose(Number(data[3]))}
+    />
+  );
+}
+
+/** All trials, a column for each knob that any of them has. */
+export function figuresOf(trials: Trial[]) {
+  const knobs = [...new Set(trials.flatMap((trial) => Object.keys(trial.config)))];
+  return {
+    head: ["record", "seconds", "disturbed", "layouts", "numerics", ...knobs],
+    rows: trials.map((trial) => [
+      trial.record,
+      trial.cost_s,
+      trial.disturbed,
+      trial.layouts,
+      trial.numerics,
+      ...knobs.map((knob) => trial.config[knob]),
+    ]),
+  };
 }
 
 export function TwoKnobs({ trials, x, y }: { trials: Trial[]; x: string; y: string }) {
+  const scheme = useComputedColorScheme();
   const option = useMemo(() => {
     const best = new Map<string, [string, string, number]>();
     for (const trial of trials) {
@@ -104,29 +144,57 @@ export function TwoKnobs({ trials, x, y }: { trials: Trial[]; x: string; y: stri
         best.set(`${across} ${up}`, [across, up, trial.cost_s!]);
     }
     const cells = [...best.values()];
-    const costs = cells.map((cell) => cell[2]);
+    const logs = cells.map((cell) => Math.log(cell[2]));
+    const [low, high] = [Math.min(...logs), Math.max(...logs)];
+    const { unit, times } = unitOf(Math.exp(low));
     const named = (position: 0 | 1) => [...new Set(cells.map((cell) => cell[position]))].sort(byNumber);
+    const colours = ramp(scheme);
+    const wide = named(0).length <= 12;
     return {
-      grid: { left: 84, right: 16, top: 16, bottom: 84 },
-      tooltip: { formatter: (cell: { value: [string, string, number] }) => seconds(cell.value[2]) },
+      grid: { left: 92, right: 16, top: 32, bottom: 96 },
+      tooltip: {
+        formatter: (cell: { value: [string, string, number, number] }) =>
+          `${x}=${cell.value[0]}, ${y}=${cell.value[1]}\nbest ${seconds(cell.value[3])}`,
+      },
       xAxis: { type: "category", name: x, nameLocation: "middle", nameGap: 28, data: named(0) },
-      yAxis: { type: "category", name: y, nameLocation: "middle", nameGap: 64, data: named(1) },
+      yAxis: { type: "category", name: y, nameLocation: "middle", nameGap: 72, data: named(1) },
       visualMap: {
-        text: [seconds(Math.max(...costs)), seconds(Math.min(...costs))],
-        min: Math.min(...costs),
-        max: Math.max(...costs),
+        text: [seconds(Math.exp(high)), seconds(Math.exp(low))],
+        min: low,
+        max: high > low ? high : low + 1,
+        dimension: 2,
         orient: "horizontal",
         left: "center",
         bottom: 0,
-        formatter: (value: number) => seconds(value),
-        inRange: { color: ["#0b7285", "#66d9e8", "#ffe8cc", "#e8590c"] },
+        formatter: (value: number) => seconds(Math.exp(value)),
+        inRange: { color: colours },
       },
-      series: [{ type: "heatmap", data: cells }],
+      title: { text: wide ? unit : "", left: 8, top: 0, textStyle: { fontSize: 12 } },
+      series: [
+        {
+          type: "heatmap",
+          data: cells.map(([across, up, cost]) => {
+            const colour = between(colours, high > low ? (Math.log(cost) - low) / (high - low) : 0);
+            return {
+              value: [across, up, Math.log(cost), cost],
+              label: { show: wide, color: readableOn(colour), formatter: digits(cost * times) },
+            };
+          }),
+        },
+      ],
     };
-  }, [trials, x, y]);
-  return <Chart option={option} label={`Best time for each value of ${x} and ${y}`} />;
+  }, [trials, x, y, scheme]);
+  const unit = unitOf(Math.min(...trials.map((trial) => trial.cost_s!))).unit;
+  return (
+    <Chart option={option} height={360} label={`Best time for each value of ${x} and ${y}, in ${unit}`} />
+  );
 }
 
-function byNumber(one: string, other: string): number {
+function unitOf(cost: number): { unit: string; times: number } {
+  if (cost < 1e-3) return { unit: "µs", times: 1e6 };
+  return cost < 1 ? { unit: "ms", times: 1e3 } : { unit: "s", times: 1 };
+}
+
+export function byNumber(one: string, other: string): number {
   return one.localeCompare(other, undefined, { numeric: true });
 }

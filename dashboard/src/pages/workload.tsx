@@ -1,63 +1,78 @@
-/** One workload: every config tried, why the best is fast, and what it takes elsewhere. */
-import { Group, Select, SimpleGrid, Stack, Text, Title } from "@mantine/core";
+/** One workload: every config tried, which knobs matter, why the best is fast, and what it takes elsewhere. */
+import { Button, CopyButton, Group, Select, SimpleGrid, Stack, Text, Title } from "@mantine/core";
 import { useMemo, useState } from "react";
-import { useSearchParams } from "wouter";
 
-import type { components } from "../api/schema";
 import type { Where } from "../api/queries";
-import { useBaselines, useTrials, useWorkload } from "../api/queries";
-import { millions, rate, seconds } from "../format";
-import { ClockMark, Seconds } from "../parts/clock";
+import { useBaselines, useInsight, useTrials, useWorkload } from "../api/queries";
+import type { components } from "../api/schema";
+import { kilobytes, millions, percent, rate, seconds } from "../format";
+import { ClockMark } from "../parts/clock";
 import { Choice, Section } from "../parts/section";
 import { Empty, Loaded } from "../parts/states";
-import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
+import { Tile } from "../parts/tile";
+import { useAddress } from "../parts/url-state";
 import { Beside } from "./explanation";
 import type { Trial } from "./workload-charts";
-import { OneKnob, ORDER, TwoKnobs, knobsOf } from "./workload-charts";
+import { kernelOf, knobsOf, OneKnob, ORDER, TwoKnobs } from "./workload-charts";
+import { Importance, PredictedMeasured } from "./workload-insight";
+import { Parallel } from "./workload-parallel";
+import { Roofline, roofOf } from "./workload-roofline";
+import { constantsOf, Elsewhere, Fastest } from "./workload-tables";
+import { Tune } from "./workload-tune";
 
 type WorkloadView = components["schemas"]["WorkloadView"];
+type Measured = WorkloadView["measured"][number];
 
 export default function WorkloadPage({ workload }: { workload: string }) {
   const found = useWorkload(workload);
-  return <Loaded query={found}>{(view) => <Measured view={view} />}</Loaded>;
+  return <Loaded query={found}>{(view) => <Page view={view} />}</Loaded>;
 }
 
-function Measured({ view }: { view: WorkloadView }) {
-  const [asked, ask] = useSearchParams();
+function Page({ view }: { view: WorkloadView }) {
+  const [asked, change] = useAddress();
+  const [tuning, tune] = useState(false);
   const at = Math.max(
     0,
     view.measured.findIndex(
       (each) =>
-        each.target === asked.get("target") &&
-        String(each.threads) === (asked.get("threads") ?? "1") &&
+        [each.target, each.target_key].includes(asked.get("target") ?? each.target) &&
+        String(each.threads) === (asked.get("threads") ?? String(each.threads)) &&
         each.clock === (asked.get("clock") ?? each.clock),
     ),
   );
   const here = view.measured[at];
-  // By key: a name may stand for a target that has changed since.
-  const where: Where | undefined = here && {
-    target: here.target_key,
-    clock: here.clock,
-    threads: here.threads,
-  };
-  const trials = useTrials(view.key, where);
   return (
     <Stack>
-      <Group gap="xs">
-        <Title order={2} size="h3">
-          {view.text}
-        </Title>
-        {here && <ClockMark clock={here.clock} />}
+      <Group justify="space-between" align="start">
+        <div>
+          <Group gap="xs">
+            <Title order={2} size="h3">
+              {view.text}
+            </Title>
+            {here && <ClockMark clock={here.clock} />}
+          </Group>
+          <Text c="dimmed" size="sm">
+            {view.key}, {millions(view.flops, view.unit)}, {kilobytes(view.bytes)} in and out
+          </Text>
+          {view.workload["kind"] === "qconv2d" && (
+            <Text c="dimmed" size="sm">
+              {constantsOf(view.workload)}
+            </Text>
+          )}
+        </div>
+        <Group gap="xs">
+          <CopyButton value={window.location.href}>
+            {({ copied, copy }) => (
+              <Button variant="default" onClick={copy}>
+                {copied ? "Copied" : "Copy the link to this view"}
+              </Button>
+            )}
+          </CopyButton>
+          <Button onClick={() => tune(true)}>Tune it</Button>
+        </Group>
       </Group>
-      <Text c="dimmed" size="sm">
-        {view.key}, {millions(view.flops, view.unit)}
-      </Text>
-      {view.workload["kind"] === "qconv2d" && (
-        <Text c="dimmed" size="sm">
-          {constantsOf(view.workload)}
-        </Text>
-      )}
-      {where === undefined ? (
+      {tuning && <Tune view={view} at={here ?? null} onClose={() => tune(false)} />}
+      {here === undefined ? (
         <Empty title="Nothing was measured of it yet">A job of its model, or of itself, does that.</Empty>
       ) : (
         <>
@@ -74,12 +89,16 @@ function Measured({ view }: { view: WorkloadView }) {
             value={String(at)}
             onChange={(value) => {
               const chosen = view.measured[Number(value)]!;
-              ask({ target: chosen.target, threads: String(chosen.threads), clock: chosen.clock });
+              change({
+                target: chosen.target,
+                threads: String(chosen.threads),
+                clock: chosen.clock,
+                record: null,
+                kernel: null,
+              });
             }}
           />
-          <Loaded query={trials}>
-            {({ items, total }) => <Trials trials={items} total={total} view={view} where={where} />}
-          </Loaded>
+          <At key={at} view={view} here={here} />
           <Elsewhere view={view} />
         </>
       )}
@@ -87,52 +106,50 @@ function Measured({ view }: { view: WorkloadView }) {
   );
 }
 
-const SCALES: Record<string, string> = {
-  any: "scales of any size",
-  small: "scales below a quarter",
-  power: "scales that are powers of two",
-};
-
-/** What a quantized workload knows of its constants, in words; its text has it in short. */
-function constantsOf(workload: WorkloadView["workload"]): string {
-  const zeros = ["data_zero", "weight_zero", "out_zero"].map((name) => workload[name] ?? 0);
-  const [weights, clip] = ["weight_range", "clamp"].map(
-    (name) => workload[name] as number[] | null | undefined,
+function At({ view, here }: { view: WorkloadView; here: Measured }) {
+  // By key: a name may stand for a target that has changed since.
+  const where = useMemo(
+    () => ({ target: here.target_key, clock: here.clock, threads: here.threads }),
+    [here.target_key, here.clock, here.threads],
   );
-  return [
-    `Zero points of data, weights and result: ${zeros.join(", ")}`,
-    ...(weights ? [`weights from ${weights.join(" to ")}`] : []),
-    ...(workload["out_dtype"] === "int32" ? [] : [SCALES[String(workload["scale"])]]),
-    ...(workload["per_channel"] === false ? ["one scale for all channels"] : []),
-    ...(clip ? [`clipped to ${clip.join(" to ")}`] : []),
-  ].join("; ");
+  const trials = useTrials(view.key, where);
+  return (
+    <Loaded query={trials}>
+      {({ items, total }) => <Trials trials={items} total={total} view={view} here={here} where={where} />}
+    </Loaded>
+  );
 }
 
-function Trials({
-  trials,
-  total,
-  view,
-  where,
-}: {
-  trials: Trial[];
-  total: number;
-  view: WorkloadView;
-  where: Where;
-}) {
+const NONE: never[] = [];
+type Props = { trials: Trial[]; total: number; view: WorkloadView; here: Measured; where: Where };
+
+function Trials({ trials, total, view, here, where }: Props) {
   const ran = useMemo(() => trials.filter((trial) => trial.cost_s !== null), [trials]);
   const knobs = useMemo(() => knobsOf(ran), [ran]);
-  const libraries = useBaselines(view.key, where).data?.items ?? [];
-  const [over, setOver] = useState(ORDER);
-  const [first, setFirst] = useState<string | null>(null);
-  const [second, setSecond] = useState<string | null>(null);
+  const libraries = useBaselines(view.key, where).data?.items ?? NONE;
+  const insight = useInsight(view.key, where);
+  const [asked, change] = useAddress();
+  const ranked = useMemo(() => insight.data?.knobs.map((each) => each.knob) ?? NONE, [insight.data]);
   if (ran.length === 0) return <Empty title="Every trial failed">The records page has what they said.</Empty>;
-  const x = first ?? knobs[0]!;
-  const y = second ?? knobs.find((knob) => knob !== x)!;
-  const fastest = [...ran]
-    .sort((a, b) => Number(a.disturbed) - Number(b.disturbed) || a.ranking_s! - b.ranking_s!)
-    .slice(0, 10);
+  const kernels = [...new Set(ran.map(kernelOf))];
+  const best = ran.reduce((one, other) => (other.ranking_s! < one.ranking_s! ? other : one));
+  const known = (name: string, among: string[]) =>
+    among.includes(asked.get(name) ?? "") ? asked.get(name)! : null;
+  const over = known("over", knobs) ?? ORDER;
+  const kernel = known("kernel", kernels) ?? kernelOf(best);
+  const record = Number(asked.get("record")) || null;
+  const choose = (id: number) => change({ record: String(id) });
+  const roof = roofOf(view, here);
+  const giga = here.best_s && view.flops / here.best_s / 1e9;
   return (
     <>
+      <SimpleGrid cols={{ base: 2, sm: 3, lg: 5 }}>
+        <Tile name="Best" value={seconds(here.best_s)} />
+        <Tile name="Rate" value={rate(giga, view.unit)} />
+        <Tile name="Of the roof" value={giga && roof ? percent(giga / roof) : "–"} />
+        <Tile name="Trials" value={String(total)} />
+        <Tile name="Failed" value={String(trials.length - ran.length)} />
+      </SimpleGrid>
       {trials.length < total && (
         <Text size="sm" c="dimmed">
           {trials.length} of {total} trials are drawn, the fastest among them.
@@ -146,77 +163,111 @@ function Trials({
               aria-label="What the trials are drawn over"
               data={[ORDER, ...knobs]}
               value={over}
-              onChange={(value) => setOver(value ?? ORDER)}
+              onChange={(value) => change({ over: value === ORDER ? null : value })}
             />
           }
         >
-          <OneKnob trials={ran} over={over} libraries={libraries} />
+          <OneKnob trials={ran} over={over} libraries={libraries} chosen={record} onChoose={choose} />
         </Section>
-        <Section
-          title="Best over"
-          beside={
-            <>
-              <Choice aria-label="First knob" data={knobs} value={x} onChange={setFirst} />
-              <Choice aria-label="Second knob" data={knobs} value={y} onChange={setSecond} />
-            </>
-          }
-        >
-          <TwoKnobs trials={ran} x={x} y={y} />
+        <Section title="Roofline">
+          <Roofline view={view} here={here} trials={ran} libraries={libraries} />
         </Section>
       </SimpleGrid>
-      <Beside workload={view.key} where={where} trials={ran} />
-      <Section title="The fastest">
-        <DataTable
-          label="The fastest configs"
-          minWidth={640}
-          rows={fastest}
-          keyOf={(trial) => trial.record}
-          columns={[
-            { head: "Time", cell: (trial) => <Seconds value={trial.cost_s} disturbed={trial.disturbed} /> },
-            { head: "Rate", cell: (trial) => rate(view.flops / trial.cost_s! / 1e9, view.unit) },
-            // Quantized tensors have one layout, which no config chooses.
-            ...(view.unit === "FLOP" ? [{ head: "Layouts", cell: (trial: Trial) => trial.layouts }] : []),
-            { head: "Numerics", cell: (trial) => trial.numerics },
-            { head: "Config", cell: (trial) => <ConfigText value={trial.config} /> },
-          ]}
-        />
-        {fastest.some((trial) => trial.ranking_s !== trial.cost_s) && (
-          <Text size="sm" c="dimmed">
-            Times are by themselves. What was timed inside the built model as well is ordered by that.
-          </Text>
-        )}
-      </Section>
+      <OneKernel
+        trials={ran}
+        kernels={kernels}
+        kernel={kernel}
+        ranked={ranked}
+        x={asked.get("x")}
+        y={asked.get("y")}
+        onChange={change}
+      />
+      <SimpleGrid cols={{ base: 1, lg: 2 }}>
+        <Section title="What matters">
+          <Loaded query={insight}>
+            {(found) => (
+              <Importance
+                insight={found}
+                onPick={(knob) => change({ over: knobs.includes(knob) ? knob : null })}
+              />
+            )}
+          </Loaded>
+        </Section>
+        <Section title="Predicted and measured">
+          <Loaded query={insight}>
+            {(found) => <PredictedMeasured insight={found} trials={ran} onChoose={choose} />}
+          </Loaded>
+        </Section>
+      </SimpleGrid>
+      <Fastest view={view} trials={ran} chosen={record} onChoose={choose} />
+      <Beside workload={view.key} where={where} trials={ran} chosen={record} />
     </>
   );
 }
 
-function Elsewhere({ view }: { view: WorkloadView }) {
+/** What the knobs of one kernel do: all at once, and two against each other. */
+function OneKernel({
+  trials,
+  kernels,
+  kernel,
+  ranked,
+  x,
+  y,
+  onChange,
+}: {
+  trials: Trial[];
+  kernels: string[];
+  kernel: string;
+  ranked: string[];
+  x: string | null;
+  y: string | null;
+  onChange: (changes: Record<string, string | null>) => void;
+}) {
+  const mine = useMemo(() => trials.filter((trial) => kernelOf(trial) === kernel), [trials, kernel]);
+  const knobs = useMemo(() => {
+    const place = (knob: string) => (ranked.includes(knob) ? ranked.indexOf(knob) : ranked.length);
+    return knobsOf(mine)
+      .filter((knob) => knob !== "kernel")
+      .sort((one, other) => place(one) - place(other));
+  }, [mine, ranked]);
+  const across = x !== null && knobs.includes(x) ? x : (knobs[0] ?? "kernel");
+  const up = y !== null && knobs.includes(y) ? y : (knobs.find((knob) => knob !== across) ?? across);
   return (
-    <Section title="On every target">
-      <DataTable
-        label="Records by target"
-        minWidth={560}
-        rows={view.measured}
-        keyOf={(each) => `${each.target_key} ${each.clock} ${each.threads}`}
-        columns={[
-          {
-            head: "Target",
-            cell: (each) => (
-              <>
-                <WorkloadLink workload={view.key} text={each.target} at={each} />{" "}
-                <ClockMark clock={each.clock} />
-              </>
-            ),
-          },
-          { head: "Threads", cell: (each) => each.threads },
-          { head: "Records", cell: (each) => each.records },
-          { head: "Best", cell: (each) => seconds(each.best_s) },
-          {
-            head: "Rate",
-            cell: (each) => rate(each.best_s && view.flops / each.best_s / 1e9, view.unit),
-          },
-        ]}
-      />
-    </Section>
+    <>
+      <Section
+        title="Across all knobs of"
+        beside={
+          <Choice
+            aria-label="Kernel of the configs"
+            data={kernels}
+            value={kernel}
+            onChange={(value) => onChange({ kernel: value })}
+          />
+        }
+      >
+        <Parallel trials={mine} kernel={kernel} ranked={ranked} />
+      </Section>
+      <Section
+        title={`Best of ${kernel} over`}
+        beside={
+          <>
+            <Choice
+              aria-label="First knob"
+              data={knobs}
+              value={across}
+              onChange={(knob) => onChange({ x: knob })}
+            />
+            <Choice
+              aria-label="Second knob"
+              data={knobs}
+              value={up}
+              onChange={(knob) => onChange({ y: knob })}
+            />
+          </>
+        }
+      >
+        <TwoKnobs trials={mine} x={across} y={up} />
+      </Section>
+    </>
   );
 }

@@ -28,7 +28,7 @@ const COLOURS: Record<string, string> = {
 
 export function StateBadge({ state }: { state: string }) {
   return (
-    <Badge color={COLOURS[state] ?? "gray"} variant="dot" miw="max-content">
+    <Badge color={`${COLOURS[state] ?? "gray"}.6`} variant="dot" miw="max-content">
       {state}
     </Badge>
   );

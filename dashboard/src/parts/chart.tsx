@@ -1,6 +1,6 @@
 /** A chart by ECharts, drawn on a canvas: ten thousand points stay smooth. It follows size and theme, and can be
  * saved as a picture or as figures. */
-import { Box, Menu, UnstyledButton, useComputedColorScheme } from "@mantine/core";
+import { Box, UnstyledButton, useComputedColorScheme } from "@mantine/core";
 import { BarChart, HeatmapChart, LineChart, ParallelChart, ScatterChart } from "echarts/charts";
 import {
   DataZoomComponent,
@@ -8,6 +8,7 @@ import {
   LegendComponent,
   MarkLineComponent,
   ParallelComponent,
+  TitleComponent,
   TooltipComponent,
   VisualMapComponent,
 } from "echarts/components";
@@ -32,6 +33,7 @@ use([
   LegendComponent,
   MarkLineComponent,
   ParallelComponent,
+  TitleComponent,
   TooltipComponent,
   VisualMapComponent,
   CanvasRenderer,
@@ -87,22 +89,18 @@ export function Chart({ option, label, height = 320, figures, onPick }: Props) {
     });
     save(fileName(label, "png"), picture(url));
   };
+  const asFigures = () => save(fileName(label, "csv"), csv(figures?.() ?? figuresOf(option)));
   return (
     <Box className={classes.chart}>
       <Box ref={box} h={height} role="img" aria-label={label} />
-      <Menu position="bottom-end" withinPortal>
-        <Menu.Target>
-          <UnstyledButton className={classes.save} aria-label={`Save: ${label}`} title="Save as PNG or CSV">
-            ⤓
-          </UnstyledButton>
-        </Menu.Target>
-        <Menu.Dropdown>
-          <Menu.Item onClick={asPicture}>PNG, the picture</Menu.Item>
-          <Menu.Item onClick={() => save(fileName(label, "csv"), csv(figures?.() ?? figuresOf(option)))}>
-            CSV, the figures
-          </Menu.Item>
-        </Menu.Dropdown>
-      </Menu>
+      <Box className={classes.save ?? ""}>
+        <UnstyledButton onClick={asPicture} aria-label={`Save as PNG: ${label}`} title="Save the picture">
+          PNG
+        </UnstyledButton>
+        <UnstyledButton onClick={asFigures} aria-label={`Save as CSV: ${label}`} title="Save the figures">
+          CSV
+        </UnstyledButton>
+      </Box>
     </Box>
   );
 }

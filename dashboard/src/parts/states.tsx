@@ -9,7 +9,7 @@ import { Notice } from "./notice";
 export function Loading() {
   return (
     <Center mih={120}>
-      <Loader aria-label="Loading" />
+      <Loader role="img" aria-label="Loading" />
     </Center>
   );
 }

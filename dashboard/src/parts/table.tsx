@@ -58,19 +58,22 @@ export function ConfigText({ value }: { value: Record<string, unknown> | null })
   );
 }
 
+/** Where it was measured; what is left out is for the page to choose. */
+type At = { target: string; threads?: number; clock?: string };
+
+/** The page of a workload at the measurements of one target, with the config of one record looked at. */
+export function workloadPath(workload: string, at: At | null, record: number | null): string {
+  const query = new URLSearchParams(at ? { target: at.target } : {});
+  if (at?.threads) query.set("threads", String(at.threads));
+  if (at?.clock) query.set("clock", at.clock);
+  if (record !== null) query.set("record", String(record));
+  return `/workloads/${workload}${query.size ? `?${query}` : ""}`;
+}
+
 /** To the page of a workload, at the measurements of one target. */
-export function WorkloadLink({
-  workload,
-  text,
-  at,
-}: {
-  workload: string;
-  text: string;
-  at: { target: string; threads: number; clock: string };
-}) {
-  const query = new URLSearchParams({ target: at.target, threads: String(at.threads), clock: at.clock });
+export function WorkloadLink({ workload, text, at }: { workload: string; text: string; at: At | null }) {
   return (
-    <Anchor component={Link} href={`/workloads/${workload}?${query}`} size="sm">
+    <Anchor component={Link} href={workloadPath(workload, at, null)} size="sm">
       {text}
     </Anchor>
   );

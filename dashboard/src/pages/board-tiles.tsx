@@ -1,0 +1,51 @@
+/** The fleet in five figures, each of which shows the boards that it counts. */
+import { SimpleGrid, Text, UnstyledButton } from "@mantine/core";
+
+import type { Board } from "../api/client";
+import { percent } from "../format";
+import { needsSomebody } from "./board-state";
+import classes from "./boards.module.css";
+
+export function FleetTiles({ boards, onPick }: { boards: Board[]; onPick: (state: string) => void }) {
+  const there = boards.filter((board) => board.health !== "retired");
+  const good = there.filter(
+    (board) => board.health === "good" && !board.draining && board.activity !== "offline",
+  );
+  const measuring = there.filter((board) => board.activity === "measuring");
+  const trouble = there.filter(needsSomebody);
+  const out = there.filter((board) => board.health === "maintenance" || board.draining);
+  const use = good.reduce((sum, board) => sum + (board.utilisation ?? 0), 0) / Math.max(1, good.length);
+  const tiles = [
+    {
+      state: "in service",
+      value: `${good.length} of ${there.length}`,
+      note: `${percent(use)} inside the timer`,
+    },
+    { state: "measuring", value: `${measuring.length}`, note: "now" },
+    { state: "needs somebody", value: `${trouble.length}`, note: "bad or offline" },
+    { state: "out of service", value: `${out.length}`, note: "by an operator" },
+  ];
+  return (
+    <SimpleGrid cols={{ base: 2, sm: 4 }}>
+      {tiles.map(({ state, value, note }) => (
+        <UnstyledButton
+          key={state}
+          className={classes.tile}
+          data-alarm={(state === "needs somebody" && trouble.length > 0) || undefined}
+          onClick={() => onPick(state)}
+          title={`Show only these`}
+        >
+          <Text size="sm" c="dimmed" component="span" display="block">
+            {state}
+          </Text>
+          <Text size="lg" fw={600} component="span" display="block">
+            {value}
+          </Text>
+          <Text size="xs" c="dimmed" component="span" display="block">
+            {note}
+          </Text>
+        </UnstyledButton>
+      ))}
+    </SimpleGrid>
+  );
+}
