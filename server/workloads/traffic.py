@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import prod
 
-from kernels.workload.base import Workload, array_shapes
+from kernels.workload.base import AnyChain, Workload, array_shapes
 from kernels.workload.narrow import NarrowGemm
 from kernels.workload.qconv2d import QConv2d
 
@@ -12,7 +12,12 @@ _BYTES = {"float32": 4, "int32": 4, "float16": 2, "int8": 1, "uint8": 1}
 
 
 def least_bytes(workload: Workload) -> int:
-    """Bytes of all arrays that its size is judged by; weights of few bits count as many as they have."""
+    """Bytes of all arrays that its size is judged by; weights of few bits count as many as they have. What
+    is between the two of a chain need not be moved."""
+    if isinstance(workload, AnyChain):
+        first, second = workload.first, workload.second
+        between = prod(first.out_shape) * _element(first, "out")
+        return least_bytes(first) + least_bytes(second) - round(2 * between)
     return round(
         sum(prod(shape) * _element(workload, name) for name, shape in array_shapes(workload).items())
     )

@@ -12,6 +12,7 @@ from server_samples import TARGET, record
 from kernels import registry
 from kernels.space import Config
 from kernels.workload.base import Conv2d, Gemm
+from kernels.workload.chain import ConvChain
 from kernels.workload.qconv2d import QConv2d
 from server.workloads.traffic import least_bytes
 from tuner.explain.importance import LEAST, importance
@@ -53,6 +54,8 @@ def test_bytes_are_those_of_all_that_is_read_and_written() -> None:
     assert least_bytes(CONV) == 4 * (16 * 28 * 28 + 32 * 16 * 9 + 32 * 28 * 28)
     of_bytes = QConv2d(n=1, in_c=8, in_h=4, in_w=4, out_c=8, kh=1, kw=1, out_dtype="int32")
     assert least_bytes(of_bytes) == 8 * 16 + 8 * 8 + 4 * 8 * 16
+    one, two = Conv2d(1, 4, 8, 8, 6, 1, 1), Conv2d(1, 6, 8, 8, 5, 1, 1)
+    assert least_bytes(ConvChain(one, two)) == 4 * (4 * 64 + 6 * 4 + 5 * 6 + 5 * 64)
 
 
 def test_trials_are_learned_from_and_their_predictions_shown(client: TestClient) -> None:
