@@ -70,7 +70,7 @@ class Client(Connection):
                 body = iter(lambda: file.read(1 << 20), b"")
                 response = self._send("POST", "/api/v1/models", params=params, content=body)
         except ModelError as error:
-            raise errors.TilefleetError(f"{path}: {error}") from None
+            raise errors.TilefleetError(errors.named(path, error)) from None
         return Model.model_validate(response.json())
 
     def upload_for(

@@ -22,7 +22,11 @@ def read_settings(boards: str | None = None, fleet: Path | None = None) -> Setti
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         if not first["loc"]:  # a message that has all there is to say
-            raise TilefleetError(first["msg"].removeprefix("Value error, ")) from None
+            text = first["msg"].removeprefix("Value error, ")
+            for option, given in (("boards", boards), ("fleet", fleet)):
+                if given is not None:  # the user wrote that, and no variable
+                    text = text.replace(f"TILEFLEET_{option.upper()}:", f"--{option}:", 1)
+            raise TilefleetError(text) from None
         name = "_".join(str(part) for part in first["loc"][:1]).upper()
         message = f"TILEFLEET_{name}: {first['msg']}, got {first['input']!r}"
         raise TilefleetError(message) from None

@@ -21,6 +21,10 @@ class Connection:
     def __init__(self, url: str | None = None, timeout_s: float = 60.0) -> None:
         """``url`` is by default ``TILEFLEET_URL``, else the server started last on this machine."""
         self.url = (url or server_url()).rstrip("/")
+        if not self.url.startswith(("http://", "https://")):
+            raise errors.TilefleetError(
+                f"{self.url!r} is no address of a server; it is written like http://127.0.0.1:8470"
+            )
         # A proxy from the environment has no business between us and a server that is mostly on loopback.
         # Reading the authorities' certificates takes longer than a request, and http:// needs none.
         secure = self.url.startswith("https:")

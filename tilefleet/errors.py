@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
+
+
+def named(path: Path, error: Exception) -> str:
+    """What is wrong with a file, after its path; an error that begins with its name says that once."""
+    return f"{path}: {str(error).removeprefix(path.name).lstrip()}"
 
 
 class TilefleetError(Exception):

@@ -49,6 +49,11 @@ def number(value: float | None, digits: int = 1, unit: str = "") -> str:
     return "-" if value is None else f"{value:,.{digits}f}{unit}"
 
 
+def ms(value: float | None, unit: str = " ms") -> str:
+    """Milliseconds of a whole model: two decimals, or three digits where there are more zeros."""
+    return number(value, 2, unit) if value is None or value >= 1 else f"{milliseconds(value / 1e3)}{unit}"
+
+
 def milliseconds(seconds: float | None) -> str:
     """Seconds as ms with three significant digits."""
     if seconds is None:
@@ -104,7 +109,7 @@ def jobs(items: Iterable[Job]) -> Table:
         if job.name:
             name = Text.assemble((job.name, "bold"), f" {name}")
         name.append(f" [{', '.join(job.labels)}]" if job.labels else "", style="dim")
-        estimate = number(job.estimated_ms, 2) + mark(job.clock)
+        estimate = ms(job.estimated_ms, "") + mark(job.clock)
         built = job.built.measured_ms if job.built else None
         measured = number(built, 2) + (mark(job.clock) if built else "")
         figures = (f"{job.trials}", f"{job.failed}", estimate, measured, duration(job.elapsed_s))
@@ -250,8 +255,8 @@ def progress(job: Job, tasks: Sequence[Task], rows: int) -> RenderableType:
     bar = Table.grid(padding=(0, 1))
     bar.add_row(state(job.state), ProgressBar(total=1.0, completed=share, width=30), done)
     headline = Text.assemble(
-        (number(job.estimated_ms, 2, " ms"), "bold"),
-        f"{mark(job.clock)}  all layers, estimated (analysis alone {number(job.recommended_ms, 2, ' ms')})",
+        (ms(job.estimated_ms), "bold"),
+        f"{mark(job.clock)}  all layers, estimated (analysis alone {ms(job.recommended_ms)})",
     )
     return Group(bar, headline, Text(summary(job), style="dim"), Text(), task_table(tasks, rows, job.clock))
 
@@ -281,13 +286,12 @@ def task_table(tasks: Sequence[Task], rows: int, clock: str) -> Table:
 def times(job: Job) -> str:
     """What the whole model takes: measured as it was built, if it was, beside what was estimated."""
     estimates = (
-        f"{number(job.estimated_ms, 2, ' ms')}{mark(job.clock)} estimated, "
-        f"{number(job.recommended_ms, 2, ' ms')} with the analysis alone"
+        f"{ms(job.estimated_ms)}{mark(job.clock)} estimated, {ms(job.recommended_ms)} with the analysis alone"
     )
     if job.built is None or job.built.measured_ms is None:
         return estimates
     spread = f"spread {percent(job.built.spread)}"
-    measured = f"{number(job.built.measured_ms, 2, ' ms')}{mark(job.clock)}"
+    measured = f"{ms(job.built.measured_ms)}{mark(job.clock)}"
     return f"{measured} built and measured ({spread}), {estimates}"
 
 
@@ -307,7 +311,7 @@ def summary(job: Job) -> str:
 
 def plain_progress(job: Job) -> str:
     """The same on one line, for where there is no terminal."""
-    estimate = number(job.estimated_ms, 2, " ms") + mark(job.clock)
+    estimate = ms(job.estimated_ms) + mark(job.clock)
     return f"{duration(job.elapsed_s):>6}  {job.state}  estimate {estimate}  {summary(job)}"
 
 

@@ -49,6 +49,7 @@ def up(
     Raises TilefleetError when the state folder or the port is taken, or the application does not come up.
     """
     settings = read_settings(boards, fleet)
+    phases.info("starting, with the state in %s", settings.home_dir)
     # Dask tells of every worker that comes and goes, and of every task cut off at the end.
     logging.getLogger("distributed").setLevel(logging.ERROR)
     home = settings.home_dir

@@ -52,7 +52,7 @@ def test_a_file_that_is_no_model(tmp_path: Path) -> None:
     text.write_text("not a model")
     done = demo(tmp_path, "--model", text)
     assert done.returncode == 1
-    assert done.stderr.strip().endswith("text.onnx is not an ONNX or TFLite model, or is truncated")
+    assert done.stderr.strip().endswith("text.onnx: is not an ONNX or TFLite model, or is truncated")
     assert not (tmp_path / "demo-report.json").exists()
 
 

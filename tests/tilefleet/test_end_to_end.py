@@ -183,7 +183,7 @@ def test_bad_logs_and_models(shell: Shell, tiny_model: Path, tmp_path: Path) -> 
     text = tmp_path / "text.onnx"
     text.write_text("not a model")
     for command in (("submit", text), ("build", text, "--log", one, "-o", tmp_path / "x.so")):
-        assert "text.onnx is not an ONNX or TFLite model" in shell.fails(*command)
+        assert "text.onnx: is not an ONNX or TFLite model" in shell.fails(*command)
     assert not (tmp_path / "x.so").exists()
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 from pydantic import BaseModel
 from rich.console import Console, RenderableType
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from tilefleet.client import Client
 
@@ -34,6 +37,20 @@ _WIDE = 160
 def console() -> Console:
     """Standard output, made anew so that redirections made since are seen."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
+
+
+@contextmanager
+def working(what: str) -> Iterator[None]:
+    """Show ``what`` and a clock on standard error meanwhile, where that is a terminal."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    on_screen = sys.stdout.isatty()  # else it is none of the display's business
+    with Progress(*columns, console=console, transient=True, redirect_stdout=on_screen) as bar:
+        bar.add_task(what, total=None)
+        yield
 
 
 def show(value: Any, as_json: bool, rendered: RenderableType) -> None:

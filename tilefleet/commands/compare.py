@@ -24,7 +24,7 @@ from tilefleet.commands.options import (
     read_values,
 )
 from tilefleet.commands.shape_options import ShapeOption, read_sets
-from tilefleet.errors import TilefleetError
+from tilefleet.errors import TilefleetError, named
 from worker.fleet.drivers.sim_models import SIM_MODELS
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def compare(
             else:
                 found = comparing_simulated.compare_simulated(wanted, guest, lambda text: status.update(text))
     except ValueError as error:
-        raise TilefleetError(f"{model}: {error}") from None
+        raise TilefleetError(named(model, error)) from None
     title = f"{model.name}, {'1 thread' if threads == 1 else f'{threads} threads'}"
     title += "" if board is None else f", {board} (simulated)"
     words = [*verdict(found), *([f"tuned by {known.where}"] if known.records else [])]

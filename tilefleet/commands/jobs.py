@@ -24,7 +24,7 @@ from tilefleet.commands.options import (
     read_values,
 )
 from tilefleet.commands.shape_options import ShapeOption, read_sets
-from tilefleet.errors import Incomplete, TilefleetError
+from tilefleet.errors import Incomplete, ServerUnreachable, TilefleetError
 from tilefleet.watching import report
 from tilefleet.watching import watch as watch_job
 from tuner.intake.shapes import given_of
@@ -195,6 +195,11 @@ def _follow(client: Client, job_id: int, as_json: bool) -> None:
         else:
             job = watch_job(client, job_id, console())
             report(client, job, console())
+    except ServerUnreachable as gone:
+        again = (
+            f"once it runs again: tilefleet watch {job_id}, or tilefleet resume {job_id} if it was stopped"
+        )
+        raise TilefleetError(f"{gone}; {again}") from None
     except KeyboardInterrupt:
         typer.echo(f"the job goes on; tilefleet watch {job_id} or tilefleet cancel {job_id}", err=True)
         raise typer.Exit(130) from None

@@ -13,7 +13,7 @@ import typer
 
 from kernels.numerics import Numerics
 from kernels.target import CATALOGUE, Target
-from tilefleet.commands.common import Json, show
+from tilefleet.commands.common import Json, show, working
 from tilefleet.commands.options import (
     DataOption,
     ModelFile,
@@ -24,7 +24,7 @@ from tilefleet.commands.options import (
     read_values,
 )
 from tilefleet.commands.shape_options import Set, ShapeOption, read_sets
-from tilefleet.errors import TilefleetError
+from tilefleet.errors import TilefleetError, named
 from tilefleet.places import check_file, check_folder
 from tilefleet.render import config, mark, milliseconds, percent, table
 from tuner.log.record import Record, read_log
@@ -298,9 +298,10 @@ def _whole(
     try:
         with assembled(model, read_values(values), data or ()) as whole:
             read_once(whole, model, sets)
-            yield whole
+            with working(f"{model.name}: being read and built"):
+                yield whole
     except ValueError as error:
-        raise TilefleetError(f"{model}: {error}") from None
+        raise TilefleetError(named(model, error)) from None
 
 
 def _conversions(manifest: Manifest) -> str:

@@ -12,7 +12,7 @@ from kernels.numerics import Numerics
 from server.profiles.schemas import Profile
 from tilefleet import render
 from tilefleet.client import Client
-from tilefleet.commands.common import Json, Url, show
+from tilefleet.commands.common import Json, Url, show, working
 from tilefleet.commands.options import (
     DataOption,
     ModelFile,
@@ -70,7 +70,7 @@ def run(
 
     fed = None if inputs is None else read_arrays(inputs)
     shapes = read_fixed(shape, "run")
-    with Client(url, timeout_s=PATIENCE_S) as client:
+    with Client(url, timeout_s=PATIENCE_S) as client, working(f"{model.name}: being built and run"):
         found = client.profile(
             model=client.upload_for(model, shapes, read_values(value), data or ()).hash,
             board=board,

@@ -18,7 +18,6 @@ from tilefleet.detached import start as start_detached
 from tilefleet.home import DEFAULT_PORT, home
 from tilefleet.phases import Told
 from worker.fleet.drivers.sim_models import SIM_MODELS
-from worker.phases import phases
 
 
 def benches() -> list[str]:
@@ -57,7 +56,6 @@ def up(
         start_detached(words, home(), lambda line: typer.echo(line, err=not line.startswith(UP)))
         return
     with Told() as told:
-        phases.info("starting, with the state in %s", home())
         # Here, because the server brings TVM along, which no other command should wait for.
         from tilefleet.up import up as run
 
