@@ -87,8 +87,8 @@ def array_shapes(workload: Workload) -> dict[str, tuple[int, ...]]:
 
 def from_json(value: dict[str, Any]) -> Workload:
     """Read a workload; raises ValueError that names what is wrong with it."""
-    if not isinstance(value, dict) or value.get("kind") not in KINDS:
-        kind = value.get("kind") if isinstance(value, dict) else value
+    kind = value.get("kind") if isinstance(value, dict) else value
+    if not isinstance(kind, str) or kind not in KINDS or not isinstance(value, dict):
         raise ValueError(f"workload kind must be one of {sorted(KINDS)}, got {kind!r}")
     fields = {name: item for name, item in value.items() if name != "kind"}
-    return read(KINDS[value["kind"]], fields, value["kind"])
+    return read(KINDS[kind], fields, kind)

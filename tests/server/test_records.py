@@ -68,8 +68,19 @@ def test_a_damaged_line_imports_nothing(client: TestClient) -> None:
         b"[" * 100_000,
         json.dumps({**record(1).to_json(), "message": "\ud800"}).encode(),
         json.dumps({**record(1).to_json(), "spread": float("nan")}).encode(),
+        json.dumps({**record(1).to_json(), "workload": {"kind": []}}).encode(),
     ],
-    ids=["not utf-8", "huge threads", "long clock", "nul", "negative cost", "deep", "surrogate", "nan"],
+    ids=[
+        "not utf-8",
+        "huge threads",
+        "long clock",
+        "nul",
+        "negative cost",
+        "deep",
+        "surrogate",
+        "nan",
+        "list",
+    ],
 )
 def test_hostile_lines_are_damaged_lines(client: TestClient, line: bytes) -> None:
     response = client.post(URL, content="".join(write_log([record(1)])).encode() + line)
