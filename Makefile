@@ -60,8 +60,11 @@ docs: setup ## build the documentation as a site, build/site/index.html
 	@echo "docs: build/site/index.html"
 
 # Keeps the versions that are there; raise one with: make lock LOCK="--upgrade-package name". No index
-# address gets in, so that the lock installs from any index that has the same files.
-lock: setup ## write requirements.lock anew from pyproject.toml
-	$(PYTHON) -m piptools compile --quiet --extra dev --generate-hashes --strip-extras --allow-unsafe \
-	  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-config \
-	  --annotation-style=line $(LOCK) --output-file requirements.lock pyproject.toml
+# address gets in, so that the lock installs from any index that has the same files. The second file, what the
+# image needs, takes the versions of the first.
+COMPILE := $(PYTHON) -m piptools compile --quiet --generate-hashes --strip-extras --allow-unsafe \
+  --no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-header --no-config --annotation-style=line
+lock: setup ## write requirements.lock and requirements-run.lock anew from pyproject.toml
+	$(COMPILE) $(LOCK) --extra dev --output-file requirements.lock pyproject.toml
+	cp requirements.lock requirements-run.lock
+	$(COMPILE) --output-file requirements-run.lock pyproject.toml

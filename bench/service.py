@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from server.jobs.schemas import Job
     from tilefleet.client import Client
 
-START_S = 180
+START_S = 400
 """The first start builds the board agent, and with it zig's C library."""
 
 

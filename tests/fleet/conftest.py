@@ -12,7 +12,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "worker"))  # its candidates,
 sys.path.insert(0, str(Path(__file__).parents[1] / "server"))  # its databases
 
 from databases import postgres, redis_url
-from fleet_world import World
+
+from bench.soak.world import World
 
 __all__ = ["postgres", "redis_url"]
 

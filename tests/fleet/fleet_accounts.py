@@ -13,8 +13,8 @@ from itertools import dropwhile, pairwise
 from typing import Any
 
 import psutil
-from fleet_world import Service, wait_for
 
+from bench.soak.world import Service, wait_for
 from kernels.workload.base import Conv2d, to_json
 from tilefleet import Client
 from tuner.log.record import Record, read_log

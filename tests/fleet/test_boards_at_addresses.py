@@ -9,11 +9,11 @@ from subprocess import Popen
 
 import psutil
 import pytest
-from dialing import free_port
 from fleet_accounts import Job, caught, layer, probed, settled
-from fleet_files import Cutter, cutter, write_fleet
-from fleet_world import START_S, Service, World, session, wait_for
 
+from bench.soak.fleet_file import free_port, write_fleet
+from bench.soak.network import Proxy, proxied
+from bench.soak.world import START_S, Service, World, session, wait_for
 from worker.fleet.times import FleetTimes
 
 pytestmark = [pytest.mark.xdist_group("addresses"), pytest.mark.timeout(900)]
@@ -24,7 +24,7 @@ class Lab:
     """What runs outside of the service, and the service."""
 
     world: World
-    cutter: Cutter
+    cutter: Proxy
     tracker_port: int
     stock_port: int
     tracker: Popen[bytes]
@@ -41,7 +41,7 @@ def lab(world: World) -> Iterator[Lab]:
     tracker, address = start_tracker(world, tracker_port), f"127.0.0.1:{tracker_port}"
     stock = start_stock(world, server_port, tracker_port)
     agents = {board: world.start_agent(board, port) for board, port in ports.items()}
-    with cutter(ports["cut"]) as proxy:
+    with proxied(ports["cut"]) as proxy:
         ports["cut"] = proxy.port
         boards: list[dict[str, object]] = [
             {

@@ -9,11 +9,10 @@ from datetime import UTC, datetime, timedelta
 
 import psutil
 import pytest
-from dialing import free_port
 from fleet_accounts import Job, caught, exclusive, layer, settled
-from fleet_files import write_fleet
-from fleet_world import Service, World, session, wait_for
 
+from bench.soak.fleet_file import free_port, write_fleet
+from bench.soak.world import Service, World, session, wait_for
 from kernels.workload.base import to_json
 from worker.fleet.times import FleetTimes
 

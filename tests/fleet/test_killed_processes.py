@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 from fleet_accounts import Job, caught, layer, probed, settled
-from fleet_world import Service, World, session
+
+from bench.soak.world import Service, World, session
 
 pytestmark = [pytest.mark.xdist_group("killed"), pytest.mark.timeout(900)]
 

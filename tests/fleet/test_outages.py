@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -14,10 +13,11 @@ from typing import Any
 
 import httpx
 import pytest
-from databases import Postgres, new_database
+from databases import new_database, started
 from fleet_accounts import JOB_S, Job, layer
-from fleet_world import Service, World, wait_for
 
+from bench.soak.servers import Postgres
+from bench.soak.world import Service, World, wait_for
 from kernels.workload.base import to_json
 from worker.fleet.times import FleetTimes
 
@@ -29,11 +29,8 @@ TIMES = FleetTimes(lease_s=6.0, renew_s=2.0)
 @pytest.fixture
 def postgres_server() -> Iterator[Postgres]:
     """A server that the test may stop."""
-    with tempfile.TemporaryDirectory(prefix="pg") as folder:
-        server = Postgres(Path(folder))
-        server.start()
+    with started(Postgres) as server:
         yield server
-        server.stop()
 
 
 @pytest.fixture

@@ -13,9 +13,10 @@ from subprocess import Popen
 
 import psutil
 import pytest
-from dialing import free_port
 from fleet_accounts import JOB_S, Job, caught, database, exclusive, layer, leased, probed, settled
-from fleet_world import START_S, Service, World, wait_for
+
+from bench.soak.fleet_file import free_port
+from bench.soak.world import START_S, Service, World, wait_for
 
 pytestmark = [pytest.mark.xdist_group("shared"), pytest.mark.timeout(900)]
 

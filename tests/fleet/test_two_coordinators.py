@@ -17,8 +17,8 @@ import psycopg
 import pytest
 from databases import new_database
 from fleet_accounts import JOB_S, layer
-from fleet_world import Service, World, wait_for
 
+from bench.soak.world import Service, World, wait_for
 from kernels.workload.base import to_json
 from tilefleet import Client
 from tuner.log.record import read_log

@@ -2,15 +2,15 @@
 
 import contextlib
 import os
-import random
-import socket
 import subprocess
 import time
-from pathlib import Path
 
 import psutil
 
+from bench.soak.fleet_file import free_port
 from worker.fleet.drivers.agent_build import build_agent, host_triple
+
+__all__ = ["free_port"]
 
 TOKEN = "correct-horse-battery-staple"
 
@@ -26,15 +26,6 @@ def all_gone(processes, seconds=60):
     """Whether the processes end; a zombie has ended."""
     _, left = psutil.wait_procs(processes, timeout=seconds)
     return not [process for process in left if process.status() != psutil.STATUS_ZOMBIE]
-
-
-def free_port():
-    """A port that nobody listens on, and that no connection gets meanwhile."""
-    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
-    while True:
-        with socket.socket() as free, contextlib.suppress(OSError):
-            free.bind(("127.0.0.1", random.randrange(10_000, lowest) if lowest > 12_000 else 0))
-            return free.getsockname()[1]
 
 
 @contextlib.contextmanager

@@ -5,12 +5,11 @@ import socket
 import subprocess
 import sys
 from contextlib import contextmanager
-from pathlib import Path
 
 import faulty_kernels
 import pytest
-from lying_board import LIES
 
+from bench.soak.liar import LIES
 from kernels.target import CATALOGUE
 from worker.engine.health_check import check_board
 from worker.engine.worker_context import WorkerContext
@@ -25,7 +24,7 @@ def lying(lie):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, str(Path(__file__).with_name("lying_board.py")), str(port), lie]
+    command = [sys.executable, "-m", "bench.soak.liar", str(port), lie]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             yield RpcBoard("liar", "127.0.0.1", int(process.stdout.readline()))

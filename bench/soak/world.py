@@ -38,7 +38,8 @@ def wait_for(what: Callable[[], T], seconds: float = 120, why: Callable[[], obje
                 return found
         except psutil.Error:
             pass
-        assert time.monotonic() < deadline, f"it has not happened: {why()}"
+        if time.monotonic() > deadline:
+            raise AssertionError(f"it has not happened: {why()}")
         time.sleep(POLL_S)
 
 
@@ -127,10 +128,14 @@ class World:
         alive = [each for each in left if each.is_running() and each.status() != psutil.STATUS_ZOMBIE]
         assert not alive, [each.cmdline() for each in alive]
 
-    def agent(self, board: str) -> psutil.Process:
-        """The agent of a board, not the sessions that it forks."""
+    def agents(self, board: str) -> list[psutil.Process]:
+        """The agents of a board that live, not the sessions that they fork."""
         mine = [each for each in self.processes() if _key(each) == board]
-        agents = [each for each in mine if each.ppid() not in {other.pid for other in mine}]
+        return [each for each in mine if each.ppid() not in {other.pid for other in mine}]
+
+    def agent(self, board: str) -> psutil.Process:
+        """The one agent of a board."""
+        agents = self.agents(board)
         assert len(agents) == 1, agents
         return agents[0]
 
@@ -159,7 +164,8 @@ def _key(process: psutil.Process) -> str:
         words = process.cmdline()
     except psutil.Error:
         return ""
-    return dict(pairwise(words)).get("--key", "") if words and "agent" in words[0] else ""
+    is_agent = any("tilefleet-agent" in word for word in words)  # the emulator of one has it among its words
+    return dict(pairwise(words)).get("--key", "") if is_agent else ""
 
 
 class Service:
@@ -203,9 +209,14 @@ class Service:
         assert self.process.wait(120) == 0, self.world.said(self._log)
         self.world.assert_gone(tree)
 
+    def runs(self) -> bool:
+        """Whether its process lives."""
+        return self.process.poll() is None
+
     def tree(self) -> list[psutil.Process]:
         """All that it started and that they started."""
-        return psutil.Process(self.process.pid).children(recursive=True)
+        found: list[psutil.Process] = psutil.Process(self.process.pid).children(recursive=True)
+        return found
 
     def wait_good(self, *boards: str) -> None:
         """Until these boards have passed their health checks."""

@@ -1,10 +1,17 @@
-"""A board that lies about its times, counters and sensors: ``python lying_board.py PORT LIE``."""
+"""A board that lies about its times, counters and sensors: ``python -m bench.soak.liar PORT LIE``.
+
+TVM's own RPC server. ``LIE`` is the name of one of LIES or STATS; any other word, and it is honest.
+"""
+
+from __future__ import annotations
 
 import json
 import struct
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 LIES = {
     "negative": [-5.527e-06],
@@ -14,23 +21,26 @@ LIES = {
     "subnormal": [5e-324],
     "one_of_several": [1e-4, -1e-4],
 }
-STATS = {
+"""What it says that repeats of a call took, in seconds."""
+STATS: dict[str, dict[str, Any]] = {
     "sensors": {"simulated": False, "temperature_c": "hot<img src=x>", "frequency_mhz": float("nan")},
     "counters": {"simulated": True, "cycles": {"a": 1}},
 }
 
 
-def lie_of(lie):
-    """Runs in the server's process, which forks for each session."""
+def lie_of(lie: str) -> None:
+    """Register the lie. Runs in the server's process, which forks for each session."""
     import tvm_ffi
 
+    if lie not in LIES and lie not in STATS:
+        return
     times = LIES.get(lie, [1e-4])
 
-    def evaluator(*arguments):
+    def evaluator(*arguments: Any) -> Callable[..., bytes]:
         repeat = next(value for value in arguments[5:] if isinstance(value, int))
         function = arguments[0].get_function(arguments[1])
 
-        def evaluate(*tensors):
+        def evaluate(*tensors: Any) -> bytes:
             function(*tensors)
             return struct.pack(f"@{repeat}d", *(times * repeat)[:repeat])
 
@@ -42,7 +52,8 @@ def lie_of(lie):
         tvm_ffi.register_global_func("tilefleet.cold_weights", lambda *_: None)
 
 
-def serve(port, lie):
+def serve(port: int, lie: str) -> None:
+    """Serve until killed."""
     from tvm import rpc
 
     server = rpc.Server("127.0.0.1", port, port + 1, key="liar", server_init_callback=partial(lie_of, lie))

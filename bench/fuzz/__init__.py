@@ -1,0 +1,1 @@
+"""Log lines that are wrong in every way, against the running product."""
