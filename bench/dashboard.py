@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from server.db.database import Database
 
 TASKS = 20
+LAYERS = 500
+"""Of a large model, each with a few trials."""
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 
 
@@ -44,11 +46,17 @@ def pages(trials: int, loads: int) -> dict[str, Any]:
         url = f"sqlite:///{folder}/bench.sqlite3"
         db = Database(url)
         db.upgrade()
-        job = fill(db, trials)
+        job, large = fill(db, trials, TASKS), fill(db, 4 * LAYERS, LAYERS)
         db.close()
         with service(TILEFLEET_DATABASE_URL=url) as client, sync_playwright() as playwright:
             browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
-            shown = (("first page", "/", 0), (f"job of {trials} trials", f"/jobs/{job}", 2))
+            shown = (
+                ("first page", "/", 0),
+                ("jobs", "/jobs", 0),
+                (f"job of {trials} trials", f"/jobs/{job}", 2),
+                (f"job of {LAYERS} layers", f"/jobs/{large}", 2),
+                ("that job beside the other", f"/compare?jobs={large},{job}", 1),
+            )
             for name, path, canvases in shown:
                 seconds = []
                 for _ in range(loads):
@@ -66,8 +74,8 @@ def pages(trials: int, loads: int) -> dict[str, Any]:
     return found
 
 
-def fill(db: Database, trials: int) -> int:
-    """Store a job that ended after so many trials of ``TASKS`` tasks; its id."""
+def fill(db: Database, trials: int, layers: int) -> int:
+    """Store a job that ended after so many trials of so many tasks; its id."""
     import random
 
     from kernels.space import Config
@@ -78,7 +86,7 @@ def fill(db: Database, trials: int) -> int:
     from tuner.log.record import Record
 
     rng, target = random.Random(0), CATALOGUE["x86-avx2"]
-    workloads = [Gemm(m=8 + at, n=64, k=64) for at in range(TASKS)]
+    workloads = [Gemm(m=8 + at, n=64, k=64) for at in range(layers)]
     common = {"target_key": target.key, "threads": 1, "clock": "wall"}
     with db.write() as session:
         repository.add_targets(session, [target])
@@ -87,20 +95,20 @@ def fill(db: Database, trials: int) -> int:
         session.add(job)
         session.flush()
         tasks = [
-            TaskRow(job_id=job.id, workload_key=each.key, weight=1, state="done", trials=trials // TASKS)
+            TaskRow(job_id=job.id, workload_key=each.key, weight=1, state="done", trials=trials // layers)
             for each in workloads
         ]
         session.add_all(tasks)
         session.flush()
         lowest: dict[int, float] = {}
-        for at in range(trials // TASKS * TASKS):
-            workload, cost = workloads[at % TASKS], rng.lognormvariate(-8, 1)
-            config = Config.of("bench", point=at, block=f"{rng.randrange(8)}x{rng.randrange(4)}")
+        for at in range(trials // layers * layers):
+            workload, cost = workloads[at % layers], rng.lognormvariate(-8, 1)
+            config = Config.of("bench", of=layers, point=at, block=f"{rng.randrange(8)}x{rng.randrange(4)}")
             record = RecordRow(**repository.columns(Record(workload, target, config, 1, cost_s=cost)))
             session.add(record)
             session.flush()
-            task = tasks[at % TASKS]
-            trial = {"task_id": task.id, "number": at // TASKS, "reused": False}
+            task = tasks[at % layers]
+            trial = {"task_id": task.id, "number": at // layers, "reused": False}
             session.add(TrialRow(job_id=job.id, record_id=record.id, **trial))
             if cost < lowest.setdefault(task.id, cost + 1):
                 lowest[task.id], task.best_id = cost, record.id

@@ -259,7 +259,7 @@ def test_every_state_can_be_read_by_everyone(
     look("jobs", "/jobs")
     page.get_by_label(f"Choose job {one.id}", exact=True).check()
     look("jobs-chosen")
-    page.get_by_role("button", name=f"Actions of job {one.id}").click()
+    page.get_by_role("button", name=f"Name and labels of job {one.id}").click()
     look("jobs-rename")
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Delete…").click()
