@@ -227,9 +227,13 @@ def test_the_browser_tells_when_a_job_ends(
 
 
 def faults(page: Page) -> dict[str, str]:
-    """What axe finds."""
+    """What axe finds that keeps somebody out."""
     found = page.evaluate(f"{AXE.read_text()}; axe.run()")
-    return {fault["id"]: fault["nodes"][0]["html"][:300] for fault in found["violations"]}
+    return {
+        fault["id"]: fault["nodes"][0]["html"][:300]
+        for fault in found["violations"]
+        if fault["impact"] in ("serious", "critical")
+    }
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -244,6 +248,7 @@ def test_every_state_can_be_read_by_everyone(
         base_url=url, viewport={"width": width, "height": 900}, color_scheme=scheme, bypass_csp=True
     )
     page = context.new_page()
+    found: dict[str, dict[str, str]] = {}
 
     def look(name: str, path: str | None = None) -> None:
         if path is not None:
@@ -253,7 +258,8 @@ def test_every_state_can_be_read_by_everyone(
         page.wait_for_timeout(300)  # what fades in is seen by then
         page.screenshot(path=SCREENSHOTS / f"{name}-{scheme}-{width}.png", full_page=True)
         assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{name} is too wide"
-        assert not faults(page), name
+        if wrong := faults(page):
+            found[name] = wrong
 
     look("jobs-none", "/jobs?search=nothing+is+called+so")
     look("jobs", "/jobs")
@@ -277,3 +283,4 @@ def test_every_state_can_be_read_by_everyone(
     page.get_by_text("other knobs").click()
     look("compare-knobs")
     context.close()
+    assert not found
