@@ -10,8 +10,9 @@ export function useAddress(): [URLSearchParams, (changes: Changes) => void] {
   const [asked, ask] = useSearchParams();
   const change = (changes: Changes) =>
     ask(
-      (before) => {
-        const next = new URLSearchParams(before);
+      () => {
+        // Not what was there at the last drawing: two changes may come between two of them.
+        const next = new URLSearchParams(window.location.search);
         for (const [name, value] of Object.entries(changes)) {
           if (value === null || value === "") next.delete(name);
           else next.set(name, value);
