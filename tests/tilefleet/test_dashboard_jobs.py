@@ -253,7 +253,8 @@ def test_every_state_can_be_read_by_everyone(
     def look(name: str, path: str | None = None) -> None:
         if path is not None:
             page.goto(path)
-            expect(page.get_by_role("heading", level=2).first).to_be_visible()
+            shown = page.get_by_role("heading", level=2).or_(page.get_by_role("alert"))
+            expect(shown.first).to_be_visible()
             expect(page.get_by_label("Loading")).to_have_count(0)
         page.wait_for_timeout(300)  # what fades in is seen by then
         page.screenshot(path=SCREENSHOTS / f"{name}-{scheme}-{width}.png", full_page=True)
