@@ -192,7 +192,7 @@ function Time({ row, at }: { row: Row; at: number }) {
         <Text
           size="xs"
           fw={same ? 400 : 700}
-          {...(same ? { c: "dimmed" } : ratio < 1 ? { c: "var(--warning)" } : {})}
+          {...(same ? { c: "dimmed" } : ratio < 1 ? { c: "var(--failed)" } : {})}
         >
           {same
             ? "the same"

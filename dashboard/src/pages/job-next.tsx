@@ -85,15 +85,17 @@ function Times({ job, tasks }: { job: Job; tasks: Task[] }) {
             </Text>
           </Group>
           <Progress.Root size="lg">
-            {parts.map(([part, ms, colour]) => (
-              <Progress.Section
-                key={part}
-                value={(100 * ms) / most}
-                color={colour}
-                aria-label={`${part} ${milliseconds(ms)}`}
-                title={`${part} ${milliseconds(ms)}`}
-              />
-            ))}
+            {parts
+              .filter(([, ms]) => ms > most / 1e4)
+              .map(([part, ms, colour]) => (
+                <Progress.Section
+                  key={part}
+                  value={(100 * ms) / most}
+                  color={colour}
+                  aria-label={`${part} ${milliseconds(ms)}`}
+                  title={`${part} ${milliseconds(ms)}`}
+                />
+              ))}
           </Progress.Root>
         </div>
       ))}
