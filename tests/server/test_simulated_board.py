@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from kernels.target import CATALOGUE
 from server.app import create_app
 from server.settings import Settings
-from tilefleet import Client, module_check
+from tilefleet import Client, server_check
 from tilefleet.cli import app
 from tuner.backend.apply import build_model, export
 from tuner.log.picks import check
@@ -63,7 +63,7 @@ def test_a_model_is_tuned_on_a_simulated_board(
 
             def close(self) -> None: ...
 
-        monkeypatch.setattr(module_check, "Client", Here)
+        monkeypatch.setattr(server_check, "Client", Here)
         path, lines = tmp_path / "model.onnx", tmp_path / "log.jsonl"
         path.write_bytes(content)
         lines.write_text(log)

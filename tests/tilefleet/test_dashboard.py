@@ -58,14 +58,15 @@ def test_from_a_model_to_the_log_of_its_job(page: Page, tiny_model: Path, client
     page.wait_for_url(re.compile(r"/jobs/\d+$"))
     job = int(page.url.rsplit("/", 1)[1])
     until(lambda: all(task.trials for task in client.tasks(job)))
+    # What comes next is said anew when a batch ends: on a parked board none does.
+    budget = page.get_by_role("region", name="Where the budget goes")
+    expect(budget).to_contain_text(
+        re.compile("Next: .*whose next trial is expected to save|No task promises")
+    )
     with parked(client):  # so that the job does not end under these looks at it
         # A best arrives without anybody asking: the whole model has a time.
         expect(page.get_by_text(re.compile(r"^[\d.]+\s[µm]s$")).first).to_be_visible()
         expect(page.get_by_role("img", name=re.compile("Best time so far of"))).to_be_visible()
-        budget = page.get_by_role("region", name="Where the budget goes")
-        expect(budget).to_contain_text(
-            re.compile("Next: .*whose next trial is expected to save|No task promises")
-        )
         page.get_by_role("button", name="Cancel").click()
         expect(page.get_by_role("button", name="Resume")).to_be_visible()
         assert client.job(job).state == "cancelled"
@@ -126,7 +127,7 @@ def test_the_page_of_a_job_that_is_done_says_where_the_time_goes(
     facts = page.get_by_label("What the job is")
     expect(facts).to_contain_text("host")
     expect(facts).to_contain_text("12 trials")
-    layers = page.get_by_role("region", name="Layers")
+    layers = page.get_by_role("region", name="Layers", exact=True)
     # The heaviest comes first, unless told otherwise.
     expect(layers.get_by_role("columnheader", name="Share of time")).to_have_attribute(
         "aria-sort", "descending"
