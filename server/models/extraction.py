@@ -77,4 +77,4 @@ def _asked(
             message = f"reading it took more than {MEMORY_BYTES >> 30} GB of memory"
         elif error.type_name != "ModelError":
             message = f"reading it failed: {error.type_name}: {message.splitlines()[0] if message else ''}"
-        raise Problem(422, f"model {name}: {message}") from None
+        raise Problem(422, f"model {name}: {message.removeprefix(f'{name} ')}") from None
