@@ -121,12 +121,9 @@ def test_the_command_builds_a_wheel_of_it(tmp_path):
     log = tmp_path / "log.jsonl"
     log.write_text("")
 
-    def build(form, *more):
-        words = ["build", save(tmp_path, perceptron()), "--log", log, "--as", form, "-o", tmp_path / form]
-        words += ["--shape", "x=1..40,16", "--target", "x86-avx2", "--name", "rows", *more]
-        return CliRunner().invoke(app, [*map(str, words)])
-
-    done = build("wheel", "--threads", "2")
+    words = ["build", save(tmp_path, perceptron()), "--log", log, "--as", "wheel", "-o", tmp_path / "wheel"]
+    words += ["--shape", "x=1..40,16", "--target", "x86-avx2", "--name", "rows", "--threads", "2"]
+    done = CliRunner().invoke(app, [*map(str, words)])
     assert done.exit_code == 0, done.output
     assert "checked on this machine" in done.output
     told = json.loads((tmp_path / "wheel" / "rows.json").read_text())
@@ -136,9 +133,6 @@ def test_the_command_builds_a_wheel_of_it(tmp_path):
         "inputs": [[[1, 0], [0, 16]]],
         "outputs": [[[1, 0], [0, 7]]],
     }
-    refused = build("onnxruntime")
-    assert refused.exit_code == 1
-    assert "one length" in refused.output
     program = """
 import numpy as np, rows
 for length in (1, 7, 40):
