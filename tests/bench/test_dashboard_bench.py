@@ -17,5 +17,11 @@ def test_pages_are_opened_and_timed() -> None:
             pytest.fail("chromium or the built dashboard is missing")
         pytest.skip("chromium or the built dashboard is missing: make test installs them")
     found = dashboard.pages(trials=200, loads=1)
-    assert set(found) == {"first page", "job of 200 trials"}
+    assert list(found) == [
+        "first page",
+        "jobs",
+        "job of 200 trials",
+        "job of 500 layers",
+        "that job beside the other",
+    ]
     assert all(each["median_s"] > 0 for each in found.values())
