@@ -84,8 +84,9 @@ def log_schema() -> dict[str, Any]:
         word = {"kind": {"const": kind, "description": "What is computed."}}
         found["properties"] = {**word, **found["properties"]}
         found["required"] = ["kind", *found["required"]]
-        definitions[workload.__name__] = found
-        kinds.append({"$ref": f"#/$defs/{workload.__name__}"})
+        # Not by its class's name: the parts of a chain are of a class, but have no kind.
+        definitions[kind] = found
+        kinds.append({"$ref": f"#/$defs/{kind}"})
     definitions["workload"] = {"oneOf": kinds}
     definitions["Target"] = explained(TypeAdapter(Target).json_schema(ref_template="#/$defs/{model}"))
     definitions["record"] = {
