@@ -60,9 +60,12 @@ class Plan(ABC, Generic[W]):
     def cycles(self) -> float:
         """Predicted cycles until the last thread is done. Only their order matters."""
 
-    @abstractmethod
     def pack(self, weights: Array) -> Array:
-        """Weights of ``workload.weight_shape`` in the order the code reads them, 1-D."""
+        """Weights of ``workload.weight_shape`` in the order the code reads them, 1-D.
+
+        TypeError for a workload that has no weights, or several: its plan says what to take by ``constants``.
+        """
+        raise TypeError(f"{self.workload} has not one array of weights")
 
     def constants(self, inputs: Sequence[Array]) -> list[Array]:
         """What the function takes after the activations that depends on the config: the packed weights.

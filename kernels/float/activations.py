@@ -36,10 +36,6 @@ class ActivationPlan(Plan[A]):
     def body(self, inputs: Sequence[Buffer], out: Buffer) -> None:
         """Emit the code."""
 
-    def pack(self, weights: Array) -> Array:
-        """There are no weights."""
-        raise TypeError(f"{self.workload} has no weights")
-
     def constants(self, inputs: Sequence[Array]) -> list[Array]:
         """None: all that it takes are activations."""
         return []

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar, Generic, Literal, TypeVar
 
 from pydantic import ConfigDict
 
@@ -11,19 +12,35 @@ from kernels.workload.canonical import key_of
 from kernels.workload.checked import STRICT_FIELDS
 from kernels.workload.conv2d import Conv2d
 from kernels.workload.epilogue import Epilogue
-from kernels.workload.geometry import ConvGeometry
 from kernels.workload.qconv2d import QConv2d, Unit
 
+P = TypeVar("P", Conv2d, QConv2d)
 
-class ChainSizes:
+
+class ChainSizes(ABC, Generic[P]):
     """What chains of floats and of integers have in common."""
 
     kind: ClassVar[str]
 
     @property
-    def parts(self) -> tuple[ConvGeometry, ConvGeometry]:
+    @abstractmethod
+    def parts(self) -> tuple[P, P]:
         """The two convolutions."""
-        raise NotImplementedError
+
+    @property
+    def epilogue(self) -> Epilogue:
+        """What follows the second."""
+        return self.parts[1].epilogue
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """Shape of the activations, as the first has it."""
+        return self.parts[0].data_shape
+
+    @property
+    def out_shape(self) -> tuple[int, ...]:
+        """Shape of the result, and of a residual, as the second has it."""
+        return self.parts[1].out_shape
 
     @property
     def flops(self) -> int:
@@ -45,9 +62,12 @@ class ChainSizes:
                 f"{self.kind} second takes {sizes[0]} (n x h x w x c), but first makes {sizes[1]}"
             )
 
+    def __str__(self) -> str:
+        return "{} => {}".format(*self.parts)
+
 
 @dataclass(frozen=True)
-class ConvChain(ChainSizes):
+class ConvChain(ChainSizes[Conv2d]):
     """``second`` of ``first``'s result. Bias and clamp come behind either, a residual behind the second."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
@@ -74,27 +94,9 @@ class ConvChain(ChainSizes):
         """The type of the activations."""
         return self.first.dtype
 
-    @property
-    def epilogue(self) -> Epilogue:
-        """What follows the second."""
-        return self.second.epilogue
-
-    @property
-    def data_shape(self) -> tuple[int, ...]:
-        """Shape of the activations: (n, in_c, in_h, in_w)."""
-        return self.first.data_shape
-
-    @property
-    def out_shape(self) -> tuple[int, ...]:
-        """Shape of the result and of the residual: (n, out_c, out_h, out_w)."""
-        return self.second.out_shape
-
-    def __str__(self) -> str:
-        return f"{self.first} => {self.second}"
-
 
 @dataclass(frozen=True)
-class QConvChain(ChainSizes):
+class QConvChain(ChainSizes[QConv2d]):
     """``second`` of ``first``'s result, all of bytes."""
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
@@ -123,24 +125,6 @@ class QConvChain(ChainSizes):
     def dtype(self) -> str:
         """The type of the activations."""
         return self.first.data_dtype
-
-    @property
-    def epilogue(self) -> Epilogue:
-        """What follows the second."""
-        return self.second.epilogue
-
-    @property
-    def data_shape(self) -> tuple[int, ...]:
-        """Shape of the activations: (n, in_h, in_w, in_c)."""
-        return self.first.data_shape
-
-    @property
-    def out_shape(self) -> tuple[int, ...]:
-        """Shape of the result: (n, out_h, out_w, out_c)."""
-        return self.second.out_shape
-
-    def __str__(self) -> str:
-        return f"{self.first} => {self.second}"
 
 
 AnyChain = ConvChain | QConvChain

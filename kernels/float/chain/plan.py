@@ -111,10 +111,6 @@ class ChainPlan(Plan[ConvChain]):
         order = (0, 2, 5, 6, 3, 1, 4) if self.knobs.filters == CACHED else (0, 2, 5, 6, 3, 4, 1)
         return np.ascontiguousarray(split.transpose(order)).reshape(-1)
 
-    def pack(self, weights: Array) -> Array:
-        """A chain has two sets of weights, which ``constants`` packs."""
-        raise NotImplementedError("a chain has two sets of weights")
-
     def constants(self, inputs: Sequence[Array]) -> list[Array]:
         """Packed filters and bias of both."""
         rest = list(inputs[1:])

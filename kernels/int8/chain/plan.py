@@ -99,10 +99,6 @@ class QChainPlan(Plan[QConvChain]):
         ordered = split.transpose(5, 2, 0, 1, 3, 6, 4).reshape(-1)
         return np.ascontiguousarray(ordered).astype(np.uint8)
 
-    def pack(self, weights: Array) -> Array:
-        """A chain has two sets of weights, which ``constants`` packs."""
-        raise NotImplementedError("a chain has two sets of weights")
-
     def constants(self, inputs: Sequence[Array]) -> list[Array]:
         """The constants of both; ValueError for those that the workload excludes."""
         found: list[Array] = []
