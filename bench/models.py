@@ -92,6 +92,18 @@ def mobilenet_v1(seed: int = 0) -> ModelProto:
     return graph.model(graph.classifier(data), "mobilenet_v1", seed)
 
 
+BOTTLENECKS = (
+    (1, 16, 1, 1),
+    (6, 24, 2, 2),
+    (6, 32, 3, 2),
+    (6, 64, 4, 2),
+    (6, 96, 3, 1),
+    (6, 160, 3, 2),
+    (6, 320, 1, 1),
+)
+"""Of MobileNet v2: expansion, filters, how many, stride of the first."""
+
+
 def mobilenet_v2(seed: int = 0) -> ModelProto:
     """MobileNet v2: inverted residuals with depthwise convolutions, clipped at 6."""
     graph = Graph()
@@ -104,16 +116,7 @@ def mobilenet_v2(seed: int = 0) -> ModelProto:
         return graph.node("Clip", [data, "zero", "six"])
 
     data = clipped(graph.conv("input", 32, 3, 2))
-    settings = (
-        (1, 16, 1, 1),
-        (6, 24, 2, 2),
-        (6, 32, 3, 2),
-        (6, 64, 4, 2),
-        (6, 96, 3, 1),
-        (6, 160, 3, 2),
-        (6, 320, 1, 1),
-    )
-    for expansion, filters, repeats, first_stride in settings:
+    for expansion, filters, repeats, first_stride in BOTTLENECKS:
         for position in range(repeats):
             stride = 1 if position else first_stride
             hidden, width = data, graph.channels(data) * expansion

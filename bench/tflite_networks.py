@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from bench.models import BOTTLENECKS
 from bench.tflite_models import FUSED, SAME, VALID, Maker
 
 _SEPARABLE = (
@@ -17,18 +18,6 @@ _SEPARABLE = (
     (1024, 2),
     (1024, 1),
 )
-_BOTTLENECKS = (
-    *(
-        (1, 16, 1, 1),
-        (6, 24, 2, 2),
-        (6, 32, 3, 2),
-        (6, 64, 4, 2),
-        (6, 96, 3, 1),
-        (6, 160, 3, 2),
-        (6, 320, 1, 1),
-    ),
-)
-"""Expansion, filters, how many, stride of the first."""
 
 
 def mobilenet_v1(seed: int = 0) -> bytes:
@@ -45,7 +34,7 @@ def mobilenet_v2(seed: int = 0) -> bytes:
     """224 x 224: inverted bottlenecks with residuals."""
     make = Maker("int8", seed)
     value = make.convolution(make.input((1, 224, 224, 3)), 32, stride=2, fused=FUSED.RELU6)
-    for expansion, filters, count, first in _BOTTLENECKS:
+    for expansion, filters, count, first in BOTTLENECKS:
         for number in range(count):
             start, stride = value, 1 if number else first
             if expansion > 1:

@@ -12,10 +12,10 @@ from server.db.database import Database
 from server.engine import Engine
 from server.events.base import Events
 from server.http.limits import Turns
+from server.in_child import Nursery
 from server.jobs.manager import JobManager
 from server.jobs.service import Jobs
 from server.metrics import Metrics
-from server.models.extraction import Nursery
 from server.models.service import Models
 from server.remembered import Remembered
 from server.settings import Settings

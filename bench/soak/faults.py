@@ -186,23 +186,22 @@ def kill_redis(lab: Lab, dice: random.Random) -> Struck:
     return Struck(_every(lab))
 
 
-def fill_worker(lab: Lab, dice: random.Random) -> Struck:
-    """The disk of the workers' state folders is full."""
-    folder = lab.disks["worker"]
-    stuffing = folder / "stuffing"
+def _full(lab: Lab, dice: random.Random, disk: str) -> None:
+    stuffing = lab.disks[disk] / "stuffing"
     fill(stuffing)
     _hold(dice)
     stuffing.unlink()
+
+
+def fill_worker(lab: Lab, dice: random.Random) -> Struck:
+    """The disk of the workers' state folders is full."""
+    _full(lab, dice, "worker")
     return Struck(_every(lab))
 
 
 def fill_database(lab: Lab, dice: random.Random) -> Struck:
     """The disk of the database is full, of which PostgreSQL may die."""
-    folder = lab.disks["postgres"]
-    stuffing = folder / "stuffing"
-    fill(stuffing)
-    _hold(dice)
-    stuffing.unlink()
+    _full(lab, dice, "postgres")
     if lab.postgres.process.poll() is not None:
         lab.postgres.start()
     return Struck(_every(lab))

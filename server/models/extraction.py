@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from server.http.problems import Problem
+from server.in_child import Nursery
 from tuner.intake.extract import Extraction
 from tuner.intake.shapes import GivenShapes
 from tuner.intake.values import Values
@@ -13,13 +14,6 @@ from worker.children.nursery import ChildCrashed, ChildRaised, ChildTimeout
 
 TIMEOUT_S = 60.0
 MEMORY_BYTES = 8 << 30
-
-
-class Nursery(Protocol):
-    """What runs a function in a disposable child (``worker.children.nursery.Nursery``)."""
-
-    def call(self, function: str, payload: Any, *, timeout_s: float, memory_bytes: int | None = None) -> Any:
-        """Call ``"module:function"`` with ``payload``."""
 
 
 def extract(

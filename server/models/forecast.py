@@ -11,15 +11,12 @@ from kernels import target as targets
 from kernels.numerics import Numerics
 from kernels.target import Target
 from kernels.workload import base as workloads
-from server.http.problems import Problem
-from server.models.extraction import Nursery
+from server.in_child import Nursery, worked_out
 from server.models.schemas import Forecast
 from server.records import repository
 from tuner.intake.extract import Extraction
-from worker.children.nursery import ChildCrashed, ChildRaised, ChildTimeout
 
 TIMEOUT_S = 120.0
-MEMORY_BYTES = 4 << 30
 
 
 def predicted(nursery: Nursery, extraction: Extraction, target: Target, threads: int) -> list[float | None]:
@@ -29,20 +26,11 @@ def predicted(nursery: Nursery, extraction: Extraction, target: Target, threads:
         "target": targets.to_json(target),
         "threads": threads,
     }
-    try:
-        found: list[float | None] = nursery.call(
-            "tuner.explain.forecast:forecast_in_child",
-            payload,
-            timeout_s=TIMEOUT_S,
-            memory_bytes=MEMORY_BYTES,
-        )
-        return found
-    except ChildTimeout:
-        raise Problem(503, f"the forecast took more than {TIMEOUT_S:.0f} s") from None
-    except ChildCrashed as error:
-        raise Problem(503, f"the forecast failed: {error}") from None
-    except ChildRaised as error:
-        raise Problem(422, f"nothing can be foretold: {error.message or error.type_name}") from None
+    function = "tuner.explain.forecast:forecast_in_child"
+    found: list[float | None] = worked_out(
+        nursery, function, payload, "the forecast", "nothing can be foretold", TIMEOUT_S
+    )
+    return found
 
 
 def forecast(

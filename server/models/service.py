@@ -16,7 +16,8 @@ from server.db.insert import insert
 from server.db.tables import ModelRow, now
 from server.http.problems import Problem, invalid
 from server.http.uploads import Upload, forget_old, sha256
-from server.models.extraction import Nursery, extract, read_graph
+from server.in_child import Nursery
+from server.models.extraction import extract, read_graph
 from server.remembered import Remembered
 from tuner.intake.external_data import is_archive
 from tuner.intake.extract import Extraction

@@ -12,14 +12,10 @@ from kernels import target as targets
 from kernels.target import Target
 from server.db.tables import RecordRow, TargetRow, WorkloadRow
 from server.http.problems import Problem
-from server.models.extraction import Nursery
+from server.in_child import Nursery, worked_out
 from server.records import repository
 from server.targets.service import Targets
 from server.workloads.repository import get_row
-from worker.children.nursery import ChildCrashed, ChildRaised, ChildTimeout
-
-TIMEOUT_S = 60.0
-MEMORY_BYTES = 4 << 30
 
 
 def asked(
@@ -79,14 +75,6 @@ def question(payload: dict[str, Any]) -> str:
 
 def explained(nursery: Nursery, payload: dict[str, Any]) -> dict[str, Any]:
     """The child's answer; a problem where it fails."""
-    try:
-        found: dict[str, Any] = nursery.call(
-            "tuner.explain.explain:explain_in_child", payload, timeout_s=TIMEOUT_S, memory_bytes=MEMORY_BYTES
-        )
-        return found
-    except ChildTimeout:
-        raise Problem(503, f"compiling took more than {TIMEOUT_S:.0f} s") from None
-    except ChildCrashed as error:
-        raise Problem(503, f"the compiler died: {error}") from None
-    except ChildRaised as error:
-        raise Problem(422, f"that cannot be explained: {error.message or error.type_name}") from None
+    function = "tuner.explain.explain:explain_in_child"
+    found: dict[str, Any] = worked_out(nursery, function, payload, "compiling", "that cannot be explained")
+    return found

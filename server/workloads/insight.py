@@ -9,17 +9,13 @@ from sqlalchemy.orm import Session
 
 from kernels import target as targets
 from server.db.tables import TargetRow
-from server.http.problems import Problem
-from server.models.extraction import Nursery
+from server.in_child import Nursery, worked_out
 from server.targets.service import Targets
 from server.workloads import repository
 from server.workloads.schemas import Insight, KnobEffect, Predicted
-from worker.children.nursery import ChildCrashed, ChildRaised, ChildTimeout
 
 MOST = 2000
 """Trials looked at, thinned as a chart's."""
-TIMEOUT_S = 60.0
-MEMORY_BYTES = 4 << 30
 _STEPS = 20
 
 
@@ -47,19 +43,8 @@ def asked(
 
 def found(nursery: Nursery, payload: dict[str, Any], records: Sequence[int]) -> Insight:
     """The child's answer; a problem where it fails."""
-    try:
-        answer = nursery.call(
-            "tuner.explain.importance:insight_in_child",
-            payload,
-            timeout_s=TIMEOUT_S,
-            memory_bytes=MEMORY_BYTES,
-        )
-    except ChildTimeout:
-        raise Problem(503, f"learning from the trials took more than {TIMEOUT_S:.0f} s") from None
-    except ChildCrashed as error:
-        raise Problem(503, f"learning from the trials failed: {error}") from None
-    except ChildRaised as error:
-        raise Problem(422, f"nothing can be learned: {error.message or error.type_name}") from None
+    function = "tuner.explain.importance:insight_in_child"
+    answer = worked_out(nursery, function, payload, "learning from the trials", "nothing can be learned")
     return Insight(
         trials=sum(sample["cost_s"] is not None for sample in payload["samples"]),
         explained=answer["explained"],
