@@ -6,7 +6,7 @@ import asyncio
 import logging
 import shutil
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -18,7 +18,7 @@ from server.boards import views
 from server.boards.days import DAY_S
 from server.boards.report import fleet_report, text
 from server.db.database import Database
-from server.db.tables import JobRow, ModelRow, TargetRow, now
+from server.db.tables import BoardRow, JobRow, ModelRow, TargetRow, now
 from server.engine import Engine
 from server.jobs.store import ENDED
 from server.notices.notice import EndedJob, News, Notice
@@ -53,8 +53,8 @@ def ended_jobs(db: Database, since: datetime) -> list[EndedJob]:
 def drifts(db: Database) -> dict[str, float]:
     """The last reference time of each board over its best, where there are both."""
     with db.read() as session:
-        shown = views.show(session, ())
-    return {board.id: board.drift for board in shown if board.drift is not None}
+        found = {row.id: views.reference(row)["drift"] for row in session.execute(select(BoardRow)).scalars()}
+    return {board: drift for board, drift in found.items() if drift is not None}
 
 
 def weekly(settings: Settings, db: Database, now_s: float) -> Notice | None:
@@ -65,12 +65,12 @@ def weekly(settings: Settings, db: Database, now_s: float) -> Notice | None:
     mark = settings.home_dir / "reported"
     if mark.exists() and mark.read_text().strip() == str(monday):
         return None
-    first = not mark.exists()
-    mark.write_text(f"{monday}\n")
-    if first:  # nobody waits for a report of a week that this server has not seen
+    if not mark.exists():  # nobody waits for a report of a week that this server has not seen
+        mark.write_text(f"{monday}\n")
         return None
     with db.read() as session:
         report = fleet_report(session, 7, monday * DAY_S - 1)
+    mark.write_text(f"{monday}\n")
     return Notice("fleet_report", text(report), report.model_dump(mode="json"))
 
 
@@ -98,12 +98,11 @@ async def notifying(settings: Settings, db: Database, engine: Engine) -> AsyncIt
                 free = await run_in_threadpool(free_bytes, settings.home_dir)
                 drift = await run_in_threadpool(drifts, db)
                 notices = news.look(jobs, engine.boards(), free, time.monotonic(), drift)
-                if report := await run_in_threadpool(weekly, settings, db, time.time()):
-                    notices.append(report)
-                for notice in notices:
-                    for place in to:
-                        await run_in_threadpool(_deliver, place, notice)
+                await run_in_threadpool(_deliver, to, notices)
                 since = looked
+                # After all else is told: what keeps the report back keeps nothing else back.
+                report = await run_in_threadpool(weekly, settings, db, time.time())
+                await run_in_threadpool(_deliver, to, [report] if report else [])
             except Exception as error:  # the database may come back
                 log.warning("nobody could be told any news: %s", error)
             await asyncio.sleep(LOOK_S)
@@ -116,7 +115,9 @@ async def notifying(settings: Settings, db: Database, engine: Engine) -> AsyncIt
         await asyncio.wait([task])
 
 
-def _deliver(place: Place, notice: Notice) -> None:
-    reason = deliver(place, notice)
-    if reason is not None:
-        log.warning("%s was not told: %s", place.name, reason)
+def _deliver(to: Sequence[Place], notices: Sequence[Notice]) -> None:
+    for notice in notices:
+        for place in to:
+            reason = deliver(place, notice)
+            if reason is not None:
+                log.warning("%s was not told: %s", place.name, reason)

@@ -38,11 +38,12 @@ def start(arguments: Sequence[str], home: Path, say: Callable[[str], None]) -> N
         try:
             while True:
                 ended = server.poll() is not None
-                while line := lines.readline().rstrip():
+                while raw := lines.readline():
+                    line = raw.rstrip()
                     if line.startswith(UP):
                         say(line.replace("stop: Ctrl-C", "stop: tilefleet stop"))
                         return
-                    last = line
+                    last = line or last
                     if not line.startswith(_ERROR):
                         say(line)
                 if ended:

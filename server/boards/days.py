@@ -16,6 +16,7 @@ from server.db.tables import BoardDayRow, BoardEventRow, LeaseRow
 
 DAY_S = 24 * 3600.0
 _SUMS = ("leases", "leased_s", "timed_s", "trials")
+_FAULTS = ("fault", "bad_check")
 
 
 def keep_use(session: Session, board: str, *gone: ColumnElement[bool]) -> None:
@@ -28,32 +29,38 @@ def keep_use(session: Session, board: str, *gone: ColumnElement[bool]) -> None:
 
 def by_day(session: Session, board: str, days: int, now_s: float) -> BoardDays:
     """The last ``days`` days of a board, today among them; 404 when there is none of that name."""
+    failed = faults(session, board, int(now_s // DAY_S) - days + 1)
+    items = [
+        Day(
+            at=datetime.fromtimestamp(day * DAY_S, UTC),
+            leased=min(1.0, of["leased_s"] / max(1.0, there_s)),
+            timing=min(1.0, of["timed_s"] / max(1.0, there_s)),
+            trials=int(of["trials"]),
+            faults=failed.get(day, 0),
+        )
+        for day, of, there_s in used(session, board, days, now_s)
+    ]
+    return BoardDays(items=items)
+
+
+def used(
+    session: Session, board: str, days: int, now_s: float
+) -> Iterator[tuple[int, dict[str, float], float]]:
+    """Of each of the last ``days`` days: its number, the sums of the leases that ended on it, and how many
+    seconds of it are over and had the board. 404 when there is none of that name."""
     enlisted = views.get_row(session, board).enlisted.timestamp()
     today = int(now_s // DAY_S)
     first = today - days + 1
-    used = {day: dict.fromkeys(_SUMS, 0.0) for day in range(first, today + 1)}
+    found = {day: dict.fromkeys(_SUMS, 0.0) for day in range(first, today + 1)}
     kept = select(BoardDayRow).where(BoardDayRow.board == board, BoardDayRow.day >= first)
     sums = [
         (row.day, {name: getattr(row, name) for name in _SUMS}) for row in session.execute(kept).scalars()
     ]
     for day, more in (*sums, *_by_day(session, board, LeaseRow.ended >= first * DAY_S)):
-        for name, value in more.items() if day in used else ():
-            used[day][name] += value
-    faults = _faults(session, board, first)
-    items = []
-    for day, of in used.items():
-        # Of the part of the day that is over, and that it was there for.
-        length = max(1.0, min(now_s, (day + 1) * DAY_S) - max(enlisted, day * DAY_S))
-        items.append(
-            Day(
-                at=datetime.fromtimestamp(day * DAY_S, UTC),
-                leased=min(1.0, of["leased_s"] / length),
-                timing=min(1.0, of["timed_s"] / length),
-                trials=int(of["trials"]),
-                faults=faults.get(day, 0),
-            )
-        )
-    return BoardDays(items=items)
+        for name, value in more.items() if day in found else ():
+            found[day][name] += value
+    for day, of in found.items():
+        yield day, of, max(0.0, min(now_s, (day + 1) * DAY_S) - max(enlisted, day * DAY_S))
 
 
 def _by_day(
@@ -77,10 +84,11 @@ def _by_day(
             yield day, {name: value or 0.0 for name, value in zip(_SUMS, row, strict=True)}
 
 
-def _faults(session: Session, board: str, first: int) -> dict[int, int]:
+def faults(session: Session, board: str, first: int) -> dict[int, int]:
+    """Faults and failed health checks of each day from ``first`` on, as far back as the history goes."""
     since = datetime.fromtimestamp(0, UTC) + timedelta(days=first)
     query = select(BoardEventRow.at).where(
-        BoardEventRow.board == board, BoardEventRow.kind == "fault", BoardEventRow.at >= since
+        BoardEventRow.board == board, BoardEventRow.kind.in_(_FAULTS), BoardEventRow.at >= since
     )
     found: dict[int, int] = {}
     for at in session.execute(query).scalars():

@@ -44,6 +44,8 @@ def prune(db: Database, now_s: float) -> int:
             LeaseRow.state == LeaseState.RELEASED.value,
         )
         with db.write() as session:
+            # Another coordinator prunes, too: what both would sum must be counted once.
+            session.get(BoardRow, board, with_for_update=True)
             keep_use(session, board, *well)
             forgotten += session.connection().execute(delete(LeaseRow).where(*well)).rowcount
         statements = (

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from server.boards.days import DAY_S, by_day
+from server.boards.days import DAY_S, faults, used
 from server.boards.schemas import BoardReport, FleetReport
 from server.db.tables import BoardDayRow, BoardRow, JobRow, TargetRow, TaskRow
 from worker.outcome import ErrorKind
@@ -21,7 +21,7 @@ def fleet_report(session: Session, days: int, now_s: float) -> FleetReport:
     since = datetime.fromtimestamp(first * DAY_S, UTC)
     watched = select(
         BoardDayRow.board, func.sum(BoardDayRow.watched_s), func.sum(BoardDayRow.in_service_s)
-    ).where(BoardDayRow.day >= first)
+    ).where(BoardDayRow.day >= first, BoardDayRow.day <= int(now_s // DAY_S))
     seen = {
         board: (all_s, there_s)
         for board, all_s, there_s in session.execute(watched.group_by(BoardDayRow.board))
@@ -30,21 +30,26 @@ def fleet_report(session: Session, days: int, now_s: float) -> FleetReport:
     query = select(BoardRow.id, TargetRow.name).join(TargetRow, TargetRow.key == BoardRow.target_key)
     for board, target in session.execute(query.order_by(BoardRow.id)).all():
         all_s, there_s = seen.get(board, (0.0, 0.0))
-        used = by_day(session, board, days, now_s).items
+        leased_s = timed_s = there = trials_of = 0.0
+        for _, of, length_s in used(session, board, days, now_s):
+            leased_s, timed_s = leased_s + of["leased_s"], timed_s + of["timed_s"]
+            there, trials_of = there + length_s, trials_of + of["trials"]
         boards.append(
             BoardReport(
                 id=board,
                 target=target,
                 availability=there_s / all_s if all_s else None,
-                leased=sum(day.leased for day in used) / days,
-                timing=sum(day.timing for day in used) / days,
-                trials=sum(day.trials for day in used),
-                faults=sum(day.faults for day in used),
+                leased=min(1.0, leased_s / max(1.0, there)),
+                timing=min(1.0, timed_s / max(1.0, there)),
+                trials=int(trials_of),
+                faults=sum(faults(session, board, first).values()),
             )
         )
+    until = datetime.fromtimestamp(now_s, UTC)
     tasks = select(TaskRow.trials, TaskRow.reused, TaskRow.errors).join(JobRow, JobRow.id == TaskRow.job_id)
     trials = lost = 0
-    for tried, reused, errors in session.execute(tasks.where(JobRow.started >= since)):
+    started = JobRow.started >= since, JobRow.started <= until
+    for tried, reused, errors in session.execute(tasks.where(*started)):
         trials += tried - reused
         lost += sum(errors.get(kind, 0) for kind in LOST)
     return FleetReport(

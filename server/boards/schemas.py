@@ -195,7 +195,7 @@ class Day(BaseModel):
     leased: float = Field(description="Share of it under a lease; of today, of the part that is over.")
     timing: float = Field(description="Share of it inside the timer.")
     trials: int = Field(description="Candidates measured by leases that ended then.")
-    faults: int = Field(description="Faults and failed health checks.")
+    faults: int = Field(description="Faults and failed health checks; known for 30 days.")
 
 
 class BoardDays(Items[Day]):

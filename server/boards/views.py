@@ -63,7 +63,7 @@ def show(session: Session, statuses: Iterable[BoardStatus], only: str | None = N
             faults=row.faults,
             busy_s=row.busy_s,
             timed_s=row.timed_s,
-            **_reference(row),
+            **reference(row),
             checked=row.checked,
             enlisted=row.enlisted,
             last_seen=row.last_seen,
@@ -88,7 +88,7 @@ def _lease(row: leases.AnyRow | None) -> BoardLease | None:
     return BoardLease(holder=row.holder, job=row.job, purpose=row.purpose, token=row.token, expires=expires)
 
 
-def _reference(row: BoardRow) -> dict[str, float | None]:
+def reference(row: BoardRow) -> dict[str, float | None]:
     """What the last health check found; its time is compared only with that of the same code and clock."""
     check = row.last_check or {}
     last_s = check.get("seconds")

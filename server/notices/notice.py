@@ -15,7 +15,8 @@ _ABSENT_IS_NO_NEWS = (Health.MAINTENANCE, Health.RETIRED)
 DRIFT = 1.2
 """From so many times a board's best reference time on, it is told that it became slower."""
 _AGAIN = 1.1
-"""Free disk over its limit from which a lack of it is news again."""
+"""Free disk over its limit from which a lack of it is news again, and how far below ``DRIFT`` a board's
+time has to fall for that."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +70,10 @@ class News:
         found = [self._job(job) for job in jobs if (job.id, job.finished) not in self._told_jobs]
         self._told_jobs = {(job.id, job.finished) for job in jobs}
         for board in boards:
+            first = board.id not in self._health
             found += self._board(board, now_s)
-            found += self._drift(board, drifts.get(board.id, 1.0))
+            slower = self._drift(board, drifts.get(board.id, 1.0))
+            found += [] if first else slower
         low = free_bytes < self.disk_bytes * (_AGAIN if self._disk_told else 1.0)
         if low and not self._disk_told:
             free_mb = free_bytes >> 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path as FilePath
 from typing import Annotated
 
@@ -25,6 +26,7 @@ from server.models.schemas import (
 )
 from server.models.service import parse_shapes, parse_values
 from server.services import Ctx
+from tuner.intake.extract import Extraction
 
 router = APIRouter(prefix="/models", tags=["models"])
 _BINARY = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
@@ -152,6 +154,7 @@ async def read_with_shapes(
     "/{model_hash}/forecast", summary="Foretell a model's time", responses=responses(400, 404, 422, 503)
 )
 async def read_forecast(
+    request: Request,
     model_hash: ModelHash,
     ctx: Ctx,
     target: Annotated[str, Query(description="The target's name.", examples=["rpi4"])],
@@ -164,18 +167,23 @@ async def read_forecast(
     clocks = sorted({board.clock for board in ctx.engine.boards() if board.target.key == machine.key})
     clock = "wall" if "wall" in clocks or not clocks else clocks[0]
 
-    def read() -> Forecast:
+    def extracted() -> tuple[str, Extraction]:
         with ctx.db.read() as session:
             row = ctx.models.get(session, model_hash)
-        extraction = ctx.models.extraction(row, given)
-        asked = row.hash, str(given), machine.key, threads
+        return row.hash, ctx.models.extraction(row, given)
+
+    def read() -> Forecast:
+        asked = known, str(given), machine.key, threads
         seconds = ctx.forecasts.get(
             asked, lambda: forecast.predicted(ctx.nursery, extraction, machine, threads)
         )
         with ctx.db.read() as session:
             return forecast.forecast(session, extraction, seconds, machine, clock, threads)
 
-    async with ctx.learning.turn():
+    # With shapes the model is read anew, and few may be at a time.
+    async with ctx.reading.turn(request) if given is not None else nullcontext():
+        known, extraction = await run_in_threadpool(extracted)
+    async with ctx.learning.turn(request):
         return await run_in_threadpool(read)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Path, Query
+from fastapi import APIRouter, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
 
 from kernels.target import Target
@@ -74,7 +74,7 @@ def list_trials(
 
 @router.get("/{key}/insight", summary="Learn from a workload's trials", responses=responses(404, 422, 503))
 async def read_insight(
-    key: Key, ctx: Ctx, target: TargetQuery, clock: Clock = "wall", threads: Threads = 1
+    request: Request, key: Key, ctx: Ctx, target: TargetQuery, clock: Clock = "wall", threads: Threads = 1
 ) -> Insight:
     """How much each knob matters, by boosted trees on the trials, and what the machine model predicted."""
 
@@ -83,7 +83,7 @@ async def read_insight(
             return insight.asked(session, ctx.targets, key, target, clock, threads)
 
     payload, records, asked_for = await run_in_threadpool(read)
-    async with ctx.learning.turn():
+    async with ctx.learning.turn(request):
         return await run_in_threadpool(
             ctx.insights.get, asked_for, lambda: insight.found(ctx.nursery, payload, records)
         )

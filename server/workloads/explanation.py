@@ -32,7 +32,7 @@ def asked(
     workload = get_row(session, key)
     keys = known.keys(session, target)
     if record is not None:
-        return _of_record(session, workload, keys, threads, record)
+        return _of_record(session, workload, keys, record)
     bests = [
         found
         for each in keys
@@ -53,7 +53,7 @@ def asked(
 
 
 def _of_record(
-    session: Session, workload: WorkloadRow, keys: Sequence[str], threads: int, id_: int
+    session: Session, workload: WorkloadRow, keys: Sequence[str], id_: int
 ) -> tuple[dict[str, Any], Target, float | None]:
     row = session.get(RecordRow, id_)
     if row is None or row.workload_key != workload.key or row.target_key not in keys:
@@ -62,7 +62,7 @@ def _of_record(
     payload = {
         "workload": workload.document,
         "target": targets.to_json(machine),
-        "threads": threads,
+        "threads": row.threads,
         "config": row.document["config"],
     }
     return payload, machine, row.document.get("verified_s") or row.document.get("cost_s")

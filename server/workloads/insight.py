@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -37,7 +38,7 @@ def asked(
         "threads": threads,
         "samples": [{"config": point.config, "cost_s": point.cost_s} for point in points.items],
     }
-    rounded = points.total - points.total % max(1, points.total // _STEPS)
+    rounded = int(math.log(max(1, points.total), 1 + 1 / _STEPS))
     return payload, [point.record for point in points.items], (key, tuple(keys), clock, threads, rounded)
 
 

@@ -18,9 +18,10 @@ def least_bytes(workload: Workload) -> int:
         first, second = workload.first, workload.second
         between = prod(first.out_shape) * _element(first, "out")
         return least_bytes(first) + least_bytes(second) - round(2 * between)
-    return round(
-        sum(prod(shape) * _element(workload, name) for name, shape in array_shapes(workload).items())
-    )
+    arrays = [(prod(shape), name) for name, shape in array_shapes(workload).items()]
+    if getattr(getattr(workload, "epilogue", None), "residual", False):
+        arrays.append((prod(workload.out_shape), "out"))
+    return round(sum(elements * _element(workload, name) for elements, name in arrays))
 
 
 def _element(workload: Workload, array: str) -> float:
