@@ -96,7 +96,7 @@ class Slices:
 
     @property
     def runs(self) -> int:
-        """Runs of rows of the first result; where rows are kept, of all slices but the first of an image."""
+        """Runs of rows of the first result, of a slice none of whose rows are kept."""
         return ceil_div(self.middle_rows, self.rows)
 
     @property

@@ -158,12 +158,13 @@ class _Emitter:
                 if it.lengths:
                     value = tirx.Select(self.arguments["lengths"][row] > 0, value, tir.number(0.0))
                 tir.store(self.arguments[f"last_{state}"], value, row * it.hidden + at)
+        if it.lengths:
+            lengths = (self.arguments["lengths"][row] for row in range(it.batch))
+            longest = T.Bind(reduce(tirx.Max, lengths))
         with T.serial(0, it.steps) as turn:
             step = T.Bind(it.steps - 1 - turn if it.reverse else turn + 0)
             if it.lengths:
-                lengths = (self.arguments["lengths"][row] for row in range(it.batch))
-                any_inside = step < reduce(tirx.Max, lengths)
-                tir.choose(any_inside, partial(self._step, turn, step), partial(self._each, step, None))
+                tir.choose(step < longest, partial(self._step, turn, step), partial(self._each, step, None))
             else:
                 self._step(turn, step)
 

@@ -26,10 +26,10 @@ class Target:
     them. ``integer_vector_*`` are 0 where integers share the registers of floats. ``matrix`` names the matrix
     engine's instruction set (``mma`` of Power), empty where there is none. ``fast_bytes`` is memory beside
     the caches that code fills itself (Hexagon's VTCM), 0 where there is none. ``hz`` is the usual clock rate,
-    0 where it is unknown; it tells people about a machine and does not make it another kind. Nor do the last
-    four, which only rank configs (``emit/machine.py``): vector multiply-adds a cycle, loads a cycle that are
-    sustained while lines arrive from L2 as well, how many line loads a core and its prefetchers overlap, and
-    how many sequential streams these follow.
+    0 where it is unknown. Neither of the two makes a machine another kind: one tells people about it, the
+    other which configs fit. Nor do the last four, which only rank configs (``emit/machine.py``): vector
+    multiply-adds a cycle, loads a cycle that are sustained while lines arrive from L2 as well, how many line
+    loads a core and its prefetchers overlap, and how many sequential streams these follow.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
@@ -98,8 +98,8 @@ class Target:
         return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
 
 
-_NOT_IN_KEY = ("name", "hz", "fmas_per_cycle", "loads_per_cycle", "misses_in_flight", "streams")
-_IN_KEY_IF_SET = ("integer_vector_bits", "integer_vector_registers", "matrix", "fast_bytes")
+_NOT_IN_KEY = ("name", "hz", "fmas_per_cycle", "loads_per_cycle", "misses_in_flight", "streams", "fast_bytes")
+_IN_KEY_IF_SET = ("integer_vector_bits", "integer_vector_registers", "matrix")
 """Facts younger than the first records, whose keys still hold."""
 
 

@@ -76,8 +76,8 @@ class Workloads(BaseModel):
     workloads: list[WorkloadUse] = Field(description="Distinct workloads in the order they first occur.")
     not_tunable: list[NotTunable] = Field(description="Products that no kernel computes.")
     operators: dict[str, int] = Field(
-        description="How many nodes of each operator the model has, most first; empty of a model that was "
-        "uploaded long ago.",
+        description="How many nodes of each of ONNX's operators the model is made of as it is built, most "
+        "first; empty of a model that was uploaded long ago.",
         examples=[{"Conv": 26, "Relu": 26, "Concat": 8}],
     )
     tunable_share: float | None = Field(

@@ -14,7 +14,7 @@ from kernels.float.chain.kernel import Chain
 from kernels.layout import NHWC, PLAIN, Layouts, from_layout, to_layout
 from kernels.reference import inputs_of, max_error, random_inputs, reference
 from kernels.target import CATALOGUE
-from kernels.workload.base import Conv2d, ConvChain, Epilogue, from_json, to_json
+from kernels.workload.base import Conv2d, ConvChain, Epilogue, QConv2d, QConvChain, from_json, to_json
 
 K = 1024
 RELU = Epilogue(bias=True, clamp=(0.0, None))
@@ -118,6 +118,11 @@ def test_errors_are_one_line():
         pair(Conv2d(1, 8, 9, 9, 8, 1, 1, epilogue=Epilogue(residual=True)), out_c=8, kh=1, kw=1)
     grouped = pair(Conv2d(1, 8, 9, 9, 8, 1, 1, groups=2), out_c=8, kh=1, kw=1)
     assert "the first convolution is grouped" in registry.why_not_tunable(grouped, CATALOGUE["rpi4"])
+    # What pads the second is what the first makes of windows that are not there.
+    first = QConv2d(1, 8, 9, 8, 8, 1, 1, scale="small", clamp=(10, 60))
+    second = QConv2d(1, 8, 9, 8, 8, 3, 3, pad=(1, 1, 1, 1), scale="small")
+    reason = registry.why_not_tunable(QConvChain(first, second), CATALOGUE["hexagon-v68"])
+    assert "clamp leaves out the zero point" in reason
 
 
 def test_fast_memory_is_respected():

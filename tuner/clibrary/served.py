@@ -15,7 +15,7 @@ from tuner.backend.definition import DEADLINE_S
 from tuner.clibrary import on_board, run
 from tuner.clibrary.build import Made, Model, make, write
 from tuner.clibrary.checks import builds_of, digest_of, link_alone, told_of, worst_of
-from tuner.intake.shapes import given_sets
+from tuner.intake.shapes import given_sets, text_of
 from tuner.log.record import Record
 from tuner.log.relayouts import read_relayouts
 
@@ -44,14 +44,13 @@ def check_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
         write(made, folder)
         send({"stage": "built"})
         sets = made.library.sets
-        checks: list[Check] = []
+        each: dict[str, Delivery] = {}
         for number in range(wanted["level"] * sets, (wanted["level"] + 1) * sets):
-            checks.append(_check(payload, model, made, number, folder, send))
-            if checks[-1].wrong:
+            name = text_of(made.manifests[number].inputs) if sets > 1 else ""
+            each[name] = Delivery(_check(payload, model, made, number, folder, send))
+            if each[name].check.wrong:
                 break
-        each = tuple(map(Delivery, checks)) if sets > 1 else ()
-        last = next((one for one in checks if one.wrong), checks[0])
-        return Delivery(last, sha256=digest_of(made, folder), each=each).to_json()
+        return Delivery.of_all(each, digest_of(made, folder)).to_json()
 
 
 def _check(payload: dict[str, Any], model: Model, made: Made, number: int, folder: Path, send: Send) -> Check:

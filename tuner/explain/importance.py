@@ -88,7 +88,7 @@ def _matrix(configs: Sequence[Config]) -> tuple[list[str], Matrix]:
     for table in tables:
         for name, value in table.items():
             values.setdefault(name, set()).add(value)
-    # A knob that some kernels have says which kernel it is as well, and is none where it never varies.
+    # A knob with a single value is left out, also where only some kernels have it: `kernel` says that.
     names = [name for name, found in values.items() if len(found) > 1]
     places = {
         name: {value: at for at, value in enumerate(sorted(values[name], key=_natural))} for name in names

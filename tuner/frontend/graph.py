@@ -109,7 +109,8 @@ class Partition:
     operators: list[QuantizedOperator] = field(default_factory=list)
     bodies: list[Partition] = field(default_factory=list)
     census: dict[str, int] = field(default_factory=dict)
-    """How many nodes of each operator the model had, what its constants alone decide left out."""
+    """How many nodes of each of ONNX's operators it is made of, as it is built: what constants alone decide
+    is left out, and other domains' operators are those that they stand for."""
 
 
 def load_partition(path: str | Path, shapes: Shapes | None = None, wide: bool = False) -> Partition:

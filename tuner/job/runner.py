@@ -286,7 +286,7 @@ class _Run:
     async def _verify(self, stop: asyncio.Event) -> None:
         """Measure the best few of each task again, those that matter most first."""
         order = [search for search in self.searches if search.best is not None]
-        order.sort(key=lambda search: search.curve.weight * search.curve.best_s, reverse=True)
+        order.sort(key=lambda search: search.curve.occurs * search.curve.best_s, reverse=True)
         free = asyncio.Semaphore(self._most_sent)
 
         async def one(search: TaskSearch) -> None:

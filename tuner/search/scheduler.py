@@ -94,6 +94,11 @@ class Curve:
         return (PRIOR_TRIALS * expected + sum(recent)) / (PRIOR_TRIALS + seen)
 
     @property
+    def occurs(self) -> float:
+        """How often it is taken to occur."""
+        return max(self.weight, 1)
+
+    @property
     def gain(self) -> float:
         """Seconds the whole model is expected to gain by one more trial; infinite before the first."""
         if self.trials + self.in_flight == 0:
@@ -101,7 +106,7 @@ class Curve:
         if math.isinf(self.best_s):
             # Nothing has run yet: unlimited gain, but shared out evenly among such tasks.
             return 1e9 / (self.trials + self.in_flight)
-        return max(self.weight, 1) * self.best_s * self.expected_step
+        return self.occurs * self.best_s * self.expected_step
 
 
 def choose(curves: Sequence[Curve]) -> int | None:

@@ -332,8 +332,18 @@ class Dispatcher:
 
     async def _repair(self, known: KnownBoard, repair: Repair) -> None:
         """Run the operator's command, and keep what came of it in the board's history."""
-        said = await run_repair(repair, known.id, known.entry.standing.reason)
+        said = await run_repair(repair, known.id, known.status.reason)
         await self._change(known.id, lambda standing: standing.repaired(said), "repair")
+
+    async def _repair_absent(self, known: KnownBoard, repair: Repair) -> None:
+        """Under a lease, as a check is: should the board come back, nobody has it while the command runs."""
+        held = await self._wholly(self._acquire(known, Purpose.CHECK, None))
+        if held is None:
+            return
+        try:
+            await self._repair(known, repair)
+        finally:
+            await self._wholly(self._finish(held))
 
     async def _tick(self) -> None:
         if any(known.refused or (known.held is None and known.entry.lease) for known in self._known.values()):
@@ -344,8 +354,10 @@ class Dispatcher:
                 known.bad_since, known.check_at = None, now
                 await self._change(known.id, Standing.try_again, "try_again")
             self._check_if_due(known)
-            if repair := self._repairs.after_absence(known, now):
-                self._spawn(self._repair(known, repair), self._background)
+            if not known.taken and (repair := self._repairs.after_absence(known, now)):
+                known.pending = True
+                known.changed()
+                self._spawn(self._repair_absent(known, repair), self._background)
         now = asyncio.get_running_loop().time()
         hopes: dict[object, bool] = {}
         for waiter in list(self._queue):

@@ -6,6 +6,7 @@ import asyncio
 import os
 import signal
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from worker.fleet.known_board import KnownBoard
@@ -29,7 +30,7 @@ async def run(repair: Repair, board: str, reason: str) -> str:
     It finds the board's name and what is wrong in TILEFLEET_BOARD and TILEFLEET_REASON. At its deadline it
     is killed with all that it started.
     """
-    environment = {**os.environ, "TILEFLEET_BOARD": board, "TILEFLEET_REASON": reason}
+    environment = {**os.environ, "TILEFLEET_BOARD": board, "TILEFLEET_REASON": reason.replace("\0", "")}
     try:
         process = await asyncio.create_subprocess_exec(
             *repair.command,
@@ -47,9 +48,10 @@ async def run(repair: Repair, board: str, reason: str) -> str:
     except TimeoutError:
         return f"{repair.command[0]} was killed after {repair.timeout_s:g} s"
     finally:
-        if process.returncode is None:
+        # Also what it left behind: nothing that it started goes on when somebody has the board again.
+        with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-            await process.wait()
+        await process.wait()
     said = out.decode(errors="replace").strip()[-_KEPT:].replace("\n", " ")
     ended = "is done" if process.returncode == 0 else f"ended with exit code {process.returncode}"
     return f"{repair.command[0]} {ended}" + (f": {said}" if said else "")

@@ -105,7 +105,7 @@ class Standing:
 
     def repaired(self, said: str) -> Standing:
         """After its operator's repair, which said that: whether it helped is seen by the health check."""
-        return replace(self, reason=f"{self.reason}; repair: {said}")
+        return replace(self, reason="; ".join(filter(None, (self.reason, f"repair: {said}"))))
 
     def _failed(self, reason: str) -> Standing:
         if self.health not in (Health.GOOD, Health.UNKNOWN):

@@ -23,9 +23,9 @@ def cycles(plan: ChainPlan) -> float:
     for part, work in ((one, slices.work - two.flops / 2), (two, two.flops / 2)):
         step = machine.step_cycles(target, windows, vectors) / (windows * vectors * plan.lanes)
         # Each value of a depthwise convolution is loaded for one product.
-        total += work * (2 / (plan.lanes * target.loads_per_cycle) if part.is_depthwise else step)
+        product = 2 / (plan.lanes * target.loads_per_cycle) if part.is_depthwise else step
         filled = ceil_div(part.out_c, plan.lanes) * plan.lanes / part.out_c
-        total *= filled
+        total += filled * work * product
     again = slices.channel_slices(two)
     data, out = math.prod(plan.workload.data_shape), math.prod(plan.workload.out_shape)
     slower = [PLANES if layout == "nchw" else 1.0 for layout in plan.layouts]

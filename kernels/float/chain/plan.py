@@ -95,7 +95,7 @@ class ChainPlan(Plan[ConvChain]):
             return "sums and filters would not fit the registers"
         if self.threads > 1 and (self.knobs.adjacent == KEPT or self.slices.count < self.threads):
             return "threads share out slices, which have no rows in common"
-        return why_no_room(self.target, 4 * sum(self.caches.values()))
+        return why_no_room(self.target, 4 * self.threads * sum(self.caches.values()))
 
     def packed(self, part: Conv2d, weights: Array) -> Array:
         """Filters in OIHW8i32o4i, filled up with zeros, or in the order in which they are read."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from kernels.arithmetic import ceil_div
 from kernels.chains.slices import CHANNELS
 from kernels.emit import machine
 from kernels.int8.chain.plan import QChainPlan
@@ -32,4 +33,4 @@ def cycles(plan: QChainPlan) -> float:
     filters = sum(slices.filter_block(part) * slices.channel_blocks(part) for part in (one, two))
     total += machine.MOVE_CYCLES / 64 * (data * again + out + filters * slices.count)
     total += machine.cold_cycles(plan.target, data * again + out + filters)
-    return total / plan.threads
+    return total * ceil_div(slices.count, plan.threads) / slices.count

@@ -18,12 +18,9 @@ from kernels.emit.types import Expr, Index, Vector
 from kernels.int8 import requantize
 from kernels.int8.chain import hvx
 from kernels.int8.chain.hvx import BYTES, WORDS, Memory
-from kernels.int8.chain.plan import MIDDLE, PIXEL, Buffers, QChainPlan
+from kernels.int8.chain.plan import MIDDLE, PIXEL, TOGETHER, Buffers, QChainPlan
 from kernels.int8.requantize import Multiply
 from kernels.workload.base import QConv2d
-
-TOGETHER = 4
-"""Pixels of 32 channels in a vector."""
 
 
 def emit(plan: QChainPlan, args: Buffers) -> None:
@@ -45,8 +42,7 @@ class ByteWork:
         self.source = Memory(max(slices.source.elements, slices.result.elements))
         self.between = Memory(slices.between.elements)
         self.cached = Memory(slices.filters)
-        pixels = max(_pixels(slices.source), _pixels(slices.between))
-        self.sums = Memory(pixels * PIXEL, "int32")
+        self.sums = Memory(self.plan.pixels * PIXEL, "int32")
         two = self.parts[SECOND]
         if any(two.pad):
             zero = self._zero(two)
@@ -307,11 +303,6 @@ class ByteWork:
             tir.choose(tir.index(channel) + CHANNELS <= two.out_c, whole, part)
         else:
             whole()
-
-
-def _pixels(cache: Blocked) -> int:
-    """Pixels of a cache that have a sum."""
-    return cache.rows * (-(-cache.columns // TOGETHER) * TOGETHER)
 
 
 def _flipped(value: Vector, width: int) -> Vector:

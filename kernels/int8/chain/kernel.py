@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from kernels.arithmetic import ceil_div
 from kernels.chains.memory import why_no_room
-from kernels.chains.slices import CHANNELS, Slices, why_no_slices
+from kernels.chains.slices import CHANNELS, why_no_slices
 from kernels.int8.chain import cost
 from kernels.int8.chain.emit import emit
-from kernels.int8.chain.plan import AGAIN, KEPT, QChainPlan
+from kernels.int8.chain.plan import AGAIN, KEPT, Knobs, QChainPlan
 from kernels.int8.dot.instructions import HVX_BITS
 from kernels.isa.hexagon import HEXAGON
 from kernels.kernel import Kernel, KnobValues
@@ -51,12 +51,13 @@ class QChain(Kernel[QConvChain]):
                 return f"the {name} convolution's weights from {low} to {high} do not fit int8"
             if not part.scale_length:
                 return f"the {name} convolution's results are no bytes"
-        full = self._why_no_room(workload, target)
+        first, second = workload.parts
+        low, high = first.out_range
+        if second.pad[3] and not low <= first.out_zero <= high:
+            return "the first convolution's clamp leaves out the zero point that pads the second"
+        least = EmittedPlan(workload, target, 1, Knobs(1, 1, 1, AGAIN, (1, 1)))
+        full = why_no_room(target, sum(least.caches.values()))
         return f"no split fits: {full}" if full else None
-
-    def _why_no_room(self, workload: QConvChain, target: Target) -> str | None:
-        least = Slices(*workload.parts, 1, 1, 1, kept=False)
-        return why_no_room(target, sum(least.cache_elements.values()))
 
     def knobs(self, workload: QConvChain, target: Target, layouts: Layouts, threads: int) -> KnobValues:
         """Slices from a row to all of the image, and from 32 channels to all."""

@@ -25,6 +25,8 @@ CONSTANTS = ("filters", "bias", "multiplier", "shift")
 """What the function takes of each convolution."""
 MIDDLE = 128
 """What is added to weights, and to int8 data, so that they are unsigned."""
+TOGETHER = 4
+"""Pixels of 32 channels in a vector."""
 PIXEL = 8
 """Words between the sums of two pixels."""
 
@@ -72,9 +74,13 @@ class QChainPlan(Plan[QConvChain]):
     @property
     def caches(self) -> Mapping[str, int]:
         """Bytes of each cache, and of the sums of pixels."""
-        slices = self.slices
-        pixels = max(each.rows * each.columns for each in (slices.source, slices.between))
-        return {**slices.cache_elements, "sums of pixels": 4 * PIXEL * pixels}
+        return {**self.slices.cache_elements, "sums of pixels": 4 * PIXEL * self.pixels}
+
+    @property
+    def pixels(self) -> int:
+        """Pixels of a cache that have a sum, at most; they are added up four at a time."""
+        caches = self.slices.source, self.slices.between
+        return max(each.rows * ceil_div(each.columns, TOGETHER) * TOGETHER for each in caches)
 
     def why_not(self) -> str | None:
         """Why registers or the fast memory do not suffice; None when they do."""
@@ -83,7 +89,7 @@ class QChainPlan(Plan[QConvChain]):
             return "sums and filters would not fit the registers"
         if self.threads > 1 and (self.knobs.adjacent == KEPT or self.slices.count < self.threads):
             return "threads share out slices, which have no rows in common"
-        return why_no_room(self.target, sum(self.caches.values()))
+        return why_no_room(self.target, self.threads * sum(self.caches.values()))
 
     @staticmethod
     def offset(part: QConv2d) -> int:
