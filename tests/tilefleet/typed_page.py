@@ -18,7 +18,7 @@ def blocks(page: Path) -> list[tuple[str, str]]:
 
 
 def commands(text: str) -> list[str]:
-    """What stands behind the prompts of a block, and all of a block without prompts."""
+    """What stands behind the prompts of a block."""
     return re.findall(r"^\$ (.+)$", text, re.MULTILINE)
 
 
