@@ -52,9 +52,10 @@ class Filter:
             wildcards = {"none": RecordRow.error.is_(None), "any": RecordRow.error.is_not(None)}
             found.append(wildcards.get(self.error, RecordRow.error == self.error))
         for word in words.split(self.search):
-            keys = list(words.having(session, [word]))
-            kernel = func.lower(RecordRow.kernel).contains(word, autoescape=True)
-            found.append(or_(RecordRow.workload_key.in_(keys), kernel))
+            keys = words.having(session, [word])
+            if len(keys) < len(words.texts(session)):  # else it leaves nothing out
+                kernel = func.lower(RecordRow.kernel).contains(word, autoescape=True)
+                found.append(or_(RecordRow.workload_key.in_(list(keys)), kernel))
         return found
 
 

@@ -7,7 +7,10 @@ from sqlalchemy.orm import Session
 
 from kernels.workload import base as workloads
 from server.db.tables import WorkloadRow
+from server.http.problems import Problem
 
+MOST = 8
+"""Words of a search: each asks the database for all workloads that have it."""
 _TEXTS: dict[str, str] = {}
 """By key, which is a hash of all that a text says: what is true once stays so."""
 
@@ -27,8 +30,11 @@ def texts(session: Session) -> dict[str, str]:
 
 
 def split(search: str | None) -> list[str]:
-    """The words that are asked for, in small letters."""
-    return (search or "").lower().split()
+    """The words that are asked for, each once, in small letters; 422 for more than ``MOST``."""
+    found = list(dict.fromkeys((search or "").lower().split()))
+    if len(found) > MOST:
+        raise Problem(422, f"search has {len(found)} words: give at most {MOST}")
+    return found
 
 
 def having(session: Session, words: list[str]) -> dict[str, str]:

@@ -53,7 +53,9 @@ def list_jobs(
     model: Annotated[
         str | None, Query(min_length=1, description="Only jobs of the model of this name or hash.")
     ] = None,
-    label: Annotated[list[str] | None, Query(description="Only jobs that have all of these labels.")] = None,
+    label: Annotated[
+        list[str] | None, Query(max_length=20, description="Only jobs that have all of these labels.")
+    ] = None,
     search: Annotated[
         str | None,
         Query(

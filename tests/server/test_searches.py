@@ -54,6 +54,8 @@ def test_words_find_what_they_stand_in(filled: TestClient) -> None:
     assert points(filled, search="100%") == points(filled, search="co_v") == []  # no wildcards
     assert points(filled, search="conv", error="none") == [7]
     assert points(filled, kernel="nothing") == []
+    many = filled.get(URL, params={"search": " ".join("abcdefghi")})
+    assert (many.status_code, "search has 9 words: give at most 8" in many.text) == (422, True)
 
 
 def test_sorted_by_what_was_measured(filled: TestClient) -> None:
