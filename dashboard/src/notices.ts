@@ -6,7 +6,7 @@ import { useLocalStorage } from "@mantine/hooks";
 import { api, data } from "./api/client";
 import { isOver } from "./api/live";
 import { measured, milliseconds } from "./format";
-import { nameOf } from "./pages/overview";
+import { nameOf } from "./parts/job-names";
 
 const LOOK_MS = 5000;
 

@@ -4,7 +4,7 @@ import { useEffect } from "react";
 import type { Job } from "./api/client";
 import { isOver } from "./api/live";
 import { percent } from "./format";
-import { nameOf, shareDone } from "./pages/overview";
+import { nameOf, shareDone } from "./parts/job-names";
 
 const COLOURS: Record<string, string> = {
   done: "#2f9e44",

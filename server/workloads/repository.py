@@ -93,7 +93,7 @@ def trials(
         )
         for row in rows
     ]
-    return TrialPoints(items=items, total=len(costs))
+    return TrialPoints(items=items, total=len(costs), failed=sum(rank is None for _, rank in costs))
 
 
 def kept(costs: list[tuple[int, tuple[Any, ...] | None]], limit: int) -> list[int]:

@@ -95,6 +95,7 @@ class TrialPoints(Items[TrialPoint]):
     """All trials of a workload, or a thinned part of them that keeps the fastest."""
 
     total: int = Field(description="How many there are in all.")
+    failed: int = Field(description="How many of all of them failed.")
 
 
 class KnobEffect(BaseModel):

@@ -82,9 +82,11 @@ def test_a_workload_says_where_it_was_measured(client: TestClient) -> None:
         (2e-6, 5e-6, None),
         (None, None, "crash"),
     ]
-    assert trials["total"] == 3
-    few = client.get(f"/api/v1/workloads/{WORKLOAD.key}/trials", params={"target": TARGET.name, "limit": 2})
-    assert len(few.json()["items"]) == 2
+    assert (trials["total"], trials["failed"]) == (3, 1)
+    # However few are drawn, all that failed are counted.
+    asked = {"target": TARGET.name, "limit": 2}
+    few = client.get(f"/api/v1/workloads/{WORKLOAD.key}/trials", params=asked).json()
+    assert (len(few["items"]), few["total"], few["failed"]) == (2, 3, 1)
 
 
 def test_what_is_not_there_is_said_so(client: TestClient) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from browser import PATIENCE_MS
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from tilefleet import Client
 from tilefleet.job import Job
@@ -98,11 +98,30 @@ def test_jobs_are_found_named_compared_and_deleted(page: Page, client: Client, j
     expect(dialog.get_by_role("alert")).to_contain_text("labels")
     page.keyboard.press("Escape")
 
+    # What is chosen stays so while others are shown, and the browser's back brings the old words back.
+    search = page.get_by_label("Search jobs")
+    page.get_by_label(f"Choose job {one.id}", exact=True).check()
+    search.fill("chance side")
+    expect(row(page, one)).to_have_count(0)
+    page.get_by_label("Choose all of this page").check()
+    expect(page.get_by_role("status").filter(has_text="2 chosen")).to_be_visible()
+    page.go_back()
+    expect(search).to_have_value("")
+    expect(page.get_by_label(f"Choose job {other.id}", exact=True)).to_be_checked()
+    page.get_by_role("button", name="Choose none").click()
+
     records = len(list(client.records()))
+    gone = client.submit(model=client.job(third.id).model, target="host", trials=1, name="gone before")
+    page.get_by_label(f"Choose job {gone.id}", exact=True).check()
     page.get_by_label(f"Choose job {third.id}", exact=True).check()
+    gone.wait()
+    # It was chosen while it ran; one that somebody else deleted meanwhile is in nobody's way.
+    expect(page.get_by_role("button", name="Delete…")).to_be_enabled()
+    client.delete_job(gone.id)
     page.get_by_role("button", name="Delete…").click()
     dialog.get_by_role("button", name="Delete").click()
     expect(dialog).to_have_count(0)
+    expect(page.get_by_role("status").filter(has_text="chosen")).to_have_count(0)
     expect(row(page, third)).to_have_count(0)
     assert third.id not in [job.id for job in client.jobs()]
     assert len(list(client.records())) == records
@@ -117,7 +136,7 @@ def test_a_layer_is_looked_at_in_graph_table_and_charts(page: Page, client: Clie
     job = jobs[0]
     page.goto(f"/jobs/{job.id}")
     says = page.get_by_role("region", name="What the figures say")
-    expect(says).to_contain_text(re.compile(r"\d+\s% of the layers' time is in \d of \d"))
+    expect(says).to_contain_text(re.compile(r"takes? \d+\s% of the layers' time"))
     times = page.get_by_role("region", name="Estimate, layers and delivered model")
     for name in ("Sum of the layers", "Whole model, estimated", "Delivered: built and measured"):
         expect(times).to_contain_text(name)
@@ -139,6 +158,17 @@ def test_a_layer_is_looked_at_in_graph_table_and_charts(page: Page, client: Clie
     expect(model.locator("[data-chosen=true]")).to_have_count(heaviest.weight)
     button.click()
     expect(model.locator("[data-chosen=true]")).to_have_count(0)
+
+    # What ends a drag is no click at the layer under it.
+    node = model.locator(f"[data-key='{heaviest.workload_key}']").first
+    box = node.bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + 5, box["y"] + 5)
+    page.mouse.down()
+    page.mouse.move(box["x"] + 45, box["y"] + 25, steps=4)
+    page.mouse.up()
+    expect(button).to_have_attribute("aria-pressed", "false")
+    assert node.bounding_box() != box
 
     # By the keyboard alone: closer, aside, and the whole again.
     moved = model.locator("svg > g").first
@@ -191,11 +221,39 @@ def test_jobs_are_held_against_each_other(page: Page, client: Client, jobs: list
         same = abs(ratio - 1) <= noise
         expected = "the same" if same else f"{ratio:.2f} x as fast" if ratio > 1 else f"{1 / ratio:.2f} x the"
         expect(line).to_contain_text(expected)
+    # What has ended is not asked for again and again.
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(7000)
+    assert not [each for each in asked if re.search(r"/jobs/\d", each)][6:]
     page.get_by_role("button", name=f"Without job {one.id}").click()
     expect(page).to_have_url(re.compile(rf"/compare\?jobs={other.id}$"))
     expect(layers).to_have_count(0)
     page.goto(f"/compare?jobs={other.id},999999")
     expect(page.get_by_role("alert")).to_contain_text("there is no job 999999")
+
+
+def test_a_chain_without_a_time_is_in_nobodys_way(page: Page, client: Client, jobs: list[Job]) -> None:
+    """The tasks of real jobs, and a chain beside them as a model with deep blocks has: this one has none."""
+
+    def more(route: Route) -> None:
+        body: dict[str, Any] = route.fetch().json()
+        chain = {**body["items"][0], "id": 10**6, "workload_key": "c" * 16, "text": "a chain", "weight": 0}
+        body["items"].append({**chain, "best_s": None, "best_config": None, "recommended_s": None})
+        route.fulfill(json=body)
+
+    one, other = jobs[:2]
+    count = len(client.tasks(one.id))
+    page.route(re.compile(r"/jobs/\d+/tasks$"), more)
+    page.goto(f"/jobs/{one.id}")
+    layers = page.get_by_role("region", name="Layers", exact=True)
+    expect(layers).to_contain_text(re.compile(rf"of the layers' time is in \d of {count};"))
+    expect(layers.get_by_role("link", name="a chain")).to_be_visible()
+    expect(layers.get_by_label("Share of time")).to_have_count(count)
+    expect(page.get_by_role("region", name="What the figures say")).to_contain_text("of the layers' time")
+    page.goto(f"/compare?jobs={one.id},{other.id}")
+    lines = page.get_by_role("region", name="Layer by layer")
+    expect(lines).to_contain_text(f"{count} of {count} layers are in all of them. These take")
 
 
 def test_the_browser_tells_when_a_job_ends(

@@ -134,6 +134,7 @@ def crowded(page: Page) -> Page:
                 {
                     **host,
                     "id": f"pi-{number}",
+                    "trials": 10 * number,
                     "target": ("rpi4", "rpi5")[number % 2],
                     "kind": "agent",
                     "address": f"10.0.0.{number}:9190",
@@ -159,6 +160,12 @@ def test_many_boards_are_a_table(crowded: Page) -> None:
     )
     # What needs somebody comes first.
     expect(rows.nth(1)).to_contain_text("the fan is loud")
+    # Of figures the largest, which the head says.
+    for way, first in (("descending", f"{10 * (MANY - 2)}"), ("ascending", "0")):
+        page.get_by_role("columnheader", name="Trials").get_by_role("button").click()
+        expect(page.get_by_role("columnheader", name="Trials")).to_have_attribute("aria-sort", way)
+        expect(rows.nth(1).get_by_role("cell").nth(5)).to_have_text(first)
+    page.goto("/boards")
     page.get_by_label("Words").fill("rack-3")
     wanted = sum(number % 4 == 3 for number in range(MANY - 1))
     expect(page.get_by_role("status").filter(has_text=f"{wanted} of {MANY}")).to_be_visible()
@@ -250,6 +257,11 @@ def test_a_dynamic_model_is_looked_into_before_its_job(page: Page, dynamic: Path
     expect(shapes).to_have_value("picture=1,3,224,224")  # as the refusal proposes
     shapes.fill("picture=1,3,x,20")
     expect(page.get_by_text('"x" is no size')).to_be_visible()
+    # One that does not fit is refused beside the form, which stays.
+    shapes.fill("picture=1,3,20")
+    page.get_by_role("button", name="Read it with these shapes").click()
+    expect(page.get_by_role("alert")).to_contain_text("picture")
+    expect(shapes).to_have_value("picture=1,3,20")
     shapes.fill("picture=1,3,20,24")
     page.get_by_role("button", name="Read it with these shapes").click()
     expect(page.get_by_role("heading", name="What is in any size.onnx")).to_be_visible()

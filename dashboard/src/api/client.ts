@@ -30,10 +30,17 @@ export class ApiError extends Error {
   }
 }
 
+type Answer<T> = Promise<{ data?: T; error?: unknown; response: Response }>;
+
 /** The data of an answer; throws ApiError with the problem's own words. */
-export async function data<T>(
-  answer: Promise<{ data?: T; error?: unknown; response: Response }>,
-): Promise<T> {
+export async function data<T>(answer: Answer<T>): Promise<T> {
+  const found = await done(answer);
+  if (found === undefined) throw new ApiError("the coordinator's answer has nothing in it", 0);
+  return found;
+}
+
+/** As `data`, of what answers with nothing when it is done. */
+export async function done<T>(answer: Answer<T>): Promise<T | undefined> {
   const {
     data: found,
     error,
@@ -41,7 +48,7 @@ export async function data<T>(
   } = await answer.catch(() => {
     throw new ApiError("the coordinator does not answer", 0);
   });
-  if (response.ok && found !== undefined) return found;
+  if (response.ok) return found;
   throw new ApiError(detailOf(error) ?? `HTTP ${response.status}`, response.status);
 }
 

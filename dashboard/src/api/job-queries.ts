@@ -1,8 +1,11 @@
 /** What the pages of jobs ask for. */
-import { keepPreviousData, useQueries, useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useQueries, useQuery, useQueryClient } from "@tanstack/react-query";
+import { useState } from "react";
 
 import type { Job, JobQuery } from "./client";
 import { api, data } from "./client";
+import { isOver } from "./live";
+import { jobOf, progressOf, tasksOf } from "./queries";
 
 const LIST_MS = 3000;
 
@@ -41,34 +44,49 @@ export const useGraph = (job: Job) =>
       ),
   });
 
-const one = (id: number) => ({
-  queryKey: ["job", id],
-  queryFn: () => data(api.GET("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } } })),
-});
-const tasks = (id: number) => ({
-  queryKey: ["job", id, "tasks"],
-  queryFn: () => data(api.GET("/api/v1/jobs/{job_id}/tasks", { params: { path: { job_id: id } } })),
-});
-const progress = (id: number) => ({
-  queryKey: ["job", id, "progress"],
-  queryFn: () => data(api.GET("/api/v1/jobs/{job_id}/progress", { params: { path: { job_id: id } } })),
+/** A job, fresh every few seconds as long as it runs. */
+const freshOf = (id: number) => ({
+  ...jobOf(id),
+  refetchInterval: ({ state }: { state: { data: Job | undefined } }) =>
+    state.data && isOver(state.data) ? (false as const) : LIST_MS,
 });
 
-/** Several jobs with their tasks and curves, each fresh every few seconds: some may run. */
-export function useCompared(ids: number[]) {
-  const refetchInterval = LIST_MS;
-  const jobs = useQueries({ queries: ids.map((id) => ({ ...one(id), refetchInterval })) });
-  const all = useQueries({ queries: ids.map((id) => ({ ...tasks(id), refetchInterval })) });
-  const curves = useQueries({ queries: ids.map((id) => ({ ...progress(id), refetchInterval })) });
-  return ids.map((id, at) => ({ id, job: jobs[at]!, tasks: all[at]!, progress: curves[at]! }));
+/** Jobs that were chosen from a list, which one that shows others leaves behind; and how to choose. */
+export function useChosen(): [ids: number[], over: boolean, choose: (ids: number[], of: Job[]) => void] {
+  const queries = useQueryClient();
+  const [ids, setIds] = useState<number[]>([]);
+  // What the list said is not asked for again.
+  const jobs = useQueries({ queries: ids.map((id) => ({ ...freshOf(id), staleTime: Infinity })) });
+  const over = jobs.every(({ data: job }) => job !== undefined && isOver(job));
+  return [
+    ids,
+    over,
+    (next, of) => {
+      for (const job of of) queries.setQueryData(["job", job.id], job);
+      setIds(next);
+    },
+  ];
 }
 
-/** The jobs of the same model and target, the newest first. */
+/** Several jobs with their tasks and curves, fresh every few seconds as long as each runs. */
+export function useCompared(ids: number[]) {
+  const jobs = useQueries({ queries: ids.map(freshOf) });
+  // Once more after the job was seen to be over: the last trials may have come in between.
+  const often = jobs.map(({ data: job, dataUpdatedAt }) => ({
+    refetchInterval: ({ state }: { state: { dataUpdatedAt: number } }) =>
+      job && isOver(job) && state.dataUpdatedAt >= dataUpdatedAt ? (false as const) : LIST_MS,
+  }));
+  const tasks = useQueries({ queries: ids.map((id, at) => ({ ...tasksOf(id), ...often[at] })) });
+  const curves = useQueries({ queries: ids.map((id, at) => ({ ...progressOf(id), ...often[at] })) });
+  return ids.map((id, at) => ({ id, job: jobs[at]!, tasks: tasks[at]!, progress: curves[at]! }));
+}
+
+/** The jobs of the same model and target, the newest first; again now and then as long as this one runs. */
 export const useHistory = (job: Job) =>
   useQuery({
     queryKey: ["jobs", "history", job.model, job.target],
     enabled: job.model !== null,
-    refetchInterval: 10_000,
+    refetchInterval: isOver(job) ? false : 10_000,
     queryFn: () =>
       data(
         api.GET("/api/v1/jobs", { params: { query: { model: job.model!, target: job.target, limit: 200 } } }),

@@ -60,7 +60,19 @@ export function useJobEvents(job: Job | undefined): Link {
   });
 }
 
+/** Keep the list of boards fresh: asked for again when one says that it changed. */
+export function useBoardEvents() {
+  const client = useQueryClient();
+  useEvents(
+    "/api/v1/boards/events",
+    ["board"],
+    () => void client.invalidateQueries({ queryKey: ["boards"], exact: true }),
+  );
+}
+
 /** Whether nothing will happen to the job unless somebody resumes it. */
 export function isOver(job: Job): boolean {
-  return ["done", "incomplete", "cancelled", "failed", "interrupted"].includes(job.state);
+  return OVER.includes(job.state);
 }
+
+export const OVER: Job["state"][] = ["done", "incomplete", "cancelled", "failed", "interrupted"];

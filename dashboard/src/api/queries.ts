@@ -29,26 +29,26 @@ export const useBoards = () =>
 export const useTargets = () =>
   useQuery({ queryKey: ["targets"], queryFn: () => data(api.GET("/api/v1/targets")) });
 
-export const useJob = (id: number) =>
-  useQuery({
-    queryKey: ["job", id],
-    queryFn: () => data(api.GET("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } } })),
-  });
+const ofJob = (id: number) => ({ params: { path: { job_id: id } } });
+export const jobOf = (id: number) => ({
+  queryKey: ["job", id],
+  queryFn: () => data(api.GET("/api/v1/jobs/{job_id}", ofJob(id))),
+});
+export const tasksOf = (id: number) => ({
+  queryKey: ["job", id, "tasks"],
+  queryFn: () => data(api.GET("/api/v1/jobs/{job_id}/tasks", ofJob(id))),
+});
+export const progressOf = (id: number) => ({
+  queryKey: ["job", id, "progress"],
+  queryFn: () => data(api.GET("/api/v1/jobs/{job_id}/progress", ofJob(id))),
+});
 
-export const useTasks = (id: number) =>
-  useQuery({
-    queryKey: ["job", id, "tasks"],
-    queryFn: () => data(api.GET("/api/v1/jobs/{job_id}/tasks", { params: { path: { job_id: id } } })),
-  });
+export const useJob = (id: number) => useQuery(jobOf(id));
+export const useTasks = (id: number) => useQuery(tasksOf(id));
+export const useProgress = (id: number) => useQuery(progressOf(id));
 
 export const useVersion = () =>
   useQuery({ queryKey: ["version"], queryFn: () => data(api.GET("/version")), refetchInterval: 5000 });
-
-export const useProgress = (id: number) =>
-  useQuery({
-    queryKey: ["job", id, "progress"],
-    queryFn: () => data(api.GET("/api/v1/jobs/{job_id}/progress", { params: { path: { job_id: id } } })),
-  });
 
 export const useWorkload = (key: string) =>
   useQuery({

@@ -1,5 +1,5 @@
 /** One board of a few: its facts, its last hour, and what can be done. */
-import { Anchor, Badge, Card, Group, SimpleGrid, Text, Title, UnstyledButton } from "@mantine/core";
+import { Anchor, Badge, Card, Group, SimpleGrid, Title, UnstyledButton } from "@mantine/core";
 import type { ReactNode } from "react";
 import { Link } from "wouter";
 
@@ -7,6 +7,7 @@ import type { Board } from "../api/client";
 import { ago, duration, percent, seconds } from "../format";
 import { StateBadge } from "../parts/badges";
 import { ClockMark } from "../parts/clock";
+import { Fact } from "../parts/fact";
 import { Notice } from "../parts/notice";
 import type { Action } from "./board-actions";
 import { reasonOf } from "./board-state";
@@ -73,14 +74,7 @@ export function Facts({ board }: { board: Board }) {
   return (
     <SimpleGrid cols={2} spacing="xs" my="sm" component="dl">
       {facts.map(([name, value]) => (
-        <div key={name}>
-          <Text component="dt" size="sm" c="dimmed">
-            {name}
-          </Text>
-          <Text component="dd" size="sm" m={0}>
-            {value}
-          </Text>
-        </div>
+        <Fact key={name} name={name} value={value} />
       ))}
     </SimpleGrid>
   );

@@ -28,6 +28,37 @@ export const urgencyOf = (board: Board) => URGENCY.indexOf(stateOf(board));
 
 export const needsSomebody = (board: Board) => ["bad", "offline"].includes(stateOf(board));
 
+/** What people ask for; a retired board is in none of the others. */
+export const STATES = [
+  "in service",
+  "measuring",
+  "needs somebody",
+  "offline",
+  "out of service",
+  "retired",
+] as const;
+
+/** Whether a board is in one of these states; in any, when none is asked for. */
+export function isIn(board: Board, state: string | null): boolean {
+  const retired = board.health === "retired";
+  if (state === "retired") return retired;
+  const away = board.activity === "offline";
+  switch (state) {
+    case "in service":
+      return board.health === "good" && !board.draining && !away;
+    case "measuring":
+      return !retired && board.activity === "measuring";
+    case "needs somebody":
+      return needsSomebody(board);
+    case "offline":
+      return !retired && away;
+    case "out of service":
+      return !retired && (board.health === "maintenance" || board.draining);
+    default:
+      return true;
+  }
+}
+
 /** Why it is not in service, where that says more than its state. */
 export const reasonOf = (board: Board) =>
   board.reason === "new" && !board.last_seen ? "it was never seen" : board.reason;

@@ -1,19 +1,21 @@
 /** Many boards as a table: sorted by any column, in groups. */
 import { Anchor, Group, Table, Text, UnstyledButton } from "@mantine/core";
-import { Fragment } from "react";
 import { Link } from "wouter";
 
 import type { Board } from "../api/client";
 import { ago, percent } from "../format";
 import { StateBadge } from "../parts/badges";
 import { ClockMark } from "../parts/clock";
+import { SortHead } from "../parts/sortable";
 import { reasonOf, stateOf, urgencyOf } from "./board-state";
 import { driftOf, Tags, whereOf } from "./board-card";
 import classes from "./boards.module.css";
 
 type Column = {
   head: string;
-  of?: (board: Board) => number | string;
+  of: (board: Board) => number | string;
+  /** Whether the first click has the largest first. */
+  falls?: boolean;
   cell: (board: Board, onOpen: (board: Board) => void) => React.ReactNode;
 };
 
@@ -52,16 +54,17 @@ const COLUMNS: Column[] = [
   },
   {
     head: "Use",
-    of: (board) => -(board.utilisation ?? 0),
+    of: (board) => board.utilisation ?? 0,
+    falls: true,
     cell: (board) => (
       <span className={classes.line}>
         <Bar share={board.utilisation ?? 0} />
       </span>
     ),
   },
-  { head: "Drift", of: (board) => -(board.drift ?? 0), cell: driftOf },
-  { head: "Trials", of: (board) => -board.trials, cell: (board) => board.trials },
-  { head: "Faults", of: (board) => -board.faults, cell: (board) => board.faults },
+  { head: "Drift", of: (board) => board.drift ?? 0, falls: true, cell: driftOf },
+  { head: "Trials", of: (board) => board.trials, falls: true, cell: (board) => board.trials },
+  { head: "Faults", of: (board) => board.faults, falls: true, cell: (board) => board.faults },
   {
     head: "Job",
     of: (board) => board.lease?.job ?? Infinity,
@@ -76,7 +79,8 @@ const COLUMNS: Column[] = [
   },
   {
     head: "Seen",
-    of: (board) => (board.last_seen ? -Date.parse(board.last_seen) : Infinity),
+    of: (board) => (board.last_seen ? Date.parse(board.last_seen) : 0),
+    falls: true,
     cell: (board) => <span className={classes.line}>{ago(board.last_seen)}</span>,
   },
   {
@@ -114,23 +118,24 @@ const GROUPS: Record<string, (board: Board) => string> = {
 type Props = {
   boards: Board[];
   group: string | null;
-  /** A column's head, with a minus before it for the other way. */
+  /** A column's head, with a minus before it for the other way than its first. */
   sort: string | null;
   onSort: (sort: string | null) => void;
   onOpen: (board: Board) => void;
 };
 
 export function BoardTable({ boards, group, sort, onSort, onOpen }: Props) {
-  const head = (sort ?? "State").replace(/^-/, "");
+  const asked = (sort ?? "State").replace(/^-/, "");
+  const { head, of, falls = false } = COLUMNS.find((column) => column.head === asked) ?? COLUMNS[0]!;
   const backwards = sort?.startsWith("-") ?? false;
-  const { of } = COLUMNS.find((column) => column.head === head) ?? COLUMNS[0]!;
+  const down = falls !== backwards;
   const sorted = [...boards].sort((one, other) => {
-    const [first, last] = [of!(one), of!(other)];
+    const [first, last] = [of(one), of(other)];
     const order =
       typeof first === "string"
         ? first.localeCompare(String(last), undefined, { numeric: true })
         : first - Number(last);
-    return (backwards ? -order : order) || one.id.localeCompare(other.id, undefined, { numeric: true });
+    return (down ? -order : order) || one.id.localeCompare(other.id, undefined, { numeric: true });
   });
   const groupOf = GROUPS[group ?? ""];
   const groups = new Map<string, Board[]>();
@@ -147,19 +152,12 @@ export function BoardTable({ boards, group, sort, onSort, onOpen }: Props) {
         <Table.Thead>
           <Table.Tr>
             {COLUMNS.map((column) => (
-              <Table.Th
+              <SortHead
                 key={column.head}
-                aria-sort={column.head === head ? (backwards ? "descending" : "ascending") : "none"}
-              >
-                <UnstyledButton
-                  fw={600}
-                  fz="sm"
-                  onClick={() => onSort(column.head === head && !backwards ? `-${head}` : column.head)}
-                >
-                  {column.head}
-                  {column.head === head && (backwards ? " ↓" : " ↑")}
-                </UnstyledButton>
-              </Table.Th>
+                head={column.head}
+                down={column.head === head ? down : null}
+                onSort={() => onSort(column.head === head && !backwards ? `-${head}` : column.head)}
+              />
             ))}
           </Table.Tr>
         </Table.Thead>
@@ -175,9 +173,7 @@ export function BoardTable({ boards, group, sort, onSort, onOpen }: Props) {
             {members.map((board) => (
               <Table.Tr key={board.id}>
                 {COLUMNS.map((column) => (
-                  <Fragment key={column.head}>
-                    <Table.Td>{column.cell(board, onOpen)}</Table.Td>
-                  </Fragment>
+                  <Table.Td key={column.head}>{column.cell(board, onOpen)}</Table.Td>
                 ))}
               </Table.Tr>
             ))}

@@ -3,17 +3,16 @@ import { SimpleGrid, Text, UnstyledButton } from "@mantine/core";
 
 import type { Board } from "../api/client";
 import { percent } from "../format";
-import { needsSomebody } from "./board-state";
+import { STATES, isIn } from "./board-state";
 import classes from "./boards.module.css";
 
 export function FleetTiles({ boards, onPick }: { boards: Board[]; onPick: (state: string) => void }) {
   const there = boards.filter((board) => board.health !== "retired");
-  const good = there.filter(
-    (board) => board.health === "good" && !board.draining && board.activity !== "offline",
-  );
-  const measuring = there.filter((board) => board.activity === "measuring");
-  const trouble = there.filter(needsSomebody);
-  const out = there.filter((board) => board.health === "maintenance" || board.draining);
+  const inState = (state: (typeof STATES)[number]) => boards.filter((board) => isIn(board, state));
+  const good = inState("in service");
+  const measuring = inState("measuring");
+  const trouble = inState("needs somebody");
+  const out = inState("out of service");
   const use = good.reduce((sum, board) => sum + (board.utilisation ?? 0), 0) / Math.max(1, good.length);
   const tiles = [
     {

@@ -10,12 +10,11 @@ import {
   TextInput,
   Title,
 } from "@mantine/core";
-import { useQueryClient } from "@tanstack/react-query";
 import { useMemo, useState } from "react";
 import { Link } from "wouter";
 
 import type { Board } from "../api/client";
-import { useEvents } from "../api/live";
+import { useBoardEvents } from "../api/live";
 import { useBoards } from "../api/queries";
 import { Choice } from "../parts/section";
 import { Empty, Loaded } from "../parts/states";
@@ -24,7 +23,7 @@ import type { Action } from "./board-actions";
 import { Ask } from "./board-actions";
 import { BoardCard } from "./board-card";
 import { BoardDetails } from "./board-details";
-import { needsSomebody } from "./board-state";
+import { STATES, isIn } from "./board-state";
 import { BoardTable } from "./board-table";
 import { FleetTiles } from "./board-tiles";
 
@@ -33,12 +32,7 @@ const FEW = 6;
 
 export default function Boards() {
   const boards = useBoards();
-  const queries = useQueryClient();
-  useEvents(
-    "/api/v1/boards/events",
-    ["board"],
-    () => void queries.invalidateQueries({ queryKey: ["boards"], exact: true }),
-  );
+  useBoardEvents();
   return (
     <Stack>
       <Group justify="space-between">
@@ -62,30 +56,6 @@ export default function Boards() {
       </Loaded>
     </Stack>
   );
-}
-
-const STATES = ["in service", "measuring", "needs somebody", "offline", "out of service", "retired"] as const;
-
-/** Whether a board is in one of the states that people ask for. */
-function isIn(board: Board, state: string | null): boolean {
-  const good = board.health === "good" && !board.draining;
-  const away = board.activity === "offline";
-  switch (state) {
-    case "in service":
-      return good && !away;
-    case "measuring":
-      return board.activity === "measuring";
-    case "needs somebody":
-      return needsSomebody(board);
-    case "offline":
-      return away;
-    case "out of service":
-      return board.health === "maintenance" || board.draining;
-    case "retired":
-      return board.health === "retired";
-    default:
-      return true;
-  }
 }
 
 function Fleet({ boards }: { boards: Board[] }) {

@@ -13,6 +13,7 @@ import { DataTable, WorkloadLink } from "../parts/table";
 import type { Compared } from "./compare";
 import { said } from "./compare";
 import { Dot } from "./job-charts";
+import { counts } from "./job-layers";
 
 /** Below this a difference is none, whatever the scatter of the few repeats says. */
 const LEAST = 0.02;
@@ -60,7 +61,8 @@ export function CompareLayers({ jobs }: { jobs: Compared[] }) {
   const [show, setShow] = useState<Show>("all");
   const [whole, setWhole] = useState(false);
   const [sort, setSort] = useState({ head: "Difference", down: true });
-  const common = rows.filter(({ tasks }) => tasks.every(Boolean));
+  const layers = rows.filter(({ tasks }) => tasks.some((task) => task && counts(task)));
+  const common = layers.filter(({ tasks }) => tasks.every(Boolean));
   const slower = (row: Row) => row.ratios.some((ratio, at) => ratio !== null && ratio < 1 - row.noises[at]!);
   const faster = (row: Row) => row.ratios.some((ratio, at) => ratio !== null && ratio > 1 + row.noises[at]!);
   const tests: Record<Show, (row: Row) => boolean> = {
@@ -122,7 +124,7 @@ export function CompareLayers({ jobs }: { jobs: Compared[] }) {
       <Text size="sm">
         {common.length === 0
           ? "They have no layer in common."
-          : `${common.length} of ${rows.length} layers are in all of them. `}
+          : `${common.length} of ${layers.length} layers are in all of them. `}
         {common.length > 0 && <Sum rows={common} jobs={jobs} />}
       </Text>
       {shown.length === 0 ? (

@@ -28,8 +28,7 @@ import { useTitle } from "../tab";
 import { CompareLayers } from "./compare-layers";
 import { Dot } from "./job-charts";
 import { History, timeOf } from "./job-history";
-import { gainOf } from "./jobs";
-import { nameOf } from "./overview";
+import { gainOf, nameOf } from "../parts/job-names";
 
 const MOST = 8;
 
@@ -42,17 +41,33 @@ export default function Compare() {
       [...new Set((params.get("jobs") ?? "").split(",").map(Number))].filter((id) => id > 0).slice(0, MOST),
     [params],
   );
-  const palette = lines(useComputedColorScheme());
+  const scheme = useComputedColorScheme();
   const asked = useCompared(ids);
   useTitle(`${ids.length ? `Compare ${ids.join(", ")}` : "Compare"} · Tilefleet`, "#868e96");
   const set = (next: number[]) => setParams(next.length ? { jobs: next.join(",") } : {});
   const error = asked
     .map(({ job, tasks, progress }) => job.error ?? tasks.error ?? progress.error)
     .find(Boolean);
-  const found: Compared[] = asked.flatMap(({ job, tasks, progress }, at) =>
-    job.data && tasks.data && progress.data
-      ? [{ job: job.data, tasks: tasks.data.items, points: progress.data.points, colour: palette[at]! }]
-      : [],
+  const answered = asked
+    .map((each) => [each.job, each.tasks, each.progress].map((q) => q.dataUpdatedAt))
+    .join();
+  const found: Compared[] = useMemo(
+    () =>
+      asked.flatMap(({ job, tasks, progress }, at) =>
+        job.data && tasks.data && progress.data
+          ? [
+              {
+                job: job.data,
+                tasks: tasks.data.items,
+                points: progress.data.points,
+                colour: lines(scheme)[at]!,
+              },
+            ]
+          : [],
+      ),
+    // What was asked is a new list at each drawing; charts are drawn anew only for new answers.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+    [ids, answered, scheme],
   );
   return (
     <Stack gap="md">

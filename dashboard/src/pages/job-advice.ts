@@ -3,31 +3,39 @@ import type { Job, Point } from "../api/client";
 import { isOver } from "../api/live";
 import { digits, milliseconds, percent, seconds } from "../format";
 import type { Layer } from "./job-layers";
+import { counts } from "./job-layers";
 
 /** So near to the roofline nothing is left to gain: measurements scatter by as much. */
 const NEAR = 1.1;
 const MUCH = 0.2;
+/** Of the whole. */
+const MOST = 0.7;
 
 /** Of those that are `good` nothing is left to do, of `do` there is. */
 export type Advice = { kind: "fact" | "good" | "do"; text: string };
 
-export function adviceOf(job: Job, layers: Layer[], points: Point[]): Advice[] {
+export function adviceOf(job: Job, tasks: Layer[], points: Point[]): Advice[] {
+  const layers = tasks.filter(counts);
   if (layers.length === 0 || layers.some((layer) => layer.taken === null)) return [];
-  const found = [concentration(layers), ...roofline(layers), search(job, points), ...whole(job)];
+  const found = [heaviest(layers), ...roofline(layers), search(job, points), ...whole(job)];
   return [...found, library(layers), failures(job), disturbed(layers)].filter((each) => each !== null);
 }
 
 const sum = (values: number[]) => values.reduce((total, value) => total + value, 0);
 const quoted = (layer: Layer) => `“${layer.text}”`;
 
-function concentration(layers: Layer[]): Advice | null {
+/** Which one or two most of the time is in; the table of layers says how few it is in when they are more. */
+function heaviest(layers: Layer[]): Advice | null {
   if (layers.length < 3) return null;
-  const heavy = [...layers].sort((one, other) => other.part! - one.part!);
-  let few = 0;
-  while (sum(heavy.slice(0, few).map((layer) => layer.part!)) < 0.7) few++;
-  const share = percent(sum(heavy.slice(0, few).map((layer) => layer.part!)));
-  const names = few <= 2 ? `: ${heavy.slice(0, few).map(quoted).join(" and ")}` : "";
-  return { kind: "fact", text: `${share} of the layers' time is in ${few} of ${layers.length}${names}.` };
+  const [first, second] = [...layers].sort((one, other) => other.part! - one.part!);
+  const few = first!.part! < MOST ? [first!, second!] : [first!];
+  const share = sum(few.map((layer) => layer.part!));
+  return share < MOST
+    ? null
+    : {
+        kind: "fact",
+        text: `${few.map(quoted).join(" and ")} ${few.length > 1 ? "take" : "takes"} ${percent(share)} of the layers' time.`,
+      };
 }
 
 function roofline(layers: Layer[]): Advice[] {

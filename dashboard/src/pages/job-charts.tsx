@@ -216,7 +216,8 @@ export function Curves({ job, tasks, chosen }: { job: Job; tasks: Task[]; chosen
   );
 }
 
-const timeOf = (task: Task) => task.weight * (task.best_s ?? Infinity);
+/** What has no time yet is looked at first; a chain, which counts for nothing, last. */
+const timeOf = ({ weight, best_s }: Task) => (weight ? weight * (best_s ?? Infinity) : 0);
 
 function nameOf(baseline: { library: string; version: string }): string {
   return `${baseline.library} ${baseline.version}`;

@@ -1,10 +1,12 @@
 /** What a job is, and what it waits for as long as it has nothing to show. */
-import { Group, Text } from "@mantine/core";
+import { Group } from "@mantine/core";
 
 import type { Job, Task } from "../api/client";
 import { isOver } from "../api/live";
 import { ago, duration, rate } from "../format";
+import { Fact } from "../parts/fact";
 import { Notice } from "../parts/notice";
+import { counts } from "./job-layers";
 
 export function Facts({ job }: { job: Job }) {
   const { trials, seconds } = job.budget;
@@ -29,14 +31,7 @@ export function Facts({ job }: { job: Job }) {
   return (
     <Group component="dl" gap="lg" m={0} aria-label="What the job is">
       {facts.map(([name, value]) => (
-        <div key={name}>
-          <Text component="dt" size="xs" c="dimmed">
-            {name}
-          </Text>
-          <Text component="dd" size="sm" m={0}>
-            {value}
-          </Text>
-        </div>
+        <Fact key={name} name={name} value={value} />
       ))}
     </Group>
   );
@@ -45,11 +40,12 @@ export function Facts({ job }: { job: Job }) {
 /** Says what a job that runs without an estimate is waiting for; of others nothing. */
 export function Starting({ job, tasks }: { job: Job; tasks: Task[] | undefined }) {
   if (isOver(job) || job.waiting || job.estimated_ms !== null || !tasks?.length) return null;
-  const measured = tasks.filter((task) => task.best_s !== null).length;
+  const layers = tasks.filter(counts);
+  const measured = layers.filter((task) => task.best_s !== null).length;
   return (
     <Notice kind="info" title={job.trials ? "No estimate yet" : "The first candidates are being built"}>
-      {measured} of {tasks.length} distinct layers have a time. The whole model's estimate comes with the last
-      of them.
+      {measured} of {layers.length} distinct layers have a time. The whole model's estimate comes with the
+      last of them.
     </Notice>
   );
 }

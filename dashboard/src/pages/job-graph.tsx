@@ -152,23 +152,24 @@ function Map({ nodes, tasks, by, chosen }: { nodes: GraphNode[]; tasks: Task[]; 
   const plan = useMemo(() => planOf(nodes, room || 1000), [nodes, room]);
   const layers = useMemo(() => layersOf(tasks), [tasks]);
   const [view, setView] = useState<View | null>(null);
-  const drag = useRef<{ x: number; y: number; moved: boolean } | null>(null);
+  const drag = useRef<{ x: number; y: number } | null>(null);
+  const dragged = useRef(false);
   const fit = () => {
     const width = box.current!.clientWidth;
     const scale = Math.min(width / plan.width, HEIGHT / plan.height, 1);
     setView({ x: (width - plan.width * scale) / 2, y: (HEIGHT - plan.height * scale) / 2, scale });
   };
   useEffect(fit, [plan]);
-  // What was chosen elsewhere is brought into view, large enough to be read.
+  // What was chosen elsewhere is brought into view, large enough to be read; once, not at each new figure.
+  const looked = tasks.find(({ id }) => id === chosen.task)?.workload_key;
   useEffect(() => {
-    const layer = layers.find(({ id }) => id === chosen.task);
-    const node = layer && plan.nodes.find(({ workload }) => workload === layer.workload_key);
+    const node = looked && plan.nodes.find(({ workload }) => workload === looked);
     if (!node) return;
     setView((known) => {
       const scale = Math.max(known?.scale ?? 1, 0.7);
       return { scale, x: box.current!.clientWidth / 2 - node.x * scale, y: HEIGHT / 2 - node.y * scale };
     });
-  }, [chosen.task, plan, layers]);
+  }, [looked, plan]);
   const zoom = (factor: number, at?: { x: number; y: number }) =>
     setView((known) => {
       if (!known) return known;
@@ -202,11 +203,9 @@ function Map({ nodes, tasks, by, chosen }: { nodes: GraphNode[]; tasks: Task[]; 
   const onMove = (event: PointerEvent) => {
     if (!drag.current) return;
     const [x, y] = [event.clientX - drag.current.x, event.clientY - drag.current.y];
-    drag.current = {
-      x: event.clientX,
-      y: event.clientY,
-      moved: drag.current.moved || Math.abs(x) + Math.abs(y) > 2,
-    };
+    dragged.current ||= Math.abs(x) + Math.abs(y) > 2;
+    if (!dragged.current) return; // a hand that shakes still clicks
+    drag.current = { x: event.clientX, y: event.clientY };
     move(x, y);
   };
   const products = nodes.filter(({ workload }) => workload).length;
@@ -221,11 +220,19 @@ function Map({ nodes, tasks, by, chosen }: { nodes: GraphNode[]; tasks: Task[]; 
         tabIndex={0}
         onKeyDown={(event) => {
           const act = keys[event.key];
-          if (!act || event.ctrlKey) return;
+          if (!act || event.ctrlKey || event.metaKey) return;
           event.preventDefault();
           act();
         }}
-        onPointerDown={(event) => (drag.current = { x: event.clientX, y: event.clientY, moved: false })}
+        onPointerDown={(event) => {
+          drag.current = { x: event.clientX, y: event.clientY };
+          dragged.current = false;
+        }}
+        // What ends a drag is no click at the layer under it.
+        onClickCapture={(event) => {
+          if (dragged.current) event.stopPropagation();
+          dragged.current = false;
+        }}
         onPointerMove={onMove}
         onPointerUp={() => (drag.current = null)}
         onPointerLeave={() => (drag.current = null)}

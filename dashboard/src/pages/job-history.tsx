@@ -11,7 +11,7 @@ import { Chart } from "../parts/chart";
 import { lines } from "../parts/chart-colours";
 import { Notice } from "../parts/notice";
 import { Section } from "../parts/section";
-import { nameOf } from "./overview";
+import { nameOf } from "../parts/job-names";
 
 /** What a job's model takes, and how much of that is noise: as delivered, else as estimated. */
 export function timeOf(job: Job): { ms: number; noise: number; delivered: boolean } | null {
@@ -41,14 +41,15 @@ function pastOf(job: Job, all: Job[]): Past[] {
 }
 
 /** Whether it is slower than the best one before it, by more than both scatter. */
-export function regressionOf(job: Job, past: Past[]): { best: Past; ratio: number } | null {
+export function regressionOf(job: Job, past: Past[]): { best: Past; ratio: number; noise: number } | null {
   const at = past.findIndex((each) => each.job.id === job.id);
   const before = past.slice(0, at);
   if (at < 1 || before.length === 0) return null;
   const own = past[at]!;
   const best = before.reduce((one, other) => (other.ms < one.ms ? other : one));
   const ratio = own.ms / best.ms;
-  return ratio > 1 + Math.max(0.01, own.noise + best.noise) ? { best, ratio } : null;
+  const noise = Math.max(0.01, own.noise + best.noise);
+  return ratio > 1 + noise ? { best, ratio, noise } : null;
 }
 
 export function History({ job }: { job: Job }) {
@@ -66,8 +67,7 @@ export function History({ job }: { job: Job }) {
         <Notice kind="warning" title={`${digits((worse.ratio - 1) * 100)} % slower than it was`}>
           Job {nameOf(worse.best.job)} had {milliseconds(worse.best.ms)}
           {worse.best.job.version && ` with version ${worse.best.job.version}`}, this one has{" "}
-          {milliseconds(worse.ratio * worse.best.ms)}: more than the noise of{" "}
-          {percent(Math.max(0.01, worse.best.noise))}.{" "}
+          {milliseconds(worse.ratio * worse.best.ms)}: more than the noise of both, {percent(worse.noise)}.{" "}
           <Anchor component={Link} href={`/compare?jobs=${worse.best.job.id},${job.id}`} size="sm">
             Compare the two
           </Anchor>

@@ -77,15 +77,18 @@ const COLUMNS = (job: Job, chosen: Chosen, most: number): Sortable[] => [
   },
 ];
 
+/** Whether it is part of the sum. A chain, of weight 0, is beside it: its parts are layers of their own. */
+export const counts = ({ weight }: { weight: number }) => weight > 0;
+
 /** Each layer with its share of the sum over all; shares are there only once every layer has a time. */
 export function layersOf(tasks: Task[]): Layer[] {
-  const taken = (task: Task) => (task.best_s === null ? null : task.best_s * task.weight);
-  const all = tasks.every((task) => task.best_s !== null);
+  const taken = (task: Task) => (task.best_s === null || !counts(task) ? null : task.best_s * task.weight);
+  const all = tasks.filter(counts).every((task) => task.best_s !== null);
   const sum = tasks.reduce((total, task) => total + (taken(task) ?? 0), 0);
   return tasks.map((task) => ({
     ...task,
     taken: taken(task),
-    part: all && sum > 0 ? taken(task)! / sum : null,
+    part: all && sum > 0 && counts(task) ? taken(task)! / sum : null,
     gain: task.best_s && task.recommended_s ? task.recommended_s / task.best_s : null,
   }));
 }
@@ -110,7 +113,7 @@ export function Layers({ job, tasks, chosen }: { job: Job; tasks: Task[]; chosen
   const shown = whole ? layers : layers.slice(0, FEW);
   return (
     <Section title="Layers">
-      <Summary layers={layers} />
+      <Summary layers={layers.filter(counts)} />
       <DataTable
         label="Layers"
         minWidth={1200}

@@ -15,7 +15,8 @@ import { StateBadge } from "../parts/badges";
 import { ClockMark } from "../parts/clock";
 import { Notice } from "../parts/notice";
 import { Failure, Loaded } from "../parts/states";
-import { Delete, Labels, Rename } from "../parts/job-names";
+import { Delete, Labels, Rename } from "../parts/job-dialogs";
+import { gainOf, nameOf, shareDone } from "../parts/job-names";
 import { Budget } from "./job-budget";
 import type { Chosen } from "./job-charts";
 import { Curves, WholeModel } from "./job-charts";
@@ -25,7 +26,6 @@ import { History } from "./job-history";
 import { Layers } from "./job-layers";
 import { Next } from "./job-next";
 import { Operators } from "./job-operators";
-import { nameOf, shareDone } from "./overview";
 
 export default function JobPage({ id }: { id: number }) {
   const job = useJob(id);
@@ -131,7 +131,7 @@ function Header({ job, link }: { job: Job; link: Connection }) {
         </Group>
       </Group>
       {asked === "rename" && <Rename job={job} onClose={() => ask(null)} />}
-      {asked === "delete" && <Delete jobs={[job]} onClose={() => ask(null)} onDone={() => go("/jobs")} />}
+      {asked === "delete" && <Delete jobs={[job.id]} onClose={() => ask(null)} onDone={() => go("/jobs")} />}
       <Progress value={shareDone(job) * 100} aria-label="Share of the budget that is used" />
       {act.error && <Failure error={act.error} />}
       {job.message && (
@@ -149,12 +149,11 @@ function Header({ job, link }: { job: Job; link: Connection }) {
 }
 
 function Figures({ job }: { job: Job }) {
-  const gain = job.estimated_ms && job.recommended_ms ? job.recommended_ms / job.estimated_ms : null;
   const figures: [string, string][] = [
     ["Delivered", measured(job)],
     ["Estimated", milliseconds(job.estimated_ms)],
     ["Before tuning", milliseconds(job.recommended_ms)],
-    ["Gain", gain === null ? "–" : `${gain.toFixed(2)} x`],
+    ["Gain", gainOf(job)],
     ["Trials", `${job.trials}${job.reused ? `, ${job.reused} known before` : ""}`],
     ["Trials a second", job.trials_per_s?.toFixed(1) ?? "–"],
     ["Time left", isOver(job) ? "–" : duration(job.eta_s)],

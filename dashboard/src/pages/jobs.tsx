@@ -13,45 +13,36 @@ import {
   TextInput,
   Title,
 } from "@mantine/core";
-import { useDebouncedCallback } from "@mantine/hooks";
 import { useState } from "react";
-import { Link, useSearchParams } from "wouter";
+import { Link } from "wouter";
 
 import type { Job, JobQuery } from "../api/client";
-import { useJobList, useLabels, useModels } from "../api/job-queries";
-import { isOver } from "../api/live";
+import { useChosen, useJobList, useLabels, useModels } from "../api/job-queries";
+import { OVER, isOver } from "../api/live";
 import { useTargets } from "../api/queries";
 import { ago, duration, measured, milliseconds } from "../format";
 import { useNoticesWanted } from "../notices";
 import { StateBadge } from "../parts/badges";
 import { ClockMark } from "../parts/clock";
-import { Delete, Labels, Rename } from "../parts/job-names";
+import { Delete, Labels, Rename } from "../parts/job-dialogs";
+import { gainOf, shareDone } from "../parts/job-names";
 import { Choice } from "../parts/section";
 import { SortHead } from "../parts/sortable";
 import { Empty, Loaded } from "../parts/states";
 import type { Column } from "../parts/table";
 import { DataTable } from "../parts/table";
+import { useAddress, useTyped } from "../parts/url-state";
 import { useTitle } from "../tab";
-import { shareDone } from "./overview";
 
 const PAGE = 50;
 const UNDER_WAY = ["queued", "running", "cancelling"];
-const STATES = ["done", "incomplete", "failed", "cancelled", "interrupted"];
 type Order = NonNullable<JobQuery["sort"]>;
 
 /** What the address asks for: a view can be shared, and the browser's back leads to the one before. */
 function useWanted() {
-  const [params, setParams] = useSearchParams();
-  const set = (changes: Record<string, string | null>) =>
-    setParams((known) => {
-      const next = new URLSearchParams(known);
-      // Another order or filter has another first page.
-      for (const [name, value] of Object.entries({ after: null, ...changes })) {
-        if (value) next.set(name, value);
-        else next.delete(name);
-      }
-      return next;
-    });
+  const [params, change] = useAddress("push");
+  // Another order or filter has another first page.
+  const set = (changes: Record<string, string | null>) => change({ after: null, ...changes });
   const get = (name: string) => params.get(name);
   const state = get("state");
   const query: JobQuery = {
@@ -72,11 +63,10 @@ function useWanted() {
 export default function Jobs() {
   const wanted = useWanted();
   const jobs = useJobList(wanted.query);
-  const [chosen, choose] = useState<Job[]>([]);
-  const [deleting, setDeleting] = useState<Job[]>([]);
+  const [chosen, over, choose] = useChosen();
+  const [deleting, setDeleting] = useState<number[]>([]);
   const running = jobs.data?.items.filter((job) => !isOver(job)).length ?? 0;
   useTitle(`${running ? `${running} running · ` : ""}Jobs · Tilefleet`, running ? "#0c8599" : "#868e96");
-  const ids = chosen.map((job) => job.id);
   return (
     <Stack gap="sm">
       <Group justify="space-between">
@@ -93,19 +83,19 @@ export default function Jobs() {
         </Text>
         {chosen.length > 0 && (
           <>
-            <Button component={Link} href={`/compare?jobs=${ids.join(",")}`} size="compact-sm">
+            <Button component={Link} href={`/compare?jobs=${chosen.join(",")}`} size="compact-sm">
               Compare
             </Button>
             <Button
               size="compact-sm"
               variant="light"
               color="red"
-              disabled={!chosen.every(isOver)}
+              disabled={!over}
               onClick={() => setDeleting(chosen)}
             >
               Delete…
             </Button>
-            <Button size="compact-sm" variant="default" onClick={() => choose([])}>
+            <Button size="compact-sm" variant="default" onClick={() => choose([], [])}>
               Choose none
             </Button>
           </>
@@ -120,14 +110,9 @@ export default function Jobs() {
               <JobTable jobs={items} wanted={wanted} chosen={chosen} choose={choose} onDelete={setDeleting} />
               <Group justify="center">
                 {wanted.query.after !== undefined && (
-                  <>
-                    <Button variant="default" size="compact-sm" onClick={() => wanted.set({})}>
-                      First page
-                    </Button>
-                    <Button variant="default" size="compact-sm" onClick={() => window.history.back()}>
-                      Back
-                    </Button>
-                  </>
+                  <Button variant="default" size="compact-sm" onClick={() => wanted.set({})}>
+                    First page
+                  </Button>
                 )}
                 {next && (
                   <Button variant="default" size="compact-sm" onClick={() => wanted.set({ after: next })}>
@@ -144,7 +129,10 @@ export default function Jobs() {
           jobs={deleting}
           onClose={() => setDeleting([])}
           onDone={() => {
-            choose(chosen.filter((job) => !deleting.includes(job)));
+            choose(
+              chosen.filter((id) => !deleting.includes(id)),
+              [],
+            );
             setDeleting([]);
           }}
         />
@@ -174,10 +162,9 @@ function Filters({ wanted }: { wanted: ReturnType<typeof useWanted> }) {
   const targets = useTargets();
   const models = useModels();
   const labels = useLabels();
-  const [words, setWords] = useState(wanted.get("search") ?? "");
-  const search = useDebouncedCallback((value: string) => wanted.set({ search: value.trim() || null }), 250);
+  const [words, setWords] = useTyped("search", wanted.set);
   const filters: [string, string, string[]][] = [
-    ["state", "State", ["under way", ...STATES]],
+    ["state", "State", ["under way", ...OVER]],
     ["target", "Target", (targets.data?.items ?? []).map(({ name }) => name)],
     ["model", "Model", (models.data?.items ?? []).map(({ name }) => name)],
     ["label", "Label", (labels.data?.items ?? []).map(({ label }) => label)],
@@ -191,10 +178,7 @@ function Filters({ wanted }: { wanted: ReturnType<typeof useWanted> }) {
         aria-label="Search jobs"
         placeholder="Search names, labels, models …"
         value={words}
-        onChange={(event) => {
-          setWords(event.currentTarget.value);
-          search(event.currentTarget.value);
-        }}
+        onChange={(event) => setWords(event.currentTarget.value)}
       />
       {filters.map(([name, label, values]) => (
         <Choice
@@ -256,13 +240,17 @@ function JobTable({
 }: {
   jobs: Job[];
   wanted: ReturnType<typeof useWanted>;
-  chosen: Job[];
-  choose: (jobs: Job[]) => void;
-  onDelete: (jobs: Job[]) => void;
+  chosen: number[];
+  choose: (ids: number[], of: Job[]) => void;
+  onDelete: (ids: number[]) => void;
 }) {
   const [renaming, setRenaming] = useState<Job | null>(null);
-  const isChosen = (job: Job) => chosen.some(({ id }) => id === job.id);
+  const isChosen = (job: Job) => chosen.includes(job.id);
   const all = jobs.every(isChosen);
+  // What was chosen on other pages stays so.
+  const without = (some: Job[]) => chosen.filter((id) => !some.some((job) => job.id === id));
+  const toggle = (some: Job[], on: boolean) =>
+    choose(on ? [...without(some), ...some.map(({ id }) => id)] : without(some), some);
   const columns: Column<Job>[] = [
     {
       head: "",
@@ -271,7 +259,7 @@ function JobTable({
           size="xs"
           aria-label={`Choose job ${job.id}`}
           checked={isChosen(job)}
-          onChange={() => choose(isChosen(job) ? chosen.filter(({ id }) => id !== job.id) : [...chosen, job])}
+          onChange={() => toggle([job], !isChosen(job))}
         />
       ),
     },
@@ -334,7 +322,7 @@ function JobTable({
             aria-label={`Delete job ${job.id}`}
             title={isOver(job) ? "Delete" : "It can be deleted when it has ended"}
             disabled={!isOver(job)}
-            onClick={() => onDelete([job])}
+            onClick={() => onDelete([job.id])}
           >
             ✕
           </ActionIcon>
@@ -359,7 +347,7 @@ function JobTable({
                   aria-label="Choose all of this page"
                   checked={all}
                   indeterminate={!all && jobs.some(isChosen)}
-                  onChange={() => choose(all ? [] : jobs)}
+                  onChange={() => toggle(jobs, !all)}
                 />
               </Table.Th>
             );
@@ -406,9 +394,3 @@ function Taken({ job }: { job: Job }) {
 }
 
 const unbroken = (text: string) => text.replaceAll(" ", "\u00a0");
-
-/** How many times as fast as before tuning. */
-export function gainOf(job: Job): string {
-  const { estimated_ms, recommended_ms } = job;
-  return estimated_ms && recommended_ms ? `${(recommended_ms / estimated_ms).toFixed(2)}\u00a0x` : "–";
-}

@@ -8,6 +8,7 @@ import { useBoards, useJobs, useRecentBests, useRecordRate } from "../api/querie
 import { duration, measured, milliseconds, percent, seconds } from "../format";
 import { StateBadge } from "../parts/badges";
 import { ClockMark } from "../parts/clock";
+import { nameOf, shareDone } from "../parts/job-names";
 import { Section } from "../parts/section";
 import { Spark } from "../parts/spark";
 import { Empty, Loaded } from "../parts/states";
@@ -215,15 +216,4 @@ function Fleet({ boards }: { boards: Board[] }) {
       ))}
     </SimpleGrid>
   );
-}
-
-/** Its number with what somebody called it, else with the model's name, or what is tuned without one. */
-export function nameOf(job: Job): string {
-  return `${job.id} ${job.name || (job.model_name ?? "one workload")}`;
-}
-
-/** How much of its budget a job has used, from 0 to 1. */
-export function shareDone(job: Job): number {
-  const { trials, seconds } = job.budget;
-  return Math.min(1, Math.max(trials ? job.trials / trials : 0, seconds ? job.elapsed_s / seconds : 0));
 }

@@ -1,29 +1,19 @@
 /** Measurements: found by words, filtered, sorted by the server, exported as they are filtered. */
-import {
-  Anchor,
-  Button,
-  Group,
-  Select,
-  Stack,
-  Table,
-  Text,
-  TextInput,
-  Title,
-  UnstyledButton,
-} from "@mantine/core";
+import { Anchor, Button, Group, Select, Stack, Table, Text, Title } from "@mantine/core";
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link } from "wouter";
 
 import type { TuningRecord } from "../api/client";
 import { api, data } from "../api/client";
-import { useTargets } from "../api/queries";
 import type { paths } from "../api/schema";
 import { ago, rate } from "../format";
 import { ClockMark, Seconds } from "../parts/clock";
+import { Finder } from "../parts/finder";
+import { SortHead } from "../parts/sortable";
 import { Empty, Failure, Loading } from "../parts/states";
 import type { Column } from "../parts/table";
 import { ConfigText, DataTable, WorkloadLink, workloadPath } from "../parts/table";
-import { useAddress, useTyped } from "../parts/url-state";
+import { useAddress } from "../parts/url-state";
 
 type Query = NonNullable<paths["/api/v1/records"]["get"]["parameters"]["query"]>;
 type Sort = NonNullable<Query["sort"]>;
@@ -107,8 +97,6 @@ const FILTERS = ["search", "workload", "target", "job", "error"] as const;
 
 export default function Records() {
   const [asked, change] = useAddress();
-  const [typed, type] = useTyped("search");
-  const targets = useTargets();
   const filter = Object.fromEntries(
     FILTERS.flatMap((name) => (asked.get(name) ? [[name, asked.get(name)!]] : [])),
   ) as Query;
@@ -134,23 +122,7 @@ export default function Records() {
         Records
       </Title>
       <Group align="end">
-        <TextInput
-          label="Words"
-          placeholder="conv 3x3"
-          description="in the workload or the kernel's name"
-          value={typed}
-          onChange={(event) => type(event.currentTarget.value)}
-        />
-        <Select
-          label="Target"
-          placeholder="any"
-          clearable
-          clearButtonProps={{ "aria-label": "Any target" }}
-          searchable
-          data={targets.data?.items.map((each) => each.name) ?? []}
-          value={asked.get("target")}
-          onChange={(target) => change({ target })}
-        />
+        <Finder where="in the workload or the kernel's name" />
         <Select
           label="Outcome"
           placeholder="any"
@@ -230,14 +202,12 @@ function Head({
   if (!column.sorts) return <Table.Th>{column.head}</Table.Th>;
   const [first, second] = column.sorts;
   const on = column.sorts.indexOf(sort);
-  // Of times the first way is up: the fastest.
-  const down = (on === 0) !== (first === "fastest");
   return (
-    <Table.Th aria-sort={on < 0 ? "none" : down ? "descending" : "ascending"}>
-      <UnstyledButton fw={600} fz="sm" onClick={() => onSort({ sort: sort === first ? second : first })}>
-        {column.head}
-        {on >= 0 && (down ? " ↓" : " ↑")}
-      </UnstyledButton>
-    </Table.Th>
+    <SortHead
+      head={column.head}
+      // Of times the first way is up: the fastest.
+      down={on < 0 ? null : (on === 0) !== (first === "fastest")}
+      onSort={() => onSort({ sort: sort === first ? second : first })}
+    />
   );
 }

@@ -37,7 +37,9 @@ export default function Submit() {
     if (chosen) send(chosen, null);
     else upload.reset();
   };
-  const dynamic = upload.error !== null && /dynamic shape/.test(upload.error.message);
+  // It stays while shapes are tried: one that does not fit is refused in other words.
+  const open = upload.error !== null && /dynamic shape/.test(upload.error.message);
+  const dynamic = open || (upload.error !== null && upload.variables?.shapes != null);
   return (
     <Stack maw={960}>
       <Title order={2} size="h3">
@@ -81,11 +83,15 @@ export default function Submit() {
           <Progress value={100 * part} animated={part >= 1} aria-label="Progress of the upload" />
         </div>
       )}
-      {upload.error && !dynamic && (
+      {upload.error && !open && (
         <>
           <Failure error={upload.error} />
           {upload.error instanceof ApiError && upload.error.status === 0 && file && (
-            <Button variant="light" w="fit-content" onClick={() => send(file, null)}>
+            <Button
+              variant="light"
+              w="fit-content"
+              onClick={() => send(file, upload.variables?.shapes ?? null)}
+            >
               Send it again
             </Button>
           )}
@@ -99,9 +105,11 @@ export default function Submit() {
             if (typeof shapes !== "string") send(file, shapes);
           }}
         >
-          <Notice kind="warning" title="The model leaves shapes open">
-            {upload.error!.message.split(": give ")[0]}. Say for which it shall be tuned.
-          </Notice>
+          {open && (
+            <Notice kind="warning" title="The model leaves shapes open">
+              {upload.error!.message.split(": give ")[0]}. Say for which it shall be tuned.
+            </Notice>
+          )}
           <ShapesField value={text} onChange={setText} />
           <Group mt="sm">
             <Button type="submit" disabled={typeof shapesOf(text) === "string"}>

@@ -1,28 +1,25 @@
 /** The fleet for a screen on the wall: what runs, how far it is, and which board needs somebody. */
 import { Anchor, Button, Group, Progress, Stack, Text, Title } from "@mantine/core";
-import { useQueryClient } from "@tanstack/react-query";
 import { useEffect, useState } from "react";
 import { Link } from "wouter";
 
-import type { Board } from "../api/client";
-import { useEvents } from "../api/live";
-import { useBoards, useJobs, useRecordRate } from "../api/queries";
+import type { Board, Job } from "../api/client";
+import { useJobList } from "../api/job-queries";
+import { OVER, useBoardEvents } from "../api/live";
+import { useBoards, useRecordRate } from "../api/queries";
 import { duration, measured, milliseconds, percent } from "../format";
 import { Spark } from "../parts/spark";
 import { Failure, Loaded } from "../parts/states";
 import { needsSomebody, reasonOf, stateOf } from "./board-state";
-import { nameOf, shareDone } from "./overview";
+import { nameOf, shareDone } from "../parts/job-names";
 import classes from "./wall.module.css";
+
+/** As many jobs as a screen has room for beside its boards. */
+const SHOWN = 8;
 
 export default function Wall() {
   const boards = useBoards();
-  const jobs = useJobs();
-  const queries = useQueryClient();
-  useEvents(
-    "/api/v1/boards/events",
-    ["board"],
-    () => void queries.invalidateQueries({ queryKey: ["boards"], exact: true }),
-  );
+  useBoardEvents();
   return (
     <Stack p="lg" gap="lg" component="main">
       <Group justify="space-between">
@@ -37,7 +34,7 @@ export default function Wall() {
           </Anchor>
         </Group>
       </Group>
-      {(boards.error ?? jobs.error) && <Failure error={(boards.error ?? jobs.error)!} />}
+      {boards.error && <Failure error={boards.error} />}
       <section aria-label="Jobs">
         <Running />
       </section>
@@ -67,20 +64,21 @@ function Clock() {
   );
 }
 
+/** Those that run come before those that wait, whatever their number. */
 function Running() {
-  const jobs = useJobs();
+  const running = useJobList({ state: ["running", "cancelling"], limit: SHOWN });
+  const queued = useJobList({ state: ["queued"], order: "up", limit: SHOWN });
   return (
-    <Loaded query={jobs}>
-      {({ items }) => {
-        const running = items.filter((job) => job.state === "running" || job.state === "queued");
+    <Loaded query={running}>
+      {({ items, total }) => {
+        const waiting = queued.data?.total ?? 0;
         return (
           <Stack gap="sm">
             <Title order={2}>
-              {running.length
-                ? `${running.length} job${running.length > 1 ? "s" : ""} running`
-                : "No job runs"}
+              {total ? `${total} job${total > 1 ? "s" : ""} running` : "No job runs"}
+              {waiting > 0 && `, ${waiting} queued`}
             </Title>
-            {running.slice(0, 8).map((job) => (
+            {[...items, ...(queued.data?.items ?? [])].slice(0, SHOWN).map((job) => (
               <div key={job.id}>
                 <Group justify="space-between">
                   <Anchor component={Link} href={`/jobs/${job.id}`} size="lg" fw={600}>
@@ -141,8 +139,9 @@ function Fleet({ boards }: { boards: Board[] }) {
 }
 
 function Ended() {
-  const jobs = useJobs();
-  const ended = jobs.data?.items.filter((job) => job.finished).slice(0, 5) ?? [];
+  const jobs = useJobList({ state: OVER, limit: 100 });
+  const when = (job: Job) => Date.parse(job.finished ?? job.created);
+  const ended = [...(jobs.data?.items ?? [])].sort((one, other) => when(other) - when(one)).slice(0, 5);
   if (ended.length === 0) return <Text c="dimmed">None yet.</Text>;
   return (
     <Stack gap={4}>
@@ -155,7 +154,8 @@ function Ended() {
             {nameOf(job)} on {job.target}
           </Anchor>
           <Text>
-            {milliseconds(job.recommended_ms)} → {job.built ? measured(job) : milliseconds(job.estimated_ms)}
+            {milliseconds(job.recommended_ms)} →{" "}
+            {job.built?.measured_ms ? measured(job) : milliseconds(job.estimated_ms)}
           </Text>
         </Group>
       ))}

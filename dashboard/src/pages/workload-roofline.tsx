@@ -8,6 +8,7 @@ import { Chart } from "../parts/chart";
 import { lines } from "../parts/chart-colours";
 import { Empty } from "../parts/states";
 import type { Baseline, Trial } from "./workload-charts";
+import { kernelOf } from "./workload-charts";
 
 type View = components["schemas"]["WorkloadView"];
 type Measured = View["measured"][number];
@@ -36,7 +37,8 @@ export function Roofline({
   const scheme = useComputedColorScheme();
   const roof = roofOf(view, here);
   const intensity = view.flops / view.bytes;
-  const best = Math.min(...trials.map((trial) => trial.cost_s!));
+  const fastest = trials.reduce((one, other) => (other.cost_s! < one.cost_s! ? other : one));
+  const best = fastest.cost_s!;
   const option = useMemo(() => {
     const giga = (cost: number) => view.flops / cost / 1e9;
     const peak = view.unit === "FLOP" ? here.peak_gflops : null;
@@ -128,7 +130,10 @@ export function Roofline({
           ? `Memory gives ${digits(here.bandwidth_gbs)} GB/s. `
           : "The way to memory was not measured yet. "}
         The best is at {percent(reached)} of the roof, which is {bound} here
-        {reached > 1 && ". It is above it as its algorithm does fewer operations than are counted"}
+        {reached > 1 &&
+          (/winograd/.test(kernelOf(fastest))
+            ? ". It is above it as Winograd does fewer operations than are counted"
+            : ". It is above it: the roof was measured while something else ran")}
         {view.unit === "OP" && "; the peak of integers is not measured"}.
       </Text>
       <Chart

@@ -115,15 +115,24 @@ function At({ view, here }: { view: WorkloadView; here: Measured }) {
   const trials = useTrials(view.key, where);
   return (
     <Loaded query={trials}>
-      {({ items, total }) => <Trials trials={items} total={total} view={view} here={here} where={where} />}
+      {({ items, total, failed }) => (
+        <Trials trials={items} total={total} failed={failed} view={view} here={here} where={where} />
+      )}
     </Loaded>
   );
 }
 
 const NONE: never[] = [];
-type Props = { trials: Trial[]; total: number; view: WorkloadView; here: Measured; where: Where };
+type Props = {
+  trials: Trial[];
+  total: number;
+  failed: number;
+  view: WorkloadView;
+  here: Measured;
+  where: Where;
+};
 
-function Trials({ trials, total, view, here, where }: Props) {
+function Trials({ trials, total, failed, view, here, where }: Props) {
   const ran = useMemo(() => trials.filter((trial) => trial.cost_s !== null), [trials]);
   const knobs = useMemo(() => knobsOf(ran), [ran]);
   const libraries = useBaselines(view.key, where).data?.items ?? NONE;
@@ -148,7 +157,7 @@ function Trials({ trials, total, view, here, where }: Props) {
         <Tile name="Rate" value={rate(giga, view.unit)} />
         <Tile name="Of the roof" value={giga && roof ? percent(giga / roof) : "–"} />
         <Tile name="Trials" value={String(total)} />
-        <Tile name="Failed" value={String(trials.length - ran.length)} />
+        <Tile name="Failed" value={String(failed)} />
       </SimpleGrid>
       {trials.length < total && (
         <Text size="sm" c="dimmed">

@@ -1,16 +1,15 @@
 /** A way to any workload: found by words, those measured last first. */
-import { Button, Group, Select, Stack, Text, TextInput, Title } from "@mantine/core";
+import { Button, Group, Stack, Text, Title } from "@mantine/core";
 
-import { useTargets, useWorkloads } from "../api/queries";
+import { useWorkloads } from "../api/queries";
 import { millions } from "../format";
+import { Finder } from "../parts/finder";
 import { Empty, Failure, Loading } from "../parts/states";
 import { DataTable, WorkloadLink } from "../parts/table";
-import { useAddress, useTyped } from "../parts/url-state";
+import { useAddress } from "../parts/url-state";
 
 export default function Workloads() {
-  const [asked, change] = useAddress();
-  const [typed, type] = useTyped("search");
-  const targets = useTargets();
+  const [asked] = useAddress();
   const target = asked.get("target");
   const found = useWorkloads(asked.get("search") ?? "", target);
   const items = found.data?.pages.flatMap((page) => page.items) ?? [];
@@ -20,23 +19,7 @@ export default function Workloads() {
         Workloads
       </Title>
       <Group align="end">
-        <TextInput
-          label="Words"
-          placeholder="conv 3x3"
-          description="of its text; or its key"
-          value={typed}
-          onChange={(event) => type(event.currentTarget.value)}
-        />
-        <Select
-          label="Target"
-          placeholder="any"
-          clearable
-          clearButtonProps={{ "aria-label": "Any target" }}
-          searchable
-          data={targets.data?.items.map((each) => each.name) ?? []}
-          value={target}
-          onChange={(chosen) => change({ target: chosen })}
-        />
+        <Finder where="of its text; or its key" />
         <Text size="sm" c="dimmed" role="status">
           {found.data ? `${found.data.pages[0]!.total} found` : ""}
         </Text>

@@ -1,12 +1,14 @@
 /** State that a link carries: whoever opens it sees the same view. */
 import { useDebouncedCallback } from "@mantine/hooks";
-import { useState } from "react";
+import { useEffect, useState } from "react";
 import { useSearchParams } from "wouter";
 
 type Changes = Record<string, string | null>;
+type Change = (changes: Changes) => void;
 
-/** What the address says, and how to change some of it; null takes a part out. */
-export function useAddress(): [URLSearchParams, (changes: Changes) => void] {
+/** What the address says, and how to change some of it; null takes a part out. With `push` the browser's back
+ * leads to what was before. */
+export function useAddress(how: "push" | "replace" = "replace"): [URLSearchParams, Change] {
   const [asked, ask] = useSearchParams();
   const change = (changes: Changes) =>
     ask(
@@ -19,16 +21,27 @@ export function useAddress(): [URLSearchParams, (changes: Changes) => void] {
         }
         return next;
       },
-      { replace: true },
+      { replace: how === "replace" },
     );
   return [asked, change];
 }
 
-/** Words that are typed: shown at once, and in the address when the typing rests. */
-export function useTyped(name: string): [string, (value: string) => void] {
-  const [asked, change] = useAddress();
-  const [typed, type] = useState(asked.get(name) ?? "");
-  const later = useDebouncedCallback((value: string) => change({ [name]: value.trim() }), 300);
+/** Words that are typed: shown at once, and in the address when the typing rests. What changes the address
+ * otherwise, the browser's back among others, changes them as well. */
+export function useTyped(name: string, change?: Change): [string, (value: string) => void] {
+  const [asked, replace] = useAddress();
+  const there = asked.get(name) ?? "";
+  const [typed, type] = useState(there);
+  const later = useDebouncedCallback((value: string) => {
+    if (value.trim() !== there) (change ?? replace)({ [name]: value.trim() });
+  }, 300);
+  useEffect(() => {
+    if (typed.trim() === there) return;
+    later.cancel();
+    type(there);
+    // Only what the address says anew counts: typing is ahead of it.
+    // eslint-disable-next-line react-hooks/exhaustive-deps
+  }, [there]);
   return [
     typed,
     (value) => {

@@ -1,10 +1,10 @@
-/** What people call a job: its name, its labels, and the dialogs that change them or delete it. */
+/** The labels of a job, and the dialogs that change its name and labels or delete it. */
 import { Badge, Button, Group, Modal, Stack, TagsInput, Text, TextInput } from "@mantine/core";
 import { useMutation, useQueryClient } from "@tanstack/react-query";
 import { useState } from "react";
 
 import type { Job } from "../api/client";
-import { api, data } from "../api/client";
+import { ApiError, api, data, done } from "../api/client";
 import { useLabels } from "../api/job-queries";
 import { Failure } from "./states";
 
@@ -78,21 +78,31 @@ export function Rename({ job, onClose }: { job: Job; onClose: () => void }) {
 }
 
 /** Deletes jobs that have ended, one after the other; `onDone` is called when all are gone. */
-export function Delete({ jobs, onClose, onDone }: { jobs: Job[]; onClose: () => void; onDone: () => void }) {
+export function Delete({
+  jobs,
+  onClose,
+  onDone,
+}: {
+  jobs: number[];
+  onClose: () => void;
+  onDone: () => void;
+}) {
   const queries = useQueryClient();
   const act = useMutation({
     mutationFn: async () => {
-      for (const job of jobs) {
-        const { error, response } = await api.DELETE("/api/v1/jobs/{job_id}", {
-          params: { path: { job_id: job.id } },
-        });
-        if (!response.ok) throw new Error((error as { detail?: string } | undefined)?.detail ?? "HTTP error");
+      for (const id of jobs) {
+        // What is gone already was deleted by somebody else, or before one of the others was refused.
+        await done(api.DELETE("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } } })).catch(
+          (error) => {
+            if (!(error instanceof ApiError) || error.status !== 404) throw error;
+          },
+        );
       }
     },
     onSuccess: onDone,
     onSettled: () => queries.invalidateQueries({ queryKey: ["jobs"] }),
   });
-  const which = jobs.length === 1 ? `job ${jobs[0]!.id}` : `${jobs.length} jobs`;
+  const which = jobs.length === 1 ? `job ${jobs[0]}` : `${jobs.length} jobs`;
   return (
     <Modal opened onClose={onClose} title={`Delete ${which}?`} closeButtonProps={CLOSE}>
       <Stack>
