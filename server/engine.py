@@ -45,6 +45,10 @@ class Engine(engine.Engine, Protocol):
     def dispatcher(self) -> Fleet:
         """Who gives boards to those who wait."""
 
+    @property
+    def away(self) -> str:
+        """Says that the scheduler does not answer; empty while it does."""
+
     def boards(self) -> Sequence[BoardStatus]:
         """All boards as they were at the last refresh."""
 

@@ -10,11 +10,13 @@ import asyncio
 import logging
 import signal
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 
 import dask
 
 from worker.engine.cluster import DASK, EngineError, FleetBoards, make_nursery, make_worker, split_cpus
+from worker.engine.member import Member
 from worker.engine.worker_context import WorkerContext
 from worker.fleet.drivers.base import BoardError
 from worker.fleet.drivers.host import HostSpec
@@ -75,11 +77,22 @@ async def _serve(arguments: argparse.Namespace, fleet: Fleet) -> None:
         builder = WorkerContext(nursery, arguments.state_dir, cores=cores)
         contexts = [(f"build-{index}", builder) for index in range(arguments.builds)]
         contexts += [(spec.id, context) for spec, context in zip(fleet.boards, boards.contexts, strict=True)]
-        for name, context in contexts:
-            worker = make_worker(
-                arguments.scheduler, name, context, build=context.board is None, host=arguments.host
+        members = [
+            Member(
+                name,
+                partial(
+                    make_worker,
+                    arguments.scheduler,
+                    name,
+                    context,
+                    build=context.board is None,
+                    host=arguments.host,
+                ),
             )
-            await stack.enter_async_context(worker)
+            for name, context in contexts
+        ]
+        for member in members:
+            await stack.enter_async_context(member)
         print(f"{len(contexts)} workers joined {arguments.scheduler}", flush=True)
         await stopped.wait()
 

@@ -221,10 +221,11 @@ class Service:
     def wait_good(self, *boards: str) -> None:
         """Until these boards have passed their health checks."""
 
-        def healths() -> list[str]:
-            return [f"{self.client.board(board).health}" for board in boards]
+        def good() -> bool:
+            healths = {board.id: f"{board.health}" for board in self.client.boards()}
+            return all(healths.get(board) == "good" for board in boards)
 
-        wait_for(lambda: set(healths()) == {"good"}, START_S, why=lambda: self.client.boards())
+        wait_for(good, START_S, why=lambda: self.client.boards())
 
     def history(self, board: str, after: int = 0) -> list[Any]:
         """What happened to a board after an event, the oldest first."""

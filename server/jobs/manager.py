@@ -135,6 +135,8 @@ class JobManager:
         """What keeps all jobs waiting; empty when nothing does."""
         if self._store.away:
             return f"{self._store.away}; jobs go on when it is mended"
+        if self._engine.away:
+            return f"{self._engine.away}; jobs go on when it does"
         return full_disk(self._folder)
 
     def _waiting(self, job_id: int) -> Waiting | None:

@@ -1,4 +1,5 @@
-"""Two coordinators share a scheduler, a book and two boards; a measure worker and a coordinator go away."""
+"""Two coordinators share a scheduler, a book and two boards; scheduler, measure worker and coordinator go
+away."""
 
 from __future__ import annotations
 
@@ -18,6 +19,8 @@ from fleet_accounts import JOB_S, Job, caught, database, exclusive, layer, lease
 from bench.soak.fleet_file import free_port
 from bench.soak.world import START_S, Service, World, wait_for
 
+GIVEN_UP_S = 10
+"""After so long Dask's client would stay away by itself; before, it would come back deaf."""
 pytestmark = [pytest.mark.xdist_group("shared"), pytest.mark.timeout(900)]
 
 
@@ -27,9 +30,20 @@ class Shared:
 
     world: World
     scheduler: str
+    scheduling: Popen[bytes]
     workers: dict[str, Popen[bytes]]
     here: Service
     there: Service
+
+
+def start_scheduler(world: World, address: str) -> Popen[bytes]:
+    """A scheduler at an address; returns when it answers."""
+    host, _, port = address.removeprefix("tcp://").partition(":")
+    log = f"scheduler-{time.time_ns()}.log"
+    dask = (sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", host, "--port", port)
+    process = world.start(*dask, "--no-dashboard", log=log)
+    wait_for(lambda: "Scheduler at" in world.said(log), START_S, why=lambda: world.said(log))
+    return process
 
 
 def start_worker(world: World, scheduler: str, board: str) -> Popen[bytes]:
@@ -46,11 +60,8 @@ def start_worker(world: World, scheduler: str, board: str) -> Popen[bytes]:
 @pytest.fixture(scope="module")
 def shared(world: World) -> Iterator[Shared]:
     """A scheduler, two boards of one kind, which are this machine, and two coordinators."""
-    port = free_port()
-    dask = (sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", port)
-    world.start(*dask, "--no-dashboard", log="scheduler.log")
-    wait_for(lambda: "Scheduler at" in world.said("scheduler.log"), why=lambda: world.said("scheduler.log"))
-    scheduler = f"tcp://127.0.0.1:{port}"
+    scheduler = f"tcp://127.0.0.1:{free_port()}"
+    scheduling = start_scheduler(world, scheduler)
     settings = {
         "TILEFLEET_DATABASE_URL": f"sqlite:///{world.home / 'book.sqlite3'}",
         "TILEFLEET_SCHEDULER": scheduler,
@@ -60,7 +71,7 @@ def shared(world: World) -> Iterator[Shared]:
         services = [pool.submit(Service, world, name=name, **settings) for name in ("here", "there")]
     here, there = [service.result() for service in services]
     started = {board: worker.result() for board, worker in workers.items()}
-    shared = Shared(world, scheduler, started, here, there)
+    shared = Shared(world, scheduler, scheduling, started, here, there)
     for service in (shared.here, shared.there):
         service.wait_good("one", "two")
     yield shared
@@ -73,6 +84,26 @@ def test_no_board_is_anybodys_twice(shared: Shared) -> None:
     leases = [lease for lease in exclusive(shared.here) if lease["purpose"] == "trials"]
     assert {lease["state"] for lease in leases} == {"released"}
     assert len({lease["holder"] for lease in leases}) == 2
+
+
+def test_jobs_go_on_when_a_killed_scheduler_is_back(shared: Shared) -> None:
+    jobs = [Job(shared.here, "host", layer(13), 24), Job(shared.there, "host", layer(14), 24)]
+    for away_s in (1.0, GIVEN_UP_S + 2):
+        for job in jobs:
+            job.measured(len(job.told) + 3)
+        shared.scheduling.kill()
+        shared.scheduling.wait()
+        for job in jobs:
+            wait_for(lambda job=job: shared.scheduler in job.service.client.job(job.id).message)
+        wait_for(lambda: {board.activity for board in shared.here.client.boards()} == {"offline"})
+        time.sleep(away_s)
+        shared.scheduling = start_scheduler(shared.world, shared.scheduler)
+    settled(*jobs)
+    assert all(worker.poll() is None for worker in shared.workers.values()), "they join again by themselves"
+    for job in jobs:
+        assert "does not answer" not in job.service.client.job(job.id).message
+        for board in shared.workers:
+            assert {event.kind for event in job.history(board)}.isdisjoint({"fault", "bad_check"})
 
 
 def test_a_killed_measure_worker_is_replaced(shared: Shared) -> None:

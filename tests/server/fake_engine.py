@@ -57,6 +57,7 @@ class FakeEngine:
     """What was asked for beside boards."""
     functions: list[str] = field(default_factory=list)
     """Of whom."""
+    away: str = ""
     _numbers: Any = field(default_factory=itertools.count)
 
     def boards(self) -> Sequence[BoardStatus]:

@@ -16,7 +16,7 @@ from kernels.workload.base import Gemm
 from worker.batch import Batch
 from worker.demand import Demand
 from worker.engine.batch_run import ATTEMPTS, KILLS, BatchRun
-from worker.engine.dask_client import WorkerGone
+from worker.engine.scheduler_link import SchedulerGone, WorkerGone
 from worker.fleet.book import Check, Listing
 from worker.fleet.dispatcher import Dispatcher
 from worker.fleet.memory_book import MemoryBook
@@ -28,7 +28,7 @@ WORKLOAD = Gemm(24, 64, 64)
 FINE = Outcome(1e-3, measure_s=1.0, timed_s=0.5)
 LOST = Outcome(error=ErrorKind.BOARD_LOST, message="no answer", measure_s=1.0)
 CUT = Outcome(error=ErrorKind.UPLOAD_ERROR, message="upload cut", measure_s=1.0)
-KILL = "kill"
+KILL, AWAY = "kill", "away"
 
 
 class FakeDask:
@@ -39,12 +39,19 @@ class FakeDask:
     def __init__(self, answers):
         self.answers = {place: list(sequence) for place, sequence in answers.items()}
         self.measured = Counter()
+        self.lost_builds = self.waits = 0
         self.boards = []
         self.build_priorities = []
 
     async def build(self, function, candidate, *rest, priority, **more):
         self.build_priorities.append(priority)
+        if len(self.build_priorities) <= self.lost_builds:
+            raise SchedulerGone("the scheduler does not answer")
         return candidate
+
+    async def back(self):
+        self.waits += 1
+        await asyncio.sleep(100)
 
     @contextmanager
     def stream(self, token, on_outcome):
@@ -60,6 +67,8 @@ class FakeDask:
             self.measured[place] += 1
             sequence = self.answers.get(place, [])
             answer = sequence.pop(0) if sequence else FINE
+            if answer == AWAY:
+                raise SchedulerGone("the scheduler does not answer")
             if answer == KILL:
                 raise WorkerGone(f"the measure worker of board {board} died")
             outcomes.append(answer)
@@ -70,7 +79,7 @@ class FakeDask:
 CONFIGS = list(PackedGemm().space(WORKLOAD, TARGET))[:4]
 
 
-def run(answers, boards="ab", **demand):
+def run(answers, boards="ab", lost_builds=0, **demand):
     """(outcomes, Dask client, book, statuses by board) of a batch of four."""
 
     async def check(board, entry):
@@ -78,6 +87,7 @@ def run(answers, boards="ab", **demand):
 
     async def main():
         book, dask = MemoryBook(virtual_time.clock), FakeDask(answers)
+        dask.lost_builds = lost_builds
         dispatcher = Dispatcher(book, check, "me", threaded=False)
         await dispatcher.start()
         await dispatcher.seen([Listing(id, TARGET, "wall", 1) for id in boards])
@@ -99,6 +109,15 @@ def run(answers, boards="ab", **demand):
 
 def kinds(outcomes):
     return [outcome.error for outcome in outcomes]
+
+
+def test_when_the_scheduler_goes_away_nobody_is_to_blame():
+    outcomes, dask, book, statuses = run({1: [AWAY] * 9}, lost_builds=2)
+    assert kinds(outcomes) == [None] * 4
+    assert dask.measured == {0: 1, 1: 10, 2: 1, 3: 1}
+    assert (dask.waits, len(dask.build_priorities)) == (2 + 9, 4 + 2)
+    assert {status.health for status in statuses.values()} == {"good"}
+    assert all(entry.standing.failures == 0 for entry in book.entries().values())
 
 
 def test_what_kills_two_workers_is_poison_and_the_others_do_not_pay():

@@ -15,7 +15,7 @@ from bench.fleet_simulation import BATCH, Fleet, Job
 from kernels.target import CATALOGUE
 from worker.demand import Demand
 from worker.fleet.book import Check, Listing, Purpose, Usage
-from worker.fleet.dispatcher import MOST_GONE, Dispatcher, NoBoard
+from worker.fleet.dispatcher import MOST_GONE, CannotCheck, Dispatcher, NoBoard
 from worker.fleet.matching import Request
 from worker.fleet.memory_book import MemoryBook
 from worker.fleet.states import MAX_FAILURES, Activity, Health
@@ -35,15 +35,19 @@ def request(target=TARGET, avoid=frozenset(), **more):
 
 
 class Scene:
-    """One coordinator; checks take a second and fail while ``problem`` has an entry for the board."""
+    """One coordinator; checks take a second and fail while ``problem`` has an entry for the board; while the
+    scheduler is ``away`` there are none."""
 
     def __init__(self, book, holder):
-        self.book, self.problem, self.checks = book, {}, []
+        self.book, self.problem, self.checks, self.away = book, {}, [], False
         self.dispatcher = Dispatcher(book, self.check, holder, threaded=False)
 
     async def check(self, board, entry):
         self.checks.append((virtual_time.clock(), board))
         await asyncio.sleep(1)
+        if self.away:
+            await self.dispatcher.seen([])
+            raise CannotCheck("the scheduler does not answer")
         return Check(1e-3, self.problem.get(board, ""))
 
     def board(self, id="a"):
@@ -214,6 +218,21 @@ async def test_a_board_that_goes_away_in_every_check_is_parked():
         assert it.board().health is Health.BAD
         with pytest.raises(NoBoard):
             await waiting
+
+
+async def test_a_board_that_nobody_can_be_asked_about_has_not_failed():
+    async with scene(listing()) as it:
+        it.away = True
+        for _ in range(2 * MOST_GONE):
+            await it.dispatcher.seen([listing()])
+            await asyncio.sleep(10)
+        assert (it.board().activity, it.board().health) == (Activity.OFFLINE, Health.UNKNOWN)
+        assert it.book.entries()["a"].standing.failures == 0
+        assert len(it.checks) == 2 * MOST_GONE
+        it.away = False
+        await it.dispatcher.seen([listing()])
+        await asyncio.sleep(2)
+        assert it.board().health is Health.GOOD
 
 
 async def test_a_busy_wall_clock_board_is_compared_with_its_reference_again():

@@ -16,8 +16,9 @@ from distributed import KilledWorker
 
 from worker.batch import Batch
 from worker.build.build import Built
-from worker.engine.dask_client import DaskClient, NotStarted, WorkerGone
+from worker.engine.dask_client import DaskClient, NotStarted
 from worker.engine.dask_worker import build_task, measure_task
+from worker.engine.scheduler_link import SchedulerGone, WorkerGone
 from worker.fleet.book import Usage
 from worker.fleet.dispatcher import Dispatcher, NoBoard
 from worker.fleet.known_board import Held
@@ -60,7 +61,10 @@ class BatchRun:
             while pending := self._pending():
                 # One that may have killed a worker goes alone: the others shall not pay for it.
                 suspects = [number for number in pending if self._kills[number]]
-                await self._lease(suspects[:1] or pending)
+                try:
+                    await self._lease(suspects[:1] or pending)
+                except SchedulerGone:  # they wait for it, and nobody is to blame
+                    await self._unless_cancelled(self._dask.back())
         except NoBoard as error:
             self._fail_pending(ErrorKind.BOARD_LOST, str(error))
         except _Cancelled:
@@ -71,17 +75,25 @@ class BatchRun:
         return [number for number in range(len(self._candidates)) if number not in self._outcomes]
 
     async def _build(self, number: int) -> None:
-        token, demand = uuid.uuid4().hex, self._batch.demand
+        demand = self._batch.demand
+        built: Built | Outcome | None = None
         try:
-            built = await self._dask.build(
-                build_task,
-                self._candidates[number],
-                self._options.build_timeout_s,
-                token,
-                token=token,
-                priority=1e9 * demand.priority - demand.turn,
-                stops=[self._batch.cancelled],
-            )
+            while built is None:
+                token = uuid.uuid4().hex
+                try:
+                    built = await self._dask.build(
+                        build_task,
+                        self._candidates[number],
+                        self._options.build_timeout_s,
+                        token,
+                        token=token,
+                        priority=1e9 * demand.priority - demand.turn,
+                        stops=[self._batch.cancelled],
+                    )
+                except SchedulerGone:
+                    await self._unless_cancelled(self._dask.back())
+        except _Cancelled:
+            built = Outcome(error=ErrorKind.CANCELLED, message="cancelled")
         except KilledWorker as error:
             built = Outcome(error=ErrorKind.POISON, message=f"killed the workers that built it: {error}")
         except WorkerGone as error:
@@ -137,6 +149,8 @@ class BatchRun:
                 )
                 for index, outcome in enumerate(outcomes):
                     hear(index, outcome)
+            except SchedulerGone:
+                raise
             except WorkerGone as error:
                 self._worker_gone(held, silent, str(error), began=not isinstance(error, NotStarted))
 

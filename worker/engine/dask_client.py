@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,13 +13,10 @@ from distributed import KilledWorker
 
 from worker.engine.dask_worker import describe, stop
 from worker.engine.outcome_events import read
+from worker.engine.scheduler_link import SchedulerGone, SchedulerLink, WorkerGone
 from worker.fleet.book import Listing
 from worker.fleet.times import USUAL, FleetTimes
 from worker.outcome import OnOutcome
-
-
-class WorkerGone(RuntimeError):
-    """The worker, or the scheduler, went away under a task; the message says which."""
 
 
 class NotStarted(WorkerGone):
@@ -27,14 +24,22 @@ class NotStarted(WorkerGone):
 
 
 class DaskClient:
-    """All workers of one scheduler, over an asynchronous Dask ``client``.
+    """All workers of the scheduler at ``address``, also of the next one there.
 
-    ``on_change`` is called when a worker came or went.
+    ``on_change`` is called when a worker came or went, and ``on_lost`` when the scheduler did.
     """
 
-    def __init__(self, client: Any, on_change: Callable[[], None], times: FleetTimes = USUAL) -> None:
-        self._client, self._on_change, self._times = client, on_change, times
+    def __init__(
+        self,
+        address: str,
+        on_change: Callable[[], None],
+        on_lost: Callable[[], Awaitable[None]],
+        times: FleetTimes = USUAL,
+    ) -> None:
+        self._on_change, self._on_lost, self._times = on_change, on_lost, times
         self.topic = f"outcomes-{uuid.uuid4().hex}"
+        topics = {self.topic: self._heard, "all": self._noticed}
+        self._link = SchedulerLink(address, topics, self._forget, self._joined)
         self._streams: dict[str, OnOutcome] = {}
         self._addresses: dict[str, str] = {}
         self._gone: dict[str, asyncio.Event] = {}
@@ -43,20 +48,35 @@ class DaskClient:
         self._asking = asyncio.Lock()
         self._builder_seen = asyncio.get_running_loop().time()
         self._no_builder = asyncio.Event()
-        client.subscribe_topic(self.topic, self._heard)
-        client.subscribe_topic("all", self._noticed)
 
-    def close(self) -> None:
+    async def start(self) -> None:
+        """Join the scheduler; raises OSError when none answers."""
+        await self._link.start()
+
+    async def close(self) -> None:
         """Hear no more."""
-        for topic in (self.topic, "all"):
-            self._client.unsubscribe_topic(topic)
+        await self._link.close()
+
+    @property
+    def away(self) -> str:
+        """Says that the scheduler is away; empty while it is there."""
+        return self._link.away
+
+    async def back(self) -> None:
+        """Wait until the scheduler is there."""
+        await self._link.back()
 
     async def listings(self) -> list[Listing]:
-        """The boards of all workers that answer."""
+        """The boards of all workers that answer; raises SchedulerGone."""
         async with self._asking:
             self._left.clear()
             found: dict[str, Listing] = {}
-            answers = await self._describe()
+            try:
+                answers = await self._describe()
+            except Exception:
+                if away := self._link.away:
+                    raise SchedulerGone(away) from None
+                raise
             self._note_builders(any(listing is None for listing in answers.values()))
             for address, listing in answers.items():
                 if address in self._left:
@@ -78,9 +98,10 @@ class DaskClient:
     ) -> Any:
         """The result of a task on any build worker; see ``run_on``.
 
-        Raises KilledWorker, and WorkerGone when there has been no build worker for ``builder_s``.
+        Raises KilledWorker, SchedulerGone, and WorkerGone when there has been no build worker for
+        ``builder_s``.
         """
-        future = self._client.submit(
+        future = self._link.client.submit(
             function, *arguments, resources={"build": 1}, priority=priority, pure=False, retries=0
         )
         return await self._result(future, token, stops, self._no_builder, "the last build worker")
@@ -93,15 +114,15 @@ class DaskClient:
         token: str,
         stops: Sequence[asyncio.Event] = (),
     ) -> Any:
-        """The result of a task on a board's worker; raises WorkerGone when that worker goes away.
+        """The result of a task on a board's worker; raises WorkerGone when that or the scheduler goes away.
 
         Once one of ``stops`` is set, the workers are told to give up ``token``.
         """
-        name = f"the measure worker of board {board}"
+        name, client = f"the measure worker of board {board}", self._link.client
         address = self._addresses.get(board)
         if address is None:
             raise NotStarted(f"{name} went away")
-        future = self._client.submit(
+        future = client.submit(
             function,
             *arguments,
             workers=[address],  # not the next one of this board: who measured what is settled first
@@ -144,10 +165,27 @@ class DaskClient:
                     task.cancel()
             if not future.done():
                 with contextlib.suppress(Exception):
-                    await self._client.cancel([future], force=True)
-        if not work.done() or work.cancelled():
-            raise WorkerGone(f"{name} or the scheduler was lost")
+                    await future.client.cancel([future], force=True)
+        ended = work.done() and not work.cancelled()
+        if ended and work.exception() is None:
+            return work.result()
+        if away := self._link.away:
+            raise SchedulerGone(away)
+        if not ended:
+            raise WorkerGone(f"{name} was lost")
         return work.result()
+
+    async def _forget(self) -> None:
+        """The workers will come back as others."""
+        self._addresses.clear()
+        for gone in self._gone.values():
+            gone.set()
+        self._gone.clear()
+        await self._on_lost()
+
+    def _joined(self) -> None:
+        self._note_builders(True)  # they have as long to join as they had to go
+        self._on_change()
 
     def _note_builders(self, some: bool) -> None:
         now = asyncio.get_running_loop().time()
@@ -160,14 +198,16 @@ class DaskClient:
     async def _stop(self, token: str) -> None:
         with contextlib.suppress(Exception):
             async with asyncio.timeout(self._times.answer_s):
-                await self._client.run(stop, token, on_error="ignore")
+                await self._link.client.run(stop, token, on_error="ignore")
 
     async def _describe(self) -> dict[str, Listing | None]:
         """What each worker says of its board."""
 
+        client = self._link.client
+
         async def ask(workers: list[str] | None) -> dict[str, Listing | None]:
             async with asyncio.timeout(self._times.answer_s):
-                answers: dict[str, Listing | None] = await self._client.run(
+                answers: dict[str, Listing | None] = await client.run(
                     describe, workers=workers, on_error="ignore"
                 )
             return answers
@@ -175,7 +215,7 @@ class DaskClient:
         with contextlib.suppress(TimeoutError):
             return await ask(None)
         # One of them hangs; hear the others.
-        some = [ask([address]) for address in self._client.scheduler_info(n_workers=-1)["workers"]]
+        some = [ask([address]) for address in client.scheduler_info(n_workers=-1)["workers"]]
         answers = await asyncio.gather(*some, return_exceptions=True)
         return {at: it for answer in answers if isinstance(answer, dict) for at, it in answer.items()}
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from distributed import Worker, get_worker
+from distributed import Status, Worker, get_worker
 
 from kernels.target import Target
 from worker.build.build import Built
@@ -45,17 +45,20 @@ class ContextWorker(Worker):
 
     context: WorkerContext
 
+    def stopped(self, token: str) -> Stopped:
+        """Set once what runs here under ``token`` is to be given up."""
+        return Stopped(self.context, token, lambda: self.status not in (Status.running, Status.paused))
 
-def _my_context() -> WorkerContext:
+
+def _me() -> ContextWorker:
     worker = get_worker()
     assert isinstance(worker, ContextWorker)  # the engine starts no others
-    return worker.context
+    return worker
 
 
 def build_task(candidate: Candidate, timeout_s: float, token: str) -> Built | Outcome:
     """Build on this worker."""
-    context = _my_context()
-    stopped = Stopped(context, token)
+    context, stopped = _me().context, _me().stopped(token)
     with context.cores.building(stopped):
         built = context.builder.build(candidate, timeout_s, stopped)
     return built if isinstance(built, Outcome) else replace(built, data=built.path.read_bytes())
@@ -65,7 +68,8 @@ def measure_task(
     parts: list[Built], options: MeasureOptions, rounds: int, token: str, topic: str
 ) -> list[Outcome]:
     """Measure on this worker's board; the outcomes in order, and each at once as an event of ``topic``."""
-    context, worker = _my_context(), get_worker()
+    worker = _me()
+    context, stopped = worker.context, worker.stopped(token)
     assert context.board is not None  # by the task's resource
     clock = context.board.clock
     if clock != "wall":
@@ -75,7 +79,6 @@ def measure_task(
     def report(index: int, outcome: Outcome) -> None:
         worker.log_event(topic, write(token, index, replace(outcome, clock=clock)))
 
-    stopped = Stopped(context, token)
     with context.cores.measuring(stopped):
         outcomes = measure(
             context.nursery,
@@ -92,14 +95,14 @@ def measure_task(
 
 def check_task() -> Check:
     """Run the reference kernel on this worker's board."""
-    context = _my_context()
+    context = _me().context
     with context.cores.measuring():
         return check_board(context)
 
 
 def probe_task(kind: str, target: Target, threads: int) -> Any:
     """The ``peak`` or ``bandwidth`` of this worker's board, or what its ``layout conversions`` take."""
-    context = _my_context()
+    context = _me().context
     assert context.board is not None  # by the task's resource
     find = {
         "peak": peak_gflops,
@@ -120,12 +123,12 @@ def beside_task(
     Where the board is not the machine that this worker runs on: None, or with ``anywhere`` the same with the
     address of the ``board`` in the payload, which has the board's ``id`` and ``lock`` in any case.
     """
-    context = _my_context()
+    context = _me().context
     assert context.board is not None  # by the task's resource
     if not context.native and not anywhere:
         return None
     where, id = {} if context.native else {"board": context.board.address}, context.board.id
-    stopped = Stopped(context, token)
+    stopped = _me().stopped(token)
     try:
         with context.cores.measuring(stopped):
             result = context.nursery.call(

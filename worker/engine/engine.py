@@ -14,19 +14,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from distributed import Client
-
 from worker.batch import Batch
 from worker.children.nursery import Nursery
 from worker.demand import Demand
 from worker.engine.asyncio_tasks import end
 from worker.engine.batch_run import BatchRun, next_request
 from worker.engine.cluster import Cluster, EngineError, FleetBoards, make_nursery, split_cpus
-from worker.engine.dask_client import DaskClient, WorkerGone
+from worker.engine.dask_client import DaskClient
 from worker.engine.dask_worker import beside_task, check_task, probe_task
 from worker.engine.health_check import judge
+from worker.engine.scheduler_link import SchedulerGone, WorkerGone
 from worker.fleet.book import Book, Check, Entry
-from worker.fleet.dispatcher import Dispatcher, NoBoard
+from worker.fleet.dispatcher import CannotCheck, Dispatcher, NoBoard
 from worker.fleet.drivers.host import HOST
 from worker.fleet.fleet_file import Fleet, fleet_of
 from worker.fleet.matching import Request
@@ -71,7 +70,6 @@ class Engine:
         self._fleet = boards if isinstance(boards, Fleet) else fleet_of(boards, threads)
         self._preload, self._env = tuple(preload), env
         self._stack = AsyncExitStack()
-        self._client: Any = None
         self._nursery: Nursery | None = None
         self._dask: DaskClient | None = None
         self._changed = asyncio.Event()
@@ -115,11 +113,9 @@ class Engine:
                 cluster = Cluster(self._state_dir, self._nursery, boards, cores)
                 address = (await self._stack.enter_async_context(cluster)).address
             await asyncio.to_thread(self._nursery.start)
-            make_client: Any = Client  # untyped in distributed
-            client = make_client(address, asynchronous=True, set_as_default=False, timeout=10)
-            await self._stack.enter_async_context(client)
-            self._dask = DaskClient(client, self._changed.set, self._times)
-            self._stack.callback(self._dask.close)
+            self._dask = DaskClient(address, self._changed.set, self.refresh, self._times)
+            self._stack.push_async_callback(self._dask.close)
+            await self._dask.start()
             await self.dispatcher.start()
             self._stack.push_async_callback(self.dispatcher.close)
             await self.refresh()
@@ -138,7 +134,16 @@ class Engine:
     async def refresh(self) -> None:
         """Ask all workers which boards there are."""
         self._changed.clear()
-        await self.dispatcher.seen(await self._workers.listings())
+        try:
+            listings = await self._workers.listings()
+        except SchedulerGone:  # and with it whatever had joined it
+            listings = []
+        await self.dispatcher.seen(listings)
+
+    @property
+    def away(self) -> str:
+        """Says that the scheduler is away, which comes back or is started again; empty while it is there."""
+        return self._workers.away
 
     def boards(self) -> list[BoardStatus]:
         """All boards seen so far."""
@@ -282,6 +287,9 @@ class Engine:
         """Run the reference kernel on a board and judge it by what the book says of it."""
         try:
             check = await self._workers.run_on(board, check_task, token=uuid.uuid4().hex)
+        except SchedulerGone as error:
+            await self.refresh()
+            raise CannotCheck(str(error)) from None
         except WorkerGone:
             await self.refresh()
             raise

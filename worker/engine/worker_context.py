@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -68,11 +69,13 @@ class WorkerContext:
 
 @dataclass(frozen=True)
 class Stopped:
-    """Set once the engine has told the worker that whoever wanted this no longer does."""
+    """Set once the engine has told the worker that whoever wanted this no longer does, or nobody can hear of
+    it any more since the worker has ``left`` the scheduler."""
 
     context: WorkerContext
     token: str
+    left: Callable[[], bool]
 
     def is_set(self) -> bool:
         """Whether it is so by now."""
-        return self.token in self.context.stopped
+        return self.token in self.context.stopped or self.left()

@@ -35,6 +35,10 @@ class NoBoard(RuntimeError):
     """No board will serve the request; the message says why."""
 
 
+class CannotCheck(RuntimeError):
+    """Nobody can be asked how a board is, which is no fault of the board; the message says why."""
+
+
 @dataclass(eq=False)
 class _Waiter:
     request: Request
@@ -49,11 +53,11 @@ class _Waiter:
 class Dispatcher:
     """Gives boards to requests, by ``matching`` and under leases of the ``book``; one a coordinator.
 
-    ``check`` runs the reference kernel on a board and judges it by what the book says of it. ``holder``
-    names this coordinator in the book. With ``threaded`` false the book is called in the loop itself, which
-    suits one that never blocks. ``on_change`` is called with each board that does something else than before
-    or is in another health. ``repairs`` are run before a check of a board that failed, and for one that was
-    away for long.
+    ``check`` runs the reference kernel on a board and judges it by what the book says of it, or raises
+    CannotCheck. ``holder`` names this coordinator in the book. With ``threaded`` false the book is called in
+    the loop itself, which suits one that never blocks. ``on_change`` is called with each board that does
+    something else than before or is in another health. ``repairs`` are run before a check of a board that
+    failed, and for one that was away for long.
     """
 
     def __init__(
@@ -308,6 +312,8 @@ class Dispatcher:
             try:
                 async with asyncio.timeout(self._times.check_limit_s):
                     check = await self._run_check(known.id, known.entry)
+            except CannotCheck:
+                return
             except Exception as error:
                 check = Check(None, f"the health check failed: {type(error).__name__}: {error}")
             if held.lost.is_set():
