@@ -71,10 +71,8 @@ def test_a_small_model_is_one_call_that_computes_the_same(tmp_path):
         ):
             assert np.array_equal(mine, same)
             assert np.allclose(mine, theirs, rtol=1e-5, atol=1e-6)
-    assert calls(together, x) == [SEQUENCE]
-    # Memory, and nothing that the function does itself: each takes as long as a small kernel.
-    outputs = len(one)
-    assert len(calls(together, x, builtin=True)) <= 3 * outputs + 2
+    # Nothing for the machine to do, not even memory: each takes as long as a small kernel.
+    assert not calls(together, x, builtin=True)
     assert len(calls(apart, x)) > 4
 
 
@@ -85,6 +83,32 @@ def test_results_of_a_run_outlive_the_next(tmp_path):
     before = kept.numpy()
     assert not np.array_equal(main(inputs[1])[0].numpy(), before)
     assert np.array_equal(kept.numpy(), before)
+
+
+def test_outputs_are_what_they_are_whoever_keeps_them(tmp_path):
+    machine = built(save(tmp_path, states()))
+    x = tvm.runtime.tensor(RNG.standard_normal((1, 3, 9, 1)).astype(np.float32))
+    found = machine["main"](x)
+    assert [tuple(each.shape) for each in found] == [(3, 5), (15,), (), (5, 3)]
+    starts = [np.from_dlpack(each).ctypes.data for each in found]
+    assert all(start % 64 == 0 for start in starts)
+    # One of them keeps the memory of all, and the machine is not needed for that.
+    total = float(found[2].numpy())
+    kept = found[1]
+    del found, machine
+    assert np.allclose(kept.numpy().sum(), total)
+    # An output is an input like any other.
+    again = built(save(tmp_path, states()))["main"]
+    turned = tvm.runtime.tensor(again(x)[3].numpy())
+    assert np.array_equal(turned.numpy(), again(x)[3].numpy())
+
+
+def test_the_machine_keeps_inputs_and_outputs_of_a_small_model(tmp_path):
+    machine = built(save(tmp_path, states()))
+    x = tvm.runtime.tensor(RNG.standard_normal((1, 3, 9, 1)).astype(np.float32))
+    machine.set_input("main", x)
+    machine.invoke_stateful("main")
+    assert np.array_equal(machine.get_outputs("main")[0].numpy(), machine["main"](x)[0].numpy())
 
 
 def test_models_with_functions_of_the_same_name_do_not_call_each_others(tmp_path):

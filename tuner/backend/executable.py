@@ -16,7 +16,9 @@ from tvm.relax import vm_build
 from tvm.runtime import _ffi_api as runtime_api
 
 from kernels.target import Target
+from tuner.backend.entry import lowered_main
 from tuner.backend.objects import ObjectCache, compiled
+from tuner.backend.sequence import CALLS
 from worker.build.toolchain import ZIG
 
 LINK_TIMEOUT_S = 120
@@ -32,7 +34,10 @@ def compile_module(module: Any, target: Target) -> Any:
     constants = dict((module.attrs or {}).get("const_name_to_constant", {}))
     memory = Memory.of(module)
     builder = relax.ExecBuilder()
-    module = vm_build._vmcodegen(builder, module, "bytecode")
+    if CALLS in module["main"].attrs:
+        module = lowered_main(builder, module)
+    else:
+        module = vm_build._vmcodegen(builder, module, "bytecode")
     functions = {
         variable.name_hint: function
         for variable, function in module.functions.items()

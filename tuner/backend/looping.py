@@ -23,7 +23,8 @@ from kernels.emit.compile import KERNEL_ATTRIBUTE
 from kernels.emit.tir import scratch
 from tuner.backend.arena import ALIGNMENT
 from tuner.backend.program import NotStraight, Port, Program, Storage, program_of
-from tuner.backend.sequence import LEAST_ARENA, PART, CallSequence, as_pointer, has_bfloat16
+from tuner.backend.sequence import LEAST_ARENA, PART, CallSequence, has_bfloat16
+from tuner.backend.structures import as_pointer
 from tuner.backend.turns import ATTRIBUTE, Turns
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import attributes_of

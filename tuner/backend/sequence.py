@@ -6,7 +6,6 @@ for packed functions, so that these are compiled, kept and checked as they are w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any
@@ -21,23 +20,35 @@ from kernels.emit.tir import scratch
 from kernels.open_size import Size
 from tuner.backend.arena import Arena, arena_of
 from tuner.backend.program import Call, NotStraight, Port, Program, Storage, program_of
+from tuner.backend.structures import (
+    ADDRESS,
+    ANY_BYTES,
+    DATA,
+    NONE,
+    PADDING,
+    TENSOR,
+    TYPE,
+    VALUE,
+    as_pointer,
+    field_of,
+    null,
+    pointer,
+    set_fields,
+    stack,
+    tensor_fields,
+)
 from tuner.operators.constants import constant
 
 PART = "tilefleet.part_of_loop"
 """Attribute of a function that another calls by its name."""
 SEQUENCE = "tilefleet_sequence"
 """What the function is called that calls the others."""
+CALLS = "tilefleet.calls"
+"""Attribute of a ``main`` that does nothing but call such a function: that one's name."""
 MOST_WEIGHT, MOST_ARENA = 4 << 20, 256 << 10
 """Bytes of weights, and of tensors at a time, of models whose run some microseconds matter to."""
 LEAST_CALLS, LEAST_ARENA = 2, 1024
 """Less than that many bytes TVM puts on the stack, where nothing is aligned as the functions want it."""
-ANY_BYTES = 16
-"""A ``TVMFFIAny``; what it says of itself when it is a pointer to a tensor (``tvm/ffi/c_api.h``)."""
-NONE, TENSOR = 0, 7
-# Fields of a DLTensor and of a TVMFFIAny (``TVMStructFieldKind`` in tvm/tirx/builtin.h).
-ADDRESS, DATA, SHAPE, STRIDES, AXES, CODE, BITS, LANES, OFFSET, DEVICE, DEVICE_TYPE = range(11)
-TYPE, PADDING, VALUE = 13, 14, 15
-CPU = 1
 Shape = tuple[Size, ...]
 Kind = tuple[Shape, str]
 """Shape and dtype."""
@@ -73,7 +84,7 @@ def sequenced(module: Any, name: str = SEQUENCE) -> Any:
         builder.emit(relax.Call(relax.ExternFunc(name), arguments, ty_args=[relax.AnyType()]))
         builder.emit_func_output(relax.Tuple(outputs) if several else outputs[0])
     made = builder.finalize()
-    made["main"] = made["main"].with_attrs(main.attrs)
+    made["main"] = made["main"].with_attrs(main.attrs).with_attr(CALLS, name)
     for called, each in program.functions.items():
         made[called] = each
     return made
@@ -165,9 +176,9 @@ class CallSequence:
         """Make the tensors of all calls, which lie in arguments or in ``_arena``."""
         calls = self._program.calls
         most = max((len(call.reads) + len(call.writes) for call in calls), default=0)
-        extents = _stack("shape", max(1, self._tensors.extents))
-        self._made = _stack("array", max(1, len(self._tensors.numbers)))
-        self._anys = _stack("tvm_ffi_any", most + 1)
+        extents = stack("shape", max(1, self._tensors.extents))
+        self._made = stack("array", max(1, len(self._tensors.numbers)))
+        self._anys = stack("tvm_ffi_any", most + 1)
         self._make_tensors(extents)
 
     def _input(self, at: int, port: Port) -> Any:
@@ -198,64 +209,30 @@ class CallSequence:
                 T.buffer_store(numbers, self._extent(extent), [start + axis])
         arena = self._arena
         for (storage, (shape, dtype)), at in self._tensors.numbers.items():
-            kind = tvm.DataType(dtype)
             start = self._tensors.shapes[shape]
-            values = {
-                DATA: self._data(storage, arena),
-                SHAPE: _pointer("tirx.address_of", numbers[start]) if shape else extents,
-                STRIDES: _null(),
-                AXES: tirx.const(len(shape), "int32"),
-                CODE: tirx.const(int(kind.type_code), "uint8"),
-                BITS: tirx.const(int(kind.bits), "uint8"),
-                LANES: tirx.const(1, "uint16"),
-                OFFSET: tirx.const(0, "uint64"),
-                DEVICE: tirx.const(0, "int32"),
-                DEVICE_TYPE: tirx.const(CPU, "int32"),
-            }
-            _set(self._made, at, values)
+            lies = pointer("tirx.address_of", numbers[start]) if shape else extents
+            fields = tensor_fields(self._data(storage, arena), lies, null(), len(shape), dtype)
+            set_fields(self._made, at, fields)
 
     def _data(self, storage: Storage, arena: Any) -> Any:
         if storage.kind == "temporary":
-            return _pointer("tirx.handle_add_byte_offset", arena.data, self.arena.temporaries[storage.index])
+            return pointer("tirx.handle_add_byte_offset", arena.data, self.arena.temporaries[storage.index])
         if storage.kind == "input":
             return self._buffers[storage.index].data
-        return _pointer("tirx.tvm_struct_get", self._handles[storage], 0, DATA)
+        return field_of(self._handles[storage], 0, DATA)
 
     def _call(self, call: Call) -> None:
         arguments = self._arguments(call)
         for place, (storage, kind) in enumerate(arguments):
             at = self._tensors.numbers.get((storage, kind))
-            made = None if at is None else _pointer("tirx.tvm_struct_get", self._made, at, ADDRESS)
+            made = None if at is None else field_of(self._made, at, ADDRESS)
             tensor = self._handles[storage] if made is None else made
             of_tensor = {TYPE: tirx.const(TENSOR, "int32"), PADDING: tirx.const(0, "int32"), VALUE: tensor}
-            _set(self._anys, place, of_tensor)
+            set_fields(self._anys, place, of_tensor)
         count = len(arguments)
-        _set(self._anys, count, {TYPE: tirx.const(NONE, "int32"), PADDING: tirx.const(0, "int32")})
-        result = _pointer("tirx.handle_add_byte_offset", self._anys, count * ANY_BYTES)
+        set_fields(self._anys, count, {TYPE: tirx.const(NONE, "int32"), PADDING: tirx.const(0, "int32")})
+        result = pointer("tirx.handle_add_byte_offset", self._anys, count * ANY_BYTES)
         symbol = f"__tvm_ffi_{call.function}"
-        failed = tirx.call_extern("int32", symbol, _null(), self._anys, tirx.const(count, "int32"), result)
+        failed = tirx.call_extern("int32", symbol, null(), self._anys, tirx.const(count, "int32"), result)
         with T.Assert(T.Bind(failed) == 0, f"{call.function} failed"):
             pass
-
-
-def _stack(what: str, count: int) -> Any:
-    return T.Bind(_pointer("tirx.tvm_stack_alloca", what, count))
-
-
-def _pointer(operator: str, *arguments: Any) -> Any:
-    return tirx.call_intrin("handle", operator, *arguments)
-
-
-def _null() -> Any:
-    return tirx.reinterpret("handle", tirx.const(0, "uint64"))
-
-
-def as_pointer(handle: Any, dtype: str) -> Any:
-    """``handle`` as a pointer to elements of ``dtype``."""
-    return tirx.reinterpret(tvm.ir.PointerType(tvm.ir.PrimType(dtype)), handle)
-
-
-def _set(structures: Any, number: int, values: Mapping[int, Any]) -> None:
-    """Write fields of one of an array of structures."""
-    for where, value in values.items():
-        T.evaluate(tirx.call_intrin("int32", "tirx.tvm_struct_set", structures, number, where, value))
