@@ -3,7 +3,7 @@
 import numpy as np
 import onnxruntime
 import pytest
-from onnx import TensorProto, helper
+from onnx import TensorProto, helper, numpy_helper
 from tflite_compare import built
 
 from tuner.frontend.model_file import parse_bytes, read_model
@@ -12,21 +12,21 @@ from tuner.frontend.onnx_check import ModelError
 ROWS, COLUMNS = 17, 5
 
 
-def model(nodes, outputs, opset=15):
+def model(nodes, outputs, opset=15, version=3, dtype=TensorProto.FLOAT):
     """A model of ai.onnx.ml's ``nodes`` (operator, inputs, outputs, attributes) on x."""
     made = [
         helper.make_node(op, inputs, results, domain="ai.onnx.ml", **more)
         for op, inputs, results, more in nodes
     ]
     ends = [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs.items()]
-    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, (ROWS, COLUMNS))
+    x = helper.make_tensor_value_info("x", dtype, (ROWS, COLUMNS))
     graph = helper.make_graph(made, "classical", [x], ends)
-    sets = [helper.make_opsetid("ai.onnx.ml", 3), *([helper.make_opsetid("", opset)] if opset else [])]
+    sets = [helper.make_opsetid("ai.onnx.ml", version), *([helper.make_opsetid("", opset)] if opset else [])]
     return helper.make_model(graph, opset_imports=sets, ir_version=8)
 
 
-def trees(kind, results, ids, positive=True, mode="BRANCH_LEQ", count=6, **more):
-    """Random trees; ``ids`` are the results that leaves may add to."""
+def trees(kind, results, ids, positive=True, mode=("BRANCH_LEQ",), missing=False, count=6, **more):
+    """Random trees; ``ids`` are the results that leaves may add to, ``missing``: NaN goes either way."""
     random = np.random.default_rng(results)
     nodes = {
         key: []
@@ -42,8 +42,8 @@ def trees(kind, results, ids, positive=True, mode="BRANCH_LEQ", count=6, **more)
             tree,
             number,
             int(random.integers(COLUMNS)),
-            float(random.normal()),
-            "LEAF" if leaf else mode,
+            float(np.round(random.normal() * 2) / 2),
+            "LEAF" if leaf else mode[len(nodes["modes"]) % len(mode)],
             0,
             0,
         )
@@ -63,7 +63,48 @@ def trees(kind, results, ids, positive=True, mode="BRANCH_LEQ", count=6, **more)
         grow(tree, 4)
     said = {f"nodes_{key}": value for key, value in nodes.items()}
     said |= {f"{kind}_{key}": value for key, value in leaves.items()}
+    if missing:
+        ways = random.integers(0, 2, len(nodes["modes"])).tolist()
+        said["nodes_missing_value_tracks_true"] = ways
     return said | more
+
+
+ASKED = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER")
+
+
+def ensemble(asked, dtype=np.float32, missing=True, **more):
+    """TreeEnsemble of full trees of three levels that ask in these ways in turn."""
+    random = np.random.default_rng(len(asked))
+    count, roots, leaves = 7 * 4, list(range(0, 7 * 4, 7)), 8 * 4
+    first, second = [], []
+    for at in range(count):
+        tree, place = divmod(at, 7)
+        below = [2 * place + 1, 2 * place + 2] if place < 3 else [2 * place - 6, 2 * place - 5]
+        first.append(below[0] + tree * (7 if place < 3 else 8))
+        second.append(below[1] + tree * (7 if place < 3 else 8))
+    ends = [int(at % 7 >= 3) for at in range(count)]
+    modes = [asked[at % len(asked)] for at in range(count)]
+    splits = np.round(random.normal(size=count) * 2) / 2
+    members = [value for mode in modes if mode == "MEMBER" for value in (*random.integers(1, 4, 3), np.nan)]
+    said = {
+        "n_targets": 3, "tree_roots": roots, "nodes_featureids": random.integers(0, COLUMNS, count).tolist(),
+        "nodes_modes": tensor(np.array([ASKED.index(mode) for mode in modes], np.uint8)),
+        "nodes_splits": tensor(splits.astype(dtype)),
+        "nodes_truenodeids": first, "nodes_falsenodeids": second,
+        "nodes_trueleafs": ends, "nodes_falseleafs": ends,
+        "leaf_targetids": random.integers(0, 3, leaves).tolist(),
+        "leaf_weights": tensor(random.normal(size=leaves).astype(dtype)), **more,
+    }  # fmt: skip
+    if members:
+        said["membership_values"] = tensor(np.array(members, dtype))
+    if missing:
+        said["nodes_missing_value_tracks_true"] = random.integers(0, 2, count).tolist()
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    return model([("TreeEnsemble", ["x"], ["y"], said)], {"y": kind}, 21, 5, kind)
+
+
+def tensor(values):
+    return numpy_helper.from_array(values)
 
 
 LINEAR = {
@@ -101,7 +142,7 @@ MODELS = {
     "forest": lambda: regressor("TreeEnsembleRegressor", **trees("target", 2, [0, 1], n_targets=2)),
     "forest with a base": lambda: regressor(
         "TreeEnsembleRegressor", 12,
-        **trees("target", 1, [0], mode="BRANCH_LT", base_values=[0.7], n_targets=1),
+        **trees("target", 1, [0], mode=("BRANCH_LT",), base_values=[0.7], n_targets=1),
     ),
     "forest of old operators": lambda: regressor(
         "TreeEnsembleRegressor", 9, **trees("target", 2, [0, 1], n_targets=2)
@@ -120,6 +161,26 @@ MODELS = {
     "two classes by shares": lambda: classifier(
         "TreeEnsembleClassifier", **trees("class", 2, [0], classlabels_int64s=[0, 1])
     ),
+    "missing values": lambda: regressor(
+        "TreeEnsembleRegressor", **trees("target", 2, [0, 1], missing=True, n_targets=2, count=9)
+    ),
+    "all comparisons": lambda: regressor(
+        "TreeEnsembleRegressor",
+        **trees("target", 2, [0, 1], mode=[f"BRANCH_{name}" for name in ASKED[:6]], missing=True),
+        n_targets=2,
+    ),
+    "more or less": lambda: regressor(
+        "TreeEnsembleRegressor", **trees("target", 1, [0], mode=("BRANCH_GT", "BRANCH_GTE"), n_targets=1)
+    ),
+    "means": lambda: regressor(
+        "TreeEnsembleRegressor", **trees("target", 1, [0], n_targets=1, aggregate_function="AVERAGE")
+    ),
+    "greatest": lambda: regressor(
+        "TreeEnsembleRegressor", **trees("target", 1, [0], n_targets=1, aggregate_function="MAX")
+    ),
+    "an ensemble": lambda: ensemble(("LEQ",), missing=False),
+    "an ensemble of float64": lambda: ensemble(("LEQ", "GT"), np.float64),
+    "an ensemble of all": lambda: ensemble(ASKED, aggregate_function=0),
     "two classes, boosted": lambda: classifier(
         "TreeEnsembleClassifier", post_transform="LOGISTIC",
         **trees("class", 2, [0], positive=False, classlabels_int64s=[2, 8]),
@@ -131,7 +192,11 @@ MODELS = {
 def test_as_onnxruntime(name):
     made = MODELS[name]()
     x = np.random.default_rng(3).normal(size=(ROWS, COLUMNS)).astype(np.float32)
-    x[2], x[5, 1] = 0, 0
+    x[2], x[5, 1], x[6:] = 0, 0, np.round(2 * x[6:]) / 2
+    if "Tree" in made.graph.node[0].op_type:
+        x[9, 2], x[12, [0, 3]] = np.nan, [np.nan, np.inf]
+    if made.graph.input[0].type.tensor_type.elem_type == TensorProto.DOUBLE:
+        x = x.astype(np.float64) + 1e-9 * (np.arange(ROWS) < 3)[:, None]
     session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
     right = dict(zip([o.name for o in session.get_outputs()], session.run(None, {"x": x}), strict=True))
     found = built(made)({"x": x})
@@ -162,6 +227,7 @@ def test_maps_are_rows_of_a_table():
         ("LinearClassifier", {"classlabels_strings": ["a", "b", "c"], **LINEAR}, "texts"),
         ("TreeEnsembleClassifier", trees("class", 2, [0, 1], classlabels_strings=["a", "b"]), "texts"),
         ("TreeEnsembleClassifier", {"classlabels_int64s": [0, 1, 2]}, "do not fit"),
+        ("TreeEnsembleClassifier", trees("class", 2, [0, 1], classlabels_int64s=[0]), "adds to nothing"),
         ("OneHotEncoder", {"cats_strings": ["a", "b"]}, "texts"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper, version_converter
 
@@ -20,6 +21,7 @@ FORMS: dict[str, Callable[[Fused], None]] = {
     "Normalizer": columns.normalizer,
     "OneHotEncoder": columns.one_hot,
     "Scaler": columns.scaler,
+    "TreeEnsemble": trees.ensemble,
     "TreeEnsembleClassifier": trees.classifier,
     "TreeEnsembleRegressor": trees.regressor,
 }
@@ -35,10 +37,17 @@ def raised(model: ModelProto) -> None:
         return
     if not any(node.domain == DOMAIN for node in model.graph.node):
         return
-    try:
+    ours = [node for node in model.graph.node if node.domain == DOMAIN and node.output]
+    # The converter, which makes several copies, need not see tables of trees.
+    kept = {node.output[0]: list(node.attribute) for node in ours}
+    for node in ours:
+        del node.attribute[:]
+    # It raises what it likes; what cannot be read as it is, is refused by its operator.
+    with suppress(Exception):
         model.CopyFrom(version_converter.convert_version(model, LEAST_OPSET))
-    except Exception:  # it raises what it likes; what cannot be read as it is, is refused by its operator
-        return
+    for node in model.graph.node:
+        if node.domain == DOMAIN and node.output:
+            node.attribute.extend(kept[node.output[0]])
 
 
 def unzip(model: ModelProto) -> None:

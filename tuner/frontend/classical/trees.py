@@ -3,124 +3,223 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, numpy_helper
 
-from tuner.frontend.classical.columns import floats, reduced
+from tuner.frontend.classical.columns import reduced
 from tuner.frontend.classical.linear import after, classified, labels
+from tuner.frontend.classical.nodes import MODES, Nodes, compared, ordered
 from tuner.frontend.microsoft.fused import Array, Fused
 
-COMPARISONS = {b"BRANCH_LEQ": "LessOrEqual", b"BRANCH_LT": "Less"}
-DEEPEST = 64
+DEEPEST = 256
+MOST = 2**31
+"""Trees of a model, and nodes of a tree."""
+AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
+"""What becomes of the leaves of all trees, in the order of TreeEnsemble's numbers."""
 
 
 @dataclass(frozen=True)
 class _Trees:
-    """Tables of all nodes; a leaf leads to itself. ``values`` are the leaves' (nodes, results)."""
+    """Nodes whose ways lead to rows, or to leaf ``i`` as ``-1 - i``; ``values`` are (leaves, results)."""
 
-    features: Array
-    limits: Array
-    lower: Array
-    upper: Array
+    nodes: Nodes
+    roots: list[int]
     values: Array
-    roots: Array
-    depth: int
-    comparison: str
+    there: Array
+    """Which of the values a leaf has."""
 
 
-def _read(form: Fused, kind: str, results: int) -> _Trees:
-    """The tables; ``kind`` is what the file calls what leaves add to: ``class`` or ``target``."""
-    said = form.attributes
-    if any(key.endswith("_as_tensor") for key in said):
-        form.refuse("has numbers of 64 bits, which are not supported")
-    trees, nodes = (np.asarray(said.get(f"nodes_{key}", ()), np.int64) for key in ("treeids", "nodeids"))
-    modes: list[bytes] = list(said.get("nodes_modes", ()))
-    count = len(trees)
-    columns: dict[str, Array] = {
-        key: np.asarray(said.get(f"nodes_{key}", ()), dtype)
-        for key, dtype in (
-            ("featureids", np.int64),
-            ("values", np.float32),
-            ("truenodeids", np.int64),
-            ("falsenodeids", np.int64),
-        )
-    }
-    if not count or {len(nodes), len(modes), *map(len, columns.values())} != {count}:
+def _given(form: Fused, name: str) -> Any:
+    """An attribute of numbers, which may be a tensor of them."""
+    tensor = form.attributes.get(f"{name}_as_tensor", form.attributes.get(name, ()))
+    return numpy_helper.to_array(tensor) if isinstance(tensor, TensorProto) else np.asarray(tensor)
+
+
+def _fits(form: Fused, count: int, *columns: Any) -> None:
+    if not count or {len(column) for column in columns} != {count}:
         form.refuse("has tables of nodes that do not fit together")
-    place = {key: at for at, key in enumerate(zip(trees.tolist(), nodes.tolist(), strict=True))}
-    leaf = np.array([mode == b"LEAF" for mode in modes])
-    kinds = {mode for mode in modes if mode != b"LEAF"}
-    if len(kinds) > 1 or not kinds <= COMPARISONS.keys():
-        form.refuse(f"compares by {sorted(mode.decode() for mode in kinds)}; one of LEQ and LT is supported")
-    missing = np.asarray(said.get("nodes_missing_value_tracks_true") or [0])
-    if (missing[~leaf] if missing.size == count else missing).any():
-        form.refuse("sends missing values down another way, which is not supported")
-    here = np.arange(count)
-    ways = []
-    for key in ("truenodeids", "falsenodeids"):
-        to = [place.get((int(tree), int(node)), -1) for tree, node in zip(trees, columns[key], strict=True)]
-        ways.append(np.where(leaf, here, to))
-    if min(way.min() for way in ways) < 0:
-        form.refuse("has a node that leads to none of its tree")
-    reached = np.zeros(count, bool)
-    for way in ways:
-        reached[way[~leaf]] = True
-    roots = here[~reached]
-    values = np.zeros((count, results), np.float64)
-    for tree, node, to, weight in zip(
-        *(said.get(f"{kind}_{key}", ()) for key in ("treeids", "nodeids", "ids", "weights")), strict=True
-    ):
-        if (tree, node) not in place or not 0 <= to < results:
-            form.refuse("has a leaf that adds to nothing")
-        values[place[tree, node], to] += weight
-    return _Trees(
-        np.where(leaf, 0, columns["featureids"]),
-        columns["values"],
-        ways[0],
-        ways[1],
-        values.astype(np.float32),
-        roots,
-        _depth(form, roots, ways, leaf),
-        COMPARISONS[kinds.pop() if kinds else b"BRANCH_LEQ"],
+
+
+def _keys(form: Fused, trees: Array, numbers: Array) -> Array:
+    """One number for a node of a tree."""
+    for column in (trees, numbers):
+        if len(column) and not 0 <= column.min() <= column.max() < MOST:
+            form.refuse("has a number of a tree or node that is negative or too large")
+    return trees.astype(np.int64) * MOST + numbers
+
+
+def _written_by_name(form: Fused, kind: str, results: int) -> _Trees:
+    """Of a classifier or regressor; ``kind`` is what it calls what leaves add to: ``class`` or ``target``."""
+    said = form.attributes
+    trees, numbers, features, yes, no = (
+        np.asarray(said.get(f"nodes_{key}", ()), np.int64)
+        for key in ("treeids", "nodeids", "featureids", "truenodeids", "falsenodeids")
     )
+    modes = np.array([mode.decode().removeprefix("BRANCH_") for mode in said.get("nodes_modes", ())], object)
+    limits, count = _given(form, "nodes_values"), len(trees)
+    missing = np.asarray(said.get("nodes_missing_value_tracks_true") or [0] * count, bool)
+    _fits(form, count, numbers, features, yes, no, modes, limits, missing)
+    adds = [_given(form, f"{kind}_{key}") for key in ("treeids", "nodeids", "ids", "weights")]
+    _fits(form, len(adds[0]), *adds)
+    # Leaves and nodes that ask are counted apart.
+    inner = modes != "LEAF"
+    counts = np.cumsum(inner)
+    places = np.where(inner, counts - 1, counts - np.arange(count) - 1)
+    asking = np.flatnonzero(inner)
+    keys = _keys(form, trees, numbers)
+    order = np.argsort(keys, kind="stable")
+
+    def place_of(of_trees: Array, of_numbers: Array) -> Array:
+        wanted = _keys(form, of_trees, of_numbers)
+        found = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), count - 1)]
+        if (keys[found] != wanted).any():
+            form.refuse("has a node or leaf that leads to none of its tree")
+        return np.asarray(places[found])
+
+    first, second = (place_of(trees[asking], way[asking]) for way in (yes, no))
+    reached = np.isin(places, np.concatenate([first, second]))
+    leaves, to = -1 - place_of(adds[0], adds[1]), adds[2]
+    if len(to) and (leaves.min() < 0 or to.min() < 0 or to.max() >= results):
+        form.refuse("has a leaf that adds to nothing")
+    shape = (count - len(asking), results)
+    values, there = np.zeros(shape, np.float64), np.zeros(shape, bool)
+    np.add.at(values, (leaves, to), adds[3])
+    there[leaves, to] = True
+    of_nodes = [column[asking].tolist() for column in (features, limits, modes, missing)]
+    nodes = Nodes(*of_nodes[:3], first.tolist(), second.tolist(), of_nodes[3])
+    return _Trees(nodes, places[~reached].tolist(), values, there)
 
 
-def _depth(form: Fused, roots: Array, ways: list[Array], leaf: Array) -> int:
+def _written_by_row(form: Fused, results: int) -> _Trees:
+    """Of TreeEnsemble, where a way is a row of the nodes or of the leaves."""
+    said = form.attributes
+    features, yes, yes_leaf, no, no_leaf = (
+        np.asarray(said.get(f"nodes_{key}", ()), np.int64)
+        for key in ("featureids", "truenodeids", "trueleafs", "falsenodeids", "falseleafs")
+    )
+    modes, limits = _given(form, "nodes_modes"), _given(form, "nodes_splits")
+    count = len(features)
+    missing = np.asarray(said.get("nodes_missing_value_tracks_true") or [0] * count, bool)
+    _fits(form, count, yes, yes_leaf, no, no_leaf, modes, limits, missing)
+    targets, weights = _given(form, "leaf_targetids"), _given(form, "leaf_weights")
+    _fits(form, len(targets), targets, weights)
+    roots, leaves = np.asarray(said.get("tree_roots", ()), np.int64), len(targets)
+    for ways, last in (
+        (yes, np.where(yes_leaf, leaves, count)),
+        (no, np.where(no_leaf, leaves, count)),
+        (roots, count),
+    ):
+        if not len(ways) or ways.min() < 0 or (ways >= last).any():
+            form.refuse("has a node that leads to none of its tree")
+    if targets.min() < 0 or targets.max() >= results or modes.max() >= len(MODES):
+        form.refuse("has a leaf that adds to nothing, or compares in a way that is not known")
+    values, there = np.zeros((leaves, results), np.float64), np.zeros((leaves, results), bool)
+    values[np.arange(leaves), targets] = weights
+    there[np.arange(leaves), targets] = True
+    first, second = (np.where(leaf, -1 - way, way).tolist() for way, leaf in ((yes, yes_leaf), (no, no_leaf)))
+    names = [MODES[mode] for mode in modes]
+    nodes = Nodes(features.tolist(), limits.tolist(), names, first, second, missing.tolist())
+    # A set for each node that asks for one, with NaN behind each.
+    sets: list[list[float]] = [[]]
+    for value in _given(form, "membership_values").tolist():
+        if np.isnan(value):
+            sets.append([])
+        else:
+            sets[-1].append(value)
+    asking = [at for at, name in enumerate(names) if name == "MEMBER"]
+    if len(sets) <= len(asking) or not all(sets[: len(asking)]):
+        form.refuse("has a node that looks for a member of a set that is empty or missing")
+    nodes.sets.update(zip(asking, sets, strict=False))
+    return _Trees(nodes, roots.tolist(), values, there)
+
+
+def _depth(form: Fused, roots: Array, ways: tuple[Array, Array], leaves: int) -> int:
     """How many levels there are; raises ModelError for more than ``DEEPEST``."""
     level, depth = roots, 0
-    while not leaf[level].all():
-        inner = level[~leaf[level]]
-        level, depth = np.unique(np.concatenate([way[inner] for way in ways])), depth + 1
+    while (inner := level[level >= leaves] - leaves).size:
+        there = np.zeros(leaves + len(ways[0]), bool)
+        there[np.concatenate([way[inner] for way in ways])] = True
+        level, depth = np.flatnonzero(there), depth + 1
         if depth > DEEPEST:
             form.refuse(f"has trees of more than {DEEPEST} levels")
     return depth
 
 
-def _sums(form: Fused, kind: str, results: int) -> str:
-    """What the leaves add up to: (rows, results)."""
-    trees, data = _read(form, kind, results), floats(form)
+def _sums(form: Fused, trees: _Trees, how: str) -> str:
+    """What the leaves make together: (rows, results)."""
+    data = form.needed(0)
+    exact = form.is_double(data)
+    dtype: Any = np.float64 if exact else np.float32
+    data = form.add("Cast", [data], to=TensorProto.DOUBLE if exact else TensorProto.FLOAT)
+    ordered(trees.nodes)
+    asked, leaves = compared(form, trees.nodes, dtype), len(trees.values)
+    # Leaves come first and lead to themselves, behind them the nodes that ask.
+    here = np.arange(leaves)
+    lower, upper = (np.where(way < 0, -1 - way, way + leaves) for way in (asked.first, asked.second))
+    roots = np.asarray([-1 - root if root < 0 else root + leaves for root in trees.roots])
+    depth = _depth(form, roots, (lower, upper), leaves)
     # Each row begins at the roots of all trees.
     rows = form.add("Gather", [form.add("Shape", [data]), form.constant(np.array([0]))])
-    shape = form.add("Concat", [rows, form.constant(np.array([len(trees.roots)]))], axis=0)
-    at = form.add("Expand", [form.constant(trees.roots[None]), shape])
-    tables = [form.constant(table) for table in (trees.features, trees.limits, trees.lower, trees.upper)]
-    for _ in range(trees.depth):
-        column, limit, lower, upper = (form.add("Gather", [table, at]) for table in tables)
-        value = form.add("GatherElements", [data, column], axis=1)
-        at = form.add("Where", [form.add(trees.comparison, [value, limit]), lower, upper])
-    leaves = form.add("Gather", [form.constant(trees.values), at], axis=0)
-    total = reduced(form, "ReduceSum", leaves, keepdims=0)
-    base = np.asarray(form.attributes.get("base_values") or [0.0], np.float32)
-    return form.add("Add", [total, form.constant(base)])
+    shape = form.add("Concat", [rows, form.constant(np.array([len(roots)]))], axis=0)
+    at = form.add("Expand", [form.constant(roots[None]), shape])
+    padded = [np.concatenate([here * 0, np.asarray(trees.nodes.features, np.int64)])]
+    padded += [np.concatenate([here, way]) for way in (lower, upper)]
+    padded += [np.concatenate([np.zeros(leaves, dtype), asked.limits])]
+    columns, *others = [form.constant(table) for table in padded]
+    if asked.signs is not None:
+        others.append(form.constant(np.concatenate([np.zeros(leaves, dtype), asked.signs])))
+    for _ in range(depth):
+        value = form.add("GatherElements", [data, form.add("Gather", [columns, at])], axis=1)
+        below, above, limit, *sign = (form.add("Gather", [table, at]) for table in others)
+        if sign:
+            value = form.add("Mul", [value, *sign])
+        at = form.add("Where", [form.add(asked.operator, [value, limit]), below, above])
+    return _together(form, trees, at, how, dtype)
+
+
+def _together(form: Fused, trees: _Trees, at: str, how: str, dtype: Any) -> str:
+    """The leaves of all trees as one row of results, the base added."""
+    count, (_, results) = len(trees.roots), trees.values.shape
+    found = form.add("Gather", [form.constant(trees.values.astype(dtype)), at], axis=0)
+    if how in ("MIN", "MAX") and not trees.there.all():
+        form.refuse(f"takes the {how} of trees that do not all say something of each result")
+    reduction = f"Reduce{how.title()}" if how in ("MIN", "MAX") else "ReduceSum"
+    total = reduced(form, reduction, found, keepdims=0)
+    if how == "AVERAGE":
+        total = form.add("Div", [total, form.constant(np.array(count, dtype))])
+    base = _given(form, "base_values").astype(dtype)
+    if base.size not in (0, results):
+        form.refuse(f"has {base.size} base values for {results} results")
+    return form.add("Add", [total, form.constant(base)]) if base.size else total
+
+
+def _floats(form: Fused, scores: str) -> str:
+    return form.add("Cast", [scores], to=TensorProto.FLOAT)
+
+
+def ensemble(form: Fused) -> None:
+    """TreeEnsemble."""
+    how, post = form.attributes.get("aggregate_function", 1), form.attributes.get("post_transform", 0)
+    if not 0 <= how < len(AGGREGATES):
+        form.refuse(f"has the aggregate_function {how}, which is not known")
+    if post:
+        form.refuse(
+            f"has the post_transform {post}, which means one thing to ONNX and another to onnxruntime; write "
+            "it as a Softmax or Sigmoid behind it"
+        )
+    trees = _written_by_row(form, form.attributes.get("n_targets", 1))
+    form.finish(_sums(form, trees, AGGREGATES[how]))
 
 
 def regressor(form: Fused) -> None:
-    """TreeEnsembleRegressor of sums and averages."""
+    """TreeEnsembleRegressor."""
     how = form.attributes.get("aggregate_function", b"SUM").decode()
-    if how != "SUM":
-        form.refuse(f"takes the {how} of its trees; only their sum is supported")
-    form.finish(after(form, _sums(form, "target", int(form.attributes.get("n_targets", 1)))))
+    if how not in AGGREGATES:
+        form.refuse(f"takes the {how} of its trees, which is not known")
+    trees = _written_by_name(form, "target", int(form.attributes.get("n_targets", 1)))
+    form.finish(after(form, _floats(form, _sums(form, trees, how))))
 
 
 def classifier(form: Fused) -> None:
@@ -128,13 +227,14 @@ def classifier(form: Fused) -> None:
     classes = labels(form)
     used = set(form.attributes.get("class_ids", ()))
     if len(used) > 1 or len(classes) != 2:
-        classified(form, _sums(form, "class", len(classes)), classes)
+        trees = _written_by_name(form, "class", len(classes))
+        classified(form, _floats(form, _sums(form, trees, "SUM")), classes)
         return
     if used != {0}:
         form.refuse("adds to the second of two classes alone, which is not supported")
     # As onnxruntime has it: weights that are all positive are shares, others lie around zero.
-    shares = min(form.attributes.get("class_weights", ())) >= 0
-    score = _sums(form, "class", 1)
+    shares = _given(form, "class_weights").min() >= 0
+    score = _floats(form, _sums(form, _written_by_name(form, "class", 1), "SUM"))
     high = form.add("Greater", [score, form.number(0.5 if shares else 0.0)])
     flat = form.add(
         "Reshape", [form.add("Cast", [high], to=TensorProto.INT64), form.constant(np.array([-1]))]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import onnx
-from onnx import ModelProto, NodeProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from tuner.frontend.microsoft import attention, fused, group_query, integers, normal, recurrent, rotary
 from tuner.frontend.microsoft.fused import Array, Fused
@@ -66,7 +66,7 @@ def to_standard(model: ModelProto, others: Mapping[str, Forms]) -> None:
         if write is None:
             known.nodes.append(node)
             continue
-        form = Fused(node, opset, known.value, known.shape)
+        form = Fused(node, opset, known.value, known.shape, known.is_double)
         write(form)
         known.nodes += form.nodes
     del model.graph.node[:]
@@ -89,6 +89,8 @@ class _Known:
         self._model = model
         self._constants = {tensor.name: tensor for tensor in model.graph.initializer}
         self._shapes = {name: tuple(tensor.dims) for name, tensor in self._constants.items()}
+        self._doubles: set[str] = set()
+        self._seen: set[str] = set()
 
     def value(self, name: str) -> Array | None:
         """The value of a constant, None for what is computed."""
@@ -102,16 +104,29 @@ class _Known:
     def shape(self, name: str) -> tuple[int, ...] | None:
         """The extents of a tensor, 0 for what nobody can tell; None where not even their number is known."""
         if name not in self._shapes:
-            inputs = [value for value in self._model.graph.input if value.name not in self._constants]
-            inputs += [
-                helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-                for tensor in self._constants.values()
-            ]
-            graph = helper.make_graph(self.nodes, "ranks", inputs, [])
-            bare = helper.make_model(graph, opset_imports=self._model.opset_import)
-            found = onnx.shape_inference.infer_shapes(bare).graph
-            for value in (*found.input, *found.value_info):
-                if value.type.tensor_type.HasField("shape"):
-                    dims = value.type.tensor_type.shape.dim
-                    self._shapes[value.name] = tuple(dim.dim_value for dim in dims)
+            self._infer(name)
         return self._shapes.get(name)
+
+    def is_double(self, name: str) -> bool:
+        """Whether a tensor is known to be of float64."""
+        self._infer(name)
+        return name in self._doubles
+
+    def _infer(self, name: str) -> None:
+        if name in self._seen:
+            return
+        inputs = [value for value in self._model.graph.input if value.name not in self._constants]
+        inputs += [
+            helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            for tensor in self._constants.values()
+        ]
+        graph = helper.make_graph(self.nodes, "ranks", inputs, [])
+        bare = helper.make_model(graph, opset_imports=self._model.opset_import)
+        found = onnx.shape_inference.infer_shapes(bare).graph
+        for value in (*found.input, *found.value_info):
+            self._seen.add(value.name)
+            if value.type.tensor_type.elem_type == TensorProto.DOUBLE:
+                self._doubles.add(value.name)
+            if value.type.tensor_type.HasField("shape"):
+                dims = value.type.tensor_type.shape.dim
+                self._shapes[value.name] = tuple(dim.dim_value for dim in dims)

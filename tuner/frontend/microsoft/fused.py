@@ -18,7 +18,7 @@ AXES_OF_UNSQUEEZE = 13
 
 
 class Fused(Form):
-    """The nodes of ONNX that replace one of com.microsoft; ``value_of`` and ``shape_of`` say of tensors."""
+    """The nodes of ONNX that replace one of com.microsoft; the functions say of tensors."""
 
     def __init__(
         self,
@@ -26,9 +26,10 @@ class Fused(Form):
         opset: int,
         value_of: Callable[[str], Array | None],
         shape_of: Callable[[str], tuple[int, ...] | None],
+        is_double: Callable[[str], bool],
     ) -> None:
         super().__init__(node, opset)
-        self._value_of, self._shape_of = value_of, shape_of
+        self._value_of, self._shape_of, self.is_double = value_of, shape_of, is_double
 
     def number(self, value: float) -> str:
         """A constant of one float32."""
