@@ -111,6 +111,7 @@ LINEAR = {
     "coefficients": [float(value) for value in np.random.default_rng(0).normal(size=3 * COLUMNS)],
     "intercepts": [0.1, -0.2, 0.3],
 }
+EIGHT = {"default_int64": 8}
 BOTH = {"label": TensorProto.INT64, "scores": TensorProto.FLOAT}
 ONE = {"y": TensorProto.FLOAT}
 
@@ -154,6 +155,17 @@ MODELS = {
         ],
         {"y": TensorProto.FLOAT},
     ),
+    "numbers of numbers": lambda: model(
+        [
+            (
+                "LabelEncoder", ["x"], ["a"],
+                {"keys_floats": [0.5, -1, 1, 0.5], "values_floats": [7, 2.5, 3, 4]},
+            ),
+            ("LabelEncoder", ["a"], ["b"], {"keys_floats": [7, 2.5], "values_int64s": [9, 5]}),
+            ("LabelEncoder", ["b"], ["y"], {"keys_int64s": [9, -1], "values_int64s": [1, 3], **EIGHT}),
+        ],
+        {"y": TensorProto.INT64},
+    ),
     "boosted classes": lambda: classifier(
         "TreeEnsembleClassifier", post_transform="SOFTMAX",
         **trees("class", 3, [0, 1, 2], positive=False, classlabels_int64s=[5, 1, 3]),
@@ -193,7 +205,7 @@ def test_as_onnxruntime(name):
     made = MODELS[name]()
     x = np.random.default_rng(3).normal(size=(ROWS, COLUMNS)).astype(np.float32)
     x[2], x[5, 1], x[6:] = 0, 0, np.round(2 * x[6:]) / 2
-    if "Tree" in made.graph.node[0].op_type:
+    if made.graph.node[0].op_type.startswith(("LabelEncoder", "TreeEnsemble")):
         x[9, 2], x[12, [0, 3]] = np.nan, [np.nan, np.inf]
     if made.graph.input[0].type.tensor_type.elem_type == TensorProto.DOUBLE:
         x = x.astype(np.float64) + 1e-9 * (np.arange(ROWS) < 3)[:, None]
@@ -221,11 +233,42 @@ def test_maps_are_rows_of_a_table():
     np.testing.assert_allclose(found, [[row[label] for label in range(3)] for row in rows], atol=1e-5)
 
 
+def test_texts_are_numbers_outside():
+    """Texts that are looked up first are looked up by the caller, classes that are texts have numbers."""
+    words = ["no", "yes", "perhaps"]
+    made = model(
+        [
+            ("LabelEncoder", ["word"], ["n"], {"keys_strings": words, "values_floats": [3.0, 1.0, 2.0]}),
+            ("LinearClassifier", ["x"], ["label", "scores"], {"classlabels_strings": words, **LINEAR}),
+            ("ArrayFeatureExtractor", ["words", "place"], ["again"], {}),
+            ("LabelEncoder", ["place"], ["told"], {"keys_int64s": [0, 1, 2], "values_strings": words}),
+        ],
+        dict.fromkeys(("label", "told", "last"), TensorProto.STRING)
+        | {"scores": TensorProto.FLOAT, "n": TensorProto.FLOAT},
+    )
+    made.graph.initializer.append(helper.make_tensor("words", TensorProto.STRING, [3], words))
+    made.graph.node.insert(2, helper.make_node("ArgMax", ["scores"], ["place"], axis=1, keepdims=0))
+    made.graph.initializer.append(helper.make_tensor("flat", TensorProto.INT64, [1], [-1]))
+    made.graph.node.append(helper.make_node("Reshape", ["again", "flat"], ["last"]))
+    made.graph.input.append(helper.make_tensor_value_info("word", TensorProto.STRING, (4, 1)))
+    x = np.random.default_rng(3).normal(size=(ROWS, COLUMNS)).astype(np.float32)
+    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    asked = np.array([["yes"], ["no"], ["maybe"], ["perhaps"]], object)
+    right = dict(
+        zip([o.name for o in session.get_outputs()], session.run(None, {"x": x, "word": asked}), strict=True)
+    )
+    numbers = np.array([[1.0], [3.0], [-0.0], [2.0]], np.float32)
+    found = built(parse_bytes(made.SerializeToString(), "it"))({"x": x, "word": numbers})
+    np.testing.assert_allclose(found["scores"], right["scores"], atol=1e-5)
+    np.testing.assert_array_equal(found["n"], right["n"])
+    for name in ("label", "told", "last"):
+        assert [words[number] for number in found[name].reshape(-1)] == right[name].reshape(-1).tolist()
+
+
 @pytest.mark.parametrize(
     ("op", "more", "words"),
     [
-        ("LinearClassifier", {"classlabels_strings": ["a", "b", "c"], **LINEAR}, "texts"),
-        ("TreeEnsembleClassifier", trees("class", 2, [0, 1], classlabels_strings=["a", "b"]), "texts"),
+        ("LabelEncoder", {"keys_floats": [0.5], "values_floats": [0.5, 1.5]}, "do not fit"),
         ("TreeEnsembleClassifier", {"classlabels_int64s": [0, 1, 2]}, "do not fit"),
         ("TreeEnsembleClassifier", trees("class", 2, [0, 1], classlabels_int64s=[0]), "adds to nothing"),
         ("OneHotEncoder", {"cats_strings": ["a", "b"]}, "texts"),

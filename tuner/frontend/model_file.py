@@ -145,5 +145,5 @@ def parse_bytes(data: bytes, name: str, shapes: Shapes | None = None) -> ModelPr
         raise ModelError(f"{name} is not an ONNX or TFLite model, or is truncated") from None
     if not model.ir_version or not model.opset_import or not model.graph.node:
         raise ModelError(f"{name} is not an ONNX or TFLite model: it has no version, operator set or nodes")
-    classical.unzip(model)
+    classical.plain(model)
     return inlined(model)

@@ -7,14 +7,15 @@ from contextlib import suppress
 
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper, version_converter
 
-from tuner.frontend.classical import columns, linear, trees
+from tuner.frontend.classical import columns, linear, texts, trees
 from tuner.frontend.microsoft.fused import Fused
 
-DOMAIN = "ai.onnx.ml"
+DOMAIN = texts.DOMAIN
 FORMS: dict[str, Callable[[Fused], None]] = {
     "ArrayFeatureExtractor": columns.extractor,
     "Binarizer": columns.binarizer,
     "FeatureVectorizer": columns.vectorizer,
+    "LabelEncoder": columns.encoder,
     "Imputer": columns.imputer,
     "LinearClassifier": linear.classifier,
     "LinearRegressor": linear.regressor,
@@ -50,8 +51,11 @@ def raised(model: ModelProto) -> None:
             node.attribute.extend(kept[node.output[0]])
 
 
-def unzip(model: ModelProto) -> None:
-    """Leave out each ZipMap, in place: its maps from classes to numbers are the rows of what it is given."""
+def plain(model: ModelProto) -> None:
+    """Let a model take and give tensors of numbers alone, in place, where it can.
+
+    A ZipMap is left out: its maps from classes to numbers are the rows of what it is given.
+    """
     outputs = {value.name: value for value in model.graph.output}
     for node in model.graph.node:
         if node.domain == DOMAIN and node.op_type == "ZipMap" and node.output[0] in outputs:
@@ -60,3 +64,4 @@ def unzip(model: ModelProto) -> None:
             value.CopyFrom(ValueInfoProto(name=value.name, type=table.type))
             node.domain, node.op_type = "", "Identity"
             del node.attribute[:]
+    texts.number(model)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
-from onnx import TensorProto
+from onnx import TensorProto, numpy_helper
 
 from tuner.frontend.microsoft.fused import Array, Fused
 
@@ -18,11 +20,11 @@ def vector(form: Fused, name: str, default: float = 0.0) -> Array:
     return np.asarray(form.attributes.get(name) or [default], np.float32)
 
 
-def reduced(form: Fused, op: str, data: str, keepdims: int) -> str:
-    """A reduction of axis 1, which is an input of newer operators."""
+def reduced(form: Fused, op: str, data: str, keepdims: int, axis: int = 1) -> str:
+    """A reduction of one axis, which is an input of newer operators."""
     if form.opset >= (13 if op == "ReduceSum" else 18):
-        return form.add(op, [data, form.constant(np.array([1]))], keepdims=keepdims)
-    return form.add(op, [data], axes=[1], keepdims=keepdims)
+        return form.add(op, [data, form.constant(np.array([axis]))], keepdims=keepdims)
+    return form.add(op, [data], axes=[axis], keepdims=keepdims)
 
 
 def scaler(form: Fused) -> None:
@@ -78,3 +80,36 @@ def extractor(form: Fused) -> None:
 def vectorizer(form: Fused) -> None:
     """FeatureVectorizer: tables beside each other."""
     form.finish(form.add("Concat", [floats(form, at) for at in range(len(form.node.input))], axis=-1))
+
+
+def _table(form: Fused, what: str) -> Array | None:
+    """Numbers that a LabelEncoder has: ``keys``, ``values``."""
+    said = form.attributes
+    if f"{what}_tensor" in said:
+        return np.asarray(numpy_helper.to_array(said[f"{what}_tensor"]))
+    for kind, dtype in (("int64", np.int64), ("float", np.float32)):
+        if f"{what}_{kind}s" in said:
+            return np.asarray(said[f"{what}_{kind}s"], dtype)
+    return None
+
+
+def encoder(form: Fused) -> None:
+    """LabelEncoder from numbers to numbers: the first key that is equal, a default for others."""
+    keys, values = _table(form, "keys"), _table(form, "values")
+    if keys is None or values is None or not {keys.dtype.kind, values.dtype.kind} <= {"i", "f"}:
+        form.refuse("looks up texts, which no tensor of numbers holds; do that before or behind the model")
+    if len(keys) != len(values):
+        form.refuse("has tables that do not fit together")
+    if keys.dtype.kind == "f" and np.isnan(keys).any():
+        form.refuse("looks up NaN, which is found by some versions of it alone")
+    integers = values.dtype.kind == "i"
+    other: Any = form.attributes.get(*(("default_int64", -1) if integers else ("default_float", -0.0)))
+    if "default_tensor" in form.attributes:
+        other = numpy_helper.to_array(form.attributes["default_tensor"])
+    same = form.add("Equal", [form.unsqueezed(form.needed(0), -1), form.constant(keys)])
+    # Behind the places of all keys is that of the default.
+    count = len(keys)
+    places = form.add("Where", [same, form.constant(np.arange(count)), form.constant(np.array(count))])
+    place = reduced(form, "ReduceMin", places, keepdims=0, axis=-1)
+    table = np.append(values, np.asarray(other, values.dtype).reshape(-1)[:1])
+    form.finish(form.add("Gather", [form.constant(table), place]))

@@ -87,8 +87,9 @@ def _written_by_name(form: Fused, kind: str, results: int) -> _Trees:
     values, there = np.zeros(shape, np.float64), np.zeros(shape, bool)
     np.add.at(values, (leaves, to), adds[3])
     there[leaves, to] = True
-    of_nodes = [column[asking].tolist() for column in (features, limits, modes, missing)]
-    nodes = Nodes(*of_nodes[:3], first.tolist(), second.tolist(), of_nodes[3])
+    asked, limited, modes_asked = features[asking].tolist(), limits[asking].tolist(), modes[asking].tolist()
+    ways = first.tolist(), second.tolist()
+    nodes = Nodes(asked, limited, modes_asked, *ways, missing[asking].tolist())
     return _Trees(nodes, places[~reached].tolist(), values, there)
 
 
