@@ -28,6 +28,8 @@ from kernels.target import Target
 GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 MOST_ROWS, MOST_VECTORS = 4, 8
 """Of one block of sums; eight vectors hide the latency of a multiply-add."""
+INPUT_ROWS = 8
+"""Steps of the data that are multiplied together where that is done here."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,9 @@ class Recurrence:
     of recurrent weights that are whole numbers, int8 or int16: states are then rounded, before the
     product of a step, as DynamicQuantizeLinear does, and sums are of integers. ``lengths`` says that each
     row has a number of steps of its own, an argument of int32: its state stays as it is, and its output
-    is zeros, in the steps from there on. A row of no steps ends in zeros.
+    is zeros, in the steps from there on. A row of no steps ends in zeros. ``width`` is for lengths and one
+    row: the data are then of so many floats a step, not multiplied yet, so that the product is made here,
+    of the steps that there are.
     """
 
     kind: str
@@ -56,6 +60,7 @@ class Recurrence:
     peepholes: bool = False
     whole: str | None = None
     lengths: bool = False
+    width: int = 0
 
     @property
     def phases(self) -> tuple[tuple[int, ...], ...]:
@@ -72,7 +77,7 @@ class Recurrence:
         """Shapes of the arguments, results last."""
         state = (self.batch, self.hidden)
         shapes = {
-            "data": (self.steps, self.batch, GATES[self.kind] * self.hidden),
+            "data": (self.steps, self.batch, self.width or GATES[self.kind] * self.hidden),
             "weights": (_padded(self.hidden, target) * GATES[self.kind] * self.depth(target),),
             "initial_h": state,
         }
@@ -86,6 +91,9 @@ class Recurrence:
             shapes["units"] = (GATES[self.kind] * self.hidden,)
         if self.lengths:
             shapes["lengths"] = (self.batch,)
+        if self.width:
+            shapes["input_weights"] = (_padded(self.hidden, target) * GATES[self.kind] * self.width,)
+            shapes["input_bias"] = (GATES[self.kind] * self.hidden,)
         shapes["out"], shapes["last_h"] = (self.steps, *state), state
         if self.kind == "LSTM":
             shapes["last_c"] = state
@@ -104,18 +112,43 @@ def _blocks(recurrence: Recurrence, target: Target) -> list[list[tuple[int, int]
     return [even(len(gates) * vectors, most) for gates in recurrence.phases]
 
 
+def _input_blocks(recurrence: Recurrence, target: Target) -> tuple[int, list[tuple[int, int]]]:
+    """How many steps are multiplied together, and (size, how many) of the blocks of vectors that are."""
+    rows = min(INPUT_ROWS if target.vector_registers > 16 else MOST_ROWS, recurrence.steps)
+    most = max(1, min(MOST_VECTORS, (target.vector_registers - 2) // (rows + 1)))
+    vectors = _padded(recurrence.hidden, target) // target.lanes()
+    return rows, even(GATES[recurrence.kind] * vectors, most)
+
+
 def pack_recurrent(recurrence: Recurrence, weights: npt.NDArray[Any], target: Target) -> npt.NDArray[Any]:
     """Recurrent weights (gates * hidden, hidden) as the function takes them: block by block."""
-    hidden, padded, lanes = recurrence.hidden, _padded(recurrence.hidden, target), target.lanes()
     unit = products_of(bool(recurrence.whole), target).unit
-    gates = np.zeros((GATES[recurrence.kind], padded, recurrence.depth(target)), weights.dtype)
-    gates[:, :hidden, :hidden] = weights.reshape(-1, hidden, hidden)
+    blocks = [each for phase in _blocks(recurrence, target) for each in phase]
+    return _packed(recurrence, weights, recurrence.depth(target), unit, blocks, target)
+
+
+def pack_inputs(recurrence: Recurrence, weights: npt.NDArray[Any], target: Target) -> npt.NDArray[Any]:
+    """Weights of the data (gates * hidden, width) as the function takes them."""
+    _, blocks = _input_blocks(recurrence, target)
+    return _packed(recurrence, weights, recurrence.width, 1, blocks, target)
+
+
+def _packed(
+    recurrence: Recurrence,
+    weights: npt.NDArray[Any],
+    depth: int,
+    unit: int,
+    blocks: Sequence[tuple[int, int]],
+    target: Target,
+) -> npt.NDArray[Any]:
+    hidden, padded, lanes = recurrence.hidden, _padded(recurrence.hidden, target), target.lanes()
+    gates = np.zeros((GATES[recurrence.kind], padded, depth), weights.dtype)
+    gates[:, :hidden, : weights.shape[1]] = weights.reshape(-1, hidden, weights.shape[1])
     columns, parts, first = gates.reshape(GATES[recurrence.kind] * padded, -1, unit), [], 0
-    for phase in _blocks(recurrence, target):
-        for size, count in phase:
-            for _ in range(count):
-                parts.append(columns[first : first + size * lanes].swapaxes(0, 1).reshape(-1))
-                first += size * lanes
+    for size, count in blocks:
+        for _ in range(count):
+            parts.append(columns[first : first + size * lanes].swapaxes(0, 1).reshape(-1))
+            first += size * lanes
     return np.ascontiguousarray(np.concatenate(parts))
 
 
@@ -161,6 +194,11 @@ class _Emitter:
         if it.lengths:
             lengths = (self.arguments["lengths"][row] for row in range(it.batch))
             longest = T.Bind(reduce(tirx.Max, lengths))
+        # Where the data are, multiplied, and how far its gates and its rows lie apart.
+        self.data, self.data_gate = self.arguments["data"], it.hidden
+        if it.width:
+            self.data, self.data_gate = tir.scratch(it.steps * self.row), self.padded
+            self._multiply(longest)
         with T.serial(0, it.steps) as turn:
             step = T.Bind(it.steps - 1 - turn if it.reverse else turn + 0)
             if it.lengths:
@@ -207,6 +245,44 @@ class _Emitter:
             if hidden % width:
                 some(row, tir.index(hidden - width))
 
+    def _multiply(self, longest: Index) -> None:
+        """The product of the data, and its bias, of the steps before ``longest``."""
+        rows, blocks = _input_blocks(self.it, self.target)
+        bias = tir.scratch(self.row)
+        for gate in range(GATES[self.it.kind]):
+            with T.serial(0, self.it.hidden) as at:
+                value = self.arguments["input_bias"][gate * self.it.hidden + at]
+                tir.store(bias, value, gate * self.padded + at)
+            with T.serial(self.it.hidden, self.padded) as at:
+                tir.store(bias, tir.number(0.0), gate * self.padded + at)
+        begin = 0
+        for size, count in blocks:
+            with tir.loop(count) as number:
+                at = T.Bind(number * size + begin)
+                with T.serial(0, (longest + (rows - 1)) // rows) as block:
+                    # The last may begin within the one before.
+                    top = T.Bind(tirx.Min(block * rows, self.it.steps - rows))
+                    self._input(rows, top, at, size, bias)
+            begin += size * count
+
+    def _input(self, rows: int, top: Index, at: Index, size: int, bias: Buffer) -> None:
+        """``rows`` steps of the data times the weights of ``size`` vectors of gates."""
+        width, lanes = self.it.width, self.lanes
+        cells = [(row, part) for row in range(rows) for part in range(size)]
+        sums = tir.registers(len(cells) * lanes)
+        slots = {cell: tir.vector(place * lanes, lanes) for place, cell in enumerate(cells)}
+        for (_, part), slot in slots.items():
+            tir.store(sums, bias[tir.vector((at + part) * lanes, lanes)], slot)
+        with T.serial(0, width) as k:
+            for (row, part), slot in slots.items():
+                place = at * (lanes * width) + (k * size + part) * lanes
+                weights = self.arguments["input_weights"][tir.vector(place, lanes)]
+                value = tir.splat(self.arguments["data"][(top + row) * width + k], lanes)
+                tir.store(sums, sums[slot] + value * weights, slot)
+        for (row, part), slot in slots.items():
+            place = (top + row) * self.row + (at + part) * lanes
+            tir.store(self.data, sums[slot], tir.vector(place, lanes))
+
     def _turns_back(self) -> bool:
         """Whether every other step reads the weights backwards, so that it begins with what L1 still has."""
         element_bytes = {"int8": 1, "int16": 2, None: 4}[self.it.whole]
@@ -248,7 +324,7 @@ class _Emitter:
         """``cell`` for every element of the states, vector by vector; zeros come out behind a row's end, and
         without a cell they are all behind it."""
         with T.serial(0, self.it.batch) as row:
-            data = T.Bind((step * self.it.batch + row) * (GATES[self.it.kind] * self.it.hidden))
+            data = T.Bind((step * self.it.batch + row) * (GATES[self.it.kind] * self.data_gate))
             inside = step < self.arguments["lengths"][row] if self.it.lengths else None
             nothing = partial(self._vectors, lambda at: self._nothing(step, row, at))
             if cell is None:
@@ -271,7 +347,10 @@ class _Emitter:
         tir.store(self.arguments["out"], tir.number(0.0), place)
 
     def _gate(self, number: int, row: Index, data: Index, at: Index) -> Expr:
-        return self.arguments["data"][data + number * self.it.hidden + at] + self._product(number, row, at)
+        return self._given(number, data, at) + self._product(number, row, at)
+
+    def _given(self, number: int, data: Index, at: Index) -> Expr:
+        return self.data[data + number * self.data_gate + at]
 
     def _product(self, number: int, row: Index, at: Index) -> Expr:
         total = self.gates[row * self.row + number * self.padded + at]
@@ -310,7 +389,7 @@ class _Emitter:
         if self.reset is None:
             reset = self._keep(1, row, at, f, self._gate(1, row, data, at))
             product = reset * (self._product(2, row, at) + self.arguments["bias"][at])
-            value = self.arguments["data"][data + 2 * self.it.hidden + at] + product
+            value = self._given(2, data, at) + product
         else:
             value = self._gate(2, row, data, at)
         new = self._keep(2, row, at, g, value)

@@ -12,7 +12,7 @@ from onnx import NodeProto
 from tvm import relax
 
 from kernels.operators.cells import Cell
-from kernels.operators.recurrent import Recurrence, build_recurrent, pack_recurrent
+from kernels.operators.recurrent import Recurrence, build_recurrent, pack_inputs, pack_recurrent
 from kernels.target import Target
 from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
 from tuner.operators.constants import constant
@@ -36,6 +36,8 @@ def recurrent(
         weights = constant(pack_recurrent(it, known, target))
     values = [inputs[0], weights]
     values += [value for value in inputs[2:] if value is not None]
+    if it.width:
+        values[-2] = constant(pack_inputs(it, graph.constants[node.input[-2]], target))
     name = f"tilefleet_recurrent_{hashlib.sha256(repr(it).encode()).hexdigest()[:12]}"
     function = functions.get(builder, name, lambda name: build_recurrent(it, target, name))
     count = 3 if it.kind == "LSTM" else 2
@@ -55,7 +57,7 @@ def _packed(builder: Any, it: Recurrence, weights: Any, shape: tuple[int, ...], 
 
 def _recurrence(graph: OnnxGraph, node: NodeProto) -> Recurrence:
     attributes, weights = attributes_of(node), graph.tensors[node.input[1]]
-    steps, batch, _ = graph.tensors[node.input[0]].shape
+    steps, batch, width = graph.tensors[node.input[0]].shape
     names = [name.decode() for name in attributes["cells"]]
     factors = zip(names, attributes["alphas"], attributes["betas"], strict=True)
     return Recurrence(
@@ -72,4 +74,5 @@ def _recurrence(graph: OnnxGraph, node: NodeProto) -> Recurrence:
         peepholes=bool(attributes["peepholes"]),
         whole=None if weights.dtype == "float32" else weights.dtype,
         lengths=bool(attributes["lengths"]),
+        width=width if attributes["product"] else 0,
     )

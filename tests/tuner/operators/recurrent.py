@@ -58,6 +58,14 @@ CASES = [
     *(row(op, more=[(4, LENGTHS)], steps=6, batch=4, **form) for op in GATES for form in (
         {"initial": True}, {"ways": 2, "initial": True, "hidden": 19}, {"direction": "reverse"})),
     row("GRU", more=[(4, Constant(LENGTHS))], steps=7, batch=4, linear_before_reset=1, ways=2, initial=True),
+    # Of one row the data are multiplied within, as far as they go.
+    *(row(op, more=[(4, np.array([length], np.int32))], batch=1, **form) for op in GATES for length, form in (
+        (0, {"steps": 3, "initial": True}), (1, {"steps": 1, "size": 1, "hidden": 1}), (9, {"steps": 21}),
+        (17, {"steps": 17, "ways": 2, "hidden": 19, "initial": True}), (8, {"steps": 11, "bias": False}),
+        (5, {"steps": 9, "direction": "reverse", "hidden": 33}), (2, {"steps": 40, "hidden": 16}))),
+    row("GRU", more=[(4, np.array([4], np.int32))], batch=1, steps=9, linear_before_reset=1, ways=2),
+    row("LSTM", more=[(4, np.array([4], np.int32))], batch=1, steps=9, peepholes=True, clip=0.4),
+    row("LSTM", more=[*computed("LSTM", 5, 1), (4, np.array([4], np.int32))], batch=1, steps=6),
     *(row(op, ways=2, hidden=11, initial=True, more=computed(op, 11, 2)) for op in GATES),
     row("GRU", linear_before_reset=1, more=computed("GRU", 5, 1)),
     row("LSTM", peepholes=True, more=[*computed("LSTM", 5, 1), (7, floats(1, 15, seed=7))]),

@@ -96,7 +96,12 @@ def _direction(
     hidden = graph.tensors[writer.node.input[STATES]].shape[2]
     steps, batch, _ = graph.tensors[data].shape
     after = kind == "GRU" and bool(attributes.get("linear_before_reset", 0))
-    if whole:
+    # Of one row whose steps end before the last, the product is made of those that there are. Of several,
+    # the longest usually has all.
+    within = bool(lengths) and batch == 1 and writer.value(WEIGHTS) is not None
+    if within:
+        product = data
+    elif whole:
         product = whole.product(_known(writer, WEIGHTS, number), number)
         packed, units = whole.states(_known(writer, STATES, number), number)
         states = writer.constant(packed)
@@ -107,9 +112,11 @@ def _direction(
             weights = writer.constant(np.ascontiguousarray(_known(writer, WEIGHTS, number).T))
         product = writer.add("MatMul", data, weights)
     inside = writer.constant(np.zeros(hidden, np.float32)) if after else ""
+    bias = ""
     if writer.has(BIAS):
         bias, inside = _bias(writer, number, hidden, after)
-        product = writer.add("Add", product, bias)
+        if not within:
+            product = writer.add("Add", product, bias)
     operands = [product, states]
     for place in (INITIAL_H, INITIAL_C) if kind == "LSTM" else (INITIAL_H,):
         operands.append(_state(writer, place, number, (batch, hidden), batch_first))
@@ -121,6 +128,10 @@ def _direction(
         operands.append(writer.constant(units))
     if lengths:
         operands.append(lengths)
+    if within:
+        known = _known(writer, WEIGHTS, number)
+        operands.append(writer.constant(known))
+        operands.append(bias or writer.constant(np.zeros(len(known), np.float32)))
     shapes = [(steps, batch, hidden), *[(batch, hidden)] * (2 if kind == "LSTM" else 1)]
     outputs = []
     for name, shape in zip(_names(writer, len(shapes)), shapes, strict=True):
@@ -137,6 +148,7 @@ def _direction(
         "coupled": int(attributes.get("input_forget", 0)),
         "peepholes": int(kind == "LSTM" and writer.has(PEEPHOLES)),
         "lengths": int(bool(lengths)),
+        "product": int(within),
     }
     if attributes.get("clip", 0.0) > 0:
         settings["clip"] = attributes["clip"]
