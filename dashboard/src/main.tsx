@@ -19,6 +19,8 @@ const theme = createTheme({
     // A dialog's head is no banner of the page.
     ModalHeader: { defaultProps: { role: "presentation" } },
     DrawerHeader: { defaultProps: { role: "presentation" } },
+    // What a list offers stays where its field is: in the page's landmarks, and in its dialog.
+    Select: { defaultProps: { comboboxProps: { withinPortal: false } } },
     // Inside a sentence colour alone does not tell a link from the words around it.
     Anchor: { defaultProps: { underline: "always" } },
   },

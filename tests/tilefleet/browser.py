@@ -12,6 +12,9 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_play
 
 from server.http.dashboard_page import BUILT
 
+ROOT = Path(__file__).parents[2]
+AXE = ROOT / "dashboard/node_modules/axe-core/axe.min.js"
+SCREENSHOTS = Path(os.environ.get("TILEFLEET_SCREENSHOTS", ROOT / "build/screenshots"))
 # Without these, Chromium asks its makers' servers for things at every start.
 QUIET = ["--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking"]
 PATIENCE_MS = 120_000
@@ -63,3 +66,9 @@ def page(chromium: Browser, url: str) -> Iterator[Page]:
     yield page
     context.close()
     assert not complaints
+
+
+def faults(page: Page) -> dict[str, str]:
+    """All that axe finds, of any weight, each with where it is first. The page's policy must be bypassed."""
+    found = page.evaluate(f"{AXE.read_text()}; axe.run()")
+    return {fault["id"]: fault["nodes"][0]["html"][:300] for fault in found["violations"]}

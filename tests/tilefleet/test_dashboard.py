@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -12,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 import pytest
-from browser import PATIENCE_MS
+from browser import PATIENCE_MS, SCREENSHOTS, faults
 from playwright.sync_api import Browser, Page, expect
 
 from kernels import registry
@@ -22,9 +21,6 @@ from tilefleet import Client
 from tuner.log.record import Record, write_log
 
 pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]
-ROOT = Path(__file__).parents[2]
-AXE = ROOT / "dashboard/node_modules/axe-core/axe.min.js"
-SCREENSHOTS = Path(os.environ.get("TILEFLEET_SCREENSHOTS", ROOT / "build/screenshots"))
 PAGES = ("/", "/submit", "/boards", "/wall", "/workloads", "/records", "/best")
 FIRST_PAGE_BYTES = 300_000
 
@@ -182,6 +178,7 @@ def test_every_page_can_be_read_by_everyone(chromium: Browser, url: str, client:
     paths = list(PAGES)
     for job in islice(client.jobs(), 1):
         paths += [f"/jobs/{job.id}", f"/workloads/{client.tasks(job.id)[0].workload_key}"]
+    found: dict[str, dict[str, str]] = {}
     for width in (1280, 390):
         # The checker is put into the page, which its policy would refuse.
         context = chromium.new_context(
@@ -196,14 +193,10 @@ def test_every_page_can_be_read_by_everyone(chromium: Browser, url: str, client:
             SCREENSHOTS.mkdir(parents=True, exist_ok=True)
             page.screenshot(path=SCREENSHOTS / f"{name}-{scheme}-{width}.png", full_page=True)
             assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{path} is too wide"
-            found = page.evaluate(f"{AXE.read_text()}; axe.run()")
-            faults = {
-                fault["id"]: fault["nodes"][0]["html"]
-                for fault in found["violations"]
-                if fault["impact"] in ("serious", "critical")
-            }
-            assert not faults, path
+            if wrong := faults(page):
+                found[f"{path} at {width}"] = wrong
         context.close()
+    assert not found
 
 
 def test_the_first_page_is_small_and_asks_nobody_else(chromium: Browser, url: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -10,16 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browser import PATIENCE_MS
+from browser import PATIENCE_MS, SCREENSHOTS, faults
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
 from tilefleet import Client
 from tilefleet.job import Job
 
 pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]
-ROOT = Path(__file__).parents[2]
-AXE = ROOT / "dashboard/node_modules/axe-core/axe.min.js"
-SCREENSHOTS = Path(os.environ.get("TILEFLEET_SCREENSHOTS", ROOT / "build/screenshots"))
 
 
 @pytest.fixture(scope="module")
@@ -149,6 +145,17 @@ def test_a_layer_is_looked_at_in_graph_table_and_charts(page: Page, client: Clie
     expect(drawn).to_have_count(sum(task.weight for task in tasks))
     colours = drawn.locator("rect").evaluate_all("all => all.map(each => getComputedStyle(each).fill)")
     assert len(set(colours)) == len(tasks)
+
+    # At this width the whole state of a layer is seen without scrolling.
+    table = page.get_by_role("group", name="Layers", exact=True)
+    outer = table.bounding_box()
+    assert outer is not None
+    states = table.get_by_role("cell").filter(has_text=re.compile("^(done|plateau|exhausted)$"))
+    expect(states).to_have_count(len(tasks))
+    for cell in states.all():
+        inner = cell.bounding_box()
+        assert inner is not None
+        assert inner["x"] + inner["width"] <= outer["x"] + outer["width"]
 
     heaviest = max(tasks, key=lambda task: task.weight * (task.best_s or 0))
     layers = page.get_by_role("region", name="Layers")
@@ -282,16 +289,6 @@ def test_the_browser_tells_when_a_job_ends(
     page.goto("/jobs")
     expect(page.get_by_label("Tell me when a job ends")).to_be_checked()
     context.close()
-
-
-def faults(page: Page) -> dict[str, str]:
-    """What axe finds that keeps somebody out."""
-    found = page.evaluate(f"{AXE.read_text()}; axe.run()")
-    return {
-        fault["id"]: fault["nodes"][0]["html"][:300]
-        for fault in found["violations"]
-        if fault["impact"] in ("serious", "critical")
-    }
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
+from browser import faults
 from onnx import TensorProto, helper, numpy_helper
 from playwright.sync_api import Browser, Page, Route, expect
 
@@ -23,7 +24,6 @@ from tuner.log.record import Record, write_log
 from worker.outcome import ErrorKind
 
 pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]
-AXE = Path(__file__).parents[2] / "dashboard/node_modules/axe-core/axe.min.js"
 TARGET = CATALOGUE["x86-avx2"]
 CONV = Conv2d(n=1, in_c=16, in_h=14, in_w=14, out_c=32, kh=3, kw=3, pad=(1, 1, 1, 1))
 MANY = 200
@@ -312,9 +312,8 @@ def checked(chromium: Browser, url: str, request: pytest.FixtureRequest) -> Iter
 
 def test_dialogs_can_be_used_by_everyone(checked: Page, searched: list[Record], dynamic: Path) -> None:
     def sound(what: str) -> None:
-        found = checked.evaluate(f"{AXE.read_text()}; axe.run()")
-        faults = {fault["id"]: fault["nodes"][0]["html"] for fault in found["violations"]}
-        assert not faults, f"{what}: {json.dumps(faults, indent=1)}"
+        found = faults(checked)
+        assert not found, f"{what}: {json.dumps(found, indent=1)}"
 
     checked.goto("/boards?board=host")
     expect(checked.get_by_role("img", name=re.compile("Use of host on each"))).to_be_visible()
@@ -334,6 +333,14 @@ def test_dialogs_can_be_used_by_everyone(checked: Page, searched: list[Record], 
     checked.get_by_role("button", name="Tune it").click()
     expect(checked.get_by_role("dialog").get_by_label("Trials")).to_be_visible()
     sound("tune")
+    checked.get_by_role("dialog").get_by_role("combobox", name="Target").click()
+    sound("tune, with the targets open")
+    checked.goto(f"/workloads/{CONV.key}?record=1")
+    expect(checked.get_by_role("heading", name="The fastest")).to_be_visible()
+    sound("a workload with a record chosen")
+    checked.goto("/records?error=any&search=nothing+like+this")
+    expect(checked.get_by_role("heading", name="No such record")).to_be_visible()
+    sound("no record")
     checked.goto("/submit")
     checked.locator("input[type=file]").set_input_files(dynamic)
     again = checked.get_by_role("button", name="Read it with these shapes")
@@ -346,3 +353,6 @@ def test_dialogs_can_be_used_by_everyone(checked: Page, searched: list[Record], 
     checked.get_by_label("Minutes").fill("")
     checked.get_by_text("More: name, labels").click()
     sound("a form that cannot start")
+    checked.context.set_offline(True)
+    expect(checked.get_by_role("alert").filter(has_text="does not answer")).to_be_visible()
+    sound("no coordinator")

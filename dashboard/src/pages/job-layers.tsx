@@ -17,6 +17,7 @@ import type { Chosen } from "./job-charts";
 export type Layer = Task & { taken: number | null; part: number | null; gain: number | null };
 type Sortable = Column<Layer> & { of?: (layer: Layer) => number | string | null | undefined };
 
+const LIBRARY = "Library";
 const PEAK = "Of peak";
 const PART = "Share of time";
 
@@ -57,16 +58,16 @@ const COLUMNS = (job: Job, chosen: Chosen, most: number): Sortable[] => [
     of: (layer) => layer.gain,
     cell: (layer) => (layer.gain === null ? "–" : `${layer.gain.toFixed(2)}\u00a0x`),
   },
+  { head: "State", of: (layer) => layer.state, cell: (layer) => <StateBadge state={layer.state} /> },
+  { head: "Trials", of: (layer) => layer.trials, cell: (layer) => layer.trials },
   {
-    head: "Library",
+    head: LIBRARY,
     of: (layer) => layer.baselines[0]?.seconds,
     cell: (layer) => seconds(layer.baselines[0]?.seconds),
   },
   { head: "Rate", of: (layer) => layer.gflops, cell: (layer) => rate(layer.gflops, layer.unit) },
   { head: PEAK, of: (layer) => layer.share_of_peak, cell: (layer) => percent(layer.share_of_peak) },
   { head: BOUND, of: ofRoofline, cell: (layer) => percent(ofRoofline(layer)) },
-  { head: "State", of: (layer) => layer.state, cell: (layer) => <StateBadge state={layer.state} /> },
-  { head: "Trials", of: (layer) => layer.trials, cell: (layer) => layer.trials },
   {
     head: "Best config",
     cell: (layer) => (
@@ -105,9 +106,12 @@ export function Layers({ job, tasks, chosen }: { job: Job; tasks: Task[]; chosen
   const compared = tasks.some((task) => task.unit === "FLOP");
   const bounded = tasks.some((task) => task.bound_s !== null);
   const most = Math.max(...layersOf(tasks).map((layer) => layer.part ?? 0));
-  const columns = COLUMNS(job, chosen, most).filter(
-    ({ head }) => (head !== PEAK || compared) && (head !== BOUND || bounded),
-  );
+  const wanted: Record<string, boolean> = {
+    [LIBRARY]: tasks.some((task) => task.baselines.length > 0),
+    [PEAK]: compared,
+    [BOUND]: bounded,
+  };
+  const columns = COLUMNS(job, chosen, most).filter(({ head }) => wanted[head] ?? true);
   const of = columns.find(({ head }) => head === sorting.head)?.of ?? (() => null);
   const layers = layersOf(tasks).sort((one, other) => inOrder(of(one), of(other), sorting.down));
   const shown = whole ? layers : layers.slice(0, FEW);

@@ -87,13 +87,15 @@ function RecordRate() {
 function Jobs({ jobs }: { jobs: Job[] }) {
   if (jobs.length === 0) {
     return (
-      <Empty title="No job yet">
-        Drop an ONNX or TFLite file on{" "}
-        <Anchor component={Link} href="/submit">
-          Submit a model
-        </Anchor>
-        , or type <code>tilefleet submit model.onnx --target host --seconds 120</code>.
-      </Empty>
+      <Section title="Jobs" order={2}>
+        <Empty title="No job yet">
+          Drop an ONNX or TFLite file on{" "}
+          <Anchor component={Link} href="/submit">
+            Submit a model
+          </Anchor>
+          , or type <code>tilefleet submit model.onnx --target host --seconds 120</code>.
+        </Empty>
+      </Section>
     );
   }
   const running = jobs.filter((job) => !isOver(job));
