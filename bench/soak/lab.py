@@ -31,6 +31,7 @@ DISK_MB = {"worker": 96, "postgres": 400}
 KEEP_S = 0.5
 SAID = 2000
 """Characters of each log that are shown when a soak fails."""
+NO_FAKETIME = "libfaketime is not installed: apt-get install faketime"
 LIAR_S = 40.0
 """How long a board may be offline whose server listens."""
 
@@ -173,8 +174,9 @@ class Lab:
                     client.change_board(board.id, "return")
 
     def _scheduler(self) -> Popen[bytes]:
-        dask = (sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1")
-        return self.world.start(*dask, "--port", self.scheduler_port, "--no-dashboard", log="scheduler.log")
+        dask = (sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port")
+        options = ("--no-dashboard", "--preload", "worker.engine.steady")
+        return self.world.start(*dask, self.scheduler_port, *options, log="scheduler.log")
 
     @property
     def _address(self) -> str:
@@ -226,16 +228,10 @@ class Lab:
             "TILEFLEET_SCHEDULER": self._address,
             "TILEFLEET_MODELS": str(self.world.home / "models"),
         }
-        if library := fake_time():
-            self.clocks[name].write_text("+0")
-            settings |= {
-                "LD_PRELOAD": str(library),
-                "FAKETIME_TIMESTAMP_FILE": str(self.clocks[name]),
-                "FAKETIME_CACHE_DURATION": "1",
-                "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-            }
-        else:
-            self.without["clock"] = "libfaketime is not installed: apt-get install faketime"
+        faked = false_clock(self.clocks[name])
+        if not faked:
+            self.without["clock"] = NO_FAKETIME
+        settings |= faked
         return Service(self.world, name=name, times=USUAL, **settings)
 
     def _make_small(self, folder: Path, size_mb: int, stack: ExitStack) -> None:
@@ -247,10 +243,21 @@ class Lab:
             stack.callback(subprocess.run, ["umount", "-l", str(folder)], check=True)
 
 
-def fake_time() -> Path | None:
-    """libfaketime, where Debian's package is installed."""
+def false_clock(file: Path) -> dict[str, str]:
+    """What a process needs in its environment so that its clock differs by what the file says, now nothing.
+
+    Empty where Debian's libfaketime is not installed.
+    """
     found = sorted(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"))
-    return found[0] if found else None
+    if not found:
+        return {}
+    file.write_text("+0")
+    return {
+        "LD_PRELOAD": str(found[0]),
+        "FAKETIME_TIMESTAMP_FILE": str(file),
+        "FAKETIME_CACHE_DURATION": "1",
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+    }
 
 
 def fill(file: Path) -> None:

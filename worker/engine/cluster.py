@@ -16,6 +16,7 @@ from typing import Any, Self
 import dask
 from distributed import Scheduler
 
+import worker.engine.steady  # noqa: F401  # of each process that Dask runs in
 from kernels import target as targets
 from worker.children.nursery import Nursery
 from worker.engine.dask_worker import MAX_ARTIFACT_BYTES, PRELOAD, ContextWorker
@@ -99,8 +100,8 @@ class Cluster:
         workers += [
             make_worker(scheduler.address, "board", context, build=False) for context in self._boards.contexts
         ]
-        for worker in workers:
-            await self._stack.enter_async_context(worker)
+        for each in workers:
+            await self._stack.enter_async_context(each)
         self.address = str(scheduler.address)
 
 

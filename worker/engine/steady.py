@@ -1,0 +1,13 @@
+"""Keeps Dask sending when the clock is set back; for a shared scheduler ``--preload worker.engine.steady``.
+
+Between two sends on a connection Dask pauses for milliseconds, until a time of the wall clock: where that was
+set back by an hour meanwhile, nothing was sent for an hour. Importing this is enough.
+"""
+
+from __future__ import annotations
+
+import time
+
+import distributed.batched
+
+distributed.batched.time = time.monotonic
