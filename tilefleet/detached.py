@@ -12,6 +12,8 @@ from pathlib import Path
 from tilefleet.errors import TilefleetError
 
 LOOK_S = 0.1
+KEPT_BYTES = 1 << 20
+"""Of what a former server said; more than enough to see how it ended."""
 _ERROR = "tilefleet: "
 UP = "Tilefleet is up at "
 """How the line begins that says where."""
@@ -20,11 +22,13 @@ UP = "Tilefleet is up at "
 def start(arguments: Sequence[str], home: Path, say: Callable[[str], None]) -> None:
     """Run ``tilefleet up`` with ``arguments`` in a session of its own, until it answers.
 
-    What it says goes to ``up.log`` in ``home``, and until then to ``say``, too. Raises TilefleetError with
+    What it says goes to ``up.log`` in ``home``, after the end of what was there, and until then to ``say``,
+    too. Raises TilefleetError with
     its last words when it ends before that. Interrupted, it ends what it started.
     """
     home.mkdir(parents=True, exist_ok=True)
     log = home / "up.log"
+    _shorten(log)
     with log.open("a") as out, log.open() as lines:
         lines.seek(0, SEEK_END)
         server = subprocess.Popen(
@@ -53,3 +57,15 @@ def start(arguments: Sequence[str], home: Path, say: Callable[[str], None]) -> N
             server.terminate()
             server.wait()
             raise
+
+
+def _shorten(log: Path) -> None:
+    """Keep the last lines of a log, in place: somebody may still write to it."""
+    if not log.exists() or log.stat().st_size <= KEPT_BYTES:
+        return
+    with log.open("r+b") as file:
+        file.seek(-KEPT_BYTES, SEEK_END)
+        _, _, lines = file.read().partition(b"\n")
+        file.seek(0)
+        file.write(lines)
+        file.truncate()

@@ -65,6 +65,7 @@ class Lab:
         self.processes: dict[str, Popen[bytes]] = {}
         self.services: dict[str, Service] = {}
         self._closing = threading.Event()
+        self._keepers: list[threading.Thread] = []
         self._starting = threading.Lock()
 
     def start(self) -> None:
@@ -101,8 +102,18 @@ class Lab:
         self.postgres.stop()
 
     def give_up(self) -> None:
-        """Start nothing again."""
+        """Kill everything; nothing is started again."""
         self._closing.set()
+        while True:
+            for process in self.world.processes():
+                with suppress(Exception):
+                    process.kill()
+            if not any(keeper.is_alive() for keeper in self._keepers):
+                break
+            time.sleep(KEEP_S)  # one may have been starting something
+        for server in (self.redis, self.postgres):
+            with suppress(Exception):
+                server.stop(signal.SIGKILL)
 
     def alive(self) -> list[Service]:
         """The coordinators that run."""
@@ -286,10 +297,4 @@ def lab() -> Iterator[Lab]:
             made.give_up()
             for log in sorted(made.world.home.glob("*.log")):
                 print(f"--- {log.name}\n{made.world.said(log.name)[-SAID:]}", file=sys.stderr)
-            for process in made.world.processes():
-                with suppress(Exception):
-                    process.kill()
-            for server in (made.redis, made.postgres):
-                with suppress(Exception):
-                    server.stop(signal.SIGKILL)
             raise

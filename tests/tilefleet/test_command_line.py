@@ -22,6 +22,7 @@ from kernels.workload.base import Conv2d
 from tilefleet import Client
 from tilefleet.cli import COMMANDS, app
 from tilefleet.commands.common import working
+from tilefleet.detached import KEPT_BYTES
 from tilefleet.state_lock import only_one
 from tuner.log.record import Record, write_log
 from tuner.log.relayouts import Relayouts
@@ -113,10 +114,14 @@ def test_up_names_a_wrong_setting(tmp_path: Path) -> None:
 
 
 def test_up_in_the_background_says_why_it_did_not_start(tmp_path: Path) -> None:
-    (tmp_path / "up.log").write_text("Tilefleet is up at an earlier time\n")
+    log = tmp_path / "up.log"
+    log.write_text("an old line\n" * 200_000 + "Tilefleet is up at an earlier time\n")
     code, out, err = run("up", "--detach", "--port", "0", "--boards", "nix", TILEFLEET_HOME=str(tmp_path))
     assert (code, out, len(err.splitlines())) == (1, "", 1)
     assert err.startswith("tilefleet: --boards: unknown board 'nix'")
+    lines = log.read_text().splitlines()
+    assert (lines[0], lines[-2]) == ("an old line", "Tilefleet is up at an earlier time")
+    assert log.stat().st_size < KEPT_BYTES + 1000
 
 
 def test_up_says_why_the_service_did_not_start(tmp_path: Path) -> None:

@@ -1,17 +1,20 @@
 import hashlib
 import os
 import signal
+import subprocess
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import faulty_kernels
 import pytest
 
+from bench.soak.lab import fill
 from kernels.float.gemm.kernel import PackedGemm
 from kernels.space import Config
 from kernels.workload.base import Gemm
 from worker.build.artifacts import ArtifactStore
 from worker.build.build import Builder, Built
+from worker.build.space import with_room
 from worker.build.toolchain import LinkError, link
 from worker.candidate import Candidate
 from worker.children.nursery import ChildCrashed
@@ -123,3 +126,29 @@ def test_pruning_keeps_the_newest(tmp_path):
 def test_a_candidate_survives_json(host):
     candidate = faulty_kernels.candidate("none", host)
     assert Candidate.from_json(candidate.to_json()) == candidate
+
+
+def test_an_artifact_waits_for_room_on_a_full_disk_and_leaves_no_half(tmp_path):
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no small disk can be mounted here")
+    try:
+        store, data, stuffing = ArtifactStore(folder), os.urandom(100_000), folder / "stuffing"
+        fill(stuffing)
+        given_up = threading.Event()
+        with ThreadPoolExecutor() as pool:
+            patient = pool.submit(with_room, lambda: store.put(data), None)
+            hasty = pool.submit(with_room, lambda: store.put(data), given_up)
+            given_up.set()
+            assert hasty.result(30) is None
+            assert not patient.done()
+            stuffing.unlink()
+            _, path = patient.result(30)
+        assert path.read_bytes() == data
+        assert [each for each in folder.rglob("*") if each.is_file()] == [path]
+        with pytest.raises(IsADirectoryError):  # nothing else is waited out
+            with_room(folder.read_bytes, None)
+    finally:
+        subprocess.run(["umount", folder], check=True)

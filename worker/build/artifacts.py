@@ -20,15 +20,22 @@ class ArtifactStore:
         return self.folder / sha256[:2] / f"{sha256}.so"
 
     def put(self, data: bytes) -> tuple[str, Path]:
-        """Store ``data`` if it is not there yet; its hash and path. Readers never see half a file."""
+        """Store ``data`` if it is not there yet; its hash and path. Readers never see half a file.
+
+        Raises OSError.
+        """
         sha256 = hashlib.sha256(data).hexdigest()
         path = self.path(sha256)
         if not path.exists():
             path.parent.mkdir(exist_ok=True)
             descriptor, partial = tempfile.mkstemp(dir=path.parent, prefix=".partial-")
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(data)
-            Path(partial).replace(path)
+            try:
+                with os.fdopen(descriptor, "wb") as file:
+                    file.write(data)
+                Path(partial).replace(path)
+            except BaseException:  # the disk is full, say, and half a file would make it fuller
+                Path(partial).unlink()
+                raise
         return sha256, path
 
     def prune(self, max_bytes: int) -> None:

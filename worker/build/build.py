@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from worker.build.artifacts import ArtifactStore
-from worker.build.space import for_want_of_space
+from worker.build.space import SPACE_S, for_want_of_space
 from worker.candidate import Candidate
 from worker.children.nursery import ChildCancelled, ChildCrashed, ChildRaised, ChildTimeout, Flag, Nursery
 from worker.outcome import ErrorKind, Outcome
@@ -20,8 +20,6 @@ ENTRY = "main"
 """The name every candidate's function is exported by."""
 BUILD_MEMORY_BYTES = 4 << 30
 """What a compiler may allocate; where it runs out of that, it gets as much again, once."""
-SPACE_S = 1.0
-"""Between two tries while the disk is full."""
 TRIES = 3
 """How often a build is tried that somebody kills: the system, short of memory, or an operator."""
 _OUT_OF_MEMORY = ("out of memory", "MemoryError", "bad_alloc")

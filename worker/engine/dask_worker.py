@@ -12,6 +12,7 @@ from distributed import Status, Worker, get_worker
 
 from kernels.target import Target
 from worker.build.build import Built
+from worker.build.space import with_room
 from worker.candidate import Candidate
 from worker.children.nursery import ChildError
 from worker.engine.health_check import check_board
@@ -23,7 +24,7 @@ from worker.measure.measure import MeasureOptions, measure
 from worker.measure.peak import peak_gflops
 from worker.measure.relayout_time import relayout_seconds
 from worker.measure.session import lock_file
-from worker.outcome import Outcome
+from worker.outcome import ErrorKind, Outcome
 
 PRELOAD = (
     "tvm",
@@ -74,7 +75,10 @@ def measure_task(
     clock = context.board.clock
     if clock != "wall":
         options = replace(options, run_timeout_s=EMULATED_TIMES * options.run_timeout_s)
-    here = [replace(built, path=context.store.put(built.data)[1], data=b"") for built in parts]
+    paths = with_room(lambda: [context.store.put(built.data)[1] for built in parts], stopped)
+    if paths is None:
+        return [Outcome(error=ErrorKind.CANCELLED, message="cancelled while the disk was full")] * len(parts)
+    here = [replace(built, path=path, data=b"") for built, path in zip(parts, paths, strict=True)]
 
     def report(index: int, outcome: Outcome) -> None:
         worker.log_event(topic, write(token, index, replace(outcome, clock=clock)))
