@@ -14,7 +14,7 @@ from kernels.int8 import reference as qreference
 from kernels.workload.activations_reference import of_activations, random_activations
 from kernels.workload.base import Conv2d, Epilogue, Gemm, NarrowGemm, OfActivations, QConv2d, Workload
 from kernels.workload.chain import ConvChain, QConvChain
-from kernels.workload.narrow_reference import random_narrow, real_weights
+from kernels.workload.narrow_reference import random_narrow, real_weights, rounded_data
 
 Array = npt.NDArray[Any]
 Precise = npt.NDArray[np.float64]
@@ -69,7 +69,7 @@ def reference(workload: Workload, inputs: Sequence[Array]) -> Array:
         end = 1 + workload.constants
         real = real_weights(workload, inputs[1:end])
         plain = Gemm(workload.m, workload.n, workload.k, epilogue=workload.epilogue)
-        return reference(plain, [inputs[0], real, *inputs[end:]])
+        return reference(plain, [rounded_data(workload, inputs[0]), real, *inputs[end:]])
     expected = [workload.data_shape, workload.weight_shape]
     expected += [(workload.bias_length,)] * (workload.epilogue.bias + workload.epilogue.slope)
     expected += [workload.out_shape] * workload.epilogue.residual

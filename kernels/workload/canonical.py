@@ -8,7 +8,8 @@ from dataclasses import asdict
 from typing import Any
 
 YOUNGER = ("activation", "late")
-"""Fields of an epilogue that are left out where they say nothing, so that older names stay what they are."""
+"""Fields of an epilogue that are left out where they say nothing, so that older names stay what they are; so
+is ``rounded`` of a product by narrow weights."""
 
 
 def to_json(workload: Any) -> dict[str, Any]:
@@ -17,6 +18,8 @@ def to_json(workload: Any) -> dict[str, Any]:
     for name in YOUNGER:
         if not values.get("epilogue", {}).get(name, True):
             del values["epilogue"][name]
+    if not values.get("rounded", True):
+        del values["rounded"]
     return {"kind": workload.kind, **json.loads(json.dumps(values))}
 
 

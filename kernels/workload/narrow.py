@@ -21,6 +21,9 @@ class NarrowGemm(GemmSizes):
 
     Weights of 16 bits are float16. Others are quanta (uint8): a weight is ``(quantum - zero) * scale``, and
     ``block`` of a column share scale and zero. Without ``zeros`` the zero is ``2^(bits - 1)``.
+
+    Where ``rounded``, each block of a row of data becomes int8 before it is multiplied: the nearest multiples
+    of a 127th of its largest magnitude, as onnxruntime rounds them for MatMulNBits of accuracy level 4.
     """
 
     __pydantic_config__: ClassVar[ConfigDict] = STRICT_FIELDS
@@ -34,12 +37,13 @@ class NarrowGemm(GemmSizes):
     zeros: bool = False
     dtype: str = "float32"
     epilogue: Epilogue = field(default_factory=Epilogue)
+    rounded: bool = False
 
     def __post_init__(self) -> None:
         require_positive(self, "m", "n", "k")
         if self.bits == 16:
-            if self.block or self.zeros:
-                raise ValueError("narrow_gemm of 16 bits has no block and no zeros")
+            if self.block or self.zeros or self.rounded:
+                raise ValueError("narrow_gemm of 16 bits has no block and no zeros, and rounds no data")
         elif not 1 <= self.block <= self.k or (self.block < self.k and self.block % self.together):
             raise ValueError(
                 f"narrow_gemm block must be k or a multiple of {self.together} below, got {self.block!r}"
@@ -64,5 +68,5 @@ class NarrowGemm(GemmSizes):
         weights = "float16" if self.bits == 16 else f"{self.bits} bits"
         if 0 < self.block < self.k:
             weights += f" in blocks of {self.block}"
-        weights += " with zeros" * self.zeros
+        weights += " with zeros" * self.zeros + ", data rounded to int8" * self.rounded
         return f"gemm {self.m}x{self.k} by {self.k}x{self.n} of {weights}" + suffix(self.epilogue)

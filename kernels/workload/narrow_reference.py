@@ -30,6 +30,20 @@ def random_narrow(gemm: NarrowGemm, rng: np.random.Generator) -> list[Array]:
     return [data, *constants, *(rng.standard_normal(shape, np.float32) for shape in rest)]
 
 
+def rounded_data(gemm: NarrowGemm, data: Array) -> Array:
+    """What the data are multiplied as, float64: rounded in float32, where the product says so."""
+    if not gemm.rounded:
+        return data.astype(np.float64)
+    parts = []
+    for start in range(0, gemm.k, gemm.block):
+        part = data[:, start : start + gemm.block]
+        peak = np.abs(part).max(axis=1, keepdims=True)
+        inverse = np.divide(np.float32(127), peak, out=np.zeros_like(peak), where=peak > 0)
+        step = (peak / np.float32(127)).astype(np.float64)
+        parts.append(np.rint(part * inverse).astype(np.float64) * step)
+    return np.concatenate(parts, axis=1)
+
+
 def real_weights(gemm: NarrowGemm, constants: Sequence[Array]) -> Array:
     """The weights (k, n), float64, that ``constants`` (weights, [scales, [zeros]]) stand for."""
     quanta, *codes = (array.astype(np.float64) for array in constants)

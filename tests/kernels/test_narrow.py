@@ -17,6 +17,8 @@ from kernels.float.narrow.kernel import Narrow
 from kernels.reference import max_error, random_inputs, reference
 from kernels.target import CATALOGUE
 from kernels.workload.base import Epilogue, NarrowGemm, from_json, to_json
+from kernels.workload.narrow_reference import rounded_data
+from worker.measure.host import host_target
 
 KERNEL = Narrow()
 ROUNDING = 2e-6
@@ -28,6 +30,12 @@ ODD = [
     NarrowGemm(5, 9, 7, 8, 7),
     NarrowGemm(2, 40, 14, 8, 4, True),
     NarrowGemm(13, 50, 96, 4, 32),
+    NarrowGemm(1, 17, 40, 4, 32, rounded=True),
+    NarrowGemm(3, 33, 65, 4, 16, True, epilogue=ALL, rounded=True),
+    NarrowGemm(5, 9, 7, 8, 7, rounded=True),
+    NarrowGemm(2, 40, 28, 8, 8, True, rounded=True),
+    NarrowGemm(13, 50, 200, 4, 24, rounded=True),
+    NarrowGemm(37, 70, 96, 8, 96, rounded=True),
     NarrowGemm(3, 20, 31, 16, epilogue=ALL),
 ]
 WITHOUT_F16C = dataclasses.replace(AVX2, cpu="x86-64", features=("+avx2", "+fma"))
@@ -51,6 +59,25 @@ def test_odd_shapes_are_right(gemm):
     for config in (KERNEL.recommend(gemm, AVX2), space.sample(random.Random(gemm.key))):
         assert error_of(gemm, config, AVX2) < ROUNDING, config
     assert error_of(gemm, KERNEL.recommend(gemm, AVX2, threads=3), AVX2, threads=3) < ROUNDING
+
+
+def test_rounded_data_meet_quanta_as_bytes():
+    """By the instructions of each kind of machine; the sums of integers are the same by all."""
+    gemms = [NarrowGemm(3, 40, 200, bits, 40, rounded=True) for bits in (4, 8)]
+    for target, instructions in (
+        (AVX2, ("vpmaddubsw", None)),
+        (dataclasses.replace(AVX2, features=(*AVX2.features, "+avxvnni")), ("vpdpbusd", "vpdpbusd")),
+        (dataclasses.replace(CATALOGUE["x86-avx512"], features=("+avx512vnni",)), ("vpdpbusd", "vpdpbusd")),
+    ):
+        for gemm, instruction in zip(gemms, instructions, strict=True):
+            code = assembly_of(KERNEL, gemm, KERNEL.recommend(gemm, target), target)
+            assert (instruction or "vfmadd") in code
+            assert instruction or not re.search("vpmaddubsw|vpdpbusd", code)
+    host = host_target()
+    for gemm in gemms:
+        assert error_of(gemm, KERNEL.recommend(gemm, host), host) < ROUNDING
+        data = np.zeros((2, gemm.k), np.float32)
+        assert not rounded_data(gemm, data).any()
 
 
 def test_float16_without_an_instruction_for_it():

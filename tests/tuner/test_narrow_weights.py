@@ -23,7 +23,7 @@ def floats(*shape):
     return RNG.standard_normal(shape, np.float32)
 
 
-def nbits(bits, block, zeros):
+def nbits(bits, block, zeros, **more):
     """MatMulNBits with the last block not full."""
     blocks = -(-K // block)
     constants = {
@@ -34,7 +34,7 @@ def nbits(bits, block, zeros):
     if zeros:
         constants["z"] = RNG.integers(0, 256, (N, -(-blocks * bits // 8))).astype(np.uint8)
     inputs = ["x", "w", "s", "z" if zeros else "", "", "b"]
-    sizes = {"K": K, "N": N, "bits": bits, "block_size": block}
+    sizes = {"K": K, "N": N, "bits": bits, "block_size": block, **more}
     return [helper.make_node("MatMulNBits", inputs, ["p"], domain="com.microsoft", **sizes)], constants
 
 
@@ -115,6 +115,23 @@ def test_weights_of_few_bits_stay_so_for_few_rows(tmp_path, name):
     assert error < ROUNDING
     (product,) = load_partition(save(tmp_path, nodes, constants, 40)).products
     assert isinstance(product.workload, Gemm)
+
+
+@pytest.mark.parametrize(
+    ("bits", "block", "zeros", "rows"), [(4, 32, False, 1), (4, 64, True, 40), (8, 16, True, 3)]
+)
+def test_data_become_int8_where_the_model_says_that_they_may(tmp_path, bits, block, zeros, rows):
+    """As onnxruntime's accuracy level 4 rounds them, for any number of rows; at no other level."""
+    for level in (4, 1):
+        nodes, constants = nbits(bits, block, zeros, accuracy_level=level)
+        path = save(tmp_path, nodes, constants, rows)
+        (product,) = load_partition(path).products
+        assert getattr(product.workload, "rounded", False) == (level == 4)
+    nodes, constants = nbits(bits, block, zeros, accuracy_level=4)
+    error, layer = compared(save(tmp_path, nodes, constants, rows), floats(rows, K))
+    assert "data rounded to int8" in str(layer.workload)
+    assert layer.workload.block == block
+    assert error < ROUNDING
 
 
 def test_float16_weights_stay_so_for_few_rows(tmp_path):

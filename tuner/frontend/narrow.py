@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from kernels.workload.narrow import NarrowGemm
 from tuner.frontend.epilogue import Wiring
 from tuner.frontend.onnx_check import node_name
 from tuner.frontend.onnx_graph import OnnxGraph, attributes_of, is_quantized_constant
+from tuner.frontend.own_nodes import ROUNDED
 
 Array = npt.NDArray[Any]
 Narrowed = tuple[NarrowGemm, tuple[Array, ...]]
@@ -28,11 +29,15 @@ LEAST_WEIGHTS = 1 << 14
 
 @dataclass(frozen=True)
 class Quanta:
-    """Weights (k, n) of ``(quantum - zero) * scale``: quanta uint8, the others float32 of the same shape."""
+    """Weights (k, n) of ``(quantum - zero) * scale``: quanta uint8, the others float32 of the same shape.
+
+    Data are ``rounded`` to int8 in blocks of so many of a row, or not, where that is nothing.
+    """
 
     quanta: Array
     scale: Array
     zero: Array
+    rounded: int = 0
 
 
 def quantized_weights(graph: OnnxGraph) -> dict[str, Quanta]:
@@ -42,13 +47,14 @@ def quantized_weights(graph: OnnxGraph) -> dict[str, Quanta]:
     for node in graph.nodes:
         if node.op_type not in ("MatMul", "Gemm") or graph.tensors[node.input[0]].dtype != "float32":
             continue
-        if math.prod(graph.tensors[node.output[0]].shape[:-1]) > FEW_ROWS:
+        rounded = sum(int(each.value) for each in node.metadata_props if each.key == ROUNDED)
+        if math.prod(graph.tensors[node.output[0]].shape[:-1]) > FEW_ROWS and not rounded:
             continue
         quanta = _read(graph, wiring, node.input[1])
         if quanta is not None and attributes_of(node).get("transB", 0):
             quanta = Quanta(quanta.quanta.T, quanta.scale.T, quanta.zero.T)
         if quanta is not None:
-            found[node_name(node)] = quanta
+            found[node_name(node)] = replace(quanta, rounded=rounded)
     return found
 
 
@@ -128,14 +134,14 @@ def narrowed(gemm: Gemm, weights: Array, quanta: Quanta | None) -> Narrowed | No
 
     ``weights`` are the floats (k, n). Only what says exactly the same takes their place.
     """
-    if gemm.m > FEW_ROWS:
+    if gemm.m > FEW_ROWS and (quanta is None or not quanta.rounded):
         return None
     shared: dict[str, Any] = {"m": gemm.m, "n": gemm.n, "k": gemm.k, "epilogue": gemm.epilogue}
     if quanta is not None and quanta.quanta.shape == weights.shape:
         found = _of_quanta(shared, quanta)
         if found is not None and np.array_equal((quanta.quanta - quanta.zero) * quanta.scale, weights):
             return found
-    if weights.size >= LEAST_WEIGHTS:
+    if weights.size >= LEAST_WEIGHTS and gemm.m <= FEW_ROWS:
         with np.errstate(over="ignore"):
             halves = weights.astype(np.float16)
         if np.array_equal(halves.astype(np.float32), weights):
@@ -146,11 +152,12 @@ def narrowed(gemm: Gemm, weights: Array, quanta: Quanta | None) -> Narrowed | No
 def _of_quanta(shared: dict[str, Any], it: Quanta) -> Narrowed | None:
     bits, k = 4 if it.quanta.max() < 16 else 8, len(it.quanta)
     changes = (it.scale[1:] != it.scale[:-1]) | (it.zero[1:] != it.zero[:-1])
-    block = math.gcd(*(np.flatnonzero(changes.any(1)) + 1).tolist()) or k
+    block = min(it.rounded, k) or math.gcd(*(np.flatnonzero(changes.any(1)) + 1).tolist()) or k
     scale, zero = it.scale[::block], it.zero[::block]
     usual = bool(np.all(zero == 2 ** (bits - 1)))
     try:
-        gemm = NarrowGemm(bits=bits, block=block, zeros=not usual, **shared)  # type: ignore[arg-type]
+        shared |= {"block": block, "zeros": not usual, "rounded": bool(it.rounded)}
+        gemm = NarrowGemm(bits=bits, **shared)  # type: ignore[arg-type]
     except ValueError:  # blocks that fill no words
         return None
     return gemm, (it.quanta, scale) if usual else (it.quanta, scale, zero)

@@ -9,6 +9,8 @@ RECURRENT = "TilefleetRecurrent"
 UNITS = "tilefleet.units"
 """Key of the metadata of an LSTM whose weights are whole numbers, and whose data and states become bytes: in
 JSON, what one is worth of the weights and of the recurrent ones, for each direction and column."""
+ROUNDED = "tilefleet.rounded"
+"""Metadata of a MatMul: its data may be rounded to int8, in blocks of so many of a row."""
 CELL_CLIP = "tilefleet.cell_clip"
 """Key of the metadata of an LSTM whose memory stays within this number of zero: TFLite's."""
 INTERLEAVE = "TilefleetInterleave"

@@ -15,6 +15,10 @@ def cycles(plan: Plan) -> float:
     gemm, vectors = plan.workload, plan.knobs.vectors
     tiles = ceil_div(gemm.m, plan.rows)
     step = machine.step_cycles(plan.target, plan.rows, vectors) + vectors * UNPACK_CYCLES[gemm.bits]
+    if plan.way is not None:
+        # Four products a lane; for a vector of words two masks, a shift and the loads.
+        parts = gemm.together // 4
+        step = vectors * (1.5 + plan.rows * parts * plan.way.cycles * 2) / gemm.together
     blocks = max(1, gemm.blocks) * plan.rows * vectors * 2
     panels = ceil_div(plan.panels, plan.threads)
     compute = tiles * panels * (gemm.k * step + blocks + machine.CALL_CYCLES)

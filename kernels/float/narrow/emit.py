@@ -4,6 +4,9 @@ A word has several weights of a column. Weight i of it is what a mask leaves, ``
 too large; so the data that it meets are as much smaller, which is exact. The data are prepared first, with
 their sums over each block: ``sum of data * (quantum - zero)`` is that of ``data * quantum`` less ``zero``
 times that of the data.
+
+Data that are to be rounded become int8 before that. Where a target multiplies bytes, they meet the quanta as
+bytes: four neighbours of a column in a lane.
 """
 
 from __future__ import annotations
@@ -20,6 +23,8 @@ from kernels.emit.types import Buffer, Index, Vector
 from kernels.emit.vectors import load_part, split
 from kernels.float.narrow.halves import float_of_half
 from kernels.float.narrow.plan import NarrowArguments, Plan
+from kernels.float.narrow.rounding import Rounded, round_data
+from kernels.int8.x86.instructions import Multiply
 
 
 def emit(plan: Plan, args: NarrowArguments) -> None:
@@ -42,11 +47,16 @@ class _Emitter:
         self.plan, self.gemm, self.args, self.lanes = plan, plan.workload, args, plan.lanes
         self.data: Buffer = args.data
         self.zeros: Buffer = None
+        self.rounded: Rounded | None = None
 
     def run(self) -> None:
         """All of it."""
         plan, gemm = self.plan, self.gemm
-        if gemm.bits < 16:
+        if gemm.rounded:
+            self.rounded = round_data(gemm, self.args.data, plan.filled, self.lanes)
+        if plan.way is not None and self.rounded is not None:
+            self.zeros = self.rounded.zeros
+        elif gemm.bits < 16:
             self._prepare()
         whole = gemm.n // plan.width
         with tir.loop(whole, min(plan.threads, max(1, whole))) as panel:
@@ -56,14 +66,13 @@ class _Emitter:
 
     def _prepare(self) -> None:
         """The data as they meet the weights of a word, and the sums of each block that zeros take off."""
-        plan, gemm, given = self.plan, self.gemm, self.args.data
+        plan, gemm = self.plan, self.gemm
         self.data, self.zeros = tir.scratch(gemm.m * plan.filled), tir.scratch(gemm.m * gemm.blocks)
         usual = tir.number(1.0 if gemm.zeros else 2 ** (gemm.bits - 1))
         with tir.loop(gemm.m) as row:
 
             def word(at: Index, count: int, row: Index = row) -> Vector:
-                place = T.Bind(row * gemm.k + at * gemm.together)
-                values = [T.Bind(given[place + i]) for i in range(count)]
+                values = [T.Bind(self._datum(row, at * gemm.together + i)) for i in range(count)]
                 for i in range(gemm.together):
                     value = values[i] * tir.number(self._factor(i)) if i < count else tir.number(0.0)
                     tir.store(self.data, value, row * plan.filled + at * gemm.together + i)
@@ -82,6 +91,11 @@ class _Emitter:
                     if rest:
                         tir.store(total, total[0] + word(start + words, rest), 0)
                     tir.store(self.zeros, total[0] * usual, row * gemm.blocks + first + block)
+
+    def _datum(self, row: Index, at: Index) -> Vector:
+        if self.rounded is None:
+            return self.args.data[row * self.gemm.k + at]
+        return convert(self.rounded.data[row * self.plan.filled + at], F32, 1)
 
     def _blocks(self) -> Iterator[tuple[int, int, int, int]]:
         """(first, count, whole words, weights of one more word) of the blocks, the last of which is apart."""
@@ -128,16 +142,26 @@ class _Emitter:
     def _block(self, tile: _Tile, sums: _Sums, block: Index, words: int) -> None:
         """The sums of one block, and what they add to all."""
         gemm, args, plan = self.gemm, self.args, self.plan
-        inner = _Sums(tile, self.lanes)
-        inner.begin(lambda start: tir.zeros(self.lanes))
-        self._words(tile, inner, T.Bind(block * (gemm.block // gemm.together)), words)
+        first, way = T.Bind(block * (gemm.block // gemm.together)), plan.way
+        inner = _Sums(tile, self.lanes, F32 if way is None else "int32")
+        inner.begin(lambda start: tir.zeros(self.lanes) if way is None else const(0, lanes=self.lanes))
+        if way is None:
+            self._words(tile, inner, first, words)
+        else:
+            self._bytes(way, tile, inner, first, words)
         for start in inner.starts:
             at = tir.vector((tile.panel * gemm.blocks + block) * plan.width + start, self.lanes)
             scale = T.Bind(args.scale[at])
             zero = None if args.zero is None else T.Bind(args.zero[at])
             for row in range(tile.rows):
-                off = tir.splat(self.zeros[(tile.top + row) * gemm.blocks + block], self.lanes)
-                less = inner.value(row, start) - (off if zero is None else off * zero)
+                number = (tile.top + row) * gemm.blocks + block
+                off = tir.splat(self.zeros[number], self.lanes)
+                total = inner.value(row, start)
+                if way is not None:
+                    total = convert(total, F32, self.lanes)
+                less = total - (off if zero is None else off * zero)
+                if self.rounded is not None:
+                    less = less * tir.splat(self.rounded.steps[number], self.lanes)
                 sums.put(row, start, sums.value(row, start) + less * scale)
 
     def _words(self, tile: _Tile, sums: _Sums, first: Index, count: int) -> None:
@@ -162,6 +186,31 @@ class _Emitter:
                     for row in range(tile.rows):
                         sums.put(row, start, sums.value(row, start) + data[row] * value)
 
+    def _bytes(self, way: Multiply, tile: _Tile, sums: _Sums, first: Index, count: int) -> None:
+        """The same of bytes, whose sums are of int32."""
+        plan, together, lanes = self.plan, self.gemm.together, self.lanes
+        assert self.rounded is not None
+        data = self.rounded.data
+
+        def word(at: Index) -> None:
+            base = T.Bind((tile.panel * plan.words + at) * plan.width)
+            words = [T.Bind(self.args.weights[tir.vector(base + start, lanes)]) for start in sums.starts]
+            for part in range(together // 4):
+                rows = [(tile.top + row) * plan.filled + at * together + 4 * part for row in range(tile.rows)]
+                fours = [
+                    T.Bind(reinterpret(way.unit_at(data, row, lanes), "int8", 4 * lanes)) for row in rows
+                ]
+                for start, each in zip(sums.starts, words, strict=True):
+                    quanta = each if self.gemm.bits == 8 else T.Bind(_half(each, part, lanes))
+                    for row, four in enumerate(fours):
+                        total = way.add(sums.value(row, start), quanta, four, plan.target.vector_bits)
+                        sums.put(row, start, total)
+
+        several = next(size for size in (4, 2, 1) if count % size == 0)
+        with tir.loop(count // several) as turn:
+            for each in range(several):
+                word(T.Bind(first + (turn * several + each)))
+
     def _unpacked(self, word: Vector) -> Callable[[int], Vector]:
         """A function from a place of a vector of words to its floats, too large as ``_factor`` says."""
         bits, lanes = self.gemm.bits, self.lanes
@@ -179,15 +228,23 @@ class _Emitter:
         return at
 
 
+def _half(words: Vector, part: int, lanes: int) -> Vector:
+    """The lower or the upper halves of all bytes."""
+    if part:
+        words = tirx.shift_right(reinterpret(words, "uint32", lanes), const(4, "uint32", lanes))
+        words = reinterpret(words, "int32", lanes)
+    return tirx.bitwise_and(words, const(0x0F0F0F0F, lanes=lanes))
+
+
 class _Sums:
     """``rows`` x the vectors of a panel of sums in registers."""
 
-    def __init__(self, tile: _Tile, lanes: int) -> None:
+    def __init__(self, tile: _Tile, lanes: int, dtype: str = F32) -> None:
         self._columns, self._lanes = tile.count, lanes
         self.starts = range(0, tile.count, lanes)
         self.cells = [(row, start) for row in range(tile.rows) for start in self.starts]
         self._slots = {cell: tir.vector(slot * lanes, lanes) for slot, cell in enumerate(self.cells)}
-        self._registers = tir.registers(len(self.cells) * lanes)
+        self._registers = tir.registers(len(self.cells) * lanes, dtype)
 
     def count(self, start: int) -> int:
         """How many columns the vector from ``start`` has."""

@@ -19,7 +19,7 @@ def words(plan: Plan, weights: Array) -> Array:
         raise ValueError(f"{gemm} takes quanta below {2**gemm.bits}, got {weights.max()}")
     quanta = np.zeros((plan.words, gemm.together, gemm.n), np.uint32)
     quanta.reshape(plan.filled, gemm.n)[: gemm.k] = weights
-    shifts = np.arange(gemm.together, dtype=np.uint32)[:, None] * np.uint32(gemm.bits)
+    shifts = np.array(plan.shifts, np.uint32)[:, None]
     return panels(plan, (quanta << shifts).sum(1, dtype=np.uint32)).view(np.int32)
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from kernels.arithmetic import ceil_div
 from kernels.emit.types import Buffer
 from kernels.float.plan import Arguments
+from kernels.int8.x86.instructions import WAYS, Multiply, has, why_not_x86
 from kernels.kernel import Plan as AnyPlan
 from kernels.knobs import KnobSet
 from kernels.target import Target
@@ -64,6 +65,19 @@ class Plan(AnyPlan[NarrowGemm]):
         return self.words * self.workload.together
 
     @property
+    def way(self) -> Multiply | None:
+        """How rounded data and quanta, four of each, are multiplied as bytes; None: as floats."""
+        return way_of(self.workload, self.target)
+
+    @property
+    def shifts(self) -> tuple[int, ...]:
+        """By how many bits each weight of a word is shifted: of bytes, the first four are in lower halves."""
+        bits, count = self.workload.bits, self.workload.together
+        if self.way is None:
+            return tuple(bits * place for place in range(count))
+        return tuple(8 * (place % 4) + 4 * (place // 4) for place in range(count))
+
+    @property
     def packed_dtype(self) -> str:
         """The type of words."""
         return "int16" if self.workload.bits == 16 else "int32"
@@ -83,6 +97,16 @@ class NarrowArguments(Arguments):
 
     scale: Buffer = None
     zero: Buffer = None
+
+
+def way_of(gemm: NarrowGemm, target: Target) -> Multiply | None:
+    """What ``Plan.way`` says."""
+    if not gemm.rounded or why_not_x86(target):
+        return None
+    if has(target, "avx512vnni" if target.vector_bits == 512 else "avxvnni"):
+        return WAYS["vnni"]
+    # Two products of quanta of 4 bits fit int16, those of 8 bits need not.
+    return WAYS["bytes"] if gemm.bits == 4 else None
 
 
 def accumulators(gemm: NarrowGemm, target: Target) -> int:

@@ -7,9 +7,12 @@ from onnx import TensorProto
 
 from tuner.frontend.microsoft.fused import Array, Fused
 from tuner.frontend.onnx_check import check_size
+from tuner.frontend.own_nodes import ROUNDED
 
 AXIS_SINCE = 13
 """From this version on a DequantizeLinear has a scale for each place of an axis."""
+OF_INT8 = 4
+"""The accuracy level of a MatMulNBits whose data may become int8."""
 
 
 def dynamic_matmul(form: Fused) -> None:
@@ -78,6 +81,8 @@ def _quantized_matmul(form: Fused, scales: Array, bits: int, sizes: tuple[int, i
         ends = [form.constant(np.array([value])) for value in (0, k, 1)]
         real = form.add("Slice", [real, *ends])
     result = form.add("MatMul", [form.needed(0), form.add("Transpose", [real], perm=[1, 0])])
+    if int(form.attributes.get("accuracy_level", 0)) == OF_INT8:
+        form.nodes[-1].metadata_props.add(key=ROUNDED, value=str(block))
     form.finish(form.add("Add", [result, form.given(5)]) if form.given(5) else result)
 
 
