@@ -58,6 +58,7 @@ SHARED = {
     "residual": "Whether an array of the result's shape is added.",
     "activation": "The function that is applied; null for none.",
     "late": "Whether the residual is added after the activation.",
+    "rounded": "Whether blocks of the data become int8 before they are multiplied; left out where not.",
     "kind": "Which function it is.",
     "name": "What people call it; not part of its identity.",
     "triple": "LLVM's target triple.",
