@@ -41,8 +41,11 @@ class Broken(Exception):
     """Something is wrong; the message says what."""
 
 
-def examine() -> Iterator[Finding]:
-    """Look at everything, one finding at a time. Services are looked at where they are configured."""
+def examine(say: Callable[[str], None]) -> Iterator[Finding]:
+    """Look at everything, one finding at a time. Services are looked at where they are configured.
+
+    ``say`` is told the name of each before it is looked at: some take many seconds.
+    """
     settings = read_settings()
     checks: list[tuple[str, Callable[[], str], str]] = [
         ("python", _python, "install Python 3.11 or newer and run `make setup`"),
@@ -65,6 +68,7 @@ def examine() -> Iterator[Finding]:
             ("scheduler", lambda: _scheduler(settings), "check TILEFLEET_SCHEDULER; start `dask scheduler`")
         )
     for name, check, mend in checks:
+        say(name)
         yield _finding(name, check, mend)
 
 

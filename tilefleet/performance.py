@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -64,9 +64,9 @@ def board_of(target: str) -> str:
 
 
 def run(
-    wanted: Wanted, known: Baseline | None, allowed: float, update: bool
+    wanted: Wanted, known: Baseline | None, allowed: float, update: bool, say: Callable[[str], None]
 ) -> tuple[list[Report], Baseline]:
-    """Build and run the models, one after another, and compare them with ``known``.
+    """Build and run the models, one after another, and compare them with ``known``; ``say`` is told which.
 
     Returns what is to be said of each, and the baseline with their times and the assembly of both. Raises
     TilefleetError for a model that is wrong or cannot be built, and for a baseline of another board, or of
@@ -76,7 +76,8 @@ def run(
         clock = board.driver.clock
         known = _fitting(known, wanted.board, clock, update)
         reports, assembly = [], dict(known.assembly)
-        for name, path in wanted.models.items():
+        for number, (name, path) in enumerate(wanted.models.items(), 1):
+            say(f"{name}: being built and run, {number} of {len(wanted.models)}")
             found = _timed(name, path, wanted, board, sorted(assembly))
             assembly |= found["assembly"]
             timed, before = Timed.from_json(found["timed"]), known.models.get(name)

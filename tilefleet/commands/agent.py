@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from kernels.target import CATALOGUE
-from tilefleet.commands.common import Json, show
+from tilefleet.commands.common import Json, show, working
 from tilefleet.commands.help import Command, Group, example
 from tilefleet.errors import TilefleetError
 from tilefleet.home import home
@@ -46,7 +46,8 @@ def build(
         raise TilefleetError(problem)
     try:
         triple = _triple(target)
-        built = build_agent(triple, home() / "agents")
+        with working(f"building the agent for {triple}, which takes about a minute the first time"):
+            built = build_agent(triple, home() / "agents")
     except AgentBuildError as error:
         raise TilefleetError(str(error)) from None
     shutil.copy2(built, output)

@@ -10,7 +10,7 @@ import typer
 
 from kernels.numerics import Numerics
 from tilefleet import render
-from tilefleet.commands.common import Json, show
+from tilefleet.commands.common import Json, show, working
 from tilefleet.commands.local import read_log_file
 from tilefleet.commands.options import DataOption, NumericsOption, ValueOption, read_values
 from tilefleet.commands.shape_options import ShapeOption, read_sets
@@ -79,7 +79,8 @@ def ci(
         read_values(value),
         data or (),
     )
-    reports, now = run(wanted, known, allow / 100, update)
+    with working(f"starting {board}") as say:
+        reports, now = run(wanted, known, allow / 100, update, say)
     slower = [each for each in reports if each.changes and each.changes.slower]
     files = {each.name: write_assembly(each, now.assembly, assembly) for each in slower if not update}
     notes = _notes(reports, known, now, baseline, update)

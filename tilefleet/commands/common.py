@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
 
 import typer
 from pydantic import BaseModel
 from rich.console import Console, RenderableType
+from rich.markup import escape
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from tilefleet.client import Client
@@ -22,6 +23,8 @@ Url = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+Say = Callable[[str], None]
+"""Takes what is being done now."""
 JobId = Annotated[int, typer.Argument(metavar="JOB", help="Number of the job.")]
 
 
@@ -40,17 +43,20 @@ def console() -> Console:
 
 
 @contextmanager
-def working(what: str) -> Iterator[None]:
-    """Show ``what`` and a clock on standard error meanwhile, where that is a terminal."""
+def working(what: str) -> Iterator[Say]:
+    """Show ``what`` and a clock on standard error meanwhile, where that is a terminal.
+
+    Every command that may take more than two seconds does. What is yielded changes the words.
+    """
     console = Console(stderr=True)
     if not console.is_terminal:
-        yield
+        yield lambda _: None
         return
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     on_screen = sys.stdout.isatty()  # else it is none of the display's business
     with Progress(*columns, console=console, transient=True, redirect_stdout=on_screen) as bar:
-        bar.add_task(what, total=None)
-        yield
+        task = bar.add_task(escape(what), total=None)
+        yield lambda text: bar.update(task, description=escape(text))
 
 
 def show(value: Any, as_json: bool, rendered: RenderableType) -> None:

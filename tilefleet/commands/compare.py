@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console, Group
+from rich.console import Group
 
 from kernels.numerics import Numerics
 from tilefleet import render
-from tilefleet.commands.common import Url, show
+from tilefleet.commands.common import Url, show, working
 from tilefleet.commands.known_records import known_by_logs, known_by_server
 from tilefleet.commands.local import resolve_target
 from tilefleet.commands.options import (
@@ -76,31 +76,31 @@ def compare(
     With --board all run in an emulated Python by the board's simulated clock, TVM's default and ours as C
     libraries.
     """
-    # Here, because they bring TVM along, which no other command should wait for.
-    from tilefleet import comparing_simulated
-    from tilefleet.comparing import Wanted
-    from tilefleet.comparing import compare as run
-    from tuner.intake.assemble import assembled
+    with working(f"{model.name}: looking for runtimes") as say:
+        # Here, because they bring TVM along, which no other command should wait for.
+        from tilefleet import comparing_simulated
+        from tilefleet.comparing import Wanted
+        from tilefleet.comparing import compare as run
+        from tuner.intake.assemble import assembled
 
-    sets = read_sets(shape)
-    if len(sets) > 1:
-        raise TilefleetError("compare takes one set of shapes")
-    if board is not None and threads > 1:
-        raise TilefleetError("a simulated clock knows one thread: leave --threads out")
-    guest = None if board is None else comparing_simulated.guest_for(board, fetch)
-    target = resolve_target("host" if board is None else SIM_MODELS[board].target)
-    progress = Console(stderr=True)
-    try:
-        with assembled(model, read_values(value), data or ()) as whole, progress.status("") as status:
-            wanted = Wanted(whole, target, threads, numerics, sets[0] if sets else None, [], [], rounds)
-            known = known_by_logs(log) if log else known_by_server(url, wanted)
-            wanted = replace(wanted, records=known.records, relayouts=known.relayouts)
-            if guest is None:
-                found = run(wanted, lambda text: status.update(text))
-            else:
-                found = comparing_simulated.compare_simulated(wanted, guest, lambda text: status.update(text))
-    except ValueError as error:
-        raise TilefleetError(named(model, error)) from None
+        sets = read_sets(shape)
+        if len(sets) > 1:
+            raise TilefleetError("compare takes one set of shapes")
+        if board is not None and threads > 1:
+            raise TilefleetError("a simulated clock knows one thread: leave --threads out")
+        guest = None if board is None else comparing_simulated.guest_for(board, fetch)
+        target = resolve_target("host" if board is None else SIM_MODELS[board].target)
+        try:
+            with assembled(model, read_values(value), data or ()) as whole:
+                wanted = Wanted(whole, target, threads, numerics, sets[0] if sets else None, [], [], rounds)
+                known = known_by_logs(log) if log else known_by_server(url, wanted)
+                wanted = replace(wanted, records=known.records, relayouts=known.relayouts)
+                if guest is None:
+                    found = run(wanted, say)
+                else:
+                    found = comparing_simulated.compare_simulated(wanted, guest, say)
+        except ValueError as error:
+            raise TilefleetError(named(model, error)) from None
     title = f"{model.name}, {'1 thread' if threads == 1 else f'{threads} threads'}"
     title += "" if board is None else f", {board} (simulated)"
     words = [*verdict(found), *([f"tuned by {known.where}"] if known.records else [])]

@@ -11,7 +11,7 @@ from kernels import target as targets
 from kernels.target import CATALOGUE, Target
 from kernels.workload import base as workloads
 from tilefleet import measured
-from tilefleet.commands.common import Json, Url, connect, show
+from tilefleet.commands.common import Json, Url, connect, show, working
 from tilefleet.commands.options import TargetName, Threads
 from tilefleet.errors import ServerUnreachable, TilefleetError
 from tilefleet.explain_view import view
@@ -42,7 +42,10 @@ def explain(
     url: Url = None,
 ) -> None:
     """Show the loops of a config, what they keep in which cache, its time, and its hottest instructions."""
-    with Nursery(("tvm", "tuner.explain.explain")) as nursery:
+    with (
+        Nursery(("tvm", "tuner.explain.explain")) as nursery,
+        working("looking for what is known of the workload") as say,
+    ):
         known, machine = _known(nursery, workload, target, log, url)
         versions = _call(nursery, "tuner.explain.explain:versions_in_child", None)
         records = known.of(machine, threads, versions)
@@ -53,6 +56,7 @@ def explain(
             "threads": threads,
             "config": given,
         }
+        say(f"compiling {known.workload}")
         explained = _call(nursery, "tuner.explain.explain:explain_in_child", payload)
     record = next((each for each in records if each.config.to_json() == explained["config"]), None)
     peak = known.peaks.get((machine.key, threads, record.clock)) if record else None

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tilefleet.commands.common import Url, connect, console
+from tilefleet.commands.common import Url, connect, console, working
 from tilefleet.commands.local import read_log_file
 from tilefleet.errors import TilefleetError
 from tuner.log import t4
@@ -44,12 +44,15 @@ def export(
     if format is Format.PARQUET and output is None:
         raise typer.BadParameter("a Parquet file needs a name", param_hint="--output")
     pyarrow = _pyarrow() if format is Format.PARQUET else None
-    if log is not None:
-        found, _ = read_log_file(log)
-    else:
-        with connect(url) as client:
-            lines = client.job_log(job, "all") if job is not None else client.target_log(str(target), "all")
-            found = list(read_log(lines))
+    with working("reading records"):
+        if log is not None:
+            found, _ = read_log_file(log)
+        else:
+            with connect(url) as client:
+                every = (
+                    client.job_log(job, "all") if job is not None else client.target_log(str(target), "all")
+                )
+                found = list(read_log(every))
     if workload is not None:
         found = [record for record in found if record.workload.key == workload]
     if not found:

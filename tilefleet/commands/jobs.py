@@ -13,7 +13,7 @@ from kernels.numerics import Numerics
 from server.jobs.schemas import Job, Order
 from tilefleet import render
 from tilefleet.client import Client
-from tilefleet.commands.common import JobId, Json, Url, connect, console, print_json, show
+from tilefleet.commands.common import JobId, Json, Url, connect, console, print_json, show, working
 from tilefleet.commands.options import (
     DataOption,
     ModelFile,
@@ -68,8 +68,10 @@ def submit(
     """Tune a model: upload it and start a job. Without a budget, 60 trials a distinct layer."""
     shapes = given_of(read_sets(shape))
     with connect(url) as client:
+        with working(f"{model.name}: being sent and read"):
+            uploaded = client.upload_for(model, shapes, read_values(value), data or ()).hash
         job = client.submit(
-            model=client.upload_for(model, shapes, read_values(value), data or ()).hash,
+            model=uploaded,
             target=target,
             trials=trials,
             seconds=seconds,

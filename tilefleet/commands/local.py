@@ -296,10 +296,12 @@ def _whole(
     from tuner.intake.assemble import assembled
 
     try:
-        with assembled(model, read_values(values), data or ()) as whole:
+        with (
+            assembled(model, read_values(values), data or ()) as whole,
+            working(f"{model.name}: being read and built"),
+        ):
             read_once(whole, model, sets)
-            with working(f"{model.name}: being read and built"):
-                yield whole
+            yield whole
     except ValueError as error:
         raise TilefleetError(named(model, error)) from None
 

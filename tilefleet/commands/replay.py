@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tilefleet.commands.common import Json, show
+from tilefleet.commands.common import Json, show, working
 from tilefleet.commands.local import read_log_file
 from tilefleet.errors import TilefleetError
 from tilefleet.render import milliseconds, percent, table
@@ -49,7 +49,8 @@ def replay(
     if not found:
         raise TilefleetError(f"{space} has no record" + (f" of workload {workload}" if workload else ""))
     names = strategy or ["random", "model"]
-    results = [each for group in found for each in _replayed(group, names, trials, seeds)]
+    with working(f"replaying {len(names)} strategies on {len(found)} spaces"):
+        results = [each for group in found for each in _replayed(group, names, trials, seeds)]
     show(results, as_json, _table(results, trials))
 
 

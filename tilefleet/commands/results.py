@@ -14,7 +14,7 @@ from kernels.numerics import Numerics
 from kernels.workload import base as workloads
 from server.records.schemas import Forgotten, LogLine
 from tilefleet import render
-from tilefleet.commands.common import JobId, Json, Url, connect, console, print_json, show
+from tilefleet.commands.common import JobId, Json, Url, connect, console, print_json, show, working
 from tilefleet.commands.options import NumericsOption, TargetName, Threads
 from tilefleet.errors import TilefleetError
 
@@ -104,7 +104,7 @@ def baselines(job: JobId, as_json: Json = False, url: Url = None) -> None:
     # Here, because it brings numpy along, which no other command should wait for.
     from tilefleet import baselines as library
 
-    with connect(url) as client:
+    with connect(url) as client, working("timing onnxruntime on each layer"):
         tasks = client.tasks(job)
         stored = library.store(client, client.job(job), tasks)
     table = render.table("workload", "best ms", "library ms", "library")
@@ -128,7 +128,7 @@ def load(
     # Here, because it brings numpy along, which no other command should wait for.
     from tuner.log.t4 import as_log
 
-    with connect(url) as client, file.open() as text:
+    with connect(url) as client, file.open() as text, working(f"{file.name}: being stored"):
         try:
             lines = as_log(text)
             result = client.import_log(lines, target)

@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from tilefleet.commands.common import Json, Url, connect, console, print_json
+from tilefleet.commands.common import Json, Url, connect, console, print_json, working
 from tilefleet.detached import UP
 from tilefleet.detached import start as start_detached
 from tilefleet.home import DEFAULT_PORT, home
@@ -70,7 +70,9 @@ def stop() -> None:
     """Stop the service of this state folder; its jobs go on with the next start, or by resume."""
     from tilefleet.state_lock import stop as end
 
-    typer.echo(f"stopped process {end(home())}")
+    with working("waiting for the service to end"):
+        process = end(home())
+    typer.echo(f"stopped process {process}")
 
 
 def open_dashboard(url: Url = None) -> None:
@@ -87,11 +89,12 @@ def doctor(as_json: Json = False) -> None:
 
     ok = True
     findings = []
-    for finding in examine():
-        ok &= finding.ok
-        findings.append(asdict(finding))
-        if not as_json:
-            console().print(finding.line(), soft_wrap=True)
+    with working("looking") as say:
+        for finding in examine(lambda name: say(f"looking at: {name}")):
+            ok &= finding.ok
+            findings.append(asdict(finding))
+            if not as_json:
+                console().print(finding.line(), soft_wrap=True)
     if as_json:
         print_json(findings)
     if not ok:
