@@ -111,6 +111,10 @@ LINEAR = {
     "coefficients": [float(value) for value in np.random.default_rng(0).normal(size=3 * COLUMNS)],
     "intercepts": [0.1, -0.2, 0.3],
 }
+VECTORS = {
+    "n_supports": 7, "coefficients": [float(value) for value in np.random.default_rng(1).normal(size=7)],
+    "support_vectors": [float(value) for value in np.random.default_rng(2).normal(size=7 * COLUMNS)],
+}  # fmt: skip
 EIGHT = {"default_int64": 8}
 BOTH = {"label": TensorProto.INT64, "scores": TensorProto.FLOAT}
 ONE = {"y": TensorProto.FLOAT}
@@ -169,6 +173,18 @@ MODELS = {
     "boosted classes": lambda: classifier(
         "TreeEnsembleClassifier", post_transform="SOFTMAX",
         **trees("class", 3, [0, 1, 2], positive=False, classlabels_int64s=[5, 1, 3]),
+    ),
+    **{
+        f"vectors, {kind}": lambda kind=kind: regressor(
+            "SVMRegressor", kernel_type=kind, kernel_params=[0.3, 0.7, 2.0], rho=[0.25], **VECTORS
+        )
+        for kind in ("LINEAR", "RBF", "POLY", "SIGMOID")
+    },
+    "one class": lambda: regressor(
+        "SVMRegressor", kernel_type="RBF", kernel_params=[0.3, 0.0, 3.0], rho=[0.1], one_class=1, **VECTORS
+    ),
+    "a line": lambda: regressor(
+        "SVMRegressor", kernel_type="LINEAR", coefficients=LINEAR["coefficients"][:COLUMNS], rho=[0.5]
     ),
     "two classes by shares": lambda: classifier(
         "TreeEnsembleClassifier", **trees("class", 2, [0], classlabels_int64s=[0, 1])
@@ -272,6 +288,8 @@ def test_texts_are_numbers_outside():
         ("TreeEnsembleClassifier", {"classlabels_int64s": [0, 1, 2]}, "do not fit"),
         ("TreeEnsembleClassifier", trees("class", 2, [0, 1], classlabels_int64s=[0]), "adds to nothing"),
         ("OneHotEncoder", {"cats_strings": ["a", "b"]}, "texts"),
+        ("SVMRegressor", {**VECTORS, "n_supports": 3}, "do not fit"),
+        ("SVMClassifier", VECTORS, r"ai.onnx.ml.SVMClassifier .*; do what those .* before or behind"),
     ],
 )
 def test_what_is_refused(op, more, words, tmp_path):

@@ -19,7 +19,11 @@ MAX_NODES = 50_000
 NESTING = ("If", "Loop", "Scan", "SequenceMap")
 """Operators whose nested graphs are read."""
 
-UNOPTIMIZED = "export the model without onnxruntime's optimizer, which writes those of com.microsoft"
+WAYS_OUT = {
+    "ai.onnx.ml": "do what those of ai.onnx.ml do before or behind the model, and export it without them",
+    "com.microsoft": "export the model without onnxruntime's optimizer, which writes those of com.microsoft",
+}
+"""What to do about operators of other domains."""
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -143,7 +147,8 @@ def _check_operators(nodes: Sequence[NodeProto]) -> None:
             unknown.setdefault(name, node_name(node))
     if unknown:
         listed = ", ".join(f"{op} (node {node!r})" for op, node in sorted(unknown.items())[:10])
-        way_out = f"; {UNOPTIMIZED}" if any(op.startswith("com.microsoft.") for op in unknown) else ""
+        domains = {op.rpartition(".")[0] for op in unknown}
+        way_out = "".join(f"; {words}" for domain, words in WAYS_OUT.items() if domain in domains)
         raise ModelError(f"the model has operators that are not standard ONNX: {listed}{way_out}")
 
 

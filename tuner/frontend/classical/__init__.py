@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper, version_converter
 
-from tuner.frontend.classical import columns, linear, texts, trees
+from tuner.frontend.classical import columns, linear, texts, trees, vectors
 from tuner.frontend.microsoft.fused import Fused
 
 DOMAIN = texts.DOMAIN
@@ -21,6 +21,7 @@ FORMS: dict[str, Callable[[Fused], None]] = {
     "LinearRegressor": linear.regressor,
     "Normalizer": columns.normalizer,
     "OneHotEncoder": columns.one_hot,
+    "SVMRegressor": vectors.regressor,
     "Scaler": columns.scaler,
     "TreeEnsemble": trees.ensemble,
     "TreeEnsembleClassifier": trees.classifier,
