@@ -183,9 +183,6 @@ MODELS = {
     "one class": lambda: regressor(
         "SVMRegressor", kernel_type="RBF", kernel_params=[0.3, 0.0, 3.0], rho=[0.1], one_class=1, **VECTORS
     ),
-    "a line": lambda: regressor(
-        "SVMRegressor", kernel_type="LINEAR", coefficients=LINEAR["coefficients"][:COLUMNS], rho=[0.5]
-    ),
     "two classes by shares": lambda: classifier(
         "TreeEnsembleClassifier", **trees("class", 2, [0], classlabels_int64s=[0, 1])
     ),

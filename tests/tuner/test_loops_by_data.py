@@ -82,6 +82,62 @@ def test_what_turns_leave_is_as_long_as_there_were_turns(tmp_path):
     np.testing.assert_array_equal(nothing[0], np.ones((2, 3)))
 
 
+TYPES = {"i": 7, "i2": 7, "flag": 9, "flag2": 9, "same": 9, "ended": 9}
+
+
+def assigning():
+    """As Paddle's exporter writes ``a[:, i] = x @ w * i`` until one is large, every variable a state.
+
+    No turn changes w, none reads ``late``, nobody ``lost``, and ``flag`` is a number of one axis or none.
+    """
+    nodes = [
+        node("Cast", ["i"], "f", to=1), node("Add", ["f", "onef"], "f1"), node("Cast", ["f1"], "i2", to=7),
+        node("MatMul", ["x", "w"], "m"), node("Mul", ["m", "f"], "v"),
+        node("Reshape", ["i", "all"], "begin"), node("Reshape", ["i2", "all"], "after"),
+        node("Shape", ["a"], "sizes"), node("Gather", ["sizes", "one"], "size", axis=0),
+        node("Min", ["size", "after"], "end"), node("Slice", ["a", "begin", "end", "one", "one"], "part"),
+        node("Shape", ["part"], "shape"), node("Unsqueeze", ["v", "one"], "v1"),
+        node("Expand", ["v1", "shape"], "spread"), node("Squeeze", ["begin"], "b"),
+        node("Squeeze", ["end"], "e"), node("Squeeze", ["one"], "s"), node("Range", ["b", "e", "s"], "r"),
+        node("Reshape", ["r", "middle"], "r3"), node("Slice", ["shape", "none", "one"], "rows"),
+        node("Slice", ["shape", "two", "three"], "columns"),
+        node("Concat", ["rows", "one", "columns"], "times", axis=0), node("Tile", ["r3", "times"], "t"),
+        node("ScatterElements", ["a", "t", "spread"], "a2", axis=1),
+        node("ReduceMax", ["a2"], "total", keepdims=0), node("Less", ["total", "most"], "few"),
+        node("Less", ["i2", "nine"], "soon"), node("And", ["few", "soon"], "on"),
+        node(
+            "If", ["on"], "flag2",
+            then_branch=body([node("Identity", ["flag"], "same")], [], ["same"], TYPES),
+            else_branch=body([node("Identity", ["yes"], "ended")], [], ["ended"], TYPES, yes=[True]),
+        ),
+    ]  # fmt: skip
+    constants = {
+        "onef": np.float32(1), "one": np.array([1]), "all": np.array([-1]), "none": np.array([0]),
+        "two": np.array([2]), "three": np.array([3]), "middle": np.array([1, -1, 1]), "most": np.float32(40),
+        "nine": np.array(9),
+    }  # fmt: skip
+    own = ["i", "a", "w", "late", "lost", "flag"]
+    inner = body(
+        nodes, ["turn", "going", *own], ["on", "i2", "a2", "w", "a2", "v", "flag2"], TYPES, **constants
+    )
+    first = ["zero", "zeros", "w", "nothing", "nothing", "no"]
+    outputs = ["count", "y", "same_w", "z", "unused", "f"]
+    before = {"zero": np.array(0), "zeros": np.zeros((2, 5, 3), np.float32), "w": (3, 3)}
+    before |= {"nothing": np.float32(0), "no": np.array(False)}
+    loop = node("Loop", ["", "", *first], outputs, body=inner)
+    numbers = [node("Cast", [name], f"{name}s", to=1) for name in ("count", "f")]
+    numbers.append(node("ReduceSum", ["fs"], "flagged", keepdims=0))
+    return model([loop, *numbers], {"x": (2, 3)}, ["counts", "y", "same_w", "z", "flagged"], before)
+
+
+def test_paddles_loops(tmp_path):
+    """The last turns are behind the array's end, where they assign nothing."""
+    random = np.random.default_rng(0)
+    feeds = [{"x": random.normal(size=(2, 3)).astype(np.float32) * size} for size in (1, 8, 100)]
+    turns = [int(each[0]) for each in same(save(tmp_path, assigning()), *feeds)]
+    assert len(set(turns)) > 1
+
+
 def nested():
     """A loop inside a loop, over any number of rows."""
     inner = root().graph

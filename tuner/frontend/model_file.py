@@ -8,6 +8,8 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from onnx import ModelProto
 
 from tuner.frontend import classical
+from tuner.frontend.control.assigned import assign
+from tuner.frontend.control.idle import drop_idle
 from tuner.frontend.control.kept import refuse_own
 from tuner.frontend.control.settle import is_open, settle
 from tuner.frontend.counted.bound import bound, forget
@@ -63,6 +65,7 @@ def nested_graph(data: bytes) -> OnnxGraph:
 def _graph_of_nested(model: ModelProto) -> OnnxGraph:
     whole = ModelProto()
     whole.CopyFrom(model)
+    assign(whole)
     return graph_of(_standard(whole, {}))
 
 
@@ -74,6 +77,7 @@ def _standard(model: ModelProto, shapes: Shapes) -> ModelProto:
     if any(is_open(node) for node in model.graph.node):
         check_limits(model)
         check_valid(model)
+        drop_idle(model)
         fix_input_shapes(model, shapes)
         settle(model, _graph_of_nested)
     if len(model.graph.node) <= MAX_NODES:

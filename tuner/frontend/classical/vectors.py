@@ -32,11 +32,7 @@ def regressor(form: Fused) -> None:
     count, data = form.attributes.get("n_supports", 0), floats(form)
     factors = np.asarray(form.attributes.get("coefficients", ()), np.float32)
     vectors = np.asarray(form.attributes.get("support_vectors", ()), np.float32)
-    if not count:
-        # The line itself.
-        vectors, factors = factors[None], np.ones(1, np.float32)
-        count = 1
-    if not vectors.size or vectors.size % count or len(factors) != count:
+    if count < 1 or not vectors.size or vectors.size % count or len(factors) != count:
         form.refuse("has support vectors and coefficients that do not fit together")
     similar = _similar(form, data, vectors.reshape(count, -1))
     shift = np.asarray(form.attributes.get("rho") or [0.0], np.float32)[:1]

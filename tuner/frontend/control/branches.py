@@ -77,7 +77,8 @@ class Choice:
                 )
         for name, *both in self.results:
             then, otherwise = (tensors.get(each) for each in both)
-            if then is None or then != otherwise:
+            # Of one number each they are alike to whatever reads them, though one may have more axes.
+            if then is None or otherwise is None or _alike(then) != _alike(otherwise):
                 self._refuse(f"its branches make {name!r} of different shapes or types")
 
     def _refuse(self, reason: str) -> NoReturn:
@@ -85,6 +86,10 @@ class Choice:
             f"node {node_name(self.node)!r} (If) depends on data, so both branches would be computed, and "
             f"{reason}; export the model with one of the branches"
         )
+
+
+def _alike(info: TensorInfo) -> tuple[tuple[int, ...], int]:
+    return (() if math.prod(info.shape) == 1 else info.shape), info.elem_type
 
 
 def _elements(kind: TypeProto.Tensor) -> int:

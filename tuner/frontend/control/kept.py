@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Mapping
 from typing import NoReturn
 
@@ -55,6 +56,7 @@ class _Kept:
         self.node, self._model, self._known, self._tensors, self._taken = node, model, known, tensors, taken
         self.body = next(nested(node))
         self.states = len(node.input) - 2
+        self._spread: dict[int, TensorInfo] = {}
         if len(self.body.input) != 2 + self.states or len(self.body.output) != 1 + len(node.output):
             self._refuse("has a nested graph with other inputs or outputs than its own")
         limit = node.input[0]
@@ -68,6 +70,8 @@ class _Kept:
         except ModelError as error:
             raise ModelError(f"in node {node_name(self.node)!r} ({self.node.op_type}): {error}") from None
         made = [graph.tensors[name] for name in graph.outputs[1:]]
+        if self._alike(made):
+            return self.written(read)
         for name, before, after in zip(self.node.input[2:], self._firsts(), made, strict=False):
             if before != after:
                 self._refuse(
@@ -75,6 +79,32 @@ class _Kept:
                     f"{list(before.shape)}: data end it, so all its values must keep their shapes; {WAY_OUT}"
                 )
         return self._node(body, around, made)
+
+    def _alike(self, made: list[TensorInfo]) -> bool:
+        """Whether states that are one number in another shape than they begin with are made alike here.
+
+        What a turn makes of one number gets that shape. What no turn reads begins in the shape that turns
+        give it: that of a variable of which a program says nothing before the loop.
+        """
+        used = {name for node in self.body.node for name in reads(node)}
+        used |= {value.name for value in self.body.output}
+        found = False
+        for at, (before, after) in enumerate(zip(self._firsts(), made, strict=False)):
+            output = self.body.output[1 + at]
+            if before == after or before.elem_type != after.elem_type or math.prod(before.shape) != 1:
+                continue
+            if math.prod(after.shape) == 1:
+                shape, name = (self._fresh(f"{output.name}/{word}") for word in ("shape", "state"))
+                tensor = numpy_helper.from_array(np.array(before.shape, np.int64), shape)
+                self.body.initializer.append(tensor)
+                self.body.node.append(helper.make_node("Reshape", [output.name, shape], [name], name=name))
+                output.CopyFrom(helper.make_tensor_value_info(name, before.elem_type, before.shape))
+            elif self.body.input[2 + at].name in used or len(before.shape) > len(after.shape):
+                continue
+            else:
+                self._spread[at] = after
+            found = True
+        return found
 
     def _captured(self) -> list[str]:
         """What the body reads of the graph around it."""
@@ -86,7 +116,8 @@ class _Kept:
 
     def _firsts(self) -> list[TensorInfo]:
         """Shapes and types of the values that a turn hands on to the next."""
-        return [self._info(name) for name in self.node.input[2:]]
+        firsts = [self._info(name) for name in self.node.input[2:]]
+        return [self._spread.get(at, info) for at, info in enumerate(firsts)]
 
     def _info(self, name: str) -> TensorInfo:
         if name not in self._tensors:
@@ -152,9 +183,15 @@ class _Kept:
             if isinstance(constant, TensorProto):
                 written.constants.append(constant)
         names = [each.name if isinstance(each, TensorProto) else each for each in inputs]
+        states = list(self.node.input[2:])
+        for at, info in self._spread.items():
+            shape = numpy_helper.from_array(np.array(info.shape, np.int64), self._fresh("shape"))
+            written.constants.append(shape)
+            states[at] = self._fresh("first")
+            written.node("Expand", [self.node.input[2 + at], shape.name], states[at], self.node)
         made_node = helper.make_node(
             LOOP,
-            [*names, *self.node.input[2:], *around],
+            [*names, *states, *around],
             outputs,
             name=node_name(self.node),
             domain=LOOP_DOMAIN,
