@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 
 import guarded
 import pytest
@@ -73,6 +74,14 @@ def test_random_points_of_the_space_are_correct():
         space = KERNEL.space(workload, AVX2)
         for point in rng.sample(list(space), 3):
             assert error_of(workload, point) < KERNEL.tolerance, point
+
+
+def test_rows_whose_lines_share_a_place_in_the_first_cache_are_few():
+    """Rows of 3072 floats lie whole pages apart, and 32 KB hold eight such lines; those of 768 do not."""
+    target = replace(AVX512, l1_bytes=32 << 10)
+    for k, many in ((768, True), (1024, False), (3072, False)):
+        recommended = KERNEL.recommend(Gemm(64, 768, k), target)
+        assert (recommended.int("rows") > 9) == many, recommended
 
 
 @pytest.mark.parametrize(("target", "register"), [(AVX2, "%ymm"), (AVX512, "%zmm")])
