@@ -5,7 +5,7 @@ import random
 
 import pytest
 from guarded import error_of
-from on_targets import assembly_of
+from on_targets import AVX512, assembly_of
 from test_sconv import AVX2, EPILOGUES, NARROW, ODD_SHAPES, WIDE
 
 from kernels.float.fconv.kernel import FilterConv
@@ -31,6 +31,14 @@ BLOCKABLE = [
 def point(layouts, **knobs):
     chosen = {"block": "6x2", "order": "is", "channels": 16, "windows": 24} | knobs
     return Config.of("fconv", layouts, **chosen)
+
+
+def test_pixels_whose_lines_share_a_place_in_the_first_cache_are_few():
+    """1024 channels lie whole pages apart, and 32 KB hold eight such lines; of 960 they hold many."""
+    target = dataclasses.replace(AVX512, l1_bytes=32 << 10)
+    for channels, many in ((960, True), (1024, False)):
+        recommended = KERNEL.recommend(Conv2d(1, channels, 7, 7, 512, 1, 1), target, Layouts("nhwc", "nhwc"))
+        assert (int(str(recommended["block"]).partition("x")[0]) > 9) == many, recommended
 
 
 @pytest.mark.parametrize("layouts", EVERY_PAIR[1:], ids=str)

@@ -49,6 +49,7 @@ def _compute(plan: Plan) -> float:
     """Cycles of the arithmetic for one image, of turning the sums, and of the padded copy."""
     target = plan.target
     steps = plan.conv.in_c * plan.conv.taps
+    pitch = 4 * plan.source.run * plan.source.pixels.column_step
     broken_runs = plan.channel_sets * plan.conv.taps if plan.one_run and not plan.rows_join else 0
     total = 0.0
     full, odd = divmod(plan.vector_count, plan.vectors)
@@ -56,7 +57,7 @@ def _compute(plan: Plan) -> float:
     for count, times in blocks:
         for size, tiles in even(count, plan.tile_windows):
             for vectors, filter_tiles in ((plan.vectors, full), (odd, 1 if odd else 0)):
-                step = machine.step_cycles(target, size, vectors)
+                step = machine.step_cycles(target, size, vectors) * machine.crowding(target, size, pitch)
                 sums = plan.channel_sets * (machine.CALL_CYCLES + size * vectors)
                 if not plan.turned:
                     sums = TILE_CYCLES + (plan.channel_sets - 1) * size * vectors

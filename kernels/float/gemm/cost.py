@@ -8,10 +8,6 @@ from kernels.float.gemm.plan import Plan
 
 RELOADED = 1e-4
 """What counts of loads that arithmetic hides: of equal blocks the one that loads least is taken."""
-CONFLICTS = 1.16
-"""How much longer steps take whose rows of data push each other out of L1, measured on a Zen 4."""
-PAGE_BYTES = 4096
-"""Lines so far apart share a place in L1."""
 
 
 def cycles(plan: Plan) -> float:
@@ -45,13 +41,10 @@ def _share_cycles(plan: Plan, panels: tuple[int, int], tiles: tuple[int, int]) -
     """The micro-kernels of so many (whole, narrower) panels and (whole, lower) row tiles."""
     gemm, knobs = plan.workload, plan.knobs
     sums = ceil_div(gemm.k, plan.kc)
-    # So many lines stay in L1 that lie as far apart as rows of the data do; one more costs nothing yet.
-    apart = 4 * gemm.k
-    fitting = plan.target.l1_bytes // min(PAGE_BYTES, apart & -apart) + 1
     total = 0.0
     for rows, count in zip((plan.rows, plan.edge_rows), tiles, strict=True):
         if count:
-            step = plan.step_cycles(rows) * (CONFLICTS if rows > fitting else 1.0)
+            step = plan.step_cycles(rows) * machine.crowding(plan.target, rows, 4 * gemm.k)
             call = gemm.k * step + sums * (machine.CALL_CYCLES + 2 * rows * knobs.vectors)
             total += count * sum(panels) * call
     return total
