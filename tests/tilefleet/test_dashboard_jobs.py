@@ -240,6 +240,36 @@ def test_jobs_are_held_against_each_other(page: Page, client: Client, jobs: list
     expect(page.get_by_role("alert")).to_contain_text("there is no job 999999")
 
 
+def test_targets_are_held_against_each_other(page: Page, client: Client, jobs: list[Job]) -> None:
+    """The list of real jobs, of which one is said to be of another target: the service has one board."""
+    one, other = (client.job(job.id) for job in jobs[:2])
+    times = [job.built.measured_ms for job in (one, other) if job.built and job.built.measured_ms]
+    assert len(times) == 2
+
+    def elsewhere(route: Route) -> None:
+        body: dict[str, Any] = route.fetch().json()
+        wanted = [job for job in body["items"] if job["id"] in (one.id, other.id)]
+        for job in wanted:
+            if job["id"] == other.id:
+                job.update(target="rpi4", clock="a simulated one")
+        route.fulfill(json={**body, "items": wanted})
+
+    page.route(re.compile(r"/api/v1/jobs\?model=.*limit=500"), elsewhere)
+    page.goto(f"/compare?jobs={one.id}")
+    targets = page.get_by_role("region", name="tiny.onnx on each target")
+    rows = targets.get_by_role("row")
+    expect(rows).to_have_count(3)
+    first, slower = ("host", "rpi4") if times[0] <= times[1] else ("rpi4", "host")
+    expect(rows.nth(1)).to_contain_text(first)
+    expect(rows.nth(1)).to_contain_text("1.00")
+    expect(rows.nth(2)).to_contain_text(slower)
+    expect(rows.nth(2)).to_contain_text(f"{max(times) / min(times):.2f}")
+    targets.get_by_role("button", name="Compare these").click()
+    ids = [one.id, other.id] if first == "host" else [other.id, one.id]
+    page.wait_for_url(lambda address: address.endswith(f"jobs={ids[0]}%2C{ids[1]}"))
+    expect(page.get_by_role("region", name="Layer by layer")).to_be_visible()
+
+
 def test_a_chain_without_a_time_is_in_nobodys_way(page: Page, client: Client, jobs: list[Job]) -> None:
     """The tasks of real jobs, and a chain beside them as a model with deep blocks has: this one has none."""
 

@@ -81,6 +81,14 @@ export function useCompared(ids: number[]) {
   return ids.map((id, at) => ({ id, job: jobs[at]!, tasks: tasks[at]!, progress: curves[at]! }));
 }
 
+/** The jobs of the same model on all targets, the newest first. */
+export const useOfModel = (job: Job) =>
+  useQuery({
+    queryKey: ["jobs", "of model", job.model],
+    enabled: job.model !== null,
+    queryFn: () => data(api.GET("/api/v1/jobs", { params: { query: { model: job.model!, limit: 500 } } })),
+  });
+
 /** The jobs of the same model and target, the newest first; again now and then as long as this one runs. */
 export const useHistory = (job: Job) =>
   useQuery({

@@ -26,6 +26,7 @@ import { Section } from "../parts/section";
 import { Empty, Failure, Loading } from "../parts/states";
 import { useTitle } from "../tab";
 import { CompareLayers } from "./compare-layers";
+import { Targets } from "./compare-targets";
 import { Dot } from "./job-charts";
 import { History, timeOf } from "./job-history";
 import { gainOf, nameOf } from "../parts/job-names";
@@ -91,6 +92,7 @@ export default function Compare() {
           <Facts jobs={found} />
           <Curves jobs={found} />
           {found.length > 1 && <CompareLayers jobs={found} />}
+          {found[0] && <Targets job={found[0].job} set={set} />}
           {found[0] && <History job={found.at(-1)!.job} />}
         </>
       )}

@@ -13,8 +13,17 @@ import { Notice } from "../parts/notice";
 import { Section } from "../parts/section";
 import { nameOf } from "../parts/job-names";
 
+export type Timed = { ms: number; noise: number; delivered: boolean };
+
+/** Whether times of two jobs of one model compare but for where they were measured. */
+export const alike = (one: Job, other: Job) =>
+  other.threads === one.threads &&
+  JSON.stringify(other.shapes) === JSON.stringify(one.shapes) &&
+  other.numerics === one.numerics &&
+  isOver(other);
+
 /** What a job's model takes, and how much of that is noise: as delivered, else as estimated. */
-export function timeOf(job: Job): { ms: number; noise: number; delivered: boolean } | null {
+export function timeOf(job: Job): Timed | null {
   const { built, estimated_ms } = job;
   if (built?.measured_ms) return { ms: built.measured_ms, noise: (built.spread ?? 0) / 2, delivered: true };
   return estimated_ms === null ? null : { ms: estimated_ms, noise: 0, delivered: false };
@@ -25,14 +34,8 @@ type Past = { job: Job; ms: number; noise: number };
 /** Jobs whose times compare with this one's, the oldest first: delivered ones where it was delivered. */
 function pastOf(job: Job, all: Job[]): Past[] {
   const own = timeOf(job);
-  const same = (other: Job) =>
-    other.threads === job.threads &&
-    other.clock === job.clock &&
-    JSON.stringify(other.shapes) === JSON.stringify(job.shapes) &&
-    other.numerics === job.numerics &&
-    isOver(other);
   return all
-    .filter(same)
+    .filter((other) => other.clock === job.clock && alike(job, other))
     .flatMap((other) => {
       const time = timeOf(other);
       return time && (own === null || time.delivered === own.delivered) ? [{ job: other, ...time }] : [];
