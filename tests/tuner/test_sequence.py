@@ -132,6 +132,15 @@ def test_other_shapes_and_types_are_refused(tmp_path, x):
         built(save(tmp_path, states()))["main"](tvm.runtime.tensor(x))
 
 
+def test_only_what_comes_from_outside_is_checked(tmp_path):
+    path, checks = save(tmp_path, states()), []
+    for apart in (False, True):
+        executable, _ = build_model(path, {}, host_target(), apart=apart)
+        export(executable, tmp_path / "built.so")
+        checks.append((tmp_path / "built.so").read_bytes().count(b"Mismatched "))
+    assert 0 < checks[0] < checks[1] / 4
+
+
 def test_larger_models_and_single_calls_stay_as_they_are(tmp_path):
     side = int(MOST_ARENA**0.5)
     nodes = [node("Softmax", ["x"], "a"), node("MatMul", ["a", "w"], "y")]

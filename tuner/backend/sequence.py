@@ -19,6 +19,7 @@ from kernels.emit.compile import KERNEL_ATTRIBUTE
 from kernels.emit.tir import scratch
 from kernels.open_size import Size
 from tuner.backend.arena import Arena, arena_of
+from tuner.backend.objects import TRUSTED
 from tuner.backend.program import Call, NotStraight, Port, Program, Storage, program_of
 from tuner.backend.structures import (
     ADDRESS,
@@ -86,7 +87,7 @@ def sequenced(module: Any, name: str = SEQUENCE) -> Any:
     made = builder.finalize()
     made["main"] = made["main"].with_attrs(main.attrs).with_attr(CALLS, name)
     for called, each in program.functions.items():
-        made[called] = each
+        made[called] = each.with_attr(TRUSTED, True)
     return made
 
 
