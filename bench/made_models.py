@@ -12,7 +12,7 @@ from tempfile import TemporaryDirectory
 
 import numpy as np
 import onnx
-from onnx import ModelProto
+from onnx import ModelProto, helper, numpy_helper
 
 from bench.graph import Graph
 
@@ -267,11 +267,44 @@ def bert_dynamic(seed: int = 0) -> ModelProto:
         return onnx.load(path)
 
 
+def llama_int4(seed: int = 0) -> ModelProto:
+    """The Llama with weights of 4 bits in blocks of 32, as onnxruntime has them; its data may become int8."""
+    model, block = llama(seed), 32
+    values = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
+    for node in model.graph.node:
+        weights = values.get(node.input[1]) if node.op_type == "MatMul" else None
+        if weights is None:
+            continue
+        k, n = weights.shape
+        columns = weights.T.reshape(n, k // block, block)
+        scales = np.abs(columns).max(axis=2, keepdims=True) / 7
+        quanta = np.clip(np.rint(columns / scales) + 8, 0, 15).astype(np.uint8)
+        names = [f"{node.input[1]}_quanta", f"{node.input[1]}_scales"]
+        for name, value in zip(
+            names, (quanta[..., ::2] | quanta[..., 1::2] << 4, scales.reshape(-1)), strict=True
+        ):
+            model.graph.initializer.append(numpy_helper.from_array(value, name))
+        sizes = {"K": k, "N": n, "bits": 4, "block_size": block, "accuracy_level": 4}
+        data, outputs = node.input[0], list(node.output)
+        node.CopyFrom(
+            helper.make_node(
+                "MatMulNBits", [data, *names], outputs, name=node.name, domain="com.microsoft", **sizes
+            )
+        )
+    used = {name for node in model.graph.node for name in node.input}
+    kept = [each for each in model.graph.initializer if each.name in used]
+    del model.graph.initializer[:]
+    model.graph.initializer.extend(kept)
+    model.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    return model
+
+
 MADE: dict[str, Callable[[int], ModelProto]] = {
     "vit": vit,
     "bert": bert,
     "bert_dynamic": bert_dynamic,
     "llama": llama,
+    "llama_int4": llama_int4,
     "unet": unet,
     "mobilenet_v3": mobilenet_v3,
     "efficientnet": efficientnet,
