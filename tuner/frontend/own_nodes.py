@@ -48,6 +48,7 @@ COMPUTED = {
     "ArgMin": "tuner.operators.extremes:place",
     "CumSum": "tuner.operators.running_sum:running_sum",
     "Gather": "tuner.operators.gather:gather",
+    "GatherElements": "tuner.operators.gather:elements",
     "GridSample": "tuner.operators.sampling:sampling",
     "LRN": "tuner.operators.lrn:lrn",
     "NonMaxSuppression": "tuner.operators.suppression:suppression",

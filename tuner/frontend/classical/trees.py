@@ -164,9 +164,13 @@ def _sums(form: Fused, trees: _Trees, how: str) -> str:
     # Each row begins at the roots of all trees.
     rows = form.add("Gather", [form.add("Shape", [data]), form.constant(np.array([0]))])
     shape = form.add("Concat", [rows, form.constant(np.array([len(roots)]))], axis=0)
-    at = form.add("Expand", [form.constant(roots[None]), shape])
-    padded = [np.concatenate([here * 0, np.asarray(trees.nodes.features, np.int64)])]
-    padded += [np.concatenate([here, way]) for way in (lower, upper)]
+    # Numbers of 32 bits: twice as many to a vector.
+    at = form.add("Expand", [form.constant(roots[None].astype(np.int32)), shape])
+    features = np.asarray(trees.nodes.features, np.int64)
+    padded: list[Array] = [
+        np.concatenate(table).astype(np.int32)
+        for table in ([here * 0, features], [here, lower], [here, upper])
+    ]
     padded += [np.concatenate([np.zeros(leaves, dtype), asked.limits])]
     columns, *others = [form.constant(table) for table in padded]
     if asked.signs is not None:
