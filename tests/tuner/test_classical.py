@@ -103,6 +103,18 @@ def ensemble(asked, dtype=np.float32, missing=True, **more):
     return model([("TreeEnsemble", ["x"], ["y"], said)], {"y": kind}, 21, 5, kind)
 
 
+def pairs(classes):
+    """A support vector machine of so many classes, of two vectors more each."""
+    random, sizes = np.random.default_rng(classes), [2 + 2 * place for place in range(classes)]
+    count, scores = sum(sizes), classes * (classes - 1) // 2
+    numbers = {
+        "coefficients": (classes - 1) * count, "support_vectors": count * COLUMNS, "rho": scores,
+    }  # fmt: skip
+    said = {name: random.normal(size=size).tolist() for name, size in numbers.items()}
+    said |= {"vectors_per_class": sizes, "classlabels_ints": [7, 3, 5][:classes]}
+    return said | {"kernel_type": "RBF", "kernel_params": [0.1, 0.0, 3.0], "post_transform": "NONE"}
+
+
 def tensor(values):
     return numpy_helper.from_array(values)
 
@@ -180,6 +192,8 @@ MODELS = {
         )
         for kind in ("LINEAR", "RBF", "POLY", "SIGMOID")
     },
+    "vectors of three classes": lambda: classifier("SVMClassifier", **pairs(3)),
+    "vectors of two classes": lambda: classifier("SVMClassifier", **pairs(2)),
     "one class": lambda: regressor(
         "SVMRegressor", kernel_type="RBF", kernel_params=[0.3, 0.0, 3.0], rho=[0.1], one_class=1, **VECTORS
     ),
@@ -286,7 +300,9 @@ def test_texts_are_numbers_outside():
         ("TreeEnsembleClassifier", trees("class", 2, [0, 1], classlabels_int64s=[0]), "adds to nothing"),
         ("OneHotEncoder", {"cats_strings": ["a", "b"]}, "texts"),
         ("SVMRegressor", {**VECTORS, "n_supports": 3}, "do not fit"),
-        ("SVMClassifier", VECTORS, r"ai.onnx.ml.SVMClassifier .*; do what those .* before or behind"),
+        ("SVMClassifier", {"classlabels_ints": [0, 1], "prob_a": [0.5]}, "export its scores"),
+        ("SVMClassifier", {"classlabels_ints": [0, 1], "vectors_per_class": [1, 2]}, "do not fit"),
+        ("DictVectorizer", {}, r"ai.onnx.ml.DictVectorizer .*; do what those .* before or behind"),
     ],
 )
 def test_what_is_refused(op, more, words, tmp_path):

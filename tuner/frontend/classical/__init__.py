@@ -21,6 +21,7 @@ FORMS: dict[str, Callable[[Fused], None]] = {
     "LinearRegressor": linear.regressor,
     "Normalizer": columns.normalizer,
     "OneHotEncoder": columns.one_hot,
+    "SVMClassifier": vectors.classifier,
     "SVMRegressor": vectors.regressor,
     "Scaler": columns.scaler,
     "TreeEnsemble": trees.ensemble,

@@ -15,7 +15,10 @@ DOMAIN = "ai.onnx.ml"
 FROM_TABLES = ("Gather", "ArrayFeatureExtractor")
 KEEPING = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """What may happen to a text on its way out."""
-LABELS = {"LinearClassifier": "classlabels_ints", "TreeEnsembleClassifier": "classlabels_int64s"}
+LABELS = {
+    **dict.fromkeys(("LinearClassifier", "SVMClassifier"), "classlabels_ints"),
+    "TreeEnsembleClassifier": "classlabels_int64s",
+}
 
 
 def number(model: ModelProto) -> None:

@@ -1,4 +1,4 @@
-"""Support vector machines of ai.onnx.ml that give a number."""
+"""Support vector machines of ai.onnx.ml."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import numpy as np
 from onnx import TensorProto
 
 from tuner.frontend.classical.columns import floats, reduced
+from tuner.frontend.classical.linear import after, labels
 from tuner.frontend.microsoft.fused import Array, Fused
 
 
@@ -44,3 +45,43 @@ def regressor(form: Fused) -> None:
         double = form.add("Mul", [inside, form.number(2.0)])
         score = form.add("Sub", [double, form.number(1.0)])
     form.finish(score)
+
+
+def classifier(form: Fused) -> None:
+    """SVMClassifier of scores: one for each pair of classes, and the class that most pairs choose."""
+    classes, said = labels(form), form.attributes
+    sizes = [int(size) for size in said.get("vectors_per_class", ())]
+    if said.get("prob_a"):
+        form.refuse(
+            "gives probabilities, which are found by turns until they hardly change; export its scores"
+        )
+    total = sum(sizes)
+    factors = np.asarray(said.get("coefficients", ()), np.float32)
+    vectors = np.asarray(said.get("support_vectors", ()), np.float32)
+    shifts = np.asarray(said.get("rho", ()), np.float32)
+    count = len(classes)
+    if len(sizes) != count or count < 2 or min(sizes) < 0 or not total or vectors.size % total:
+        form.refuse("has support vectors and classes that do not fit together")
+    pairs = [(low, high) for low in range(count) for high in range(low + 1, count)]
+    if factors.size != (count - 1) * total or len(shifts) != len(pairs):
+        form.refuse("has support vectors and coefficients that do not fit together")
+    factors, ends = factors.reshape(count - 1, total), np.cumsum([0, *sizes])
+    # A column for each pair: the factors of both its classes' vectors.
+    columns = np.zeros((total, len(pairs)), np.float32)
+    votes = np.zeros((2, len(pairs), count), np.float32)
+    for at, (low, high) in enumerate(pairs):
+        for own, other in ((low, high - 1), (high, low)):
+            columns[ends[own] : ends[own + 1], at] = factors[other, ends[own] : ends[own + 1]]
+        votes[0, at, low], votes[1, at, high] = 1, 1
+    similar = _similar(form, floats(form), vectors.reshape(total, -1))
+    product = form.add("MatMul", [similar, form.constant(columns)])
+    scores = form.add("Add", [product, form.constant(shifts)])
+    for_low = form.add("Cast", [form.add("Greater", [scores, form.number(0.0)])], to=TensorProto.FLOAT)
+    # Each pair that is not for the lower class is for the higher.
+    more = form.add("MatMul", [for_low, form.constant(votes[0] - votes[1])])
+    chosen = form.add("Add", [more, form.constant(votes[1].sum(axis=0))])
+    place = form.add("ArgMax", [chosen], axis=1, keepdims=0)
+    form.finish(form.add("Gather", [form.constant(classes), place]))
+    if count == 2:
+        scores = form.add("Concat", [form.add("Neg", [scores]), scores], axis=1)
+    form.finish(after(form, scores), 1)
