@@ -1,9 +1,11 @@
 """Two convolutions as one chain, and as two separate kernels, on a simulated board by one clock.
 
 python -m bench.chains --target hexagon-sim --case 1x1 [--candidates 6] [--json FILE]
+python -m bench.chains --target rpi4-sim --network [--candidates 6] [--json FILE]
 
 The cases are those of seed 004 (64x64x128 -> 128 -> 128, filters 1x1 or 3x3 without padding), and pairs of
-MobileNet-v2. Both sides are the best of as many configs, predicted fastest; all results are checked.
+MobileNet-v2; ``--network`` takes all of that, of floats. Both sides are the best of as many configs,
+predicted fastest; all results are checked.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from bench.simulated import Bench, bench_on, candidates
+from bench.chains_network import best, network
+from bench.simulated import Bench, bench_on
 
 if TYPE_CHECKING:
     from kernels.target import Target
-    from kernels.workload.base import Workload
     from kernels.workload.chain import AnyChain
 
 CASES = {
@@ -62,12 +64,6 @@ def chain_of(case: str, of_bytes: bool) -> AnyChain:
     return QConvChain(*made) if of_bytes else ConvChain(*made)
 
 
-def best(bench: Bench, workload: Workload, target: Target, count: int) -> dict[str, Any]:
-    """The fastest of ``count`` configs in any layout, and its cycles."""
-    rows = bench.measure(workload, candidates(workload, target, count, any_layout=True), target)
-    return min(rows, key=lambda row: int(row["cycles"]))
-
-
 def measured(bench: Bench, case: str, of_bytes: bool, target: Target, count: int) -> dict[str, Any]:
     """One case's figures."""
     chain = chain_of(case, of_bytes)
@@ -91,6 +87,7 @@ def main(arguments_given: Sequence[str]) -> None:
     parser.add_argument("--target", default="hexagon-sim", help="a simulated board (default hexagon-sim)")
     parser.add_argument("--case", action="append", choices=sorted(CASES), help="all by default")
     parser.add_argument("--floats", action="store_true", help="float32 instead of bytes")
+    parser.add_argument("--network", action="store_true", help="the layers of MobileNet-v2, of floats")
     parser.add_argument("--candidates", type=int, default=6, help="configs measured of each (default 6)")
     parser.add_argument("--json", type=Path, help="write all figures here")
     arguments = parser.parse_args(arguments_given)
@@ -103,6 +100,20 @@ def main(arguments_given: Sequence[str]) -> None:
     target = CATALOGUE[SIM_MODELS[arguments.target].target]
     rows = []
     with bench_on(arguments.target) as bench:
+        if arguments.network:
+            found = network(bench, target, arguments.candidates)
+            ratio = found["apart"] / found["chained"]
+            print(
+                f"MobileNet-v2: apart {found['apart']:,} cycles, "
+                f"with chains {found['chained']:,}: {ratio:.2f}"
+            )
+            for gain, text in found["chains"]:
+                print(f"  {gain:,} less by {text}")
+            if arguments.json:
+                arguments.json.write_text(
+                    json.dumps({"target": arguments.target, "network": found}, indent=1)
+                )
+            return
         for case in arguments.case or CASES:
             row = measured(bench, case, not arguments.floats, target, arguments.candidates)
             rows.append(row)

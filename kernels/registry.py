@@ -17,6 +17,7 @@ from kernels.float.matmul.kernel import ActivationsMatMul
 from kernels.float.narrow.kernel import Narrow
 from kernels.float.sconv.kernel import SConv
 from kernels.float.sconv.mma import MatrixSConv
+from kernels.float.separable.kernel import Separable
 from kernels.float.winograd.kernel import Winograd
 from kernels.float.winograd.matrix import MatrixWinograd
 from kernels.float.winograd_lines.kernel import WinogradLines
@@ -63,6 +64,7 @@ def all_kernels() -> dict[str, Kernel[Any]]:
         ActivationsMatMul(),
         BlockedAttention(),
         Chain(),
+        Separable(),
         QChain(),
         QuantizedGemm(),
         QuantizedDepthwise(),

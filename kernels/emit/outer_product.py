@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from kernels.emit import tir
@@ -65,6 +66,23 @@ class Sums:
                 for cell in self.cells:
                     total = self._registers[self._at(cell)] + self._registers[self._at(cell, chain)]
                     tir.store(self._registers, total, self._at(cell))
+
+    def add_by_lanes(self, depth: int, elements: Read, vector: Read) -> None:
+        """Add the outer products of the first ``depth`` places along k, a multiple of the lanes.
+
+        ``elements(row, at)`` is the vector of a row's elements from ``at`` on: one load brings as many as it
+        has, where an instruction multiplies by a lane of a register (Arm).
+        """
+        lanes = self._lanes
+        with T.serial(0, depth // lanes) as turn:
+            at = T.Bind(turn * lanes)
+            loaded = {row: T.Bind(elements(row, at)) for row, start in self.cells if start == 0}
+            for lane in range(lanes):
+                for row, start in self.cells:
+                    element = tirx.Shuffle([loaded[row]], [tir.index(lane)] * lanes)
+                    slot = self._at((row, start))
+                    product = element * vector(start, at + lane)
+                    tir.store(self._registers, self._registers[slot] + product, slot)
 
     def values(self) -> Iterator[tuple[int, int, Vector]]:
         """(row, first column, the vector of sums)."""

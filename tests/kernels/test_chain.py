@@ -11,8 +11,10 @@ from kernels import registry
 from kernels.chains.slices import Slices
 from kernels.emit.compile import compile_module
 from kernels.float.chain.kernel import Chain
+from kernels.float.separable.kernel import Separable
 from kernels.layout import NHWC, PLAIN, Layouts, from_layout, to_layout
 from kernels.reference import inputs_of, max_error, random_inputs, reference
+from kernels.space import Config
 from kernels.target import CATALOGUE
 from kernels.workload.base import Conv2d, ConvChain, Epilogue, QConv2d, QConvChain, from_json, to_json
 
@@ -39,7 +41,7 @@ def test_published_caches(side, h_split, k_split, sizes):
 
 
 def chain_error(chain, config, target, threads=1):
-    kernel, inputs = Chain(), random_inputs(chain, np.random.default_rng())
+    kernel, inputs = registry.kernel(config.kernel), random_inputs(chain, np.random.default_rng())
     function = compile_module(kernel.build(chain, config, target, threads, "chain"), target)["chain"]
     constants = kernel.constants(chain, config, target, inputs)
     residual = inputs[-1:] if chain.epilogue.residual else []
@@ -95,6 +97,64 @@ def test_results(name):
     for layouts in (PLAIN, Layouts(NHWC, NHWC)):
         config = Chain().space(chain, target, layouts).sample(rng)
         assert chain_error(chain, config, target) < 1e-5, config
+
+
+PAIRS = {
+    "expanded": CHAINS["expanded"],
+    "separable": CHAINS["separable"],
+    "blocks": pair(
+        Conv2d(2, 16, 13, 11, 16, 3, 3, pad=(1, 1, 1, 1), groups=16, epilogue=RELU),
+        out_c=32,
+        kh=1,
+        kw=1,
+        epilogue=Epilogue(bias=True, residual=True, clamp=(-1.0, 1.0)),
+    ),
+    "dilated": pair(
+        Conv2d(2, 16, 9, 17, 48, 1, 1, epilogue=RELU),
+        out_c=48,
+        kh=3,
+        kw=3,
+        groups=48,
+        pad=(1, 1, 1, 1),
+        dilation=(2, 1),
+        epilogue=Epilogue(residual=True),
+    ),
+    "rows left out": pair(
+        Conv2d(1, 8, 20, 9, 12, 1, 1),
+        out_c=12,
+        kh=2,
+        kw=1,
+        groups=12,
+        stride=(4, 3),
+        pad=(3, 1, 0, 0),
+        epilogue=RELU,
+    ),
+    "three channels": pair(Conv2d(1, 3, 7, 7, 3, 3, 3, groups=3), out_c=1, kh=1, kw=1),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_separable(name):
+    chain, target, rng = PAIRS[name], CATALOGUE["x86-avx2"], random.Random()
+    for number, layouts in enumerate(Separable().layouts(chain, target)):
+        threads = 1 + number % 2
+        config = Separable().space(chain, target, layouts, threads).sample(rng)
+        assert chain_error(chain, config, target, threads) < 1e-5, config
+
+
+def test_elements_as_lanes():
+    # On Arm alone it is offered, as x86 loads an element into all lanes at no cost.
+    chain, target = PAIRS["blocks"], CATALOGUE["x86-avx2"]
+    assert "lane" in Separable().knobs(chain, CATALOGUE["rpi4"], PLAIN, 1)["broadcast"]
+    for layouts in (Layouts(NHWC, NHWC), Layouts("nchw8c", "nchw8c")):
+        config = Config.of("separable", layouts, block="4x2", columns=4, rows=3, broadcast="lane")
+        assert chain_error(chain, config, target) < 1e-5, config
+
+
+def test_what_is_not_separable():
+    reason = Separable().why_not(published(1), CATALOGUE["rpi4"])
+    assert "needs as many groups as channels" in reason
+    assert Separable().why_not(CHAINS["padded"], CATALOGUE["rpi4"]) is not None
 
 
 def test_threads():

@@ -10,7 +10,7 @@ import pytest
 from kernels import registry
 from kernels.emit.compile import compile_module
 from kernels.target import CATALOGUE
-from kernels.workload.base import RELU, Attention, Conv2d, Epilogue, Gemm, MatMul, View
+from kernels.workload.base import RELU, Attention, Conv2d, ConvChain, Epilogue, Gemm, MatMul, View
 from worker.candidate import Candidate
 from worker.fleet.drivers.sim_models import SIM_MODELS
 from worker.measure.measure import MeasureOptions, measure
@@ -36,6 +36,10 @@ SHAPES = [
     Gemm(30, 9, 21, epilogue=PLAIN),
     Gemm(101, 523, 50, epilogue=ALL),  # several blocks of k, rows and columns
     MatMul((3,), 5, 16, 7, View((35,), 7, 1), View((112,), 1, 7), View((80,), 16, 1)),
+    ConvChain(
+        Conv2d(1, 10, 11, 13, 10, 3, 3, pad=(1, 1, 1, 1), groups=10, epilogue=BIAS),
+        Conv2d(1, 10, 11, 13, 18, 1, 1, epilogue=ALL),
+    ),
     Attention((2, 4), 5, 5, 16, 16, HEADS, HEADS.turned, HEADS, HEADS, View((0, 0), 5, 1), scale=0.25),
 ]
 VECTOR_CODE = {  # a board of each instruction set that has vectors of floats
@@ -89,6 +93,8 @@ def test_every_family_is_right(simulated_boards, nursery, builder, tmp_path, mod
         "gemm",
         "matmul",
         "attention",
+        "chain",
+        "separable",
     }
     matrix = {"sconv_mma", "gemm_mma", "winograd_mma"} if target.matrix else set()
     assert set(families) == expected | matrix

@@ -13,7 +13,8 @@ from kernels.emit import tir
 from kernels.emit.tir import number, splat, store, vector
 from kernels.emit.types import Buffer, Expr, Index, Vector
 from kernels.emit.vectors import pieces
-from kernels.float.chain.plan import CACHED, Buffers, ChainPlan
+from kernels.float.chain.pair import Buffers
+from kernels.float.chain.plan import CACHED, ChainPlan
 from kernels.layout import NHWC
 from kernels.workload.base import Conv2d, Epilogue
 

@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
 
 import numpy as np
 
 from kernels.arithmetic import ceil_div
 from kernels.chains.memory import why_no_room
 from kernels.chains.slices import CHANNELS, DEPTH, Slices
-from kernels.emit.function import Function
-from kernels.emit.types import Buffer, PrimFunc
-from kernels.kernel import Array, Plan, Resident
+from kernels.float.chain.pair import PairPlan
+from kernels.kernel import Array, Resident
 from kernels.knobs import Block, KnobSet
-from kernels.layout import PLAIN, Layouts, stored_shape
-from kernels.space import Config
-from kernels.target import Target
-from kernels.workload.base import Conv2d, ConvChain
+from kernels.workload.base import Conv2d
 
 CACHED, DIRECT = "cached", "direct"
 KEPT, AGAIN = "kept", "again"
@@ -44,32 +38,10 @@ class Knobs(KnobSet):
 
 
 @dataclass(frozen=True)
-class Buffers:
-    """The function's arguments, all flat."""
-
-    data: Buffer
-    first_filters: Buffer
-    first_bias: Buffer
-    second_filters: Buffer
-    second_bias: Buffer
-    out: Buffer
-    residual: Buffer | None = None
-
-
-@dataclass(frozen=True)
-class ChainPlan(Plan[ConvChain]):
-    """A function of data, filters and bias of the first convolution, those of the second, and a residual.
-
-    All biases are there, zeros where the workload has none, and filled up to whole blocks of channels.
-    """
+class ChainPlan(PairPlan):
+    """Filters and biases are filled up to whole blocks of channels."""
 
     knobs: Knobs
-    layouts: Layouts = field(default=PLAIN, kw_only=True)
-
-    @classmethod
-    def of(cls, workload: ConvChain, config: Config, target: Target, threads: int, **more: Any) -> Self:
-        """Read a config."""
-        return super().of(workload, config, target, threads, layouts=config.layouts, **more)
 
     @cached_property
     def slices(self) -> Slices:
@@ -122,30 +94,17 @@ class ChainPlan(Plan[ConvChain]):
             found += [self.packed(part, weights), np.pad(bias, (0, padded - part.out_c)).astype(np.float32)]
         return found
 
-    @abstractmethod
-    def body(self, args: Buffers) -> None:
-        """Emit the code."""
-
-    def emit(self, name: str) -> PrimFunc:
-        """The function, called ``name``."""
-        function = Function(name, self._shapes())
-        with function as buffers:
-            self.body(Buffers(**dict(zip(self._shapes(), buffers, strict=True))))
-        return function.result()
-
-    def _shapes(self) -> dict[str, tuple[int, ...]]:
+    @property
+    def lengths(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Whole blocks of channels."""
         slices = self.slices
-        data, out = self.workload.data_shape, self.workload.out_shape
-        if self.layouts != PLAIN:
-            data, out = stored_shape(self.layouts.data, data), stored_shape(self.layouts.out, out)
-        shapes: dict[str, tuple[int, ...]] = {"data": data}
-        for name, part in zip(("first", "second"), self.workload.parts, strict=True):
+
+        def sizes(part: Conv2d) -> tuple[int, int]:
             blocks = slices.channel_blocks(part)
-            shapes[f"{name}_filters"] = (blocks * slices.filter_block(part),)
-            shapes[f"{name}_bias"] = (blocks * CHANNELS,)
-        if self.workload.epilogue.residual:
-            shapes["residual"] = out
-        return {**shapes, "out": out}
+            return blocks * slices.filter_block(part), blocks * CHANNELS
+
+        first, second = self.workload.parts
+        return sizes(first), sizes(second)
 
     def residents(self) -> list[Resident]:
         """The caches, which are to stay in L2."""

@@ -34,12 +34,12 @@ def cycles(plan: Plan) -> float:
         total += machine.MOVE_CYCLES * (conv.in_h * conv.in_w + conv.out_h * conv.out_w)
     total *= conv.n * plan.groups * plan.knobs.vectors
     if plan.layouts.data == NHWC:
-        total += _scattered_cycles(plan)
+        total += scattered_cycles(plan)
     shared = conv.out_h if plan.knobs.split == ROWS else conv.n * plan.groups
     return streamed(plan, total, shared)
 
 
-def _scattered_cycles(plan: Plan) -> float:
+def scattered_cycles(plan: Plan) -> float:
     """What loading the input costs in NHWC beyond a stream, as pixels lie apart.
 
     If they do so by a multiple of a power of two, the pixels of a block share few sets of the first cache,

@@ -42,7 +42,8 @@ def whereabouts(plan: Plan, member: Index) -> tuple[Index, Index, Index]:
 class Nest:
     """Emits the loops of some groups of channels over some rows.
 
-    ``source`` is what is read. Members are groups of channels, those of all images counted through.
+    ``source`` is what is read, row by row as they lie, or from where ``line`` says that one is. Members are
+    groups of channels, those of all images counted through.
     """
 
     def __init__(
@@ -53,9 +54,11 @@ class Nest:
         data: Place,
         out: Place,
         store: Store,
+        line: Callable[[Index], Index] | None = None,
     ) -> None:
         self.plan, self.conv, self.args = plan, plan.conv, args
         self.source, self.data, self.out, self.store = source, data, out, store
+        self.line = line or (lambda row: row * data.row)
 
     def run(self, members: tuple[Index, Index], rows: tuple[Index, Index]) -> None:
         """Members and rows from the first up to the second of each pair."""
@@ -74,7 +77,7 @@ class Nest:
 
         def whole(products: TapRow) -> None:
             for tap_row in range(conv.kh):
-                at = (top + tap_row * conv.dilation[0]) * self.data.row
+                at = self.line(top + tap_row * conv.dilation[0])
                 products(T.Bind(at), tir.index(tap_row * share))
 
         def part(products: TapRow) -> None:
@@ -82,7 +85,7 @@ class Nest:
             first = tir.most(0, -(top // conv.dilation[0]))
             behind = tir.least(conv.kh, (conv.in_h - top + conv.dilation[0] - 1) // conv.dilation[0])
             with T.serial(first, behind) as tap_row:
-                at = (top + tap_row * conv.dilation[0]) * self.data.row
+                at = self.line(top + tap_row * conv.dilation[0])
                 products(T.Bind(at), T.Bind(tap_row * share))
 
         def blocks(tap_rows: Callable[[TapRow], None]) -> None:

@@ -121,7 +121,12 @@ class Plan(ConvPlan):
 
 def lanes_of(conv: Conv2d, target: Target) -> int:
     """Channels of a vector: as many as the target has lanes, if there are."""
-    return min(target.lanes(), 1 << (conv.in_c.bit_length() - 1))
+    return lanes_for(conv.in_c, target)
+
+
+def lanes_for(channels: int, target: Target) -> int:
+    """Elements of a vector of so many channels."""
+    return min(target.lanes(), 1 << (channels.bit_length() - 1))
 
 
 def most_columns(conv: Conv2d, target: Target) -> int:

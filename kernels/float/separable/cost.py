@@ -1,0 +1,91 @@
+"""What a config of a depthwise convolution beside a pointwise one should take."""
+
+from __future__ import annotations
+
+import math
+
+from kernels.arithmetic import ceil_div
+from kernels.emit import machine
+from kernels.float.depthwise import cost as depthwise
+from kernels.float.separable.plan import LANE, SeparablePlan
+from kernels.layout import NCHW, NHWC
+
+PLANES = 4.0
+"""How much longer it takes to turn a plane of a channel than to read pixels."""
+STORE_CYCLES = 2.0
+"""A vector of results, finished and stored."""
+HIDDEN = 0.5
+"""The part of the wait for a line of the second cache that other work hides."""
+
+
+def cycles(plan: SeparablePlan) -> float:
+    """Multiply-adds of both, what is between through the caches, input and result through memory."""
+    target, data, out = plan.target, plan.workload.data_shape, plan.workload.out_shape
+    work = _points(plan) + _spread(plan)
+    work += _lines(plan)
+    slower = [PLANES * machine.MOVE_CYCLES if layout == NCHW else 0.0 for layout in plan.layouts]
+    work += math.prod(data) * slower[0] + math.prod(out) * slower[1]
+    work = machine.overlapped(work, machine.cold_cycles(target, 4.0 * (math.prod(data) + 2 * math.prod(out))))
+    rows = plan.workload.second.out_h
+    return work * ceil_div(rows, plan.threads) / rows
+
+
+def _points(plan: SeparablePlan) -> float:
+    """The pointwise convolution. Loads and multiply-adds share the front of the core."""
+    target, (windows, _), points = plan.target, plan.knobs.block, plan.pointwise
+    sums = windows * plan.together
+    loaded = windows / plan.lanes if plan.knobs.broadcast == LANE else windows
+    loads = (loaded + plan.together) / target.loads_per_cycle
+    step = max(machine.overlapped(sums / target.fmas_per_cycle, loads), machine.FMA_LATENCY) / sums
+    each = points.in_c * step + STORE_CYCLES + machine.CALL_CYCLES / sums
+    return points.n * points.windows * plan.groups * plan.together * each
+
+
+def _spread(plan: SeparablePlan) -> float:
+    """The depthwise convolution."""
+    target, spread = plan.target, plan.depthwise_plan
+    conv, work = spread.conv, 0.0
+    for block in spread.blocks:
+        reach = min(conv.kw, conv.stride[1]) * (block.windows - 1) + conv.kw
+        loads = conv.kh * (reach + conv.kw) / target.loads_per_cycle
+        turn = max(block.windows * conv.taps / target.fmas_per_cycle, loads)
+        work += block.count * (turn + block.windows * depthwise.STORE_CYCLES + depthwise.BLOCK_CYCLES)
+    work *= conv.out_h * conv.n * spread.groups
+    if plan.spreads_first and plan.layouts.data in (NCHW, NHWC):
+        work += depthwise.scattered_cycles(spread)
+    return work
+
+
+def _lines(plan: SeparablePlan) -> float:
+    """Waits for lines of the second cache: what is between, and what is read again."""
+    spread, points = plan.depthwise, plan.pointwise
+    filters, between = 4.0 * points.in_c * plan.together * plan.lanes, 4.0 * plan.between
+    taken = 4.0 * math.prod(spread.data_shape)
+    if plan.spreads_first:
+        rows = plan.knobs.rows
+        # A slice reads rows that the one before has read; each group reads all that is between, brings its
+        # filters, and writes beside that.
+        again = (rows * spread.stride[0] + plan.ring - 1) / (rows * spread.stride[0])
+        turns = spread.n * ceil_div(spread.out_h, rows)
+        written = 4.0 * rows * spread.out_w * plan.together * plan.lanes
+        whole = between + again * taken / turns
+        lines = _waits(plan, taken * again, whole)
+        lines += turns * _waits(
+            plan, between * (1 + plan.groups), max(between + filters + written, whole / 2)
+        )
+        return lines + turns * _waits(plan, filters * plan.groups, between + filters * plan.groups)
+    # Each group reads all of the input; a row of it, the rows between and a row of the result are at hand.
+    data, width = 4.0 * math.prod(points.data_shape), 4.0 * plan.together * plan.lanes
+    row = 4.0 * points.in_w * points.in_c + width * spread.out_w
+    return plan.groups * _waits(plan, data, data) + _waits(plan, 2 * taken, between + filters + row)
+
+
+def _waits(plan: SeparablePlan, size: float, footprint: float) -> float:
+    """For ``size`` bytes, where ``footprint`` were touched since their last use."""
+    target = plan.target
+    if footprint <= target.l1_bytes:
+        return 0.0
+    if footprint > target.l2_bytes:
+        return machine.stream_cycles(target, size, footprint)
+    crowded = 1 + footprint / target.l2_bytes
+    return size / target.line_bytes * target.l2_cycles * (1 - HIDDEN) * crowded
