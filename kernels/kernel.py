@@ -109,7 +109,8 @@ class Kernel(ABC, Generic[W]):
         return None
 
     def layouts(self, workload: W, target: Target) -> tuple[Layouts, ...]:
-        """The layouts that it can read and write, NCHW to NCHW first; each pair has a space of its own."""
+        """The layouts that it can read and write, NCHW to NCHW first where it can do that; each pair has a
+        space of its own."""
         return (PLAIN,)
 
     @abstractmethod

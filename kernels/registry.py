@@ -10,6 +10,7 @@ from kernels.float.chain.kernel import Chain
 from kernels.float.depthwise.kernel import Depthwise
 from kernels.float.depthwise_rows.kernel import DepthwiseRows
 from kernels.float.fconv.kernel import FilterConv
+from kernels.float.fconv.lanes import LanesConv
 from kernels.float.gemm.kernel import PackedGemm
 from kernels.float.gemm.matrix import MatrixGemm
 from kernels.float.grouped.kernel import Grouped
@@ -52,6 +53,7 @@ def all_kernels() -> dict[str, Kernel[Any]]:
         SConv(),
         MatrixSConv(),
         FilterConv(),
+        LanesConv(),
         PackedGemm(),
         MatrixGemm(),
         Narrow(),
@@ -199,7 +201,8 @@ def _spaces(
     spaces = [
         (kernel, layouts, kernel.space(workload, target, layouts, threads))
         for kernel in applicable(workload, target)
-        for layouts in (kernel.layouts(workload, target) if any_layout else (PLAIN,))
+        for layouts in kernel.layouts(workload, target)
+        if any_layout or layouts == PLAIN
     ]
     if not must_be_exact(workload, numerics):
         return spaces

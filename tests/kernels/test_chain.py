@@ -145,7 +145,7 @@ def test_separable(name):
 def test_elements_as_lanes():
     # On Arm alone it is offered, as x86 loads an element into all lanes at no cost.
     chain, target = PAIRS["blocks"], CATALOGUE["x86-avx2"]
-    assert "lane" in Separable().knobs(chain, CATALOGUE["rpi4"], PLAIN, 1)["broadcast"]
+    assert "lane" in Separable().knobs(chain, CATALOGUE["rpi4"], Layouts(NHWC, NHWC), 1)["broadcast"]
     for layouts in (Layouts(NHWC, NHWC), Layouts("nchw8c", "nchw8c")):
         config = Config.of("separable", layouts, block="4x2", columns=4, rows=3, broadcast="lane")
         assert chain_error(chain, config, target) < 1e-5, config

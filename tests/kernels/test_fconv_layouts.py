@@ -9,6 +9,7 @@ from on_targets import AVX512, assembly_of
 from test_sconv import AVX2, EPILOGUES, NARROW, ODD_SHAPES, WIDE
 
 from kernels.float.fconv.kernel import FilterConv
+from kernels.float.fconv.lanes import LanesConv
 from kernels.layout import PLAIN, Layouts
 from kernels.space import Config
 from kernels.workload.base import Conv2d
@@ -61,6 +62,18 @@ def test_odd_channels_in_nhwc(conv):
     layouts = rng.choice([pair for pair in KERNEL.layouts(conv, AVX2) if "nhwc" in pair])
     config = KERNEL.space(finished, AVX2, layouts).sample(rng)
     assert error_of(KERNEL, finished, config, AVX2) < KERNEL.tolerance, config
+
+
+@pytest.mark.parametrize("conv", BLOCKABLE, ids=str)
+def test_elements_as_lanes(conv):
+    """What 64-bit Arm is offered computes on any vectors; here on those of this machine."""
+    kernel, rng = LanesConv(), random.Random(conv.key)
+    assert kernel.why_not(conv, AVX2) == "only 64-bit Arm multiplies by a lane"
+    for layouts in kernel.layouts(conv, AVX2):
+        knobs = {"block": rng.choice(["5x2", "6x1"]), "channels": rng.choice([8, conv.in_c])}
+        config = dataclasses.replace(point(layouts, **knobs), kernel=kernel.name)
+        target = rng.choice([AVX2, dataclasses.replace(AVX2, l2_bytes=4096)])  # the latter prefetches
+        assert error_of(kernel, conv, config, target) < kernel.tolerance, config
 
 
 @pytest.mark.parametrize("layouts", EVERY_PAIR, ids=str)

@@ -28,6 +28,7 @@ SHAPES = [
     Conv2d(1, 6, 12, 17, 9, 3, 3, pad=(2, 2, 2, 2), dilation=(2, 3), epilogue=BIAS),
     Conv2d(1, 9, 1, 70, 13, 1, 3, pad=(0, 12, 0, 1), dilation=(1, 6), epilogue=ALL),  # along lines
     Conv2d(1, 160, 7, 7, 18, 1, 1, epilogue=ALL),  # pointwise, in sets of channels
+    Conv2d(1, 36, 9, 10, 26, 3, 2, pad=(1, 0, 1, 1), epilogue=BIAS),
     Conv2d(1, 12, 9, 16, 22, 1, 1, stride=(2, 2), epilogue=PLAIN),
     Conv2d(1, 10, 11, 13, 10, 3, 3, pad=(1, 1, 1, 1), groups=10, epilogue=ALL),  # depthwise
     Conv2d(1, 6, 13, 9, 15, 3, 3, stride=(2, 2), pad=(1, 1, 0, 0), groups=3, epilogue=BIAS),
@@ -61,10 +62,11 @@ def candidates(workload, target, met):
     for kernel in registry.applicable(workload, target):
         rng, turn = random.Random(f"{workload.key}{target.name}"), met[kernel.name]
         met[kernel.name] += 1
+        layouts = kernel.layouts(workload, target)[0]
         if turn % 2 == 0:
-            chosen.append(kernel.recommend(workload, target))
+            chosen.append(kernel.recommend(workload, target, layouts))
         if turn % 2 or not turn:
-            chosen.append(kernel.space(workload, target).sample(rng))
+            chosen.append(kernel.space(workload, target, layouts).sample(rng))
     return [Candidate(workload, config, target) for config in dict.fromkeys(chosen)]
 
 
@@ -97,7 +99,8 @@ def test_every_family_is_right(simulated_boards, nursery, builder, tmp_path, mod
         "separable",
     }
     matrix = {"sconv_mma", "gemm_mma", "winograd_mma"} if target.matrix else set()
-    assert set(families) == expected | matrix
+    lanes = {"fconv_lanes"} if target.isa.name == "aarch64" else set()
+    assert set(families) == expected | matrix | lanes
 
 
 @pytest.mark.parametrize("model", sorted(VECTOR_CODE))

@@ -57,7 +57,12 @@ def _compute(plan: Plan) -> float:
     for count, times in blocks:
         for size, tiles in even(count, plan.tile_windows):
             for vectors, filter_tiles in ((plan.vectors, full), (odd, 1 if odd else 0)):
-                step = machine.step_cycles(target, size, vectors) * machine.crowding(target, size, pitch)
+                step = machine.step_cycles(target, size, vectors)
+                if plan.by_lanes:
+                    loads = (size / plan.lanes + vectors) / target.loads_per_cycle
+                    arithmetic = size * vectors / target.fmas_per_cycle
+                    step = max(arithmetic, loads, machine.FMA_LATENCY)
+                step *= machine.crowding(target, size, pitch)
                 sums = plan.channel_sets * (machine.CALL_CYCLES + size * vectors)
                 if not plan.turned:
                     sums = TILE_CYCLES + (plan.channel_sets - 1) * size * vectors

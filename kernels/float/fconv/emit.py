@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from kernels.arithmetic import even
@@ -151,6 +152,16 @@ class Nest:
                     filters = args.weights[tir.vector(weight + j * lanes, lanes)]
                     tir.store(sums, sums[register(i, j)] + value * filters, register(i, j))
 
+        def multiply_lanes(step: Index, weight: Index) -> None:
+            """The same for as many elements from ``step`` on as a vector has, which is one load a window."""
+            loaded = [T.Bind(self.data[tir.vector(step + offset, lanes)]) for offset in offsets]
+            for lane in range(lanes):
+                for i in range(size):
+                    value = tirx.Shuffle([loaded[i]], [tir.index(lane)] * lanes)
+                    for j in range(vectors):
+                        filters = args.weights[tir.vector(weight + (lane * vectors + j) * lanes, lanes)]
+                        tir.store(sums, sums[register(i, j)] + value * filters, register(i, j))
+
         first = source.channel(channel_set * plan.knobs.channels)
         pixel = source.run * source.pixels.column_step
 
@@ -159,7 +170,9 @@ class Nest:
             for offset in offsets[:: max(1, plan.line // pixel)] if plan.fetches_windows else ():
                 code_shape.prefetch(self.data, step + offset + size * pixel)
 
-        if source.run == 1:
+        if plan.by_lanes:
+            self._runs(first, channels, weights, vectors, multiply_lanes, prefetch)
+        elif source.run == 1:
             self._planes(first, channels, weights, size, vectors, multiply, prefetch)
         else:
             self._runs(first, channels, weights, vectors, multiply, prefetch)
@@ -215,16 +228,18 @@ class Nest:
         taps, line = (1, run * conv.kw) if plan.rows_join else (conv.kw, run)
         pitch, kept = vectors * plan.lanes, plan.tile_windows * plan.vectors >= code_shape.SMALLEST_LOOP
         turn = line if kept and not plan.fetches_windows else plan.turn
+        each = plan.lanes if plan.by_lanes else 1
         with tir.loop(blocks) as b, tir.loop(conv.kh) as r, tir.loop(taps) as s:
             start = first + b * source.plane + r * source.tap_row + s * source.tap
             row = weights + ((b * conv.kh + r) * taps + s) * (line * pitch)
             with tir.loop(1 if turn is line else line // turn) as t:
                 prefetch(start + t * turn)
                 if kept:
-                    with code_shape.kept_loop(turn) as u:
-                        multiply(start + t * turn + u, row + (t * turn + u) * pitch)
+                    with code_shape.kept_loop(turn // each) as u:
+                        at = t * turn + u * each
+                        multiply(start + at, row + at * pitch)
                 else:
-                    for u in range(turn):
+                    for u in range(0, turn, each):
                         multiply(start + t * turn + u, row + (t * turn + u) * pitch)
 
     def _bias(self, tile: Index, j: int) -> Vector:

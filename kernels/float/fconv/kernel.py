@@ -58,19 +58,18 @@ class FilterConv(Kernel[Conv2d]):
     def knobs(self, workload: Conv2d, target: Target, layouts: Layouts, threads: int) -> KnobValues:
         """Register blocks, both orders, channel sets that suit L1, and whole or L2-sized window blocks."""
         return {
-            "block": [f"{windows}x{vectors}" for windows, vectors in _blocks(target, workload.out_c)],
+            "block": [f"{windows}x{vectors}" for windows, vectors in self.blocks(target, workload.out_c)],
             "order": [WEIGHT_STATIONARY, INPUT_STATIONARY],
             "channels": _channel_sets(workload, layouts.data, target),
             "windows": _window_blocks(workload, layouts.data),
             **({"split": [FILTERS, WINDOWS]} if threads > 1 else {}),
         }
 
-
-def _blocks(target: Target, filters: int) -> list[Block]:
-    """(windows, vectors of filters) whose accumulators fit the registers beside their operands."""
-    registers, most = target.vector_registers, ceil_div(filters, target.lanes())
-    widths = [width for width in ((2, 3, 4) if registers >= 32 else (2, 3)) if width <= most] or [1]
-    return [((registers - 1 - vectors) // vectors, vectors) for vectors in widths]
+    def blocks(self, target: Target, filters: int) -> list[Block]:
+        """(windows, vectors of filters) whose accumulators fit the registers beside their operands."""
+        registers, most = target.vector_registers, ceil_div(filters, target.lanes())
+        widths = [width for width in ((2, 3, 4) if registers >= 32 else (2, 3)) if width <= most] or [1]
+        return [((registers - 1 - vectors) // vectors, vectors) for vectors in widths]
 
 
 def _channel_sets(conv: Conv2d, layout: str, target: Target) -> list[int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 from kernels.arithmetic import ceil_div
 from kernels.emit.types import Index
@@ -38,9 +39,13 @@ class Knobs(KnobSet):
 
 @dataclass(frozen=True)
 class Plan(ConvPlan):
-    """One config's sizes: ``tile_windows`` x ``vectors`` is the register block."""
+    """One config's sizes: ``tile_windows`` x ``vectors`` is the register block.
+
+    ``by_lanes`` says that elements of windows are lanes of vectors that are loaded, not loaded one by one.
+    """
 
     knobs: Knobs
+    by_lanes: ClassVar[bool] = False
 
     @cached_property
     def block(self) -> int:
@@ -138,7 +143,8 @@ class Plan(ConvPlan):
         """Steps of the reduction a turn of the innermost loop where channels lie side by side."""
         line = math.gcd(self.knobs.channels, self.conv.in_c) if self.one_run else self.source.run
         line *= self.conv.kw if self.rows_join else 1
-        return max(count for count in range(1, LONGEST_TURN + 1) if line % count == 0)
+        each = self.lanes if self.by_lanes else 1
+        return max(count for count in range(each, LONGEST_TURN + each, each) if line % count == 0)
 
     def real(self, tile: Index, j: int) -> int:
         """How many filters of a tile's vector ``j`` there are: fewer than lanes in the very last."""

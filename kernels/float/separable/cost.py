@@ -8,10 +8,8 @@ from kernels.arithmetic import ceil_div
 from kernels.emit import machine
 from kernels.float.depthwise import cost as depthwise
 from kernels.float.separable.plan import LANE, SeparablePlan
-from kernels.layout import NCHW, NHWC
+from kernels.layout import NHWC
 
-PLANES = 4.0
-"""How much longer it takes to turn a plane of a channel than to read pixels."""
 STORE_CYCLES = 2.0
 """A vector of results, finished and stored."""
 HIDDEN = 0.5
@@ -21,10 +19,7 @@ HIDDEN = 0.5
 def cycles(plan: SeparablePlan) -> float:
     """Multiply-adds of both, what is between through the caches, input and result through memory."""
     target, data, out = plan.target, plan.workload.data_shape, plan.workload.out_shape
-    work = _points(plan) + _spread(plan)
-    work += _lines(plan)
-    slower = [PLANES * machine.MOVE_CYCLES if layout == NCHW else 0.0 for layout in plan.layouts]
-    work += math.prod(data) * slower[0] + math.prod(out) * slower[1]
+    work = _points(plan) + _spread(plan) + _lines(plan)
     work = machine.overlapped(work, machine.cold_cycles(target, 4.0 * (math.prod(data) + 2 * math.prod(out))))
     rows = plan.workload.second.out_h
     return work * ceil_div(rows, plan.threads) / rows
@@ -51,7 +46,7 @@ def _spread(plan: SeparablePlan) -> float:
         turn = max(block.windows * conv.taps / target.fmas_per_cycle, loads)
         work += block.count * (turn + block.windows * depthwise.STORE_CYCLES + depthwise.BLOCK_CYCLES)
     work *= conv.out_h * conv.n * spread.groups
-    if plan.spreads_first and plan.layouts.data in (NCHW, NHWC):
+    if plan.spreads_first and plan.layouts.data == NHWC:
         work += depthwise.scattered_cycles(spread)
     return work
 

@@ -1,7 +1,7 @@
 """The loops of a depthwise convolution beside a pointwise one.
 
 What is between the two is made and read a few rows at a time, so that it stays in the caches. Nothing is
-padded, and where channels lie innermost nothing is copied.
+padded, and nothing else is copied.
 """
 
 from __future__ import annotations
@@ -11,26 +11,21 @@ from tvm.script.ir_builder import tirx as T
 
 from kernels.emit import tir
 from kernels.emit.shares import span
-from kernels.emit.types import Buffer, Index, Vector
+from kernels.emit.types import Index, Vector
 from kernels.float.chain.pair import Buffers
 from kernels.float.depthwise.emit import Nest
 from kernels.float.depthwise.plan import Place
 from kernels.float.plan import Arguments
 from kernels.float.separable.plan import SeparablePlan
 from kernels.float.separable.points import Pixels, first_channels, points
-from kernels.layout import NCHW, NHWC
-from kernels.workload.base import Conv2d
 
 
 def emit(plan: SeparablePlan, args: Buffers) -> None:
     """Every thread's share of the rows of the result."""
     first, second = plan.workload.parts
-    data = args.data
-    if plan.layouts.data == NCHW:
-        data = _turned(first, data)
     parts = (
-        Arguments(first, data, args.first_filters, args.out, args.first_bias),
-        Arguments(second, data, args.second_filters, args.out, args.second_bias, args.residual),
+        Arguments(first, args.data, args.first_filters, args.out, args.first_bias),
+        Arguments(second, args.data, args.second_filters, args.out, args.second_bias, args.residual),
     )
     way = _Spread if plan.spreads_first else _Expand
     with tir.loop(plan.threads, plan.threads) as part:
@@ -42,16 +37,6 @@ def emit(plan: SeparablePlan, args: Buffers) -> None:
             loops.run(image, *rows)
 
 
-def _turned(conv: Conv2d, data: Buffer) -> Buffer:
-    """The input with channels innermost."""
-    pixels, turned = conv.in_h * conv.in_w, tir.scratch(conv.n * conv.in_c * conv.in_h * conv.in_w)
-    with tir.loop(conv.n) as image, tir.loop(conv.in_c) as channel:
-        plane = T.Bind((image * conv.in_c + channel) * pixels)
-        with tir.loop(pixels) as pixel:
-            tir.store(turned, data[plane + pixel], (image * pixels + pixel) * conv.in_c + channel)
-    return turned
-
-
 class _Loops:
     """What both orders have in common: the cache between, and how data and result lie."""
 
@@ -60,23 +45,12 @@ class _Loops:
         self.between = tir.scratch(plan.between)
         one, two = plan.workload.parts
         lanes = plan.target.lanes()
-        layout = NHWC if plan.layouts.data == NCHW else plan.layouts.data
-        self.data = Place.of(layout, one.in_c, one.in_h, one.in_w, lanes)
-        self.planes = two.windows if plan.layouts.out == NCHW else 0
-        if self.planes:
-            self.out = Place(two.out_c * self.planes, self.planes, two.out_w, 1)
-            self.cell = tir.registers(lanes)
-        else:
-            self.out = Place.of(plan.layouts.out, two.out_c, two.out_h, two.out_w, lanes)
+        self.data = Place.of(plan.layouts.data, one.in_c, one.in_h, one.in_w, lanes)
+        self.out = Place.of(plan.layouts.out, two.out_c, two.out_h, two.out_w, lanes)
 
-    def store(self, value: Vector, at: Index, lanes: int) -> None:
-        """A vector of results with the epilogue; in NCHW each is in a plane of its own."""
-        if not self.planes:
-            self.second.store_out(value, at, lanes)
-            return
-        tir.store(self.cell, value, tir.vector(0, lanes))
-        for lane in range(lanes):
-            self.second.store_out(self.cell[lane], at + lane * self.planes, 1)
+    def store(self, value: Vector, at: Index) -> None:
+        """A vector of results with the epilogue."""
+        self.second.store_out(value, at, self.plan.lanes)
 
 
 class _Spread(_Loops):
@@ -113,7 +87,7 @@ class _Spread(_Loops):
 
         def finished(value: Vector, pixel: Index, channel: Index) -> None:
             at = start + pixel * self.out.column + channel * self.out.channel
-            self.store(value, at, plan.lanes)
+            self.store(value, at)
 
         with tir.loop(plan.groups) as group:
             points(plan, self.second, pixels, rows * width, group, first_channels(plan, group), finished)
@@ -172,6 +146,6 @@ class _Expand(_Loops):
             cache,
             Place(0, 1, across, width),
             self.out,
-            lambda value, at: self.store(value, at, plan.lanes),
+            self.store,
             line=lambda line: line % plan.ring * across,
         ).run((member, member + plan.together), (row, row + 1))

@@ -13,7 +13,7 @@ from kernels.float.separable import cost
 from kernels.float.separable.emit import emit
 from kernels.float.separable.plan import LANE, LOAD, SeparablePlan
 from kernels.kernel import Kernel, KnobValues
-from kernels.layout import NCHW, PLAIN, Layouts, layouts_for
+from kernels.layout import NCHW, Layouts, layouts_for
 from kernels.target import Target
 from kernels.workload.base import Conv2d, ConvChain
 
@@ -50,11 +50,10 @@ class Separable(Kernel[ConvChain]):
         )
 
     def layouts(self, workload: ConvChain, target: Target) -> tuple[Layouts, ...]:
-        """Channels innermost or in blocks, as each end can be; NCHW is turned."""
+        """Channels innermost or in blocks, as each end can be."""
         first, second = workload.parts
         ends = (layouts_for(first.in_c, target), layouts_for(second.out_c, target))
-        pairs = [Layouts(data, out) for data in ends[0] for out in ends[1] if NCHW not in (data, out)]
-        return (PLAIN, *pairs)
+        return tuple(Layouts(data, out) for data in ends[0] for out in ends[1] if NCHW not in (data, out))
 
     def knobs(self, workload: ConvChain, target: Target, layouts: Layouts, threads: int) -> KnobValues:
         """Register blocks that fit, and slices of a few rows where the depthwise convolution comes first."""

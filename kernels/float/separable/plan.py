@@ -16,7 +16,7 @@ from kernels.float.depthwise.plan import Knobs as DepthwiseKnobs
 from kernels.float.depthwise.plan import lanes_for
 from kernels.kernel import Array, Resident
 from kernels.knobs import Block, KnobSet
-from kernels.layout import NCHW, NHWC, Layouts
+from kernels.layout import NHWC, Layouts
 from kernels.workload.base import Conv2d
 
 LOAD, LANE = "load", "lane"
@@ -76,8 +76,7 @@ class SeparablePlan(PairPlan):
     @cached_property
     def depthwise_plan(self) -> DepthwisePlan:
         """How the depthwise convolution is computed where channels lie innermost."""
-        scattered = self.layouts.data in (NCHW, NHWC)
-        knobs = DepthwiseKnobs(self.knobs.columns, strip=STRIP if scattered else 1)
+        knobs = DepthwiseKnobs(self.knobs.columns, strip=STRIP if self.layouts.data == NHWC else 1)
         return DepthwisePlan(self.depthwise, self.target, 1, knobs, layouts=Layouts(NHWC, NHWC))
 
     @property
