@@ -102,17 +102,14 @@ def main(arguments_given: Sequence[str]) -> None:
     with bench_on(arguments.target) as bench:
         if arguments.network:
             found = network(bench, target, arguments.candidates)
-            ratio = found["apart"] / found["chained"]
             print(
                 f"MobileNet-v2: apart {found['apart']:,} cycles, "
-                f"with chains {found['chained']:,}: {ratio:.2f}"
+                f"with chains {found['chained']:,}: {found['ratio']:.2f}"
             )
             for gain, text in found["chains"]:
                 print(f"  {gain:,} less by {text}")
             if arguments.json:
-                arguments.json.write_text(
-                    json.dumps({"target": arguments.target, "network": found}, indent=1)
-                )
+                arguments.json.write_text(json.dumps({"target": arguments.target, "rows": [found]}, indent=1))
             return
         for case in arguments.case or CASES:
             row = measured(bench, case, not arguments.floats, target, arguments.candidates)

@@ -58,9 +58,12 @@ def network(bench: Bench, target: Target, count: int) -> dict[str, Any]:
             taken |= {first: (gain, str(chain)), second: None}
     saved = [each for each in taken.values() if each]
     whole = sum(apart.values())
+    chained = whole - sum(gain for gain, _ in saved)
     return {
+        "case": "network",
+        "ratio": whole / chained,
         "apart": whole,
-        "chained": whole - sum(gain for gain, _ in saved),
+        "chained": chained,
         "chains": saved,
         "measured": list(known.values()),
     }
