@@ -1,4 +1,4 @@
-"""CumSum: each element is the sum of those up to it along an axis, added in their order."""
+"""CumSum and CumProd: each element is the sum or product of those up to it along an axis, in their order."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUMS = 8
 class RunningSum:
     """Along the middle axis of ``outer`` x ``extent`` x ``inner`` elements; ``reverse`` begins at the end.
 
-    Where it is ``exclusive`` an element is not part of its own sum.
+    Where it is ``exclusive`` an element is not part of its own sum. All are products where it is ``product``.
     """
 
     outer: int
@@ -30,6 +30,7 @@ class RunningSum:
     dtype: str
     exclusive: bool = False
     reverse: bool = False
+    product: bool = False
 
 
 def build_running_sum(it: RunningSum, name: str) -> PrimFunc:
@@ -71,13 +72,14 @@ def _emit_sums(it: RunningSum, data: Buffer, out: Buffer, starts: list[Index], w
     sums = tir.registers(len(starts) * width, it.dtype)
     slots = [tir.vector(number * width, width) for number in range(len(starts))]
     for slot in slots:
-        tir.store(sums, tir.splat(tirx.const(0, it.dtype), width), slot)
+        tir.store(sums, tir.splat(tirx.const(int(it.product), it.dtype), width), slot)
     with tir.loop(it.extent) as turn:
         step = T.Bind((it.extent - 1 - turn if it.reverse else turn) * it.inner)
         for start, slot in zip(starts, slots, strict=True):
             at = tir.vector(start + step, width)
             if it.exclusive:
                 tir.store(out, sums[slot], at)
-            tir.store(sums, sums[slot] + data[at], slot)
+            before, element = sums[slot], data[at]
+            tir.store(sums, before * element if it.product else before + element, slot)
             if not it.exclusive:
                 tir.store(out, sums[slot], at)

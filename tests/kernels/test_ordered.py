@@ -37,6 +37,19 @@ def test_each_element_is_the_sum_of_those_up_to_it(outer, extent, inner, dtype, 
     np.testing.assert_array_equal(found, sums[:, ::-1] if reverse else sums)
 
 
+@pytest.mark.parametrize(
+    ("shape", "exclusive", "reverse"), [((3, 7, 1), True, False), ((2, 5, 19), False, True)]
+)
+def test_products(shape, exclusive, reverse):
+    it = RunningSum(*shape, "float32", exclusive, reverse, product=True)
+    data = np.random.default_rng().normal(size=shape).astype(np.float32)
+    found = run(build_running_sum(it, "main"), data, np.full_like(data, 77))[-1]
+    products = np.cumprod(data[:, ::-1] if reverse else data, axis=1)
+    if exclusive:
+        products = np.concatenate([np.ones_like(products[:, :1]), products[:, :-1]], axis=1)
+    np.testing.assert_array_equal(found, products[:, ::-1] if reverse else products)
+
+
 @pytest.mark.parametrize("smallest", [False, True])
 @pytest.mark.parametrize("dtype", ["float32", "int64", "int8"])
 @pytest.mark.parametrize(

@@ -46,6 +46,7 @@ result of the model, the one kind of tensor of which data decide the shape."""
 COMPUTED = {
     "ArgMax": "tuner.operators.extremes:place",
     "ArgMin": "tuner.operators.extremes:place",
+    "CumProd": "tuner.operators.running_sum:running_sum",
     "CumSum": "tuner.operators.running_sum:running_sum",
     "Gather": "tuner.operators.gather:gather",
     "GatherElements": "tuner.operators.gather:elements",

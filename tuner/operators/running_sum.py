@@ -1,4 +1,4 @@
-"""CumSum, by a function of ours (``kernels/operators/running_sum.py``)."""
+"""CumSum and CumProd, by a function of ours (``kernels/operators/running_sum.py``)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def running_sum(builder: Any, graph: OnnxGraph, node: NodeProto, inputs: Sequenc
     )
     if axis is None:
         raise ModelError(
-            f"node {node_name(node)!r} (CumSum) has an axis that is computed, which is not supported"
+            f"node {node_name(node)!r} ({node.op_type}) has an axis that is computed, which is not supported"
         )
     along = int(axis.reshape(())) % len(info.shape)
     sides = prod(info.shape[:along]), info.shape[along], prod(info.shape[along + 1 :])
     exclusive, reverse = (bool(attributes.get(name, 0)) for name in ("exclusive", "reverse"))
-    it = RunningSum(*sides, info.dtype, exclusive, reverse)
+    it = RunningSum(*sides, info.dtype, exclusive, reverse, node.op_type == "CumProd")
     function = Functions().get(builder, name_of("running_sum", it), lambda name: build_running_sum(it, name))
     value = builder.emit(relax.op.reshape(inputs[0], sides))
     made = builder.emit(relax.call_tir(function, [value], relax.TensorType(sides, info.dtype)))
