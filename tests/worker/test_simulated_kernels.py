@@ -10,7 +10,7 @@ import pytest
 from kernels import registry
 from kernels.emit.compile import compile_module
 from kernels.target import CATALOGUE
-from kernels.workload.base import RELU, Attention, Conv2d, ConvChain, Epilogue, Gemm, MatMul, View
+from kernels.workload.base import RELU, Attention, Conv2d, ConvChain, Epilogue, Gemm, MatMul, NarrowGemm, View
 from worker.candidate import Candidate
 from worker.fleet.drivers.sim_models import SIM_MODELS
 from worker.measure.measure import MeasureOptions, measure
@@ -101,6 +101,21 @@ def test_every_family_is_right(simulated_boards, nursery, builder, tmp_path, mod
     matrix = {"sconv_mma", "gemm_mma", "winograd_mma"} if target.matrix else set()
     lanes = {"fconv_lanes"} if target.isa.name == "aarch64" else set()
     assert set(families) == expected | matrix | lanes
+
+
+def test_rounded_data_meet_quanta_as_bytes_on_arm(simulated_boards, nursery, builder, tmp_path):
+    """By dot products where quanta are of 4 bits, as floats of those of 8."""
+    board, target = simulated_boards["rpi5-sim"], CATALOGUE["rpi5"]
+    for bits in (4, 8):
+        work = NarrowGemm(5, 21, 100, bits, 24, zeros=bits == 8, rounded=True)
+        kernel = registry.kernel("narrow")
+        config = kernel.recommend(work, target)
+        module = compile_module(kernel.build(work, config, target, 1, "main"), target)
+        assert ("sdot" in module.inspect_source("asm")) == (bits == 4)
+        built = builder.build(Candidate(work, config, target))
+        (outcome,) = measure(nursery, board, [built], OPTIONS, lock_dir=tmp_path)
+        assert (outcome.error, outcome.message) == (None, "")
+        assert outcome.max_error < 1e-5
 
 
 @pytest.mark.parametrize("model", sorted(VECTOR_CODE))

@@ -21,10 +21,10 @@ from kernels.emit import tir
 from kernels.emit.tir import F32, const, convert, reinterpret
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.emit.vectors import load_part, split
+from kernels.float.narrow.dots import Dot, four_at
 from kernels.float.narrow.halves import float_of_half
 from kernels.float.narrow.plan import NarrowArguments, Plan
 from kernels.float.narrow.rounding import Rounded, round_data
-from kernels.int8.x86.instructions import Multiply
 
 
 def emit(plan: Plan, args: NarrowArguments) -> None:
@@ -186,7 +186,7 @@ class _Emitter:
                     for row in range(tile.rows):
                         sums.put(row, start, sums.value(row, start) + data[row] * value)
 
-    def _bytes(self, way: Multiply, tile: _Tile, sums: _Sums, first: Index, count: int) -> None:
+    def _bytes(self, way: Dot, tile: _Tile, sums: _Sums, first: Index, count: int) -> None:
         """The same of bytes, whose sums are of int32."""
         plan, together, lanes = self.plan, self.gemm.together, self.lanes
         assert self.rounded is not None
@@ -197,9 +197,7 @@ class _Emitter:
             words = [T.Bind(self.args.weights[tir.vector(base + start, lanes)]) for start in sums.starts]
             for part in range(together // 4):
                 rows = [(tile.top + row) * plan.filled + at * together + 4 * part for row in range(tile.rows)]
-                fours = [
-                    T.Bind(reinterpret(way.unit_at(data, row, lanes), "int8", 4 * lanes)) for row in rows
-                ]
+                fours = [T.Bind(four_at(data, row, lanes)) for row in rows]
                 for start, each in zip(sums.starts, words, strict=True):
                     quanta = each if self.gemm.bits == 8 else T.Bind(_half(each, part, lanes))
                     for row, four in enumerate(fours):

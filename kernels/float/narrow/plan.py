@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from kernels.arithmetic import ceil_div
 from kernels.emit.types import Buffer
+from kernels.float.narrow.dots import Dot, dot_of
 from kernels.float.plan import Arguments
-from kernels.int8.x86.instructions import WAYS, Multiply, has, why_not_x86
 from kernels.kernel import Plan as AnyPlan
 from kernels.knobs import KnobSet
 from kernels.target import Target
@@ -65,9 +65,9 @@ class Plan(AnyPlan[NarrowGemm]):
         return self.words * self.workload.together
 
     @property
-    def way(self) -> Multiply | None:
+    def way(self) -> Dot | None:
         """How rounded data and quanta, four of each, are multiplied as bytes; None: as floats."""
-        return way_of(self.workload, self.target)
+        return dot_of(self.workload, self.target)
 
     @property
     def shifts(self) -> tuple[int, ...]:
@@ -97,16 +97,6 @@ class NarrowArguments(Arguments):
 
     scale: Buffer = None
     zero: Buffer = None
-
-
-def way_of(gemm: NarrowGemm, target: Target) -> Multiply | None:
-    """What ``Plan.way`` says."""
-    if not gemm.rounded or why_not_x86(target):
-        return None
-    if has(target, "avx512vnni" if target.vector_bits == 512 else "avxvnni"):
-        return WAYS["vnni"]
-    # Two products of quanta of 4 bits fit int16, those of 8 bits need not.
-    return WAYS["bytes"] if gemm.bits == 4 else None
 
 
 def accumulators(gemm: NarrowGemm, target: Target) -> int:
