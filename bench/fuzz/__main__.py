@@ -1,8 +1,10 @@
 """The product under what is wrong: nothing but a refusal may come of it, no status of 500 and above.
 
-python -m bench.fuzz --cases 10000 --seed 1 --json FILE
+python -m bench.fuzz lines --cases 10000 --seed 1 --json FILE
+python -m bench.fuzz models --cases 2000
 
-Imports mutated lines of a tuning log that jobs have just made.
+``lines`` imports mutated lines of a tuning log that jobs have just made, ``models`` uploads mutated models
+and gives them to ``check`` and ``build``.
 """
 
 from __future__ import annotations
@@ -12,16 +14,20 @@ import json
 from pathlib import Path
 
 from bench.fuzz.lines import fuzz_lines
+from bench.fuzz.models import fuzz_models
+
+WHAT = {"lines": fuzz_lines, "models": fuzz_models}
 
 
 def main() -> None:
     """Run the bench and print its figures; exit code 1 when something was not refused as it should be."""
     parser = argparse.ArgumentParser(prog="python -m bench.fuzz", description=__doc__.splitlines()[0])
+    parser.add_argument("what", choices=WHAT)
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path, help="write all figures here")
     arguments = parser.parse_args()
-    report = fuzz_lines(arguments.cases, arguments.seed)
+    report = WHAT[arguments.what](arguments.cases, arguments.seed)
     if arguments.json:
         arguments.json.write_text(json.dumps(report, indent=1) + "\n")
     print(json.dumps({**report, "problems": len(report["problems"])}))

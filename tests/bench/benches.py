@@ -11,7 +11,7 @@ from typing import Any
 
 def run(name: str, folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", f"bench.{name}", *arguments, "--json", str(folder / "report.json")]
-    return subprocess.run(command, capture_output=True, text=True, timeout=800, check=False)
+    return subprocess.run(command, capture_output=True, text=True, timeout=1700, check=False)
 
 
 def bench(name: str, folder: Path, *arguments: str) -> dict[str, Any]:

@@ -46,8 +46,9 @@ def small_disk(client: TestClient, settings: Settings) -> Iterator[Path]:
     subprocess.run(["umount", str(folder)], check=True)
 
 
-def test_a_full_disk_is_said_by_its_folder(client: TestClient, small_disk: Path) -> None:
-    response = client.post("/api/v1/models", content=conv_model() + bytes(200 << 10))
+@pytest.mark.parametrize("path", ["models", "records"])
+def test_a_full_disk_is_said_by_its_folder(client: TestClient, small_disk: Path, path: str) -> None:
+    response = client.post(f"/api/v1/{path}", content=conv_model() + bytes(200 << 10))
     assert response.status_code == 507, response.text
     assert str(small_disk) in response.json()["detail"]
     assert list(small_disk.iterdir()) == []

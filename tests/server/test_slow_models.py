@@ -6,6 +6,7 @@ import os
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from statistics import median
 from typing import Any
 
 import httpx
@@ -18,7 +19,10 @@ from server.models import service as models
 from server.services import READERS
 
 URL = "/api/v1/models"
-UPLOADS = 60
+UPLOADS = 100
+MOST_TIMES = 50
+"""So many times an idle service's time an answer may take: the uploads' threads are in this process, too.
+With all threads taken it would be as long as a model is read."""
 
 
 @pytest.fixture
@@ -32,7 +36,7 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Any:
             seen["now"] += 1
             seen["all"] += 1
             seen["most"] = max(seen["most"], seen["now"])
-        let_go.wait(60)
+        let_go.wait(100)
         with lock:
             seen["now"] -= 1
         return extract(*arguments)
@@ -42,19 +46,26 @@ def slow(monkeypatch: pytest.MonkeyPatch) -> Any:
     let_go.set()
 
 
+def answer_s(client: TestClient) -> float:
+    """What two requests take, the median of some."""
+    took = []
+    for _ in range(7):
+        began = time.monotonic()
+        assert client.get("/api/v1/jobs").status_code == 200
+        assert client.get("/health").status_code == 200
+        took.append(time.monotonic() - began)
+    return median(took)
+
+
 def test_the_api_answers_beside_many_slow_uploads(client: TestClient, slow: Any) -> None:
     let_go, seen = slow
     bodies = [conv_model((1, 3, 8, 8), channels) for channels in range(2, 2 + UPLOADS)]
+    idle_s = answer_s(client)
     with ThreadPoolExecutor(UPLOADS) as pool:
         uploads = [pool.submit(client.post, URL, content=body) for body in bodies]
         while seen["now"] < READERS:
             time.sleep(0.01)
-        began = time.monotonic()
-        for _ in range(5):
-            assert client.get("/api/v1/jobs").status_code == 200
-            assert client.get("/health").status_code == 200
-        # Far below what one of them takes to be read; with all threads taken it would be that.
-        assert time.monotonic() - began < 20
+        assert answer_s(client) < MOST_TIMES * idle_s
         let_go.set()
         assert {each.result().status_code for each in uploads} == {201}
     assert seen["most"] == READERS

@@ -14,6 +14,7 @@ import psutil
 import pytest
 from candidates import SPIN_C, c_candidate, tvm_candidate
 from dialing import TOKEN, all_gone, wait_until
+from tvm import rpc
 
 from worker.children.nursery import ChildCancelled, ChildRaised
 from worker.fleet.drivers.agent_build import agent_triple
@@ -70,6 +71,19 @@ def test_a_dialed_board_serves_session_after_session(agent_dir, tmp_path, gatewa
             assert board.alive()
         ask("sessions", count=50)
     wait_until(lambda: not board.alive())
+
+
+def test_who_knows_no_secret_gets_no_session_of_a_dialed_board(agent_dir, tmp_path, gateway, board, ask):
+    """Any user of the coordinator's machine may connect to the port of a board that has dialed in."""
+    where = board.address
+    with dialing.agent(agent_dir, tmp_path, *dial(gateway)) as (agent, _):
+        wait_until(board.alive)
+        for key in ("board", "", f"board.{'0' * 64}", f"board.{TOKEN}", TOKEN):
+            with pytest.raises(Exception, match="RecvAll"):
+                rpc.connect(where["host"], where["port"], key)
+            assert not agent.children(), "nothing of it came to the board"
+        assert where["key"].partition(".")[2] not in (TOKEN, "")
+        assert ask("stats")["clock"] == "wall"
 
 
 def test_restart_ends_the_session_and_the_candidate(agent_dir, tmp_path, gateway, board, ask, meanwhile):

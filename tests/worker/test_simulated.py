@@ -94,6 +94,17 @@ def time_convolution(board, made, clutter=0):
     return result, warm, cold(*arguments).results, json.loads(session.get_function("tilefleet.stats")())
 
 
+def test_who_does_not_know_the_token_gets_no_session_of_an_emulated_board(simulated_boards):
+    for board in simulated_boards.values():
+        for key in (board.id, "", f"{board.id}.{'0' * 64}"):
+            with pytest.raises(Exception, match="cannot find server that matches"):
+                tvm.rpc.connect(board.host, board.port, key)
+        token = board.address["key"].partition(".")[2]
+        assert len(token) == 64
+        words = psutil.Process(board._process.pid).cmdline()
+        assert not any(token in word for word in words), "others could read it there"
+
+
 @pytest.mark.parametrize("model", MODELS)
 def test_convolution_is_right(simulated_boards, convolution, model):
     made, expected = convolution
