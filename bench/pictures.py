@@ -1,6 +1,6 @@
-"""The README's pictures of the dashboard: ``python -m bench.pictures URL JOB`` writes them to docs/images.
+"""The pictures of the dashboard: ``python -m bench.pictures URL JOB OTHER`` writes them to docs/images.
 
-URL is a coordinator that has tuned a model in job JOB, ``tilefleet baselines JOB`` done.
+URL is a coordinator that has tuned a model in jobs JOB and OTHER, ``tilefleet baselines JOB`` done.
 """
 
 from __future__ import annotations
@@ -19,21 +19,22 @@ SETTLED_MS = 1500
 
 
 def main() -> None:
-    """Take the pictures: a job, its costliest workload, and a board in the dark theme."""
+    """Take the pictures: a job, its costliest workload, two jobs side by side, and boards in the dark theme."""
     from playwright.sync_api import sync_playwright
 
     from tilefleet.client import Client
 
-    if len(sys.argv) != 3:
+    if len(sys.argv) != 4:
         sys.exit(__doc__)
-    url, job = sys.argv[1], int(sys.argv[2])
+    url, job, other = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     with Client(url) as client:
         costliest = max(client.tasks(job), key=lambda task: task.weight * (task.best_s or 0))
     FOLDER.mkdir(exist_ok=True)
     pages = (
-        ("job", f"/jobs/{job}", 860, "light", "Best of each task"),
-        ("workload", f"/workloads/{costliest.workload_key}", 1060, "light", "Loop nest"),
-        ("boards", "/boards", 660, "dark", "inside the timer"),
+        ("job", f"/jobs/{job}", 1010, "light", "of the layers' time is in"),
+        ("workload", f"/workloads/{costliest.workload_key}?target=host", 1060, "light", "Loop nest"),
+        ("compare", f"/compare?jobs={other},{job}", 950, "light", "These take"),
+        ("boards", "/boards", 890, "dark", "inside the timer"),
     )
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
@@ -43,6 +44,7 @@ def main() -> None:
             page = browser.new_page(base_url=url, viewport=size, color_scheme=look)
             page.goto(path)
             page.get_by_text(awaited).first.wait_for()
+            page.get_by_label("Loading").first.wait_for(state="detached")
             page.wait_for_timeout(SETTLED_MS)
             page.screenshot(path=FOLDER / f"dashboard-{name}.png")
             page.close()

@@ -18,7 +18,7 @@ export function milliseconds(value: number | null | undefined): string {
 /** What a job's built model takes: 5.31 ms ± 2 %, of the runs' interquartile range; a dash while there is none. */
 export function measured({ built }: Pick<Job, "built">): string {
   return built?.measured_ms
-    ? `${milliseconds(built.measured_ms)} ± ${percent((built.spread ?? 0) / 2)}`
+    ? `${milliseconds(built.measured_ms)} ±\u00a0${percent((built.spread ?? 0) / 2)}`
     : "–";
 }
 

@@ -73,10 +73,12 @@ export function Targets({ job, set }: { job: Job; set: (ids: number[]) => void }
               <Group gap="xs" wrap="nowrap">
                 <Progress
                   value={(100 * ms) / most}
-                  w={140}
+                  w={100}
                   aria-label={`${milliseconds(ms)} on ${each.target}`}
                 />
-                <Text size="sm">{delivered ? measured(each) : `~ ${milliseconds(ms)}`}</Text>
+                <Text size="sm" style={{ whiteSpace: "nowrap" }}>
+                  {delivered ? measured(each) : `~ ${milliseconds(ms)}`}
+                </Text>
               </Group>
             ),
           },

@@ -361,7 +361,7 @@ function JobTable({
               head={head}
               down={by ? down : null}
               onSort={() => wanted.set({ sort, order: by && down ? "up" : "down" })}
-              miw={head === "Name" ? 140 : undefined}
+              miw={head === "Name" ? 110 : undefined}
             />
           );
         }}

@@ -32,7 +32,7 @@ export function DataTable<Row>({
       minWidth={minWidth}
       scrollAreaProps={{ viewportProps: { tabIndex: 0, role: "group", "aria-label": label } }}
     >
-      <Table verticalSpacing={6}>
+      <Table verticalSpacing={6} horizontalSpacing={7}>
         <Table.Thead>
           <Table.Tr>{columns.map(headOf)}</Table.Tr>
         </Table.Thead>
