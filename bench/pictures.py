@@ -19,7 +19,7 @@ SETTLED_MS = 1500
 
 
 def main() -> None:
-    """Take the pictures: a job, its costliest workload, two jobs side by side, and boards in the dark theme."""
+    """Take the pictures: a job, its costliest workload, two jobs side by side; boards in the dark theme."""
     from playwright.sync_api import sync_playwright
 
     from tilefleet.client import Client

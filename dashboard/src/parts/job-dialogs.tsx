@@ -63,7 +63,7 @@ export function Rename({ job, onClose }: { job: Job; onClose: () => void }) {
               known.data?.items.map(({ label }) => label).filter((label) => !labels.includes(label)) ?? []
             }
             // Below, it would lie over what saves.
-            comboboxProps={{ position: "top", withinPortal: false }}
+            comboboxProps={{ position: "top" }}
             value={labels}
             onChange={setLabels}
           />
