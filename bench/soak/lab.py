@@ -183,6 +183,9 @@ class Lab:
                 if board.health == "bad" and board.id != "liar":
                     self.parked.append(f"{board.id}: {board.reason}")
                     client.change_board(board.id, "return")
+                elif board.health == "bad" and self.lie == "none":  # its server hangs: see _wake_liar
+                    self.set_lie("none")
+                    client.change_board(board.id, "return")
 
     def _scheduler(self) -> Popen[bytes]:
         dask = (sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port")
