@@ -12,21 +12,23 @@ from tuner.frontend.onnx_check import ModelError
 ROWS, COLUMNS = 17, 5
 
 
-def model(nodes, outputs, opset=15, version=3, dtype=TensorProto.FLOAT):
+def model(nodes, outputs, opset=15, version=3, dtype=TensorProto.FLOAT, rows=ROWS):
     """A model of ai.onnx.ml's ``nodes`` (operator, inputs, outputs, attributes) on x."""
     made = [
         helper.make_node(op, inputs, results, domain="ai.onnx.ml", **more)
         for op, inputs, results, more in nodes
     ]
     ends = [helper.make_tensor_value_info(name, kind, None) for name, kind in outputs.items()]
-    x = helper.make_tensor_value_info("x", dtype, (ROWS, COLUMNS))
+    x = helper.make_tensor_value_info("x", dtype, (rows, COLUMNS))
     graph = helper.make_graph(made, "classical", [x], ends)
     sets = [helper.make_opsetid("ai.onnx.ml", version), *([helper.make_opsetid("", opset)] if opset else [])]
     return helper.make_model(graph, opset_imports=sets, ir_version=8)
 
 
-def trees(kind, results, ids, positive=True, mode=("BRANCH_LEQ",), missing=False, count=6, **more):
-    """Random trees; ``ids`` are the results that leaves may add to, ``missing``: NaN goes either way."""
+def trees(
+    kind, results, ids, positive=True, mode=("BRANCH_LEQ",), missing=False, count=6, depths=(4,), **more
+):
+    """Random trees of ``depths`` in turn; leaves add to some of ``ids``, ``missing``: NaN goes either way."""
     random = np.random.default_rng(results)
     nodes = {
         key: []
@@ -60,7 +62,7 @@ def trees(kind, results, ids, positive=True, mode=("BRANCH_LEQ",), missing=False
         return number
 
     for tree in range(count):
-        grow(tree, 4)
+        grow(tree, depths[tree % len(depths)])
     said = {f"nodes_{key}": value for key, value in nodes.items()}
     said |= {f"{kind}_{key}": value for key, value in leaves.items()}
     if missing:
@@ -242,6 +244,32 @@ def test_as_onnxruntime(name):
     for output, value in right.items():
         assert (found[output].dtype, found[output].shape) == (value.dtype, value.shape)
         np.testing.assert_allclose(found[output], value, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("rows", "count", "depths", "results"),
+    [(1, 1, (0,), 1), (1, 29, (4,), 3), (12, 1, (12,), 2), (25, 13, (0, 12), 1), (43, 5, (3, 0, 7), 9)],
+)
+def test_trees_of_any_size(rows, count, depths, results):
+    """Sums are those of onnxruntime, to the bit: trees count in their order."""
+    said = trees("target", results, range(results), False, missing=True, count=count, depths=depths)
+    node = ("TreeEnsembleRegressor", ["x"], ["y"], {**said, "n_targets": results})
+    made = model([node], ONE, rows=rows)
+    x = np.random.default_rng(rows).normal(size=(rows, COLUMNS)).astype(np.float32)
+    x[::3, 1], x[::4] = np.nan, np.round(2 * x[::4]) / 2
+    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_array_equal(built(made)({"x": x})["y"], session.run(None, {"x": x})[0])
+
+
+def test_columns_that_are_not_there():
+    said = trees("target", 1, [0], n_targets=1)
+    said["nodes_featureids"][0] = COLUMNS
+    made = regressor("TreeEnsembleRegressor", **said)
+    with pytest.raises(ModelError, match=f"ask for column {COLUMNS} of data of {COLUMNS} columns"):
+        built(made)
+    said["nodes_featureids"][0] = -1
+    with pytest.raises(ModelError, match="negative or too large"):
+        built(regressor("TreeEnsembleRegressor", **said))
 
 
 def test_maps_are_rows_of_a_table():

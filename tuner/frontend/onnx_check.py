@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import onnx
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto
 
-from tuner.frontend.own_nodes import LOOP_DOMAIN
+from tuner.frontend.own_nodes import OWN_DOMAIN
 
 MAX_TENSOR_BYTES = 2 * 1024**3
 """No tensor, weight or activation, may be larger."""
@@ -140,7 +140,7 @@ def _without_weights(model: ModelProto) -> ModelProto:
 def _check_operators(nodes: Sequence[NodeProto]) -> None:
     unknown: dict[str, str] = {}
     for node in nodes:
-        if node.domain == LOOP_DOMAIN:
+        if node.domain == OWN_DOMAIN:
             continue
         if node.domain not in ("", "ai.onnx") or not onnx.defs.has(node.op_type):
             name = f"{node.domain}.{node.op_type}" if node.domain else node.op_type

@@ -16,7 +16,7 @@ from onnx.reference import ReferenceEvaluator
 
 from tuner.frontend.definitions import expanded
 from tuner.frontend.onnx_check import MAX_TENSOR_BYTES, ModelError, check_size, first_line, node_name
-from tuner.frontend.own_nodes import LOOP, OPERATOR, PRODUCT
+from tuner.frontend.own_nodes import LOOP, OPERATOR, PRODUCT, TREES
 
 Array = npt.NDArray[Any]
 
@@ -36,7 +36,7 @@ RANDOM = {
     *("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Bernoulli", "Multinomial"),
 }
 """Operators that make random numbers: no two runs need agree."""
-NEVER_FOLDED = {*RANDOM, LOOP, OPERATOR, PRODUCT}
+NEVER_FOLDED = {*RANDOM, LOOP, OPERATOR, PRODUCT, TREES}
 """Random numbers, and nodes of ours, which onnx cannot compute."""
 
 
@@ -178,7 +178,7 @@ def _infer(model: ModelProto, nodes: list[NodeProto], constants: dict[str, Array
             kind = helper.np_dtype_to_tensor_dtype(value.dtype)
             large.append(helper.make_tensor_value_info(name, kind, value.shape))
     inputs = [value for value in model.graph.input if value.name not in constants]
-    rooms = _rooms(model, nodes)
+    rooms = _rooms(model, nodes, constants)
     graph = helper.make_graph(
         nodes, "shapes", inputs + large, list(model.graph.output), small, value_info=rooms
     )
@@ -202,8 +202,9 @@ def _infer(model: ModelProto, nodes: list[NodeProto], constants: dict[str, Array
     return tensors
 
 
-def _rooms(model: ModelProto, nodes: list[NodeProto]) -> list[ValueInfoProto]:
-    """How much room there is for results of which data decide the size (``tuner/frontend/counted/``)."""
+def _rooms(model: ModelProto, nodes: list[NodeProto], constants: Mapping[str, Array]) -> list[ValueInfoProto]:
+    """What onnx cannot infer: how much room there is for results of which data decide the size
+    (``tuner/frontend/counted/``), and the results of our own nodes."""
     sized = {name for node in nodes if node.op_type in SIZED_BY_DATA for name in node.output}
     rooms = [value for value in model.graph.value_info if value.name in sized]
     for node in nodes:
@@ -213,6 +214,12 @@ def _rooms(model: ModelProto, nodes: list[NodeProto]) -> list[ValueInfoProto]:
                 helper.make_tensor_value_info(name, kind, shape)
                 for name, (shape, kind) in zip(node.output, shapes, strict=True)
             ]
+        if node.op_type == TREES:
+            kind = TensorProto.DOUBLE if attributes_of(node)["double"] else TensorProto.FLOAT
+            known = constants.get(node.input[1])
+            rooms.append(
+                helper.make_tensor_value_info(node.output[0], kind, None if known is None else known.tolist())
+            )
     return rooms
 
 

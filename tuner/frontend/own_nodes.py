@@ -1,5 +1,7 @@
 """Which nodes of a rewritten graph the build computes itself."""
 
+from onnx import ModelProto, helper
+
 PRODUCT = "TilefleetProduct"
 """Operator of the one node that stands for a product; its attribute ``index`` points into the products."""
 OPERATOR = "TilefleetOperator"
@@ -34,7 +36,13 @@ that a row without any key is zeros, not NaN.
 """
 PLACES = "TilefleetPlaces"
 """Operator of a node that says where the greatest element of each window of a MaxPool lies."""
-LOOP, LOOP_DOMAIN = "TilefleetLoop", "tilefleet.loop"
+OWN_DOMAIN = "tilefleet.own"
+"""Of nodes that are there before shapes are known; no file may have such."""
+TREES = "TilefleetTrees"
+"""Operator of an ensemble of trees. Its inputs are rows, the shape of the result, and then those of
+``kernels/operators/trees.py`` in their order, with empty names for what it does not have; ``operator`` is
+what ONNX calls the comparison, ``how`` as there, ``double`` whether its numbers are float64."""
+LOOP = "TilefleetLoop"
 """Operator of a Loop that data end. Its inputs are the most turns, whether there is one, ``states`` values
 that each turn hands on, and what the body reads around it; its outputs the values after the last turn, what
 each turn leaves beside them, with room for all, and how many turns there were. ``body`` is a model that takes
@@ -59,6 +67,7 @@ COMPUTED = {
     "Scatter": "tuner.operators.scatter:elements",
     "ScatterElements": "tuner.operators.scatter:elements",
     "ScatterND": "tuner.operators.scatter:scatter",
+    TREES: "tuner.operators.trees:trees",
     "TopK": "tuner.operators.largest:largest",
     "Upsample": "tuner.operators.resize:resize",
 }
@@ -68,3 +77,9 @@ It takes Relax's block builder, the graph, the node, and its inputs as Relax val
 and returns the result, or a list of all. Modules are named, not imported: who only reads a graph needs no
 TVM.
 """
+
+
+def declare_own(model: ModelProto) -> None:
+    """Let ``model`` have nodes of ``OWN_DOMAIN``."""
+    if all(entry.domain != OWN_DOMAIN for entry in model.opset_import):
+        model.opset_import.append(helper.make_opsetid(OWN_DOMAIN, 1))

@@ -62,7 +62,7 @@ def _from_the_start(builder: Any, graph: OnnxGraph, node: NodeProto, places: Any
 
 
 def _never_negative(graph: OnnxGraph, name: str) -> bool:
-    """Whether all of a tensor comes from tables without negative numbers, as the nodes of trees do."""
+    """Whether all of a tensor comes from tables without negative numbers, or says where something is."""
     makers = {output: node for node in graph.nodes for output in node.output}
     seen, waiting = {""}, [name]
     while waiting:

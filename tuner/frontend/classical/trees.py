@@ -1,4 +1,4 @@
-"""Ensembles of trees of ai.onnx.ml: all trees go down one level at a time, from tables of their nodes."""
+"""Ensembles of trees of ai.onnx.ml, as one node of ours with tables of all of their nodes."""
 
 from __future__ import annotations
 
@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 from onnx import TensorProto, numpy_helper
 
-from tuner.frontend.classical.columns import reduced
+from kernels.operators.trees import RECORD
 from tuner.frontend.classical.linear import after, classified, labels
 from tuner.frontend.classical.nodes import MODES, Nodes, compared, ordered
 from tuner.frontend.microsoft.fused import Array, Fused
+from tuner.frontend.own_nodes import OWN_DOMAIN, TREES
 
 DEEPEST = 256
 MOST = 2**31
@@ -136,8 +137,8 @@ def _written_by_row(form: Fused, results: int) -> _Trees:
     return _Trees(nodes, roots.tolist(), values, there)
 
 
-def _depth(form: Fused, roots: Array, ways: tuple[Array, Array], leaves: int) -> int:
-    """How many levels there are; raises ModelError for more than ``DEEPEST``."""
+def _check_ways(form: Fused, roots: Array, ways: tuple[Array, Array], leaves: int) -> None:
+    """Raises ModelError where some way down takes more than ``DEEPEST`` nodes, or goes round."""
     level, depth = roots, 0
     while (inner := level[level >= leaves] - leaves).size:
         there = np.zeros(leaves + len(ways[0]), bool)
@@ -145,7 +146,6 @@ def _depth(form: Fused, roots: Array, ways: tuple[Array, Array], leaves: int) ->
         level, depth = np.flatnonzero(there), depth + 1
         if depth > DEEPEST:
             form.refuse(f"has trees of more than {DEEPEST} levels")
-    return depth
 
 
 def _sums(form: Fused, trees: _Trees, how: str) -> str:
@@ -155,45 +155,42 @@ def _sums(form: Fused, trees: _Trees, how: str) -> str:
     dtype: Any = np.float64 if exact else np.float32
     data = form.add("Cast", [data], to=TensorProto.DOUBLE if exact else TensorProto.FLOAT)
     ordered(trees.nodes)
-    asked, leaves = compared(form, trees.nodes, dtype), len(trees.values)
+    features = np.asarray(trees.nodes.features, np.int64)
+    if len(features) and not 0 <= features.min() <= features.max() < MOST:
+        form.refuse("has a node that asks for a column that is negative or too large")
+    asked, (leaves, results) = compared(form, trees.nodes, dtype), trees.values.shape
     # Leaves come first and lead to themselves, behind them the nodes that ask.
     here = np.arange(leaves)
     lower, upper = (np.where(way < 0, -1 - way, way + leaves) for way in (asked.first, asked.second))
     roots = np.asarray([-1 - root if root < 0 else root + leaves for root in trees.roots])
-    depth = _depth(form, roots, (lower, upper), leaves)
-    # Each row begins at the roots of all trees.
-    rows = form.add("Gather", [form.add("Shape", [data]), form.constant(np.array([0]))])
-    shape = form.add("Concat", [rows, form.constant(np.array([len(roots)]))], axis=0)
-    # Numbers of 32 bits: twice as many to a vector.
-    at = form.add("Expand", [form.constant(roots[None].astype(np.int32)), shape])
-    features = np.asarray(trees.nodes.features, np.int64)
-    padded: list[Array] = [
-        np.concatenate(table).astype(np.int32)
-        for table in ([here * 0, features], [here, lower], [here, upper])
-    ]
-    padded += [np.concatenate([np.zeros(leaves, dtype), asked.limits])]
-    columns, *others = [form.constant(table) for table in padded]
-    if asked.signs is not None:
-        others.append(form.constant(np.concatenate([np.zeros(leaves, dtype), asked.signs])))
-    for _ in range(depth):
-        value = form.add("GatherElements", [data, form.add("Gather", [columns, at])], axis=1)
-        below, above, limit, *sign = (form.add("Gather", [table, at]) for table in others)
-        if sign:
-            value = form.add("Mul", [value, *sign])
-        at = form.add("Where", [form.add(asked.operator, [value, limit]), below, above])
-    return _together(form, trees, at, how, dtype)
-
-
-def _together(form: Fused, trees: _Trees, at: str, how: str, dtype: Any) -> str:
-    """The leaves of all trees as one row of results, the base added."""
-    count, (_, results) = len(trees.roots), trees.values.shape
-    found = form.add("Gather", [form.constant(trees.values.astype(dtype)), at], axis=0)
+    _check_ways(form, roots, (lower, upper), leaves)
+    records = np.zeros((leaves + len(lower), RECORD), np.int32)
+    for at, way in enumerate(([*here * 0, *features], [*here, *upper], [*here, *lower])):
+        records[:, at] = way
     if how in ("MIN", "MAX") and not trees.there.all():
         form.refuse(f"takes the {how} of trees that do not all say something of each result")
-    reduction = f"Reduce{how.title()}" if how in ("MIN", "MAX") else "ReduceSum"
-    total = reduced(form, reduction, found, keepdims=0)
+    # Each leaf has a number for each result, or where they say something of one at most, just that.
+    single = results > 1 and (trees.there.sum(axis=1) <= 1).all()
+    targets = trees.there.argmax(axis=1)
+    values = trees.values[here, targets][:, None] if single else trees.values
+    tables: list[Array | None] = [roots.astype(np.int32), records]
+    tables += [
+        None if table is None else np.concatenate([np.zeros(leaves), table]).astype(dtype)
+        for table in (asked.limits, asked.signs)
+    ]
+    tables += [values.astype(dtype), targets.astype(np.int32) if single else None]
+    rows = form.add("Gather", [form.add("Shape", [data]), form.constant(np.array([0]))])
+    shape = form.add("Concat", [rows, form.constant(np.array([results]))], axis=0)
+    total = form.add(
+        TREES,
+        [data, shape, *("" if table is None else form.constant(table) for table in tables)],
+        domain=OWN_DOMAIN,
+        operator=asked.operator,
+        how="SUM" if how == "AVERAGE" else how,
+        double=exact,
+    )
     if how == "AVERAGE":
-        total = form.add("Div", [total, form.constant(np.array(count, dtype))])
+        total = form.add("Div", [total, form.constant(np.array(len(roots), dtype))])
     base = _given(form, "base_values").astype(dtype)
     if base.size not in (0, results):
         form.refuse(f"has {base.size} base values for {results} results")

@@ -14,7 +14,7 @@ from onnx.shape_inference import infer_shapes
 from tuner.frontend.control.inline import Written, fresh, reads
 from tuner.frontend.onnx_check import ModelError, nested, node_name
 from tuner.frontend.onnx_graph import Array, OnnxGraph, TensorInfo
-from tuner.frontend.own_nodes import LOOP, LOOP_DOMAIN
+from tuner.frontend.own_nodes import LOOP, OWN_DOMAIN
 
 Read = Callable[[ModelProto], OnnxGraph]
 """Makes a graph of the model that a body is."""
@@ -24,8 +24,8 @@ WAY_OUT = "export the loop with a constant number of turns, or cut the model bef
 
 def refuse_own(model: ModelProto) -> None:
     """Raise ModelError where a file has nodes that only this package writes."""
-    if any(node.domain == LOOP_DOMAIN for node in model.graph.node):
-        raise ModelError(f"the model has operators that are not standard ONNX, of {LOOP_DOMAIN}")
+    if any(node.domain == OWN_DOMAIN for node in model.graph.node):
+        raise ModelError(f"the model has operators that are not standard ONNX, of {OWN_DOMAIN}")
 
 
 def kept(
@@ -194,7 +194,7 @@ class _Kept:
             [*names, *states, *around],
             outputs,
             name=node_name(self.node),
-            domain=LOOP_DOMAIN,
+            domain=OWN_DOMAIN,
             body=body.SerializeToString(),
             states=self.states,
             room=json.dumps(shapes),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
 from tuner.frontend.control.branches import Choice, blame_inputs, branch_of, inlined
 from tuner.frontend.control.inline import Written, names_of, reads
@@ -18,7 +18,7 @@ from tuner.frontend.control.loops import LOOPS, decides, unrolled
 from tuner.frontend.control.sequences import SEQUENCES, Sequences
 from tuner.frontend.onnx_check import MAX_NODES, ModelError, node_name
 from tuner.frontend.onnx_graph import Array, TensorInfo, folded
-from tuner.frontend.own_nodes import LOOP_DOMAIN
+from tuner.frontend.own_nodes import declare_own
 
 _OPEN = {"If", *LOOPS, *SEQUENCES}
 
@@ -133,8 +133,7 @@ class _Settler:
         except ModelError:
             blame_inputs(self._model, self._nodes, node, decides(node))
             raise
-        if all(entry.domain != LOOP_DOMAIN for entry in self._model.opset_import):
-            self._model.opset_import.append(helper.make_opsetid(LOOP_DOMAIN, 1))
+        declare_own(self._model)
         self._put(node, written)
 
     def _put(self, node: NodeProto, written: Written) -> None:

@@ -9,6 +9,7 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from tuner.frontend.microsoft import attention, fused, group_query, integers, normal, recurrent, rotary
 from tuner.frontend.microsoft.fused import Array, Fused
+from tuner.frontend.own_nodes import declare_own
 
 DOMAIN = "com.microsoft"
 OPSET = 17
@@ -69,6 +70,8 @@ def to_standard(model: ModelProto, others: Mapping[str, Forms]) -> None:
         form = Fused(node, opset, known.value, known.shape, known.is_double)
         write(form)
         known.nodes += form.nodes
+        if any(each.domain for each in form.nodes):
+            declare_own(model)
     del model.graph.node[:]
     model.graph.node.extend(known.nodes)
 
