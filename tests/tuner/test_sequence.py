@@ -1,5 +1,8 @@
 """Small models as one call of TVM's machine: the same results, and the machine's own checks."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import tvm
@@ -7,6 +10,7 @@ from onnx import TensorProto
 from tiny_models import model, node, save
 from tvm import relax
 
+from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model, export
 from tuner.backend.sequence import MOST_ARENA, SEQUENCE
 from tuner.runtimes.engines import onnx_session
@@ -148,3 +152,19 @@ def test_larger_models_and_single_calls_stay_as_they_are(tmp_path):
     assert len(calls(built(path), np.zeros((side, side), np.float32))) == 2
     one = save(tmp_path, model([node("Not", ["x"], "y")], {"x": (5,)}, ["y"], dtype=TensorProto.BOOL))
     assert SEQUENCE not in calls(built(one), np.zeros(5, bool))
+
+
+def test_a_board_can_load_it(tmp_path):
+    """What a module of this machine imports, the agent of a board like it offers: its functions run there."""
+    executable, _ = build_model(save(tmp_path, states()), {}, host_target())
+    export(executable, tmp_path / "model.so")
+    content = (tmp_path / "model.so").read_bytes()
+    offered = Path("worker/agent/exports.c").read_text()
+    imported = {name.decode() for name in re.findall(rb"\bTVM(?:Backend|FFI)\w+", content)}
+    assert {"TVMBackendAnyListSetPackedArg", "TVMFFITensorCreateUnsafeView"} < imported
+    assert not [name for name in imported if name not in offered]
+    # For others ``main`` is left to TVM's machine, as nobody here can run it.
+    other = CATALOGUE["rpi4" if "x86" in host_target().triple else "x86-avx2"]
+    executable, _ = build_model(save(tmp_path, states()), {}, other)
+    export(executable, tmp_path / "other.so")
+    assert b"TVMBackendAnyList" not in (tmp_path / "other.so").read_bytes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import platform
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from tvm import relax, tirx
 from tvm.relax import vm_build
 from tvm.runtime import _ffi_api as runtime_api
 
+from kernels.isa.registry import isa_of
 from kernels.target import Target
 from tuner.backend.entry import lowered_main
 from tuner.backend.objects import ObjectCache, compiled
@@ -27,14 +29,17 @@ STORAGE = "relax.vm.alloc_storage"
 
 def compile_module(module: Any, target: Target) -> Any:
     """The Relax executable of what ``lower_partition`` returned: as ``relax.build`` makes it, but function by
-    function."""
+    function.
+
+    ``main`` of a small model is machine code where this machine can run it, and so check it.
+    """
     machine = tvm.target.Target(target.tvm)
     with machine:
         module = relax.get_pipeline("default")(module)
     constants = dict((module.attrs or {}).get("const_name_to_constant", {}))
     memory = Memory.of(module)
     builder = relax.ExecBuilder()
-    if CALLS in module["main"].attrs:
+    if CALLS in module["main"].attrs and target.isa is isa_of(platform.machine()):
         module = lowered_main(builder, module)
     else:
         module = vm_build._vmcodegen(builder, module, "bytecode")

@@ -34,6 +34,9 @@ static int TVMFFIEnvModLookupFromImports(void *module, const char *name, void **
   return error_set("candidate: looks up the TVM function %s, which a board does not have", name);
 }
 
+/* What `main` of a small model calls, which is for TVM's virtual machine: a board calls the functions of layers. */
+static int needs_machine(void) { return error_set("candidate: needs TVM's virtual machine"); }
+
 static void *TVMBackendAllocWorkspace(int device, int id, uint64_t bytes, int type_code, int type_bits) {
   (void)device, (void)id, (void)type_code, (void)type_bits;
   return workspace_take(bytes);
@@ -75,6 +78,9 @@ static const struct {
     SYMBOL(TVMFFIErrorSetRaisedFromCStrParts),
     SYMBOL(TVMFFIFunctionCall),
     SYMBOL(TVMFFIEnvModLookupFromImports),
+    {"TVMBackendAnyListSetPackedArg", (void *)(uintptr_t)needs_machine},
+    {"TVMBackendAnyListMoveFromPackedReturn", (void *)(uintptr_t)needs_machine},
+    {"TVMFFITensorCreateUnsafeView", (void *)(uintptr_t)needs_machine},
     SYMBOL(TVMBackendAllocWorkspace),
     SYMBOL(TVMBackendFreeWorkspace),
     {"TVMBackendParallelLaunch", (void *)(uintptr_t)threads_launch},
