@@ -41,7 +41,9 @@ def test_the_main_job(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:
     [board] = json.loads(shell("boards", "--json"))
     assert (board["id"], board["target"], board["clock"]) == ("host", "host", "wall")
     assert board["trials"] >= 12
-    assert 0 < board["utilisation"] <= 1
+    # All of the trials may be known from another test, and those of the last 5 minutes be none.
+    assert 0 <= board["utilisation"] <= 1
+    assert 0 < board["utilisation_total"] <= 1
     shell("boards", "park", "host", "--reason", "fan broken")
     assert "maintenance: fan broken" in shell("boards")
     shell("boards", "return", "host")
