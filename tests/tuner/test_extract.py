@@ -263,7 +263,7 @@ def test_products_of_activations_are_tuned(tmp_path):
         node("MatMul", ["left", "batch"], "y"),
         node("MatMul", ["square", "x"], "z"),
     ]
-    made = model(nodes, {"x": (2, 4, 4)}, ["y", "z"], {"w": (3, 4), "batch": (2, 4, 3)})
+    made = model(nodes, {"x": (2, 4, 4)}, ["y", "z"], {"w": (2, 3, 4), "batch": (2, 4, 3)})
     found = extract(save(tmp_path, made))
     assert found.not_tunable == ()
     assert [(str(each.workload), each.count) for each in found.operators] == [

@@ -84,7 +84,49 @@ def test_products_that_follow_each_other(tmp_path):
     constants = {"w": (7, 11), "batch": (11, 11, 5)}
     path = save(tmp_path, model(nodes, {"x": (11, 11, 11), "y": (11, 11, 11)}, ["z"], constants))
     build_and_compare(path)
-    assert kinds(path).count("matmul") == 4
+    assert kinds(path) == ["matmul", "matmul", "gemm", "matmul"]
+
+
+@pytest.mark.parametrize(
+    ("matrices", "columns", "before", "after", "left"),
+    [
+        ((2, 6, 10), (10, 8), [1, 0], [0, 2, 1], ["Reshape", "Transpose"]),
+        ((2, 6, 10), (10, 1), None, [1, 0, 2], ["Reshape", "Reshape", "Transpose"]),
+        ((3, 2, 6, 10), (1, 10, 3), [0, 2, 1], [3, 0, 1, 2], ["Reshape"]),
+        ((6, 10), (4, 10, 3), [0, 2, 1], [0, 2, 1], []),
+        ((1, 6, 10), (4, 10, 3), [1, 0, 2], None, ["Transpose", "Transpose", "Transpose"]),
+        ((6, 10), (10, 1), None, None, ["Reshape", "Reshape"]),
+        ((1, 6, 10), (10, 5), None, [2, 1, 0], ["Transpose", "Reshape"]),
+        ((7, 1), (1, 1), None, None, ["Reshape"]),
+    ],
+)
+def test_constants_on_the_left_are_weights(tmp_path, matrices, columns, before, after, left):
+    nodes = [node("MatMul", ["w", "turned" if before else "x"], "product")]
+    x = columns
+    if before:
+        x = tuple(columns[before.index(axis)] for axis in range(len(columns)))
+        nodes.insert(0, node("Transpose", ["x"], "turned", perm=before))
+    if after:
+        nodes.append(node("Transpose", ["product"], "y", perm=after))
+    path = save(tmp_path, model(nodes, {"x": x}, [nodes[-1].output[0]], {"w": matrices}))
+    build_and_compare(path)
+    found = kinds(path)
+    assert found.count("gemm") == 1
+    assert [kind for kind in found if kind != "gemm"] == left
+
+
+def test_a_constant_on_the_left_of_another(tmp_path):
+    nodes = [
+        node("MatMul", ["w", "x"], "first"),
+        node("Transpose", ["first"], "turned", perm=[1, 0]),
+        node("MatMul", ["v", "turned"], "second"),
+        node("MatMul", ["v", "turned"], "third"),
+        node("Transpose", ["third"], "z", perm=[1, 0]),
+        node("Add", ["second", "third"], "y"),
+    ]
+    path = save(tmp_path, model(nodes, {"x": (10, 7)}, ["y", "z"], {"w": (6, 10), "v": (9, 7)}))
+    build_and_compare(path)
+    assert kinds(path).count("gemm") == 3
 
 
 def test_einsum_by_a_constant_is_a_product(tmp_path):

@@ -23,6 +23,7 @@ from tuner.frontend.convolutions import as_images
 from tuner.frontend.epilogue import Chain, Wiring
 from tuner.frontend.geometry import conv_of, upright
 from tuner.frontend.matmul import merge_matmuls
+from tuner.frontend.matmul.turned import turn_products
 from tuner.frontend.matmul.workloads import attention_of, matmul_of
 from tuner.frontend.mend import mend
 from tuner.frontend.model_file import load_graph, nested_graph
@@ -151,6 +152,7 @@ def partition(graph: OnnxGraph, wide: bool = False) -> Partition:
     fold_quantized(graph)
     rewrite(graph)
     as_usual(graph)
+    turn_products(graph)
     as_images(graph)
     result = Partition(graph)
     wiring = Wiring.of(graph)
