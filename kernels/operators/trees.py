@@ -32,7 +32,8 @@ RECORD = 4
 class Trees:
     """What ``leaves`` of ``trees`` make of ``rows`` of ``columns`` numbers: ``results`` numbers of a row.
 
-    There are ``nodes``, the leaves first. A row passes one where its number is ``below`` the node's limit
+    There are ``nodes``, the leaves first; roots and ways are numbers of nodes less ``leaves``, so that those
+    below zero are at leaves. A row passes one where its number is ``below`` the node's limit
     ("at most" where ``equal``), else above; NaN never passes. Where trees are ``signed`` a number is
     multiplied with the node's sign before. ``how`` is SUM, MIN or MAX. A ``single`` leaf has one number for
     one result, others a number for each.
@@ -110,17 +111,18 @@ class _Walking:
         starts = [T.Bind(place * it.columns) for place in places]
         for at in range(size):
             tir.store(self.at, self.buffers["roots"][tree if rows else tree + at], at)
-        last = reduce(tirx.Max, (self.at[at] for at in range(size)))
-        with T.While(last >= tir.index(it.leaves)):
+        # All are at leaves where all have the sign.
+        signs = reduce(tirx.bitwise_and, (self.at[at] for at in range(size)))
+        with T.While(signs >= tir.index(0)):
             for _ in range(STEPS):
                 for at in range(size):
                     self._step(at, starts[at])
         for at in range(size):
-            self._add(self.at[at], places[at])
+            self._add(self.at[at] + it.leaves, places[at])
 
     def _step(self, at: int, start: Expr) -> None:
         it, nodes = self.it, self.buffers["nodes"]
-        node = T.Bind(self.at[at])
+        node = T.Bind(self.at[at] + it.leaves)
         value = T.Bind(self.buffers["data"][start + nodes[node * RECORD]])
         limit = T.Bind(self.buffers["limits"][node])
         if it.signed:

@@ -137,12 +137,13 @@ def _written_by_row(form: Fused, results: int) -> _Trees:
     return _Trees(nodes, roots.tolist(), values, there)
 
 
-def _check_ways(form: Fused, roots: Array, ways: tuple[Array, Array], leaves: int) -> None:
+def _check_ways(form: Fused, roots: Array, ways: tuple[Array, Array]) -> None:
     """Raises ModelError where some way down takes more than ``DEEPEST`` nodes, or goes round."""
-    level, depth = roots, 0
-    while (inner := level[level >= leaves] - leaves).size:
-        there = np.zeros(leaves + len(ways[0]), bool)
-        there[np.concatenate([way[inner] for way in ways])] = True
+    level, depth = roots[roots >= 0], 0
+    while level.size:
+        there = np.zeros(len(ways[0]), bool)
+        for way in ways:
+            there[way[level][way[level] >= 0]] = True
         level, depth = np.flatnonzero(there), depth + 1
         if depth > DEEPEST:
             form.refuse(f"has trees of more than {DEEPEST} levels")
@@ -159,13 +160,15 @@ def _sums(form: Fused, trees: _Trees, how: str) -> str:
     if len(features) and not 0 <= features.min() <= features.max() < MOST:
         form.refuse("has a node that asks for a column that is negative or too large")
     asked, (leaves, results) = compared(form, trees.nodes, dtype), trees.values.shape
-    # Leaves come first and lead to themselves, behind them the nodes that ask.
+    roots = np.asarray(trees.roots)
+    _check_ways(form, roots, (asked.first, asked.second))
+    # Leaves come first, the last of them at -1, and lead to themselves; from 0 on are the nodes that ask.
     here = np.arange(leaves)
-    lower, upper = (np.where(way < 0, -1 - way, way + leaves) for way in (asked.first, asked.second))
-    roots = np.asarray([-1 - root if root < 0 else root + leaves for root in trees.roots])
-    _check_ways(form, roots, (lower, upper), leaves)
+    lower, upper, roots = (
+        np.where(way < 0, -1 - way - leaves, way) for way in (asked.first, asked.second, roots)
+    )
     records = np.zeros((leaves + len(lower), RECORD), np.int32)
-    for at, way in enumerate(([*here * 0, *features], [*here, *upper], [*here, *lower])):
+    for at, way in enumerate(([*here * 0, *features], [*here - leaves, *upper], [*here - leaves, *lower])):
         records[:, at] = way
     if how in ("MIN", "MAX") and not trees.there.all():
         form.refuse(f"takes the {how} of trees that do not all say something of each result")
