@@ -16,6 +16,7 @@ from tvm.script.ir_builder import tirx as T
 
 from kernels.emit import tir
 from kernels.emit.function import Function
+from kernels.emit.tir import F32
 from kernels.emit.types import Buffer, Expr, Index, PrimFunc
 
 TOGETHER = 12
@@ -25,16 +26,17 @@ STEPS = 2
 NEAR_BYTES = 2**18
 """Rows of so many bytes stay in a cache while they go down all trees."""
 RECORD = 4
-"""Numbers of a node in ``nodes``: its feature, where rows go that do not pass it, where others go, and 0."""
+"""Numbers of a node in ``nodes``: its feature, where rows go that do not pass it, where others go, and the
+bits of its limit if that is a float32."""
 
 
 @dataclass(frozen=True)
 class Trees:
     """What ``leaves`` of ``trees`` make of ``rows`` of ``columns`` numbers: ``results`` numbers of a row.
 
-    There are ``nodes``, the leaves first; roots and ways are numbers of nodes less ``leaves``, so that those
-    below zero are at leaves. A row passes one where its number is ``below`` the node's limit
-    ("at most" where ``equal``), else above; NaN never passes. Where trees are ``signed`` a number is
+    There are ``nodes``, the leaves first; roots and ways are ``RECORD`` times the number of a node less
+    ``leaves``, so that those below zero are at leaves. A row passes one where its number is ``below`` the
+    limit ("at most" where ``equal``), else above; NaN never passes. Where trees are ``signed`` a number is
     multiplied with the node's sign before. ``how`` is SUM, MIN or MAX. A ``single`` leaf has one number for
     one result, others a number for each.
     """
@@ -59,8 +61,9 @@ class Trees:
             "data": (self.rows, self.columns),
             "roots": (self.trees,),
             "nodes": (self.nodes, RECORD),
-            "limits": (self.nodes,),
         }
+        if self.dtype != F32:
+            shapes["limits"] = (self.nodes,)
         if self.signed:
             shapes["signs"] = (self.nodes,)
         shapes["values"] = (self.leaves, 1 if self.single else self.results)
@@ -70,8 +73,9 @@ class Trees:
 
 
 def build_trees(it: Trees, name: str) -> PrimFunc:
-    """The PrimFunc ``name`` of rows, the node that each tree begins with, int32 records of nodes, limits,
-    signs if any, numbers of leaves, the result that each is for if they are single, and results.
+    """The PrimFunc ``name`` of rows, the node that each tree begins with, int32 records of nodes, limits of
+    other types than float32, signs if any, numbers of leaves, the result that each is for if they are single,
+    and results.
 
     Trees count in their order, in the type of the data.
     """
@@ -118,20 +122,27 @@ class _Walking:
                 for at in range(size):
                     self._step(at, starts[at])
         for at in range(size):
-            self._add(self.at[at] + it.leaves, places[at])
+            self._add(self._node(at), places[at])
 
     def _step(self, at: int, start: Expr) -> None:
         it, nodes = self.it, self.buffers["nodes"]
-        node = T.Bind(self.at[at] + it.leaves)
-        value = T.Bind(self.buffers["data"][start + nodes[node * RECORD]])
-        limit = T.Bind(self.buffers["limits"][node])
+        record = T.Bind(self.at[at] + it.leaves * RECORD)
+        value = T.Bind(self.buffers["data"][start + nodes[record]])
+        if it.dtype == F32:
+            limit = T.Bind(tir.reinterpret(nodes[record + 3], F32, 1))
+        else:
+            limit = T.Bind(self.buffers["limits"][self._node(at)])
         if it.signed:
-            value = T.Bind(value * self.buffers["signs"][node])
+            value = T.Bind(value * self.buffers["signs"][self._node(at)])
         if it.below:
             passes = value <= limit if it.equal else value < limit
         else:
             passes = value >= limit if it.equal else value > limit
-        tir.store(self.at, nodes[node * RECORD + 1 + tir.convert(passes, "int32", 1)], at)
+        tir.store(self.at, nodes[record + 1 + tir.convert(passes, "int32", 1)], at)
+
+    def _node(self, at: int) -> Expr:
+        """The number of the node that a walk is at."""
+        return tirx.shift_right(self.at[at], tir.index(RECORD.bit_length() - 1)) + self.it.leaves
 
     def _add(self, leaf: Expr, row: Index) -> None:
         """What a leaf says of a row."""

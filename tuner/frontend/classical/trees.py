@@ -162,13 +162,16 @@ def _sums(form: Fused, trees: _Trees, how: str) -> str:
     asked, (leaves, results) = compared(form, trees.nodes, dtype), trees.values.shape
     roots = np.asarray(trees.roots)
     _check_ways(form, roots, (asked.first, asked.second))
-    # Leaves come first, the last of them at -1, and lead to themselves; from 0 on are the nodes that ask.
+    # Leaves come first, the last of them before 0, and lead to themselves; from 0 on are the nodes that ask.
     here = np.arange(leaves)
+    there = RECORD * (here - leaves)
     lower, upper, roots = (
-        np.where(way < 0, -1 - way - leaves, way) for way in (asked.first, asked.second, roots)
+        RECORD * np.where(way < 0, -1 - way - leaves, way) for way in (asked.first, asked.second, roots)
     )
+    if RECORD * (leaves + len(lower)) >= MOST:
+        form.refuse("has too many nodes")
     records = np.zeros((leaves + len(lower), RECORD), np.int32)
-    for at, way in enumerate(([*here * 0, *features], [*here - leaves, *upper], [*here - leaves, *lower])):
+    for at, way in enumerate(([*here * 0, *features], [*there, *upper], [*there, *lower])):
         records[:, at] = way
     if how in ("MIN", "MAX") and not trees.there.all():
         form.refuse(f"takes the {how} of trees that do not all say something of each result")
@@ -176,10 +179,12 @@ def _sums(form: Fused, trees: _Trees, how: str) -> str:
     single = results > 1 and (trees.there.sum(axis=1) <= 1).all()
     targets = trees.there.argmax(axis=1)
     values = trees.values[here, targets][:, None] if single else trees.values
+    if not exact:
+        records[leaves:, 3] = asked.limits.astype(dtype).view(np.int32)
     tables: list[Array | None] = [roots.astype(np.int32), records]
     tables += [
         None if table is None else np.concatenate([np.zeros(leaves), table]).astype(dtype)
-        for table in (asked.limits, asked.signs)
+        for table in (asked.limits if exact else None, asked.signs)
     ]
     tables += [values.astype(dtype), targets.astype(np.int32) if single else None]
     rows = form.add("Gather", [form.add("Shape", [data]), form.constant(np.array([0]))])
