@@ -23,13 +23,7 @@ SCATTERED_MISSES = 8
 def cycles(plan: Plan) -> float:
     """Arithmetic and loads of every register block, and the stream of inputs and outputs."""
     conv = plan.conv
-    total = 0.0
-    for block in plan.blocks:
-        reach = min(conv.kw, conv.stride[1]) * (block.windows - 1) + conv.kw
-        loads = conv.kh * (reach + conv.kw) / plan.target.loads_per_cycle
-        work = max(block.windows * conv.taps / plan.target.fmas_per_cycle, loads)
-        total += block.count * (work + block.windows * STORE_CYCLES + BLOCK_CYCLES)
-    total *= conv.out_h
+    total = work(plan)
     if plan.layouts == PLAIN:
         total += machine.MOVE_CYCLES * (conv.in_h * conv.in_w + conv.out_h * conv.out_w)
     total *= conv.n * plan.groups * plan.knobs.vectors
@@ -37,6 +31,17 @@ def cycles(plan: Plan) -> float:
         total += scattered_cycles(plan)
     shared = conv.out_h if plan.knobs.split == ROWS else conv.n * plan.groups
     return streamed(plan, total, shared)
+
+
+def work(plan: Plan) -> float:
+    """Arithmetic and loads of every register block of a vector of channels of one image."""
+    conv, total = plan.conv, 0.0
+    for block in plan.blocks:
+        reach = min(conv.kw, conv.stride[1]) * (block.windows - 1) + conv.kw
+        loads = conv.kh * (reach + conv.kw) / plan.target.loads_per_cycle
+        turn = max(block.windows * conv.taps / plan.target.fmas_per_cycle, loads)
+        total += block.count * (turn + block.windows * STORE_CYCLES + BLOCK_CYCLES)
+    return total * conv.out_h
 
 
 def scattered_cycles(plan: Plan) -> float:

@@ -38,14 +38,8 @@ def _points(plan: SeparablePlan) -> float:
 
 def _spread(plan: SeparablePlan) -> float:
     """The depthwise convolution."""
-    target, spread = plan.target, plan.depthwise_plan
-    conv, work = spread.conv, 0.0
-    for block in spread.blocks:
-        reach = min(conv.kw, conv.stride[1]) * (block.windows - 1) + conv.kw
-        loads = conv.kh * (reach + conv.kw) / target.loads_per_cycle
-        turn = max(block.windows * conv.taps / target.fmas_per_cycle, loads)
-        work += block.count * (turn + block.windows * depthwise.STORE_CYCLES + depthwise.BLOCK_CYCLES)
-    work *= conv.out_h * conv.n * spread.groups
+    spread = plan.depthwise_plan
+    work = depthwise.work(spread) * spread.conv.n * spread.groups
     if plan.spreads_first and plan.layouts.data == NHWC:
         work += depthwise.scattered_cycles(spread)
     return work
