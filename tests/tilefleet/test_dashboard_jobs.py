@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -141,10 +142,31 @@ def test_a_layer_is_looked_at_in_graph_table_and_charts(page: Page, client: Clie
     tasks = client.tasks(job.id)
     model = page.get_by_role("region", name="The model")
     drawn = model.locator("[data-key]")
-    # Each occurrence of each layer is a node, and is coloured by what it takes.
+    # Each occurrence of each layer is a node, and is coloured by what it takes: the slowest in full, others
+    # by the root of their part of that. Layers that take the same have the same colour, only these have.
     expect(drawn).to_have_count(sum(task.weight for task in tasks))
-    colours = drawn.locator("rect").evaluate_all("all => all.map(each => getComputedStyle(each).fill)")
-    assert len(set(colours)) == len(tasks)
+    slowest = max(task.best_s or 0 for task in tasks)
+    strengths = {
+        task.workload_key: math.floor(100 * math.sqrt((task.best_s or 0) / slowest) + 0.5) for task in tasks
+    }
+    colours: dict[str, str] = dict(
+        drawn.evaluate_all(
+            "all => all.map(e => [e.dataset.key, getComputedStyle(e.querySelector('rect')).fill])"
+        )
+    )
+    expected = page.evaluate(
+        """([map, strengths]) => Object.fromEntries(Object.entries(strengths).map(([key, strength]) => {
+            const probe = map.ownerDocument.createElementNS("http://www.w3.org/2000/svg", "rect");
+            map.append(probe);
+            probe.style.fill = `color-mix(in srgb, var(--time) ${strength}%, var(--mantine-color-body))`;
+            const { fill } = getComputedStyle(probe);
+            probe.remove();
+            return [key, fill];
+        }))""",
+        [model.locator("svg").element_handle(), strengths],
+    )
+    assert colours == expected
+    assert len(set(colours.values())) == len(set(strengths.values()))
 
     # At this width the whole state of a layer is seen without scrolling.
     table = page.get_by_role("group", name="Layers", exact=True)
