@@ -12,7 +12,8 @@ from onnx import NodeProto
 from tvm import relax
 
 from kernels.operators.cells import Cell
-from kernels.operators.recurrent import Recurrence, build_recurrent, pack_inputs, pack_recurrent
+from kernels.operators.recurrent.recurrence import Recurrence, pack_inputs, pack_recurrent
+from kernels.operators.recurrent.steps import build_recurrent
 from kernels.target import Target
 from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
 from tuner.operators.constants import constant

@@ -63,6 +63,14 @@ CASES = [
         (0, {"steps": 3, "initial": True}), (1, {"steps": 1, "size": 1, "hidden": 1}), (9, {"steps": 21}),
         (17, {"steps": 17, "ways": 2, "hidden": 19, "initial": True}), (8, {"steps": 11, "bias": False}),
         (5, {"steps": 9, "direction": "reverse", "hidden": 33}), (2, {"steps": 40, "hidden": 16}))),
+    # Or where L1 has no room for the weights of the states: beside their products.
+    *(row("LSTM", batch=1, hidden=60, **form) for form in (
+        {"steps": 16, "size": 60}, {"steps": 25, "size": 7, "ways": 2, "bias": False, "initial": True},
+        {"steps": 17, "size": 119, "direction": "reverse"},
+        {"steps": 19, "more": [(4, np.array([9], np.int32))]},
+        {"steps": 29, "direction": "reverse", "more": [(4, np.array([18], np.int32))]})),
+    row("GRU", batch=1, hidden=65, steps=24, ways=2),
+    row("GRU", batch=1, hidden=65, steps=33, size=96, linear_before_reset=1, initial=True),
     row("GRU", more=[(4, np.array([4], np.int32))], batch=1, steps=9, linear_before_reset=1, ways=2),
     row("LSTM", more=[(4, np.array([4], np.int32))], batch=1, steps=9, peepholes=True, clip=0.4),
     row("LSTM", more=[*computed("LSTM", 5, 1), (4, np.array([4], np.int32))], batch=1, steps=6),

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from onnx import helper
 
+from kernels.operators.recurrent.recurrence import ahead_pays
 from tuner.frontend.mend.whole import Whole, whole_of
 from tuner.frontend.mend.writer import Writer, vector
 from tuner.frontend.onnx_check import node_name
@@ -94,11 +95,12 @@ def _direction(
 
     states = _part(writer, STATES, number)
     hidden = graph.tensors[writer.node.input[STATES]].shape[2]
-    steps, batch, _ = graph.tensors[data].shape
+    steps, batch, width = graph.tensors[data].shape
     after = kind == "GRU" and bool(attributes.get("linear_before_reset", 0))
-    # Of one row whose steps end before the last, the product is made of those that there are. Of several,
-    # the longest usually has all.
-    within = bool(lengths) and batch == 1 and writer.value(WEIGHTS) is not None
+    # Of one row the steps may make the product: of those that there are, and beside the reading of weights
+    # that L1 has no room for. Of several the longest usually has all steps, and weights are used for each.
+    within = batch == 1 and not whole and writer.value(WEIGHTS) is not None
+    within = within and (bool(lengths) or ahead_pays(kind, steps, hidden, width))
     if within:
         product = data
     elif whole:

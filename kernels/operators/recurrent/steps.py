@@ -1,155 +1,27 @@
-"""LSTM, GRU and RNN in one direction: what each step adds to products of the whole input made before.
+"""LSTM, GRU and RNN in one direction: what each step adds to the products of the input.
 
 A step is a few rows times the recurrent weights, which lie in the order in which they are read, and then the
-cell's functions by whole vectors. Gates are padded to whole vectors, so that each begins at one.
+cell's functions by whole vectors.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
-from kernels.arithmetic import ceil_div, even
 from kernels.emit import tir
 from kernels.emit.function import Function
 from kernels.emit.types import Buffer, Expr, Index, PrimFunc
 from kernels.operators.cells import Cell
 from kernels.operators.int8.dynamic import range_of
+from kernels.operators.recurrent.inputs import Ahead, Inputs, Some
+from kernels.operators.recurrent.recurrence import GATES, MOST_ROWS, Recurrence, blocks, padded
 from kernels.operators.whole import Products, products_of
 from kernels.target import Target
-
-GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
-MOST_ROWS, MOST_VECTORS = 4, 8
-"""Of one block of sums; eight vectors hide the latency of a multiply-add."""
-INPUT_ROWS = 8
-"""Steps of the data that are multiplied together where that is done here."""
-
-
-@dataclass(frozen=True)
-class Recurrence:
-    """``steps`` steps of ``batch`` states of ``hidden`` floats; ``kind`` is one of ``GATES``, whose order is
-    ONNX's. ``cells`` are its functions f, g, h.
-
-    ``cell_clip`` bounds the memory of an LSTM, as TFLite does. ``reset_after`` is ONNX's
-    ``linear_before_reset`` of a GRU, ``coupled`` the ``input_forget`` of an LSTM. ``whole`` is the type
-    of recurrent weights that are whole numbers, int8 or int16: states are then rounded, before the
-    product of a step, as DynamicQuantizeLinear does, and sums are of integers. ``lengths`` says that each
-    row has a number of steps of its own, an argument of int32: its state stays as it is, and its output
-    is zeros, in the steps from there on. A row of no steps ends in zeros. ``width`` is for lengths and one
-    row: the data are then of so many floats a step, not multiplied yet, so that the product is made here,
-    of the steps that there are.
-    """
-
-    kind: str
-    steps: int
-    batch: int
-    hidden: int
-    cells: tuple[Cell, ...]
-    reverse: bool = False
-    clip: float | None = None
-    cell_clip: float | None = None
-    reset_after: bool = False
-    coupled: bool = False
-    peepholes: bool = False
-    whole: str | None = None
-    lengths: bool = False
-    width: int = 0
-
-    @property
-    def phases(self) -> tuple[tuple[int, ...], ...]:
-        """The gates whose products are made together; a GRU's last may need what the others come to."""
-        gates = tuple(range(GATES[self.kind]))
-        return (gates[:2], gates[2:]) if self.kind == "GRU" and not self.reset_after else (gates,)
-
-    def depth(self, target: Target) -> int:
-        """The states of a row that are multiplied, with zeros where several are taken together."""
-        unit = products_of(bool(self.whole), target).unit
-        return ceil_div(self.hidden, unit) * unit
-
-    def shapes(self, target: Target) -> dict[str, tuple[int, ...]]:
-        """Shapes of the arguments, results last."""
-        state = (self.batch, self.hidden)
-        shapes = {
-            "data": (self.steps, self.batch, self.width or GATES[self.kind] * self.hidden),
-            "weights": (_padded(self.hidden, target) * GATES[self.kind] * self.depth(target),),
-            "initial_h": state,
-        }
-        if self.kind == "LSTM":
-            shapes["initial_c"] = state
-            if self.peepholes:
-                shapes["peepholes"] = (3 * self.hidden,)
-        if self.reset_after:
-            shapes["bias"] = (self.hidden,)
-        if self.whole:
-            shapes["units"] = (GATES[self.kind] * self.hidden,)
-        if self.lengths:
-            shapes["lengths"] = (self.batch,)
-        if self.width:
-            shapes["input_weights"] = (_padded(self.hidden, target) * GATES[self.kind] * self.width,)
-            shapes["input_bias"] = (GATES[self.kind] * self.hidden,)
-        shapes["out"], shapes["last_h"] = (self.steps, *state), state
-        if self.kind == "LSTM":
-            shapes["last_c"] = state
-        return shapes
-
-
-def _padded(hidden: int, target: Target) -> int:
-    return ceil_div(hidden, target.lanes()) * target.lanes()
-
-
-def _blocks(recurrence: Recurrence, target: Target) -> list[list[tuple[int, int]]]:
-    """For each phase (size, how many) of the blocks of vectors that are summed together."""
-    rows = min(MOST_ROWS, recurrence.batch)
-    most = max(1, min(MOST_VECTORS, (target.vector_registers - 2) // (rows + 1)))
-    vectors = _padded(recurrence.hidden, target) // target.lanes()
-    return [even(len(gates) * vectors, most) for gates in recurrence.phases]
-
-
-def _input_blocks(recurrence: Recurrence, target: Target) -> tuple[int, list[tuple[int, int]]]:
-    """How many steps are multiplied together, and (size, how many) of the blocks of vectors that are."""
-    rows = min(INPUT_ROWS if target.vector_registers > 16 else MOST_ROWS, recurrence.steps)
-    most = max(1, min(MOST_VECTORS, (target.vector_registers - 2) // (rows + 1)))
-    vectors = _padded(recurrence.hidden, target) // target.lanes()
-    return rows, even(GATES[recurrence.kind] * vectors, most)
-
-
-def pack_recurrent(recurrence: Recurrence, weights: npt.NDArray[Any], target: Target) -> npt.NDArray[Any]:
-    """Recurrent weights (gates * hidden, hidden) as the function takes them: block by block."""
-    unit = products_of(bool(recurrence.whole), target).unit
-    blocks = [each for phase in _blocks(recurrence, target) for each in phase]
-    return _packed(recurrence, weights, recurrence.depth(target), unit, blocks, target)
-
-
-def pack_inputs(recurrence: Recurrence, weights: npt.NDArray[Any], target: Target) -> npt.NDArray[Any]:
-    """Weights of the data (gates * hidden, width) as the function takes them."""
-    _, blocks = _input_blocks(recurrence, target)
-    return _packed(recurrence, weights, recurrence.width, 1, blocks, target)
-
-
-def _packed(
-    recurrence: Recurrence,
-    weights: npt.NDArray[Any],
-    depth: int,
-    unit: int,
-    blocks: Sequence[tuple[int, int]],
-    target: Target,
-) -> npt.NDArray[Any]:
-    hidden, padded, lanes = recurrence.hidden, _padded(recurrence.hidden, target), target.lanes()
-    gates = np.zeros((GATES[recurrence.kind], padded, depth), weights.dtype)
-    gates[:, :hidden, : weights.shape[1]] = weights.reshape(-1, hidden, weights.shape[1])
-    columns, parts, first = gates.reshape(GATES[recurrence.kind] * padded, -1, unit), [], 0
-    for size, count in blocks:
-        for _ in range(count):
-            parts.append(columns[first : first + size * lanes].swapaxes(0, 1).reshape(-1))
-            first += size * lanes
-    return np.ascontiguousarray(np.concatenate(parts))
 
 
 def build_recurrent(recurrence: Recurrence, target: Target, name: str) -> PrimFunc:
@@ -168,7 +40,7 @@ class _Emitter:
     def __init__(self, recurrence: Recurrence, target: Target, arguments: dict[str, Buffer]) -> None:
         self.it, self.target, self.lanes = recurrence, target, target.lanes()
         self.arguments = arguments
-        self.padded = _padded(recurrence.hidden, target)
+        self.padded = padded(recurrence.hidden, target)
         self.row = GATES[recurrence.kind] * self.padded
         self.depth = recurrence.depth(target)
         self.way: Products = products_of(bool(recurrence.whole), target)
@@ -191,14 +63,17 @@ class _Emitter:
                 if it.lengths:
                     value = tirx.Select(self.arguments["lengths"][row] > 0, value, tir.number(0.0))
                 tir.store(self.arguments[f"last_{state}"], value, row * it.hidden + at)
+        longest: Index = tir.index(it.steps)
         if it.lengths:
             lengths = (self.arguments["lengths"][row] for row in range(it.batch))
             longest = T.Bind(reduce(tirx.Max, lengths))
-        # Where the data are, multiplied, and how far its gates and its rows lie apart.
+        # Where the data are, multiplied, and how far the gates of a row lie apart.
         self.data, self.data_gate = self.arguments["data"], it.hidden
+        self.inputs: Inputs | None = None
         if it.width:
-            self.data, self.data_gate = tir.scratch(it.steps * self.row), self.padded
-            self._multiply(longest)
+            self.inputs = Inputs(it, self.target, self.arguments, longest)
+            self.data, self.data_gate = self.inputs.product, self.padded
+            self.inputs.begin()
         with T.serial(0, it.steps) as turn:
             step = T.Bind(it.steps - 1 - turn if it.reverse else turn + 0)
             if it.lengths:
@@ -211,13 +86,19 @@ class _Emitter:
         it = self.it
         if it.whole:
             self._round()
-        first = 0
-        for blocks in _blocks(it, self.target):
-            source = self.reset if first and self.reset is not None else self.seen
-            products = partial(self._products, first, blocks, source)
+        ahead, more = self.inputs.ahead(step) if self.inputs else (None, None)
+        vector = block = 0
+        for runs in blocks(it, self.target):
+            source = self.reset if vector and self.reset is not None else self.seen
+            products = partial(self._products, vector, block, runs, source)
             forth = T.Bind(turn % 2) == 0 if self._turns_back() else None
-            tir.choose(forth, partial(products, False), partial(products, True))
-            first += sum(size * count for size, count in blocks)
+
+            def both(ahead: Ahead | None, products: Any = products, forth: Expr | None = forth) -> None:
+                tir.choose(forth, partial(products, False, ahead), partial(products, True, ahead))
+
+            tir.choose(more, partial(both, ahead), partial(both, None))
+            vector += sum(size * count for size, count in runs)
+            block += sum(count for _, count in runs)
             if self.reset is not None and source is self.seen:
                 self._each(step, self._reset)
         self._each(step, {"RNN": self._rnn, "GRU": self._gru, "LSTM": self._lstm}[it.kind])
@@ -245,76 +126,63 @@ class _Emitter:
             if hidden % width:
                 some(row, tir.index(hidden - width))
 
-    def _multiply(self, longest: Index) -> None:
-        """The product of the data, and its bias, of the steps before ``longest``."""
-        rows, blocks = _input_blocks(self.it, self.target)
-        bias = tir.scratch(self.row)
-        for gate in range(GATES[self.it.kind]):
-            with T.serial(0, self.it.hidden) as at:
-                value = self.arguments["input_bias"][gate * self.it.hidden + at]
-                tir.store(bias, value, gate * self.padded + at)
-            with T.serial(self.it.hidden, self.padded) as at:
-                tir.store(bias, tir.number(0.0), gate * self.padded + at)
-        begin = 0
-        for size, count in blocks:
-            with tir.loop(count) as number:
-                at = T.Bind(number * size + begin)
-                with T.serial(0, (longest + (rows - 1)) // rows) as block:
-                    # The last may begin within the one before.
-                    top = T.Bind(tirx.Min(block * rows, self.it.steps - rows))
-                    self._input(rows, top, at, size, bias)
-            begin += size * count
-
-    def _input(self, rows: int, top: Index, at: Index, size: int, bias: Buffer) -> None:
-        """``rows`` steps of the data times the weights of ``size`` vectors of gates."""
-        width, lanes = self.it.width, self.lanes
-        cells = [(row, part) for row in range(rows) for part in range(size)]
-        sums = tir.registers(len(cells) * lanes)
-        slots = {cell: tir.vector(place * lanes, lanes) for place, cell in enumerate(cells)}
-        for (_, part), slot in slots.items():
-            tir.store(sums, bias[tir.vector((at + part) * lanes, lanes)], slot)
-        with T.serial(0, width) as k:
-            for (row, part), slot in slots.items():
-                place = at * (lanes * width) + (k * size + part) * lanes
-                weights = self.arguments["input_weights"][tir.vector(place, lanes)]
-                value = tir.splat(self.arguments["data"][(top + row) * width + k], lanes)
-                tir.store(sums, sums[slot] + value * weights, slot)
-        for (row, part), slot in slots.items():
-            place = (top + row) * self.row + (at + part) * lanes
-            tir.store(self.data, sums[slot], tir.vector(place, lanes))
-
     def _turns_back(self) -> bool:
         """Whether every other step reads the weights backwards, so that it begins with what L1 still has."""
         element_bytes = {"int8": 1, "int16": 2, None: 4}[self.it.whole]
         size = self.row * self.depth * element_bytes
         return self.target.l1_bytes < size and self.it.batch <= MOST_ROWS and self.it.steps > 1
 
-    def _products(self, first: int, blocks: Sequence[tuple[int, int]], source: Buffer, back: bool) -> None:
-        """The sums of these blocks of vectors from the ``first`` on."""
-        runs = []
-        for size, count in blocks:
-            runs.append((first, size, count))
-            first += size * count
-        for begin, size, count in reversed(runs) if back else runs:
-            with tir.loop(count) as number:
-                at = T.Bind(((count - 1 - number) if back else number) * size + begin)
-                emit = partial(self._sums, at=at, size=size, source=source, back=back)
+    def _products(
+        self,
+        vector: int,
+        block: int,
+        runs: Sequence[tuple[int, int]],
+        source: Buffer,
+        back: bool,
+        ahead: Ahead | None,
+    ) -> None:
+        """The sums of these (size, how many) blocks from ``vector`` on, the first being number ``block``, and
+        what is made ``ahead`` beside them."""
+        placed = []
+        for size, count in runs:
+            placed.append((vector, block, size, count))
+            vector, block = vector + size * count, block + count
+        for begin, number, size, count in reversed(placed) if back else placed:
+            with tir.loop(count) as turn:
+                which = T.Bind((count - 1 - turn) if back else turn + 0)
+                some = ahead.beside(which + number) if ahead else None
+                at = T.Bind(which * size + begin)
+                emit = partial(self._sums, at=at, size=size, source=source, back=back, some=some)
                 tir.blocks(self.it.batch, MOST_ROWS, emit)
 
-    def _sums(self, rows: int, top: Index, at: Index, size: int, source: Buffer, back: bool) -> None:
-        """``rows`` rows of ``source`` times the weights of ``size`` vectors of gates."""
+    def _sums(
+        self, rows: int, top: Index, at: Index, size: int, source: Buffer, back: bool, some: Some | None
+    ) -> None:
+        """``rows`` rows of ``source`` times the weights of ``size`` vectors of gates, and ``some`` beside."""
         depth, lanes, way = self.depth, self.lanes, self.way
         cells = [(row, part) for row in range(rows) for part in range(size)]
         sums = tir.registers(len(cells) * lanes, way.sums)
         slots = {cell: tir.vector(place * lanes, lanes) for place, cell in enumerate(cells)}
         for slot in slots.values():
             tir.store(sums, tir.splat(tirx.const(0, way.sums), lanes), slot)
-        with T.serial(0, depth // way.unit) as turn:
+
+        def add(turn: Index) -> None:
             k = depth // way.unit - 1 - turn if back else turn
             for (row, part), slot in slots.items():
                 place = at * (lanes * depth) + (k * size + part) * (lanes * way.unit)
                 value = way.splat(source, (top + row) * depth + k * way.unit, lanes)
                 tir.store(sums, way.add(sums[slot], value, self.arguments["weights"], place, lanes), slot)
+
+        both = min(depth // way.unit, self.it.width) if some else 0
+        if some:
+            with T.serial(0, both) as turn:
+                add(turn)
+                some.add(turn)
+            with T.serial(both, self.it.width) as turn:
+                some.add(turn)
+            some.finish()
+        with T.serial(both, depth // way.unit) as turn:
+            add(turn)
         for (row, part), slot in slots.items():
             place = (top + row) * self.row + (at + part) * lanes
             total = tir.convert(sums[slot], tir.F32, lanes) if self.it.whole else sums[slot]
