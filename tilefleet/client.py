@@ -381,10 +381,13 @@ class Client(Connection):
         items = self._send("GET", path, params={"limit": limit}).json()["items"]
         return [BoardEvent.model_validate(item) for item in items]
 
-    def withdraw(self, board: str, since: datetime | None = None) -> Withdrawn:
-        """Take back what a board measured since its last good health check, or since a time (UTC)."""
+    def withdraw(self, board: str, since: datetime | None = None, good_too: bool = False) -> Withdrawn:
+        """Take back what a board measured since its last good health check, or since a time (UTC).
+
+        ``Conflict`` for a time before that check, unless ``good_too``.
+        """
         path = f"/api/v1/boards/{quote(board, safe='')}/withdraw"
-        body = {} if since is None else {"since": since.isoformat()}
+        body = {"good_too": good_too} | ({} if since is None else {"since": since.isoformat()})
         return Withdrawn.model_validate(self._send("POST", path, json=body).json())
 
     def change_board(self, board: str, action: str, reason: str | None = None) -> Board:

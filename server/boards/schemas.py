@@ -158,6 +158,9 @@ class Withdrawal(BaseModel):
     since: datetime | None = Field(
         None, description="Take back what it measured from then on; by default from its last good check."
     )
+    good_too: bool = Field(
+        False, description="Allow `since` to be before its last good check: what may well be right goes, too."
+    )
 
 
 class Withdrawn(BaseModel):

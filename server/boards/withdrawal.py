@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from server.boards.views import get_row
 from server.db.tables import BoardEventRow, RecordRow
+from server.http.problems import Problem
 from server.records.bests import choose_anew
 from worker.outcome import ErrorKind
 
@@ -24,6 +25,26 @@ def last_good_check(session: Session, board: str) -> datetime:
         if not event.detail.get("problem"):
             return event.at
     return row.enlisted
+
+
+def start(session: Session, board: str, since: datetime | None, good_too: bool) -> datetime:
+    """From when on to withdraw: ``since``, or the board's last good check where that is None.
+
+    Raises a 409 problem for a time before that check unless ``good_too`` says that it is meant so: what the
+    check vouches for is rarely wrong, and what is withdrawn does not come back. Else as ``last_good_check``.
+    """
+    checked = last_good_check(session, board)
+    if since is None:
+        return checked
+    since = since if since.tzinfo else since.replace(tzinfo=UTC)
+    if since < checked and not good_too:
+        raise Problem(
+            409,
+            f"board {board} passed its health check at {checked:%Y-%m-%d %H:%M:%S} UTC, after the time from "
+            f"which its records are to be withdrawn, {since:%Y-%m-%d %H:%M:%S}: leave `since` out, or say "
+            "`good_too` to withdraw what it measured before that check, too (--good-too on the command line)",
+        )
+    return since
 
 
 def withdraw(session: Session, board: str, since: datetime) -> int:

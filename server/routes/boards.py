@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from datetime import UTC
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Header, Path, Query
@@ -117,19 +116,18 @@ async def retire_board(board_id: BoardId, ctx: Ctx, change: Why = None) -> Board
     return await ctx.boards.retire(board_id, _reason(change, "retired by an operator"))
 
 
-@router.post("/{board_id}/withdraw", summary="Withdraw a board's records", responses=responses(404))
+@router.post("/{board_id}/withdraw", summary="Withdraw a board's records", responses=responses(404, 409))
 def withdraw_records(
     board_id: BoardId, ctx: Ctx, which: Annotated[Withdrawal | None, Body()] = None
 ) -> Withdrawn:
-    """Take back what a board has measured since its last good health check, or since a time.
+    """Take back what a board has measured since its last good health check, or since a time after it.
 
     Its records become errors of kind `withdrawn`: no best config, log or build uses them, and the next job
-    measures them again.
+    measures them again. A time before that check needs `good_too`.
     """
+    which = which or Withdrawal()
     with ctx.db.write() as session:
-        since = (which and which.since) or withdrawal.last_good_check(session, board_id)
-        since = since if since.tzinfo else since.replace(tzinfo=UTC)
-        views.get_row(session, board_id)
+        since = withdrawal.start(session, board_id, which.since, which.good_too)
         return Withdrawn(records=withdrawal.withdraw(session, board_id, since), since=since)
 
 

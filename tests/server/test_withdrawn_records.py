@@ -153,3 +153,22 @@ def test_what_a_board_wrote_since_its_last_good_check_is_taken_back(db: Database
         assert {
             r.config["point"] for r in repository.known(session, WORKLOAD.key, TARGET.key, "wall", 1)
         } == {1, 2, 5}
+
+
+def test_what_a_good_check_vouches_for_is_withdrawn_only_when_that_is_said(
+    client: TestClient, db: Database
+) -> None:
+    book, url = SqlBook(db), "/api/v1/boards/pi-3/withdraw"
+    book.enlist([BOARD])
+    book.checked("pi-3", Check(1e-3, artifact="a"))
+    old, new = ("2020-01-01T00:00:00+00:00", "2100-01-01T00:00:00+00:00")
+    store(db, record(5, board="pi-3", created=old), record(2, board="pi-3", created=new))
+    for since in (0, "2019-01-01T00:00:00", "2019-01-01T00:00:00+02:00"):
+        refused = client.post(url, json={"since": since})
+        assert (refused.status_code, "good_too" in refused.json()["detail"]) == (409, True)
+    assert best(client).json()["config"]["point"] == 2
+    assert client.post(url, json={"since": "2099-01-01T00:00:00"}).json()["records"] == 1
+    assert best(client).json()["config"]["point"] == 5
+    assert client.post(url, json={"since": 0, "good_too": True}).json()["records"] == 1
+    assert best(client).status_code == 404
+    assert client.post("/api/v1/boards/nobody/withdraw", json={"since": 0}).status_code == 404

@@ -95,12 +95,15 @@ def withdraw(
     since: Annotated[
         datetime | None, typer.Option(help="From when on (UTC); by default from its last good check.")
     ] = None,
+    good_too: Annotated[
+        bool, typer.Option("--good-too", help="Allow --since to be before its last good check.")
+    ] = False,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
     """Take back what a board has measured since its last good health check."""
     with connect(url) as client:
-        found = client.withdraw(board, since)
+        found = client.withdraw(board, since, good_too)
     show(
         found,
         as_json,
