@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.config import JsonDict
 
 from server.http.lists import Items, Page
@@ -150,12 +150,19 @@ class Parking(BaseModel):
     reason: Reason = Field(description="Why; it is shown wherever the board is.")
 
 
+def _no_number(value: object) -> object:
+    """0 is hardly meant to be the year 1970. Raises ValueError."""
+    if isinstance(value, str | datetime | None):
+        return value
+    raise ValueError("give a time as a text, like 2026-11-21T06:02:40Z")
+
+
 class Withdrawal(BaseModel):
     """From when on a board is not to be believed."""
 
     model_config = ConfigDict(extra="forbid")
 
-    since: datetime | None = Field(
+    since: Annotated[datetime | None, BeforeValidator(_no_number)] = Field(
         None, description="Take back what it measured from then on; by default from its last good check."
     )
     good_too: bool = Field(

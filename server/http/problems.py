@@ -109,7 +109,10 @@ async def _on_http(request: Request, error: Exception) -> JSONResponse:
 def _methods(request: Request) -> set[str]:
     """What a path of the API can be asked by; each route knows its own methods alone."""
     found: set[str] = set()
-    for path, operations in request.app.openapi()["paths"].items():
+    paths = request.app.openapi()["paths"]
+    if request.url.path in paths:  # it is a name of its own, and no job or record that is called so
+        return {method.upper() for method in paths[request.url.path]}
+    for path, operations in paths.items():
         pattern = re.sub(r"\\{[^}]*\\}", "[^/]+", re.escape(path))
         if re.fullmatch(pattern, request.url.path):
             found |= {method.upper() for method in operations}
@@ -118,6 +121,8 @@ def _methods(request: Request) -> set[str]:
 
 async def _on_validation(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
+    if request.method not in _methods(request):
+        return await _on_http(request, HTTPException(405))
     errors = [InvalidInput(loc=list(e["loc"]), msg=str(e["msg"])) for e in error.errors()]
     detail = "; ".join(f"{'.'.join(map(str, e.loc))}: {e.msg}" for e in errors)
     return body_of(request.url.path, 422, f"invalid input: {detail}", errors)

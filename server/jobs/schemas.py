@@ -126,7 +126,10 @@ class JobChange(BaseModel):
 
     model_config = ConfigDict(
         extra="forbid",
-        json_schema_extra={"examples": [{"name": "before the new kernel", "labels": ["nightly", "pi"]}]},
+        json_schema_extra={
+            "examples": [{"name": "before the new kernel", "labels": ["nightly", "pi"]}],
+            "minProperties": 1,
+        },
     )
 
     name: Name | None = Field(default=None, description="What it is called; empty takes the name away.")

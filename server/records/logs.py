@@ -39,6 +39,14 @@ LOG_RESPONSE: dict[int | str, dict[str, Any]] = {
     }
 }
 
+TABLE_RESPONSE: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": LOG_RESPONSE[200]["description"] + " Or a table with a head line.",
+        "content": {**LOG_RESPONSE[200]["content"], "text/csv": {"schema": {"type": "string"}}},
+    }
+}
+"""Either, as is asked for."""
+
 
 def log_response(records: Iterator[Record], relayouts: list[Relayouts], name: str) -> StreamingResponse:
     """Stream the log's header, then records, as a JSON-lines file called ``name``."""

@@ -13,7 +13,7 @@ from server.http.problems import responses
 from server.http.uploads import received
 from server.records import forgetting, news, repository, search, views
 from server.records.importer import import_log
-from server.records.logs import EXAMPLE, LOG_RESPONSE, MEDIA_TYPE, csv_response, log_response
+from server.records.logs import EXAMPLE, MEDIA_TYPE, TABLE_RESPONSE, csv_response, log_response
 from server.records.schemas import (
     DamagedPage,
     DamagedRecord,
@@ -94,7 +94,7 @@ def list_records(
     "/log",
     summary="Download records",
     response_class=StreamingResponse,
-    responses={**LOG_RESPONSE, **responses(404, 422)},
+    responses={**TABLE_RESPONSE, **responses(404, 422)},
 )
 def download_records(
     ctx: Ctx,

@@ -163,12 +163,13 @@ def test_what_a_good_check_vouches_for_is_withdrawn_only_when_that_is_said(
     book.checked("pi-3", Check(1e-3, artifact="a"))
     old, new = ("2020-01-01T00:00:00+00:00", "2100-01-01T00:00:00+00:00")
     store(db, record(5, board="pi-3", created=old), record(2, board="pi-3", created=new))
-    for since in (0, "2019-01-01T00:00:00", "2019-01-01T00:00:00+02:00"):
+    assert client.post(url, json={"since": 0}).status_code == 422  # 1970 is hardly meant
+    for since in ("2019-01-01T00:00:00", "2019-01-01T00:00:00+02:00"):
         refused = client.post(url, json={"since": since})
         assert (refused.status_code, "good_too" in refused.json()["detail"]) == (409, True)
     assert best(client).json()["config"]["point"] == 2
     assert client.post(url, json={"since": "2099-01-01T00:00:00"}).json()["records"] == 1
     assert best(client).json()["config"]["point"] == 5
-    assert client.post(url, json={"since": 0, "good_too": True}).json()["records"] == 1
+    assert client.post(url, json={"since": old, "good_too": True}).json()["records"] == 1
     assert best(client).status_code == 404
-    assert client.post("/api/v1/boards/nobody/withdraw", json={"since": 0}).status_code == 404
+    assert client.post("/api/v1/boards/nobody/withdraw", json={"since": old}).status_code == 404
