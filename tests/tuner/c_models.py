@@ -75,18 +75,18 @@ def attention() -> ModelProto:
 
 
 def recurrent() -> ModelProto:
-    """An LSTM and a GRU, both ways."""
+    """An LSTM, both ways, whose weights are more than an L1, and a GRU."""
     nodes = [
         node(
-            "LSTM", ["x", "w", "r", "b"], ["steps", "last", "cell"], hidden_size=7, direction="bidirectional"
+            "LSTM", ["x", "w", "r", "b"], ["steps", "last", "cell"], hidden_size=60, direction="bidirectional"
         ),
         node("Transpose", ["steps"], "turned", perm=[0, 2, 1, 3]),
         node("Reshape", ["turned", "shape"], "flat"),
         node("GRU", ["flat", "gw", "gr"], ["y", "end"], hidden_size=9),
     ]
-    constants = {"w": (2, 28, 5), "r": (2, 28, 7), "b": (2, 56), "gw": (1, 27, 14), "gr": (1, 27, 9)}
-    constants |= {"shape": np.array([6, 3, 14])}
-    return model(nodes, {"x": (6, 3, 5)}, ["y", "end", "cell"], constants)
+    constants = {"w": (2, 240, 5), "r": (2, 240, 60), "b": (2, 480), "gw": (1, 27, 120), "gr": (1, 27, 9)}
+    constants |= {"shape": np.array([17, 1, 120])}
+    return model(nodes, {"x": (17, 1, 5)}, ["y", "end", "cell"], constants)
 
 
 def places() -> ModelProto:

@@ -5,17 +5,21 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from onnx import NodeProto
 from tvm import relax
 
+from kernels import registry
 from kernels.operators.cells import Cell
-from kernels.operators.recurrent.recurrence import Recurrence, pack_inputs, pack_recurrent
+from kernels.operators.recurrent.recurrence import Recurrence, overlaps, pack_inputs, pack_recurrent
 from kernels.operators.recurrent.steps import build_recurrent
 from kernels.target import Target
-from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
+from kernels.workload.base import Gemm
+from kernels.workload.epilogue import Epilogue
+from tuner.frontend.onnx_graph import Array, OnnxGraph, attributes_of
 from tuner.operators.constants import constant
 from tuner.operators.functions import Functions
 
@@ -29,16 +33,20 @@ def recurrent(
     target: Target,
 ) -> list[Any]:
     """The results of ``node`` for its ``inputs`` (Relax values)."""
-    it = _recurrence(graph, node)
+    it, data = _recurrence(graph, node), inputs[0]
     known = graph.constants.get(node.input[1])
     if known is None:
         weights = _packed(builder, it, inputs[1], graph.tensors[node.input[1]].shape, target)
     else:
         weights = constant(pack_recurrent(it, known, target))
-    values = [inputs[0], weights]
-    values += [value for value in inputs[2:] if value is not None]
-    if it.width:
-        values[-2] = constant(pack_inputs(it, graph.constants[node.input[-2]], target))
+    others = [value for value in inputs[2:] if value is not None]
+    if it.width and not it.lengths and not overlaps(target):
+        *others, _, bias = others
+        data = _multiplied(builder, functions, it, data, graph.constants[node.input[-2]], bias, target)
+        it = replace(it, width=0)
+    elif it.width:
+        others[-2] = constant(pack_inputs(it, graph.constants[node.input[-2]], target))
+    values = [data, weights, *others]
     name = f"tilefleet_recurrent_{hashlib.sha256(repr(it).encode()).hexdigest()[:12]}"
     function = functions.get(builder, name, lambda name: build_recurrent(it, target, name))
     count = 3 if it.kind == "LSTM" else 2
@@ -46,6 +54,23 @@ def recurrent(
     types = [relax.TensorType(shape, "float32") for shape in shapes]
     made = builder.emit(relax.call_tir(function, values, types))
     return [builder.emit(relax.TupleGetItem(made, place)) for place in range(count)]
+
+
+def _multiplied(
+    builder: Any, functions: Functions, it: Recurrence, data: Any, weights: Array, bias: Any, target: Target
+) -> Any:
+    """The product of the data of one row, and its bias, by itself: as the analysis has it."""
+    workload = Gemm(it.steps, len(weights), it.width, epilogue=Epilogue(bias=True))
+    config = registry.recommendations(workload, target)[0]
+    kernel = registry.kernel(config.kernel)
+    packed = kernel.pack(workload, config, target, np.ascontiguousarray(weights.T)).astype(np.float32)
+    lines = builder.emit(relax.op.reshape(data, workload.data_shape))
+    name = f"tilefleet_{config.kernel}_{workload.key}_{config.key}"
+    function = functions.get(builder, name, lambda name: kernel.build(workload, config, target, 1, name))
+    made = relax.call_tir(
+        function, [lines, constant(packed), bias], relax.TensorType(workload.out_shape, "float32")
+    )
+    return builder.emit(relax.op.reshape(builder.emit(made), (it.steps, 1, len(weights))))
 
 
 def _packed(builder: Any, it: Recurrence, weights: Any, shape: tuple[int, ...], target: Target) -> Any:

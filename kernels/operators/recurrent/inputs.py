@@ -7,7 +7,7 @@ from tvm.script.ir_builder import tirx as T
 
 from kernels.emit import tir
 from kernels.emit.types import Buffer, Expr, Index
-from kernels.operators.recurrent.recurrence import GATES, Recurrence, blocks, input_rows, padded
+from kernels.operators.recurrent.recurrence import GATES, Recurrence, blocks, input_rows, overlaps, padded
 from kernels.target import Target
 
 
@@ -16,7 +16,8 @@ class Inputs:
 
     ``product`` holds them, the padded gates of a step one after the other. While the steps of one run of
     ``rows`` are taken, the vectors of the next run are made, one beside each block of the states' products.
-    The first ``longest`` steps are taken.
+    The first ``longest`` steps are taken. ``unit`` elements of a step's data are read together, which pays
+    where an instruction multiplies by a lane.
     """
 
     def __init__(
@@ -28,6 +29,9 @@ class Inputs:
         self.row = GATES[recurrence.kind] * gate
         self.rows = input_rows(recurrence, target)
         self.blocks = sum(count for phase in blocks(recurrence, target) for _, count in phase)
+        self.beside = overlaps(target)
+        by_lanes = not self.beside and recurrence.width % self.lanes == 0
+        self.unit = self.lanes if by_lanes else 1
         self.product = tir.scratch(recurrence.steps * self.row)
         self.bias = tir.scratch(self.row)
         for number in range(GATES[recurrence.kind]):
@@ -37,12 +41,12 @@ class Inputs:
                 tir.store(self.bias, tir.number(0.0), number * gate + at)
 
     def begin(self) -> None:
-        """The products of the first run of steps."""
-        top = T.Bind(self._top(tir.index(0)))
-        with T.serial(0, self.row // self.lanes) as vector:
-            some = Some(self, vector, top)
-            with T.serial(0, self.it.width) as k:
-                some.add(k)
+        """The products of the first run of steps, or of all where none are made beside the states'."""
+        runs = tir.index(1) if self.beside else (self.longest + (self.rows - 1)) // self.rows
+        with T.serial(0, self.row // self.lanes) as vector, T.serial(0, runs) as run:
+            some = Some(self, vector, T.Bind(self._top(run)))
+            with T.serial(0, self.it.width // self.unit) as turn:
+                some.add(turn)
             some.finish()
 
     def _top(self, run: Index) -> Index:
@@ -82,13 +86,21 @@ class Some:
         for slot in self.slots:
             tir.store(self.sums, inputs.bias[tir.vector(vector * lanes, lanes)], slot)
 
-    def add(self, k: Index) -> None:
-        """The products of element ``k`` of each step's data."""
-        it, lanes = self.it, self.it.lanes
-        weights = it.weights[tir.vector((self.vector * it.it.width + k) * lanes, lanes)]
-        for row, slot in enumerate(self.slots):
-            value = tir.splat(it.data[(self.top + row) * it.it.width + k], lanes)
-            tir.store(self.sums, self.sums[slot] + value * weights, slot)
+    def add(self, turn: Index) -> None:
+        """The products of unit number ``turn`` of each step's data."""
+        it, lanes, k = self.it, self.it.lanes, turn * self.it.unit
+        lines = [(self.top + row) * it.it.width + k for row in range(it.rows)]
+        if it.unit > 1:
+            data = [T.Bind(it.data[tir.vector(line, it.unit)]) for line in lines]
+            values = [
+                [tirx.Shuffle([each], [tir.index(lane)] * lanes) for each in data] for lane in range(it.unit)
+            ]
+        else:
+            values = [[tir.splat(it.data[line], lanes) for line in lines]]
+        for lane, each in enumerate(values):
+            weights = it.weights[tir.vector((self.vector * it.it.width + k + lane) * lanes, lanes)]
+            for slot, value in zip(self.slots, each, strict=True):
+                tir.store(self.sums, self.sums[slot] + value * weights, slot)
 
     def finish(self) -> None:
         """Keep the sums."""

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from kernels.arithmetic import ceil_div, even
+from kernels.int8.x86.instructions import why_not_x86
 from kernels.operators.cells import Cell
 from kernels.operators.whole import products_of
 from kernels.target import Target
@@ -108,6 +109,11 @@ def ahead_pays(kind: str, steps: int, hidden: int, width: int) -> bool:
     """
     states = 4 * GATES[kind] * hidden**2
     return 1 << 15 < states < 3 << 18 and steps >= 2 * INPUT_ROWS and width <= 2 * hidden
+
+
+def overlaps(target: Target) -> bool:
+    """Whether products beside those of the states cost little: where operands come from memory, repeated."""
+    return not why_not_x86(target)
 
 
 def input_rows(recurrence: Recurrence, target: Target) -> int:

@@ -86,7 +86,7 @@ class _Emitter:
         it = self.it
         if it.whole:
             self._round()
-        ahead, more = self.inputs.ahead(step) if self.inputs else (None, None)
+        ahead, more = self.inputs.ahead(step) if self.inputs and self.inputs.beside else (None, None)
         vector = block = 0
         for runs in blocks(it, self.target):
             source = self.reset if vector and self.reset is not None else self.seen
@@ -173,12 +173,15 @@ class _Emitter:
                 value = way.splat(source, (top + row) * depth + k * way.unit, lanes)
                 tir.store(sums, way.add(sums[slot], value, self.arguments["weights"], place, lanes), slot)
 
-        both = min(depth // way.unit, self.it.width) if some else 0
+        both = 0
         if some:
-            with T.serial(0, both) as turn:
-                add(turn)
+            unit, width = some.it.unit, self.it.width
+            both = min(depth, width) // unit * unit
+            with T.serial(0, both // unit) as turn:
+                for part in range(unit):
+                    add(turn * unit + part)
                 some.add(turn)
-            with T.serial(both, self.it.width) as turn:
+            with T.serial(both // unit, width // unit) as turn:
                 some.add(turn)
             some.finish()
         with T.serial(both, depth // way.unit) as turn:
