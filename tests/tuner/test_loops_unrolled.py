@@ -190,3 +190,42 @@ def test_what_is_not_unrolled(tmp_path):
     refused(tmp_path, [node("Loop", ["", "", "x"], ["end", "y"], body=plain)], r"\(Loop\) never ends")
     at = [node("SequenceConstruct", ["x", "x"], "s"), node("SequenceAt", ["s", "p"], "y")]
     refused(tmp_path, at, r"\(SequenceAt\) reads place 2 of a sequence of 2", p=np.array(2))
+
+
+@pytest.mark.parametrize("opset", [12, 18])
+def test_turns_that_do_not_depend_on_one_another_are_computed_at_once(opset, tmp_path):
+    """The distances of all rows to 300 others, as scikit-learn's converter writes its nearest neighbours."""
+    axes = {"axes": [1]} if opset < 18 else {}
+    inner = body(
+        [
+            node("Identity", ["rows"], "rows_on"),
+            node("Sub", ["rows", "other"], "apart"),
+            node("ReduceSumSquare", ["apart"] if axes else ["apart", "axis"], "far", keepdims=0, **axes),
+            node("Identity", ["far"], "scan"),
+        ],
+        ["rows", "other"],
+        ["rows_on", "scan"],
+        **({} if axes else {"axis": np.array([1])}),
+    )
+    nodes = [
+        node("Scan", ["x", "others"], ["rest", "y"], body=inner, num_scan_inputs=1),
+    ]
+    path = save(tmp_path, model(nodes, {"x": (5, 7)}, ["y"], {"others": (300, 7)}, opset=opset))
+    read = read_model(path)
+    assert len(read.graph.node) < 5
+    x = data(5, 7)
+    for one, other in zip(run(read, {"x": x}), run(onnx.load(path), {"x": x}), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-5)
+    load_graph(path)
+
+
+def test_turns_that_depend_on_one_another_are_not(tmp_path):
+    """A state that grows by every row: the first of the results is of one row, the last of all."""
+    inner = body(
+        [node("Add", ["sum", "row"], "more"), node("Identity", ["more"], "scan")],
+        ["sum", "row"],
+        ["more", "scan"],
+    )
+    nodes = [node("Scan", ["start", "x"], ["last", "y"], body=inner, num_scan_inputs=1)]
+    path = save(tmp_path, model(nodes, {"x": (6, 3)}, ["y", "last"], {"start": np.zeros(3, np.float32)}))
+    same(path, x=data(6, 3))

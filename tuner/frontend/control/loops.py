@@ -8,6 +8,7 @@ from typing import NoReturn
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, numpy_helper
 
+from tuner.frontend.control.alike import AXES_AS_INPUTS, at_once
 from tuner.frontend.control.inline import Written, fresh, inline, reads
 from tuner.frontend.control.trips import trips
 from tuner.frontend.onnx_check import ModelError, graphs_of, nested, node_name
@@ -16,8 +17,6 @@ from tuner.frontend.onnx_graph import Array, TensorInfo, attributes_of
 LOOPS = ("Loop", "Scan", "SequenceMap")
 MOST_NODES = 8192
 """All turns of a loop come to at most so many."""
-AXES_AS_INPUTS = 13
-"""The version of Unsqueeze that takes them so."""
 WITHOUT_BATCH = 9
 """The version of Scan since which there is no batch axis."""
 
@@ -85,6 +84,8 @@ class _Turns:
         names = list(self.node.input[states:])
         if any(name not in tensors for name in names):
             return None
+        if written := at_once(self.node, self._opset, tensors, self._taken):
+            return written
         shapes = [tensors[name].shape for name in names]
         axes = attributes.get("scan_input_axes", [0] * many)
         backwards = attributes.get("scan_input_directions", [0] * many)
