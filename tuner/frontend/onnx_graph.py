@@ -14,6 +14,7 @@ import onnx
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
+from tuner.frontend import axes
 from tuner.frontend.definitions import expanded
 from tuner.frontend.onnx_check import MAX_TENSOR_BYTES, ModelError, check_size, first_line, node_name
 from tuner.frontend.own_nodes import LOOP, OPERATOR, PRODUCT, TREES
@@ -142,7 +143,13 @@ def folded(
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     budget, progress = FOLDED_BYTES, True
     tensors: dict[str, TensorInfo] = {}
+
+    def ranks(some: list[NodeProto]) -> dict[str, int]:
+        return {name: len(info.shape) for name, info in _infer(model, some, constants).items()}
+
     while progress:
+        if opset < axes.ALLOWED:
+            axes.count_axes(nodes, ranks)
         tensors = _infer(model, nodes, constants)
         nodes, budget, progress = _fold(nodes, constants, tensors, opset, budget)
         if not _unknown(nodes, tensors):
