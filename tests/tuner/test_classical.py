@@ -196,6 +196,13 @@ MODELS = {
     },
     "vectors of three classes": lambda: classifier("SVMClassifier", **pairs(3)),
     "vectors of two classes": lambda: classifier("SVMClassifier", **pairs(2)),
+    **{
+        f"chances of {count} classes": lambda count=count: classifier(
+            "SVMClassifier", **pairs(count), prob_a=[-1.5, -0.5, -2.0][: len(pairs(count)["rho"])],
+            prob_b=[0.1, -0.2, 0.3][: len(pairs(count)["rho"])],
+        )
+        for count in (2, 3)
+    },
     "one class": lambda: regressor(
         "SVMRegressor", kernel_type="RBF", kernel_params=[0.3, 0.0, 3.0], rho=[0.1], one_class=1, **VECTORS
     ),
@@ -328,7 +335,7 @@ def test_texts_are_numbers_outside():
         ("TreeEnsembleClassifier", trees("class", 2, [0, 1], classlabels_int64s=[0]), "adds to nothing"),
         ("OneHotEncoder", {"cats_strings": ["a", "b"]}, "texts"),
         ("SVMRegressor", {**VECTORS, "n_supports": 3}, "do not fit"),
-        ("SVMClassifier", {"classlabels_ints": [0, 1], "prob_a": [0.5]}, "export its scores"),
+        ("SVMClassifier", {**pairs(3), "prob_a": [0.5], "prob_b": [0.5]}, "do not fit its classes"),
         ("SVMClassifier", {"classlabels_ints": [0, 1], "vectors_per_class": [1, 2]}, "do not fit"),
         ("DictVectorizer", {}, r"ai.onnx.ml.DictVectorizer .*; do what those .* before or behind"),
     ],

@@ -86,6 +86,8 @@ def _standard(model: ModelProto, shapes: Shapes) -> ModelProto:
         to_standard(model, {classical.DOMAIN: classical.FORMS})
     check_structure(model)
     fix_input_shapes(model, shapes)
+    # Some of those operators are loops.
+    settle(model, _graph_of_nested)
     widen(model)
     bound(model)
     return model

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
+from tuner.frontend.classical.chances import chances
 from tuner.frontend.classical.columns import floats, reduced
 from tuner.frontend.classical.linear import after, labels
 from tuner.frontend.microsoft.fused import Array, Fused
@@ -51,10 +52,6 @@ def classifier(form: Fused) -> None:
     """SVMClassifier of scores: one for each pair of classes, and the class that most pairs choose."""
     classes, said = labels(form), form.attributes
     sizes = [int(size) for size in said.get("vectors_per_class", ())]
-    if said.get("prob_a"):
-        form.refuse(
-            "gives probabilities, which are found by turns until they hardly change; export its scores"
-        )
     total = sum(sizes)
     factors = np.asarray(said.get("coefficients", ()), np.float32)
     vectors = np.asarray(said.get("support_vectors", ()), np.float32)
@@ -65,6 +62,9 @@ def classifier(form: Fused) -> None:
     pairs = [(low, high) for low in range(count) for high in range(low + 1, count)]
     if factors.size != (count - 1) * total or len(shifts) != len(pairs):
         form.refuse("has support vectors and coefficients that do not fit together")
+    slopes, offsets = (np.asarray(said.get(name, ()), np.float32) for name in ("prob_a", "prob_b"))
+    if len(slopes) != len(offsets) or len(slopes) not in (0, len(pairs)):
+        form.refuse("has probabilities that do not fit its classes")
     factors, ends = factors.reshape(count - 1, total), np.cumsum([0, *sizes])
     # A column for each pair: the factors of both its classes' vectors.
     columns = np.zeros((total, len(pairs)), np.float32)
@@ -82,6 +82,8 @@ def classifier(form: Fused) -> None:
     chosen = form.add("Add", [more, form.constant(votes[1].sum(axis=0))])
     place = form.add("ArgMax", [chosen], axis=1, keepdims=0)
     form.finish(form.add("Gather", [form.constant(classes), place]))
-    if count == 2:
+    if len(slopes):
+        scores = chances(form, scores, pairs, slopes, offsets)
+    elif count == 2:
         scores = form.add("Concat", [form.add("Neg", [scores]), scores], axis=1)
     form.finish(after(form, scores), 1)

@@ -31,6 +31,10 @@ class Fused(Form):
         super().__init__(node, opset)
         self._value_of, self._shape_of, self.is_double = value_of, shape_of, is_double
 
+    def inside(self, node: NodeProto) -> Fused:
+        """The form of a node of a graph inside this one."""
+        return Fused(node, self.opset, self._value_of, self._shape_of, self.is_double)
+
     def number(self, value: float) -> str:
         """A constant of one float32."""
         return self.constant(np.array(value, np.float32))
