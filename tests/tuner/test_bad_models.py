@@ -309,6 +309,17 @@ def test_windows_that_contradict_themselves(tmp_path, op, shape, fields, words):
         extract(save(tmp_path, made))
 
 
+def test_a_size_that_an_input_gives(tmp_path):
+    made = model(
+        [node("Concat", ["start", "size"], "to", axis=0), node("Resize", ["x", "", "", "to"], "y")],
+        {"x": (1, 3, 8, 8), "size": (2,)},
+        ["y"],
+        {"start": np.array([1, 3])},
+    )
+    made.graph.input[1].type.tensor_type.elem_type = TensorProto.INT64
+    refused(save(tmp_path, made), "node 'y' (Resize)", "on the input 'size'", "--value size=NUMBER,NUMBER")
+
+
 def test_weights_of_texts(tmp_path):
     made = conv_model()
     texts = onnx.TensorProto(name="w", data_type=TensorProto.STRING, dims=[4, 4, 3, 3])

@@ -222,6 +222,19 @@ def test_a_part_of_a_shape(tmp_path, part, extents):
     assert known.tolist() == extents
 
 
+def test_parts_of_a_shape(tmp_path):
+    """As tf.signal.frame takes a shape apart: what is before its axis, that, and nothing behind it."""
+    nodes = [
+        node("Shape", ["x"], "shape"),
+        node("Split", ["shape", "parts"], ["before", "axis", "behind"], axis=0),
+        node("Concat", ["before", "two", "half", "behind"], "to", axis=0),
+        node("Reshape", ["x", "to"], "y"),
+    ]
+    constants = {"parts": np.array([1, 1, 0]), "two": np.array([2]), "half": np.array([-1])}
+    made = model(nodes, {"x": ("N", 12)}, ["y"], constants)
+    assert load_graph(save(tmp_path, made), {"x": [3, 12]}).tensors["y"].shape == (3, 2, 6)
+
+
 @pytest.mark.parametrize("axis", [np.int64(0), np.array([0])], ids=str)
 def test_running_sums_of_constants_take_their_axis_as_a_list_too(tmp_path, axis):
     nodes = [node("Shape", ["x"], "shape"), node("CumSum", ["shape", "axis"], "sums")]

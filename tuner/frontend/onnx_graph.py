@@ -15,6 +15,7 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, num
 from onnx.reference import ReferenceEvaluator
 
 from tuner.frontend import axes
+from tuner.frontend.control.blame import blame_inputs
 from tuner.frontend.definitions import expanded
 from tuner.frontend.onnx_check import MAX_TENSOR_BYTES, ModelError, check_size, first_line, node_name
 from tuner.frontend.own_nodes import LOOP, OPERATOR, PRODUCT, TREES
@@ -106,6 +107,8 @@ def graph_of(model: ModelProto) -> OnnxGraph:
                 f"node {node_name(node)!r} ({node.op_type}) has as many results as its data say, and "
                 "all shapes must be known; cut the model before it"
             )
+        sizes = [name for name in node.input if name not in constants and _is_shape(tensors.get(name))]
+        blame_inputs(model, nodes, node, sizes)
         raise ModelError(
             f"the shape of {node.output[0]!r} (node {node_name(node)!r}, {node.op_type}) cannot be determined"
         )
@@ -160,6 +163,11 @@ def folded(
 def _unknown(nodes: list[NodeProto], tensors: Mapping[str, TensorInfo]) -> list[NodeProto]:
     """The nodes of whose first result the shape is not known."""
     return [node for node in nodes if any(name and name not in tensors for name in node.output[:1])]
+
+
+def _is_shape(info: TensorInfo | None) -> bool:
+    integers = (TensorProto.INT32, TensorProto.INT64)
+    return info is not None and len(info.shape) <= 1 and info.elem_type in integers
 
 
 def fold_quantized(graph: OnnxGraph) -> None:
@@ -265,16 +273,17 @@ def _fold(
     left: list[NodeProto] = []
     for node in nodes:
         kept = keep_quantized and is_quantized_constant(node, constants)
-        value = None if kept else constant_result(node, constants, tensors, opset)
-        if value is None:
+        values = [] if kept else _constant_results(node, constants, tensors, opset)
+        if not values:
             left.append(node)
             continue
         # A ConstantOfShape is a view of one element, but others would be copies.
-        budget -= value.nbytes if node.op_type != "ConstantOfShape" else 0
+        budget -= sum(value.nbytes for value in values) if node.op_type != "ConstantOfShape" else 0
         if budget < 0:
             raise ModelError(f"the constants take more than {FOLDED_BYTES // 1024**3} GiB when computed")
-        constants[node.output[0]] = value
-        tensors[node.output[0]] = TensorInfo(value.shape, helper.np_dtype_to_tensor_dtype(value.dtype))
+        for name, value in zip((name for name in node.output if name), values, strict=True):
+            constants[name] = value
+            tensors[name] = TensorInfo(value.shape, helper.np_dtype_to_tensor_dtype(value.dtype))
     return left, budget, len(left) < len(nodes)
 
 
@@ -288,6 +297,18 @@ def is_quantized_constant(node: NodeProto, constants: dict[str, Array]) -> bool:
     if node.op_type != "DequantizeLinear" or not all(name in constants for name in node.input if name):
         return False
     return constants[node.input[0]].dtype in QUANTA
+
+
+def _constant_results(
+    node: NodeProto, constants: dict[str, Array], tensors: dict[str, TensorInfo], opset: int
+) -> list[Array]:
+    """The values of all outputs of the node, or none of them: of one output, or of what Split makes."""
+    if node.op_type == "Split":
+        # What it makes is as large as what it reads.
+        known = all(name in constants for name in node.input if name)
+        return _evaluated(node, constants, opset) if known else []
+    value = constant_result(node, constants, tensors, opset)
+    return [] if value is None else [value]
 
 
 def constant_result(
@@ -320,6 +341,10 @@ def constant_result(
 
 def evaluate_node(node: NodeProto, constants: Mapping[str, Array], opset: int) -> Array:
     """The only output of ``node``, by ONNX's own reference; raises ModelError when that cannot compute it."""
+    return _evaluated(node, constants, opset)[0]
+
+
+def _evaluated(node: NodeProto, constants: Mapping[str, Array], opset: int) -> list[Array]:
     if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
         # The reference does not know older versions, which say the same of fewer types.
         opset = max(opset, QUANTIZING_OPSET)
@@ -331,12 +356,13 @@ def evaluate_node(node: NodeProto, constants: Mapping[str, Array], opset: int) -
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
         for name, value in inputs.items()
     ]
-    output = helper.make_tensor_value_info(node.output[0], TensorProto.UNDEFINED, None)
-    graph = helper.make_graph([node], "constant", values, [output])
+    names = [name for name in node.output if name]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in names]
+    graph = helper.make_graph([node], "constant", values, outputs)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
     try:
         results: Any = ReferenceEvaluator(model).run(None, inputs)
-        return np.asarray(results[0])
+        return [np.asarray(each) for each in results]
     except Exception as error:  # whatever an operator's reference raises on values it does not take
         raise ModelError(
             f"node {node_name(node)!r} ({node.op_type}) cannot be computed: {first_line(error)}"

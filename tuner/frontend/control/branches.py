@@ -3,42 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NoReturn
 
 import numpy as np
-from onnx import GraphProto, ModelProto, NodeProto, TypeProto, numpy_helper
+from onnx import GraphProto, NodeProto, numpy_helper
 
-from tuner.frontend.control.inline import Written, fresh, inline, reads
+from tuner.frontend.control.inline import Written, fresh, inline
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import Array, TensorInfo
 
-FEW_ELEMENTS = 16
-"""An input up to this size may be one whose value a user can give."""
 UNSAFE = ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND")
 """Operators that may read or write anywhere where their indices, the second operand, are not as expected."""
 DIVIDING = ("Div", "Mod")
 """Operators that end the process where they divide an integer by zero."""
-
-
-def blame_inputs(model: ModelProto, nodes: list[NodeProto], node: NodeProto, decide: Iterable[str]) -> None:
-    """Raise ModelError if values that a user may give for inputs would ``decide`` what ``node`` does."""
-    makers = {name: each for each in nodes for name in each.output if name}
-    seen: set[str] = set()
-    open_names = list(decide)
-    while open_names:
-        name = open_names.pop()
-        if name not in seen:
-            seen.add(name)
-            open_names += reads(makers[name]) if name in makers else []
-    inputs = [value for value in model.graph.input if value.name in seen]
-    if inputs and all(_elements(value.type.tensor_type) <= FEW_ELEMENTS for value in inputs):
-        options = " ".join(f"--value {value.name}=NUMBER" for value in inputs)
-        listed = ", ".join(repr(value.name) for value in inputs)
-        raise ModelError(
-            f"what node {node_name(node)!r} ({node.op_type}) does depends on the input {listed}: give the "
-            f"value that it shall always have, {options}"
-        )
 
 
 class Choice:
@@ -90,10 +68,6 @@ class Choice:
 
 def _alike(info: TensorInfo) -> tuple[tuple[int, ...], int]:
     return (() if math.prod(info.shape) == 1 else info.shape), info.elem_type
-
-
-def _elements(kind: TypeProto.Tensor) -> int:
-    return math.prod(dim.dim_value for dim in kind.shape.dim)
 
 
 def inlined(node: NodeProto, branch: GraphProto, taken: set[str]) -> Written:

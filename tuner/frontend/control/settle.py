@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 
 from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
-from tuner.frontend.control.branches import Choice, blame_inputs, branch_of, inlined
+from tuner.frontend.control.blame import blame_inputs
+from tuner.frontend.control.branches import Choice, branch_of, inlined
 from tuner.frontend.control.inline import Written, names_of, reads
 from tuner.frontend.control.kept import Read, kept
 from tuner.frontend.control.loops import LOOPS, decides, unrolled

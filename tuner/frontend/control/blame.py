@@ -1,0 +1,42 @@
+"""Inputs whose values decide what a model is, so that they must be given beforehand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto
+
+from tuner.frontend.control.inline import reads
+from tuner.frontend.onnx_check import ModelError, node_name
+
+FEW_ELEMENTS = 16
+"""An input up to this size may be one whose value a user can give."""
+
+
+def blame_inputs(model: ModelProto, nodes: list[NodeProto], node: NodeProto, decide: Iterable[str]) -> None:
+    """Raise ModelError if values that a user may give for inputs make what would ``decide`` of ``node``."""
+    makers = {name: each for each in nodes for name in each.output if name}
+    seen: set[str] = set()
+    open_names = list(decide)
+    while open_names:
+        name = open_names.pop()
+        if name not in seen:
+            seen.add(name)
+            open_names += reads(makers[name]) if name in makers else []
+    inputs = [value for value in model.graph.input if value.name in seen]
+    if inputs and all(_elements(value.type.tensor_type) <= FEW_ELEMENTS for value in inputs):
+        options = " ".join(f"--value {value.name}={_wanted(value)}" for value in inputs)
+        listed = ", ".join(repr(value.name) for value in inputs)
+        raise ModelError(
+            f"what node {node_name(node)!r} ({node.op_type}) does depends on the input {listed}: give the "
+            f"value that it shall always have, {options}"
+        )
+
+
+def _wanted(value: ValueInfoProto) -> str:
+    return ",".join(["NUMBER"] * _elements(value.type.tensor_type))
+
+
+def _elements(kind: TypeProto.Tensor) -> int:
+    return math.prod(dim.dim_value for dim in kind.shape.dim)
