@@ -15,7 +15,7 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, num
 from onnx.reference import ReferenceEvaluator
 
 from tuner.frontend import axes
-from tuner.frontend.control.blame import blame_inputs
+from tuner.frontend.blame import blame_inputs
 from tuner.frontend.definitions import expanded
 from tuner.frontend.onnx_check import MAX_TENSOR_BYTES, ModelError, check_size, first_line, node_name
 from tuner.frontend.own_nodes import LOOP, OPERATOR, PRODUCT, TREES
@@ -108,7 +108,7 @@ def graph_of(model: ModelProto) -> OnnxGraph:
                 "all shapes must be known; cut the model before it"
             )
         sizes = [name for name in node.input if name not in constants and _is_shape(tensors.get(name))]
-        blame_inputs(model, nodes, node, sizes)
+        blame_inputs(model, nodes, node, sizes, lambda each: each.input)
         raise ModelError(
             f"the shape of {node.output[0]!r} (node {node_name(node)!r}, {node.op_type}) cannot be determined"
         )

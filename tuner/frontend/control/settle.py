@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
-from tuner.frontend.control.blame import blame_inputs
+from tuner.frontend.blame import blame_inputs
 from tuner.frontend.control.branches import Choice, branch_of, inlined
 from tuner.frontend.control.inline import Written, names_of, reads
 from tuner.frontend.control.kept import Read, kept
@@ -120,9 +120,9 @@ class _Settler:
             self._keep(node)
             return
         if node.op_type != "If":
-            blame_inputs(self._model, self._nodes, node, decides(node))
+            blame_inputs(self._model, self._nodes, node, decides(node), reads)
             raise ModelError(f"{named} has a sequence whose length, or a place in it, depends on data")
-        blame_inputs(self._model, self._nodes, node, [node.input[0]])
+        blame_inputs(self._model, self._nodes, node, [node.input[0]], reads)
         choice = Choice(node, self._taken)
         self._choices.append(choice)
         self._put(node, choice.written)
@@ -132,7 +132,7 @@ class _Settler:
         try:
             written = kept(node, self._model, self._known, self._tensors, self._taken, self._read)
         except ModelError:
-            blame_inputs(self._model, self._nodes, node, decides(node))
+            blame_inputs(self._model, self._nodes, node, decides(node), reads)
             raise
         declare_own(self._model)
         self._put(node, written)

@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from onnx import ModelProto, NodeProto, TypeProto, ValueInfoProto
 
-from tuner.frontend.control.inline import reads
 from tuner.frontend.onnx_check import ModelError, node_name
 
 FEW_ELEMENTS = 16
 """An input up to this size may be one whose value a user can give."""
 
 
-def blame_inputs(model: ModelProto, nodes: list[NodeProto], node: NodeProto, decide: Iterable[str]) -> None:
-    """Raise ModelError if values that a user may give for inputs make what would ``decide`` of ``node``."""
+def blame_inputs(
+    model: ModelProto,
+    nodes: list[NodeProto],
+    node: NodeProto,
+    decide: Iterable[str],
+    reads: Callable[[NodeProto], Iterable[str]],
+) -> None:
+    """Raise ModelError if values that a user may give for inputs make what would ``decide`` of ``node``.
+
+    ``reads`` tells what a node reads.
+    """
     makers = {name: each for each in nodes for name in each.output if name}
     seen: set[str] = set()
     open_names = list(decide)
