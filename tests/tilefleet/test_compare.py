@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from onnx import helper
 from tiny_models import model, node, save
 from typer.testing import CliRunner
 
@@ -21,10 +22,12 @@ from tilefleet.commands import known_records
 from tilefleet.commands.compare import as_markdown, verdict
 from tilefleet.comparing import Comparison, Row
 from tilefleet.errors import ServerUnreachable
+from tuner.frontend.onnx_check import ModelError
 from tuner.intake.extract import extract
 from tuner.log.record import Record, write_log
 from tuner.runtimes import alone
 from tuner.runtimes.guest import GuestError
+from tuner.runtimes.operators import refuse_unknown
 from worker.fleet.drivers.simulated import why_no_emulator
 
 FAST = Row("onnxruntime", "1", 1e-3, 1.1e-3, 0.03, 60_000_000, 800_000, 1e-7)
@@ -94,6 +97,35 @@ def test_what_nobody_computes_is_an_error_that_says_why(
     done = CliRunner().invoke(app, ["compare", str(path)])
     assert done.exit_code == 1
     assert "nobody computes it: operators that are not standard ONNX: com.acme.Frobnicate" in done.stderr
+
+
+@pytest.mark.parametrize("domain", ["", "com.acme", "com.microsoft"])
+def test_operators_that_nobody_computes_are_refused_by_name_before_anything_is_tried(
+    domain: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes = [node("Relu", ["x"], "a"), node("Frobnicate", ["a"], "odd", domain=domain)]
+    path = tmp_path / "odd.onnx"
+    odd = model(nodes, {"x": (1, 3)}, ["odd"])
+    if domain:
+        odd.opset_import.add(domain=domain, version=1)
+    path.write_bytes(odd.SerializeToString())
+    monkeypatch.setattr(comparing, "engines_of", lambda *_: pytest.fail("a runtime was tried"))
+    done = CliRunner().invoke(app, ["compare", str(path), "--json", str(tmp_path / "c.json")])
+    assert done.exit_code == 1
+    name = f"{domain}.Frobnicate".lstrip(".")
+    assert f"no runtime computes these operators: {name} (node 'odd')" in done.stderr
+    assert not (tmp_path / "c.json").exists()
+
+
+def test_a_functions_name_is_an_operators_and_what_is_in_it_is_asked_too() -> None:
+    odd = model([node("Twice", ["x"], "y", domain="mine")], {"x": (1, 3)}, ["y"])
+    body = [node("Add", ["a", "a"], "b")]
+    opsets = [helper.make_opsetid("", 17)]
+    odd.functions.append(helper.make_function("mine", "Twice", ["a"], ["b"], body, opsets))
+    refuse_unknown(odd)
+    odd.functions[0].node[0].op_type = "Adds"
+    with pytest.raises(ModelError, match="operators: Adds"):
+        refuse_unknown(odd)
 
 
 class HostGuest:

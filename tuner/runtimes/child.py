@@ -23,6 +23,7 @@ from tuner.frontend.model_file import read_as_written
 from tuner.log.record import Record
 from tuner.log.relayouts import read_relayouts
 from tuner.runtimes.engines import Unable, read_arrays
+from tuner.runtimes.operators import refuse_unknown
 from tuner.runtimes.prepare import prepared
 
 NAME = "net"
@@ -33,9 +34,11 @@ def define_in_child(payload: dict[str, Any]) -> dict[str, Any]:
     """Child: make inputs and outputs of ``model`` with ``shapes`` in the files ``feeds`` and ``values``.
 
     Returns the ``inputs`` and ``outputs`` by name, in order, ``by`` whom they are, or ``why`` nobody says so.
-    ``nudged`` is a file of the outputs for inputs that differ by no more than rounding does.
+    ``nudged`` is a file of the outputs for inputs that differ by no more than rounding does. ModelError names
+    operators that no runtime knows.
     """
     model = read_as_written(payload["model"], payload["shapes"])
+    refuse_unknown(model)
     constants = {each.name for each in model.graph.initializer}
     inputs = {}
     for value in model.graph.input:
