@@ -28,3 +28,4 @@ def test_a_small_model(tmp_path: Path) -> None:
     assert row["max_error"] < 1e-5
     assert row["over_plain"] > 0
     assert row["over_module"] > 0
+    assert row["ms"]["floor"] > row["ms"]["nothing"]
