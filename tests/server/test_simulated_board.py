@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -10,14 +11,18 @@ from fastapi.testclient import TestClient
 from server_samples import conv_model
 from typer.testing import CliRunner
 
+from kernels import registry
 from kernels.target import CATALOGUE
 from server.app import create_app
+from server.records import repository
 from server.settings import Settings
 from tilefleet import Client, server_check
 from tilefleet.cli import app
 from tuner.backend.apply import build_model, export
+from tuner.frontend.graph import load_partition
 from tuner.log.picks import check
-from tuner.log.record import read_log
+from tuner.log.record import Record, read_log
+from tuner.log.relayouts import read_relayouts
 from worker.fleet.drivers.simulated import why_no_emulator
 
 # In the worker of tests/worker/test_simulated.py: zig makes its C library for a board only once.
@@ -83,6 +88,47 @@ def test_a_model_is_tuned_on_a_simulated_board(
     export(executable, tmp_path / "model.so")
     header = (tmp_path / "model.so").read_bytes()[:20]
     assert int.from_bytes(header[18:20], "little") == 183  # EM_AARCH64
+
+
+def test_a_tuned_model_that_is_slower_than_the_untuned_one_is_not_kept(
+    settings: Settings, tmp_path: Path
+) -> None:
+    """Records that promise a nanosecond for slow configs: the job believes them until its last step."""
+    content, target = conv_model((1, 3, 12, 12), channels=8), CATALOGUE["rpi4"]
+    path = tmp_path / "model.onnx"
+    path.write_bytes(content)
+    kernel = registry.kernel("fconv")
+    with TestClient(create_app(settings)) as client:
+        clock = next(
+            b["clock"] for b in client.get("/api/v1/boards").json()["items"] if b["target"] == "rpi4"
+        )
+        slow = {}
+        for workload in {product.workload for product in load_partition(path).products}:
+            space = [c for c in registry.search_space(workload, target) if c.kernel == kernel.name]
+            slow[workload] = max(space, key=lambda config: kernel.predict(workload, config, target))
+        promised = [
+            Record(workload, target, config, kernel.version, clock=clock, cost_s=1e-9)
+            for workload, config in slow.items()
+        ]
+        with client.app.state.services.db.write() as session:
+            repository.add(session, promised)
+        model = client.post("/api/v1/models", content=content).json()
+        request = {"model": model["hash"], "target": "rpi4", "budget": {"trials": 4}}
+        job = client.post("/api/v1/jobs", json=request).json()
+        assert client.get(f"/api/v1/jobs/{job['id']}/events").text
+        job = client.get(f"/api/v1/jobs/{job['id']}").json()
+        assert job["state"] == "done", job
+        found = re.search(r"builds it takes (\S+) ms, less than the tuned one with (\S+) ms", job["message"])
+        assert found, job["message"]
+        untuned_ms, tuned_ms = map(float, found.groups())
+        assert untuned_ms < tuned_ms
+        # What is delivered, and what any build by the job's log is, is none of the slow ones.
+        assert job["built"]["measured_ms"] < 1.005 * untuned_ms  # which has three digits
+        lines = client.get(f"/api/v1/jobs/{job['id']}/log").text.splitlines()
+    records, relayouts = list(read_log(lines)), list(read_relayouts(lines))
+    assert {(record.workload, record.config) for record in records} >= slow.items()
+    _, manifest = build_model(path, {}, target, records=records, relayouts=relayouts)
+    assert not set(slow.values()) & set(manifest.configs)
 
 
 def test_unknown_boards_are_named() -> None:

@@ -8,10 +8,11 @@ import pytest
 from formula_engine import AVX2, TASKS, FakeEngine, Log, job, run
 from memory_store import MemoryStore
 
+from kernels import registry
 from kernels.space import Config
 from tuner.backend.check import Check, Delivery
 from tuner.log.record import Record
-from tuner.spec import TaskSpec
+from tuner.spec import Budget, TaskSpec
 from tuner.states import JobState
 from worker.outcome import Answer
 
@@ -63,16 +64,25 @@ def best_s(store: MemoryStore, task: TaskSpec) -> float:
     return min(r.ranking_s for r in store.known(task.workload, AVX2, "wall", 1) if not r.error)
 
 
-@pytest.mark.parametrize("clock", ["wall", "simulated:a"])
-def test_an_untuned_model_that_is_faster_ranks_first(clock: str):
-    """All of its configs were measured: as the tuned one took twice its time, so do all before them."""
+@pytest.mark.parametrize(
+    ("clock", "losses", "behind"), [("wall", 1, 2), ("simulated:a", 1, 2), ("wall", 9, 32)]
+)
+def test_an_untuned_model_that_is_faster_ranks_first(clock: str, losses: int, behind: int):
+    """As the tuned one took twice its time, so do all before its configs, and more while it still does."""
     chosen: dict[str, Config] = {}
+    lost: list[bool] = []
 
     def in_place(payload: dict) -> Answer:
-        for record in map(Record.from_json, payload["records"]):
-            chosen[record.workload.key] = record.config  # of each workload the last, and so no fast one
+        records = [Record.from_json(each) for each in payload["records"]]
+        if not lost:
+            chosen.update(
+                {each.workload.key: each.config for each in records}
+            )  # the last, and so no fast one
+        assert not lost or len({(each.workload.key, each.layouts) for each in records}) == len(records)
+        lost.append(len(lost) < losses)
         untuned = [{"key": key, "config": config.to_json()} for key, config in chosen.items()]
-        return Answer({"configs": [], "tuned_s": 2e-3, "untuned_s": 1e-3, "untuned": untuned}, lease=0)
+        took = {"tuned_s": 2e-3 if lost[-1] else 1e-3, "untuned_s": 1e-3}
+        return Answer({"configs": [], **took, "untuned": untuned}, lease=0)
 
     engine, store = FakeEngine(), MemoryStore()
     engine.in_place = in_place
@@ -83,8 +93,33 @@ def test_an_untuned_model_that_is_faster_ranks_first(clock: str):
         first, second = sorted(known, key=lambda record: record.ranking_s)[:2]
         assert first.config == chosen[task.workload.key]
         assert first.placed_s is None
-        assert second.ranking_s == 2 * first.ranking_s
+        assert second.ranking_s == behind * first.ranking_s
         assert min(r.isolated_s for r in known) < first.isolated_s
+
+
+def test_configs_of_an_untuned_model_that_no_trial_had_are_measured_when_it_wins():
+    """Beyond the budget, which was for one trial of each task."""
+    engine, store, asked = FakeEngine(), MemoryStore(), []
+
+    def in_place(payload: dict) -> Answer:
+        if not asked:
+            for task in TASKS:
+                space = registry.search_space(task.workload, AVX2)
+                known = {record.config for record in store.records.values()}
+                asked.append((task.workload.key, next(config for config in space if config not in known)))
+            took = {"tuned_s": 2e-3, "untuned_s": 1e-3}
+        else:
+            took = {"tuned_s": 1e-3, "untuned_s": 1e-3}
+        untuned = [{"key": key, "config": config.to_json()} for key, config in asked]
+        return Answer({"configs": [], **took, "untuned": untuned}, lease=0)
+
+    engine.in_place = in_place
+    spec = job(model="/models/one.onnx", budget=Budget(trials=len(TASKS)), strategy="analysis")
+    assert run(spec, engine, store) is JobState.DONE
+    for key, config in asked:
+        known = [r for r in store.records.values() if r.workload.key == key and not r.error]
+        assert len(known) > 1
+        assert min(known, key=lambda record: record.ranking_s).config == config
 
 
 @pytest.mark.parametrize(("clock", "told"), [("wall", False), ("simulated:a", True)])

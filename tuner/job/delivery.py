@@ -6,13 +6,11 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-from kernels.layout import Layouts
 from tuner.backend.check import Delivery
 from tuner.job import placing
 from tuner.job.engine import Engine
 from tuner.job.patience import patiently
 from tuner.job.store import Store
-from tuner.log.record import Record
 from tuner.search.task import TaskSearch
 from tuner.spec import JobSpec
 from tuner.states import GivenUp
@@ -30,7 +28,7 @@ async def deliver(
     A layer of which no config ran gets the analysis's, as in any build. What the build takes is not of the
     job's budget. Raises GivenUp when the model is wrong.
     """
-    records = [record for search in searches for record in _best(search)]
+    records = [record for search in searches for record in placing.best_of_layouts(search)]
     if job.model is None or not records or cancelled.is_set():
         return ""
     payload = await patiently(placing.payload_of, job, records, store)
@@ -62,11 +60,3 @@ def in_place(searches: Sequence[TaskSearch]) -> float:
         if (best := search.best) is not None and best.in_place_s and best.ranking_s
     ]
     return sum(inside for inside, _ in timed) / sum(alone for _, alone in timed) if timed else 1.0
-
-
-def _best(search: TaskSearch) -> list[Record]:
-    """The best of each pair of layouts: what a build chooses from."""
-    found: dict[Layouts, Record] = {}
-    for record in search.top(len(search.records)):
-        found.setdefault(record.layouts, record)
-    return list(found.values())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Sequence, Set
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence, Set
 from dataclasses import replace
 from typing import Any
 
@@ -17,6 +17,7 @@ from tuner.job.store import Store
 from tuner.log.record import Record, comparable
 from tuner.search.task import TaskSearch
 from tuner.spec import JobSpec
+from worker.outcome import Answer
 
 FEW = 4
 """How many of each workload and layouts the build may choose from."""
@@ -26,6 +27,10 @@ MEMORY_BYTES = 8 << 30
 LONGEST_S, LEAST_S = 300.0, 5.0
 BOARD_S = 900.0
 """How long two models may take on a board that is none of our machines."""
+ATTEMPTS, STEP = 3, 4.0
+"""How often a model that lost is compared, and how much further behind its configs come each time."""
+Measure = Callable[[Mapping[TaskSearch, list[Config]]], Awaitable[None]]
+"""Makes trials of configs, whatever is left of the budget; their searches have the records then."""
 
 
 async def place(
@@ -35,15 +40,17 @@ async def place(
     store: Store,
     cancelled: asyncio.Event,
     left_s: float,
+    measure: Measure,
 ) -> tuple[list[TaskSearch], str]:
     """Time the best configs in place and keep their order; whose best may be another, and what went wrong.
 
     Should the tuned model be slower than an untuned one all the same, what that has ranks first, and the
-    message says so. On a board that is no machine that runs whole models, simulated or real, the two models
-    alone are compared, function by function: ``tuner/job/models_on_board.py``. Where less than LEAST_S of the
-    job's time is left, or a layer has no config that ran, nothing happens: the order of the configs by
-    themselves, with cold weights, stands. It stands as well when anything fails. By a simulated clock, which
-    is slow by the wall's, the comparison is not of the job's time, as the delivery is not.
+    message says so; which of it was not measured yet, ``measure`` does. On a board that is no machine that
+    runs whole models, simulated or real, the two models alone are compared, function by function:
+    ``tuner/job/models_on_board.py``. Where less than LEAST_S of the job's time is left, or a layer has no
+    config that ran, nothing happens: the order of the configs by themselves, with cold weights, stands. It
+    stands as well when anything fails. By a simulated clock, which is slow by the wall's, the comparison is
+    not of the job's time, as the delivery is not.
     """
     simulated = job.demand.clock != "wall"
     left_s = BOARD_S if simulated else left_s
@@ -58,7 +65,9 @@ async def place(
         if left_s / len(sets) < LEAST_S or cancelled.is_set():
             break
         mine = replace(job, shapes=shapes)
-        found, note = await _place(mine, searches, changed, engine, store, cancelled, left_s / len(sets))
+        found, note = await _place(
+            mine, searches, changed, engine, store, cancelled, left_s / len(sets), measure
+        )
         changed += found
         if note and note not in notes:
             notes.append(note)
@@ -73,13 +82,75 @@ async def _place(
     store: Store,
     cancelled: asyncio.Event,
     left_s: float,
+    measure: Measure,
 ) -> tuple[list[TaskSearch], str]:
-    """``place`` for one set of shapes; layers that others have as well are ``settled`` by the first."""
-    contenders = [record for search in searches for record in _contenders(search)]
-    payload = await patiently(payload_of, job, contenders, store)
-    simulated = job.demand.clock != "wall"
+    """``place`` for one set of shapes; layers that others have as well are ``settled`` by the first.
+
+    What loses to the untuned model is planned anew by the changed ranks and compared again.
+    """
+    changed: dict[TaskSearch, None] = {}
+    note = ""
+    for attempt in range(ATTEMPTS):
+        pick = best_of_layouts if attempt else _contenders
+        records = [record for search in searches for record in pick(search)]
+        answer = await _compared(job, records, engine, store, cancelled, left_s)
+        if answer is None or cancelled.is_set():
+            break
+        if answer.problem:
+            note = note or (
+                f"the comparison of configs inside the built model gave no result ({answer.problem}); each "
+                "layer has the config that is fastest by itself, and `tilefleet resume` compares again"
+            )
+            break
+        result = answer.result
+        slower = result["tuned_s"] / result["untuned_s"]
+        lost = slower > 1 + (MARGIN if job.demand.clock == "wall" else 0.0)
+        if attempt and not lost:
+            break
+        untuned: dict[str, set[Config]] = {}
+        for each in result["untuned"]:
+            untuned.setdefault(each["key"], set()).add(Config.from_json(each["config"]))
+        if lost:
+            await measure(_unmeasured(searches, untuned))
+        for search in searches:
+            if search in settled:
+                continue
+            key = search.task.workload.key
+            mine = [each for each in result["configs"] if each["key"] == key]
+            seconds = {Config.from_json(each["config"]): float(each["seconds"]) for each in mine}
+            found = {record.config: record for record in placed(search.records.values(), seconds)}
+            if lost:
+                ranked = [found.get(record.config, record) for record in search.records.values()]
+                now_behind = behind(ranked, untuned.get(key, set()), slower * STEP**attempt)
+                found |= {record.config: record for record in now_behind}
+            for record in found.values():
+                if await patiently(store.remeasured, record, answer.lease):
+                    search.replace(record)
+            if found:
+                changed[search] = None
+        if not lost:
+            break
+        missing = ", ".join(str(search.task.workload) for search in _unmeasured(searches, untuned))
+        note = note or (
+            f"the model as the analysis alone builds it takes {1e3 * result['untuned_s']:.3g} ms, less than "
+            f"the tuned one with {1e3 * result['tuned_s']:.3g} ms: its configs now rank first"
+            + (f", but for those that could not be measured, of {missing}" if missing else "")
+        )
+    return list(changed), note
+
+
+async def _compared(
+    job: JobSpec,
+    records: Sequence[Record],
+    engine: Engine,
+    store: Store,
+    cancelled: asyncio.Event,
+    left_s: float,
+) -> Answer | None:
+    """The models that ``records`` and none build, on a board of the job; None where there is none."""
+    payload = await patiently(payload_of, job, records, store)
     answer = None
-    if not simulated:
+    if job.demand.clock == "wall":
         answer = await engine.beside(
             "tuner.job.in_place:time_in_child",
             payload,
@@ -98,39 +169,19 @@ async def _place(
             memory_bytes=MEMORY_BYTES,
             anywhere=True,
         )
-    if answer is None or cancelled.is_set():
-        return [], ""
-    if answer.problem:
-        return [], (
-            f"the comparison of configs inside the built model gave no result ({answer.problem}); each layer "
-            "has the config that is fastest by itself, and `tilefleet resume` compares again"
-        )
-    result, changed = answer.result, []
-    slower = result["tuned_s"] / result["untuned_s"]
-    margin = 0.0 if simulated else MARGIN
+    return answer
+
+
+def _unmeasured(
+    searches: Iterable[TaskSearch], untuned: Mapping[str, Set[Config]]
+) -> dict[TaskSearch, list[Config]]:
+    """Configs of an untuned model that no trial of their workload ran."""
+    found = {}
     for search in searches:
-        if search in settled:
-            continue
-        key = search.task.workload.key
-        mine = [each for each in result["configs"] if each["key"] == key]
-        seconds = {Config.from_json(each["config"]): float(each["seconds"]) for each in mine}
-        found = {record.config: record for record in placed(search.records.values(), seconds)}
-        if slower > 1 + margin:
-            untuned = {Config.from_json(each["config"]) for each in result["untuned"] if each["key"] == key}
-            records = [found.get(record.config, record) for record in search.records.values()]
-            found |= {record.config: record for record in behind(records, untuned, slower)}
-        for record in found.values():
-            if await patiently(store.remeasured, record, answer.lease):
-                search.replace(record)
-        if found:
-            changed.append(search)
-    if slower <= 1 + margin:
-        return changed, ""
-    untuned_ms, tuned_ms = 1e3 * result["untuned_s"], 1e3 * result["tuned_s"]
-    return changed, (
-        f"the model as the analysis alone builds it takes {untuned_ms:.3g} ms, less than the tuned one with "
-        f"{tuned_ms:.3g} ms: its configs now rank first"
-    )
+        ran = {record.config for record in search.records.values() if record.error is None}
+        if lacks := sorted(untuned.get(search.task.workload.key, set()) - ran, key=str):
+            found[search] = lacks
+    return found
 
 
 def behind(records: Iterable[Record], untuned: Set[Config], slower: float) -> list[Record]:
@@ -187,6 +238,14 @@ def payload_of(job: JobSpec, records: Sequence[Record], store: Store) -> dict[st
         "records": [record.to_json() for record in records],
         "relayouts": store.relayouts(demand.target, demand.threads, demand.clock),
     }
+
+
+def best_of_layouts(search: TaskSearch) -> list[Record]:
+    """The best of each pair of layouts: what a build chooses from."""
+    found: dict[Layouts, Record] = {}
+    for record in search.top(len(search.records)):
+        found.setdefault(record.layouts, record)
+    return list(found.values())
 
 
 def _contenders(search: TaskSearch) -> list[Record]:

@@ -1,14 +1,16 @@
-"""The events a job publishes (``docs/api.md``), and its estimate of the whole model."""
+"""The events a job publishes (``docs/api.md``), its estimate of the whole model, and how it came out."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tuner.search import scheduler
 from tuner.search.task import TaskSearch
 from tuner.spec import Trial
+from tuner.states import JobState
 
 UNTOLD = 0.01
 """A difference that is in the noise of the model's time."""
@@ -89,3 +91,18 @@ def best_event(search: TaskSearch, searches: Iterable[TaskSearch]) -> dict[str, 
         "layouts": str(best.layouts),
         "estimated_ms": estimated_ms(searches),
     }
+
+
+def verdict(searches: Sequence[TaskSearch]) -> tuple[JobState, str]:
+    """How a job that ran to its end came out, and what is missing."""
+    # A chain without any is no loss: its parts are there.
+    without = [search for search in searches if search.best is None and search.task.weight]
+    if not without:
+        return JobState.DONE, ""
+    errors = Counter(str(record.error) for search in without for record in search.records.values())
+    found = ", ".join(f"{count} {kind}" for kind, count in errors.most_common())
+    found = found or "the budget ended before their first trial"
+    names = ", ".join(str(search.task.workload) for search in without[:3])
+    names += ", ..." if len(without) > 3 else ""
+    message = f"{len(without)} of {len(searches)} tasks have no config that ran ({found}): {names}"
+    return JobState.INCOMPLETE if len(without) < len(searches) else JobState.FAILED, message

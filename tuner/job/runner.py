@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -115,7 +114,7 @@ class _Run:
                 built = await deliver(self.job, self.searches, self.engine, self.store, self.cancelled)
             if self.cancelled.is_set():
                 return await self._end(JobState.CANCELLED)
-            state, message = self._verdict()
+            state, message = reports.verdict(self.searches)
             message = message or reports.note_of_gain(self.searches)
             return await self._end(state, "; ".join(filter(None, (message, note, built))))
         except asyncio.CancelledError:
@@ -330,29 +329,30 @@ class _Run:
     async def _place(self) -> str:
         """Compare the best configs inside the built model; what went wrong, if anything."""
         changed, note = await placing.place(
-            self.job, self.searches, self.engine, self.store, self.cancelled, self.allowance.left()
+            self.job,
+            self.searches,
+            self.engine,
+            self.store,
+            self.cancelled,
+            self.allowance.left(),
+            self._measure,
         )
         for search in changed:
             self.publish("best", reports.best_event(search, self.searches))
         return note
 
+    async def _measure(self, wanted: Mapping[TaskSearch, list[Config]]) -> None:
+        """Trials beyond the budget."""
+        for search, configs in wanted.items():
+            self._send(search, configs, self.cancelled)
+        while self.sent:
+            await asyncio.wait(self.sent)
+            for finished in [work for work in self.sent if work.done()]:
+                await self._came_back(finished)
+
     def _count(self, trials: Sequence[Trial]) -> None:
         self.trials += len(trials)
         self.failed += sum(trial.record.error is not None for trial in trials)
-
-    def _verdict(self) -> tuple[JobState, str]:
-        """How a job that ran to its end came out, and what is missing."""
-        # A chain without any is no loss: its parts are there.
-        without = [search for search in self.searches if search.best is None and search.task.weight]
-        if not without:
-            return JobState.DONE, ""
-        errors = Counter(str(record.error) for search in without for record in search.records.values())
-        found = ", ".join(f"{count} {kind}" for kind, count in errors.most_common())
-        found = found or "the budget ended before their first trial"
-        names = ", ".join(str(search.task.workload) for search in without[:3])
-        names += ", ..." if len(without) > 3 else ""
-        message = f"{len(without)} of {len(self.searches)} tasks have no config that ran ({found}): {names}"
-        return JobState.INCOMPLETE if len(without) < len(self.searches) else JobState.FAILED, message
 
     @asynccontextmanager
     async def _until(self, left: Callable[[], float]) -> AsyncIterator[asyncio.Event]:
