@@ -71,7 +71,7 @@ def soak(made: Lab, kinds: list[Kind], minutes: float, most: int, seed: int) -> 
         wait_for(
             lambda: {each.target for each in list(work.seen.values())} == set(made.boards.values()), STUCK_S
         )
-        begun = time.monotonic()
+        begun = work.begun = time.monotonic()
         plan: list[Kind] = []
         while time.monotonic() - begun < minutes * 60 and len(faults) < most:
             if not plan:  # each kind as often as its weight, in any order

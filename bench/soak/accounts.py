@@ -72,6 +72,12 @@ def account(lab: Lab, work: Work) -> dict[str, Any]:
         "wrong": wrong,
         "not_done": [f"job {id_}: {state}: {message}" for id_, state, message in jobs if state != "done"],
         "errors": dict(errors),
+        "failed": [
+            f"{work.when(id_):.0f} s: job {trial.job}, board {trial.board}: {trial.error}:"
+            f" {trial.document.get('message')}"
+            for id_, trial in now.items()
+            if trial.error
+        ],
     }
 
 

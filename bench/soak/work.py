@@ -61,7 +61,7 @@ def stored(lab: Lab, after: int = 0) -> dict[int, Stored]:
     }
 
 
-def _layers(target: str) -> Iterator[Conv2d]:
+def layers(target: str) -> Iterator[Conv2d]:
     """Small workloads with many configs, each another one."""
     size = 7 if target == "rpi4" else 14
     for out, into in itertools.product(range(16, 128), range(8, 72)):
@@ -77,10 +77,11 @@ class Work:
         """Every trial as it was when it was first seen."""
         self.arrived: dict[int, float] = {}
         """When, by this process's steady clock."""
+        self.begun = time.monotonic()
         self.told: dict[tuple[int, int], str] = {}
         """Configs that were told of, by job and number."""
         self.ended: set[int] = set()
-        self._layers = {target: _layers(target) for target in set(lab.boards.values())}
+        self._layers = {target: layers(target) for target in set(lab.boards.values())}
         self._over = threading.Event()
         self._threads = [threading.Thread(target=each, daemon=True) for each in (self._feed, self._watch)]
 
@@ -88,6 +89,10 @@ class Work:
         """Begin."""
         for thread in self._threads:
             thread.start()
+
+    def when(self, trial: int) -> float:
+        """Seconds from the soak's first fault to when a trial was first seen, 0 if it was not."""
+        return self.arrived.get(trial, self.begun) - self.begun
 
     def stop(self) -> None:
         """Submit no more."""
