@@ -22,6 +22,7 @@ from server.events.base import Events, LocalEvents
 from server.events.redis import RedisEvents
 from server.http import dashboard_page, docs_page, problems
 from server.http.limits import BodyLimit
+from server.http.links import add_links
 from server.http.origin import KnownHosts, SameOrigin
 from server.http.pages import known_parameters
 from server.http.problems import responses
@@ -155,8 +156,9 @@ def _parser(settings: Settings) -> Nursery:
 
 class _App(FastAPI):
     def openapi(self) -> dict[str, Any]:
-        """The schema, in which errors are problems and nothing else: FastAPI adds the route's own type."""
+        """The schema with its links; errors are problems alone, though FastAPI adds the route's own type."""
         schema = super().openapi()
+        add_links(schema)
         for path in schema["paths"].values():
             for operation in path.values():
                 for answer in operation["responses"].values():

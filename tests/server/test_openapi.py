@@ -56,6 +56,18 @@ def test_every_operation_is_described_and_every_error_a_problem(schema: dict[str
     assert tags == {operation["tags"][0] for _, _, operation in operations(schema)}
 
 
+def test_links_lead_from_what_is_made_or_listed_to_all_that_takes_it(schema: dict[str, Any]) -> None:
+    taking = {op["operationId"]: re.findall(r"{(\w+)}", path) for _, path, op in operations(schema)}
+    linked: set[str] = set()
+    for _, _, operation in operations(schema):
+        for answer in operation["responses"].values():
+            for link in answer.get("links", {}).values():
+                (parameter,) = link["parameters"]
+                assert parameter.removeprefix("path.") in taking[link["operationId"]]
+                linked.add(link["operationId"])
+    assert {id_ for id_, parameters in taking.items() if parameters} == linked
+
+
 def test_every_resource_and_field_is_described(schema: dict[str, Any]) -> None:
     for name, model in schema["components"]["schemas"].items():
         assert name.isalnum(), name
