@@ -2,9 +2,11 @@
 
 python -m bench.fuzz lines --cases 10000 --seed 1 --json FILE
 python -m bench.fuzz models --cases 2000
+python -m bench.fuzz requests --cases 50000
 
 ``lines`` imports mutated lines of a tuning log that jobs have just made, ``models`` uploads mutated models
-and gives them to ``check`` and ``build``.
+and gives them to ``check`` and ``build``, ``requests`` sends what schemathesis makes up from
+the API's document.
 """
 
 from __future__ import annotations
@@ -15,8 +17,9 @@ from pathlib import Path
 
 from bench.fuzz.lines import fuzz_lines
 from bench.fuzz.models import fuzz_models
+from bench.fuzz.requests import fuzz_requests
 
-WHAT = {"lines": fuzz_lines, "models": fuzz_models}
+WHAT = {"lines": fuzz_lines, "models": fuzz_models, "requests": fuzz_requests}
 
 
 def main() -> None:

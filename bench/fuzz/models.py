@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import multiprocessing
 import os
 import random
+import resource
 import sys
 import traceback
 from collections import Counter
@@ -32,6 +34,9 @@ TARGET = "x86-avx2"
 TIMES_S = {"upload": 200, "check": 200, "build": 400}
 """Reading takes a minute at the most; what is taken for a model is compiled besides."""
 TAKEN = (201, 422)
+TOLD_EVERY = 50
+MEMORY_BYTES = 12 << 30
+"""Of a command: more than the child that reads a model may have."""
 
 
 def fuzz_models(cases: int, seed: int) -> dict[str, Any]:
@@ -59,6 +64,8 @@ def fuzz_models(cases: int, seed: int) -> dict[str, Any]:
             bad = {what: how for what, how in found.items() if how.startswith("bad")}
             if bad:
                 problems.append(f"case {case}: {bad}")
+            if case % TOLD_EVERY == TOLD_EVERY - 1:
+                print(json.dumps({"cases": case + 1, "statuses": statuses, "problems": problems}), flush=True)
             for left in Path(folder).iterdir():
                 left.unlink()
         if http.get("/api/v1/models").status_code != 200:
@@ -114,6 +121,7 @@ def _command(command: str, model: Path) -> str:
 
 def _run(words: list[str], said: str) -> None:
     """Child: the command line."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     with Path(said).open("wb") as out:
         os.dup2(out.fileno(), 1)
         os.dup2(out.fileno(), 2)
