@@ -327,6 +327,32 @@ def test_texts_are_numbers_outside():
         assert [words[number] for number in found[name].reshape(-1)] == right[name].reshape(-1).tolist()
 
 
+def test_texts_of_categories_are_their_places():
+    """As scikit-learn's converter writes columns of texts; what is no category is in no column."""
+    words = [["no", "yes", "perhaps"], ["here", "there"]]
+    made = model(
+        [
+            ("OneHotEncoder", ["c0"], ["o0"], {"cats_strings": words[0], "zeros": 1}),
+            ("OneHotEncoder", ["c1"], ["o1"], {"cats_strings": words[1], "zeros": 1}),
+        ],
+        {"o0": TensorProto.FLOAT, "o1": TensorProto.FLOAT},
+    )
+    made.graph.input[0].CopyFrom(helper.make_tensor_value_info("x", TensorProto.STRING, (4, 2)))
+    for at in range(2):
+        made.graph.initializer.append(helper.make_tensor(f"at{at}", TensorProto.INT64, [1], [at]))
+        made.graph.node.insert(at, helper.make_node("Gather", ["x", f"at{at}"], [f"c{at}"], axis=1))
+    asked = [["yes", "there"], ["no", "nowhere"], ["maybe", "here"], ["perhaps", "there"]]
+    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    right = session.run(["o0", "o1"], {"x": np.array(asked, object)})
+    places = [
+        [each.index(text) if text in each else -1 for text, each in zip(row, words, strict=True)]
+        for row in asked
+    ]
+    found = built(parse_bytes(made.SerializeToString(), "it"))({"x": np.array(places, np.int64)})
+    for name, value in zip(("o0", "o1"), right, strict=True):
+        np.testing.assert_array_equal(found[name], value)
+
+
 @pytest.mark.parametrize(
     ("op", "more", "words"),
     [

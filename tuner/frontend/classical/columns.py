@@ -59,7 +59,9 @@ def one_hot(form: Fused) -> None:
     """OneHotEncoder of numbers: a 1 in the place of each, and zeros for others."""
     categories = form.attributes.get("cats_int64s")
     if not categories:
-        form.refuse("has categories that are texts, which no tensor of numbers holds")
+        form.refuse(
+            "has categories that are texts, which no tensor of numbers holds; encode them before the model"
+        )
     number = form.unsqueezed(form.add("Cast", [form.needed(0)], to=TensorProto.INT64), -1)
     same = form.add("Equal", [number, form.constant(np.asarray(categories, np.int64))])
     form.finish(form.add("Cast", [same], to=TensorProto.FLOAT))

@@ -1,7 +1,8 @@
 """Texts at the edges of a model, as the numbers that they stand for: no tensor of ours holds texts.
 
-An input that is looked up in a table takes what the table has for the text, and an output that is looked up
-is the number before, or the place of the text in its table. Tables stay in the file, for whoever calls it.
+An input that is looked up in a table takes what the table has for the text. One of which a OneHotEncoder
+makes columns takes its place among the categories, or -1 where it is none. An output that is looked up is the
+number before, or the place of the text in its table. Tables stay in the file, for whoever calls it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ DOMAIN = "ai.onnx.ml"
 FROM_TABLES = ("Gather", "ArrayFeatureExtractor")
 KEEPING = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Transpose", "Unsqueeze")
 """What may happen to a text on its way out."""
+MOVING = ("ArrayFeatureExtractor", "Concat", "Gather", "Slice", "Split")
+"""What may happen to texts on their way in besides."""
 LABELS = {
     **dict.fromkeys(("LinearClassifier", "SVMClassifier"), "classlabels_ints"),
     "TreeEnsembleClassifier": "classlabels_int64s",
@@ -32,6 +35,7 @@ def number(model: ModelProto) -> None:
             value.type.tensor_type.elem_type = kind
             for node in readers:
                 _pass(node)
+    _places(model)
     if not ends:
         return
     places = set(_tables(model))
@@ -51,6 +55,34 @@ def number(model: ModelProto) -> None:
                 _pass(node)
     for name in places & ends.keys():
         ends[name].type.tensor_type.elem_type = TensorProto.INT64
+
+
+def _places(model: ModelProto) -> None:
+    """Let inputs that are texts be places among categories, in place, if nothing else becomes of them."""
+    inputs = [value for value in model.graph.input if _is_text(value)]
+    texts, encoders, casts = {value.name for value in inputs}, [], []
+    for node in model.graph.node:
+        read = [name in texts for name in node.input]
+        if node.op_type == "OneHotEncoder" and any(read):
+            encoders.append(node)
+        elif node.op_type in (*KEEPING, *MOVING) and (
+            all(read) if node.op_type == "Concat" else read[:1] == [True]
+        ):
+            texts.update(node.output)
+            casts += [node] if node.op_type == "Cast" else []
+        elif any(read):
+            return
+    said = [{each.name for each in node.attribute} for node in encoders]
+    if not all("cats_strings" in names for names in said) or any(o.name in texts for o in model.graph.output):
+        return
+    for value in inputs:
+        value.type.tensor_type.elem_type = TensorProto.INT64
+    for node in encoders:
+        count = len(_attribute(node, "cats_strings"))
+        _drop(node, "cats_strings")
+        node.attribute.append(helper.make_attribute("cats_int64s", range(count)))
+    for node in casts:
+        _pass(node)
 
 
 def _is_text(value: ValueInfoProto) -> bool:
