@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
+import sys
 from pathlib import Path
 
 from bench.fuzz.lines import fuzz_lines
@@ -28,9 +30,11 @@ def main() -> None:
     parser.add_argument("what", choices=WHAT)
     parser.add_argument("--cases", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--first", type=int, default=0, help="go on where a part of a run has ended")
     parser.add_argument("--json", type=Path, help="write all figures here")
     arguments = parser.parse_args()
-    report = WHAT[arguments.what](arguments.cases, arguments.seed)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nothing of the service shall be left
+    report = WHAT[arguments.what](arguments.cases, arguments.seed, arguments.first)
     if arguments.json:
         arguments.json.write_text(json.dumps(report, indent=1) + "\n")
     print(json.dumps({**report, "problems": len(report["problems"])}))

@@ -30,9 +30,11 @@ LISTS = (
 )
 
 
-def fuzz_lines(cases: int, seed: int) -> dict[str, Any]:
-    """Import mutated lines, one or two at once; every answer is 200 or 422, and no list breaks."""
-    dice = random.Random(seed)
+def fuzz_lines(cases: int, seed: int, first: int = 0) -> dict[str, Any]:
+    """Import mutated lines, one or two at once; every answer is 200 or 422, and no list breaks.
+
+    What is done to the lines follows from ``seed`` and a case's number alone; ``first`` is that of the first.
+    """
     statuses: Counter[str] = Counter()
     problems: list[str] = []
     with (
@@ -41,8 +43,8 @@ def fuzz_lines(cases: int, seed: int) -> dict[str, Any]:
     ):
         jobs = [run_job(client, workload=to_json(each), trials=TRIALS) for each in WORKLOADS]
         lines = [line for job in jobs for line in client.job_log(job.id, "all")]
-        for case in range(cases):
-            body = _spoiled(lines, dice)
+        for case in range(first, first + cases):
+            body = _spoiled(lines, random.Random(f"{seed}/{case}"))
             try:
                 answer = http.post("/api/v1/records", content=body)
             except httpx.TransportError as error:
@@ -51,12 +53,12 @@ def fuzz_lines(cases: int, seed: int) -> dict[str, Any]:
             statuses[str(answer.status_code)] += 1
             if answer.status_code not in (200, 422) or "Traceback" in answer.text:
                 problems.append(f"case {case}: {answer.status_code} {answer.text[:200]} for {body[:2000]!r}")
-            if case % 500 == 499 or case == cases - 1:
+            if case % 500 == 499 or case == first + cases - 1:
                 problems += _broken(http, case)
         again = run_job(client, workload=to_json(WORKLOADS[0]), trials=TRIALS + 2)
         if again.state != "done":
             problems.append(f"a job after all this is {again.state}: {again.message}")
-    return {"cases": cases, "seed": seed, "statuses": dict(statuses), "problems": problems}
+    return {"cases": cases, "first": first, "seed": seed, "statuses": dict(statuses), "problems": problems}
 
 
 def _spoiled(lines: list[str], dice: random.Random) -> bytes:

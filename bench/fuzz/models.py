@@ -39,9 +39,11 @@ MEMORY_BYTES = 12 << 30
 """Of a command: more than the child that reads a model may have."""
 
 
-def fuzz_models(cases: int, seed: int) -> dict[str, Any]:
-    """Every upload is taken or refused, and every command ends well or says in one line what is wrong."""
-    dice = random.Random(seed)
+def fuzz_models(cases: int, seed: int, first: int = 0) -> dict[str, Any]:
+    """Every upload is taken or refused, and every command ends well or says in one line what is wrong.
+
+    Each case follows from ``seed`` and its number alone; ``first`` is that of the first.
+    """
     documents = [MessageToDict(make()) for make in ONNX]
     files = [make().SerializeToString() for make in ONNX]
     files += [tflite_models.small(dtype) for dtype in TFLITE]
@@ -52,8 +54,8 @@ def fuzz_models(cases: int, seed: int) -> dict[str, Any]:
         service() as client,
         httpx.Client(base_url=client.url, timeout=TIMES_S["upload"]) as http,
     ):
-        for case in range(cases):
-            data = _spoiled(documents, files, dice)
+        for case in range(first, first + cases):
+            data = _spoiled(documents, files, random.Random(f"{seed}/{case}"))
             tflite = data[4:8] == b"TFL3"
             model = Path(folder) / f"{case}.{'tflite' if tflite else 'onnx'}"
             model.write_bytes(data)
@@ -65,12 +67,13 @@ def fuzz_models(cases: int, seed: int) -> dict[str, Any]:
             if bad:
                 problems.append(f"case {case}: {bad}")
             if case % TOLD_EVERY == TOLD_EVERY - 1:
-                print(json.dumps({"cases": case + 1, "statuses": statuses, "problems": problems}), flush=True)
+                told = {"cases": case + 1 - first, "first": first, "seed": seed}
+                print(json.dumps({**told, "statuses": statuses, "problems": problems}), flush=True)
             for left in Path(folder).iterdir():
                 left.unlink()
         if http.get("/api/v1/models").status_code != 200:
             problems.append("the list of models breaks")
-    return {"cases": cases, "seed": seed, "statuses": dict(statuses), "problems": problems}
+    return {"cases": cases, "first": first, "seed": seed, "statuses": dict(statuses), "problems": problems}
 
 
 def _spoiled(documents: list[Any], files: list[bytes], dice: random.Random) -> bytes:

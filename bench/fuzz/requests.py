@@ -29,8 +29,10 @@ ANSWER_S = 120
 PARK_S = 3.0
 
 
-def fuzz_requests(cases: int, seed: int) -> dict[str, Any]:
+def fuzz_requests(cases: int, seed: int, first: int = 0) -> dict[str, Any]:
     """Runs with one seed after the other until there were so many cases; ``problems`` are all failures.
+
+    The ``first`` seed is that many behind ``seed``.
 
     Raises SystemExit where schemathesis, a program of its own (``pipx install schemathesis``), is missing.
     """
@@ -45,7 +47,7 @@ def fuzz_requests(cases: int, seed: int) -> dict[str, Any]:
         _fill(client, Path(folder))
         with _parked(client):
             while sent < cases:
-                report = _run(program, client.url, seed + len(seeds), Path(folder))
+                report = _run(program, client.url, seed + first + len(seeds), Path(folder))
                 seeds.append(report["seed"])
                 sent += report["test_cases"]["generated"]
                 for phases in report["valid_rates"].values():

@@ -1,6 +1,7 @@
 """The whole product under faults of every kind: nothing lost, nothing twice, nothing wrong, every job done.
 
 python -m bench.soak --minutes 2 --seed 1 --json FILE
+python -m bench.soak --sum FILE FILE
 
 Two coordinators on one PostgreSQL and Redis, a Dask scheduler, a worker that builds, a worker with four
 boards (this machine, an agent that dials in through a proxy, a board that may lie, a simulated one), all real
@@ -17,7 +18,7 @@ import random
 import signal
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -44,7 +45,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--kinds", help="only those whose names hold one of these words, comma-separated")
     parser.add_argument("--json", type=Path, help="write all figures here")
+    parser.add_argument("--sum", nargs="+", type=Path, help="no soak: add up what --json has written")
     arguments = parser.parse_args()
+    if arguments.sum:
+        _show(_sum([json.loads(path.read_text()) for path in arguments.sum]))
+        return
     words = arguments.kinds.split(",") if arguments.kinds else [""]
     kinds = [kind for kind in KINDS if any(word in kind.name for word in words)]
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nothing of the lab shall be left
@@ -124,18 +129,35 @@ def _one(made: Lab, work: Work, kind: Kind, dice: random.Random) -> dict[str, An
     return {"kind": kind.name, "detail": struck.detail, "lasted_s": over - begun, "seconds": at - over}
 
 
+def _sum(reports: list[dict[str, Any]]) -> dict[str, Any]:
+    """Several runs as one."""
+    lists = ("faults", "stuck", "parked", "lost", "duplicated", "wrong", "not_done", "failed")
+    errors: Counter[str] = Counter()
+    for report in reports:
+        errors.update(report["errors"])
+    return {
+        **{key: [each for report in reports for each in report.get(key, ())] for key in lists},
+        **{key: sum(report[key] for report in reports) for key in ("minutes", "jobs", "trials", "told")},
+        "errors": dict(errors),
+        "left_out": {what: why for report in reports for what, why in report["left_out"].items()},
+    }
+
+
 def _show(report: dict[str, Any]) -> None:
     """A table by kind of fault, and the account."""
     times: dict[str, list[float]] = defaultdict(list)
     for fault in report["faults"]:
         times[fault["kind"]].append(fault["seconds"])
     print("| fault | times | mean s to the next trial | worst s |\n| --- | --- | --- | --- |")
+    times = dict(sorted(times.items()))
+    times["all"] = [second for seconds in times.values() for second in seconds] or [0.0]
     for kind, seconds in times.items():
         print(f"| {kind} | {len(seconds)} | {mean(seconds):.1f} | {max(seconds):.1f} |")
     print(
         f"{len(report['faults'])} faults in {report['minutes']:.0f} min: {report['jobs']} jobs, "
         f"{len(report['not_done'])} not done; {report['trials']} trials, {len(report['lost'])} lost, "
         f"{len(report['duplicated'])} duplicated, {len(report['wrong'])} wrong; errors {report['errors']}; "
+        f"{len(report['stuck'])} times something stood still; "
         f"{len(report['parked'])} times an operator had to return a board; "
         f"left out: {report['left_out'] or 'nothing'}"
     )
