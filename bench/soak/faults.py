@@ -10,6 +10,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 import psutil
+import psycopg
 
 from bench.soak.lab import Lab, fill
 from bench.soak.liar import LIES
@@ -202,8 +203,15 @@ def fill_worker(lab: Lab, dice: random.Random) -> Struck:
 def fill_database(lab: Lab, dice: random.Random) -> Struck:
     """The disk of the database is full, of which PostgreSQL may die."""
     _full(lab, dice, "postgres")
-    if lab.postgres.process.poll() is not None:
-        lab.postgres.start()
+
+    def answers() -> bool:
+        if lab.postgres.process.poll() is not None:  # it may die of it only now
+            lab.postgres.start()
+        with suppress(psycopg.Error):
+            return bool(lab.rows("select 1"))
+        return False
+
+    wait_for(answers)
     return Struck(_every(lab))
 
 
@@ -250,9 +258,11 @@ def lie(lab: Lab, dice: random.Random) -> Struck:
             return str(lab.alive()[0].client.board("liar").health)
         return ""
 
-    wait_for(lambda: health() == "bad", LIE_S, why=lambda: f"the liar who said {lab.lie} was believed")
     told = lab.lie
-    lab.set_lie("none")
+    try:
+        wait_for(lambda: health() == "bad", LIE_S, why=lambda: f"the liar who said {told} was believed")
+    finally:  # else its jobs would wait for it for ever
+        lab.set_lie("none")
 
     def returned() -> bool:
         with suppress(Exception):
