@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from contextlib import closing
 from itertools import dropwhile, pairwise
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -157,3 +158,15 @@ def probed(job: Job, board: str, *kinds: str) -> None:
     assert "good_check" in [event.kind for event in after], after
     checks = [event for event in after if event.kind == "check"]
     assert checks[-1].detail["problem"] == ""
+
+
+def first_waits(payload: dict[str, Any], _: Callable[[Any], None]) -> int:
+    """In a child beside a board: how often it was called, the first time after a long wait."""
+    with Path(payload["calls"]).open("a+") as calls:
+        calls.write("called\n")
+        calls.flush()
+        calls.seek(0)
+        count = len(calls.readlines())
+    if count == 1:
+        time.sleep(JOB_S)
+    return count

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from pathlib import Path
 from subprocess import Popen
 
 import psutil
@@ -17,6 +19,9 @@ from fleet_accounts import JOB_S, Job, database, exclusive, layer, leased, settl
 
 from bench.soak.fleet_file import free_port
 from bench.soak.world import START_S, Service, World, wait_for
+from worker.demand import Demand
+from worker.engine.engine import Engine
+from worker.fleet.times import USUAL
 
 GIVEN_UP_S = 10
 """After so long Dask's client would stay away by itself; before, it would come back deaf."""
@@ -97,6 +102,35 @@ def test_jobs_go_on_when_a_killed_scheduler_is_back(shared: Shared) -> None:
         assert "does not answer" not in job.service.client.job(job.id).message
         for board in shared.workers:
             assert {event.kind for event in job.history(board)}.isdisjoint({"fault", "bad_check"})
+
+
+async def test_what_runs_beside_a_board_is_run_again_when_the_scheduler_is_back(
+    shared: Shared, tmp_path: Path
+) -> None:
+    """As the check of a built model is, at a job's end."""
+    here = next(board for board in shared.here.client.boards() if board.id == "one")
+    calls = tmp_path / "calls"
+    steady = replace(USUAL, drift_limit=1000.0)  # other tests run beside it
+    async with Engine(tmp_path, scheduler=shared.scheduler, times=steady) as engine:
+        (target,) = {board.target for board in engine.boards() if board.id == here.id}
+        beside = asyncio.create_task(
+            engine.beside(
+                "fleet_accounts:first_waits",
+                {"calls": str(calls)},
+                Demand(target),
+                cancelled=asyncio.Event(),
+                timeout_s=JOB_S,
+                memory_bytes=4 << 30,
+            )
+        )
+        await asyncio.to_thread(wait_for, lambda: calls.exists() or beside.done(), JOB_S, engine.boards)
+        assert not beside.done(), beside
+        shared.scheduling.kill()
+        await asyncio.to_thread(wait_for, lambda: engine.away)
+        shared.scheduling = await asyncio.to_thread(start_scheduler, shared.world, shared.scheduler)
+        answer = await beside
+    assert answer is not None
+    assert (answer.problem, answer.result) == ("", 2)
 
 
 def test_a_coordinator_that_sleeps_through_its_lease_records_nothing_under_it(shared: Shared) -> None:

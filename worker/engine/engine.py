@@ -17,7 +17,7 @@ from typing import Any, Self
 from worker.batch import Batch
 from worker.children.nursery import Nursery
 from worker.demand import Demand
-from worker.engine.asyncio_tasks import end
+from worker.engine.asyncio_tasks import either, end
 from worker.engine.batch_run import BatchRun, next_request
 from worker.engine.cluster import Cluster, EngineError, FleetBoards, make_nursery, split_cpus
 from worker.engine.dask_client import DaskClient
@@ -215,17 +215,16 @@ class Engine:
 
         The payload gets the board's ``id``, and ``lock``, the file that is locked while it is used. When the
         board is no such machine the answer is None, or with ``anywhere`` the call is made beside it: the
-        payload gets ``board`` as well, the address of its RPC server.
+        payload gets ``board`` as well, the address of its RPC server. When the scheduler goes away the call
+        is made again as soon as it is back, and when a worker does, which it may have killed, once more.
         """
         problem = await self._why_no_board(demand)
         if problem:
             return Answer(problem=problem)
-        request, token = Request(next_request(), demand), uuid.uuid4().hex
-        try:
-            async with (
-                asyncio.timeout(timeout_s + self._times.late_s),
-                self.dispatcher.lease(request) as held,
-            ):
+
+        async def once() -> Answer | None:
+            request, token = Request(next_request(), demand), uuid.uuid4().hex
+            async with self.dispatcher.lease(request) as held:
                 answer = await self._workers.run_on(
                     held.lease.board,
                     beside_task,
@@ -238,11 +237,26 @@ class Engine:
                     token=token,
                     stops=[cancelled, held.lost],
                 )
+            return None if answer is None else Answer(**answer, lease=held.lease.token)
+
+        gone = ""
+        try:
+            async with asyncio.timeout(timeout_s + self._times.late_s):
+                while not cancelled.is_set():
+                    try:
+                        return await once()
+                    except SchedulerGone:
+                        await either(self._workers.back(), cancelled.wait())
+                    except WorkerGone as error:
+                        if gone:
+                            raise
+                        gone = str(error)
         except (NoBoard, WorkerGone) as error:
             return Answer(problem=str(error))
         except TimeoutError:
-            return Answer(problem=f"no board was free for it within {timeout_s:.0f} s")
-        return None if answer is None else Answer(**answer, lease=held.lease.token)
+            why = self.away or gone or "no board was free for it"
+            return Answer(problem=f"{why}, within {timeout_s:.0f} s")
+        return Answer(problem="cancelled")
 
     @property
     def _workers(self) -> DaskClient:
