@@ -4,6 +4,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import tvm
+from test_branches import branch, choice
 from test_loops_unrolled import body
 from test_tflite_subgraphs import counting
 from tflite_compare import by_litert
@@ -70,6 +71,22 @@ XS = [{"x": np.full((2, 3), number, np.float32)} for number in (1.0, 2.0, 50.0, 
 
 def test_it_ends_where_data_say(tmp_path):
     same(save(tmp_path, root()), *XS[:3])
+
+
+@pytest.mark.parametrize("swapped", [False, True])
+def test_a_branch_with_all_the_work_is_computed_where_it_is_taken(swapped, tmp_path):
+    work = branch([node("MatMul", ["x", "w"], "m"), node("Relu", ["m"], "then")], "then")
+    idle = branch([node("Neg", ["x"], "else")], "else")
+    nodes = [
+        node("ReduceMax", ["x"], "largest", keepdims=1),
+        node("Greater", ["largest", "near"], "some"),
+        choice("some", ["z"], *((idle, work) if swapped else (work, idle))),
+        node("Add", ["z", "x"], "y"),
+    ]
+    constants = {"near": np.full((1, 1), 1.5, np.float32), "w": (9, 9)}
+    path = save(tmp_path, model(nodes, {"x": (2, 9)}, ["y"], constants))
+    assert [each.op_type for each in read_model(path).graph.node].count("TilefleetLoop") == 1
+    same(path, *({"x": np.full((2, 9), number, np.float32)} for number in (1.0, 2.0)))
 
 
 def test_what_turns_leave_is_as_long_as_there_were_turns(tmp_path):

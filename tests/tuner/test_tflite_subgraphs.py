@@ -78,21 +78,23 @@ def test_composites_are_what_they_stand_for():
 
 
 def chosen(broken=""):
-    """A sum that is above zero or not decides between a product and what was given."""
+    """A sum that is above zero or not decides between a product, by given weights, and what was given."""
     make = Maker()
     data = make.input((2, 6))
     with make.subgraph() as then:
-        inside = make.input((2, 6))
-        make.graph.outputs = [make.operator("NEG", [make.dense(inside, 6)], (2, 6))]
+        inside, weights = make.input((2, 6)), make.input((6, 6), name="w")
+        product = make.operator("FULLY_CONNECTED", [make.dense(inside, 6), weights, -1], (2, 6))
+        make.graph.outputs = [make.operator("NEG", [product], (2, 6))]
     with make.subgraph() as otherwise:
-        inside = make.input((2, 6))
+        inside, _ = make.input((2, 6)), make.input((6, 6), name="w")
         make.graph.outputs = [inside]
     if broken == "endless":
         otherwise = 0
     total = make.operator("SUM", [data, make.numbers(0, 1)], (), keepDims=False)
     above = make.operator("GREATER", [total, make.tensor((), values=np.float32(0))], (), dtype="bool")
     numbers = {"thenSubgraphIndex": then, "elseSubgraphIndex": 9 if broken == "missing" else otherwise}
-    return make.file(make.operator("IF", [above, data], (2, 6), **numbers))
+    weights = make.tensor((6, 6), values=np.random.default_rng(5).normal(size=(6, 6)).astype("float32"))
+    return make.file(make.operator("IF", [above, data, weights], (2, 6), **numbers))
 
 
 def test_data_chooses_between_branches():

@@ -1,8 +1,8 @@
 """Graphs inside graphs and sequences of tensors, written as plain nodes of tensors.
 
 An If becomes the branch that it takes, a Loop or Scan the nodes of all its turns, and a sequence the tensors
-that are in it. Where only data tells which branch is taken, both are computed and a Where chooses; a Loop
-that data end stays one node.
+that are in it. Where only data tells which branch is taken, both are computed and a Where chooses, or the one
+that has all the work is a Loop of at most one turn; a Loop that data end stays one node.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tuner.frontend.blame import blame_inputs
 from tuner.frontend.control.branches import Choice, branch_of, inlined
 from tuner.frontend.control.inline import Written, names_of, reads
 from tuner.frontend.control.kept import Read, kept
+from tuner.frontend.control.lazy import lazy
 from tuner.frontend.control.loops import LOOPS, decides, unrolled
 from tuner.frontend.control.sequences import SEQUENCES, Sequences
 from tuner.frontend.onnx_check import MAX_NODES, ModelError, node_name
@@ -123,6 +124,9 @@ class _Settler:
             blame_inputs(self._model, self._nodes, node, decides(node), reads)
             raise ModelError(f"{named} has a sequence whose length, or a place in it, depends on data")
         blame_inputs(self._model, self._nodes, node, [node.input[0]], reads)
+        if written := lazy(node, self._taken):
+            self._put(node, written)
+            return
         choice = Choice(node, self._taken)
         self._choices.append(choice)
         self._put(node, choice.written)

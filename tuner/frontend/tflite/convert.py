@@ -12,7 +12,7 @@ from onnx import ModelProto
 
 from tuner.frontend.onnx_check import ModelError, Shapes, check_size, first_line, static_shape
 from tuner.frontend.tflite.file import TfliteFile, read_file
-from tuner.frontend.tflite.loops import LOOP, loop
+from tuner.frontend.tflite.loops import CHOICE, LOOP, choice, loop
 from tuner.frontend.tflite.readers import READERS
 from tuner.frontend.tflite.subgraphs import flat
 from tuner.frontend.tflite.writer import Writer
@@ -64,7 +64,7 @@ def _left_open(file: TfliteFile, shapes: Shapes) -> str:
 
 
 def _check_known(file: TfliteFile) -> None:
-    unknown = {op.kind: op.name for op in reversed(file.operators) if op.kind not in (LOOP, *READERS)}
+    unknown = {op.kind: op.name for op in reversed(file.operators) if op.kind not in (CHOICE, LOOP, *READERS)}
     if unknown:
         listed = ", ".join(f"{kind} ({name!r})" for kind, name in sorted(unknown.items())[:10])
         raise ModelError(f"the model has operators that are not supported: {listed}")
@@ -74,10 +74,11 @@ def _written(file: TfliteFile) -> Writer:
     writer = Writer(file)
     for op in file.operators:
         try:
-            if op.kind == LOOP:
+            if op.kind in (CHOICE, LOOP):
                 for part in op.options:
                     _check_known(part)
-                loop(writer, op, *(_written(part).nested() for part in op.options))
+                write = loop if op.kind == LOOP else choice
+                write(writer, op, *(_written(part).nested() for part in op.options))
                 continue
             READERS[op.kind](writer, op)
             writer.fold(op)

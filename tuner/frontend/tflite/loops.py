@@ -1,4 +1,4 @@
-"""WHILE as the Loop of ONNX, whose body ends with the condition of the next turn."""
+"""WHILE as the Loop of ONNX, whose body ends with the condition of the next turn, and IF as its If."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.tflite.file import Operator
 from tuner.frontend.tflite.writer import FILE, Writer
 
-LOOP = "WHILE"
+LOOP, CHOICE = "WHILE", "IF"
 
 
 def loop(writer: Writer, op: Operator, condition: GraphProto, body: GraphProto) -> None:
@@ -37,6 +37,23 @@ def loop(writer: Writer, op: Operator, condition: GraphProto, body: GraphProto) 
     around.attribute.append(helper.make_attribute("body", inner))
     writer.nodes.nodes.append(around)
     for index, name in zip(op.outputs, around.output, strict=True):
+        writer.write(index, FILE, name, [])
+
+
+def choice(writer: Writer, op: Operator, *branches: GraphProto) -> None:
+    """Write ``op``, of which these two are the branches, as an If."""
+    label = writer.nodes.name(f"{op.name}/choice")
+    names = [f"{label}/{at}" for at in range(len(op.outputs))]
+    node = helper.make_node("If", [writer.stored(op.inputs[0], FILE)], names, name=label)
+    given = [writer.stored(index, FILE) for index in op.inputs[1:]]
+    for which, branch in zip(("then", "else"), branches, strict=True):
+        ends = [f"{label}/{which}/{at}" for at in range(len(names))]
+        written = _inlined(node, branch, f"{label}/{which}", given, ends)
+        results = [helper.make_empty_tensor_value_info(name) for name in ends]
+        graph = helper.make_graph(written.nodes, which, [], results, written.constants)
+        node.attribute.append(helper.make_attribute(f"{which}_branch", graph))
+    writer.nodes.nodes.append(node)
+    for index, name in zip(op.outputs, names, strict=True):
         writer.write(index, FILE, name, [])
 
 

@@ -15,10 +15,11 @@ DEEPEST = 16
 def flat(graphs: Sequence[TfliteFile]) -> TfliteFile:
     """The first of ``graphs`` with all that it calls.
 
-    An IF becomes both of its branches and a SELECT_V2 for each result. A variable's value before the run is
-    an input with the variable's name, what the run leaves in it an output of that name and ``/next``. So
-    it is with tensors that are variables; the one operator that has such a tensor gets a result more. The
-    options of a WHILE become two such files: its condition and its body.
+    An IF becomes both of its branches and a SELECT_V2 for each result; where only one branch has products it
+    stays, and its options become the files of the two. A variable's value before the run is an input with
+    the variable's name, what the run leaves in it an output of that name and ``/next``. So it is with
+    tensors that are variables; the one operator that has such a tensor gets a result more. The options of a
+    WHILE become two such files: its condition and its body.
     Raises ModelError for what these cannot say.
     """
     if len(graphs) == 1 and not any(op.kind in _STATE for op in graphs[0].operators):
@@ -27,6 +28,7 @@ def flat(graphs: Sequence[TfliteFile]) -> TfliteFile:
 
 
 _STATE = ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
+_WORK = ("BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV", "WHILE")
 
 
 def _with_states(file: TfliteFile) -> TfliteFile:
@@ -161,8 +163,14 @@ class _Flat:
         return [places[index] for index in graph.outputs]
 
     def _choose(self, op: Operator, inputs: list[int], outputs: list[int], depth: int) -> None:
-        sides = []
-        for number in (op.options.ThenSubgraphIndex(), op.options.ElseSubgraphIndex()):
+        sides, numbers = [], (op.options.ThenSubgraphIndex(), op.options.ElseSubgraphIndex())
+        if self._works_in_one(numbers, len(inputs) - 1, outputs):
+            given = [index for index in inputs[1:] if self._tensors[index].raw is None]
+            graphs = (self._with_constants(self._graphs[number], inputs[1:]) for number in numbers)
+            parts = tuple(_Flat((graph, *self._graphs[1:]), depth + 1).file() for graph in graphs)
+            self._add(replace(op, inputs=(inputs[0], *given), outputs=tuple(outputs), options=parts))
+            return
+        for number in numbers:
             sides.append(self._inside(op, number, inputs[1:], len(outputs), depth))
         for then, otherwise, result in zip(*sides, outputs, strict=True):
             shapes = {self._tensors[index].shape for index in (then, otherwise, result)}
@@ -170,3 +178,28 @@ class _Flat:
                 raise ModelError(f"IF {op.name!r} has branches of different shapes {sorted(shapes)}")
             chosen = (inputs[0], then, otherwise)
             self._add(Operator("SELECT_V2", op.name, chosen, (result,), None))
+
+    def _with_constants(self, graph: TfliteFile, given: list[int]) -> TfliteFile:
+        """A graph whose inputs that are constants outside, weights mostly, are its own constants."""
+        tensors, inputs = list(graph.tensors), []
+        for inside, outside in zip(graph.inputs, given, strict=True):
+            if self._tensors[outside].raw is None:
+                inputs.append(inside)
+            else:
+                tensors[inside] = replace(self._tensors[outside], name=tensors[inside].name)
+        return replace(graph, tensors=tuple(tensors), inputs=tuple(inputs))
+
+    def _works_in_one(self, numbers: Sequence[int], inputs: int, outputs: list[int]) -> bool:
+        """Whether just one of two branches has products, and both fit an IF and leave no variable."""
+        if not all(0 < number < len(self._graphs) for number in numbers):
+            return False
+        graphs = [self._graphs[number] for number in numbers]
+        kinds = [{op.kind for op in graph.operators} for graph in graphs]
+        wanted = [self._tensors[index].shape for index in outputs]
+        return (
+            sum(bool(some.intersection(_WORK)) for some in kinds) == 1
+            and not any(some.intersection((*_STATE, "IF", COMPOSITE)) for some in kinds)
+            and not any(tensor.variable for graph in graphs for tensor in graph.tensors)
+            and all(len(graph.inputs) == inputs for graph in graphs)
+            and all([graph.tensors[index].shape for index in graph.outputs] == wanted for graph in graphs)
+        )
