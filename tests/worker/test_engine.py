@@ -170,22 +170,22 @@ async def test_workers_of_a_shared_scheduler_do_the_same(folder):
             assert await asyncio.wait_for(worker.wait(), 120) == 0
 
 
+async def start_worker(folder, address, workers, name):
+    """Add a process that builds and has a board of that name, when it has joined the scheduler."""
+    command = [sys.executable, "-m", "worker", "--scheduler", address, "--builds", "1"]
+    command += ["--board", name, "--state-dir", str(folder), "--preload", "faulty_kernels"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    workers[name] = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, env=environment)
+    assert b"workers joined" in await workers[name].stdout.readline()
+
+
 @asynccontextmanager
 async def far_boards(folder, names, times=BUSY):
     """An engine at a shared scheduler, and the processes by the names of their boards."""
-
-    async def start(scheduler, name):
-        command = [sys.executable, "-m", "worker", "--scheduler", scheduler.address, "--builds", "1"]
-        command += ["--board", name, "--state-dir", str(folder), "--preload", "faulty_kernels"]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        worker = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE, env=environment)
-        workers[name] = worker
-        assert b"workers joined" in await worker.stdout.readline()
-
     address, workers = {"host": "127.0.0.1", "port": 0, "dashboard_address": "127.0.0.1:0"}, {}
     async with Scheduler(dashboard=False, **address) as scheduler:
         try:
-            await asyncio.gather(*(start(scheduler, name) for name in names))
+            await asyncio.gather(*(start_worker(folder, scheduler.address, workers, name) for name in names))
             async with embedded(folder / "client", times, scheduler=scheduler.address) as engine:
                 yield engine, workers
         finally:
@@ -221,6 +221,24 @@ async def test_a_killed_measure_worker_loses_nothing_and_its_batch_goes_on_elsew
         assert outcomes[3].lease > outcomes[0].lease
         gone = next(board for board in engine.boards() if board.id == killed)
         assert (gone.activity, gone.health) == ("offline", "unknown")
+
+
+async def test_builds_wait_for_a_worker_that_builds_and_it_is_said(folder):
+    async with far_boards(folder, "a") as (engine, workers):
+        target = engine.boards()[0].target
+        workers["a"].kill()
+        await workers["a"].wait()
+        waiting = asyncio.create_task(engine.evaluate(some(target, 1), OPTIONS))
+        cancelled = asyncio.Event()
+        stopped = asyncio.create_task(engine.evaluate(some(target, 2, cancelled=cancelled), OPTIONS))
+        while "builds" not in engine.away:
+            await asyncio.sleep(0.1)
+        cancelled.set()
+        assert set(kinds(await stopped)) == {ErrorKind.CANCELLED}
+        assert not waiting.done()
+        await start_worker(folder, engine._address, workers, "a")
+        (outcome,) = await waiting
+        assert (outcome.ok, engine.away) == (True, "")
 
 
 async def test_what_kills_two_workers_is_poison_and_after_the_last_one_nothing_hangs(folder):

@@ -97,7 +97,8 @@ class BatchRun:
         except KilledWorker as error:
             built = Outcome(error=ErrorKind.POISON, message=f"killed the workers that built it: {error}")
         except WorkerGone as error:
-            built = Outcome(error=ErrorKind.BOARD_LOST, message=str(error))
+            kind = ErrorKind.CANCELLED if self._batch.cancelled.is_set() else ErrorKind.BOARD_LOST
+            built = Outcome(error=kind, message=str(error))
         if isinstance(built, Outcome):
             self._end(number, built)
         else:

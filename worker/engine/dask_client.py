@@ -18,6 +18,9 @@ from worker.fleet.book import Listing
 from worker.fleet.times import USUAL, FleetTimes
 from worker.outcome import OnOutcome
 
+BUILDERLESS_S = 15.0
+"""After so long without a worker that builds it is said: one that is busy may answer late."""
+
 
 class NotStarted(WorkerGone):
     """It was gone before the task began."""
@@ -59,8 +62,11 @@ class DaskClient:
 
     @property
     def away(self) -> str:
-        """Says that the scheduler is away; empty while it is there."""
-        return self._link.away
+        """Says that the scheduler is away, or whoever builds; empty while they are there."""
+        if away := self._link.away:
+            return away
+        alone_s = asyncio.get_running_loop().time() - self._builder_seen
+        return "no worker that builds answers" if alone_s > BUILDERLESS_S else ""
 
     async def back(self) -> None:
         """Wait until the scheduler is there."""

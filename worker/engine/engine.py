@@ -142,7 +142,7 @@ class Engine:
 
     @property
     def away(self) -> str:
-        """Says that the scheduler is away, which comes back or is started again; empty while it is there."""
+        """Says that the scheduler is away, or whoever builds; empty while they are there."""
         return self._workers.away
 
     def boards(self) -> list[BoardStatus]:

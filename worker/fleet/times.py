@@ -31,8 +31,8 @@ class FleetTimes:
     """How often the workers are asked for their boards."""
     answer_s: float = 5.0
     """A worker that says nothing for so long is passed over."""
-    builder_s: float = 60.0
-    """How long builds wait while there is no worker that builds."""
+    builder_s: float = math.inf
+    """How long builds wait while there is no worker that builds: one may be started again."""
     stop_s: float = 15.0
     """What was told to stop and has not after this time is given up."""
     late_s: float = 20.0
