@@ -123,7 +123,7 @@ class _Settler:
         if node.op_type != "If":
             blame_inputs(self._model, self._nodes, node, decides(node), reads)
             raise ModelError(f"{named} has a sequence whose length, or a place in it, depends on data")
-        blame_inputs(self._model, self._nodes, node, [node.input[0]], reads)
+        blame_inputs(self._model, self._nodes, node, [node.input[0]], reads, arrays=False)
         if written := lazy(node, self._taken):
             self._put(node, written)
             return
