@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from kernels.target import CATALOGUE, to_json
 from tilefleet.cli import app
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
+from tuner.clibrary import steps
 from tuner.clibrary.build import Model, make, write
 from tuner.clibrary.checks import digest_of
 from tuner.clibrary.elf import facts_of
@@ -290,3 +292,36 @@ def test_the_command_builds_checks_and_describes_it(tmp_path):
     assert "x86 targets only" in build("--cpus", "x86-avx2,rpi4").output
     assert "runs the library nowhere" in build("--board", "rpi4-sim", "--no-check").output
     assert "--cpus names several" in build("--board", "host", "--cpus", "x86-avx512,x86-avx2").output
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_calls_in_a_table_compute_the_same(tmp_path, monkeypatch, threads):
+    nodes, data = [], "x"
+    for at in range(5):
+        nodes += [node("MatMul", [data, f"w{at}"], f"a{at}"), node("Relu", [f"a{at}"], f"y{at}")]
+        data = f"y{at}"
+    deep = model(nodes, {"x": (96, 64)}, ["y4", "y2"], {f"w{at}": (64, 64) for at in range(5)})
+    (tmp_path / "apart").mkdir()
+    apart = library(tmp_path / "apart", deep, threads=threads)
+    monkeypatch.setattr(steps, "LONGEST", 0)
+    library(tmp_path, deep, threads=threads)
+    assert "steps_0[] = {" in (tmp_path / "net.c").read_text()
+    inputs = feeds(apart.inputs, np.random.default_rng())
+    found, right = (
+        [each.tobytes() for each in Loaded(where / "net.so", "net", threads=threads).run(inputs)]
+        for where in (tmp_path, tmp_path / "apart")
+    )
+    assert found == right
+    facts = facts_of((tmp_path / "net.o").read_bytes())
+    assert not facts.writable
+    strict = "CFLAGS=-O2 -Wall -Wextra -Wpedantic -Wconversion -Wmissing-prototypes -Werror"
+    subprocess.run(["make", "-B", strict, "own"], cwd=tmp_path, check=True)
+    subprocess.run(["./own"], cwd=tmp_path, check=True)
+    many = [(f"f{at % 7}", [f"a + {64 * at}", f"w + {at}", "in[0]", "a"]) for at in range(3000)]
+    monkeypatch.undo()
+    tables, lines = steps.as_table(3, many)
+    numbers = [int(each) for each in re.findall(r"\d+", tables.split("steps_3[] = ")[1])]
+    assert len(numbers) == 3 * len(many)  # the function and two places, as the others are always the same
+    assert sum("case" in line for line in lines) == 7
+    assert steps.as_table(0, many[: steps.LONGEST]) is None
+    assert steps.as_table(0, [*many, *(("g", [f"w + {at}"]) for at in (0, 1 << 30))]) is None

@@ -10,6 +10,7 @@ from tuner.clibrary.cpu import check
 from tuner.clibrary.header import in_c
 from tuner.clibrary.library import Library, Variant
 from tuner.clibrary.parallel import Fork
+from tuner.clibrary.steps import CALL, PLACE_OF, as_table
 from tuner.clibrary.told import told
 from tuner.clibrary.turning import loops_in_c, parameters
 from tuner.clibrary.weights import HASH_BYTES, HEADER_BYTES, MAGIC
@@ -18,6 +19,7 @@ from tuner.clibrary.weights import HASH_BYTES, HEADER_BYTES, MAGIC
 def source(library: Library) -> str:
     """The text of NAME.c."""
     name = library.name
+    variants = [_variant(library, number) for number in range(len(library.variants))]
     parts = [
         f'#include "{name}.h"',
         "#include <string.h>",
@@ -28,7 +30,8 @@ def source(library: Library) -> str:
         f"HIDDEN int {name}_apart(void);\nint {name}_apart(void) {{ return 0; }}",
         *([_team(library)] if library.threads > 1 else []),
         *([_CUT] if library.counted else []),
-        *(_variant(library, number) for number in range(len(library.variants))),
+        *([PLACE_OF] if any("place_of" in each for each in variants) else []),
+        *variants,
         *(
             [check([v.needs for v in library.levels if v.needs]), _needs(library)]
             if library.checks_cpu
@@ -63,14 +66,16 @@ def _variant(library: Library, number: int) -> str:
             return f"w + {offsets[storage.index]}"
         return f"a + {base + variant.arena.temporaries[storage.index]}"
 
-    lines = []
+    calls: list[CALL] = []
     for at, call in enumerate(program.calls):
         work = f"a + {base + variant.arena.workspaces[at]}" if at in variant.arena.workspaces else "a"
         arguments = [*map(place, call.reads), *map(place, call.writes), work]
         arguments += ["team"] if library.threads > 1 else []
         if library.open is not None:
             arguments.append(f"(int64_t)({in_c(variant.lengths[at])})")
-        lines.append(f"  {variant.symbols[call.function]}({', '.join(arguments)});")
+        calls.append((variant.symbols[call.function], arguments))
+    table = as_table(number, calls)
+    lines = [f"  {function}({', '.join(given)});" for function, given in calls] if table is None else table[1]
     for storage, index in program.copies:
         port = program.outputs[index]
         size = f"{library.prefix}_OUTPUT_{index}_BYTES(length)" if library.open else f"{port.bytes}"
@@ -83,6 +88,7 @@ def _variant(library: Library, number: int) -> str:
             # Of several sets of shapes the first brings what all of them call.
             *(map(_fork, variant.forks) if first else ()),
             *(loops_in_c(variant, library.threads > 1) if first else ()),
+            *([table[0]] if table is not None else []),
             "",
             f"/* For {variant.target.name}{f', set {number % library.sets}' if library.sets > 1 else ''}. */",
             f"static void run_{number}({length}unsigned char *a, const unsigned char *w, "
