@@ -202,8 +202,8 @@ class Client(Connection):
         """All jobs, page by page, the newest first; with filters only those that meet all of them.
 
         ``model`` is a name or a hash, ``search`` words that are in the name, number, submitter, model,
-        target, strategy or labels. ``sort`` is ``id``, ``name``, ``model``, ``target``, ``state`` or
-        ``elapsed``, ``order`` is ``down`` or ``up``.
+        target, strategy or labels. ``sort`` is ``id``, ``name``, ``model``, ``target``, ``state``,
+        ``elapsed`` or ``finished``, ``order`` is ``down`` or ``up``.
         """
         asked = {"state": list(states), "target": target, "model": model, "label": list(labels)}
         asked |= {"search": search, "sort": sort, "order": order}

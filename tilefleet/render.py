@@ -111,7 +111,7 @@ def jobs(items: Iterable[Job]) -> Table:
         name.append(f" [{', '.join(job.labels)}]" if job.labels else "", style="dim")
         estimate = ms(job.estimated_ms, "") + mark(job.clock)
         built = job.built.measured_ms if job.built else None
-        measured = number(built, 2) + (mark(job.clock) if built else "")
+        measured = ms(built, "") + (mark(job.clock) if built else "")
         figures = (f"{job.trials}", f"{job.failed}", estimate, measured, duration(job.elapsed_s))
         how = Text.assemble(state(job.state), f", waits: {job.waiting.reason}" if job.waiting else "")
         result.add_row(f"{job.id}", name, job.target, how, *figures)

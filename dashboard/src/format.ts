@@ -37,8 +37,12 @@ export function digits(value: number): string {
   return value >= 100 ? value.toFixed(0) : value >= 10 ? value.toFixed(1) : value.toFixed(2);
 }
 
+/** Of what is less than one, a decimal: of 500 layers most are. */
 export function percent(value: number | null | undefined): string {
-  return value === null || value === undefined ? "–" : `${Math.round(value * 100)} %`;
+  if (value === null || value === undefined) return "–";
+  const hundredths = 100 * value;
+  const small = hundredths >= 0.05 && hundredths < 0.95;
+  return `${small ? hundredths.toFixed(1) : Math.round(hundredths)}\u00a0%`;
 }
 
 type Unit = "FLOP" | "OP";

@@ -21,6 +21,7 @@ const theme = createTheme({
     DrawerHeader: { defaultProps: { role: "presentation" } },
     // What a list offers stays where its field is: in the page's landmarks, and in its dialog.
     Select: { defaultProps: { comboboxProps: { withinPortal: false } } },
+    TagsInput: { defaultProps: { comboboxProps: { withinPortal: false } } },
     // Inside a sentence colour alone does not tell a link from the words around it.
     Anchor: { defaultProps: { underline: "always" } },
   },

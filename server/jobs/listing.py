@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import ColumnElement, Select, func, or_, select, tuple_
+from sqlalchemy import ColumnElement, Select, func, literal, or_, select, tuple_
 from sqlalchemy.orm import Session
 
-from server.db.tables import JobRow, LabelRow, ModelRow, TargetRow
+from server.db.tables import JobRow, LabelRow, ModelRow, TargetRow, Utc
 from server.http.problems import invalid
 from server.jobs.schemas import LabelCount, Order
 from tuner.states import JobState
@@ -20,6 +21,8 @@ _COLUMNS: dict[Order, ColumnElement[Any]] = {
     Order.TARGET: func.lower(TargetRow.name),
     Order.STATE: JobRow.state.expression,
     Order.ELAPSED: JobRow.elapsed_s.expression,
+    # What has not ended will be the last to.
+    Order.FINISHED: func.coalesce(JobRow.finished, literal(datetime.max.replace(tzinfo=UTC), Utc)),
 }
 
 

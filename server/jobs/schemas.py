@@ -345,6 +345,7 @@ class Order(StrEnum):
     TARGET = "target"
     STATE = "state"
     ELAPSED = "elapsed"
+    FINISHED = "finished"
 
 
 class JobPage(Page[Job]):

@@ -23,5 +23,10 @@ def test_pages_are_opened_and_timed() -> None:
         "job of 200 trials",
         "job of 500 layers",
         "that job beside the other",
+        "graph of 500 layers",
     ]
     assert all(each["median_s"] > 0 for each in found.values())
+    assert all(
+        found["graph of 500 layers"][moved]["frames"] > 0
+        for moved in ("dragged as a whole", "zoomed", "dragged near")
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -59,11 +60,19 @@ def ids(client: TestClient, **params: Any) -> list[int]:
 def test_jobs_are_filtered_searched_and_sorted(client: TestClient, settings: Settings) -> None:
     names = [("Before", ["nightly", "pi"]), ("after 100%", ["nightly"]), ("", []), ("before", ["x/y"])]
     states = ["done", "failed", "cancelled", "done"]
+    ended = [datetime(2026, 11, day, tzinfo=UTC) if day else None for day in (3, 1, 0, 2)]
     store(
         settings,
         [
-            {"name": name, "labels": labels, "state": state, "elapsed_s": float(10 - at), "submitter": "ada"}
-            for at, ((name, labels), state) in enumerate(zip(names, states, strict=True))
+            {
+                "name": name,
+                "labels": labels,
+                "state": state,
+                "elapsed_s": float(10 - at),
+                "submitter": "ada",
+                "finished": end,
+            }
+            for at, ((name, labels), state, end) in enumerate(zip(names, states, ended, strict=True))
         ],
     )
     assert ids(client) == [4, 3, 2, 1]
@@ -80,6 +89,11 @@ def test_jobs_are_filtered_searched_and_sorted(client: TestClient, settings: Set
     assert ids(client, target=TARGET.name) == [4, 3, 2, 1]
     assert ids(client, target="host") == ids(client, model="none.onnx") == []
     assert ids(client, sort="elapsed") == [1, 2, 3, 4]
+    assert ids(client, sort="finished") == [3, 1, 4, 2]  # what has not ended is the last to end
+    assert ids(client, sort="finished", order="up", limit=2) == [2, 4]
+    assert ids(client, sort="finished", order="up", after=4) == [1, 3]
+    assert ids(client, sort="finished", after=1) == [4, 2]
+    assert ids(client, sort="finished", after=3) == [1, 4, 2]
     assert ids(client, sort="name", order="up") == [3, 2, 1, 4]
     assert ids(client, sort="state", order="up") == [3, 1, 4, 2]
     for refused in ({"sort": "seed"}, {"order": "x"}, {"state": "x"}, {"sorted": "id"}, {"model": ""}):
@@ -93,7 +107,7 @@ def test_jobs_are_filtered_searched_and_sorted(client: TestClient, settings: Set
     }
 
 
-@pytest.mark.parametrize("sort", ["id", "name", "target", "elapsed"])
+@pytest.mark.parametrize("sort", ["id", "name", "target", "elapsed", "finished"])
 def test_pages_have_each_job_once(client: TestClient, settings: Settings, sort: str) -> None:
     """Also where many are the same by what is sorted."""
     store(settings, [{"name": "same" if at % 3 else "other", "elapsed_s": at % 2} for at in range(11)])

@@ -21,6 +21,7 @@ from kernels.target import CATALOGUE
 from kernels.workload.base import Conv2d
 from tilefleet import Client
 from tilefleet.cli import COMMANDS, app
+from tilefleet.commands import results
 from tilefleet.commands.common import working
 from tilefleet.detached import KEPT_BYTES
 from tilefleet.state_lock import only_one
@@ -310,3 +311,13 @@ def test_what_takes_long_shows_a_clock_in_a_terminal(monkeypatch: pytest.MonkeyP
     with working("being built"):
         pass
     assert re.search(r"being built.*0:00:00", said.getvalue())
+
+
+def test_a_long_log_shows_a_clock_in_a_terminal(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", said)
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    log = tmp_path / "job.jsonl"
+    assert results._write(iter(["{}\n"] * 1200), log) == 1200
+    assert log.read_text() == "{}\n" * 1200
+    assert re.search(r"reading the log: 1000 lines.*0:00:0", said.getvalue())

@@ -139,6 +139,34 @@ def test_the_page_of_a_job_that_is_done_says_where_the_time_goes(
         assert shown == sorted(names, reverse=backwards)
 
 
+def test_the_browser_tells_when_a_job_ends(
+    chromium: Browser, url: str, tiny_model: Path, client: Client
+) -> None:
+    """A fake of the notification alone: a browser without a desktop shows none, and nobody can look."""
+    context = chromium.new_context(base_url=url, permissions=["notifications"])
+    page = context.new_page()
+    page.add_init_script(
+        "window.told = []; window.Notification = class {"
+        "static permission = 'granted'; static requestPermission() { return Promise.resolve('granted'); }"
+        "constructor(title, options) { window.told.push([title, options.tag]); } }"
+    )
+    page.goto("/jobs")
+    page.get_by_label("Tell me when a job ends").check()
+    client.change_board("host", "park", "until the page has seen the job")
+    try:
+        job = client.submit(model=client.upload(tiny_model).hash, target="host", trials=4, name="told of")
+        page.goto("/boards")  # whatever page is open
+        page.wait_for_timeout(6000)
+        assert page.evaluate("window.told") == []
+    finally:
+        client.change_board("host", "return")
+    until(lambda: bool(page.evaluate("window.told.length")))
+    assert page.evaluate("window.told") == [[f"Job {job.id} told of is done", f"job-{job.id}"]]
+    page.goto("/jobs")
+    expect(page.get_by_label("Tell me when a job ends")).to_be_checked()
+    context.close()
+
+
 def test_dialogs_keep_to_the_policy_of_the_page(page: Page) -> None:
     page.goto("/boards")
     for action in ("Drain", "Park"):

@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import math
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
-from browser import PATIENCE_MS, SCREENSHOTS, faults
+from browser import SCREENSHOTS, faults
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
+from kernels.workload.base import Gemm, to_json
 from tilefleet import Client
 from tilefleet.job import Job
 
 pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]
+UNKNOWN = to_json(Gemm(m=5, n=7, k=11))
+"""A workload that no other test tunes: what is known needs no board."""
 
 
 @pytest.fixture(scope="module")
@@ -34,14 +38,6 @@ def jobs(service: Path, tiny_model: Path) -> Iterator[list[Job]]:
         ended = [job.wait() for job in made]
         assert [job.state for job in ended] == ["done"] * 3
         yield ended
-
-
-def until(condition: Callable[[], bool]) -> None:
-    """Wait for something that no page says."""
-    deadline = time.monotonic() + PATIENCE_MS / 1e3
-    while not condition():
-        assert time.monotonic() < deadline, "it has not happened"
-        time.sleep(0.1)
 
 
 def fixed(value: float) -> str:
@@ -85,7 +81,7 @@ def test_jobs_are_found_named_compared_and_deleted(page: Page, client: Client, j
     dialog = page.get_by_role("dialog")
     expect(dialog.get_by_label("Name")).to_be_focused()
     dialog.get_by_label("Name").fill("renamed here")
-    dialog.get_by_label("Labels").fill("nightly")
+    dialog.get_by_role("combobox", name="Labels").fill("nightly")
     page.keyboard.press("Enter")
     dialog.get_by_role("button", name="Save").click()
     expect(dialog).to_have_count(0)
@@ -95,7 +91,7 @@ def test_jobs_are_found_named_compared_and_deleted(page: Page, client: Client, j
 
     # A label of two words is none: the dialog says so and stays.
     page.get_by_role("button", name=f"Name and labels of job {other.id}").click()
-    dialog.get_by_label("Labels").fill("two words")
+    dialog.get_by_role("combobox", name="Labels").fill("two words")
     page.keyboard.press("Enter")
     dialog.get_by_role("button", name="Save").click()
     expect(dialog.get_by_role("alert")).to_contain_text("labels")
@@ -326,38 +322,50 @@ def test_a_chain_without_a_time_is_in_nobodys_way(page: Page, client: Client, jo
     expect(lines).to_contain_text(f"{count} of {count} layers are in all of them. These take")
 
 
-def test_the_browser_tells_when_a_job_ends(
-    chromium: Browser, url: str, tiny_model: Path, client: Client
-) -> None:
-    """A fake of the notification alone: a browser without a desktop shows none, and nobody can look."""
-    context = chromium.new_context(base_url=url, permissions=["notifications"])
-    page = context.new_page()
-    page.add_init_script(
-        "window.told = []; window.Notification = class {"
-        "static permission = 'granted'; static requestPermission() { return Promise.resolve('granted'); }"
-        "constructor(title, options) { window.told.push([title, options.tag]); } }"
-    )
-    page.goto("/jobs")
-    page.get_by_label("Tell me when a job ends").check()
-    client.change_board("host", "park", "until the page has seen the job")
-    try:
-        job = client.submit(model=client.upload(tiny_model).hash, target="host", trials=4, name="told of")
-        page.goto("/boards")  # whatever page is open
-        page.wait_for_timeout(6000)
-        assert page.evaluate("window.told") == []
-    finally:
-        client.change_board("host", "return")
-    until(lambda: bool(page.evaluate("window.told.length")))
-    assert page.evaluate("window.told") == [[f"Job {job.id} told of is done", f"job-{job.id}"]]
-    page.goto("/jobs")
-    expect(page.get_by_label("Tell me when a job ends")).to_be_checked()
-    context.close()
+@pytest.fixture(scope="module")
+def failed(service: Path) -> Iterator[Job]:
+    """A job that failed: its only board was away until its deadline."""
+    with Client((service / "url").read_text().strip()) as client:
+        client.change_board("host", "park", "until a job has failed")
+        try:
+            soon = datetime.now(UTC) + timedelta(seconds=5)
+            job = client.submit(workload=UNKNOWN, target="host", deadline=soon, name="without a board").wait()
+        finally:
+            client.change_board("host", "return")
+        assert job.state == "failed"
+        yield job
+
+
+@pytest.fixture
+def waiting(client: Client) -> Iterator[Job]:
+    """A job whose only board is away, without a label."""
+    client.change_board("host", "park", "the heat sink fell off")
+    job = client.submit(workload=UNKNOWN, target="host", trials=4, name="without a label")
+    yield job
+    client.cancel(job.id)
+    client.change_board("host", "return")
+
+
+@pytest.fixture
+def large_model(tiny_model: Path, tmp_path: Path) -> Path:
+    """A model whose upload takes a while on a slow line."""
+    model = onnx.load(tiny_model)
+    model.doc_string = "long " * 100_000
+    onnx.save(model, tmp_path / "large.onnx")
+    return tmp_path / "large.onnx"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_every_state_can_be_read_by_everyone(
-    chromium: Browser, url: str, jobs: list[Job], scheme: Any, width: int
+    chromium: Browser,
+    url: str,
+    jobs: list[Job],
+    failed: Job,
+    waiting: Job,
+    large_model: Path,
+    scheme: Any,
+    width: int,
 ) -> None:
     one, other = jobs[:2]
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
@@ -394,6 +402,25 @@ def test_every_state_can_be_read_by_everyone(
     page.get_by_role("button", name=re.compile("^Show .* in the charts")).first.click()
     look("job-layer")
     look("job-gone", "/jobs/999999")
+    look("job-failed", f"/jobs/{failed.id}")
+    expect(page.get_by_role("alert").first).to_contain_text("no config that ran")
+    expect(page.get_by_role("heading", name="None of these was measured yet")).to_be_visible()
+    look("job-waiting", f"/jobs/{waiting.id}")
+    expect(page.get_by_text(re.compile("the heat sink fell off"))).to_be_visible()
+    page.get_by_role("button", name="Rename…").click()
+    page.get_by_role("dialog").get_by_role("combobox", name="Labels").click()
+    expect(page.get_by_role("option", name="side")).to_be_visible()
+    look("job-labels")
+    line = context.new_cdp_session(page)
+    line.send("Network.enable")
+    slow = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 10_000}
+    page.goto("/submit")
+    line.send("Network.emulateNetworkConditions", slow)
+    page.locator("input[type=file]").set_input_files(large_model)
+    expect(page.get_by_label("Progress of the upload")).to_be_visible()
+    look("submit-sending")
+    expect(page.get_by_label("Progress of the upload")).to_be_visible()
+    line.send("Network.emulateNetworkConditions", {**slow, "uploadThroughput": -1})
     look("compare-none", "/compare")
     page.get_by_role("combobox", name="Add a job").click()
     look("compare-choosing")

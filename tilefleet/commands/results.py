@@ -18,6 +18,9 @@ from tilefleet.commands.common import JobId, Json, Url, connect, console, print_
 from tilefleet.commands.options import NumericsOption, TargetName, Threads
 from tilefleet.errors import TilefleetError
 
+_SAID = 500
+"""Lines of a log from one word on how many have come to the next."""
+
 
 def best(
     workload: Annotated[str | None, typer.Argument(help="Key of a workload; without, all of them.")] = None,
@@ -161,15 +164,26 @@ def forget(
 def _write(lines: Iterator[str], output: Path | None) -> int:
     """Write the lines, a file only when all have come; how many records there were."""
     if output is None:
-        return sum(_is_record(line) for line in lines if sys.stdout.write(line))
+        if sys.stdout.isatty():  # the lines themselves show that it goes on
+            return sum(_is_record(line) for line in lines if sys.stdout.write(line))
+        return sum(_is_record(line) for line in _clocked(lines) if sys.stdout.write(line))
     part = output.with_name(output.name + ".part")
     try:
         with part.open("w") as file:
-            count = sum(_is_record(line) for line in lines if file.write(line))
+            count = sum(_is_record(line) for line in _clocked(lines) if file.write(line))
         part.replace(output)
     finally:
         part.unlink(missing_ok=True)
     return count
+
+
+def _clocked(lines: Iterator[str]) -> Iterator[str]:
+    """The lines; a terminal shows how many have come, and a clock."""
+    with working("reading the log") as say:
+        for number, line in enumerate(lines, start=1):
+            yield line
+            if number % _SAID == 0:
+                say(f"reading the log: {number} lines")
 
 
 def _is_record(line: str) -> bool:

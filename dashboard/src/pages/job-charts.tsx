@@ -199,13 +199,17 @@ export function Curves({ job, tasks, chosen }: { job: Job; tasks: Task[]; chosen
         />
       }
     >
-      <Chart
-        option={option}
-        label={`Best time so far of ${shown.length} tasks of job ${job.id} over their trials; dashed: untuned${
-          libraries.length ? `; dotted: ${libraries.join(", ")}` : ""
-        }`}
-        onPick={({ seriesIndex }) => chosen.choose(shown[seriesIndex]?.id ?? null)}
-      />
+      {shown.every(({ curve }) => curve.length === 0) ? (
+        <Empty title="None of these was measured yet">Each trial that runs is a point.</Empty>
+      ) : (
+        <Chart
+          option={option}
+          label={`Best time so far of ${shown.length} tasks of job ${job.id} over their trials; dashed: untuned${
+            libraries.length ? `; dotted: ${libraries.join(", ")}` : ""
+          }`}
+          onPick={({ seriesIndex }) => chosen.choose(shown[seriesIndex]?.id ?? null)}
+        />
+      )}
       <Text size="sm" c="dimmed">
         Dashed: untuned, by the analysis alone.{" "}
         {libraries.length

@@ -244,7 +244,15 @@ function Map({ nodes, tasks, by, chosen }: { nodes: GraphNode[]; tasks: Task[]; 
             </g>
           )}
         </svg>
-        <Group gap={4} className={classes.buttons ?? ""}>
+      </Box>
+      <Group gap="xs" align="flex-start">
+        <Text size="sm" c="dimmed">
+          {by === "time"
+            ? "The darker a layer, the larger its share of the time."
+            : "The darker a layer, the more times as fast as untuned it is."}{" "}
+          A click looks at a layer in the charts; drag to move, Ctrl and the wheel to zoom.
+        </Text>
+        <Group gap={4} ml="auto" wrap="nowrap">
           {(
             [
               ["+", "Closer", () => zoom(1.5)],
@@ -264,13 +272,7 @@ function Map({ nodes, tasks, by, chosen }: { nodes: GraphNode[]; tasks: Task[]; 
             </ActionIcon>
           ))}
         </Group>
-      </Box>
-      <Text size="sm" c="dimmed">
-        {by === "time"
-          ? "The darker a layer, the larger its share of the time."
-          : "The darker a layer, the more times as fast as untuned it is."}{" "}
-        A click looks at a layer in the charts; drag to move, Ctrl and the wheel to zoom.
-      </Text>
+      </Group>
     </>
   );
 }

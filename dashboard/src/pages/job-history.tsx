@@ -103,12 +103,20 @@ export function History({ job }: { job: Job }) {
   );
 }
 
+/** The numbers of the jobs; under the first of each day, the day. */
+function namesOf(past: Past[]): string[] {
+  const days = past.map(({ job: { finished, created } }) =>
+    new Date(finished ?? created).toLocaleDateString(undefined, { month: "short", day: "numeric" }),
+  );
+  return past.map(({ job: { id } }, at) => (days[at] === days[at - 1] ? `${id}` : `${id}\n${days[at]}`));
+}
+
 function historyOf(job: Job, past: Past[], palette: string[]) {
   const versions = past.map(({ job: { version } }, at) =>
     at && version !== past[at - 1]!.job.version ? version : "",
   );
   return {
-    grid: { left: 64, right: 24, top: 24, bottom: 40 },
+    grid: { left: 64, right: 24, top: 24, bottom: 52 },
     tooltip: {
       trigger: "axis",
       formatter: (found: { dataIndex: number }[]) => {
@@ -122,8 +130,8 @@ function historyOf(job: Job, past: Past[], palette: string[]) {
       type: "category",
       name: "job",
       nameLocation: "middle",
-      nameGap: 24,
-      data: past.map(({ job: each }) => String(each.id)),
+      nameGap: 36,
+      data: namesOf(past),
     },
     yAxis: { type: "value", scale: true, axisLabel: { formatter: milliseconds } },
     series: [

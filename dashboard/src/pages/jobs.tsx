@@ -229,6 +229,7 @@ const SORTS: Record<string, Order> = {
   Target: "target",
   State: "state",
   Took: "elapsed",
+  Ended: "finished",
 };
 
 function JobTable({
@@ -294,6 +295,14 @@ function JobTable({
     { head: "Model takes", cell: (job) => <Taken job={job} /> },
     { head: "Gain", cell: gainOf },
     { head: "Took", cell: (job) => <Text size="sm">{unbroken(duration(job.elapsed_s))}</Text> },
+    {
+      head: "Ended",
+      cell: (job) => (
+        <Text size="sm" {...(job.finished && { title: new Date(job.finished).toLocaleString() })}>
+          {job.finished ? unbroken(ago(job.finished)) : "–"}
+        </Text>
+      ),
+    },
     {
       head: "Submitted",
       cell: (job) => (

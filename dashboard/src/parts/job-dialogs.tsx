@@ -63,7 +63,7 @@ export function Rename({ job, onClose }: { job: Job; onClose: () => void }) {
               known.data?.items.map(({ label }) => label).filter((label) => !labels.includes(label)) ?? []
             }
             // Below, it would lie over what saves.
-            comboboxProps={{ position: "top" }}
+            comboboxProps={{ position: "top", withinPortal: false }}
             value={labels}
             onChange={setLabels}
           />
