@@ -23,7 +23,7 @@ from kernels.workload.base import to_json
 from tilefleet import Client
 
 A_JOB = 40
-"""Trials of a job."""
+"""Trials of a job at the most."""
 
 
 def main() -> None:
@@ -55,7 +55,9 @@ def _tune(url: str, target: str, trials: int) -> list[str]:
             if made >= trials:
                 break
             workload, seed = to_json(layer), next(number)
-            job = client.submit(target=target, workload=workload, trials=A_JOB, strategy="random", seed=seed)
+            job = client.submit(
+                target=target, workload=workload, trials=min(A_JOB, trials), strategy="random", seed=seed
+            )
             for _ in client.events(job.id):
                 pass
             job = client.job(job.id)

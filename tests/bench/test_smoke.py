@@ -52,6 +52,18 @@ def test_conv(tmp_path: Path) -> None:
     assert (tmp_path / "docs" / "report.svg").read_text().count("<title>") == 2  # a bar a layer
 
 
+def test_uploads(tmp_path: Path) -> None:
+    report = bench("uploads", tmp_path, "--uploads", "4", "--seconds", "1")
+    assert sum(report["uploads"].values()) == 4
+    assert all(0 < when["median_ms"] <= when["worst_ms"] for when in report["answers"].values())
+
+
+def test_lost_share(tmp_path: Path) -> None:
+    report = bench("lost_share", tmp_path, "--trials", "2", "--boards", "host")
+    assert (report["targets"], report["trials"], report["problems"]) == (["host"], 2, [])
+    assert 0 <= report["lost_share"] <= 1
+
+
 def test_trials_to_a_config_near_the_best() -> None:
     assert trials_to_near([(0, 1.0)]) == 1
     assert trials_to_near([(0, 2.0), (3, 1.04), (7, 1.02), (9, 1.0), (30, 1.0)]) == 8

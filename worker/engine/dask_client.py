@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import time
 import uuid
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -49,7 +50,7 @@ class DaskClient:
         self._left: set[str] = set()
         """Who went away since all were asked last."""
         self._asking = asyncio.Lock()
-        self._builder_seen = asyncio.get_running_loop().time()
+        self._builder_seen = time.monotonic()
         self._no_builder = asyncio.Event()
 
     async def start(self) -> None:
@@ -65,7 +66,7 @@ class DaskClient:
         """Says that the scheduler is away, or whoever builds; empty while they are there."""
         if away := self._link.away:
             return away
-        alone_s = asyncio.get_running_loop().time() - self._builder_seen
+        alone_s = time.monotonic() - self._builder_seen
         return "no worker that builds answers" if alone_s > BUILDERLESS_S else ""
 
     async def back(self) -> None:
@@ -194,7 +195,7 @@ class DaskClient:
         self._on_change()
 
     def _note_builders(self, some: bool) -> None:
-        now = asyncio.get_running_loop().time()
+        now = time.monotonic()
         if some:
             self._builder_seen = now
             self._no_builder.clear()
