@@ -100,9 +100,11 @@ async def _on_http(request: Request, error: Exception) -> JSONResponse:
     errors = error.errors if isinstance(error, Problem) else []
     if error.status_code == 400 and isinstance(error.__cause__, UnicodeDecodeError):
         return body_of(request.url.path, 422, "invalid input: the body is no JSON in UTF-8")
-    headers = dict(error.headers or {})
+    headers, methods = dict(error.headers or {}), _methods(request)
+    if error.status_code == 422 and request.method not in methods:  # /jobs/labels is no job
+        error = HTTPException(405)
     if error.status_code == 405:
-        headers["Allow"] = ", ".join(sorted(_methods(request))) or headers.get("Allow", "")
+        headers["Allow"] = ", ".join(sorted(methods)) or headers.get("Allow", "")
     return body_of(request.url.path, error.status_code, str(error.detail), errors, headers)
 
 
@@ -122,7 +124,7 @@ def _methods(request: Request) -> set[str]:
 async def _on_validation(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     if request.method not in _methods(request):
-        return await _on_http(request, HTTPException(405))
+        return await _on_http(request, HTTPException(422))
     errors = [InvalidInput(loc=list(e["loc"]), msg=str(e["msg"])) for e in error.errors()]
     detail = "; ".join(f"{'.'.join(map(str, e.loc))}: {e.msg}" for e in errors)
     return body_of(request.url.path, 422, f"invalid input: {detail}", errors)

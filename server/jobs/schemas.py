@@ -20,7 +20,13 @@ from tuner.states import TASK_TRIALS, JobState, TaskState
 Tag = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w.:-]+$")]
 Label = Annotated[str, Field(min_length=1, max_length=lengths.LABEL, pattern=r"^[\w.:/@+-]+$")]
 Labels = Annotated[
-    set[Label], Field(max_length=20, description="Words to find it again by.", examples=[["nightly", "pi"]])
+    set[Label],
+    Field(
+        max_length=20,
+        description="Words to find it again by.",
+        examples=[["nightly", "pi"]],
+        json_schema_extra={"uniqueItems": False},  # said twice it is the same
+    ),
 ]
 Name = Annotated[
     str,

@@ -32,6 +32,7 @@ def test_what_is_allowed_is_all_that_is(client: TestClient, path: str, methods: 
     for method in {"PATCH", "DELETE", "OPTIONS"} - {methods}:
         response = client.request(method, f"/api/v1/{path}")
         assert (response.status_code, response.headers["allow"]) == (405, methods), method
+        assert client.request(method, f"/api/v1/{path}?nonsense=1").status_code == 405
     assert client.request("DELETE", "/api/v1/jobs/x").status_code == 422  # not a path by a name of its own
 
 
