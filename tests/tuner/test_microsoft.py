@@ -149,6 +149,10 @@ CASES = [
     Case("BiasGelu", (ROWS,), (BIAS,)),
     Case("FastGelu", (ROWS,)),
     Case("FastGelu", (ROWS,), (BIAS,)),
+    *(
+        Case("CDist", (floats(5, 7),), (floats(9, 7),), opset, metric=metric)
+        for opset, metric in ((12, "euclidean"), (17, "sqeuclidean"))
+    ),
     Case("QuickGelu", (ROWS,)),
     Case("QuickGelu", (ROWS,), alpha=1.25),
     *(Case("LayerNormalization", (ROWS,), (SCALE, SHIFT), opset=opset, domain="") for opset in (11, 13, 16)),

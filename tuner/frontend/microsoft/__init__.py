@@ -7,7 +7,16 @@ from collections.abc import Callable, Mapping
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
-from tuner.frontend.microsoft import attention, fused, group_query, integers, normal, recurrent, rotary
+from tuner.frontend.microsoft import (
+    attention,
+    distances,
+    fused,
+    group_query,
+    integers,
+    normal,
+    recurrent,
+    rotary,
+)
 from tuner.frontend.microsoft.fused import Array, Fused
 from tuner.frontend.own_nodes import declare_own
 
@@ -17,6 +26,7 @@ OPSET = 17
 FORMS: dict[str, Callable[[Fused], None]] = {
     "Attention": attention.attention,
     "BiasGelu": fused.gelu,
+    "CDist": distances.distances,
     "DynamicQuantizeLSTM": recurrent.lstm,
     "DynamicQuantizeMatMul": integers.dynamic_matmul,
     "EmbedLayerNormalization": normal.embed_layer,
