@@ -1,10 +1,10 @@
 """Two convolutions as one chain, and as two separate kernels, on a simulated board by one clock.
 
 python -m bench.chains --target hexagon-sim --case 1x1 [--candidates 6] [--json FILE]
-python -m bench.chains --target rpi4-sim --network [--candidates 6] [--json FILE]
+python -m bench.chains --target rpi4-sim --network [--floats] [--candidates 6] [--json FILE]
 
 The cases are those of seed 004 (64x64x128 -> 128 -> 128, filters 1x1 or 3x3 without padding), and pairs of
-MobileNet-v2; ``--network`` takes all of that, of floats. Both sides are the best of as many configs,
+MobileNet-v2; ``--network`` takes all of that. Both sides are the best of as many configs,
 predicted fastest; all results are checked.
 """
 
@@ -87,7 +87,7 @@ def main(arguments_given: Sequence[str]) -> None:
     parser.add_argument("--target", default="hexagon-sim", help="a simulated board (default hexagon-sim)")
     parser.add_argument("--case", action="append", choices=sorted(CASES), help="all by default")
     parser.add_argument("--floats", action="store_true", help="float32 instead of bytes")
-    parser.add_argument("--network", action="store_true", help="the layers of MobileNet-v2, of floats")
+    parser.add_argument("--network", action="store_true", help="all layers of MobileNet-v2")
     parser.add_argument("--candidates", type=int, default=6, help="configs measured of each (default 6)")
     parser.add_argument("--json", type=Path, help="write all figures here")
     arguments = parser.parse_args(arguments_given)
@@ -101,7 +101,7 @@ def main(arguments_given: Sequence[str]) -> None:
     rows = []
     with bench_on(arguments.target) as bench:
         if arguments.network:
-            found = network(bench, target, arguments.candidates)
+            found = network(bench, target, arguments.candidates, not arguments.floats)
             print(
                 f"MobileNet-v2: apart {found['apart']:,} cycles, "
                 f"with chains {found['chained']:,}: {found['ratio']:.2f}"

@@ -22,18 +22,20 @@ def best(bench: Bench, workload: Workload, target: Target, count: int) -> dict[s
     return min(rows, key=lambda row: int(row["cycles"]))
 
 
-def network(bench: Bench, target: Target, count: int) -> dict[str, Any]:
+def network(bench: Bench, target: Target, count: int, of_bytes: bool) -> dict[str, Any]:
     """Cycles of all layers apart, with chains, and the chains that are taken."""
     import onnx
 
     from bench.models import mobilenet_v2
+    from bench.quantized_models import quantized
+    from kernels import registry
     from kernels.chains.memory import is_worth_trying
     from tuner.frontend.chains import chain_of, pairs_of
     from tuner.frontend.graph import load_partition
 
     with tempfile.TemporaryDirectory(prefix="tilefleet-bench-") as folder:
         path = Path(folder) / "mobilenet_v2.onnx"
-        onnx.save(mobilenet_v2(), path)
+        onnx.save(quantized("mobilenet_v2") if of_bytes else mobilenet_v2(), path)
         partition = load_partition(path)
     known: dict[str, dict[str, Any]] = {}
 
@@ -50,7 +52,7 @@ def network(bench: Bench, target: Target, count: int) -> dict[str, Any]:
         made = chain_of(layers[first], layers[second])
         assert made is not None  # ``pairs_of`` lists no others
         chain: Any = made.workload
-        if is_worth_trying(chain, target):
+        if is_worth_trying(chain, target) and registry.applicable(chain, target):
             gains.append((apart[first] + apart[second] - cycles(chain), first, second, chain))
     taken: dict[int, Any] = {}
     for gain, first, second, chain in sorted(gains, key=lambda each: -each[0]):

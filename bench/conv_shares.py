@@ -30,7 +30,7 @@ def shares(conv: Conv2d, config: Config, target: Target, bench: Bench) -> dict[s
     kernel = registry.kernel(config.kernel)
     data, weights = random_inputs(conv, np.random.default_rng(0))
     arguments = [data, kernel.pack(conv, config, target, weights)]
-    expected = reference(conv, [data, weights])
+    expected = reference(conv, [data, weights]).astype(np.float32)
 
     def cycles() -> int:
         counted = bench.run(kernel.build(conv, config, target, 1, "main"), arguments, expected, target, False)

@@ -25,6 +25,7 @@ from kernels.float.winograd_lines.kernel import WinogradLines
 from kernels.int8.arm.depthwise.kernel import QuantizedDepthwise
 from kernels.int8.arm.gemm.kernel import QuantizedGemm
 from kernels.int8.arm.grouped.kernel import QuantizedGroupsNeon
+from kernels.int8.arm.separable.kernel import QSeparable
 from kernels.int8.arm.winograd.kernel import QuantizedWinogradNeon
 from kernels.int8.chain.kernel import QChain
 from kernels.int8.dot.depthwise import QuantizedDotDepthwise
@@ -68,6 +69,7 @@ def all_kernels() -> dict[str, Kernel[Any]]:
         Chain(),
         Separable(),
         QChain(),
+        QSeparable(),
         QuantizedGemm(),
         QuantizedDepthwise(),
         QuantizedDirect(),

@@ -59,6 +59,11 @@ class ConvGeometry:
         return self.groups == self.in_c == self.out_c
 
     @property
+    def is_pointwise(self) -> bool:
+        """Whether it is a matrix product whose rows are the pixels as they lie."""
+        return (self.taps, self.groups, *self.stride) == (1,) * 4 and not any(self.pad)
+
+    @property
     def bias_length(self) -> int:
         """How many bias values there are."""
         return self.out_c

@@ -73,3 +73,64 @@ def test_floats_on_arm(outcomes):
     workload = ConvChain(first, Conv2d(1, 24, 13, 11, 40, 1, 1))
     for config, outcome in outcomes("rpi4-sim", workload).items():
         assert outcome.error is None, (config, outcome.message)
+
+
+SEVEN_BITS = {"weight_range": (-64, 64), "scale": "small"}
+SEPARABLE = [
+    # Pointwise, then depthwise: runs of channels, strides that leave rows out, padding on one side.
+    qpair(
+        QConv2d(1, 13, 11, 16, 96, 1, 1, data_zero=128, **SEVEN_BITS),
+        **{"out_c": 96, "kh": 3, "kw": 3, "stride": (2, 2), "pad": (0, 1, 1, 0), "groups": 96, **SEVEN_BITS},
+    ),
+    qpair(
+        QConv2d(2, 9, 7, 5, 13, 1, 1, data_zero=-3, out_zero=5, clamp=(-90, 101), **SIGNED),
+        out_c=13,
+        kh=2,
+        kw=3,
+        stride=(4, 3),
+        pad=(3, 2, 0, 1),
+        groups=13,
+        per_channel=False,
+        scale="power",
+    ),
+    qpair(
+        QConv2d(1, 8, 10, 24, 40, 1, 1, weight_dtype="uint8", weight_zero=100, out_zero=17),
+        out_c=40,
+        kh=3,
+        kw=3,
+        dilation=(2, 1),
+        pad=(2, 1, 2, 1),
+        groups=40,
+    ),
+    # Depthwise, then pointwise.
+    qpair(
+        QConv2d(1, 14, 15, 24, 24, 3, 3, (1, 1), (1, 1, 1, 1), groups=24, data_zero=7, out_zero=3, **BYTES),
+        **{"out_c": 20, "kh": 1, "kw": 1, "out_zero": -9, "out_dtype": "int8", **SEVEN_BITS},
+    ),
+    qpair(
+        QConv2d(2, 9, 6, 7, 7, 5, 3, (2, 1), (2, 0, 1, 1), (1, 2), groups=7, **SIGNED),
+        out_c=3,
+        kh=1,
+        kw=1,
+        weight_dtype="uint8",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "workload"),
+    [
+        *(("rpi4-sim", workload) for workload in SEPARABLE),
+        *((name, workload) for name in ("rpi4-32-sim", "rpi5-sim") for workload in SEPARABLE[1::2]),
+    ],
+    ids=str,
+)
+def test_bytes_on_arm(outcomes, workload, name):
+    for config, outcome in outcomes(name, workload).items():
+        assert (outcome.error, outcome.max_error) == (None, 0), (config, outcome.message)
+
+
+def test_what_is_not_separable():
+    reason = registry.why_not_tunable(CHAINS[0], CATALOGUE["rpi4"])
+    assert "qseparable: as pointwise, then depthwise" in reason
+    assert "has not one filter to each channel" in reason

@@ -77,5 +77,4 @@ class Separable(Kernel[ConvChain]):
 
 def _why_not_points(conv: Conv2d) -> str | None:
     """Why ``conv`` is no product of pixels, or None when it is."""
-    plain = conv.taps == 1 and conv.groups == 1 and conv.stride == (1, 1) and not any(conv.pad)
-    return None if plain else f"{conv} is not pointwise"
+    return None if conv.is_pointwise else f"{conv} is not pointwise"

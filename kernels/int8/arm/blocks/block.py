@@ -103,16 +103,16 @@ class Block(ABC):
         """The same block, ``rows`` high."""
         return replace(self, rows=rows)
 
-    def begin(self, bias: list[Vector]) -> Buffer:
-        """Registers for the sums; ``bias`` is int32x4 of each group of four columns."""
+    def begin(self, starts: list[list[Vector]]) -> Buffer:
+        """Registers for the sums; ``starts`` is int32x4 of each group of four columns, row by row."""
         sums = tir.registers(self.accumulators * QUAD, "int32")
-        for at, value in enumerate(self.start(bias)):
+        for at, value in enumerate(self.start(starts)):
             tir.store(sums, value, quad_at(at))
         return sums
 
-    def start(self, bias: list[Vector]) -> list[Vector]:
+    def start(self, starts: list[list[Vector]]) -> list[Vector]:
         """What the accumulators hold before the first step; nothing when that step sets them."""
-        return bias * self.rows
+        return [value for row in starts for value in row]
 
     @property
     def first_apart(self) -> bool:

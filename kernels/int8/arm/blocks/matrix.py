@@ -37,10 +37,10 @@ class Matrix(Block):
         """Columns, filled up to pairs."""
         return ceil_div(self.columns, 2) * 2
 
-    def start(self, bias: list[Vector]) -> list[Vector]:
-        """The bias of each pair of columns, twice."""
+    def start(self, starts: list[list[Vector]]) -> list[Vector]:
+        """That of each pair of columns, twice; the same for all rows."""
         pairs = [
-            tirx.Shuffle([bias[pair // 2]], [tir.index(pair % 2 * 2 + lane) for lane in (0, 1, 0, 1)])
+            tirx.Shuffle([starts[0][pair // 2]], [tir.index(pair % 2 * 2 + lane) for lane in (0, 1, 0, 1)])
             for pair in range(self.panel // 2)
         ]
         return pairs * ceil_div(self.rows, 2)

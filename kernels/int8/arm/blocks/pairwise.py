@@ -16,7 +16,7 @@ class Pairwise(Block):
     name = "pairwise"
     depth = 16
 
-    def start(self, bias: list[Vector]) -> list[Vector]:
+    def start(self, starts: list[list[Vector]]) -> list[Vector]:
         """Nothing: the first step sets them."""
         return []
 

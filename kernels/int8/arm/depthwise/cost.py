@@ -17,22 +17,35 @@ FIRST_LINE = 1.5
 """How much longer the first line of a run takes than the others."""
 
 
-def cycles(plan: Plan) -> float:
-    """Instructions of tiles and copies, and what leaves L1 between copy and use."""
+def work(plan: Plan) -> float:
+    """Instructions of the tiles."""
     conv, target, knobs = plan.conv, plan.target, plan.knobs
-    taps, size = conv.taps, 2 if plan.packed_dtype == "int16" else 1
     # Of eight channels; pairs are added to 32 bits together.
+    taps = conv.taps
     products = 1.5 * taps if knobs.multiply == WIDE else taps / 2 + 1.5 * ceil_div(taps, 2)
-    columns = (knobs.tile - 1) * conv.stride[1] + (conv.kw - 1) * conv.dilation[1] + 1
-    loads = (taps + conv.kh * min(columns, knobs.tile * conv.kw)) / knobs.tile
+    loads = _loads(plan)
     vectors = (products + 2 * finish_cycles(knobs.requant, target)) / target.fmas_per_cycle
     each = max(vectors, loads / target.loads_per_cycle) + machine.CALL_CYCLES / 2 / knobs.tile
     windows = conv.n * conv.windows
-    results = float(windows * conv.in_c)
-    total = results / plan.lanes * each
-    total += windows / knobs.tile * conv.in_c / knobs.chunk * 2 * machine.CALL_CYCLES
+    total = float(windows * conv.in_c) / plan.lanes * each
+    return total + windows / knobs.tile * conv.in_c / knobs.chunk * 2 * machine.CALL_CYCLES
+
+
+def _loads(plan: Plan) -> float:
+    """Vectors that a window loads, of weights and of data."""
+    conv, tile = plan.conv, plan.knobs.tile
+    columns = (tile - 1) * conv.stride[1] + (conv.kw - 1) * conv.dilation[1] + 1
+    return (conv.taps + conv.kh * min(columns, tile * conv.kw)) / tile
+
+
+def cycles(plan: Plan) -> float:
+    """Instructions of tiles and copies, and what leaves L1 between copy and use."""
+    conv, target, knobs = plan.conv, plan.target, plan.knobs
+    size = 2 if plan.packed_dtype == "int16" else 1
+    results = float(conv.n * conv.windows * conv.in_c)
+    total = work(plan)
     if not plan.staged and plan.packed_dtype != conv.data_dtype:
-        total += results / plan.lanes * loads / 2
+        total += results / plan.lanes * _loads(plan) / 2
     copied = conv.n * plan.bands * plan.rows * plan.columns * conv.in_c * size if plan.staged else 0
     total += copied / 16 * 1.5 * machine.MOVE_CYCLES
     # The rows of a chunk are used again by the windows of the next row.

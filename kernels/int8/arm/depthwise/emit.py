@@ -102,6 +102,10 @@ class Nest:
         if rest:
             windows(tir.index(columns.stop - rest), rest)
 
+    def line(self, i: int) -> Index:
+        """Where the row of the data that tap row ``i`` reads begins, from the first one on."""
+        return i * (self.conv.dilation[0] * self.plan.columns * self.plan.pitch)
+
     def _touch(self, at: Index, windows: int) -> None:
         """Load an element of each line that the ``windows`` windows from element ``at`` on are the first to
         need, one row after the other, as prefetchers see lines coming."""
@@ -149,8 +153,8 @@ class Nest:
             if not (at_row and at_column):
                 return padding
             if (i, column) not in loaded:
-                offset = (i * conv.dilation[0] * plan.columns + column) * plan.pitch
-                loaded[i, column] = T.Bind(multiplied(self.source, at + offset, plan.packed_dtype, lanes))
+                place = at + self.line(i) + column * plan.pitch
+                loaded[i, column] = T.Bind(multiplied(self.source, place, plan.packed_dtype, lanes))
             return loaded[i, column]
 
         taps = [(i, j) for i in range(conv.kh) for j in range(conv.kw)]

@@ -10,11 +10,15 @@ from kernels.int8.arm.gemm.plan import Plan
 
 SPILLED = 1.7
 """How much slower a step is whose operands do not fit the registers beside the sums."""
+SMALL = 8
+"""Sums that leave registers for the operands of two steps."""
+MOST_UNSEEN = 3.0
+"""How much longer lines take that no prefetcher sees coming."""
 GATHERED = 3.0
 """How much more the transform takes an element where a step's elements are not of one tap."""
 
 
-def cycles(plan: Plan) -> float:
+def work(plan: Plan) -> float:
     """Instructions of blocks and transform, and how far weights and windows are when they are used."""
     conv, target, block = plan.conv, plan.target, plan.block
     size = 2 if block.dtype == "int16" else 1
@@ -24,6 +28,8 @@ def cycles(plan: Plan) -> float:
         step += block.rows / 2 / target.fmas_per_cycle  # bytes are widened there
     if block.accumulators + block.operands > target.vector_registers:
         step *= SPILLED
+    if block.name == "lane" and plan.steps == 2 and block.accumulators > SMALL:
+        step *= SPILLED  # no loop is left, and LLVM loads what both steps multiply early
     each = plan.steps * step + machine.CALL_CYCLES
     each += block.accumulators / target.fmas_per_cycle if block.name == "pairwise" else 0.0
     each += block.rows * ceil_div(block.columns, QUAD) * finish_cycles(plan.knobs.requant, target)
@@ -38,4 +44,17 @@ def cycles(plan: Plan) -> float:
     total += ceil_div(tiles, plan.knobs.slab) * machine.stream_cycles(target, weights, slab + weights)
     # A cache of few ways loses some of what only just fits.
     total += (panels - 1) * machine.stream_cycles(target, windows, 2.0 * (slab + panel))
+    return total
+
+
+def cycles(plan: Plan) -> float:
+    """The work, results to memory, and cold weights."""
+    conv, target = plan.conv, plan.target
+    results = float(plan.windows * conv.out_c)
+    # A slab's results are written panel by panel: where these are more lines than there are streams to see,
+    # no prefetcher helps.
+    lines = ceil_div(plan.knobs.slab * plan.block.rows * conv.out_c, target.line_bytes)
+    unseen = min(MOST_UNSEEN, max(1.0, lines / target.streams))
+    total = work(plan) + unseen * machine.stream_cycles(target, results, target.l1_bytes + results)
+    weights = plan.packed_length * (2 if plan.block.dtype == "int16" else 1)
     return total + machine.cold_cycles(target, weights) / 2

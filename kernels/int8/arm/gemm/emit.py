@@ -6,8 +6,8 @@ from tvm.script.ir_builder import tirx as T
 
 from kernels.arithmetic import ceil_div
 from kernels.emit import code_shape, tir
-from kernels.emit.types import Index
-from kernels.int8.arm.blocks.block import QUAD, Block, Rows
+from kernels.emit.types import Index, Vector
+from kernels.int8.arm.blocks.block import QUAD, Block, Quads, Rows
 from kernels.int8.arm.finish import Finish
 from kernels.int8.arm.gemm.plan import Plan
 from kernels.int8.arm.gemm.rows import RowTransform
@@ -71,7 +71,7 @@ class Nest:
         pitch = block.depth if plan.in_place else block.rows * block.depth
         quads = range(0, block.columns, QUAD)
         bias = [self.args.start(filter_ + quad, QUAD) for quad in quads]
-        sums = block.begin(bias)
+        sums = block.begin(self._starts(block, bias, window, filter_))
 
         def step(number: Index, first: bool) -> None:
             source = Rows(rows.buffer, T.Bind(rows.at + number * pitch), rows.pitch)
@@ -88,3 +88,14 @@ class Nest:
         filters = plan.conv.out_c
         out = T.Bind(window * filters + filter_)
         self.finish.block(found, filter_, block.columns, out, filters)
+
+    def _starts(self, block: Block, bias: list[Vector], window: Index, filter_: Index) -> list[list[Vector]]:
+        """What the sums of each row begin with, loaded for each row: copies of a register would take the
+        vector unit's time, which is what such blocks have least of."""
+        if self.args.zero is not None or not isinstance(block, Quads):
+            return [bias] * block.rows
+        starts = []
+        for row in range(block.rows):
+            first = code_shape.fresh(filter_, window + row)
+            starts.append([self.args.start(first + quad, QUAD) for quad in range(0, block.columns, QUAD)])
+        return starts

@@ -29,7 +29,7 @@ class QuantizedGemm(QuantizedKernel):
     """Matrix product of the windows and the filters; its knobs are those of ``plan.Knobs``."""
 
     name = "qgemm"
-    version = 2
+    version = 3
     dynamic = True
     plan_type = GemmPlan
 

@@ -43,14 +43,17 @@ class RowTransform:
         conv = self.conv
         with T.serial(0, block.rows) as row:
             window = T.Bind(first + row)
-            image = T.Bind(window // (conv.out_h * conv.out_w))
-            top = T.Bind(window // conv.out_w % conv.out_h * conv.stride[0] - conv.pad[0])
-            left = T.Bind(window % conv.out_w * conv.stride[1] - conv.pad[1])
             start = T.Bind(at + row * block.depth)
+            copy = self._spread(block, target, start) if line is None else self._gather(line)
+            if conv.is_pointwise:
+                copy(tir.index(0), T.Bind(window * conv.in_c))
+            else:
+                image = T.Bind(window // (conv.out_h * conv.out_w))
+                top = T.Bind(window // conv.out_w % conv.out_h * conv.stride[0] - conv.pad[0])
+                left = T.Bind(window % conv.out_w * conv.stride[1] - conv.pad[1])
+                self._taps(image, top, left, copy)
             if line is None:
-                self._taps(image, top, left, self._spread(block, target, start))
                 return
-            self._taps(image, top, left, self._gather(line))
             with T.serial(0, self.plan.steps) as step:
                 value = multiplied(line, step * block.depth, block.dtype, block.depth)
                 tir.store(target, value, tir.vector(start + step * block.rows * block.depth, block.depth))

@@ -97,7 +97,7 @@ class Nest:
         """One block, over all taps and channels, and to memory."""
         plan = self.plan
         quads = block.panel // QUAD
-        sums = block.begin([tir.const(0, lanes=QUAD)] * quads)
+        sums = block.begin([[tir.const(0, lanes=QUAD)] * quads] * block.rows)
         with T.serial(0, plan.taps) as tap:
             cell = (point * plan.groups + tap % plan.groups) * plan.cells + window
             cell += tap // plan.groups * plan.tiles

@@ -1,0 +1,41 @@
+"""What a config of a quantized depthwise convolution beside a pointwise one on Arm should take."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from kernels.arithmetic import ceil_div
+from kernels.emit import machine
+from kernels.int8.arm.depthwise import cost as depthwise
+from kernels.int8.arm.gemm import cost as gemm
+from kernels.int8.arm.separable.plan import QSeparablePlan
+
+CROWDED = 1.5
+"""How much of a cache of few ways rows take that lie beside each other."""
+SCATTERED = 2.0
+"""How much longer lines take that no prefetcher sees coming, as windows walk through several rows at once."""
+
+
+def cycles(plan: QSeparablePlan) -> float:
+    """Both convolutions, rows into and out of the cache, input and result through memory."""
+    target, spread = plan.target, plan.depthwise
+    product = plan.product(replace(plan.pointwise, out_c=plan.points_plan.conv.out_c))
+    total = plan.runs * gemm.work(product) + depthwise.work(plan.depthwise_plan)
+    data, out = (float(math.prod(shape)) for shape in (plan.workload.data_shape, plan.workload.out_shape))
+    taken = float(math.prod(spread.data_shape))
+    # Rows are read as often as the filter reaches them, beside what the pointwise convolution reads or makes.
+    near = CROWDED * (plan.cached + plan.between + plan.points_plan.packed_length)
+    total += SCATTERED * machine.stream_cycles(target, taken * spread.kh / spread.stride[0], near)
+    if plan.spreads_first:
+        total += taken / 16 * machine.MOVE_CYCLES
+        total += machine.stream_cycles(target, 2.0 * spread.windows * spread.out_c, near)
+    else:
+        # Each run of channels reads all of the input, and writes parts of lines.
+        total += plan.turns * machine.stream_cycles(target, data, data + near)
+        line, chunk = target.line_bytes, plan.knobs.chunk
+        split = ceil_div(chunk, line) * line / chunk
+        total += split * machine.stream_cycles(target, out, out + near)
+    rows = spread.out_h if not plan.spreads_first else spread.out_h // plan.knobs.lines
+    total += machine.cold_cycles(target, data + out)
+    return total * ceil_div(rows, plan.threads) / rows

@@ -1,0 +1,100 @@
+"""A quantized depthwise convolution and a pointwise one, in either order, as one kernel for Arm; exact.
+
+Seed 001's kernels with seed 004's idea: what is between the two is larger than either end, and needed for a
+few rows only.
+"""
+
+from __future__ import annotations
+
+from kernels.int8.arm.blocks.block import QUAD
+from kernels.int8.arm.blocks.kinds import BLOCKS as KINDS
+from kernels.int8.arm.depthwise.kernel import CHUNKS
+from kernels.int8.arm.gemm.plan import DATA, FEATURES, LONG_SIDE, TILES
+from kernels.int8.arm.operands import signedness
+from kernels.int8.arm.plan import why_not_neon
+from kernels.int8.arm.separable import cost
+from kernels.int8.arm.separable.emit import emit
+from kernels.int8.arm.separable.plan import QSeparablePlan
+from kernels.kernel import Kernel, KnobValues
+from kernels.layout import Layouts
+from kernels.target import Target
+from kernels.workload.base import QConv2d, QConvChain
+
+ROWS = (1, 2, 3, 4, 6, 7, 8)
+COLUMNS = (4, 8)
+TILES_OF_WINDOWS = (1, 2, 3, 4, 6)
+LINES = (1, 2, 3, 4, 7, 8)
+
+
+class EmittedPlan(QSeparablePlan):
+    """A plan with what is made of it."""
+
+    cycles = cost.cycles
+    body = emit
+
+
+class QSeparable(Kernel[QConvChain]):
+    """A depthwise convolution before or after a pointwise one; its knobs are those of ``plan.Knobs``."""
+
+    name = "qseparable"
+    version = 1
+    workload_type = QConvChain
+    plan_type = EmittedPlan
+    dtypes = ("int8", "uint8")
+
+    def why_unfit(self, workload: QConvChain, target: Target) -> str | None:
+        """Only Arm with NEON, only bytes; one of the two is depthwise, the other a product of pixels."""
+        if reason := why_not_neon(target):
+            return reason
+        for name, part in zip(("first", "second"), workload.parts, strict=True):
+            if not part.scale_length:
+                return f"the {name} convolution's results are no bytes"
+        first, second = workload.parts
+        reasons = [
+            _why_not_points(first) or _why_not_spread(second),
+            _why_not_spread(first) or _why_not_points(second),
+        ]
+        if None in reasons:
+            return None
+        return f"as pointwise, then depthwise: {reasons[0]}; the other way: {reasons[1]}"
+
+    def knobs(self, workload: QConvChain, target: Target, layouts: Layouts, threads: int) -> KnobValues:
+        """Blocks of the pointwise convolution, and how much of what is between there is at a time."""
+        first, second = workload.parts
+        spread, points = (first, second) if first.is_depthwise else (second, first)
+        channels = spread.in_c
+        bytes_fit = signedness(points) is not None
+        kinds = [
+            kind
+            for kind in KINDS
+            if (kind == "lane" or bytes_fit) and (kind not in FEATURES or target.has(FEATURES[kind]))
+        ]
+        longest = [LONG_SIDE] if set(FEATURES) & set(kinds) else []
+        lines, chunks, slabs = [1], [channels], [16]
+        if first.is_depthwise:
+            slabs = [4, 16]
+            lines = [count for count in LINES if second.out_h % count == 0]
+        else:
+            chunks += [part for part in CHUNKS if part < channels and channels % part == 0]
+        return {
+            "block": kinds,
+            "rows": [*ROWS, *longest],
+            "columns": [each for each in (*COLUMNS, *longest) if each <= points.out_c] or [points.out_c],
+            "rows_from": [TILES, DATA],
+            "slab": slabs,
+            "tile": [tile for tile in TILES_OF_WINDOWS if tile <= spread.out_w],
+            "chunk": sorted(chunks),
+            "lines": lines,
+        }
+
+
+def _why_not_points(conv: QConv2d) -> str | None:
+    """Why ``conv`` is no product of pixels, or None when it is."""
+    return None if conv.is_pointwise else f"{conv} is not pointwise"
+
+
+def _why_not_spread(conv: QConv2d) -> str | None:
+    """Why ``conv`` does not have one filter a channel, or not enough of them; None when it has."""
+    if not conv.is_depthwise:
+        return f"{conv} has not one filter to each channel"
+    return None if conv.in_c >= QUAD else f"{conv} has fewer than {QUAD} channels"

@@ -1,0 +1,213 @@
+"""The sizes of one config of a quantized depthwise convolution beside a pointwise one on Arm."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from kernels.emit.function import Function
+from kernels.emit.types import Buffer, PrimFunc
+from kernels.int8 import requantize
+from kernels.int8.arm.depthwise.kernel import DepthwisePlan
+from kernels.int8.arm.depthwise.plan import APART, BAND, PAIRS, WIDE
+from kernels.int8.arm.depthwise.plan import Knobs as DepthwiseKnobs
+from kernels.int8.arm.gemm.kernel import GemmPlan
+from kernels.int8.arm.gemm.plan import Knobs as GemmKnobs
+from kernels.int8.arm.operands import signedness, why_not_chained
+from kernels.kernel import Array, Plan, Resident
+from kernels.knobs import KnobSet
+from kernels.workload.base import QConv2d, QConvChain
+from kernels.workload.qconv2d import LIMITS, Byte
+
+CONSTANTS = ("weights", "bias", "multiplier", "shift")
+"""What the function takes of each convolution."""
+
+
+@dataclass(frozen=True)
+class Knobs(KnobSet):
+    """``block``, ``rows``, ``columns``, ``rows_from`` and ``slab`` are those of the pointwise convolution's
+    matrix product, ``tile`` the windows of the depthwise one in registers.
+
+    Where the pointwise one comes first, ``chunk`` channels of its result at a time meet the other. Where it
+    comes second, it takes ``lines`` rows at a time of the other's result.
+    """
+
+    block: str
+    rows: int
+    columns: int
+    rows_from: str
+    slab: int
+    tile: int
+    chunk: int
+    lines: int
+
+
+@dataclass(frozen=True)
+class Buffers:
+    """The function's arguments, all flat; constants of the first and of the second convolution."""
+
+    data: Buffer
+    constants: tuple[Mapping[str, Buffer], Mapping[str, Buffer]]
+    out: Buffer
+
+
+@dataclass(frozen=True)
+class QSeparablePlan(Plan[QConvChain]):
+    """Rows of what the depthwise convolution reads, padded, take turns in a cache of as many as its filter
+    reaches: made by the pointwise convolution, or copied from the input.
+
+    Bytes that no one but this kernel sees are of the sign that is multiplied.
+    """
+
+    knobs: Knobs
+
+    def why_not(self) -> str | None:
+        """Why there is no such matrix product, or None when there is."""
+        return self.points_plan.why_not()
+
+    @property
+    def spreads_first(self) -> bool:
+        """Whether the depthwise convolution comes first."""
+        return self.workload.first.is_depthwise
+
+    @cached_property
+    def parts(self) -> tuple[QConv2d, QConv2d]:
+        """Both convolutions; what is between them, or is copied, is of the sign that is multiplied."""
+        first, second = self.workload.parts
+        if first.is_depthwise:
+            first = _of_data(first, "int8")
+        between: Byte = "uint8" if signedness(second) is False else "int8"
+        return _of_results(first, between), _of_data(second, between)
+
+    @property
+    def depthwise(self) -> QConv2d:
+        """The depthwise convolution."""
+        return self.parts[0 if self.spreads_first else 1]
+
+    @property
+    def pointwise(self) -> QConv2d:
+        """The pointwise convolution."""
+        return self.parts[1 if self.spreads_first else 0]
+
+    @property
+    def turns(self) -> int:
+        """How many runs of channels there are."""
+        return self.depthwise.in_c // self.knobs.chunk
+
+    @cached_property
+    def depthwise_plan(self) -> DepthwisePlan:
+        """How the depthwise convolution is computed from padded rows."""
+        conv, knobs = self.depthwise, self.knobs
+        pairs = signedness(conv) is True and why_not_chained(conv) is None
+        way = str(requantize.choices(conv, self.target)[0])
+        multiply = PAIRS if pairs else WIDE
+        return DepthwisePlan(
+            conv, self.target, 1, DepthwiseKnobs(way, multiply, BAND, 1, knobs.tile, knobs.chunk, APART)
+        )
+
+    @cached_property
+    def points_plan(self) -> GemmPlan:
+        """The matrix product of a run of the pointwise convolution's pixels."""
+        conv = self.pointwise
+        if self.spreads_first:
+            return self.product(replace(conv, n=1, in_h=self.knobs.lines))
+        return self.product(replace(conv, n=1, in_h=1, out_c=self.knobs.chunk))
+
+    def product(self, conv: QConv2d) -> GemmPlan:
+        """The matrix product for some of the pixels and channels, in the exact way to scale."""
+        knobs = self.knobs
+        chain = 2 if knobs.block == "pairwise" and why_not_chained(conv) is None else 1
+        way = str(requantize.choices(conv, self.target)[0])
+        gemm = GemmKnobs(way, knobs.block, knobs.rows, knobs.columns, chain, knobs.rows_from, knobs.slab)
+        return GemmPlan(conv, self.target, 1, gemm)
+
+    @property
+    def ring(self) -> int:
+        """Rows in the cache."""
+        conv = self.depthwise
+        return (conv.kh - 1) * conv.dilation[0] + 1
+
+    @property
+    def across(self) -> int:
+        """Elements of a row there."""
+        conv = self.depthwise
+        return max(conv.pad[1] + conv.in_w, self.depthwise_plan.columns) * self.knobs.chunk
+
+    @property
+    def cached(self) -> int:
+        """Elements of the cache; groups of channels may read beyond the last one."""
+        return self.ring * self.across + self.depthwise_plan.lanes
+
+    @property
+    def between(self) -> int:
+        """Elements of what the pointwise convolution reads where it comes second."""
+        return self.knobs.lines * self.depthwise.out_w * self.depthwise.out_c if self.spreads_first else 0
+
+    def constants(self, inputs: Sequence[Array]) -> list[Array]:
+        """The constants of both: those of a pointwise convolution that comes first by runs of channels."""
+        rest = list(inputs[1:])
+        found: list[Array] = []
+        for part in self.parts:
+            given, rest = rest[: len(CONSTANTS)], rest[len(CONSTANTS) :]
+            if part is self.depthwise:
+                found += self.depthwise_plan.constants([inputs[0], *given])
+                continue
+            size = self.points_plan.conv.out_c
+            runs = []
+            for start in range(0, part.out_c, size):
+                of_run = [a if a.size == 1 < part.out_c else a[..., start : start + size] for a in given]
+                runs.append(self.points_plan.constants([inputs[0], *of_run]))
+            found += [np.concatenate(each) for each in zip(*runs, strict=True)]
+        return found
+
+    @abstractmethod
+    def body(self, args: Buffers) -> None:
+        """Emit the code."""
+
+    def emit(self, name: str) -> PrimFunc:
+        """The function, called ``name``."""
+        chain = self.workload
+        shapes: dict[str, tuple[int, ...]] = {"data": chain.data_shape}
+        dtypes: dict[str, str] = {"data": chain.first.data_dtype}
+        for number, part in enumerate(self.parts):
+            spread = part is self.depthwise
+            plan, runs = (self.depthwise_plan, 1) if spread else (self.points_plan, self.runs)
+            sizes = (plan.packed_length, plan.padded_filters, plan.padded_scales, plan.padded_scales)
+            for constant, size in zip(CONSTANTS, sizes, strict=True):
+                shapes[f"{constant}{number}"] = (runs * size,)
+                dtypes[f"{constant}{number}"] = plan.packed_dtype if constant == "weights" else "int32"
+        shapes["out"], dtypes["out"] = chain.out_shape, chain.second.out_dtype
+        function = Function(name, shapes, dtypes)
+        with function as (data, *given, out):
+            count = len(CONSTANTS)
+            first, second = (dict(zip(CONSTANTS, x, strict=True)) for x in (given[:count], given[count:]))
+            self.body(Buffers(data, (first, second), out))
+        return function.result()
+
+    @property
+    def runs(self) -> int:
+        """How many times there are constants of the pointwise convolution."""
+        return 1 if self.spreads_first else self.turns
+
+    def residents(self) -> list[Resident]:
+        """What is between, and the filters that are read for each row."""
+        plan = self.points_plan
+        filters = plan.packed_length * (2 if plan.packed_dtype == "int16" else 1)
+        return [Resident("L1", "rows of data", self.cached), Resident("L2", "filters", filters)]
+
+
+def _of_data(conv: QConv2d, dtype: Byte) -> QConv2d:
+    """The same sums of data that are shifted to ``dtype``."""
+    shift = LIMITS[dtype][0] - LIMITS[conv.data_dtype][0]
+    return replace(conv, data_dtype=dtype, data_zero=conv.data_zero + shift)
+
+
+def _of_results(conv: QConv2d, dtype: Byte) -> QConv2d:
+    """The same results, shifted to ``dtype``."""
+    shift = LIMITS[dtype][0] - LIMITS[conv.out_dtype][0]
+    clamp = (conv.clamp[0] + shift, conv.clamp[1] + shift) if conv.clamp else None
+    return replace(conv, out_dtype=dtype, out_zero=conv.out_zero + shift, clamp=clamp)
