@@ -51,10 +51,12 @@ def cycles(plan: Plan) -> float:
     """The work, results to memory, and cold weights."""
     conv, target = plan.conv, plan.target
     results = float(plan.windows * conv.out_c)
-    # A slab's results are written panel by panel: where these are more lines than there are streams to see,
-    # no prefetcher helps.
-    lines = ceil_div(plan.knobs.slab * plan.block.rows * conv.out_c, target.line_bytes)
-    unseen = min(MOST_UNSEEN, max(1.0, lines / target.streams))
+    unseen = 1.0
+    if results > target.l2_bytes:
+        # A slab's results are written panel by panel: where these are more lines than there are streams to
+        # see, no prefetcher helps.
+        lines = ceil_div(plan.knobs.slab * plan.block.rows * conv.out_c, target.line_bytes)
+        unseen = min(MOST_UNSEEN, max(1.0, lines / target.streams))
     total = work(plan) + unseen * machine.stream_cycles(target, results, target.l1_bytes + results)
     weights = plan.packed_length * (2 if plan.block.dtype == "int16" else 1)
     return total + machine.cold_cycles(target, weights) / 2
