@@ -25,6 +25,7 @@ from tilefleet.commands import results
 from tilefleet.commands.common import working
 from tilefleet.detached import KEPT_BYTES
 from tilefleet.state_lock import only_one
+from tilefleet.up import _listen
 from tuner.log.record import Record, write_log
 from tuner.log.relayouts import Relayouts
 from worker.measure.host import host_target
@@ -321,3 +322,12 @@ def test_a_long_log_shows_a_clock_in_a_terminal(tmp_path: Path, monkeypatch: pyt
     assert results._write(iter(["{}\n"] * 1200), log) == 1200
     assert log.read_text() == "{}\n" * 1200
     assert re.search(r"reading the log: 1000 lines.*0:00:0", said.getvalue())
+
+
+def test_an_answer_does_not_wait_for_the_clients_acknowledgement():
+    with (
+        _listen("127.0.0.1", 0) as listener,
+        socket.create_connection(listener.getsockname()),
+        listener.accept()[0] as connection,
+    ):
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
