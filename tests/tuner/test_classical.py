@@ -371,3 +371,16 @@ def test_what_is_refused(op, more, words, tmp_path):
     file.write_bytes(classifier(op, **more).SerializeToString())
     with pytest.raises(ModelError, match=words):
         read_model(file)
+
+
+def test_a_list_is_a_table_of_one_row():
+    made = model([("ArrayFeatureExtractor", ["list", "place"], ["y"], {})], ONE)
+    made.graph.initializer.append(helper.make_tensor("list", TensorProto.FLOAT, [3], [5.0, 7.0, 9.0]))
+    made.graph.node.insert(0, helper.make_node("ArgMax", ["x"], ["a"], axis=1, keepdims=0))
+    made.graph.node.insert(1, helper.make_node("Min", ["a", "two"], ["place"]))
+    made.graph.initializer.append(helper.make_tensor("two", TensorProto.INT64, [], [2]))
+    x = np.random.default_rng(3).normal(size=(ROWS, COLUMNS)).astype(np.float32)
+    session = onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"])
+    (right,) = session.run(["y"], {"x": x})
+    assert right.shape == (1, ROWS)
+    np.testing.assert_array_equal(built(made)({"x": x})["y"], right)

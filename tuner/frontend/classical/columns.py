@@ -76,7 +76,10 @@ def binarizer(form: Fused) -> None:
 def extractor(form: Fused) -> None:
     """ArrayFeatureExtractor: some columns."""
     flat = form.add("Reshape", [form.needed(1), form.constant(np.array([-1]))])
-    form.finish(form.add("Gather", [form.needed(0), flat], axis=-1))
+    data = form.needed(0)
+    # A list is taken for a table of one row.
+    table = form.unsqueezed(data, 0) if form.rank_known(data) == 1 else data
+    form.finish(form.add("Gather", [table, flat], axis=-1))
 
 
 def vectorizer(form: Fused) -> None:

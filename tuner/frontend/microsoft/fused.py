@@ -56,6 +56,11 @@ class Fused(Form):
             self.refuse(f"has a computed input {at}; only a constant one is supported")
         return found
 
+    def rank_known(self, name: str) -> int | None:
+        """How many axes a tensor has, if that is known yet."""
+        found = self._shape_of(name)
+        return None if found is None else len(found)
+
     def rank(self, name: str) -> int:
         """How many axes a tensor has; raises ModelError when that is not known yet."""
         found = self._shape_of(name)
