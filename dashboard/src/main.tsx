@@ -11,6 +11,7 @@ import { createRoot } from "react-dom/client";
 import { ApiError } from "./api/client";
 import { Shell } from "./shell";
 
+const scrollAreaProps = { viewportProps: { tabIndex: 0, role: "group", "aria-label": "Choices" } };
 const theme = createTheme({
   primaryColor: "cyan",
   primaryShade: 9,
@@ -20,8 +21,9 @@ const theme = createTheme({
     ModalHeader: { defaultProps: { role: "presentation" } },
     DrawerHeader: { defaultProps: { role: "presentation" } },
     // What a list offers stays where its field is: in the page's landmarks, and in its dialog.
-    Select: { defaultProps: { comboboxProps: { withinPortal: false } } },
-    TagsInput: { defaultProps: { comboboxProps: { withinPortal: false } } },
+    // What is too long for its box is scrolled by the keyboard, too.
+    Select: { defaultProps: { comboboxProps: { withinPortal: false }, scrollAreaProps } },
+    TagsInput: { defaultProps: { comboboxProps: { withinPortal: false }, scrollAreaProps } },
     // Inside a sentence colour alone does not tell a link from the words around it.
     Anchor: { defaultProps: { underline: "always" } },
   },
