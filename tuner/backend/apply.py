@@ -18,7 +18,7 @@ from kernels.layout import NCHW, stored_shape
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import Target
-from kernels.workload.base import AnyChain, Conv2d, NarrowGemm, OfActivations, Workload
+from kernels.workload.base import AnyChain, Conv2d, NarrowGemm, OfActivations
 from kernels.workload.qconv2d import QConv2d
 from tuner.backend.chained import chain_as, chain_measured
 from tuner.backend.executable import compile_module, link
@@ -42,7 +42,7 @@ from tuner.log.picks import best_by_layouts, clock_of, found_for
 from tuner.log.record import Record
 from tuner.log.relayouts import Relayouts, fitting
 from tuner.operators.constants import constant
-from tuner.operators.functions import Functions
+from tuner.operators.functions import Functions, function_name
 from tuner.operators.left_to_tvm import import_whole
 
 
@@ -213,11 +213,6 @@ def build_default(path: str | Path, target: Target, shapes: Shapes | None = None
 def export(executable: Any, path: str | Path) -> None:
     """Write ``executable`` as a shared library that ``tvm.runtime.load_module`` of stock TVM loads."""
     executable.export_library(str(path), fcompile=link)
-
-
-def function_name(workload: Workload, config: Config) -> str:
-    """What the function of a product is called in a built module."""
-    return f"tilefleet_{config.kernel}_{workload.key}_{config.key}"
 
 
 def constants_of(product: Product, config: Config, target: Target) -> list[Array]:

@@ -29,7 +29,7 @@ from kernels.loops.program import NoLoops
 from kernels.loops.schedule import LOOPS_ATTRIBUTE
 from kernels.open_size import Open, Size, elements, expression, size_through
 from kernels.target import Target
-from tuner.backend.apply import blaming_node, constants_of, function_name, plan_of
+from tuner.backend.apply import blaming_node, constants_of, plan_of
 from tuner.backend.factors import times_factors
 from tuner.backend.fusion import fused
 from tuner.backend.importer import import_partition
@@ -50,6 +50,7 @@ from tuner.frontend.onnx_check import ModelError
 from tuner.intake.shapes import OpenRange, Shapes, at_length
 from tuner.layouts.plan import Plan
 from tuner.operators.constants import constant
+from tuner.operators.functions import function_name
 
 PRODUCT = "tilefleet_product_"
 """What stands for a product until its function is made; its number follows."""

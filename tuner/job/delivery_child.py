@@ -18,7 +18,6 @@ from tvm import relax
 from kernels import target as targets
 from kernels.numerics import Numerics
 from kernels.workload.base import OfActivations
-from tuner.backend.apply import function_name
 from tuner.backend.check import Check, Delivery
 from tuner.backend.comparison import Build, Main, Send, check_and_locate
 from tuner.backend.definition import Array, random_feeds
@@ -30,6 +29,7 @@ from tuner.backend.shape_sets import Lowered, Variant, lower_sets
 from tuner.intake.shapes import sets_of
 from tuner.log.record import Record
 from tuner.log.relayouts import read_relayouts
+from tuner.operators.functions import function_name
 from worker.measure.session import connect, crash_of, take
 from worker.measure.wire import Wire
 

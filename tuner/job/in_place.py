@@ -31,13 +31,14 @@ from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import Target
 from kernels.workload.base import Workload
-from tuner.backend.apply import build_model, function_name
+from tuner.backend.apply import build_model
 from tuner.backend.chained import chain_as
 from tuner.backend.comparison import feeds_of
 from tuner.frontend.affine import merge_affine
 from tuner.frontend.graph import Product, load_partition
 from tuner.log.record import Record
 from tuner.log.relayouts import read_relayouts
+from tuner.operators.functions import function_name
 from worker.build.build import ENTRY
 from worker.build.toolchain import link
 from worker.measure.session import take

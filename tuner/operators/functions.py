@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from kernels.emit.compile import KERNEL_ATTRIBUTE
+from kernels.space import Config
+from kernels.workload.base import Workload
 
 OPAQUE = 8
 """TVM's operator pattern for functions that nothing may be fused into."""
@@ -29,3 +31,8 @@ class Functions:
 def name_of(word: str, it: object) -> str:
     """A name for the function of ``it``, which is that of nothing else."""
     return f"tilefleet_{word}_{hashlib.sha256(repr(it).encode()).hexdigest()[:12]}"
+
+
+def function_name(workload: Workload, config: Config) -> str:
+    """What the function of a product is called in a built module."""
+    return f"tilefleet_{config.kernel}_{workload.key}_{config.key}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +20,7 @@ from kernels.workload.base import Gemm
 from kernels.workload.epilogue import Epilogue
 from tuner.frontend.onnx_graph import Array, OnnxGraph, attributes_of
 from tuner.operators.constants import constant
-from tuner.operators.functions import Functions
+from tuner.operators.functions import Functions, function_name, name_of
 
 
 def recurrent(
@@ -47,8 +46,9 @@ def recurrent(
     elif it.width:
         others[-2] = constant(pack_inputs(it, graph.constants[node.input[-2]], target))
     values = [data, weights, *others]
-    name = f"tilefleet_recurrent_{hashlib.sha256(repr(it).encode()).hexdigest()[:12]}"
-    function = functions.get(builder, name, lambda name: build_recurrent(it, target, name))
+    function = functions.get(
+        builder, name_of("recurrent", it), lambda name: build_recurrent(it, target, name)
+    )
     count = 3 if it.kind == "LSTM" else 2
     shapes = list(it.shapes(target).values())[-count:]
     types = [relax.TensorType(shape, "float32") for shape in shapes]
@@ -65,8 +65,11 @@ def _multiplied(
     kernel = registry.kernel(config.kernel)
     packed = kernel.pack(workload, config, target, np.ascontiguousarray(weights.T)).astype(np.float32)
     lines = builder.emit(relax.op.reshape(data, workload.data_shape))
-    name = f"tilefleet_{config.kernel}_{workload.key}_{config.key}"
-    function = functions.get(builder, name, lambda name: kernel.build(workload, config, target, 1, name))
+    function = functions.get(
+        builder,
+        function_name(workload, config),
+        lambda name: kernel.build(workload, config, target, 1, name),
+    )
     made = relax.call_tir(
         function, [lines, constant(packed), bias], relax.TensorType(workload.out_shape, "float32")
     )

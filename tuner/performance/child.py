@@ -13,7 +13,7 @@ import tvm
 
 from kernels import target as targets
 from kernels.numerics import Numerics
-from tuner.backend.apply import function_name, lower_partition, plan_of
+from tuner.backend.apply import lower_partition, plan_of
 from tuner.backend.comparison import Build, Send, feeds_of
 from tuner.backend.executable import Compiled, compile_module
 from tuner.backend.manifest import Manifest, describe
@@ -22,6 +22,7 @@ from tuner.frontend.graph import load_partition
 from tuner.job.delivery_child import check_on_board, cold_functions, kind_of
 from tuner.log.record import Record
 from tuner.log.relayouts import read_relayouts
+from tuner.operators.functions import function_name
 from tuner.performance.assembly import assembly_of
 from tuner.performance.timed import Part, Timed
 from worker.measure.session import connect, take

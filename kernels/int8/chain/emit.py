@@ -18,7 +18,8 @@ from kernels.emit.types import Expr, Index, Vector
 from kernels.int8 import requantize
 from kernels.int8.chain import hvx
 from kernels.int8.chain.hvx import BYTES, WORDS, Memory
-from kernels.int8.chain.plan import MIDDLE, PIXEL, TOGETHER, Buffers, QChainPlan
+from kernels.int8.chain.pair import Buffers
+from kernels.int8.chain.plan import MIDDLE, PIXEL, TOGETHER, QChainPlan
 from kernels.int8.requantize import Multiply
 from kernels.workload.base import QConv2d
 
@@ -143,7 +144,7 @@ class ByteWork:
 
     def filters(self, stage: int, block: Index, inner: Index) -> None:
         """Filters of 32 channels to the cache."""
-        size, given = self.slices.filter_block(self.parts[stage]), self.args.constants[stage]["filters"]
+        size, given = self.slices.filter_block(self.parts[stage]), self.args.constants[stage]["weights"]
         with tir.loop(size // BYTES) as turn:
             value = hvx.load(given, block * size + turn * BYTES)
             self.cached.save(value, inner * size + turn * BYTES)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,16 +12,13 @@ import numpy as np
 from kernels.arithmetic import ceil_div
 from kernels.chains.memory import why_no_room
 from kernels.chains.slices import CHANNELS, DEPTH, Slices
-from kernels.emit.function import Function
-from kernels.emit.types import Buffer, PrimFunc
+from kernels.int8.chain.pair import QPairPlan
 from kernels.int8.constants import check_scale, check_weights, folded_bias
-from kernels.kernel import Array, Plan, Resident
+from kernels.kernel import Array, Resident
 from kernels.knobs import Block, KnobSet
-from kernels.workload.base import QConv2d, QConvChain
+from kernels.workload.base import QConv2d
 
 KEPT, AGAIN = "kept", "again"
-CONSTANTS = ("filters", "bias", "multiplier", "shift")
-"""What the function takes of each convolution."""
 MIDDLE = 128
 """What is added to weights, and to int8 data, so that they are unsigned."""
 TOGETHER = 4
@@ -44,16 +40,7 @@ class Knobs(KnobSet):
 
 
 @dataclass(frozen=True)
-class Buffers:
-    """The function's arguments, all flat; constants of the first and of the second convolution."""
-
-    data: Buffer
-    constants: tuple[Mapping[str, Buffer], Mapping[str, Buffer]]
-    out: Buffer
-
-
-@dataclass(frozen=True)
-class QChainPlan(Plan[QConvChain]):
+class QChainPlan(QPairPlan):
     """A function of data, the ``CONSTANTS`` of either convolution (one a channel, filled up to blocks of 32),
     and the result, NHWC."""
 
@@ -120,29 +107,13 @@ class QChainPlan(Plan[QConvChain]):
             found += [self.packed(part, weights), *(array.astype(np.int32) for array in each)]
         return found
 
-    @abstractmethod
-    def body(self, args: Buffers) -> None:
-        """Emit the code."""
-
-    def emit(self, name: str) -> PrimFunc:
-        """The function, called ``name``."""
-        chain, slices = self.workload, self.slices
-        shapes: dict[str, tuple[int, ...]] = {"data": chain.data_shape}
-        dtypes: dict[str, str] = {"data": chain.first.data_dtype}
-        for number, part in enumerate(chain.parts):
-            blocks = slices.channel_blocks(part)
-            for constant in CONSTANTS:
-                filters = constant == "filters"
-                size = blocks * (slices.filter_block(part) if filters else CHANNELS)
-                shapes[f"{constant}{number}"] = (size,)
-                dtypes[f"{constant}{number}"] = "uint8" if filters else "int32"
-        shapes["out"], dtypes["out"] = chain.out_shape, chain.second.out_dtype
-        function = Function(name, shapes, dtypes)
-        with function as (data, *given, out):
-            count = len(CONSTANTS)
-            first, second = (dict(zip(CONSTANTS, x, strict=True)) for x in (given[:count], given[count:]))
-            self.body(Buffers(data, (first, second), out))
-        return function.result()
+    def stored(self) -> list[tuple[str, list[int]]]:
+        """Blocks of filters, and as many channels."""
+        sizes = []
+        for part in self.workload.parts:
+            blocks = self.slices.channel_blocks(part)
+            sizes.append(("uint8", [blocks * self.slices.filter_block(part), *[blocks * CHANNELS] * 3]))
+        return sizes
 
     def residents(self) -> list[Resident]:
         """The caches, which are to stay in L2."""

@@ -1,4 +1,4 @@
-"""The product of one row's data, made a few steps ahead of the states and beside their own products."""
+"""The product of one row's data: before the first step, or a few steps ahead of the states beside theirs."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from kernels.target import Target
 class Inputs:
     """Products of all gates, and the bias, of ``rows`` steps at once, a vector of gates at a time.
 
-    ``product`` holds them, the padded gates of a step one after the other. While the steps of one run of
-    ``rows`` are taken, the vectors of the next run are made, one beside each block of the states' products.
-    The first ``longest`` steps are taken. ``unit`` elements of a step's data are read together, which pays
-    where an instruction multiplies by a lane.
+    ``product`` holds them, the padded gates of a step one after the other. Where the target ``overlaps``, the
+    vectors of the next run of ``rows`` steps are made while those of one are taken: one beside each block of
+    the states' products. The first ``longest`` steps are taken. ``unit`` elements of a step's data are read
+    together, which pays where an instruction multiplies by a lane.
     """
 
     def __init__(

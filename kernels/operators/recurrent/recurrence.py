@@ -38,8 +38,8 @@ class Recurrence:
     row has a number of steps of its own, an argument of int32: its state stays as it is, and its output
     is zeros, in the steps from there on. A row of no steps ends in zeros. ``width`` is for one row of floats:
     the data are then of so many floats a step, not multiplied yet. Their product is made here, of the steps
-    that there are, beside the products of the states: those wait for their weights to come from L2, and
-    leave half of the multiply-adds free.
+    that there are; on a target that ``overlaps``, beside the products of the states: those wait for their
+    weights to come from L2, and leave half of the multiply-adds free.
     """
 
     kind: str
@@ -125,7 +125,7 @@ def blocks(recurrence: Recurrence, target: Target) -> list[list[tuple[int, int]]
     """For each phase (size, how many) of the blocks of vectors that are summed together."""
     rows = min(MOST_ROWS, recurrence.batch)
     most = max(1, min(MOST_VECTORS, (target.vector_registers - 2) // (rows + 1)))
-    if recurrence.width:
+    if recurrence.width and overlaps(target):
         # Beside each block stands a vector of that many steps of the data: they then come round in time.
         most = min(most, input_rows(recurrence, target))
     vectors = padded(recurrence.hidden, target) // target.lanes()

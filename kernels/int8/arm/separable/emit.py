@@ -19,7 +19,8 @@ from kernels.int8.arm.depthwise.emit import Nest
 from kernels.int8.arm.depthwise.plan import Plan as DepthwisePlan
 from kernels.int8.arm.gemm.emit import Nest as ProductNest
 from kernels.int8.arm.operands import by_parts, multiplied
-from kernels.int8.arm.separable.plan import Buffers, QSeparablePlan
+from kernels.int8.arm.separable.plan import QSeparablePlan
+from kernels.int8.chain.pair import Buffers
 from kernels.int8.tir import QArguments
 
 

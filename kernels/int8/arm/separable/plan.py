@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from kernels.emit.function import Function
-from kernels.emit.types import Buffer, PrimFunc
 from kernels.int8 import requantize
 from kernels.int8.arm.depthwise.kernel import DepthwisePlan
 from kernels.int8.arm.depthwise.plan import APART, BAND, PAIRS, WIDE
@@ -18,13 +15,11 @@ from kernels.int8.arm.depthwise.plan import Knobs as DepthwiseKnobs
 from kernels.int8.arm.gemm.kernel import GemmPlan
 from kernels.int8.arm.gemm.plan import Knobs as GemmKnobs
 from kernels.int8.arm.operands import signedness, why_not_chained
-from kernels.kernel import Array, Plan, Resident
+from kernels.int8.chain.pair import CONSTANTS, QPairPlan
+from kernels.kernel import Array, Resident
 from kernels.knobs import KnobSet
-from kernels.workload.base import QConv2d, QConvChain
+from kernels.workload.base import QConv2d
 from kernels.workload.qconv2d import LIMITS, Byte
-
-CONSTANTS = ("weights", "bias", "multiplier", "shift")
-"""What the function takes of each convolution."""
 
 
 @dataclass(frozen=True)
@@ -47,16 +42,7 @@ class Knobs(KnobSet):
 
 
 @dataclass(frozen=True)
-class Buffers:
-    """The function's arguments, all flat; constants of the first and of the second convolution."""
-
-    data: Buffer
-    constants: tuple[Mapping[str, Buffer], Mapping[str, Buffer]]
-    out: Buffer
-
-
-@dataclass(frozen=True)
-class QSeparablePlan(Plan[QConvChain]):
+class QSeparablePlan(QPairPlan):
     """Rows of what the depthwise convolution reads, padded, take turns in a cache of as many as its filter
     reaches: made by the pointwise convolution, or copied from the input.
 
@@ -164,29 +150,15 @@ class QSeparablePlan(Plan[QConvChain]):
             found += [np.concatenate(each) for each in zip(*runs, strict=True)]
         return found
 
-    @abstractmethod
-    def body(self, args: Buffers) -> None:
-        """Emit the code."""
-
-    def emit(self, name: str) -> PrimFunc:
-        """The function, called ``name``."""
-        chain = self.workload
-        shapes: dict[str, tuple[int, ...]] = {"data": chain.data_shape}
-        dtypes: dict[str, str] = {"data": chain.first.data_dtype}
-        for number, part in enumerate(self.parts):
+    def stored(self) -> list[tuple[str, list[int]]]:
+        """Those of a pointwise convolution that comes first once for each run of channels."""
+        found = []
+        for part in self.parts:
             spread = part is self.depthwise
             plan, runs = (self.depthwise_plan, 1) if spread else (self.points_plan, self.runs)
             sizes = (plan.packed_length, plan.padded_filters, plan.padded_scales, plan.padded_scales)
-            for constant, size in zip(CONSTANTS, sizes, strict=True):
-                shapes[f"{constant}{number}"] = (runs * size,)
-                dtypes[f"{constant}{number}"] = plan.packed_dtype if constant == "weights" else "int32"
-        shapes["out"], dtypes["out"] = chain.out_shape, chain.second.out_dtype
-        function = Function(name, shapes, dtypes)
-        with function as (data, *given, out):
-            count = len(CONSTANTS)
-            first, second = (dict(zip(CONSTANTS, x, strict=True)) for x in (given[:count], given[count:]))
-            self.body(Buffers(data, (first, second), out))
-        return function.result()
+            found.append((plan.packed_dtype, [runs * size for size in sizes]))
+        return found
 
     @property
     def runs(self) -> int:
