@@ -131,6 +131,7 @@ function historyOf(job: Job, past: Past[], palette: string[]) {
       name: "job",
       nameLocation: "middle",
       nameGap: 36,
+      axisLabel: { lineHeight: 14 }, // a line each for job and day
       data: namesOf(past),
     },
     yAxis: { type: "value", scale: true, axisLabel: { formatter: milliseconds } },
