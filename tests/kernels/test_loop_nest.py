@@ -126,11 +126,11 @@ def test_instructions_that_add_integer_products_count(target: str, shape: dict[s
         assert weights >= conv.out_c * conv.kh * conv.kw
 
 
-@pytest.mark.parametrize("chain", [1, 2])
-def test_products_that_are_added_in_pairs_count(chain: int) -> None:
+@pytest.mark.parametrize(("block", "chain"), [("pairwise", 1), ("pairwise", 2), ("fours", 1)])
+def test_products_that_are_added_in_pairs_count(block: str, chain: int) -> None:
     conv, target = QConv2d(1, 16, 16, 32, 64, 1, 1, weight_range=(-64, 64)), CATALOGUE["rpi4"]
     knobs = {"rows": 2, "columns": 4, "chain": chain, "slab": 1, "rows_from": "tiles"}
-    config = Config.of("qgemm", block="pairwise", requant="exact", **knobs)
+    config = Config.of("qgemm", block=block, requant="exact", **knobs)
     nest = read(registry.kernel("qgemm").build(conv, config, target, 1, "main"))
     assert sum(count(nest).products(node) for node in nest.body) == conv.flops // 2
 

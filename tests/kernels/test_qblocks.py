@@ -19,8 +19,8 @@ HALF = replace(UNSIGNED, weight_range=(0, 128))
 KERNEL = registry.kernel("qgemm")
 
 
-def hot_loop(conv, target, block, rows, columns, chain=1, source="tiles"):
-    """How often each mnemonic occurs in the largest innermost loop, and ``spills``."""
+def hot_loops(conv, target, block, rows, columns, chain=1, source="tiles"):
+    """How often each mnemonic occurs in each innermost loop, most products first, and ``spills``."""
     knobs = {"rows": rows, "columns": columns, "chain": chain, "rows_from": source, "slab": 2}
     config = Config.of("qgemm", block=block, requant="high", **knobs)
     assert KERNEL.space(conv, target).why_not(config) is None
@@ -36,7 +36,12 @@ def hot_loop(conv, target, block, rows, columns, chain=1, source="tiles"):
         Counter([w[0] for w in loop] + ["spills"] * sum("sp" in " ".join(w) for w in loop)) for loop in loops
     ]
     names = re.compile(r"[su]mull|[su]mlal|[su]adalp|[su]dot|[su]mmla|vml|vmull|vpadal")
-    return max(counts, key=lambda c: sum(n for name, n in c.items() if names.match(name)))
+    return sorted(counts, key=lambda c: -sum(n for name, n in c.items() if names.match(name)))
+
+
+def hot_loop(*wanted, **more):
+    """The one with most products."""
+    return hot_loops(*wanted, **more)[0]
 
 
 @pytest.mark.parametrize(
@@ -67,6 +72,15 @@ def test_blocks_are_the_instructions_wanted_and_do_not_spill(conv, target, block
     assert counts["spills"] == 0
     # Loads and the loop are all that is besides.
     assert counts.total() <= 2 * sum(expected.values()) + 8
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(2, 8), (3, 4), (7, 2)])
+def test_fours_multiply_three_times_in_four_without_widening(rows, columns):
+    pairs, fours = hot_loops(SIGNED, RPI4, "fours", rows, columns)[:2]
+    sums = rows * columns
+    for counts, expected in ((pairs, (2, 2, 2)), (fours, (1, 3, 1))):
+        assert [counts[name] / sums for name in ("smull", "smlal", "sadalp")] == list(expected)
+        assert counts["spills"] == 0
 
 
 def test_dot_products_take_their_rows_by_lane():

@@ -62,7 +62,8 @@ def test_targets_and_weights_decide_which_blocks_there_are():
     def kinds(conv, target):
         return GEMM.space(conv, target).knobs["block"]
 
-    assert kinds(CONV, RPI4) == ["pairwise", "lane"]
+    assert kinds(CONV, RPI4) == ["pairwise", "fours", "lane"]
+    assert kinds(replace(CONV, weight_range=None), RPI4) == ["pairwise", "lane"]
     assert kinds(CONV, RPI5) == ["pairwise", "lane", "dot"]
     assert kinds(CONV, GRAVITON) == ["pairwise", "lane", "dot", "matrix"]
     # Weights of nine bits, less their zero point, are products of 16 bits.
@@ -95,7 +96,8 @@ def test_spaces_hold_the_recommendation_and_all_their_points_pack(conv, target):
             assert kernel.predict(conv, config, target) > 0
             weights = np.ones(conv.weight_shape, conv.weight_dtype)
             packed = kernel.pack(conv, config, target, weights)
-            assert np.count_nonzero(packed) == weights.size
+            if dict(config.knobs).get("block") != "fours":  # test_qfours.py
+                assert np.count_nonzero(packed) == weights.size
 
 
 def test_rows_in_place_need_windows_that_lie_in_the_data():

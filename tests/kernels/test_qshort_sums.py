@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from qguarded import quanta_off_of
 
+from kernels.int8.exchange import choose
 from kernels.int8.reference import random_inputs
 from kernels.int8.x86.direct.kernel import QuantizedDirect
-from kernels.int8.x86.direct.short_sums import MOST, UNIT, ShortSums, choose
+from kernels.int8.x86.direct.short_sums import MOST, UNIT, ShortSums
 from kernels.space import Config
 from kernels.target import CATALOGUE
 from kernels.workload.base import QConv2d
@@ -28,7 +29,7 @@ def test_steps_have_every_unit_once_and_fit_if_they_say_so(parts, deviation):
     rng = np.random.default_rng(parts)
     sizes = np.abs(rng.normal(0, deviation, (5, 30 * parts, 32))).astype(np.int16) * 2
     sizes[4, :, 7] = MOST  # a filter with which nothing fits
-    chosen, fits = choose(sizes, parts)
+    chosen, fits = choose(sizes, parts, MOST)
     assert np.array_equal(np.sort(chosen.reshape(5, -1), 1), np.tile(np.arange(30 * parts), (5, 1)))
     totals = np.stack([sizes[tile][chosen[tile]].sum(1) for tile in range(5)])
     assert np.array_equal(fits, (totals <= MOST).all(2))

@@ -60,6 +60,7 @@ DYNAMIC = [
     QConv2d(1, 1, 9, 37, 13, 1, 1, out_dtype="float32"),
     QConv2d(1, 1, 6, 64, 19, 1, 1, data_dtype="int8", out_dtype="float32", weight_range=(-127, 127)),
 ]
+DEEP = QConv2d(1, 3, 5, 136, 29, 1, 1, scale="small", **SYMMETRIC)
 ROUNDING = 1e-6
 OPTIONS = MeasureOptions(cold=False, min_time_s=0.001, run_timeout_s=60.0)
 EVERY_SIZE = [(rows, columns) for rows in range(1, 9) for columns in range(1, 9)]
@@ -124,6 +125,18 @@ def test_blocks_of_every_size_are_exact(simulated_boards, wrong, block, chain):
     assert len(fitting) == (64 if block == "lane" else 49)
     mine = [c for c in fitting if (c.int("rows") + c.int("columns") + chain) % 2]
     assert wrong(simulated_boards["rpi4-sim"], workload, mine) == []
+
+
+@pytest.mark.parametrize("workload", [SHAPES[0], SHAPES[1], SHAPES[4], DEEP, DYNAMIC[1]], ids=str)
+def test_products_added_by_fours_are_exact(simulated_boards, wrong, workload):
+    """Filters whose weights are at the ends of their range are added by twos, the others by fours."""
+    space = registry.search_space(workload, CATALOGUE["rpi4"]).of("qgemm")
+    points = [config for config in space if config["block"] == "fours"]
+    drawn = [
+        random.Random(1).choice([config for config in points if config["rows_from"] == source])
+        for source in dict.fromkeys(config["rows_from"] for config in points)
+    ]
+    assert wrong(simulated_boards["rpi4-sim"], workload, drawn) == []
 
 
 @pytest.mark.parametrize("block", ["dot", "matrix", "pairwise", "lane"])

@@ -47,6 +47,11 @@ class Block(ABC):
     """Elements of k in a step."""
 
     @property
+    def unit(self) -> int:
+        """Elements of k that are loaded together."""
+        return self.depth
+
+    @property
     @abstractmethod
     def accumulators(self) -> int:
         """Vector registers that the sums take."""
@@ -67,9 +72,18 @@ class Block(ABC):
         return "int8" if self.signed else "uint8"
 
     @property
+    def loads(self) -> float:
+        """Loads of a step."""
+        return (self.rows + self.panel) * self.depth * np.dtype(self.dtype).itemsize / 16
+
+    @property
     def panel(self) -> int:
         """Columns of a step's weights as they are stored."""
         return self.columns
+
+    def length(self, steps: int) -> int:
+        """Elements of a panel as it is stored."""
+        return self.panel * self.depth * steps
 
     def weights_step(self, panel: Array) -> Array:
         """An array (..., depth, self.panel) as its steps are stored: columns, each of ``depth``."""
@@ -96,8 +110,12 @@ class Block(ABC):
             part = weights[..., first : first + count * block.columns]
             part = part.reshape(*weights.shape[:2], count, block.columns).transpose(2, 0, 1, 3)
             part = np.pad(part, [(0, 0)] * 3 + [(0, block.panel - block.columns)])
-            parts.append(np.ascontiguousarray(block.weights_step(part)).reshape(-1))
+            parts.append(block.stored(part))
         return np.concatenate(parts)
+
+    def stored(self, panels: Array) -> Array:
+        """``panels`` (panel, steps, depth, self.panel) one after the other, flat."""
+        return np.ascontiguousarray(self.weights_step(panels)).reshape(-1)
 
     def of_rows(self, rows: int) -> Block:
         """The same block, ``rows`` high."""

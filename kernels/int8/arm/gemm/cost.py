@@ -5,6 +5,8 @@ from __future__ import annotations
 from kernels.arithmetic import ceil_div
 from kernels.emit import machine
 from kernels.int8.arm.blocks.block import QUAD
+from kernels.int8.arm.blocks.fours import Fours
+from kernels.int8.arm.blocks.pairwise import Pairwise
 from kernels.int8.arm.finish import finish_cycles
 from kernels.int8.arm.gemm.plan import Plan
 
@@ -22,8 +24,7 @@ def work(plan: Plan) -> float:
     """Instructions of blocks and transform, and how far weights and windows are when they are used."""
     conv, target, block = plan.conv, plan.target, plan.block
     size = 2 if block.dtype == "int16" else 1
-    loads = (block.rows * block.depth + block.panel * block.depth) * size / 16
-    step = max(block.cycles / target.fmas_per_cycle, loads / target.loads_per_cycle)
+    step = max(block.cycles / target.fmas_per_cycle, block.loads / target.loads_per_cycle)
     if block.name == "lane" and plan.in_place:
         step += block.rows / 2 / target.fmas_per_cycle  # bytes are widened there
     if block.accumulators + block.operands > target.vector_registers:
@@ -31,13 +32,14 @@ def work(plan: Plan) -> float:
     if block.name == "lane" and plan.steps == 2 and block.accumulators > SMALL:
         step *= SPILLED  # no loop is left, and LLVM loads what both steps multiply early
     each = plan.steps * step + machine.CALL_CYCLES
-    each += block.accumulators / target.fmas_per_cycle if block.name == "pairwise" else 0.0
+    if isinstance(block, Pairwise):  # reduced, and those of fours zeroed
+        each += block.accumulators * (2 if isinstance(block, Fours) else 1) / target.fmas_per_cycle
     each += block.rows * ceil_div(block.columns, QUAD) * finish_cycles(plan.knobs.requant, target)
     tiles, panels = ceil_div(plan.windows, block.rows), ceil_div(conv.out_c, block.columns)
     total = tiles * panels * each
     windows = tiles * block.rows * plan.padded_depth * size
     if not plan.in_place:
-        gathered = GATHERED if conv.in_c % block.depth else 1.0
+        gathered = GATHERED if conv.in_c % block.unit else 1.0
         total += windows / 16 * 2 * machine.MOVE_CYCLES * gathered
     slab = plan.knobs.slab * block.rows * plan.padded_depth * size
     panel, weights = block.panel * plan.padded_depth * size, plan.packed_length * size

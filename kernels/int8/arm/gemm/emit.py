@@ -8,6 +8,7 @@ from kernels.arithmetic import ceil_div
 from kernels.emit import code_shape, tir
 from kernels.emit.types import Index, Vector
 from kernels.int8.arm.blocks.block import QUAD, Block, Quads, Rows
+from kernels.int8.arm.blocks.fours import Fours
 from kernels.int8.arm.finish import Finish
 from kernels.int8.arm.gemm.plan import Plan
 from kernels.int8.arm.gemm.rows import RowTransform
@@ -43,11 +44,11 @@ class Nest:
         """``count`` tiles of ``block.rows`` windows from number ``first`` on."""
         plan = self.plan
         tile = block.rows * plan.padded_depth
+        pitch, _ = plan.strides(block)
         if plan.in_place:
-            buffer, pitch = self.args.data, plan.depth
+            buffer = self.args.data
         else:
             buffer = tir.scratch((plan.knobs.slab if block is plan.block else 1) * tile, block.dtype)
-            pitch = block.depth
             line = self.rows.line()
             with tir.loop(count) as t:
                 self.rows.tile(block, first + t * block.rows, buffer, t * tile, line)
@@ -59,16 +60,15 @@ class Nest:
 
         for filter_, panels, panel in plan.block.panels(plan.conv.out_c):
             with tir.loop(panels) as p, tir.loop(count) as t:
-                at = T.Bind(
-                    p * (panel.panel * plan.padded_depth) + plan.block.panel_at(filter_) * plan.padded_depth
-                )
+                before = filter_ // plan.block.columns * plan.block.length(plan.steps)
+                at = T.Bind(p * panel.length(plan.steps) + before)
                 number = T.Bind(p * panel.columns + filter_)
                 self._sums(panel.of_rows(block.rows), rows(t), at, first + t * block.rows, number)
 
     def _sums(self, block: Block, rows: Rows, at: Index, window: Index, filter_: Index) -> None:
         """One block: its sums over the whole depth, and from registers to the results."""
         plan = self.plan
-        pitch = block.depth if plan.in_place else block.rows * block.depth
+        _, pitch = plan.strides(block)
         quads = range(0, block.columns, QUAD)
         bias = [self.args.start(filter_ + quad, QUAD) for quad in quads]
         sums = block.begin(self._starts(block, bias, window, filter_))
@@ -79,9 +79,11 @@ class Nest:
             block.step(sums, source, self.args.weights, weights, first)
 
         apart = int(block.first_apart)
-        if apart:
+        if isinstance(block, Fours):
+            block.products(sums, rows, self.args.weights, at, plan.steps)
+        elif apart:
             step(0, True)
-        if plan.steps > apart:
+        if plan.steps > apart and not isinstance(block, Fours):
             with code_shape.kept_loop(plan.steps - apart) as k:
                 step(k + apart, False)
         found = block.end(sums, bias)

@@ -8,9 +8,10 @@ from kernels.int8.arm.gemm import cost
 from kernels.int8.arm.gemm.emit import emit
 from kernels.int8.arm.gemm.pack import panels
 from kernels.int8.arm.gemm.plan import DATA, FEATURES, LONG_SIDE, SIDES, TILES, Plan
-from kernels.int8.arm.operands import signedness
+from kernels.int8.arm.operands import signedness, why_not_chained
 from kernels.int8.arm.plan import why_not_neon
 from kernels.int8.kernel import QuantizedKernel, QuantizedPlan
+from kernels.isa.arm import ARM32
 from kernels.kernel import KnobValues
 from kernels.layout import Layouts
 from kernels.target import Target
@@ -47,7 +48,10 @@ class QuantizedGemm(QuantizedKernel):
         bytes_fit = signedness(workload) is not None
         needs = {kind: FEATURES.get(kind) for kind in BLOCKS if kind == "lane" or bytes_fit}
         kinds = [kind for kind, feature in needs.items() if feature is None or target.has(feature)]
-        sides = (*SIDES, LONG_SIDE) if set(FEATURES) & set(kinds) else SIDES
+        newer = set(FEATURES) & set(kinds)
+        if newer or target.isa is ARM32 or signedness(workload) is not True or why_not_chained(workload):
+            kinds = [kind for kind in kinds if kind != "fours"]
+        sides = (*SIDES, LONG_SIDE) if newer else SIDES
         return {
             "block": kinds,
             "rows": [side for side in sides if side <= workload.n * workload.windows],

@@ -7,6 +7,7 @@ from functools import cached_property
 
 from kernels.arithmetic import ceil_div
 from kernels.int8.arm.blocks.block import Block
+from kernels.int8.arm.blocks.fours import Fours
 from kernels.int8.arm.blocks.kinds import BLOCKS
 from kernels.int8.arm.operands import signedness, why_not_chained
 from kernels.int8.arm.plan import NeonKnobs, NeonPlan
@@ -54,10 +55,20 @@ class Plan(NeonPlan):
         if sums + 1 >= self.target.vector_registers:
             return f"{sums} sums spill: {self.target.name} has {self.target.vector_registers} vectors"
         if knobs.chain == 2 and (kind != "pairwise" or why_not_chained(self.conv)):
-            return why_not_chained(self.conv) or f"{kind} adds in 32 bits"
+            return why_not_chained(self.conv) or f"chains are of pairwise, not of {kind}"
+        if kind == "fours" and (why := self._why_not_fours):
+            return why
         if self.in_place and kind == "dot":
             return "lanes of dot products are four windows"
         return why_not_in_place(self.conv, self.block) if self.in_place else None
+
+    @property
+    def _why_not_fours(self) -> str | None:
+        if signedness(self.conv) is not True:
+            return "fours multiply signed bytes"
+        if self.target.isa is ARM32:
+            return f"{self.target.name} has too few registers for fours"
+        return why_not_chained(self.conv)
 
     @cached_property
     def block(self) -> Block:
@@ -101,10 +112,16 @@ class Plan(NeonPlan):
         """Whole tiles of windows."""
         return self.windows // self.block.rows
 
+    def strides(self, block: Block) -> tuple[int, int]:
+        """From a row of a tile to the next, and from its elements of one step to those of the next."""
+        if self.in_place or isinstance(block, Fours):
+            return (self.depth if self.in_place else self.padded_depth), block.depth
+        return block.depth, block.rows * block.depth
+
     @property
     def packed_length(self) -> int:
         """Elements of the packed weights."""
-        return self.block.filled(self.conv.out_c) * self.padded_depth
+        return sum(count * block.length(self.steps) for _, count, block in self.block.panels(self.conv.out_c))
 
     @property
     def packed_dtype(self) -> str:
@@ -116,8 +133,8 @@ def why_not_in_place(conv: QConv2d, block: Block) -> str | None:
     """Why the rows of the product do not lie in the data as they are, or None when they do."""
     if conv.taps > 1 or max(conv.stride) > 1 or max(conv.pad) > 0:
         return "windows overlap, are padded or skip some of the data"
-    if conv.in_c % block.depth:
-        return f"{conv.in_c} channels are no multiple of {block.depth}"
+    if conv.in_c % block.unit:
+        return f"{conv.in_c} channels are no multiple of {block.unit}"
     if block.dtype not in (conv.data_dtype, "int16"):
         return f"the data are {conv.data_dtype}, the products want {block.dtype}"
     return None

@@ -1,8 +1,8 @@
 """The input transform of the quantized matrix product: im2col and interleaving in one pass (seed 000).
 
 A tile of windows is stored step by step as its block wants to read it: the step's ``depth`` elements of each
-window, one window after the other. Where a step's elements do not come from one tap, a window is put together
-in a line first.
+window, one window after the other; for ``fours`` window by window. Where a step's elements do not come from
+one tap, a window is put together in a line first.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class RowTransform:
 
     def __init__(self, plan: Plan, data: Buffer) -> None:
         self.plan, self.conv, self.data = plan, plan.conv, data
-        self.whole_steps = self.conv.in_c % plan.block.depth == 0
+        self.whole_steps = self.conv.in_c % plan.block.unit == 0
 
     def line(self) -> Buffer:
         """The scratch for one window, its end filled; None when none is needed."""
@@ -41,9 +41,10 @@ class RowTransform:
     def tile(self, block: Block, first: Index, target: Buffer, at: Index, line: Buffer) -> None:
         """Store the windows from number ``first`` on, ``block.rows`` of them, to ``target`` from ``at``."""
         conv = self.conv
+        apart, pitch = self.plan.strides(block)
         with T.serial(0, block.rows) as row:
             window = T.Bind(first + row)
-            start = T.Bind(at + row * block.depth)
+            start = T.Bind(at + row * apart)
             copy = self._spread(block, target, start) if line is None else self._gather(line)
             if conv.is_pointwise:
                 copy(tir.index(0), T.Bind(window * conv.in_c))
@@ -56,7 +57,7 @@ class RowTransform:
                 return
             with T.serial(0, self.plan.steps) as step:
                 value = multiplied(line, step * block.depth, block.dtype, block.depth)
-                tir.store(target, value, tir.vector(start + step * block.rows * block.depth, block.depth))
+                tir.store(target, value, tir.vector(start + step * pitch, block.depth))
 
     def _taps(self, image: Index, top: Index, left: Index, copy: Copy) -> None:
         """Every tap of one window: the channels of a pixel, or padding."""
@@ -71,7 +72,9 @@ class RowTransform:
 
     def _spread(self, block: Block, target: Buffer, start: Index) -> Copy:
         """Straight to the tile: the channels are whole steps."""
-        depth, pitch = block.depth, block.rows * block.depth
+        depth, (_, pitch) = block.depth, self.plan.strides(block)
+        if self.conv.in_c % depth:
+            depth = pitch = block.unit  # its elements lie side by side
         steps = self.conv.in_c // depth
 
         def copy(tap: Index, source: Index | None) -> None:

@@ -67,7 +67,9 @@ class QSeparable(Kernel[QConvChain]):
         kinds = [
             kind
             for kind in KINDS
-            if (kind == "lane" or bytes_fit) and (kind not in FEATURES or target.has(FEATURES[kind]))
+            if kind != "fours"
+            and (kind == "lane" or bytes_fit)
+            and (kind not in FEATURES or target.has(FEATURES[kind]))
         ]
         longest = [LONG_SIDE] if set(FEATURES) & set(kinds) else []
         lines, chunks, slabs = [1], [channels], [16]

@@ -21,6 +21,7 @@ from kernels.arithmetic import ceil_div
 from kernels.emit import tir
 from kernels.emit.tir import const, convert, reinterpret
 from kernels.emit.types import Buffer, Index, Vector
+from kernels.int8.exchange import choose, fitting_first
 from kernels.int8.x86.instructions import LINE_BYTES, add_pairs, add_products, prefetch
 from kernels.kernel import Array
 
@@ -30,8 +31,6 @@ MOST = 128
 """What weights of one sign may add up to: 255 times that is below 2^15."""
 EVERY_OTHER = (0x00FF00FF, -0x00FF0100)
 """Bytes 0 and 2 of a unit, and bytes 1 and 3."""
-ROUNDS = 100
-"""How often steps meet others at most."""
 
 
 class ShortSums:
@@ -59,9 +58,8 @@ class ShortSums:
         pairs = weights.reshape(tiles, filters, units, 2, 2)
         signs = [np.maximum(each, 0).sum(4, dtype=np.int16) for each in (pairs, -pairs)]
         sizes = np.stack(signs, 4).transpose(0, 2, 1, 3, 4).reshape(tiles, units, -1)
-        chosen, fits = choose(sizes, self.parts)
-        order = np.argsort(~fits, axis=1, kind="stable")
-        chosen = np.take_along_axis(chosen, order[:, :, None], 1).reshape(tiles, units)
+        chosen, fits = choose(sizes, self.parts, MOST)
+        chosen = fitting_first(chosen, fits).reshape(tiles, units)
         vectors = filters // self.lanes
         header = np.zeros((tiles, vectors * self.header // 4), np.int32)
         header[:, 0], header[:, 1 : 1 + units] = fits.sum(1), offsets[chosen]
@@ -143,45 +141,3 @@ class ShortSums:
             emit_step(step, True)
         with tir.loop(tir.index(self.steps) - fitting) as step:
             emit_step(T.Bind(fitting + step), False)
-
-
-def choose(sizes: Array, parts: int) -> tuple[Array, Array]:
-    """Which units each step has (tile, step, part), and which steps fit (tile, step).
-
-    ``sizes`` (tile, unit, lane; int16) must add up to ``MOST`` at most in every lane of a step. Steps begin
-    with neighbours. In each round all of them meet another, and two of which one does not fit exchange the
-    units by whose exchange they come nearest.
-    """
-    tiles, units, lanes = sizes.shape
-    steps = units // parts
-    chosen = np.tile(np.arange(units).reshape(-1, parts), (tiles, 1, 1))
-    beyond = _beyond(sizes.reshape(tiles, steps, parts, lanes).sum(2, dtype=np.int16))
-    # A filter whose weights are large throughout is not worth the search.
-    hopeless = (sizes.sum(1) > MOST * steps).any(1)
-    for turn in range(min(2 * steps, ROUNDS)):
-        partner = (turn - np.arange(steps)) % steps
-        met = (beyond + beyond[:, partner] > 0) & (np.arange(steps) < partner) & ~hopeless[:, None]
-        tile, one = np.nonzero(met)
-        if not len(tile):
-            continue
-        other = partner[one]
-        mine, theirs = (sizes[tile[:, None], chosen[tile, step]] for step in (one, other))
-        change = theirs[:, None] - mine[:, :, None]
-        after = _beyond(mine.sum(1, dtype=np.int16)[:, None, None] + change)
-        after += _beyond(theirs.sum(1, dtype=np.int16)[:, None, None] - change)
-        after = after.reshape(len(tile), -1)
-        best = after.argmin(1)
-        left = np.take_along_axis(after, best[:, None], 1)[:, 0]
-        better = left < beyond[tile, one] + beyond[tile, other]
-        tile, one, other, best = tile[better], one[better], other[better], best[better]
-        here, there = (tile, one, best // parts), (tile, other, best % parts)
-        chosen[here], chosen[there] = chosen[there], chosen[here]
-        for step in (one, other):
-            beyond[tile, step] = _beyond(sizes[tile[:, None], chosen[tile, step]].sum(1, dtype=np.int16))
-    return chosen, beyond == 0
-
-
-def _beyond(totals: Array) -> Array:
-    """By how much all lanes (the last axis) are beyond ``MOST``."""
-    found: Array = np.maximum(totals - MOST, 0).sum(-1, dtype=np.int32)
-    return found
