@@ -45,7 +45,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.knob", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--target", choices=sorted(SIM_MODELS), required=True)
     parser.add_argument("--suite", required=True, help="a quantized model of bench.int8, or a CSV of layers")
-    parser.add_argument("--knob", required=True, help="as `tilefleet explain` lists it")
+    parser.add_argument(
+        "--knob", required=True, help="as `tilefleet explain` lists it, or several by commas, taken together"
+    )
     parser.add_argument("--families", default="", help="kernels, by commas (default: all that have the knob)")
     parser.add_argument("--sample", default="12", help="how many layers to draw, or all (default 12)")
     parser.add_argument("--seed", type=int, default=0)
@@ -140,22 +142,27 @@ def by_value(
 ) -> dict[str, list[Config]]:
     """For each value of ``knob``: the recommended config with it, where that fits, and those predicted best.
 
-    Of the first of the recommended kernels that has the knob. At most ``count`` for a value.
+    Several knobs, by commas, are one: a space may lack all but the first. Of the first of the recommended
+    kernels that has the knob. At most ``count`` for a value.
     """
     from kernels import registry
     from kernels.space import Config
 
     recommended = registry.recommendations(workload, target)
-    wanted = [c for c in recommended if knob in dict(c.knobs) and c.kernel in (families or [c.kernel])]
+    names = knob.split(",")
+    mine = [c for c in recommended if c.kernel in (families or [c.kernel])]
+    wanted = [c for c in mine if names[0] in dict(c.knobs)]
     if not wanted:
         return {}
     base = wanted[0]
     kernel: Kernel[Any] = registry.kernel(base.kernel)
     found: dict[str, list[Config]] = {}
     for config in kernel.space(workload, target):
-        found.setdefault(str(config[knob]), []).append(config)
+        there = [str(dict(config.knobs)[name]) for name in names if name in dict(config.knobs)]
+        found.setdefault(" ".join(there), []).append(config)
     for value, configs in found.items():
-        same = Config.of(base.kernel, **{**dict(base.knobs), knob: configs[0][knob]})
+        own = {name: each for name, each in configs[0].knobs if name in names}
+        same = Config.of(base.kernel, **{**dict(base.knobs), **own})
         configs.sort(key=lambda c: (c != same, kernel.predict(workload, c, target), str(c)))
         del configs[count:]
         found[value] = configs

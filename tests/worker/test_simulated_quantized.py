@@ -139,6 +139,24 @@ def test_products_added_by_fours_are_exact(simulated_boards, wrong, workload):
     assert wrong(simulated_boards["rpi4-sim"], workload, drawn) == []
 
 
+@pytest.mark.parametrize(
+    "workload",
+    [
+        QConv2d(1, 3, 11, 1048, 35, 1, 1, scale="small", **SYMMETRIC),
+        QConv2d(2, 7, 5, 117, 38, 3, 3, (2, 1), (1, 0, 2, 1), scale="small", **SYMMETRIC),
+    ],
+    ids=str,
+)
+def test_every_order_of_loops_is_exact(simulated_boards, wrong, workload):
+    space = registry.search_space(workload, CATALOGUE["rpi4"]).of("qgemm")
+    rng, configs = random.Random(workload.key), []
+    for order, split in (("windows", 2), ("windows", 4), ("filters", 1), ("filters", 2), ("filters", 4)):
+        found = [c for c in space if (c["order"], c["split"]) == (order, split) and c.int("rows") > 1]
+        block = rng.choice(["fours", "pairwise", "lane"])
+        configs.append(rng.choice([config for config in found if config["block"] == block]))
+    assert wrong(simulated_boards["rpi4-sim"], workload, configs) == []
+
+
 @pytest.mark.parametrize("block", ["dot", "matrix", "pairwise", "lane"])
 @pytest.mark.parametrize(
     ("workload", "sizes"),

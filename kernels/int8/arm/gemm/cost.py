@@ -8,7 +8,7 @@ from kernels.int8.arm.blocks.block import QUAD
 from kernels.int8.arm.blocks.fours import Fours
 from kernels.int8.arm.blocks.pairwise import Pairwise
 from kernels.int8.arm.finish import finish_cycles
-from kernels.int8.arm.gemm.plan import Plan
+from kernels.int8.arm.gemm.plan import FILTERS, Plan
 
 SPILLED = 1.7
 """How much slower a step is whose operands do not fit the registers beside the sums."""
@@ -41,11 +41,22 @@ def work(plan: Plan) -> float:
     if not plan.in_place:
         gathered = GATHERED if conv.in_c % block.unit else 1.0
         total += windows / 16 * 2 * machine.MOVE_CYCLES * gathered
-    slab = plan.knobs.slab * block.rows * plan.padded_depth * size
-    panel, weights = block.panel * plan.padded_depth * size, plan.packed_length * size
+    total += (plan.knobs.split - 1) * tiles * panels * block.accumulators * machine.MOVE_CYCLES
+    tile, panel = block.rows * plan.padded_depth * size, block.panel * plan.padded_depth * size
+    weights, split = plan.packed_length * size, plan.knobs.split
+    if plan.knobs.order == FILTERS:
+        total += machine.stream_cycles(target, weights, windows + weights)
+        total += (panels - 1) * machine.stream_cycles(target, windows, windows + panel)
+        # A part of a panel stays in L1 from tile to tile, or not.
+        total += panels * (tiles - 1) * machine.stream_cycles(target, panel, 2.0 * (panel + tile) / split)
+        return total
+    slab = plan.knobs.slab * tile
     total += ceil_div(tiles, plan.knobs.slab) * machine.stream_cycles(target, weights, slab + weights)
     # A cache of few ways loses some of what only just fits.
-    total += (panels - 1) * machine.stream_cycles(target, windows, 2.0 * (slab + panel))
+    total += (panels - 1) * machine.stream_cycles(target, windows, 2.0 * (slab + panel) / split)
+    waiting = tiles * panels * block.accumulators * 16.0
+    share = waiting * plan.knobs.slab / tiles
+    total += 2 * (split - 1) * machine.stream_cycles(target, waiting, share + (slab + weights) / split)
     return total
 
 

@@ -7,7 +7,7 @@ from kernels.int8.arm.blocks.kinds import BLOCKS
 from kernels.int8.arm.gemm import cost
 from kernels.int8.arm.gemm.emit import emit
 from kernels.int8.arm.gemm.pack import panels
-from kernels.int8.arm.gemm.plan import DATA, FEATURES, LONG_SIDE, SIDES, TILES, Plan
+from kernels.int8.arm.gemm.plan import DATA, FEATURES, FILTERS, LONG_SIDE, SIDES, TILES, WINDOWS, Plan
 from kernels.int8.arm.operands import signedness, why_not_chained
 from kernels.int8.arm.plan import why_not_neon
 from kernels.int8.kernel import QuantizedKernel, QuantizedPlan
@@ -52,6 +52,13 @@ class QuantizedGemm(QuantizedKernel):
         if newer or target.isa is ARM32 or signedness(workload) is not True or why_not_chained(workload):
             kinds = [kind for kind in kinds if kind != "fours"]
         sides = (*SIDES, LONG_SIDE) if newer else SIDES
+        depth, near = workload.taps * workload.in_c, target.l1_bytes
+        windows = workload.n * workload.windows
+        macro: KnobValues = {}
+        if min(windows, workload.out_c) * depth > near:  # else one of the two stays near in any order
+            macro = {"order": [WINDOWS, FILTERS]}
+            if 2 * sides[-1] * depth > near // 2:
+                macro["split"] = [1, 2, 4]
         return {
             "block": kinds,
             "rows": [side for side in sides if side <= workload.n * workload.windows],
@@ -60,4 +67,5 @@ class QuantizedGemm(QuantizedKernel):
             "rows_from": [TILES, DATA],
             "slab": [1, 2, 3, 4, 6, 8, 16],
             "requant": requantize.choices(workload, target),
+            **macro,
         }

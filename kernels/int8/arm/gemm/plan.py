@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from kernels.arithmetic import ceil_div
+import numpy as np
+
+from kernels.arithmetic import ceil_div, even
 from kernels.int8.arm.blocks.block import Block
 from kernels.int8.arm.blocks.fours import Fours
 from kernels.int8.arm.blocks.kinds import BLOCKS
@@ -20,6 +22,7 @@ SIDES = (1, 2, 3, 4, 5, 6, 7, 8)
 LONG_SIDE = 12
 """Instructions that add to sums of 32 bits at once leave registers for blocks of 8x12 and 12x4."""
 TILES, DATA = "tiles", "data"
+WINDOWS, FILTERS = "windows", "filters"
 
 
 @dataclass(frozen=True)
@@ -27,7 +30,10 @@ class Knobs(NeonKnobs):
     """``block`` is the kind of micro-kernel (``int8/arm/blocks``), ``rows`` x ``columns`` its size in
     windows and filters, ``chain`` how many products are added in 16 bits. ``rows_from`` says where the
     block finds its windows: ``data``, as they lie there, or ``tiles``, transformed. ``slab`` tiles of windows
-    are transformed and meet all filters before the next: they should fit L1.
+    are transformed and meet all filters before the next: they should fit L1. That is the ``order`` with
+    ``windows`` outside. With ``filters`` outside all windows are transformed first, and a panel of filters
+    meets all of them before the next panel. ``split`` parts of the depth come one after the other: sums wait
+    in memory until the next part's products are added.
     """
 
     block: str
@@ -36,6 +42,17 @@ class Knobs(NeonKnobs):
     chain: int
     rows_from: str
     slab: int
+    order: str = WINDOWS
+    split: int = 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the depth: ``steps`` from step ``first`` on, whose packed weights begin at element ``at``."""
+
+    first: int
+    steps: int
+    at: int
 
 
 @dataclass(frozen=True)
@@ -60,7 +77,20 @@ class Plan(NeonPlan):
             return why
         if self.in_place and kind == "dot":
             return "lanes of dot products are four windows"
+        if knobs.order == FILTERS and (why := self._why_not_outside):
+            return why
+        if 1 < knobs.split > self.steps // 2:
+            return f"{self.steps} steps are too few for {knobs.split} parts"
         return why_not_in_place(self.conv, self.block) if self.in_place else None
+
+    @property
+    def _why_not_outside(self) -> str | None:
+        if self.knobs.slab > 1:
+            return "with filters outside there are no slabs"
+        size = 0 if self.in_place else self.windows * self.padded_depth * np.dtype(self.packed_dtype).itemsize
+        if size > self.target.l2_bytes:
+            return f"{size} bytes of transformed windows do not fit L2"
+        return None
 
     @property
     def _why_not_fours(self) -> str | None:
@@ -121,7 +151,21 @@ class Plan(NeonPlan):
     @property
     def packed_length(self) -> int:
         """Elements of the packed weights."""
-        return sum(count * block.length(self.steps) for _, count, block in self.block.panels(self.conv.out_c))
+        return sum(self._length(part.steps) for part in self.parts)
+
+    @cached_property
+    def parts(self) -> list[Part]:
+        """Those of the depth, as even as can be."""
+        parts, first, at = [], 0, 0
+        for steps, count in even(self.steps, ceil_div(self.steps, self.knobs.split)):
+            for _ in range(count):
+                parts.append(Part(first, steps, at))
+                first, at = first + steps, at + self._length(steps)
+        return parts
+
+    def _length(self, steps: int) -> int:
+        """Elements of so many steps of all panels."""
+        return sum(count * block.length(steps) for _, count, block in self.block.panels(self.conv.out_c))
 
     @property
     def packed_dtype(self) -> str:
