@@ -146,22 +146,24 @@ def by_value(
     kernels that has the knob. At most ``count`` for a value.
     """
     from kernels import registry
+    from kernels.knobs import knobs_of
     from kernels.space import Config
 
     recommended = registry.recommendations(workload, target)
-    names = knob.split(",")
-    mine = [c for c in recommended if c.kernel in (families or [c.kernel])]
-    wanted = [c for c in mine if names[0] in dict(c.knobs)]
+    first, *others = knob.split(",")
+    wanted = [c for c in recommended if first in dict(c.knobs) and c.kernel in (families or [c.kernel])]
     if not wanted:
         return {}
     base = wanted[0]
     kernel: Kernel[Any] = registry.kernel(base.kernel)
+    # What a space has no knob for is as the family's default says.
+    usual = {name: getattr(knobs_of(kernel.plan_type), name, None) for name in others}
     found: dict[str, list[Config]] = {}
     for config in kernel.space(workload, target):
-        there = [str(dict(config.knobs)[name]) for name in names if name in dict(config.knobs)]
-        found.setdefault(" ".join(there), []).append(config)
+        there = usual | dict(config.knobs)
+        found.setdefault(" ".join(str(there[name]) for name in (first, *others)), []).append(config)
     for value, configs in found.items():
-        own = {name: each for name, each in configs[0].knobs if name in names}
+        own = {name: each for name, each in configs[0].knobs if name in (first, *others)}
         same = Config.of(base.kernel, **{**dict(base.knobs), **own})
         configs.sort(key=lambda c: (c != same, kernel.predict(workload, c, target), str(c)))
         del configs[count:]

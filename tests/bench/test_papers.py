@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -94,3 +95,18 @@ def test_a_value_alone_against_a_value_for_each_layer(capsys):
     assert found["x"] == {"geomean": 2.0, "total": 130 / 40, "layers": 2}
     assert found["y"]["total"] == 50 / 40
     assert "one for all: 1.250" in knob.summary(rows)
+
+
+def test_several_knobs_are_one_and_a_space_may_lack_all_but_the_first():
+    from kernels.target import CATALOGUE
+    from kernels.workload.base import QConv2d
+
+    deep = QConv2d(1, 7, 7, 1024, 64, 1, 1, data_dtype="int8", weight_range=(-127, 127), scale="small")
+    for layer, others in (
+        (deep, {"windows 1", "windows 2", "filters 4"}),
+        (replace(deep, in_c=64), {"windows 1"}),
+    ):
+        found = knob.by_value(layer, "slab,order,split", CATALOGUE["rpi4"], 1)
+        assert others <= {value.partition(" ")[2] for value in found}
+        assert all(len(configs) == 1 for configs in found.values())
+        assert len(found) == (24 if layer is deep else 7)

@@ -57,7 +57,7 @@ class QuantizedGemm(QuantizedKernel):
         macro: KnobValues = {}
         if min(windows, workload.out_c) * depth > near:  # else one of the two stays near in any order
             macro = {"order": [WINDOWS, FILTERS]}
-            if 2 * sides[-1] * depth > near // 2:
+            if 2 * sides[-1] * depth >= near // 2:
                 macro["split"] = [1, 2, 4]
         return {
             "block": kinds,
