@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from kernels.workload.base import Workload
-from server.boards.schemas import Board, BoardEvent, FleetReport
-from server.jobs.schemas import Job, Task
-from server.models.schemas import Model
-from server.records.schemas import LogLine
+if TYPE_CHECKING:
+    from kernels.workload.base import Workload
+    from server.boards.schemas import Board, BoardEvent, FleetReport
+    from server.jobs.schemas import Job, Task
+    from server.models.schemas import Model
+    from server.records.schemas import LogLine
 
 _STYLES = {
     "running": "cyan",

@@ -12,7 +12,8 @@ from sqlalchemy.orm import Session
 
 from server.db.tables import JobRow, LabelRow, ModelRow, TargetRow, Utc
 from server.http.problems import invalid
-from server.jobs.schemas import LabelCount, Order
+from server.jobs.order import Order
+from server.jobs.schemas import LabelCount
 from tuner.states import JobState
 
 _COLUMNS: dict[Order, ColumnElement[Any]] = {

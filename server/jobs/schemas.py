@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from enum import StrEnum
 from typing import Annotated, Any, Self
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
@@ -340,18 +339,6 @@ class Progress(BaseModel):
     points: list[Point] = Field(
         description=f"Where the estimate fell, and the last trial; of more than {CURVE} the largest falls."
     )
-
-
-class Order(StrEnum):
-    """What jobs can be sorted by."""
-
-    ID = "id"
-    NAME = "name"
-    MODEL = "model"
-    TARGET = "target"
-    STATE = "state"
-    ELAPSED = "elapsed"
-    FINISHED = "finished"
 
 
 class JobPage(Page[Job]):

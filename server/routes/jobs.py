@@ -20,7 +20,8 @@ from server.http.problems import Problem, responses
 from server.jobs import listing, views
 from server.jobs.listing import Wanted
 from server.jobs.progress import progress
-from server.jobs.schemas import Job, JobChange, JobPage, JobRequest, LabelList, Order, Progress, TaskList
+from server.jobs.order import Order
+from server.jobs.schemas import Job, JobChange, JobPage, JobRequest, LabelList, Progress, TaskList
 from server.jobs.store import ENDED
 from server.records import repository
 from server.records.logs import LOG_RESPONSE, Allowed, K, Select, log_response

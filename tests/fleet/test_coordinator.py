@@ -99,7 +99,7 @@ def test_at_its_deadline_a_job_ends_with_what_it_has(service: Service) -> None:
     agent.kill()
     ended = wait_for(lambda: (now := service.client.job(job.id)).ended and now)
     assert ended.state == "done"
-    assert ended.message.endswith("its deadline came")
+    assert ended.message.endswith("its deadline ended it")
     assert ended.finished is not None
     assert ended.finished > deadline - timedelta(seconds=1)
     assert 2 <= ended.trials < 400

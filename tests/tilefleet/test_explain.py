@@ -41,7 +41,7 @@ def nursery() -> Iterator[Nursery]:
 def alone(monkeypatch: pytest.MonkeyPatch, nursery: Nursery) -> None:
     """At the usual port there may be somebody's service."""
     monkeypatch.setattr("tilefleet.home.DEFAULT_PORT", 1)
-    monkeypatch.setattr("tilefleet.commands.explain.Nursery", lambda _: nullcontext(nursery))
+    monkeypatch.setattr("worker.children.nursery.Nursery", lambda _: nullcontext(nursery))
 
 
 def run(*arguments: object, home: Path) -> tuple[int, str, str]:

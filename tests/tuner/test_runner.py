@@ -12,9 +12,11 @@ import pytest
 from formula_engine import AVX2, LOST, OTHER, TASKS, TINY, FakeEngine, Log, job, ran, run
 from memory_store import MemoryStore
 
+from tuner.job import reports
 from tuner.job.runner import AHEAD, run_job
 from tuner.job.streak import HOPELESS
 from tuner.search.problem import Problem
+from tuner.search.task import TaskSearch
 from tuner.spec import Budget, TaskSpec
 from tuner.states import JobState, TaskState
 from worker.candidate import Candidate
@@ -47,6 +49,16 @@ def test_a_budget_too_small_for_every_task_says_so():
     assert message.startswith(
         "1 of 2 tasks have no config that ran (the budget ended before their first trial)"
     )
+
+
+def test_a_job_that_its_deadline_ends_says_so():
+    store = MemoryStore()
+    run(job(deadline=time.time() - 1), FakeEngine(), store)
+    assert store.jobs[-1][1].endswith("; its deadline ended it")
+    problem = Problem.of(TASKS[0].workload, AVX2)
+    for overdue, why in ((True, "its deadline came"), (False, "the budget ended")):
+        untried = TaskSearch(TASKS[0], job(), problem, [])
+        assert f"({why} before their first trial)" in reports.verdict([untried], overdue)[1]
 
 
 def test_numbers_are_unique_within_a_task():

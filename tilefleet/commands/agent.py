@@ -9,14 +9,11 @@ from typing import Annotated
 
 import typer
 
-from kernels.target import CATALOGUE
 from tilefleet.commands.common import Json, show, working
 from tilefleet.commands.help import Command, Group, example
 from tilefleet.errors import TilefleetError
 from tilefleet.home import home
-from worker.fleet.drivers.agent_build import AgentBuildError, agent_triple, build_agent, host_triple
-from worker.fleet.drivers.dial_proof import check_id
-from worker.fleet.drivers.gateway import DEFAULT_PORT
+from worker.fleet.drivers.dial_proof import DEFAULT_PORT, check_id
 
 app = typer.Typer(
     cls=Group, no_args_is_help=True, rich_markup_mode=None, help="The agent that serves a board."
@@ -41,6 +38,8 @@ def build(
     as_json: Json = False,
 ) -> None:
     """Build the agent for a board, and say how to start it there. It is one static file without needs."""
+    from worker.fleet.drivers.agent_build import AgentBuildError, build_agent
+
     name = id or target
     if problem := check_id(name):
         raise TilefleetError(problem)
@@ -62,6 +61,9 @@ def build(
 
 
 def _triple(target: str) -> str:
+    from kernels.target import CATALOGUE
+    from worker.fleet.drivers.agent_build import agent_triple, host_triple
+
     if target == "host":
         return host_triple()
     if target in CATALOGUE:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from server.boards.schemas import Board
 from tilefleet import render
 from tilefleet.commands.common import Json, Url, connect, show
 from tilefleet.commands.help import Command, Group, example
+
+if TYPE_CHECKING:
+    from server.boards.schemas import Board
 
 app = typer.Typer(cls=Group, rich_markup_mode=None, help="List the boards, or change one.")
 BoardId = Annotated[str, typer.Argument(metavar="ID", help="Name of the board.")]

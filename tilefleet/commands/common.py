@@ -6,15 +6,14 @@ import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from pydantic import BaseModel
 from rich.console import Console, RenderableType
 from rich.markup import escape
-from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from tilefleet.client import Client
+if TYPE_CHECKING:
+    from tilefleet.client import Client
 
 Url = Annotated[
     str | None,
@@ -30,6 +29,8 @@ JobId = Annotated[int, typer.Argument(metavar="JOB", help="Number of the job.")]
 
 def connect(url: str | None) -> Client:
     """A client of the server at ``url``, or of the default one."""
+    from tilefleet.client import Client
+
     return Client(url)
 
 
@@ -52,6 +53,8 @@ def working(what: str) -> Iterator[Say]:
     if not console.is_terminal:
         yield lambda _: None
         return
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
     columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
     on_screen = sys.stdout.isatty()  # else it is none of the display's business
     with Progress(*columns, console=console, transient=True, redirect_stdout=on_screen) as bar:
@@ -75,6 +78,8 @@ def print_json(value: Any) -> None:
 
 
 def _plain(value: Any) -> Any:
+    from pydantic import BaseModel
+
     if isinstance(value, BaseModel):
         return value.model_dump(mode="json")
     if isinstance(value, list):

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kernels import target as targets
-from kernels.target import CATALOGUE, Target
-from kernels.workload import base as workloads
-from tilefleet import measured
 from tilefleet.commands.common import Json, Url, connect, show, working
 from tilefleet.commands.options import TargetName, Threads
 from tilefleet.errors import ServerUnreachable, TilefleetError
-from tilefleet.explain_view import view
-from tilefleet.measured import Measured
-from tuner.log.record import Record
-from worker.children.nursery import ChildCrashed, ChildRaised, ChildTimeout, Nursery
+
+if TYPE_CHECKING:
+    from kernels.target import Target
+    from tilefleet.measured import Measured
+    from tuner.log.record import Record
+    from worker.children.nursery import Nursery
 
 _TIMEOUT_S = 120.0
 _MEMORY_BYTES = 6 << 30
@@ -42,6 +40,12 @@ def explain(
     url: Url = None,
 ) -> None:
     """Show the loops of a config, what they keep in which cache, its time, and its hottest instructions."""
+    # Here, because they bring numpy along, which no other command should wait for.
+    from kernels import target as targets
+    from kernels.workload import base as workloads
+    from tilefleet.explain_view import view
+    from worker.children.nursery import Nursery
+
     with (
         Nursery(("tvm", "tuner.explain.explain")) as nursery,
         working("looking for what is known of the workload") as say,
@@ -79,6 +83,8 @@ def _known(
     nursery: Nursery, wanted: str, target: str, log: Path | None, url: str | None
 ) -> tuple[Measured, Target]:
     """What is known of the workload, and the target: the server's, else this machine's or a built-in."""
+    from tilefleet import measured
+
     if log is not None:
         return measured.from_log(log, wanted), _local_target(nursery, target)
     try:
@@ -91,10 +97,13 @@ def _known(
             raise TilefleetError(f"{error}; a workload given as JSON needs none") from None
         if url is not None:
             raise
-        return Measured(workload), _local_target(nursery, target)
+        return measured.Measured(workload), _local_target(nursery, target)
 
 
 def _local_target(nursery: Nursery, name: str) -> Target:
+    from kernels import target as targets
+    from kernels.target import CATALOGUE
+
     if name == "host":
         return targets.from_json(_call(nursery, "worker.measure.host:host_target_in_child", None))
     if name not in CATALOGUE:
@@ -104,6 +113,8 @@ def _local_target(nursery: Nursery, name: str) -> Target:
 
 def _chosen(wanted: str | None, records: list[Record], log: Path | None) -> tuple[dict[str, Any] | None, str]:
     """The config (None for the analysis's), and where it comes from in words."""
+    from tilefleet import measured
+
     if wanted in (None, "best") and records:
         return records[0].config.to_json(), f"the best of {len(records)} measured configs"
     if wanted == "best":
@@ -121,6 +132,8 @@ def _chosen(wanted: str | None, records: list[Record], log: Path | None) -> tupl
 
 def _call(nursery: Nursery, function: str, payload: Any) -> Any:
     """Call a function in a child; whatever ends it badly is one line."""
+    from worker.children.nursery import ChildCrashed, ChildRaised, ChildTimeout
+
     try:
         return nursery.call(function, payload, timeout_s=_TIMEOUT_S, memory_bytes=_MEMORY_BYTES)
     except ChildRaised as raised:

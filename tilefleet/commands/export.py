@@ -6,16 +6,16 @@ import importlib
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tilefleet.commands.common import Url, connect, console, working
 from tilefleet.commands.local import read_log_file
 from tilefleet.errors import TilefleetError
-from tuner.log import t4
-from tuner.log.record import Record, read_log
-from tuner.log.rows import rows, to_csv
+
+if TYPE_CHECKING:
+    from tuner.log.record import Record
 
 
 class Format(StrEnum):
@@ -39,6 +39,9 @@ def export(
     url: Url = None,
 ) -> None:
     """Write all records of a job, a target or a log, failed trials too, as a table or as T4."""
+    from tuner.log.record import read_log
+    from tuner.log.rows import rows, to_csv
+
     if sum(given is not None for given in (job, target, log)) != 1:
         raise typer.BadParameter("give one of JOB, --target and --log", param_hint="JOB")
     if format is Format.PARQUET and output is None:
@@ -77,6 +80,8 @@ def _pyarrow() -> tuple[Any, Any]:
 
 
 def _t4(found: list[Record]) -> str:
+    from tuner.log import t4
+
     try:
         return t4.dumps(found)
     except ValueError as error:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import getpass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kernels.numerics import Numerics
-from server.jobs.schemas import Job, Order
+from server.jobs.order import Order
 from tilefleet import render
-from tilefleet.client import Client
 from tilefleet.commands.common import JobId, Json, Url, connect, console, print_json, show, working
 from tilefleet.commands.options import (
     DataOption,
@@ -25,10 +24,12 @@ from tilefleet.commands.options import (
 )
 from tilefleet.commands.shape_options import ShapeOption, read_sets
 from tilefleet.errors import Incomplete, ServerUnreachable, TilefleetError
-from tilefleet.watching import report
-from tilefleet.watching import watch as watch_job
 from tuner.intake.shapes import given_of
 from tuner.states import JobState
+
+if TYPE_CHECKING:
+    from server.jobs.schemas import Job
+    from tilefleet.client import Client
 
 
 def submit(
@@ -189,14 +190,16 @@ def resume(job: JobId, as_json: Json = False, url: Url = None) -> None:
 
 def _follow(client: Client, job_id: int, as_json: bool) -> None:
     """Show the job until it ends; anything but ``done`` is an error, and ``incomplete`` one of its own."""
+    from tilefleet import watching
+
     try:
         if as_json:
             for event in client.events(job_id):
                 typer.echo(event.model_dump_json())
             job = client.job(job_id)
         else:
-            job = watch_job(client, job_id, console())
-            report(client, job, console())
+            job = watching.watch(client, job_id, console())
+            watching.report(client, job, console())
     except ServerUnreachable as gone:
         again = (
             f"once it runs again: tilefleet watch {job_id}, or tilefleet resume {job_id} if it was stopped"

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tilefleet.client import Client
 from tilefleet.commands.local import read_log_file
 from tilefleet.errors import NotFound, ServerUnreachable
-from tuner.log.record import Record, read_log
-from tuner.log.relayouts import Relayouts, read_relayouts
 
 if TYPE_CHECKING:
     from tilefleet.comparing import Wanted
+    from tuner.log.record import Record
+    from tuner.log.relayouts import Relayouts
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,10 @@ def known_by_server(url: str | None, wanted: Wanted) -> Known:
     Raises ServerUnreachable where the one at ``url`` does not, and ValueError for a model that is none.
     """
     # Here, because it brings TVM along, which no other command should wait for.
+    from tilefleet.client import Client
     from tuner.log.picks import OtherTargetError, check
+    from tuner.log.record import read_log
+    from tuner.log.relayouts import read_relayouts
 
     nothing = Known((), (), "")
     try:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kernels.numerics import Numerics
-from kernels.target import CATALOGUE, Target
 from tilefleet.commands.common import Json, show, working
 from tilefleet.commands.options import (
     DataOption,
@@ -27,15 +26,14 @@ from tilefleet.commands.shape_options import Set, ShapeOption, read_sets
 from tilefleet.errors import TilefleetError, named
 from tilefleet.places import check_file, check_folder
 from tilefleet.render import config, mark, milliseconds, percent, table
-from tuner.log.record import Record, read_log
-from tuner.log.relayouts import Relayouts, read_relayouts
-from tuner.log.t4 import as_log
-from worker.fleet.fleet_file import FleetError, read_targets
 
 if TYPE_CHECKING:
+    from kernels.target import Target
     from tuner.backend.manifest import Manifest
     from tuner.backend.shares import Part
     from tuner.log.picks import Match
+    from tuner.log.record import Record
+    from tuner.log.relayouts import Relayouts
 
 TargetFile = Annotated[
     Path | None, typer.Option("--targets", help="A fleet file, or one of targets, with more targets.")
@@ -323,6 +321,9 @@ def resolve_target(name: str, file: Path | None = None) -> Target:
         from worker.measure.host import host_target
 
         return host_target()
+    from kernels.target import CATALOGUE
+    from worker.fleet.fleet_file import FleetError, read_targets
+
     try:
         known = {**CATALOGUE, **(read_targets(file) if file else {})}
     except FleetError as error:
@@ -365,6 +366,10 @@ def _matches(
 
 def read_log_file(log: Path) -> tuple[list[Record], list[Relayouts]]:
     """A log's records, and what it says of layout changes."""
+    from tuner.log.record import read_log
+    from tuner.log.relayouts import read_relayouts
+    from tuner.log.t4 import as_log
+
     try:
         with log.open() as lines:
             text = list(as_log(lines))

@@ -11,8 +11,6 @@ from typing import Annotated
 import typer
 
 from kernels.numerics import Numerics
-from kernels.workload import base as workloads
-from server.records.schemas import Forgotten, LogLine
 from tilefleet import render
 from tilefleet.commands.common import JobId, Json, Url, connect, console, print_json, show, working
 from tilefleet.commands.options import NumericsOption, TargetName, Threads
@@ -37,6 +35,8 @@ def best(
     # Here, because they bring numpy along, which no other command should wait for.
     from kernels.layout import Layouts
     from kernels.space import Config
+    from kernels.workload import base as workloads
+    from server.records.schemas import LogLine
 
     try:
         pair = None if layouts == "any" else Layouts.read(layouts)
@@ -158,6 +158,8 @@ def forget(
             for number in numbers:
                 client.forget(number)
             count = len(numbers)
+    from server.records.schemas import Forgotten
+
     show(Forgotten(records=count), as_json, f"{count} records deleted")
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Group
 
 from kernels.numerics import Numerics
-from server.profiles.schemas import Profile
 from tilefleet import render
-from tilefleet.client import Client
 from tilefleet.commands.common import Json, Url, show, working
 from tilefleet.commands.options import (
     DataOption,
@@ -23,6 +21,9 @@ from tilefleet.commands.options import (
 )
 from tilefleet.commands.shape_options import ShapeOption, read_fixed
 from tilefleet.errors import TilefleetError
+
+if TYPE_CHECKING:
+    from server.profiles.schemas import Profile
 
 PATIENCE_S = 1000.0
 """The server gives up before that, and says why."""
@@ -66,6 +67,7 @@ def run(
     if board is not None and target is not None:
         raise TilefleetError("give either --board or --target")
     # Here, because numpy takes a while to import, which no other command should wait for.
+    from tilefleet.client import Client
     from tilefleet.tensors import read_arrays, to_array, write_arrays
 
     fed = None if inputs is None else read_arrays(inputs)

@@ -9,7 +9,7 @@ from typing import Any
 
 from tuner.search import scheduler
 from tuner.search.task import TaskSearch
-from tuner.spec import Trial
+from tuner.spec import JobSpec, Trial
 from tuner.states import JobState
 
 UNTOLD = 0.01
@@ -93,15 +93,23 @@ def best_event(search: TaskSearch, searches: Iterable[TaskSearch]) -> dict[str, 
     }
 
 
-def verdict(searches: Sequence[TaskSearch]) -> tuple[JobState, str]:
-    """How a job that ran to its end came out, and what is missing."""
+def deadline_note(job: JobSpec) -> str:
+    """What to say of a job that its deadline ended."""
+    return "its deadline ended it" + (
+        "" if job.model is None else ", so the model was not built and measured"
+    )
+
+
+def verdict(searches: Sequence[TaskSearch], overdue: bool) -> tuple[JobState, str]:
+    """How a job came out that ran to its end, or until it was ``overdue``, and what is missing."""
     # A chain without any is no loss: its parts are there.
     without = [search for search in searches if search.best is None and search.task.weight]
     if not without:
         return JobState.DONE, ""
     errors = Counter(str(record.error) for search in without for record in search.records.values())
     found = ", ".join(f"{count} {kind}" for kind, count in errors.most_common())
-    found = found or "the budget ended before their first trial"
+    ended = "its deadline came" if overdue else "the budget ended"
+    found = found or f"{ended} before their first trial"
     names = ", ".join(str(search.task.workload) for search in without[:3])
     names += ", ..." if len(without) > 3 else ""
     message = f"{len(without)} of {len(searches)} tasks have no config that ran ({found}): {names}"

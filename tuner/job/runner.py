@@ -107,14 +107,15 @@ class _Run:
             if self.top:
                 async with self._until(self.allowance.verify_left) as stop:
                     await self._verify(stop)
-            if self._overdue:
-                note, built = "its deadline came", ""
+            overdue = self._overdue
+            if overdue:
+                note, built = reports.deadline_note(self.job), ""
             else:
                 note = await self._place()
                 built = await deliver(self.job, self.searches, self.engine, self.store, self.cancelled)
             if self.cancelled.is_set():
                 return await self._end(JobState.CANCELLED)
-            state, message = reports.verdict(self.searches)
+            state, message = reports.verdict(self.searches, overdue)
             message = message or reports.note_of_gain(self.searches)
             return await self._end(state, "; ".join(filter(None, (message, note, built))))
         except asyncio.CancelledError:

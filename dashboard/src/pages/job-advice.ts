@@ -81,9 +81,14 @@ function search(job: Job, points: Point[]): Advice | null {
   return {
     kind: much ? "do" : "good",
     text: much
-      ? `The last quarter of its ${last.trial} trials still gained ${digits(gained * 100)} %: a job with a larger budget goes on from here and repeats nothing.`
+      ? `The last quarter of its ${last.trial} trials still gained ${digits(gained * 100)} %: ${overdue(job) ? "its deadline ended it, so resume it" : "a job with a larger budget goes on from here and repeats nothing"}.`
       : `The last quarter of its ${last.trial} trials gained ${digits(gained * 100)} %: more of them promise little.`,
   };
+}
+
+/** Whether its deadline ended it. */
+function overdue({ deadline, finished }: Job): boolean {
+  return deadline !== null && finished !== null && Date.parse(finished) >= Date.parse(deadline);
 }
 
 function whole({ built }: Job): Advice[] {

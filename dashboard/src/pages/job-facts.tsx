@@ -17,6 +17,7 @@ export function Facts({ job }: { job: Job }) {
     ["Numerics", job.numerics],
     ["Strategy", job.strategy],
     ["Budget", budget || "none"],
+    ...(job.deadline ? [["Deadline", new Date(job.deadline).toLocaleString()] as [string, string]] : []),
     ["Seed", String(job.seed)],
     ["Priority", String(job.priority)],
     ["Board tags", job.tags.join(", ") || "any board"],

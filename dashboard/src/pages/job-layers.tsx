@@ -58,7 +58,11 @@ const COLUMNS = (job: Job, chosen: Chosen, most: number): Sortable[] => [
     of: (layer) => layer.gain,
     cell: (layer) => (layer.gain === null ? "–" : `${layer.gain.toFixed(2)}\u00a0x`),
   },
-  { head: "State", of: (layer) => layer.state, cell: (layer) => <StateBadge state={layer.state} /> },
+  {
+    head: "State",
+    of: (layer) => stateOf(job, layer),
+    cell: (layer) => <StateBadge state={stateOf(job, layer)} />,
+  },
   { head: "Trials", of: (layer) => layer.trials, cell: (layer) => layer.trials },
   {
     head: LIBRARY,
@@ -77,6 +81,11 @@ const COLUMNS = (job: Job, chosen: Chosen, most: number): Sortable[] => [
     ),
   },
 ];
+
+/** What the table says of a layer's search: one without any trial has ended in nothing. */
+function stateOf(job: Job, { state, trials }: Layer): string {
+  return trials === 0 && (state === "exhausted" || isOver(job)) ? "not tried" : state;
+}
 
 /** Whether it is part of the sum. A chain, of weight 0, is beside it: its parts are layers of their own. */
 export const counts = ({ weight }: { weight: number }) => weight > 0;

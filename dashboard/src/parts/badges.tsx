@@ -11,6 +11,7 @@ const COLOURS: Record<string, string> = {
   idle: "gray",
   queued: "gray",
   waiting: "gray",
+  "not tried": "gray",
   offline: "gray",
   plateau: "green",
   exhausted: "green",

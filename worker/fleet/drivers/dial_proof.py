@@ -10,6 +10,8 @@ import hmac
 import re
 
 VERSION = "1"
+DEFAULT_PORT = 8471
+"""Where a gateway listens unless told otherwise."""
 MIN_TOKEN, MAX_TOKEN = 16, 256
 _BOARD_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 

@@ -20,9 +20,8 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from worker.fleet.drivers.base import BoardError, keep_alive
-from worker.fleet.drivers.dial_proof import VERSION, check_id, check_token, prove
+from worker.fleet.drivers.dial_proof import DEFAULT_PORT, VERSION, check_id, check_token, prove
 
-DEFAULT_PORT = 8471
 GREETING_S = 5.0
 """What a newcomer may take to say who it is and to prove it."""
 MAX_NEWCOMERS = 64
