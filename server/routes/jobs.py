@@ -19,8 +19,8 @@ from server.http.pages import AfterId, JobId, Limit
 from server.http.problems import Problem, responses
 from server.jobs import listing, views
 from server.jobs.listing import Wanted
-from server.jobs.progress import progress
 from server.jobs.order import Order
+from server.jobs.progress import progress
 from server.jobs.schemas import Job, JobChange, JobPage, JobRequest, LabelList, Progress, TaskList
 from server.jobs.store import ENDED
 from server.records import repository

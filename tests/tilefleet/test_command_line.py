@@ -218,7 +218,7 @@ for line in ("--version", "--help", *(f"{command} --help" for command in COMMAND
         app(line.split())
     except SystemExit as end:
         assert end.code == 0, line
-heavy = {"asyncio", "httpx", "kernels.target", "numpy", "onnx", "pydantic", "rich.progress", "tvm"}
+heavy = {"asyncio", "httpx", "kernels.target", "numpy", "onnx", "rich.progress", "server.jobs.schemas", "tvm"}
 print(sorted(heavy & set(sys.modules)), len(sys.modules))
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Iterator
@@ -355,6 +356,18 @@ def large_model(tiny_model: Path, tmp_path: Path) -> Path:
     return tmp_path / "large.onnx"
 
 
+@pytest.fixture
+def built(client: Client, jobs: list[Job], tmp_path: Path) -> Path:
+    """The file beside a build, with the layers of a job."""
+    layers = [
+        {"key": task.workload_key, "name": task.text, "expected_s": task.best_s, "config": task.best_config}
+        for task in client.tasks(jobs[1].id)
+    ]
+    text = json.dumps({"target": {"name": "host"}, "threads": 1, "estimate_s": 1e-3, "layers": layers})
+    (tmp_path / "built.so.json").write_text(text)
+    return tmp_path / "built.so.json"
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_every_state_can_be_read_by_everyone(
@@ -364,6 +377,7 @@ def test_every_state_can_be_read_by_everyone(
     failed: Job,
     waiting: Job,
     large_model: Path,
+    built: Path,
     scheme: Any,
     width: int,
 ) -> None:
@@ -403,7 +417,8 @@ def test_every_state_can_be_read_by_everyone(
     look("job-layer")
     look("job-gone", "/jobs/999999")
     look("job-failed", f"/jobs/{failed.id}")
-    expect(page.get_by_role("alert").first).to_contain_text("no config that ran")
+    expect(page.get_by_role("alert").first).to_contain_text("its deadline came before their first trial")
+    expect(page.get_by_role("region", name="Layers", exact=True)).to_contain_text("not tried")
     expect(page.get_by_role("heading", name="None of these was measured yet")).to_be_visible()
     look("job-waiting", f"/jobs/{waiting.id}")
     expect(page.get_by_text(re.compile("the heat sink fell off"))).to_be_visible()
@@ -428,5 +443,8 @@ def test_every_state_can_be_read_by_everyone(
     look("compare", f"/compare?jobs={one.id},{other.id}")
     page.get_by_text("other knobs").click()
     look("compare-knobs")
+    page.locator("input[type=file]").set_input_files(built)
+    expect(page.get_by_role("columnheader", name=built.name).first).to_be_visible()
+    look("compare-build")
     context.close()
     assert not found

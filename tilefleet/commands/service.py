@@ -16,7 +16,6 @@ from tilefleet.commands.common import Json, Url, connect, console, print_json, w
 from tilefleet.detached import UP
 from tilefleet.detached import start as start_detached
 from tilefleet.home import DEFAULT_PORT, home
-from tilefleet.phases import Told
 from worker.fleet.drivers.sim_models import SIM_MODELS
 
 
@@ -55,6 +54,8 @@ def up(
         words = [f"{name}={value}" for name, value in chosen.items() if value is not None]
         start_detached(words, home(), lambda line: typer.echo(line, err=not line.startswith(UP)))
         return
+    from tilefleet.phases import Told
+
     with Told() as told:
         # Here, because the server brings TVM along, which no other command should wait for.
         from tilefleet.up import up as run

@@ -73,7 +73,7 @@ export function CompareLayers({ jobs }: { jobs: Compared[] }) {
   };
   const key = (row: Row): number | string => {
     if (sort.head === "Workload") return row.text;
-    const at = jobs.findIndex(({ job }) => sort.head === `Job ${job.id}`);
+    const at = jobs.findIndex(({ head }) => sort.head === head);
     return at < 0 ? Math.abs(row.saved) : (row.tasks[at]?.best_s ?? -1);
   };
   const shown = rows.filter(tests[show]).sort((one, other) => {
@@ -91,8 +91,8 @@ export function CompareLayers({ jobs }: { jobs: Compared[] }) {
         />
       ),
     },
-    ...jobs.map(({ job }, at) => ({
-      head: `Job ${job.id}`,
+    ...jobs.map(({ head }, at) => ({
+      head,
       cell: (row: Row) => <Time row={row} at={at} />,
     })),
     {
@@ -165,11 +165,11 @@ function Sum({ rows, jobs }: { rows: Row[]; jobs: Compared[] }) {
   const sums = jobs.map((_, at) =>
     rows.reduce((sum, { tasks }) => sum + tasks[at]!.weight * (tasks[at]!.best_s ?? NaN), 0),
   );
-  if (sums.some(Number.isNaN)) return "Some of them have no time yet.";
-  const parts = jobs.map(({ job }, at) =>
+  if (sums.some(Number.isNaN)) return "Some of them have no time.";
+  const parts = jobs.map(({ title, job, build }, at) =>
     at === 0
-      ? `${seconds(sums[0])} in job ${job.id}`
-      : `${seconds(sums[at])} in job ${job.id}, ${said(sums[0]! / sums[at]!, 0.01)}`,
+      ? `${seconds(sums[0])} in ${build ? title : `job ${job.id}`}`
+      : `${seconds(sums[at])} in ${build ? title : `job ${job.id}`}, ${said(sums[0]! / sums[at]!, 0.01)}`,
   );
   return `These take ${parts.join("; ")}.`;
 }

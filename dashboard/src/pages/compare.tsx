@@ -1,7 +1,8 @@
-/** Jobs side by side: what they are, how they got faster, and layer by layer what the difference is. */
+/** Jobs and builds side by side: what they are, how they got faster, and layer by layer what the difference is. */
 import {
   Anchor,
   Button,
+  FileButton,
   Group,
   Select,
   Stack,
@@ -11,7 +12,7 @@ import {
   Title,
   useComputedColorScheme,
 } from "@mantine/core";
-import { useDebouncedValue } from "@mantine/hooks";
+import { useDebouncedValue, useSessionStorage } from "@mantine/hooks";
 import { useMemo, useState } from "react";
 import { Link, useSearchParams } from "wouter";
 
@@ -25,6 +26,8 @@ import { ClockMark } from "../parts/clock";
 import { Section } from "../parts/section";
 import { Empty, Failure, Loading } from "../parts/states";
 import { useTitle } from "../tab";
+import type { Build } from "./build-file";
+import { jobOf, readBuild, tasksOf } from "./build-file";
 import { CompareLayers } from "./compare-layers";
 import { Targets } from "./compare-targets";
 import { Dot } from "./job-charts";
@@ -33,7 +36,16 @@ import { gainOf, nameOf } from "../parts/job-names";
 
 const MOST = 8;
 
-export type Compared = { job: Job; tasks: Task[]; points: Point[]; colour: string };
+/** A job, or a build of the command line as one: `title` is what it is called, `head` that in short. */
+export type Compared = {
+  job: Job;
+  tasks: Task[];
+  points: Point[];
+  colour: string;
+  title: string;
+  head: string;
+  build: boolean;
+};
 
 export default function Compare() {
   const [params, setParams] = useSearchParams();
@@ -52,7 +64,9 @@ export default function Compare() {
   const answered = asked
     .map((each) => [each.job, each.tasks, each.progress].map((q) => q.dataUpdatedAt))
     .join();
-  const found: Compared[] = useMemo(
+  const [builds, setBuilds] = useSessionStorage<Build[]>({ key: "tilefleet-builds", defaultValue: [] });
+  const room = MOST - ids.length;
+  const jobs: Compared[] = useMemo(
     () =>
       asked.flatMap(({ job, tasks, progress }, at) =>
         job.data && tasks.data && progress.data
@@ -62,6 +76,9 @@ export default function Compare() {
                 tasks: tasks.data.items,
                 points: progress.data.points,
                 colour: lines(scheme)[at]!,
+                title: nameOf(job.data),
+                head: `Job ${job.data.id}`,
+                build: false,
               },
             ]
           : [],
@@ -70,67 +87,124 @@ export default function Compare() {
     // eslint-disable-next-line react-hooks/exhaustive-deps
     [ids, answered, scheme],
   );
+  const found: Compared[] = useMemo(
+    () => [
+      ...jobs,
+      ...builds.slice(0, room).map((build, at) => ({
+        job: jobOf(build, -1 - at),
+        tasks: tasksOf(build),
+        points: [],
+        colour: lines(scheme)[ids.length + at]!,
+        title: build.name,
+        head: build.name,
+        build: true,
+      })),
+    ],
+    [jobs, builds, room, ids, scheme],
+  );
+  const [first, last] = [jobs[0], jobs.at(-1)];
   return (
     <Stack gap="md">
       <Title order={2} size="h3">
         Compare
       </Title>
-      <Chooser jobs={found} ids={ids} set={set} />
+      <Chooser jobs={found} ids={ids} set={set} builds={builds} setBuilds={setBuilds} />
       {error && <Failure error={error} />}
-      {ids.length === 0 ? (
+      {ids.length === 0 && builds.length === 0 ? (
         <Empty title="Nothing is compared yet">
           Choose jobs here, or mark some on{" "}
           <Anchor component={Link} href="/jobs">
             Jobs
           </Anchor>
-          . The first is what the others are held against.
+          . The first is what the others are held against. Of a build of the command line, add the JSON file
+          that <code>tilefleet build</code> writes beside the module.
         </Empty>
-      ) : found.length < ids.length ? (
+      ) : jobs.length < ids.length ? (
         !error && <Loading />
       ) : (
         <>
           <Facts jobs={found} />
-          <Curves jobs={found} />
+          <Curves jobs={jobs} />
           {found.length > 1 && <CompareLayers jobs={found} />}
-          {found[0] && <Targets job={found[0].job} set={set} />}
-          {found[0] && <History job={found.at(-1)!.job} />}
+          {first && <Targets job={first.job} set={set} />}
+          {last && <History job={last.job} />}
         </>
       )}
     </Stack>
   );
 }
 
-function Chooser({ jobs, ids, set }: { jobs: Compared[]; ids: number[]; set: (ids: number[]) => void }) {
+function Chooser({
+  jobs,
+  ids,
+  set,
+  builds,
+  setBuilds,
+}: {
+  jobs: Compared[];
+  ids: number[];
+  set: (ids: number[]) => void;
+  builds: Build[];
+  setBuilds: (builds: Build[]) => void;
+}) {
+  const [refused, setRefused] = useState<Error | null>(null);
+  const add = async (files: File[]) => {
+    try {
+      const read = await Promise.all(files.map(async (file) => readBuild(file.name, await file.text())));
+      const names = read.map(({ name }) => name);
+      setBuilds([...builds.filter(({ name }) => !names.includes(name)), ...read]);
+      setRefused(null);
+    } catch (error) {
+      setRefused(error as Error);
+    }
+  };
   const [words, setWords] = useState("");
   const [search] = useDebouncedValue(words, 250);
   // What was chosen stands in the field until it is emptied: that is nothing to search by.
   const offered = useJobList({ limit: 50, ...(search && !search.includes("·") && { search }) });
   return (
     <Group gap="xs">
-      {jobs.map(({ job, colour }) => (
+      {jobs.map(({ job, colour, title, build }) => (
         <Group key={job.id} gap={6} wrap="nowrap">
           <Dot colour={colour} />
-          <Anchor component={Link} href={`/jobs/${job.id}`} size="sm">
-            {nameOf(job)}
-          </Anchor>
+          {build ? (
+            <Text size="sm">{title}</Text>
+          ) : (
+            <Anchor component={Link} href={`/jobs/${job.id}`} size="sm">
+              {title}
+            </Anchor>
+          )}
           <Text size="sm">on {job.target}</Text>
-          <ClockMark clock={job.clock} />
+          {!build && <ClockMark clock={job.clock} />}
           <Button
             size="compact-xs"
             variant="default"
-            aria-label={`Without job ${job.id}`}
-            onClick={() => set(ids.filter((id) => id !== job.id))}
+            aria-label={`Without ${build ? title : `job ${job.id}`}`}
+            onClick={() =>
+              build
+                ? setBuilds(builds.filter(({ name }) => name !== title))
+                : set(ids.filter((id) => id !== job.id))
+            }
           >
             ✕
           </Button>
         </Group>
       ))}
-      {jobs.length > 1 && (
+      {ids.length > 1 && (
         <Button size="compact-sm" variant="default" onClick={() => set([...ids.slice(1), ids[0]!])}>
           Another first
         </Button>
       )}
-      {ids.length < MOST && (
+      {jobs.length < MOST && (
+        <FileButton multiple accept=".json,application/json" onChange={(files) => void add(files)}>
+          {(props) => (
+            <Button size="compact-sm" variant="default" {...props}>
+              Add a build…
+            </Button>
+          )}
+        </FileButton>
+      )}
+      {jobs.length < MOST && (
         <Select
           size="xs"
           w={300}
@@ -154,18 +228,20 @@ function Chooser({ jobs, ids, set }: { jobs: Compared[]; ids: number[]; set: (id
           }}
         />
       )}
+      {refused !== null && <Failure error={refused} />}
     </Group>
   );
 }
 
-type Fact = { name: string; of: (job: Job) => string; show?: (job: Job) => React.ReactNode };
+/** `built`: a build says it as well. */
+type Fact = { name: string; built?: true; of: (job: Job) => string; show?: (job: Job) => React.ReactNode };
 
 const FACTS: Fact[] = [
   { name: "State", of: (job) => job.state, show: (job) => <StateBadge state={job.state} /> },
   { name: "Model", of: (job) => job.model_name ?? "one workload" },
-  { name: "Target", of: (job) => job.target },
+  { name: "Target", built: true, of: (job) => job.target },
   { name: "Clock", of: (job) => job.clock },
-  { name: "Threads", of: (job) => String(job.threads) },
+  { name: "Threads", built: true, of: (job) => String(job.threads) },
   { name: "Numerics", of: (job) => job.numerics },
   { name: "Strategy", of: (job) => job.strategy },
   { name: "Seed", of: (job) => String(job.seed) },
@@ -182,14 +258,15 @@ const FACTS: Fact[] = [
   { name: "Trials", of: (job) => `${job.trials}${job.reused ? `, ${job.reused} known before` : ""}` },
   { name: "Took", of: (job) => duration(job.elapsed_s) },
   { name: "Before tuning", of: (job) => milliseconds(job.recommended_ms) },
-  { name: "Estimated", of: (job) => milliseconds(job.estimated_ms) },
+  { name: "Estimated", built: true, of: (job) => milliseconds(job.estimated_ms) },
   { name: "Delivered", of: measured },
   { name: "Gain by tuning", of: gainOf },
 ];
 
 function Facts({ jobs }: { jobs: Compared[] }) {
   const [all, showAll] = useState(false);
-  const differs = (fact: Fact) => new Set(jobs.map(({ job }) => fact.of(job))).size > 1;
+  const known = (fact: Fact) => jobs.filter(({ build }) => fact.built || !build);
+  const differs = (fact: Fact) => new Set(known(fact).map(({ job }) => fact.of(job))).size > 1;
   const shown = FACTS.filter((fact) => all || jobs.length === 1 || differs(fact));
   const first = timeOf(jobs[0]!.job);
   return (
@@ -215,9 +292,9 @@ function Facts({ jobs }: { jobs: Compared[] }) {
           <Table.Thead>
             <Table.Tr>
               <Table.Th w={140}>Fact</Table.Th>
-              {jobs.map(({ job, colour }) => (
+              {jobs.map(({ job, colour, title }) => (
                 <Table.Th key={job.id}>
-                  <Dot colour={colour} /> {nameOf(job)}
+                  <Dot colour={colour} /> {title}
                 </Table.Th>
               ))}
             </Table.Tr>
@@ -228,9 +305,9 @@ function Facts({ jobs }: { jobs: Compared[] }) {
                 <Table.Th scope="row" fw={500}>
                   {fact.name}
                 </Table.Th>
-                {jobs.map(({ job }) => (
+                {jobs.map(({ job, build }) => (
                   <Table.Td key={job.id} fw={jobs.length > 1 && differs(fact) ? 600 : 400}>
-                    {fact.show?.(job) ?? fact.of(job)}
+                    {build && !fact.built ? "–" : (fact.show?.(job) ?? fact.of(job))}
                   </Table.Td>
                 ))}
               </Table.Tr>
@@ -240,9 +317,10 @@ function Facts({ jobs }: { jobs: Compared[] }) {
                 <Table.Th scope="row" fw={500}>
                   Against the first
                 </Table.Th>
-                {jobs.map(({ job }, at) => (
+                {jobs.map(({ job, build }, at) => (
                   <Table.Td key={job.id} fw={600}>
-                    {at === 0 ? "–" : against(jobs[0]!.job, job)}
+                    {/* A job's estimate has in it what its own build was seen to do: a build's has not. */}
+                    {at === 0 || build !== jobs[0]!.build ? "–" : against(jobs[0]!.job, job)}
                   </Table.Td>
                 ))}
               </Table.Tr>
