@@ -7,9 +7,11 @@ import pytest
 from guarded import error_of
 from on_targets import AVX2, AVX512, assembly_of
 
+from kernels import registry
 from kernels.emit.compile import compile_module
 from kernels.float.sconv import csa
 from kernels.float.sconv.kernel import SConv
+from kernels.float.sconv.micro import VectorProducts
 from kernels.space import Config
 from kernels.target import CATALOGUE, Target
 from kernels.workload.base import RELU, Conv2d, Epilogue, Gemm
@@ -111,6 +113,38 @@ def test_channels_that_are_no_halving_fit_beside_the_tiles():
     assert not dataclasses.replace(slicing, n_c=most + 4).fits_l1
     assert most & (most - 1)
     assert most in KERNEL.knobs(conv, AVX2, None, 1)["channels"]
+
+
+class Waiting(SConv):
+    """SConv as for a matrix unit, whose products do not hide loads, but in vectors: it runs here."""
+
+    class products(VectorProducts):
+        hides_loads = False
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("windows", [(9, 23), (1, 3), (8, 16), (13, 13)], ids=str)
+def test_pointwise_windows_packed_ahead_of_odd_ends(windows, threads):
+    """Sets of one to all tiles in both orders, a narrower last tile, three sets of channels, two images."""
+    kernel, conv = Waiting(), Conv2d(2, 7, *windows, 13, 1, 1, epilogue=EPILOGUES[4])
+    assert kernel.recommend(conv, AVX2, threads=threads) in kernel.space(conv, AVX2, threads=threads)
+    for order in ("is", "ws"):
+        for k2, k3 in ((0, 0), (1, 0), (0, 1), (1, 1)):
+            split = {"split": "both"} if threads > 1 else {}
+            point = config(order=order, k2=k2, k3=k3, **split)
+            if kernel.plan(conv, point, AVX2, threads).why_not() is None:
+                assert error_of(kernel, conv, point, AVX2, threads) < kernel.tolerance, point
+
+
+def test_few_windows_at_a_time_where_products_wait_for_results():
+    """Where sums get 64 products, results cost most: windows stay in L1 then, and each filter tile is loaded
+    once for several of them. Of many products the analysis's order is kept."""
+    shallow, deep = Conv2d(1, 64, 56, 56, 256, 1, 1), Conv2d(1, 1024, 14, 14, 256, 1, 1)
+    kernel, target = registry.kernel("sconv_mma"), CATALOGUE["power10"]
+    plans = [kernel.plan(conv, kernel.recommend(conv, target), target) for conv in (shallow, deep)]
+    assert [plan.knobs.order for plan in plans] == ["ws", "is"]
+    assert plans[0].slicing.near
+    assert 1 < plans[0].k2 < plans[0].window_tiles
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from kernels.arithmetic import ceil_div
 from kernels.emit import machine, shares
+from kernels.float.sconv.csa import WEIGHT_STATIONARY, Slicing
 from kernels.float.sconv.plan import Plan
 
 SHIFTING = 1.05
@@ -24,8 +25,20 @@ def cycles(plan: Plan) -> float:
         return weights + plan.conv.n * max(_compute_cycles(plan), reloads)
     # What is packed is a stream that prefetchers follow; windows in place are a line of each channel.
     in_flight = machine.ALONE if not plan.packed and plan.conv.taps == 1 else target.misses_in_flight
-    reloads = (slicing.reload_cycles + overflow) / in_flight / plan.threads
-    return weights + plan.conv.n * (_compute_cycles(plan) + reloads)
+    again = _near_reload_cycles(slicing) if _waits_in_l1(plan) else slicing.reload_cycles
+    return weights + plan.conv.n * (_compute_cycles(plan) + (again + overflow) / in_flight / plan.threads)
+
+
+def _waits_in_l1(plan: Plan) -> bool:
+    """Whether the moving tiles do. Of several channel sets the sums wait in lines of their own, in order."""
+    return plan.slicing.near and plan.channel_sets == 1
+
+
+def _near_reload_cycles(slicing: Slicing) -> int:
+    """Loads again where the moving tiles wait in L1: the stationary ones for each further set of those."""
+    target = slicing.target
+    line = target.l2_cycles if slicing.cold_lines * target.line_bytes <= target.l2_bytes else target.l3_cycles
+    return target.dram_cycles * slicing.reloaded_lines + line * slicing.l3_lines
 
 
 def _compute_cycles(plan: Plan) -> float:
@@ -41,17 +54,32 @@ def _compute_cycles(plan: Plan) -> float:
 def _share_cycles(plan: Plan, tiles: tuple[int, int], filters: tuple[int, int]) -> float:
     """Cycles of so many (full, narrower) window tiles with so many (full, smaller) filter tiles."""
     depth = plan.conv.in_c * plan.conv.taps
-    results = plan.conv.out_c * plan.conv.windows
     total = 0.0
     for vectors, count in zip((plan.vectors, plan.tail_vectors), tiles, strict=True):
         for size, filter_tiles in zip((plan.filters, plan.odd_filters), filters, strict=True):
             step = plan.products.step_cycles(plan.target, size, vectors)
             sums: float = machine.CALL_CYCLES + size * vectors
-            # A tile that does not fill its lines of the output has some that its neighbours load again.
-            lines = ceil_div(vectors * plan.lanes * 4, plan.target.line_bytes)
-            sums += machine.stream_cycles(plan.target, size * lines * plan.target.line_bytes, 4.0 * results)
+            sums += size * _result_cycles(plan, vectors * plan.lanes * 4)
             total += count * filter_tiles * (depth * step + plan.channel_sets * sums)
         if plan.packed:
             moves = plan.packing_moves * vectors / plan.vectors * plan.packing_passes
             total += count * depth * moves * machine.MOVE_CYCLES * (SHIFTING if plan.shifted else 1.0)
     return total
+
+
+def _result_cycles(plan: Plan, size: int) -> float:
+    """Cycles to get the lines of one filter's ``size`` bytes of results in a tile.
+
+    A tile that does not fill its lines has some that its neighbours load again. Without prefetches a line of
+    another plane is waited for, and those behind it follow where neighbours are next.
+    """
+    target, footprint = plan.target, 4.0 * plan.conv.out_c * plan.conv.windows
+
+    def stream(lines: int) -> float:
+        return machine.stream_cycles(target, lines * target.line_bytes, footprint)
+
+    if plan.products.prefetches:
+        return stream(ceil_div(size, target.line_bytes))
+    beside = plan.k2 if _waits_in_l1(plan) and plan.knobs.order == WEIGHT_STATIONARY else 1
+    following = ceil_div(beside * size, target.line_bytes) - 1
+    return (stream(1) * target.misses_in_flight / machine.ALONE + stream(following)) / beside

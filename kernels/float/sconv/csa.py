@@ -18,6 +18,9 @@ from kernels.workload.base import Conv2d
 
 ALPHA = BETA = GAMMA = 0.9
 """Share of L1, L2 and L3 that tiles may fill (section 7.1)."""
+NEAR = 0.5
+"""Share of L1 that tiles of the moving kind may fill to stay there: results, which lie a plane apart, take
+places beside them."""
 FLOAT_BYTES = 4
 INPUT_STATIONARY, WEIGHT_STATIONARY = "is", "ws"
 
@@ -110,6 +113,12 @@ class Slicing:
         return self.in_l3 <= max(self.target.l3_bytes, self.target.l2_bytes) * GAMMA
 
     @property
+    def near(self) -> bool:
+        """Whether all ``k2`` moving tiles stay in L1, so that every stationary one meets them there."""
+        _, (_, moving) = self._roles()
+        return self.packed and self.k2 * moving <= self.target.l1_bytes * NEAR
+
+    @property
     def dram_lines(self) -> int:
         """Cache lines from memory: every tile once, and reloads (equation 7)."""
         return self.cold_lines + self.reloaded_lines
@@ -182,6 +191,16 @@ def slice_for(conv: Conv2d, n_f: int, n_win: int, order: str, target: Target, pa
     k2 = _halved(moving_tiles, lambda value: at(n_c, value).fits_l2)
     k3 = _halved(still_tiles, lambda value: at(n_c, k2, value).fits_l3)
     return at(n_c, k2, k3)
+
+
+def slice_near(conv: Conv2d, n_f: int, n_win: int, target: Target) -> Slicing:
+    """Stationary filters, and as few windows at a time as stay in L1 (``near``).
+
+    Each filter tile writes the results of all of them, side by side: lines in order, which a prefetcher
+    follows. The analysis counts no results; where a sum gets few products they cost more than the filters.
+    """
+    wide = slice_for(conv, n_f, n_win, WEIGHT_STATIONARY, target)
+    return replace(wide, k2=_halved(wide.in_tiles, lambda k2: replace(wide, k2=k2).near))
 
 
 def most_channels(slicing: Slicing) -> int:

@@ -104,11 +104,13 @@ class Nest:
 
         def input_tile(tile_set: Index, filter_set: Index, t: Index) -> None:
             start = T.Bind((tiles.first + tile_set * k3 + t) * plan.width)
-            slot = t if filter_sets > 1 else 0
+            ahead = plan.packed_ahead
+            slot = t if filter_sets > 1 else t % ahead
             if plan.packed:
-                first = filter_set == 0 if filter_sets > 1 else None
-                with tir.when(first):
-                    self._pack(channel_set, slot, start, plan.vectors)
+                needed = [filter_set == 0] * (filter_sets > 1) + [t % ahead == 0] * (ahead > 1)
+                with tir.when(tirx.all(*needed) if needed else None):
+                    count = tir.least(ahead, _in_set(tiles, tile_set, k3) - t)
+                    self._pack(channel_set, slot, start, plan.vectors, count)
 
             def filter_tile(tile: Index, size: int) -> None:
                 self._micro(channel_set, slot, start, plan.vectors, tile, size)
@@ -140,8 +142,11 @@ class Nest:
                     self._micro(channel_set, slot, start_of(slot), plan.vectors, tile, size)
 
             if plan.packed:
-                with tir.loop(count) as slot:
-                    self._pack(channel_set, slot, start_of(slot), plan.vectors)
+                ahead = plan.packed_ahead
+                with tir.loop((count + (ahead - 1)) // ahead) as part:
+                    slot = T.Bind(part * ahead)
+                    together = tir.least(ahead, count - slot)
+                    self._pack(channel_set, slot, start_of(slot), plan.vectors, together)
             with tir.loop(_in_set(filters, filter_set, k3)) as k:
                 filter_tile(filters.first + filter_set * k3 + k, plan.filters)
             self._odd(filter_set == filter_sets - 1, filter_tile)
@@ -171,30 +176,41 @@ class Nest:
 
     # ---- Packing (section 6.1)
 
-    def _pack(self, channel_set: Index, slot: Index, start: Index, vectors: int) -> None:
+    def _pack(self, channel_set: Index, slot: Index, start: Index, vectors: int, count: Index = 1) -> None:
         """Expand the windows from ``start`` into slot ``slot``: channel, tap, window.
 
-        With shifts (section 6.2) two vectors are loaded for all taps of a row of the filter.
+        ``count`` tiles side by side go to this slot and those behind it, where the plan packs ahead.
         """
         plan, conv = self.plan, self.plan.conv
         width = vectors * plan.lanes
-        moves = self._moves(start, vectors)
-        base = T.Bind(self._slot(slot))
         image = 0 if self.layout.copied else self.image * conv.in_c
         first = T.Bind(tir.index(image + channel_set * plan.knobs.channels))
-        with tir.loop(plan.set_channels(channel_set)) as c, tir.loop(conv.kh) as r:
-            source = (first + c) * self.layout.channel_pitch + r * self.layout.tap_pitch
-            target = base + (c * plan.conv.taps + r * conv.kw) * width
-            if plan.shifted:
-                pairs = [self._pair(source + window) for _, window in moves]
-            for s in range(conv.kw):
-                for number, (at, window) in enumerate(moves):
-                    if plan.shifted:
-                        tap = self.layout.tap(s)
-                        value = shuffle(pairs[number], range(tap, tap + plan.lanes))
-                    else:
-                        value = self.source[tir.vector(source + self.layout.tap(s) + window, plan.lanes)]
-                    tir.store(self.packed, value, tir.vector(target + s * width + at, plan.lanes))
+        if plan.packed_ahead == 1:
+            moves, base = self._moves(start, vectors), T.Bind(self._slot(slot))
+        with tir.loop(plan.set_channels(channel_set)) as c:
+            plane = (first + c) * self.layout.channel_pitch
+            if plan.packed_ahead > 1:
+                with tir.loop(count) as tile:
+                    moves = self._moves(start + tile * width, vectors)
+                    self._pack_row(moves, plane, self._slot(slot + tile) + c * width, width)
+            else:
+                with tir.loop(conv.kh) as r:
+                    target = base + (c * plan.conv.taps + r * conv.kw) * width
+                    self._pack_row(moves, plane + r * self.layout.tap_pitch, target, width)
+
+    def _pack_row(self, moves: list[tuple[Index, Index]], source: Index, target: Index, width: int) -> None:
+        """Expand a row of the filter's taps; with shifts (section 6.2) two vectors are loaded for all."""
+        plan = self.plan
+        if plan.shifted:
+            pairs = [self._pair(source + window) for _, window in moves]
+        for s in range(plan.conv.kw):
+            for number, (at, window) in enumerate(moves):
+                if plan.shifted:
+                    tap = self.layout.tap(s)
+                    value = shuffle(pairs[number], range(tap, tap + plan.lanes))
+                else:
+                    value = self.source[tir.vector(source + self.layout.tap(s) + window, plan.lanes)]
+                tir.store(self.packed, value, tir.vector(target + s * width + at, plan.lanes))
 
     def _pair(self, start: Index) -> list[Vector]:
         """Two vectors side by side."""

@@ -62,7 +62,7 @@ class SConv(Kernel[Conv2d]):
             for filters, vectors in blocks
             for order in (csa.INPUT_STATIONARY, csa.WEIGHT_STATIONARY)
             for packed in (True, False)
-        ]
+        ] + self._near(workload, target)
         deep = [conv.in_c >> n for n in (1, 2) if (conv.in_c >> n) * conv.taps >= SHORTEST_DEPTH]
         return {
             "block": [f"{filters}x{vectors}" for filters, vectors in blocks],
@@ -85,7 +85,7 @@ class SConv(Kernel[Conv2d]):
     def recommend(
         self, workload: Conv2d, target: Target, layouts: Layouts = PLAIN, threads: int = 1
     ) -> Config:
-        """The analysis's slicing, with the block, the packing and the split that are predicted fastest."""
+        """The analysis's slicing, or one of few windows, whose block, packing and split promise most."""
         picks = [
             self._config(
                 csa.analyse(workload, filters, vectors * target.lanes(), target, pack == 1), vectors, split
@@ -94,9 +94,23 @@ class SConv(Kernel[Conv2d]):
             for pack in (1, 0)
             for split in (SPLITS if threads > 1 else (None,))
         ]
+        picks += [
+            self._config(slicing, slicing.n_win // target.lanes(), None if threads == 1 else SPLITS[0])
+            for slicing in self._near(workload, target)
+        ]
         plans = [(self.plan(workload, config, target, threads), config) for config in picks]
         valid = [(plan.cycles(), config) for plan, config in plans if plan.why_not() is None]
         return min(valid, key=lambda each: each[0])[1]
+
+    def _near(self, workload: Conv2d, target: Target) -> list[csa.Slicing]:
+        """Slicings with few windows at a time, for products that wait for what is not near."""
+        if self.products.hides_loads:
+            return []
+        slicings = [
+            csa.slice_near(workload, filters, vectors * target.lanes(), target)
+            for filters, vectors in self.blocks(target)
+        ]
+        return [slicing for slicing in slicings if slicing.n_c == workload.in_c]
 
     def blocks(self, target: Target) -> list[Block]:
         """(filters, vectors of windows) of the micro-kernels that fill the registers, and ``AVX512_BLOCK``.

@@ -13,7 +13,7 @@ class MatrixSConv(SConv):
     """SConv whose register block is made of 4x4 accumulators; the knobs are those of SConv."""
 
     name = "sconv_mma"
-    version = 5
+    version = 6
     products = MatrixProducts
 
     def why_unfit(self, workload: Conv2d, target: Target) -> str | None:

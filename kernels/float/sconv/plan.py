@@ -23,6 +23,8 @@ x86's 16 and Power's 64 it does not, and there loops cost more than they save.""
 
 SHIFTED = 2
 """The value of ``pack`` that stands for section 6.2."""
+AHEAD = 4
+"""Tiles of windows that are packed together where that saves lines; each is a stream that is written."""
 SPLITS = ("windows", "filters", "both")
 """What threads can share out: tiles of windows, tiles of filters, or a grid of both."""
 
@@ -236,7 +238,16 @@ class Plan(ConvPlan):
         tiles = max(1, self.full_tiles)
         if self.knobs.order == WEIGHT_STATIONARY:
             return min(self.k2, tiles)
-        return min(self.k3, tiles) if self.filter_share > self.k2 else 1
+        return min(self.k3, tiles) if self.filter_share > self.k2 else min(self.packed_ahead, tiles)
+
+    @property
+    def packed_ahead(self) -> int:
+        """How many tiles are packed channel by channel: neighbours lie in the same lines of a plane.
+
+        One where products hide what those lines take, or where tiles are not simply side by side.
+        """
+        side_by_side = self.conv.taps == 1 and InputLayout(self.conv).flat
+        return AHEAD if side_by_side and not self.products.hides_loads else 1
 
     @property
     def pack_slack(self) -> int:
