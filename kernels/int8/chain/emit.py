@@ -16,10 +16,10 @@ from kernels.emit import code_shape, tir
 from kernels.emit.tir import const, splat, store, vector
 from kernels.emit.types import Expr, Index, Vector
 from kernels.int8 import requantize
-from kernels.int8.chain import hvx
-from kernels.int8.chain.hvx import BYTES, WORDS, Memory
 from kernels.int8.chain.pair import Buffers
 from kernels.int8.chain.plan import MIDDLE, PIXEL, TOGETHER, QChainPlan
+from kernels.int8.hvx import instructions as hvx
+from kernels.int8.hvx.instructions import BYTES, WORDS, Memory
 from kernels.int8.requantize import Multiply
 from kernels.workload.base import QConv2d
 

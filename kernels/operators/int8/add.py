@@ -11,6 +11,7 @@ from kernels.emit.tir import const, convert
 from kernels.emit.types import Vector
 from kernels.operators.int8.base import Array
 from kernels.operators.int8.pairs import QPair
+from kernels.target import Target
 
 MULTIPLIER_BITS = 21
 """Of the larger multiplier: two products of 9 bits by 21 and what rounds them fit int32."""
@@ -50,7 +51,7 @@ class QAdd(QPair):
         total: Array = a * self.multipliers[0] + b * self.multipliers[1] + (1 << (self.shift - 1))
         return total >> self.shift
 
-    def vector(self, a: Vector, b: Vector, width: int) -> Vector:
+    def vector(self, a: Vector, b: Vector, width: int, target: Target) -> Vector:
         """The scaled sum and the zero point."""
         # All that does not depend on the data in one constant. It fits, and so does what is added to it in
         # turn: both are within two products of 9 bits by 21 and half a quantum.

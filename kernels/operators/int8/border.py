@@ -12,7 +12,10 @@ from kernels.emit import tir
 from kernels.emit.elements import each_vector, threads_for
 from kernels.emit.function import Function
 from kernels.emit.tir import const, convert
-from kernels.emit.types import Index, PrimFunc, Vector
+from kernels.emit.types import Buffer, Index, PrimFunc, Vector
+from kernels.int8.hvx import instructions as hvx
+from kernels.int8.hvx.border import SCALES, ends_of, estimate, floats_of, is_above, numbers, packed
+from kernels.int8.hvx.tables import words_looked_up
 from kernels.int8.quantization import Quantization
 from kernels.int8.saturate import saturated
 from kernels.isa.registry import isa_of
@@ -32,6 +35,14 @@ def build_quantize(
     """
     low, high = LIMITS[code.dtype]
     function = Function(name, {"data": shape, "out": shape}, {"out": code.dtype})
+    if _by_bits(shape, target) and SCALES[0] < code.scale < SCALES[1]:
+        ends = ends_of(code)
+        with function as (data, out), tir.with_llvm(hvx.LLVM + ends.llvm):
+            rows = ends.rows()
+            each_vector(
+                prod(shape), hvx.BYTES, threads, lambda at, _: _quantize_bits(data, out, at, code, rows)
+            )
+        return function.result()
     with function as (data, out):
 
         def emit(first: Index, width: int) -> None:
@@ -56,6 +67,12 @@ def build_dequantize(
 ) -> PrimFunc:
     """The PrimFunc ``name``: its arguments are bytes and floats, both of ``shape``."""
     function = Function(name, {"data": shape, "out": shape}, {"data": code.dtype})
+    if _by_bits(shape, target):
+        floats = floats_of(code)
+        with function as (data, out), tir.with_llvm(hvx.LLVM + floats.llvm):
+            rows = floats.rows()
+            each_vector(prod(shape), hvx.BYTES, threads, lambda at, _: _floats_of_bits(data, out, at, rows))
+        return function.result()
     with function as (data, out):
 
         def emit(first: Index, width: int) -> None:
@@ -66,6 +83,25 @@ def build_dequantize(
 
         each_vector(prod(shape), target.lanes("uint8"), threads, emit)
     return function.result()
+
+
+def _by_bits(shape: tuple[int, ...], target: Target) -> bool:
+    """Whether HVX computes it: there are no smaller vectors."""
+    return hvx.has_hvx(target) and prod(shape) >= hvx.BYTES
+
+
+def _quantize_bits(data: Buffer, out: Buffer, at: Index, code: Quantization, ends: list[Vector]) -> None:
+    floats = [numbers(hvx.read(data, at + part * hvx.WORDS)) for part in range(hvx.BYTES // hvx.WORDS)]
+    least = [estimate(bits, code) for bits in floats]
+    ends = words_looked_up(packed(least), ends)
+    above = [is_above(bits, end) for bits, end in zip(floats, ends, strict=True)]
+    result = packed([hvx.words("vaddw", one, more) for one, more in zip(least, above, strict=True)])
+    hvx.write(out, result if LIMITS[code.dtype][0] == 0 else hvx.flipped(result), at)
+
+
+def _floats_of_bits(data: Buffer, out: Buffer, at: Index, rows: list[Vector]) -> None:
+    for part, value in enumerate(words_looked_up(hvx.read(data, at), rows)):
+        hvx.write(out, value, at + part * hvx.WORDS)
 
 
 def build_dequantize_sums(

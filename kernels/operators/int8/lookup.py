@@ -16,6 +16,8 @@ from kernels.emit.function import Function
 from kernels.emit.tir import const, convert, of_type, reinterpret
 from kernels.emit.types import Buffer, Index, PrimFunc, Vector
 from kernels.emit.vectors import shuffle
+from kernels.int8.hvx import instructions as hvx
+from kernels.int8.hvx.tables import looked_up, rows_of
 from kernels.int8.quantization import Quantization
 from kernels.int8.x86.instructions import has
 from kernels.isa.arm import AARCH64
@@ -98,6 +100,16 @@ class QLookup(QOperator):
             return self._clip(Function(name, dict.fromkeys(words, shape), words), target, threads)
         shapes = {"data": shape, "table": (256,), "out": shape}
         function = Function(name, shapes, {**words, "table": "uint8"})
+        if hvx.has_hvx(target) and prod(shape) >= hvx.BYTES:
+            with function as (data, table, out), tir.with_llvm(hvx.LLVM):
+                rows = rows_of([hvx.read(table, at) for at in (0, hvx.BYTES)])
+                each_vector(
+                    prod(shape),
+                    hvx.BYTES,
+                    threads,
+                    lambda at, _: hvx.write(out, looked_up(hvx.read(data, at), rows), at),
+                )
+            return function.result()
         with function as (data, table, out):
             lookup, lanes = _way(table, target)
 

@@ -12,6 +12,7 @@ from kernels.int8.reference import fixed_point, multiply
 from kernels.operators.int8.base import Array
 from kernels.operators.int8.pairs import QPair
 from kernels.operators.int8.scale import scaled
+from kernels.target import Target
 
 LARGEST = 255 * 255
 """Of the products of two elements, less their zeros."""
@@ -42,12 +43,12 @@ class QMul(QPair):
         """The scaled product."""
         return multiply(a * b, np.array(self.multiplier), np.array(self.shift))
 
-    def vector(self, a: Vector, b: Vector, width: int) -> Vector:
+    def vector(self, a: Vector, b: Vector, width: int, target: Target) -> Vector:
         """The scaled product and the zero point."""
         # Nine bits each: words, whose products take fewer instructions than those of int32.
         one, two = (
             convert(convert(operand, "int16", width) - const(zero, "int16", width), "int32", width)
             for operand, zero in zip((a, b), self.zeros[:2], strict=True)
         )
-        value = scaled(one * two, LARGEST, self.multiplier, self.shift, width)
+        value = scaled(one * two, LARGEST, self.multiplier, self.shift, width, target)
         return value + const(self.zeros[2], lanes=width)

@@ -89,7 +89,7 @@ class QPair(QOperator):
         """The result less its zero point for operands less theirs, int64, before it is clipped."""
 
     @abstractmethod
-    def vector(self, a: Vector, b: Vector, width: int) -> Vector:
+    def vector(self, a: Vector, b: Vector, width: int, target: Target) -> Vector:
         """The result for operands of ``width`` bytes, int32, before it is clipped."""
 
     def reference(self, *inputs: Array) -> Array:
@@ -107,7 +107,7 @@ class QPair(QOperator):
 
             def emit(first: Index, other: Index, width: int) -> None:
                 at = tir.vector(first, width)
-                value = self.vector(a[at], b[tir.vector(other, width)], width)
+                value = self.vector(a[at], b[tir.vector(other, width)], width, target)
                 tir.store(out, saturated(value, self.result_dtype, self.clamp, width), at)
 
             each_pair(self.shape, self.second, target.lanes("uint8"), threads, emit)

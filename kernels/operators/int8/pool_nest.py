@@ -102,7 +102,7 @@ def emit_pool(pool: Pool, data: Buffer, out: Buffer, mean: Mean | None, target: 
     threads = threads_for(math.prod(pool.shape), threads)
     groups, (rows, columns) = ceil_div(c, lanes), pool.out
     for row_run in runs(pool, 0):
-        emitter = _Row(pool, data, out, mean, row_run, lanes)
+        emitter = _Row(pool, data, out, mean, row_run, lanes, target)
         with tir.loop(n * row_run.number * groups, threads) as turn:
             line = T.Bind(turn // groups)
             image, row = T.Bind(line // row_run.number), T.Bind(line % row_run.number + row_run.first)
@@ -124,6 +124,7 @@ class _Row:
     mean: Mean | None
     rows: Run
     lanes: int
+    target: Target
 
     def run(self, columns: Run, source: Buffer, to: Index) -> None:
         """The windows of ``columns``; ``source`` and ``to`` are where the first rows start."""
@@ -176,7 +177,7 @@ class _Row:
         multiplier, shift = mean.factors[count_of(self.pool, rows, columns)]
         value = convert(value, "int32", self.lanes)
         value = value - const(rows * columns * mean.zeros[0], lanes=self.lanes)
-        whole = scaled(value, 255 * rows * columns, multiplier, shift, self.lanes)
+        whole = scaled(value, 255 * rows * columns, multiplier, shift, self.lanes, self.target)
         if mean.zeros[1]:
             whole = whole + const(mean.zeros[1], lanes=self.lanes)
         return saturated(whole, mean.dtype, LIMITS[mean.dtype], self.lanes)

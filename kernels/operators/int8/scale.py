@@ -8,13 +8,15 @@ from tvm.script.ir_builder import tirx as T
 from kernels.emit.tir import const
 from kernels.emit.types import Vector
 from kernels.emit.vectors import shuffle
+from kernels.int8.hvx.instructions import WORDS, has_hvx
 from kernels.int8.requantize import fixed_point_multiply
+from kernels.target import Target
 
 WIDTH = 8
-"""Lanes that are multiplied at a time."""
+"""Lanes that are multiplied at a time; HVX multiplies whole vectors only."""
 
 
-def scaled(value: Vector, largest: int, multiplier: int, shift: int, lanes: int) -> Vector:
+def scaled(value: Vector, largest: int, multiplier: int, shift: int, lanes: int, target: Target) -> Vector:
     """``round(value * multiplier * 2^(-31 - shift))``, ties up, of int32 lanes of at most ``largest``.
 
     Results saturate at 2^30 at least.
@@ -23,7 +25,7 @@ def scaled(value: Vector, largest: int, multiplier: int, shift: int, lanes: int)
     before = max(0, 2 - shift)
     how = "high" if largest << before < 1 << 31 else "exact"
     before = before if how == "high" else 0
-    parts = max(1, lanes // WIDTH)
+    parts = max(1, lanes // (WORDS if has_hvx(target) else WIDTH))
     width = lanes // parts
     factor, total = const(multiplier, lanes=width), const(shift + before, lanes=width)
     multiply = fixed_point_multiply(factor, total, how, width)

@@ -1,4 +1,4 @@
-"""What chains need of HVX: products by a word of a scalar register, and vectors taken apart and put together.
+"""Instructions of HVX: products by a word of a scalar register, and vectors taken apart and put together.
 
 Hexagon V66 HVX Programmer's Reference Manual. Vectors are of 128 bytes or 32 words.
 """
@@ -14,9 +14,13 @@ from kernels.emit import tir
 from kernels.emit.tir import const, reinterpret, store, vector
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.int8.requantize import Multiply
+from kernels.isa.hexagon import HEXAGON
+from kernels.target import Target
 
 BYTES, WORDS = 128, 32
-_PAIR, _ROOM, _LOAD, _SAVE = (f"tilefleet_hvx_{word}" for word in ("pair", "room", "load", "save"))
+_PAIR, _ROOM, _LOAD, _SAVE, _READ, _WRITE = (
+    f"tilefleet_hvx_{word}" for word in ("pair", "room", "load", "save", "read", "write")
+)
 LLVM = f"""
 define linkonce_odr i64 @{_PAIR}(ptr %at) alwaysinline {{
   %pair = load i64, ptr %at, align 8
@@ -36,8 +40,22 @@ define linkonce_odr void @{_SAVE}(ptr %at, <32 x i32> %words) alwaysinline {{
   store <32 x i32> %words, ptr %at, align {BYTES}
   ret void
 }}
+define linkonce_odr <32 x i32> @{_READ}(ptr %at) alwaysinline {{
+  %words = load <32 x i32>, ptr %at, align 1
+  ret <32 x i32> %words
+}}
+define linkonce_odr void @{_WRITE}(ptr %at, <32 x i32> %words) alwaysinline {{
+  store <32 x i32> %words, ptr %at, align 1
+  ret void
+}}
 """
-"""What TVM does not tell LLVM: that vectors lie at whole ones, and that two units are a pair of registers."""
+"""What TVM does not tell LLVM: that vectors lie at whole ones, that two units are a pair of registers, and
+that 128 bytes of any type are a vector."""
+
+
+def has_hvx(target: Target) -> bool:
+    """Whether ``target`` has vectors of this size."""
+    return target.isa is HEXAGON and target.integer_vector_bits == 8 * BYTES
 
 
 class Memory:
@@ -88,6 +106,11 @@ def call(kind: str, name: str, *values: Vector) -> Vector:
 def words(name: str, *values: Vector) -> Vector:
     """That of one whose result are words."""
     return call("int32x32", name, *values)
+
+
+def pinned(name: str, *values: Vector) -> Vector:
+    """As ``words``, for what is used often: TVM's passes write pure values into all that uses them."""
+    return T.Bind(tirx.call_llvm_intrin("int32x32", f"llvm.hexagon.V6.{name}.128B", *values))
 
 
 def as_words(value: Vector) -> Vector:
@@ -159,6 +182,16 @@ def limited(value: Vector, low: int, high: int) -> Vector:
 def flipped(value: Vector) -> Vector:
     """Bytes (words) of which the upper bit is the other: int8 as uint8 with 128 added, or back."""
     return words("vxor", value, as_words(const(128, "uint8", BYTES)))
+
+
+def read(buffer: Buffer, at: Index) -> Vector:
+    """128 bytes from element ``at`` of an array of any type, as words (``LLVM``)."""
+    return T.Bind(tirx.call_extern("int32x32", _READ, tirx.address_of(buffer[tir.index(at)])))
+
+
+def write(buffer: Buffer, value: Vector, at: Index) -> None:
+    """Store words as 128 bytes from element ``at`` of an array of any type (``LLVM``)."""
+    T.evaluate(tirx.call_extern("void", _WRITE, tirx.address_of(buffer[tir.index(at)]), value))
 
 
 def load(buffer: Buffer, at: Index) -> Vector:

@@ -1,0 +1,1 @@
+"""What quantized code takes of HVX, Hexagon's vector unit."""
