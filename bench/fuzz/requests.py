@@ -27,6 +27,8 @@ EXAMPLES = 50
 """Requests made up for each operation, and sequences of requests, in each run."""
 ANSWER_S = 120
 PARK_S = 3.0
+SAID_CHARACTERS = 5000
+"""Of what schemathesis prints of a run's failures."""
 
 
 def fuzz_requests(cases: int, seed: int, first: int = 0) -> dict[str, Any]:
@@ -54,7 +56,7 @@ def fuzz_requests(cases: int, seed: int, first: int = 0) -> dict[str, Any]:
                     for counts in phases.values():
                         accepted.update(counts)
                 problems += [
-                    f"seed {seeds[-1]}: {each['title']}: {', '.join(each['operations'])}"
+                    f"seed {seeds[-1]}: {each['title']}: {', '.join(each['operations'])}{report['said']}"
                     for each in report["failures"]
                 ]
                 print(json.dumps({"seeds": seeds, "cases": sent, "problems": problems}), flush=True)
@@ -103,4 +105,5 @@ def _run(program: str, url: str, seed: int, folder: Path) -> Any:
     found = json.loads(report.read_text()) if report.exists() else {}
     if not found or not found["test_cases"]["generated"]:
         raise SystemExit(f"bench: {PROGRAM} failed:\n{(done.stdout + done.stderr)[-2000:]}")
-    return found
+    said = done.stdout.partition("= FAILURES =")[2]  # the report does not tell what was sent and answered
+    return {**found, "said": said.partition("= SUMMARY =")[0][:SAID_CHARACTERS]}

@@ -137,7 +137,11 @@ class DamagedPage(Page[DamagedRecord]):
 
 
 class RecordPage(Page[Record]):
-    """Records in the order they were stored."""
+    """Records in the order that was asked for."""
+
+    left_out: int = Field(
+        default=0, description="Rows of this page that are damaged (`GET /records/damaged`) and not listed."
+    )
 
 
 class Minute(BaseModel):

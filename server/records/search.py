@@ -71,8 +71,9 @@ def _key(sort: Sort) -> ColumnElement[Any]:
 
 def page(
     session: Session, which: Filter, sort: Sort, after: int | None, limit: int
-) -> tuple[list[Found], int | None]:
-    """Up to ``limit`` records, and the id of the last row looked at where there are more.
+) -> tuple[list[Found], int | None, int]:
+    """Up to ``limit`` records, the id of the last row looked at where there are more, and how many rows
+    are left out as they are damaged.
 
     Sorted by a time, those without one are left out. ``after`` is the id of the last row of the page before.
     """
@@ -87,7 +88,8 @@ def page(
     ids = [row[0] for row in session.execute(query.order_by(*order).limit(limit + 1))]
     found = dict(sound(session.execute(with_documents().where(RecordRow.id.in_(ids[:limit])))))
     shown = [(each, found[each]) for each in ids[:limit] if each in found]
-    return shown, ids[limit - 1] if len(ids) > limit else None
+    left_out = min(len(ids), limit) - len(shown)
+    return shown, ids[limit - 1] if len(ids) > limit else None, left_out
 
 
 def _behind(
@@ -108,7 +110,7 @@ def every(db: Database, which: Filter) -> Iterator[Record]:
     after: int | None = 0
     while after is not None:
         with db.read() as session:
-            found, after = page(session, which, "oldest", after, _BATCH)
+            found, after, _ = page(session, which, "oldest", after, _BATCH)
         yield from (record for _, record in found)
 
 

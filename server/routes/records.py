@@ -85,9 +85,9 @@ def list_records(
 ) -> RecordPage:
     """Records that meet all that is asked of them, in the order that is asked for."""
     with ctx.db.read() as session:
-        found, more = search.page(session, which, sort, after, limit)
+        found, more, left_out = search.page(session, which, sort, after, limit)
     items = [views.show(*each) for each in found]
-    return RecordPage(items=items, next=None if more is None else str(more))
+    return RecordPage(items=items, next=None if more is None else str(more), left_out=left_out)
 
 
 @router.get(

@@ -117,3 +117,25 @@ def test_a_job_that_another_process_took_is_let_go(
         assert (row.state, row.owner) == ("running", "elsewhere/1/1.00")
         assert session.query(TrialRow).count() == 3
     db.close()
+
+
+def test_a_silent_process_counts_as_dead_within_half_a_minute(client: TestClient, settings: Settings) -> None:
+    """By the product's own pauses, on a clock of the test: a beat just given, a look just made."""
+    job = wait(client, create(client)["id"])
+    db = Database(settings.database)
+    now_s = 0.0
+    signs = ownership.Signs(clock=lambda: now_s)
+    with db.write() as session:
+        row = session.get_one(JobRow, job["id"])
+        row.state, row.owner = "running", "elsewhere/1/1.00"
+        died_s = None
+        while not signs.dead(session):
+            assert now_s < 120
+            if now_s <= 4 * ownership.BEAT_S:
+                row.beat, died_s = datetime.now(UTC), now_s
+                session.flush()
+            now_s += ownership.BEAT_S
+        session.rollback()
+    db.close()
+    assert died_s == 4 * ownership.BEAT_S, "it was given up while it gave signs of life"
+    assert now_s - died_s + ownership.BEAT_S <= 30

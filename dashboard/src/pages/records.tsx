@@ -9,6 +9,7 @@ import type { paths } from "../api/schema";
 import { ago, rate } from "../format";
 import { ClockMark, Seconds } from "../parts/clock";
 import { Finder } from "../parts/finder";
+import { Notice } from "../parts/notice";
 import { SortHead } from "../parts/sortable";
 import { Empty, Failure, Loading } from "../parts/states";
 import type { Column } from "../parts/table";
@@ -113,6 +114,7 @@ export default function Records() {
     getNextPageParam: (page) => (page.next === null ? undefined : Number(page.next)),
   });
   const items = records.data?.pages.flatMap((page) => page.items) ?? [];
+  const leftOut = records.data?.pages.reduce((sum, page) => sum + page.left_out, 0) ?? 0;
   const file = (format: "log" | "csv") =>
     `/api/v1/records/log?${new URLSearchParams({ ...(filter as Record<string, string>), format })}`;
   const pinned = ["workload", "job"].filter((name) => asked.has(name));
@@ -155,6 +157,11 @@ export default function Records() {
             ? "Nothing that was measured has all that is asked for."
             : "Records appear as jobs measure, or when a log is imported."}
         </Empty>
+      )}
+      {leftOut > 0 && (
+        <Notice kind="warning" title={`${leftOut} of these cannot be read`}>
+          They are damaged and not listed. <code>tilefleet forget --damaged</code> deletes them.
+        </Notice>
       )}
       {items.length > 0 && (
         <DataTable
