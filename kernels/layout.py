@@ -8,14 +8,15 @@ of that shape is stored.
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kernels.target import Target
 
-Array = npt.NDArray[Any]
+if TYPE_CHECKING:  # commands that name layouts and have no arrays do not wait for numpy
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
+
 NCHW, NHWC = "nchw", "nhwc"
 _BLOCKED = re.compile(r"nchw([1-9][0-9]*)c")
 
@@ -73,6 +74,8 @@ def stored_shape(layout: str, shape: tuple[int, ...]) -> tuple[int, ...]:
 
 def to_layout(array: Array, layout: str) -> Array:
     """An NCHW array as it is stored in ``layout``, contiguous."""
+    import numpy as np
+
     block = block_of(layout)
     if block is None:
         return np.ascontiguousarray(array.transpose(0, 2, 3, 1) if layout == NHWC else array)
@@ -82,6 +85,8 @@ def to_layout(array: Array, layout: str) -> Array:
 
 def from_layout(array: Array, layout: str) -> Array:
     """An array stored in ``layout`` as NCHW, contiguous; the inverse of ``to_layout``."""
+    import numpy as np
+
     if block_of(layout) is None:
         return np.ascontiguousarray(array.transpose(0, 3, 1, 2) if layout == NHWC else array)
     n, blocks, h, w, block = array.shape

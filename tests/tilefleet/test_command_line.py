@@ -198,8 +198,8 @@ def test_a_budget_of_no_trials_is_no_missing_budget(monkeypatch: pytest.MonkeyPa
 _LIGHT = """
 import sys
 from tilefleet.cli import app
-for line in ("jobs", "models", "cancel 1", "resume 1", "log 1", "boards", "boards park x --reason y",
-             "forget 1", "open", "stop", "submit --help", "watch --help"):
+for line in ("jobs", "models", "best --target host", "cancel 1", "resume 1", "log 1", "boards",
+             "boards park x --reason y", "forget 1", "open", "stop", "submit --help", "watch --help"):
     command = line.split()
     try:
         app(command)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from browser import PATIENCE_MS, SCREENSHOTS, faults
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from kernels import registry
 from kernels.target import CATALOGUE
@@ -199,6 +199,21 @@ def test_a_workload_of_one_trial_has_its_page(page: Page, client: Client) -> Non
     page.goto(f"/workloads/{workload.key}")
     expect(page.get_by_role("heading", name="The fastest")).to_be_visible()
     expect(page.get_by_label("Loop nest, Best")).to_be_visible()
+
+
+def test_tasks_without_a_time_hide_no_curve(page: Page, tiny_model: Path, client: Client) -> None:
+    """A real job, with nine tasks more that nothing was tried of."""
+
+    def more(route: Route) -> None:
+        body = route.fetch().json()
+        untried = {**body["items"][0], "text": "untried", "best_s": None, "curve": [], "weight": 9}
+        body["items"] += [{**untried, "id": 10**6 + number} for number in range(9)]
+        route.fulfill(json=body)
+
+    job = client.submit(model=client.upload(tiny_model).hash, target="host", trials=6).wait()
+    page.route(re.compile(r"/jobs/\d+/tasks$"), more)
+    page.goto(f"/jobs/{job.id}")
+    expect(page.get_by_role("img", name=re.compile("Best time so far of 8 tasks"))).to_be_visible()
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -229,6 +229,14 @@ def test_records_are_filtered_sorted_and_saved_as_they_are_shown(page: Page, sea
     table = page.get_by_role("group", name="Records")
     expect(table.get_by_text("wrong result").first).to_be_visible()
 
+    def damaged(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "left_out": 2})
+
+    page.route("**/api/v1/records?*", damaged)
+    page.reload()
+    expect(page.get_by_role("status").get_by_text("2 of these cannot be read")).to_be_visible()
+
 
 @pytest.fixture
 def dynamic(tmp_path: Path) -> Path:

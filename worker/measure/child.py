@@ -17,7 +17,8 @@ import numpy as np
 
 from kernels import registry
 from kernels import target as targets
-from kernels.layout import PLAIN, Array, Layouts, from_layout, stored_shape, to_layout
+from kernels.kernel import Array
+from kernels.layout import PLAIN, Layouts, from_layout, stored_shape, to_layout
 from kernels.reference import max_error, random_inputs, reference
 from kernels.space import Config
 from kernels.workload import base as workloads

@@ -220,8 +220,8 @@ export function Curves({ job, tasks, chosen }: { job: Job; tasks: Task[]; chosen
   );
 }
 
-/** What has no time yet is looked at first; a chain, which counts for nothing, last. */
-const timeOf = ({ weight, best_s }: Task) => (weight ? weight * (best_s ?? Infinity) : 0);
+/** What has no time has no curve either; a chain counts for nothing. */
+const timeOf = ({ weight, best_s }: Task) => weight * (best_s ?? 0);
 
 function nameOf(baseline: { library: string; version: string }): string {
   return `${baseline.library} ${baseline.version}`;
