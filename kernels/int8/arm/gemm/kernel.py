@@ -45,13 +45,8 @@ class QuantizedGemm(QuantizedKernel):
 
     def knobs(self, workload: QConv2d, target: Target, layouts: Layouts, threads: int) -> KnobValues:
         """Every kind of block that the target has and the weights allow, in every size that may be best."""
-        bytes_fit = signedness(workload) is not None
-        needs = {kind: FEATURES.get(kind) for kind in BLOCKS if kind == "lane" or bytes_fit}
-        kinds = [kind for kind, feature in needs.items() if feature is None or target.has(feature)]
-        newer = set(FEATURES) & set(kinds)
-        if newer or target.isa is ARM32 or signedness(workload) is not True or why_not_chained(workload):
-            kinds = [kind for kind in kinds if kind != "fours"]
-        sides = (*SIDES, LONG_SIDE) if newer else SIDES
+        kinds = kinds_for(workload, target)
+        sides = (*SIDES, LONG_SIDE) if set(FEATURES) & set(kinds) else SIDES
         depth, near = workload.taps * workload.in_c, target.l1_bytes
         windows = workload.n * workload.windows
         macro: KnobValues = {}
@@ -69,3 +64,14 @@ class QuantizedGemm(QuantizedKernel):
             "requant": requantize.choices(workload, target),
             **macro,
         }
+
+
+def kinds_for(workload: QConv2d, target: Target) -> list[str]:
+    """The kinds of block that ``target`` has, the weights of ``workload`` allow, and none of them beats."""
+    bytes_fit = signedness(workload) is not None
+    needs = {kind: FEATURES.get(kind) for kind in BLOCKS if kind == "lane" or bytes_fit}
+    kinds = [kind for kind, feature in needs.items() if feature is None or target.has(feature)]
+    newer = set(FEATURES) & set(kinds)
+    if newer or target.isa is ARM32 or signedness(workload) is not True or why_not_chained(workload):
+        return [kind for kind in kinds if kind != "fours"]
+    return kinds

@@ -7,10 +7,9 @@ few rows only.
 from __future__ import annotations
 
 from kernels.int8.arm.blocks.block import QUAD
-from kernels.int8.arm.blocks.kinds import BLOCKS as KINDS
 from kernels.int8.arm.depthwise.kernel import CHUNKS
+from kernels.int8.arm.gemm.kernel import kinds_for
 from kernels.int8.arm.gemm.plan import DATA, FEATURES, LONG_SIDE, TILES
-from kernels.int8.arm.operands import signedness
 from kernels.int8.arm.plan import why_not_neon
 from kernels.int8.arm.separable import cost
 from kernels.int8.arm.separable.emit import emit
@@ -37,7 +36,7 @@ class QSeparable(Kernel[QConvChain]):
     """A depthwise convolution before or after a pointwise one; its knobs are those of ``plan.Knobs``."""
 
     name = "qseparable"
-    version = 1
+    version = 2
     workload_type = QConvChain
     plan_type = EmittedPlan
     dtypes = ("int8", "uint8")
@@ -63,14 +62,7 @@ class QSeparable(Kernel[QConvChain]):
         first, second = workload.parts
         spread, points = (first, second) if first.is_depthwise else (second, first)
         channels = spread.in_c
-        bytes_fit = signedness(points) is not None
-        kinds = [
-            kind
-            for kind in KINDS
-            if kind != "fours"
-            and (kind == "lane" or bytes_fit)
-            and (kind not in FEATURES or target.has(FEATURES[kind]))
-        ]
+        kinds = kinds_for(points, target)
         longest = [LONG_SIDE] if set(FEATURES) & set(kinds) else []
         lines, chunks, slabs = [1], [channels], [16]
         if first.is_depthwise:
