@@ -9,32 +9,24 @@ from kernels.emit import mma
 from kernels.emit.tir import const, of_type
 from kernels.emit.types import Vector
 from kernels.int8 import finish
-from kernels.int8.requantize import Multiply, fixed_point_multiply
+from kernels.int8.requantize import Multiply
 from kernels.int8.tir import QArguments
-from kernels.isa.hexagon import HEXAGON
 from kernels.isa.power import POWER
 from kernels.target import Target
-
-MOST_LEFT = 24
-"""Bits by which sums are shifted left at most: then one alone is beyond any byte."""
 
 
 class Finish(finish.Finish):
     """The same, with POWER10's instruction for the upper half of a product, which older ones lack.
 
     LLVM finds it in a product of int64 only where the multiplier is widened beside it, and takes that out of
-    loops. HVX has no vectors of int64, and what LLVM makes of any scale takes several times as long; so there
-    a sum is shifted left until its scale is a small one. What does not fit then is beyond any byte.
+    loops.
     """
 
     def __init__(self, args: QArguments, how: str, bits: int, target: Target) -> None:
         super().__init__(args, how, bits)
         self._high = how == "high" and target.isa is POWER and target.matrix == mma.NAME
-        self._shifted = how == "exact" and target.isa is HEXAGON
 
     def _multiply(self, multiplier: Vector, shift: Vector) -> Multiply:
-        if self._shifted:
-            return self._any_scale(multiplier, shift)
         if not self._high:
             return super()._multiply(multiplier, shift)
         lanes, kind = self._lanes, of_type("int32", self._lanes)
@@ -45,20 +37,5 @@ class Finish(finish.Finish):
         def multiply(value: Vector) -> Vector:
             upper = tirx.call_llvm_pure_intrin(kind, "llvm.ppc.altivec.vmulhsw", value, multiplier)
             return tirx.shift_right(upper + half, rest)
-
-        return multiply
-
-    def _any_scale(self, multiplier: Vector, shift: Vector) -> Multiply:
-        lanes, shift = self._lanes, T.Bind(shift)
-        two = const(2, lanes=lanes)
-        left = tirx.Min(two - shift, const(MOST_LEFT, lanes=lanes))
-        left = T.Bind(tirx.Max(left, const(0, lanes=lanes)))
-        most = T.Bind(tirx.shift_right(const((1 << 31) - 1, lanes=lanes), left))
-        least = T.Bind(const(-1, lanes=lanes) - most)
-        small = fixed_point_multiply(multiplier, tirx.Max(shift, two), "high", lanes)
-
-        def multiply(value: Vector) -> Vector:
-            limited = tirx.Max(tirx.Min(value, most), least)
-            return small(T.Bind(tirx.shift_left(limited, left)))
 
         return multiply
