@@ -12,6 +12,7 @@ from bench.soak.lab import fill
 from kernels.float.gemm.kernel import PackedGemm
 from kernels.space import Config
 from kernels.workload.base import Gemm
+from worker.build import artifacts
 from worker.build.artifacts import ArtifactStore
 from worker.build.build import Builder, Built
 from worker.build.space import with_room
@@ -121,6 +122,39 @@ def test_pruning_keeps_the_newest(tmp_path):
         os.utime(path, (1_000_000 - age, 1_000_000 - age))
     store.prune(250)
     assert [path.exists() for path in paths] == [False, False, False, True, True]
+
+
+def test_old_artifacts_are_pruned_now_and_then_by_whoever_stores_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(artifacts, "MOST_BYTES", 250)
+    store = ArtifactStore(tmp_path)
+    old, new = (store.put(b"%d" % number * 100)[1] for number in range(2))
+    os.utime(old, (1_000_000, 1_000_000))
+    last = next(
+        data
+        for number in range(10_000)
+        if hashlib.sha256(data := b"%6d" % number * 20).hexdigest().startswith(artifacts.PRUNES)
+    )
+    _, path = store.put(last)
+    assert (old.exists(), new.exists(), path.exists()) == (False, True, True)
+
+
+def test_on_a_full_disk_old_artifacts_make_room_and_new_ones_stay(tmp_path):
+    folder = tmp_path / "small"
+    folder.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder]
+    if subprocess.run(mount, capture_output=True, check=False).returncode:
+        pytest.skip("no small disk can be mounted here")
+    try:
+        store = ArtifactStore(folder)
+        old, new = (store.put(os.urandom(100_000))[1] for _ in range(2))
+        os.utime(old, (1_000_000, 1_000_000))
+        _, stored = store.put(data := os.urandom(100_000))
+        assert (old.exists(), new.exists(), stored.read_bytes() == data) == (False, True, True)
+        with pytest.raises(OSError, match="No space left"):
+            store.put(os.urandom(100_000))
+        assert (new.exists(), stored.exists()) == (True, True)
+    finally:
+        subprocess.run(["umount", folder], check=True)
 
 
 def test_a_candidate_survives_json(host):

@@ -19,7 +19,7 @@ from distributed import Scheduler
 import worker.engine.steady  # noqa: F401  # of each process that Dask runs in
 from kernels import target as targets
 from worker.children.nursery import Nursery
-from worker.engine.dask_worker import MAX_ARTIFACT_BYTES, PRELOAD, ContextWorker
+from worker.engine.dask_worker import PRELOAD, ContextWorker
 from worker.engine.worker_context import WorkerContext
 from worker.fleet.drivers.base import BoardError, Driver
 from worker.fleet.drivers.gateway import Gateway
@@ -86,7 +86,6 @@ class Cluster:
         # Importing takes seconds: everything slow at once.
         await asyncio.gather(
             asyncio.to_thread(lambda: context.builder.toolchain),
-            asyncio.to_thread(context.store.prune, MAX_ARTIFACT_BYTES),
             self._stack.enter_async_context(self._boards),
         )
         self._stack.enter_context(dask.config.set(DASK))

@@ -34,7 +34,6 @@ PRELOAD = (
     "worker.measure.child",
     "worker.children.warm",
 )
-MAX_ARTIFACT_BYTES = 1 << 30
 STOPS_KEPT = 1000
 """Tokens of what was stopped that a worker remembers: far more than can be under way."""
 EMULATED_TIMES = 30
