@@ -47,7 +47,8 @@ def account(lab: Lab, work: Work) -> dict[str, Any]:
             lost.append(f"trial {key} was told with another config")
     for id_, _, _ in jobs:
         numbers = sorted(trial.number for trial in by_job[id_])
-        if numbers != list(range(TRIALS)):
+        # A number is left out where a result came after its lease had ended: that config is measured again.
+        if len(numbers) != TRIALS:
             lost.append(f"job {id_} has the trials {numbers}")
     duplicated = [
         f"job {id_} has {config} {count} times"
