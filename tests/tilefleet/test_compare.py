@@ -185,7 +185,7 @@ class Knowing:
 def test_what_a_server_knows_of_the_layers_is_built_by(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(known_records, "Client", Knowing)
+    monkeypatch.setattr("tilefleet.client.Client", Knowing)
     nodes = [node("Conv", ["x", "w"], "y", pads=[1, 1, 1, 1])]
     path = save(tmp_path, model(nodes, {"x": (1, 8, 9, 9)}, ["y"], {"w": (8, 8, 3, 3)}))
     target, layer = targets.CATALOGUE["rpi4"], extract(path).operators[0].workload
