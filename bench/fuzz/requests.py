@@ -56,9 +56,10 @@ def fuzz_requests(cases: int, seed: int, first: int = 0) -> dict[str, Any]:
                     for counts in phases.values():
                         accepted.update(counts)
                 problems += [
-                    f"seed {seeds[-1]}: {each['title']}: {', '.join(each['operations'])}{report['said']}"
+                    f"seed {seeds[-1]}: {each['title']}: {', '.join(each['operations'])}"
                     for each in report["failures"]
                 ]
+                problems += [report["said"]] * bool(report["failures"])
                 print(json.dumps({"seeds": seeds, "cases": sent, "problems": problems}), flush=True)
         if client.health()["status"] != "ok":
             problems.append(f"the service is not well after all this: {client.health()}")

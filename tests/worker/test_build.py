@@ -138,23 +138,27 @@ def test_old_artifacts_are_pruned_now_and_then_by_whoever_stores_one(tmp_path, m
     assert (old.exists(), new.exists(), path.exists()) == (False, True, True)
 
 
-def test_on_a_full_disk_old_artifacts_make_room_and_new_ones_stay(tmp_path):
+@pytest.fixture
+def small_disk(tmp_path):
+    """A folder on a disk of 256 KB."""
     folder = tmp_path / "small"
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder]
     if subprocess.run(mount, capture_output=True, check=False).returncode:
         pytest.skip("no small disk can be mounted here")
-    try:
-        store = ArtifactStore(folder)
-        old, new = (store.put(os.urandom(100_000))[1] for _ in range(2))
-        os.utime(old, (1_000_000, 1_000_000))
-        _, stored = store.put(data := os.urandom(100_000))
-        assert (old.exists(), new.exists(), stored.read_bytes() == data) == (False, True, True)
-        with pytest.raises(OSError, match="No space left"):
-            store.put(os.urandom(100_000))
-        assert (new.exists(), stored.exists()) == (True, True)
-    finally:
-        subprocess.run(["umount", folder], check=True)
+    yield folder
+    subprocess.run(["umount", folder], check=True)
+
+
+def test_on_a_full_disk_old_artifacts_make_room_and_new_ones_stay(small_disk):
+    store = ArtifactStore(small_disk)
+    old, new = (store.put(os.urandom(100_000))[1] for _ in range(2))
+    os.utime(old, (1_000_000, 1_000_000))
+    _, stored = store.put(data := os.urandom(100_000))
+    assert (old.exists(), new.exists(), stored.read_bytes() == data) == (False, True, True)
+    with pytest.raises(OSError, match="No space left"):
+        store.put(os.urandom(100_000))
+    assert (new.exists(), stored.exists()) == (True, True)
 
 
 def test_a_candidate_survives_json(host):
@@ -162,27 +166,19 @@ def test_a_candidate_survives_json(host):
     assert Candidate.from_json(candidate.to_json()) == candidate
 
 
-def test_an_artifact_waits_for_room_on_a_full_disk_and_leaves_no_half(tmp_path):
-    folder = tmp_path / "small"
-    folder.mkdir()
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", folder]
-    if subprocess.run(mount, capture_output=True, check=False).returncode:
-        pytest.skip("no small disk can be mounted here")
-    try:
-        store, data, stuffing = ArtifactStore(folder), os.urandom(100_000), folder / "stuffing"
-        fill(stuffing)
-        given_up = threading.Event()
-        with ThreadPoolExecutor() as pool:
-            patient = pool.submit(with_room, lambda: store.put(data), None)
-            hasty = pool.submit(with_room, lambda: store.put(data), given_up)
-            given_up.set()
-            assert hasty.result(30) is None
-            assert not patient.done()
-            stuffing.unlink()
-            _, path = patient.result(30)
-        assert path.read_bytes() == data
-        assert [each for each in folder.rglob("*") if each.is_file()] == [path]
-        with pytest.raises(IsADirectoryError):  # nothing else is waited out
-            with_room(folder.read_bytes, None)
-    finally:
-        subprocess.run(["umount", folder], check=True)
+def test_an_artifact_waits_for_room_on_a_full_disk_and_leaves_no_half(small_disk):
+    store, data, stuffing = ArtifactStore(small_disk), os.urandom(100_000), small_disk / "stuffing"
+    fill(stuffing)
+    given_up = threading.Event()
+    with ThreadPoolExecutor() as pool:
+        patient = pool.submit(with_room, lambda: store.put(data), None)
+        hasty = pool.submit(with_room, lambda: store.put(data), given_up)
+        given_up.set()
+        assert hasty.result(30) is None
+        assert not patient.done()
+        stuffing.unlink()
+        _, path = patient.result(30)
+    assert path.read_bytes() == data
+    assert [each for each in small_disk.rglob("*") if each.is_file()] == [path]
+    with pytest.raises(IsADirectoryError):  # nothing else is waited out
+        with_room(small_disk.read_bytes, None)
