@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 import signal
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import psutil
@@ -14,7 +14,7 @@ import psycopg
 
 from bench.soak.lab import Lab, fill
 from bench.soak.liar import LIES
-from bench.soak.world import Service, wait_for
+from bench.soak.world import Service, stopped, wait_for
 
 HOLD_S = (2.0, 12.0)
 """How long what stands still or is away does so."""
@@ -58,20 +58,6 @@ def _pick(dice: random.Random, processes: list[psutil.Process]) -> psutil.Proces
     return dice.choice(sorted(processes, key=lambda each: each.pid))
 
 
-@contextmanager
-def _stopped(*processes: psutil.Process) -> Iterator[None]:
-    """They stand still meanwhile."""
-    for each in processes:
-        with suppress(psutil.Error):
-            each.suspend()
-    try:
-        yield
-    finally:
-        for each in processes:
-            with suppress(psutil.Error):
-                each.resume()
-
-
 def _tree(pid: int) -> list[psutil.Process]:
     top = psutil.Process(pid)
     return [top, *top.children(recursive=True)]
@@ -102,7 +88,7 @@ def stop_coordinator(lab: Lab, dice: random.Random) -> Struck:
     """It stands still with all that it started, sometimes so long that it counts as dead."""
     service = _coordinator(lab, dice)
     jobs = _jobs_of(lab, service)
-    with _stopped(*_tree(service.process.pid)):
+    with stopped(*_tree(service.process.pid)):
         time.sleep(dice.choice((dice.uniform(*HOLD_S), 25.0)))
     return Struck(_every(lab), jobs or None, service.home.name)
 
@@ -116,9 +102,9 @@ def _process(name: str) -> Callable[[Lab, random.Random], Struck]:
     return kill
 
 
-def _process_stopped(name: str) -> Callable[[Lab, random.Random], Struck]:
+def _processstopped(name: str) -> Callable[[Lab, random.Random], Struck]:
     def stop(lab: Lab, dice: random.Random) -> Struck:
-        with _stopped(*_tree(lab.processes[name].pid)):
+        with stopped(*_tree(lab.processes[name].pid)):
             _hold(dice)
         return Struck(_every(lab))
 
@@ -149,7 +135,7 @@ def kill_session(lab: Lab, dice: random.Random) -> Struck:
 def stop_agent(lab: Lab, dice: random.Random) -> Struck:
     """A board's agent and its session stand still."""
     agent, board = _of_boards(lab, dice, sessions=False)
-    with _stopped(agent, *agent.children()):
+    with stopped(agent, *agent.children()):
         _hold(dice)
     return Struck(frozenset({board}), detail=board)
 
@@ -174,7 +160,7 @@ def kill_database(lab: Lab, dice: random.Random) -> Struck:
 
 def stop_database(lab: Lab, dice: random.Random) -> Struck:
     """PostgreSQL stands still."""
-    with _stopped(*_tree(lab.postgres.process.pid)):
+    with stopped(*_tree(lab.postgres.process.pid)):
         _hold(dice)
     return Struck(_every(lab))
 
@@ -279,9 +265,9 @@ KINDS = (
     Kind("coordinator stood still", stop_coordinator, 2),
     Kind("scheduler killed", _process("scheduler")),
     Kind("worker with boards killed", _process("boards"), 2),
-    Kind("worker with boards stood still", _process_stopped("boards")),
+    Kind("worker with boards stood still", _processstopped("boards")),
     Kind("build worker killed", _process("builds"), 2),
-    Kind("build worker stood still", _process_stopped("builds")),
+    Kind("build worker stood still", _processstopped("builds")),
     Kind("building or measuring process killed", kill_child, 6),
     Kind("agent killed", kill_agent, 6),
     Kind("session killed", kill_session, 6),

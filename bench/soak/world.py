@@ -7,7 +7,8 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from itertools import pairwise
 from pathlib import Path
@@ -151,6 +152,23 @@ class World:
             ]
 
         return wait_for(holders)[0]
+
+
+@contextmanager
+def stopped(*processes: psutil.Process) -> Iterator[None]:
+    """They stand still meanwhile, the first one first.
+
+    Some may be gone by then: a child that has ended is reaped as soon as its parent goes on.
+    """
+    for each in processes:
+        with suppress(psutil.NoSuchProcess):
+            each.suspend()
+    try:
+        yield
+    finally:
+        for each in processes:
+            with suppress(psutil.NoSuchProcess):
+                each.resume()
 
 
 def session(agent: psutil.Process) -> psutil.Process:

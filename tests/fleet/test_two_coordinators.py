@@ -7,7 +7,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -18,7 +18,7 @@ import pytest
 from databases import new_database
 from fleet_accounts import JOB_S, layer
 
-from bench.soak.world import Service, World, wait_for
+from bench.soak.world import Service, World, stopped, wait_for
 from kernels.workload.base import to_json
 from tilefleet import Client
 from tuner.log.record import read_log
@@ -73,24 +73,21 @@ def test_the_other_takes_the_jobs_of_a_dead_one(pair: Pair, death: str) -> None:
     wait_for(lambda: second.client.job(job).trials >= 4, JOB_S, lambda: second.client.job(job))
     (owner,) = pair.rows(f"select owner from jobs where id = {job}")[0]
     assert f"/{first.process.pid}/" in owner
-    tree = first.tree()
+    asleep: AbstractContextManager[None] = nullcontext()
     if death == "killed":
         first.process.kill()
         first.process.wait()
     else:
-        for process in [psutil.Process(first.process.pid), *tree]:
-            process.suspend()
-    died = time.monotonic()
+        asleep = stopped(psutil.Process(first.process.pid), *first.tree())
 
     def taken() -> bool:
         (now,) = pair.rows(f"select owner from jobs where id = {job}")[0]
         return now is None or f"/{second.process.pid}/" in now
 
-    wait_for(taken, JOB_S, lambda: second.client.job(job))
-    print(f"taken after {time.monotonic() - died:.1f} s")
-    if death == "stopped":
-        for process in [*tree, psutil.Process(first.process.pid)]:
-            process.resume()
+    with asleep:
+        died = time.monotonic()
+        wait_for(taken, JOB_S, lambda: second.client.job(job))
+        print(f"taken after {time.monotonic() - died:.1f} s")
     ended = wait_for(lambda: (now := second.client.job(job)).ended and now, JOB_S, second.client.boards)
     ear.join(JOB_S)
     assert (ended.state, ended.trials, ended.failed) == ("done", 20, 0), ended
