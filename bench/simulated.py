@@ -104,26 +104,34 @@ class Bench:
         Raises SystemExit when it does not and is ``checked``.
         """
         import numpy as np
-        from tvm import rpc
 
         from kernels.emit.compile import compile_object
         from worker.build.toolchain import link
+
+        arrays = [*arguments, np.ones_like(expected) - expected]
+        counted, result = self.call(link(compile_object(function, target)), "main", arrays)
+        if checked and not np.array_equal(result, expected):
+            raise SystemExit("bench: the result is not exact")
+        return counted
+
+    def call(self, library: bytes, name: str, arrays: Sequence[Array]) -> tuple[dict[str, Any], Array]:
+        """The clock's counters of ``name`` in a library, called with ``arrays``, and the last of them."""
+        from tvm import rpc
+
         from worker.measure.wire import Wire
 
         path = self.folder / "function.so"
-        path.write_bytes(link(compile_object(function, target)))
+        path.write_bytes(library)
         board: Any = self.board
         wire = Wire(
             lambda: rpc.connect(board.host, board.port, board.key, session_timeout=int(RUN_TIMEOUT_S))
         )
         wire.session.upload(str(path), target=path.name)
         module = wire.session.load_module(path.name)
-        given = [*map(wire.tensor, arguments), wire.tensor(np.ones_like(expected) - expected)]
-        module.time_evaluator("main", wire.device, number=1, repeat=1)(*given)
+        given = [*map(wire.tensor, arrays)]
+        module.time_evaluator(name, wire.device, number=1, repeat=1)(*given)
         counted: dict[str, Any] = json.loads(wire.session.get_function("tilefleet.stats")())
-        if checked and not np.array_equal(wire.get(given[-1]), expected):
-            raise SystemExit("bench: the result is not exact")
-        return counted
+        return counted, wire.get(given[-1])
 
 
 @contextmanager

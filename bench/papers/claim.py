@@ -8,8 +8,8 @@ from typing import Any
 
 from bench.papers.reports import Missing, Reports
 
-SIMULATED, WALL, NONE = "simulated", "processor time", "none"
-"""Clocks: of a simulated board, of this machine, and where nothing is timed."""
+SIMULATED, WALL, CACHES, NONE = "simulated", "processor time", "valgrind's caches", "none"
+"""Clocks: of a simulated board, of this machine, what counts misses, and where nothing is timed."""
 
 
 @dataclass(frozen=True)
