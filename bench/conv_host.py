@@ -40,6 +40,7 @@ def rows(
     peak = _flops_a_nanosecond(target)
     for layer in layers:
         row = {**_row(layer, families, count, target), "layer": layer.name, "peak": peak}
+        row["vector_bits"] = target.vector_bits
         config = Config.from_json(row["tuned"]["config"])
         if with_shares and config.kernel == SLICED:
             row["shares"] = _shares(layer.conv, config, target)

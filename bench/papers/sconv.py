@@ -62,8 +62,13 @@ def rows_of(reports: Reports, bench: Bench) -> list[dict[str, Any]]:
     rows = [row for row in reports.of(bench)["rows"] if row["base"]]
     if not rows:
         raise Missing("im2col + OpenBLAS could not be fetched")
-    reports.say(f"{len(rows)} of 135 distinct layers")
+    reports.say(f"{len(rows)} of 135 distinct layers{_vectors(rows)}")
     return rows
+
+
+def _vectors(rows: list[dict[str, Any]]) -> str:
+    """Which of this machine's vectors they were measured with."""
+    return f", vectors of {rows[0]['vector_bits']} bits" if "vector_bits" in rows[0] else ""
 
 
 def _all(rows: list[dict[str, Any]]) -> float:
@@ -172,7 +177,7 @@ def _model(name: str, bench: Bench) -> Callable[[Reports], float]:
         rows = [row for row in rows_of(reports, bench) if row["layer"] in wanted]
         if not rows:
             raise Missing("none of its layers was measured")
-        reports.say(f"{len(rows)} of {len(wanted)} distinct layers")
+        reports.say(f"{len(rows)} of {len(wanted)} distinct layers{_vectors(rows)}")
         base, ours = _sums(wanted, rows)
         return base / ours
 
@@ -197,7 +202,8 @@ def _whole_model(name: str, bench: Bench) -> Callable[[Reports], float]:
         if not found:
             raise Missing("what is beside the convolutions was not measured")
         (base, ours), rest = _sums(wanted, rows), float(found[0]["cycles"])
-        reports.say(f"sum of calls; all else as in our build, {100 * rest / (rest + base):.1f} % of Base")
+        share = 100 * rest / (rest + base)
+        reports.say(f"sum of calls; all else as in our build, {share:.1f} % of Base{_vectors(rows)}")
         return (rest + base) / (rest + ours)
 
     return figure
