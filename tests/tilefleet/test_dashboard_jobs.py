@@ -323,6 +323,36 @@ def test_a_chain_without_a_time_is_in_nobodys_way(page: Page, client: Client, jo
     expect(lines).to_contain_text(f"{count} of {count} layers are in all of them. These take")
 
 
+def test_layers_without_a_time_are_left_out_of_the_sum(page: Page, client: Client, jobs: list[Job]) -> None:
+    """The tasks of real jobs, of which the second lacks a time: others are held against each other still."""
+    one, other = jobs[:2]
+    tasks = [{task.workload_key: task for task in client.tasks(job.id)} for job in (one, other)]
+    lacking = next(iter(tasks[0]))
+
+    def less(route: Route) -> None:
+        body: dict[str, Any] = route.fetch().json()
+        for task in body["items"]:
+            if task["workload_key"] == lacking:
+                task.update(best_s=None, best_spread=None, best_config=None)
+        route.fulfill(json=body)
+
+    page.route(re.compile(rf"/jobs/{other.id}/tasks$"), less)
+    page.goto(f"/compare?jobs={one.id},{other.id}")
+    layers = page.get_by_role("region", name="Layer by layer")
+    count = len(tasks[0])
+    expect(layers).to_contain_text(f"{count} of {count} layers are in all of them.")
+    expect(layers).to_contain_text(f"The {count - 1} that have a time in all of them take")
+    sums = [
+        sum(task.weight * (task.best_s or 0) for key, task in each.items() if key != lacking)
+        for each in tasks
+    ]
+    for job, seconds in zip((one, other), sums, strict=True):
+        us = 1e6 * seconds
+        expect(layers).to_contain_text(
+            f"{us:.{0 if us >= 100 else 1 if us >= 10 else 2}f} µs in job {job.id}"
+        )
+
+
 @pytest.fixture(scope="module")
 def failed(service: Path) -> Iterator[Job]:
     """A job that failed: its only board was away until its deadline."""

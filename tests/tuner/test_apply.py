@@ -124,7 +124,7 @@ def test_picks_are_used_and_named(tmp_path):
     recommended = registry.recommendations(first, TARGET)[0]
     other = next(config for config in registry.search_space(first, TARGET) if config != recommended)
     picks = {first.key: other}
-    record = Record(first, TARGET, other, 1, cost_s=1e-5, max_error=2e-7)
+    record = Record(first, TARGET, other, 1, cost_s=1e-5, max_error=2e-7, spread=0.03, disturbed=True)
     manifest = build_and_compare(path, picks, records=[record])
     assert [(layer.source, layer.expected_s, layer.max_error) for layer in manifest.layers] == [
         ("log", 1e-5, 2e-7),
@@ -133,6 +133,8 @@ def test_picks_are_used_and_named(tmp_path):
     assert manifest.layers[0].config == other
     listed = json.loads(json.dumps(manifest.to_json()))["layers"]
     assert [(layer["key"], layer["nodes"]) for layer in listed] == [(first.key, ["a"]), (second.key, ["y"])]
+    told = [(layer["spread"], layer["clock"], layer["disturbed"]) for layer in listed]
+    assert told == [(0.03, "wall", True), (None, "", False)]
     assert listed[0]["config"] == other.to_json()
 
 

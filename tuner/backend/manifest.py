@@ -17,6 +17,7 @@ from kernels.workload.base import Workload
 from tuner.backend.shares import Part, parts_of, together, tuned_share
 from tuner.frontend.graph import Partition
 from tuner.layouts.plan import Conversion, Plan
+from tuner.log.record import Record
 
 Source = Literal["log", "analysis", "default"]
 TOLERANCE = 1e-4
@@ -31,7 +32,9 @@ class Layer:
 
     ``log``: a measured config. ``analysis``: there was none, so the analysis's. ``default``: no kernel that
     is tuned computes it (``reason`` says why); what does sums products and so is exact.
-    ``expected_s`` and ``max_error`` are what the config's record has measured, None where there is none.
+    ``expected_s``, ``spread`` (the repeats' interquartile range over their median) and ``max_error`` are what
+    the config's record has measured, None where there is none; ``clock`` is the record's, and ``disturbed``
+    says that others had the machine as well.
     """
 
     nodes: tuple[str, ...]
@@ -41,6 +44,9 @@ class Layer:
     numerics: Numerics = Numerics.EXACT
     expected_s: float | None = None
     max_error: float | None = None
+    spread: float | None = None
+    clock: str = ""
+    disturbed: bool = False
     reason: str = ""
 
     @property
@@ -61,6 +67,9 @@ class Layer:
             "layouts": str(self.layouts),
             "expected_s": self.expected_s,
             "max_error": self.max_error,
+            "spread": self.spread,
+            "clock": self.clock,
+            "disturbed": self.disturbed,
             "reason": self.reason,
         }
 
@@ -146,10 +155,9 @@ def describe(partition: Partition, plan: Plan, target: Target, threads: int) -> 
             reason = registry.why_not_tunable(workload, target) or ""
             layers.append(Layer(product.nodes, "default", workload, reason=reason))
             continue
-        record = option.record
-        figures = (record.ranking_s, record.max_error) if record else (None, None)
         computes = registry.numerics_of(workload, option.config)
-        layers.append(Layer(product.nodes, option.source, workload, option.config, computes, *figures))
+        measured = _measured(option.record) if option.record else {}
+        layers.append(Layer(product.nodes, option.source, workload, option.config, computes, **measured))
     for entry in partition.not_tunable:
         layers.append(Layer((entry.node,), "default", reason=f"{entry.op}: {entry.reason}"))
     quantized = bool(partition.operators) or any(p.workload.unit == "OP" for p in partition.products)
@@ -164,3 +172,13 @@ def describe(partition: Partition, plan: Plan, target: Target, threads: int) -> 
         parts_of(partition, plan, target, threads),
         {name: info.shape for name, info in partition.graph.inputs.items()},
     )
+
+
+def _measured(record: Record) -> dict[str, Any]:
+    return {
+        "expected_s": record.ranking_s,
+        "max_error": record.max_error,
+        "spread": record.spread,
+        "clock": record.clock,
+        "disturbed": record.disturbed,
+    }

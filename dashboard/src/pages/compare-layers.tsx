@@ -2,7 +2,6 @@
 import { Button, Group, SegmentedControl, Stack, Text } from "@mantine/core";
 import { useMemo, useState } from "react";
 
-import type { Task } from "../api/client";
 import { percent, seconds } from "../format";
 import { Seconds } from "../parts/clock";
 import { Section } from "../parts/section";
@@ -10,8 +9,9 @@ import { SortHead } from "../parts/sortable";
 import { Empty } from "../parts/states";
 import type { Column } from "../parts/table";
 import { DataTable, WorkloadLink } from "../parts/table";
-import type { Compared } from "./compare";
-import { said } from "./compare";
+import type { Shown } from "./compare-facts";
+import { said } from "./compare-facts";
+import type { SideLayer } from "./compare-side";
 import { Dot } from "./job-charts";
 import { counts } from "./job-layers";
 
@@ -22,8 +22,8 @@ const FEW = 100;
 export type Row = {
   key: string;
   text: string;
-  /** By job; undefined where it has no such layer. */
-  tasks: (Task | undefined)[];
+  /** Of each side; undefined where it has no such layer. */
+  layers: (SideLayer | undefined)[];
   /** The first's time over each one's: above 1 it is faster. */
   ratios: (number | null)[];
   noises: number[];
@@ -31,24 +31,24 @@ export type Row = {
   saved: number;
 };
 
-export function rowsOf(jobs: { tasks: Task[] }[]): Row[] {
-  const keys = [...new Set(jobs.flatMap(({ tasks }) => tasks.map((task) => task.workload_key)))];
-  const byKey = jobs.map(({ tasks }) => new Map(tasks.map((task) => [task.workload_key, task])));
+export function rowsOf(sides: { layers: SideLayer[] }[]): Row[] {
+  const keys = [...new Set(sides.flatMap(({ layers }) => layers.map(({ key }) => key)))];
+  const byKey = sides.map(({ layers }) => new Map(layers.map((layer) => [layer.key, layer])));
   return keys.map((key) => {
-    const tasks = byKey.map((all) => all.get(key));
-    const [first, ...others] = tasks;
-    const ratio = (task: Task | undefined) =>
-      first?.best_s && task?.best_s ? first.best_s / task.best_s : null;
-    const spread = (task: Task | undefined) => (task?.best_spread ?? 0) / 2;
-    const differences = others.map((task) =>
-      first?.best_s && task?.best_s ? task.weight * (first.best_s - task.best_s) : 0,
+    const layers = byKey.map((all) => all.get(key));
+    const [first, ...others] = layers;
+    const ratio = (layer: SideLayer | undefined) =>
+      first?.seconds && layer?.seconds ? first.seconds / layer.seconds : null;
+    const spread = (layer: SideLayer | undefined) => (layer?.spread ?? 0) / 2;
+    const differences = others.map((layer) =>
+      first?.seconds && layer?.seconds ? layer.weight * (first.seconds - layer.seconds) : 0,
     );
     return {
       key,
-      text: tasks.find((task) => task)!.text,
-      tasks,
-      ratios: tasks.map(ratio),
-      noises: tasks.map((task) => Math.max(LEAST, spread(first) + spread(task))),
+      text: layers.find((layer) => layer)!.text,
+      layers,
+      ratios: layers.map(ratio),
+      noises: layers.map((layer) => Math.max(LEAST, spread(first) + spread(layer))),
       saved: differences.reduce((most, each) => (Math.abs(each) > Math.abs(most) ? each : most), 0),
     };
   });
@@ -56,25 +56,25 @@ export function rowsOf(jobs: { tasks: Task[] }[]): Row[] {
 
 type Show = "all" | "slower" | "faster" | "configs";
 
-export function CompareLayers({ jobs }: { jobs: Compared[] }) {
-  const rows = useMemo(() => rowsOf(jobs), [jobs]);
+export function CompareLayers({ sides }: { sides: Shown[] }) {
+  const rows = useMemo(() => rowsOf(sides), [sides]);
   const [show, setShow] = useState<Show>("all");
   const [whole, setWhole] = useState(false);
   const [sort, setSort] = useState({ head: "Difference", down: true });
-  const layers = rows.filter(({ tasks }) => tasks.some((task) => task && counts(task)));
-  const common = layers.filter(({ tasks }) => tasks.every(Boolean));
+  const summed = rows.filter(({ layers }) => layers.some((layer) => layer && counts(layer)));
+  const common = summed.filter(({ layers }) => layers.every(Boolean));
   const slower = (row: Row) => row.ratios.some((ratio, at) => ratio !== null && ratio < 1 - row.noises[at]!);
   const faster = (row: Row) => row.ratios.some((ratio, at) => ratio !== null && ratio > 1 + row.noises[at]!);
   const tests: Record<Show, (row: Row) => boolean> = {
     all: () => true,
     slower,
     faster,
-    configs: (row) => row.tasks.some((task) => differencesOf(row.tasks[0], task).length > 0),
+    configs: (row) => row.layers.some((layer) => differencesOf(row.layers[0], layer).length > 0),
   };
   const key = (row: Row): number | string => {
     if (sort.head === "Workload") return row.text;
-    const at = jobs.findIndex(({ head }) => sort.head === head);
-    return at < 0 ? Math.abs(row.saved) : (row.tasks[at]?.best_s ?? -1);
+    const at = sides.findIndex(({ head }) => sort.head === head);
+    return at < 0 ? Math.abs(row.saved) : (row.layers[at]?.seconds ?? -1);
   };
   const shown = rows.filter(tests[show]).sort((one, other) => {
     const order = key(one) < key(other) ? -1 : key(one) > key(other) ? 1 : 0;
@@ -83,15 +83,20 @@ export function CompareLayers({ jobs }: { jobs: Compared[] }) {
   const columns: Column<Row>[] = [
     {
       head: "Workload",
-      cell: ({ key: workload, text, tasks }) => (
-        <WorkloadLink
-          workload={workload}
-          text={`${tasks.find(Boolean)!.weight > 1 ? `${tasks.find(Boolean)!.weight} x ` : ""}${text}`}
-          at={jobs[tasks.findIndex(Boolean)]!.job}
-        />
-      ),
+      cell: ({ key: workload, text, layers }) => {
+        const at = layers.findIndex(Boolean);
+        const { weight } = layers[at]!;
+        const { target, threads, clock } = sides[at]!;
+        return (
+          <WorkloadLink
+            workload={workload}
+            text={`${weight > 1 ? `${weight} x ` : ""}${text}`}
+            at={{ target, threads, ...(clock && { clock }) }}
+          />
+        );
+      },
     },
-    ...jobs.map(({ head }, at) => ({
+    ...sides.map(({ head }, at) => ({
       head,
       cell: (row: Row) => <Time row={row} at={at} />,
     })),
@@ -100,7 +105,7 @@ export function CompareLayers({ jobs }: { jobs: Compared[] }) {
       cell: ({ saved }) =>
         saved === 0 ? "–" : `${seconds(Math.abs(saved))} ${saved > 0 ? "saved" : "lost"}`,
     },
-    { head: "Knobs that differ", cell: (row) => <Knobs row={row} jobs={jobs} /> },
+    { head: "Knobs that differ", cell: (row) => <Knobs row={row} sides={sides} /> },
   ];
   return (
     <Section
@@ -124,15 +129,15 @@ export function CompareLayers({ jobs }: { jobs: Compared[] }) {
       <Text size="sm">
         {common.length === 0
           ? "They have no layer in common."
-          : `${common.length} of ${layers.length} layers are in all of them. `}
-        {common.length > 0 && <Sum rows={common} jobs={jobs} />}
+          : `${common.length} of ${summed.length} layers are in all of them. `}
+        {common.length > 0 && <Sum rows={common} sides={sides} />}
       </Text>
       {shown.length === 0 ? (
         <Empty title="None">No layer is like that.</Empty>
       ) : (
         <DataTable
           label="Layer by layer"
-          minWidth={480 + 150 * jobs.length}
+          minWidth={480 + 150 * sides.length}
           rows={whole ? shown : shown.slice(0, FEW)}
           keyOf={({ key: workload }) => workload}
           columns={columns}
@@ -160,33 +165,35 @@ export function CompareLayers({ jobs }: { jobs: Compared[] }) {
   );
 }
 
-/** The layers that all have, by each. */
-function Sum({ rows, jobs }: { rows: Row[]; jobs: Compared[] }) {
-  const sums = jobs.map((_, at) =>
-    rows.reduce((sum, { tasks }) => sum + tasks[at]!.weight * (tasks[at]!.best_s ?? NaN), 0),
+/** What the layers take that have a time in each. */
+function Sum({ rows, sides }: { rows: Row[]; sides: Shown[] }) {
+  const timed = rows.filter(({ layers }) => layers.every((layer) => layer!.seconds !== null));
+  if (timed.length === 0) return "None of these has a time in all of them.";
+  const sums = sides.map((_, at) =>
+    timed.reduce((sum, { layers }) => sum + layers[at]!.weight * layers[at]!.seconds!, 0),
   );
-  if (sums.some(Number.isNaN)) return "Some of them have no time.";
-  const parts = jobs.map(({ title, job, build }, at) =>
-    at === 0
-      ? `${seconds(sums[0])} in ${build ? title : `job ${job.id}`}`
-      : `${seconds(sums[at])} in ${build ? title : `job ${job.id}`}, ${said(sums[0]! / sums[at]!, 0.01)}`,
+  const parts = sides.map(
+    (side, at) =>
+      `${seconds(sums[at])} in ${side.said}${at === 0 ? "" : `, ${said(sums[0]! / sums[at]!, 0.01)}`}`,
   );
-  return `These take ${parts.join("; ")}.`;
+  const which =
+    timed.length === rows.length ? "These" : `The ${timed.length} that have a time in all of them`;
+  return `${which} take ${parts.join("; ")}.`;
 }
 
 function Time({ row, at }: { row: Row; at: number }) {
-  const task = row.tasks[at];
-  if (!task) return "no such layer";
+  const layer = row.layers[at];
+  if (!layer) return "no such layer";
   const [ratio, noise] = [row.ratios[at]!, row.noises[at]!];
   const same = ratio === null || Math.abs(ratio - 1) <= noise;
   return (
     <Stack gap={0} style={{ whiteSpace: "nowrap" }}>
       <Text size="sm">
-        <Seconds value={task.best_s} disturbed={task.best_disturbed} />
-        {task.best_spread !== null && (
+        <Seconds value={layer.seconds} disturbed={layer.disturbed} />
+        {layer.spread !== null && (
           <Text span size="xs" c="dimmed">
             {" "}
-            ±&nbsp;{percent(task.best_spread / 2)}
+            ±&nbsp;{percent(layer.spread / 2)}
           </Text>
         )}
       </Text>
@@ -207,43 +214,38 @@ function Time({ row, at }: { row: Row; at: number }) {
   );
 }
 
-/** Names of the knobs that two tasks' best configs have different values of; the kernel is one. */
-function differencesOf(one: Task | undefined, other: Task | undefined): string[] {
-  const [first, second] = [one?.best_config, other?.best_config];
+/** Names of the knobs that two layers' configs have different values of; the kernel is one. */
+function differencesOf(one: SideLayer | undefined, other: SideLayer | undefined): string[] {
+  const [first, second] = [one?.config, other?.config];
   if (!first || !second) return [];
   return [...new Set([...Object.keys(first), ...Object.keys(second)])].filter(
     (knob) => first[knob] !== second[knob],
   );
 }
 
-function Knobs({ row, jobs }: { row: Row; jobs: Compared[] }) {
-  const knobs = [...new Set(row.tasks.flatMap((task) => differencesOf(row.tasks[0], task)))];
-  const versions = new Set(
-    row.tasks.map((task) => task?.best_kernel_version ?? null).filter((each) => each !== null),
-  );
+function Knobs({ row, sides }: { row: Row; sides: Shown[] }) {
+  const knobs = [...new Set(row.layers.flatMap((layer) => differencesOf(row.layers[0], layer)))];
+  const versions = new Set(row.layers.map((layer) => layer?.version ?? null).filter((each) => each !== null));
   if (knobs.length === 0)
     return versions.size > 1 ? <Text size="sm">the same, of another kernel version</Text> : "none";
   const other = knobs.includes("kernel");
   // Knobs of different kernels have nothing in common.
   const named = other ? ["kernel"] : knobs;
+  const textOf = (config: NonNullable<SideLayer["config"]>) =>
+    named.map((knob) => (other ? config[knob] : `${knob}=${config[knob] ?? "–"}`)).join(" ");
   return (
     <Stack gap={0}>
-      {jobs.map(({ job, colour }, at) => (
-        <Group key={job.id} gap={6} wrap="nowrap">
-          <Dot colour={colour} />
-          <Text size="xs" ff="monospace">
-            {row.tasks[at]?.best_config
-              ? named
-                  .map((knob) =>
-                    other
-                      ? row.tasks[at]!.best_config![knob]
-                      : `${knob}=${row.tasks[at]!.best_config![knob] ?? "–"}`,
-                  )
-                  .join(" ")
-              : "–"}
-          </Text>
-        </Group>
-      ))}
+      {sides.map(({ id, colour }, at) => {
+        const config = row.layers[at]?.config;
+        return (
+          <Group key={id} gap={6} wrap="nowrap">
+            <Dot colour={colour} />
+            <Text size="xs" ff="monospace">
+              {config ? textOf(config) : "–"}
+            </Text>
+          </Group>
+        );
+      })}
     </Stack>
   );
 }
