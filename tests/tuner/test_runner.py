@@ -216,6 +216,35 @@ def test_on_a_slow_board_every_task_gets_one_trial_before_any_gets_two():
     assert sorted(first) == [task.id for task in TASKS]
 
 
+def test_progress_is_told_while_the_best_are_measured_again_and_the_model_is_built(monkeypatch):
+    """Both may take half of a short job: who watches sees the time left fall until it ends."""
+    monkeypatch.setattr("tuner.job.runner.PROGRESS_S", 0.01)
+    log, seen = Log(), []
+
+    class Slow(FakeEngine):
+        async def verify(self, batch):
+            await self.three_more("verify")
+            return await super().verify(batch)
+
+        async def beside(self, function, payload, demand, **limits):
+            await self.three_more(function.rpartition(":")[2])
+            return await super().beside(function, payload, demand, **limits)
+
+        async def three_more(self, what):
+            wanted = len(log.of("progress")) + 3
+            async with asyncio.timeout(60):
+                while len(log.of("progress")) < wanted:
+                    await asyncio.sleep(0.01)
+            seen.append(what)
+
+    engine = Slow(trial_s=0.02)
+    assert run(job(budget=Budget(seconds=2.0), model="m"), engine, MemoryStore(), log) is JobState.DONE
+    assert {"verify", "deliver_in_child"} <= set(seen)
+    left = [each["eta_s"] for each in log.of("progress")]
+    assert left == sorted(left, reverse=True)
+    assert [name for name, _ in log.events][-1] == "end"
+
+
 def test_time_used_before_counts():
     engine = FakeEngine(trial_s=0.02)
     run(job(budget=Budget(seconds=60.0), elapsed_s=59.5), engine, MemoryStore())

@@ -102,17 +102,17 @@ class _Run:
         try:
             await self._state(JobState.RUNNING)
             await self._prepare()
-            async with self._until(self.allowance.search_left) as stop, self._heartbeat():
-                await self._search(stop)
-            if self.top:
-                async with self._until(self.allowance.verify_left) as stop:
-                    await self._verify(stop)
-            overdue = self._overdue
-            if overdue:
+            async with self._heartbeat():
+                async with self._until(self.allowance.search_left) as stop:
+                    await self._search(stop)
+                if self.top:
+                    async with self._until(self.allowance.verify_left) as stop:
+                        await self._verify(stop)
+                overdue = self._overdue
                 note, built = reports.deadline_note(self.job), ""
-            else:
-                note = await self._place()
-                built = await deliver(self.job, self.searches, self.engine, self.store, self.cancelled)
+                if not overdue:
+                    note = await self._place()
+                    built = await deliver(self.job, self.searches, self.engine, self.store, self.cancelled)
             if self.cancelled.is_set():
                 return await self._end(JobState.CANCELLED)
             state, message = reports.verdict(self.searches, overdue)
