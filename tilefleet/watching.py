@@ -39,7 +39,7 @@ def watch(client: Client, job_id: int, console: Console) -> Job:
 
 
 def report(client: Client, job: Job, console: Console) -> None:
-    """What a finished job reached."""
+    """What a finished job reached; why it is not done says the error that the command then ends with."""
     console.print(render.task_table(client.tasks(job.id), rows=1000, clock=job.clock))
     console.print(
         f"job {job.id} {job.state} after {render.duration(job.elapsed_s)}: "
@@ -47,5 +47,5 @@ def report(client: Client, job: Job, console: Console) -> None:
         soft_wrap=True,
         highlight=False,
     )
-    if job.message:
+    if job.message and job.state == "done":
         console.print(job.message, soft_wrap=True)

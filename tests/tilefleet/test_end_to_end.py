@@ -106,6 +106,8 @@ def test_a_job_that_leaves_a_layer_out_has_an_exit_code_of_its_own(shell: Shell,
     done = shell.run("submit", tiny_model, "--trials", 2, "--watch")
     assert done.returncode == 3, done.stderr
     assert "incomplete: 1 of 3 tasks have no config that ran" in done.stderr
+    said = " ".join(f"{done.stdout} {done.stderr}".split())
+    assert said.count("1 of 3 tasks have no config that ran") == 1, "the reason is told once"
 
 
 def test_an_exact_job_and_build(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:
