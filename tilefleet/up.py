@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 
@@ -33,9 +34,17 @@ class _Server(uvicorn.Server):
         if not self.should_exit:
             self._started()
 
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take note of a signal. A start that is under way ends first, which may take a minute."""
+        if not self.started and not self.should_exit:
+            phases.info("stopping once what is being started is there")
+        super().handle_exit(sig, frame)
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End; what runs is ended first, which takes seconds."""
         phases.info("stopping; jobs that run go on with `tilefleet resume` after the next start")
+        # What ends first breaks off in the middle of a word to what ends next.
+        logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
         await super().shutdown(sockets)
 
 

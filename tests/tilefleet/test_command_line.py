@@ -7,12 +7,14 @@ import json
 import os
 import platform
 import re
+import signal
 import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+import uvicorn
 from typer.testing import CliRunner
 
 from kernels.layout import PLAIN, Layouts
@@ -24,8 +26,9 @@ from tilefleet.cli import COMMANDS, app
 from tilefleet.commands import results
 from tilefleet.commands.common import working
 from tilefleet.detached import KEPT_BYTES
+from tilefleet.phases import Told
 from tilefleet.state_lock import only_one
-from tilefleet.up import _listen
+from tilefleet.up import _listen, _Server
 from tuner.log.record import Record, write_log
 from tuner.log.relayouts import Relayouts
 from worker.measure.host import host_target
@@ -113,6 +116,17 @@ def test_up_names_a_wrong_setting(tmp_path: Path) -> None:
     assert code == 1
     assert "TILEFLEET_MAX_MODEL_MB" in err
     assert "'many'" in err
+
+
+def test_a_signal_during_the_start_is_answered_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    """Not a minute later, when the agent is compiled that the start waits for."""
+    server = _Server(uvicorn.Config("none", log_level="warning"), lambda: None)
+    with Told():
+        server.handle_exit(signal.SIGINT, None)
+        assert "stopping once what is being started is there" in capsys.readouterr().err
+        assert server.should_exit
+        server.handle_exit(signal.SIGINT, None)
+        assert capsys.readouterr().err == ""
 
 
 def test_up_in_the_background_says_why_it_did_not_start(tmp_path: Path) -> None:
