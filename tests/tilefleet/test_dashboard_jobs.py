@@ -323,6 +323,28 @@ def test_a_chain_without_a_time_is_in_nobodys_way(page: Page, client: Client, jo
     expect(lines).to_contain_text(f"{count} of {count} layers are in all of them. These take")
 
 
+def test_the_estimate_of_the_tile_is_that_of_the_curve(page: Page, jobs: list[Job]) -> None:
+    """A real job that is said to run still: its stream runs ahead of what the curve is made of."""
+    one = jobs[0]
+    told = {"trials": 4321, "failed": 0, "trials_per_s": 1, "eta_s": 9, "elapsed_s": 5, "shares": []}
+    stream = f"id: 1\nevent: progress\ndata: {json.dumps({**told, 'estimated_ms': 1.0})}\n\n"
+
+    def running(route: Route) -> None:
+        body: dict[str, Any] = route.fetch().json()
+        route.fulfill(json={**body, "state": "running", "finished": None, "estimated_ms": 7.0})
+
+    page.route(re.compile(rf"/api/v1/jobs/{one.id}$"), running)
+    page.route(
+        re.compile(rf"/jobs/{one.id}/events"),
+        lambda route: route.fulfill(body=stream, content_type="text/event-stream"),
+    )
+    page.goto(f"/jobs/{one.id}")
+    figures = page.locator("dl").filter(has_text="Trials a second")
+    expect(figures).to_have_text(re.compile(r"Estimated7\.00 ms.*Trials4321"))
+    curve = page.get_by_role("img", name="Estimated time of the whole model over trials, now 7.00 ms")
+    expect(curve).to_be_visible()
+
+
 def test_layers_without_a_time_are_left_out_of_the_sum(page: Page, client: Client, jobs: list[Job]) -> None:
     """The tasks of real jobs, of which the second lacks a time: others are held against each other still."""
     one, other = jobs[:2]

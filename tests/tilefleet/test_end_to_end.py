@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,17 @@ from tilefleet import Client, Conflict, InvalidInput, NotFound
 from tuner.log.record import read_log
 
 pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]
+
+
+def test_a_first_start_tells_each_phase(service: Path) -> None:
+    """A line each with the time, as the agent is compiled then, which takes a minute."""
+    said = (service / "up.log").read_text()
+    for phase in (
+        f"starting, with the state in {service}",
+        "starting boards: host",
+        "building the agent for",
+    ):
+        assert re.search(rf"^\d\d:\d\d:\d\d {re.escape(phase)}", said, re.M), said
 
 
 def test_the_main_job(shell: Shell, tiny_model: Path, tmp_path: Path) -> None:

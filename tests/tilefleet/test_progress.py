@@ -76,8 +76,9 @@ def seen(arguments: list[str], home: Path, *wanted: str) -> None:
         (["doctor"], ["looking at: tvm", "looking at: host"]),
         (EXPLAIN, ["compiling "]),
         (["agent", "build", "--target", "rpi4", "-o", "agent"], ["building the agent for aarch64"]),
+        (["up", "--port", "0", "--boards", "host"], ["starting boards: host", "building the agent for"]),
     ],
-    ids=lambda value: value[0] if value[0] in ("doctor", "explain", "agent") else "",
+    ids=lambda value: value[0] if value[0] in ("doctor", "explain", "agent", "up") else "",
 )
 def test_a_clock_is_shown_in_a_terminal(tmp_path: Path, arguments: list[str], wanted: list[str]) -> None:
     seen(arguments, tmp_path, *wanted)

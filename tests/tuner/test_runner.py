@@ -171,6 +171,23 @@ def test_more_is_known_than_the_budget_holds():
     assert len(log.of("trial")) == 10
 
 
+def test_what_the_analysis_takes_is_measured_where_only_the_best_is_known():
+    """After a log of best configs was loaded: without it nothing could be said of before tuning."""
+    store = MemoryStore()
+    run(job(), FakeEngine(), store)
+    best = {}
+    for record in store.records.values():
+        key = record.workload.key
+        analysis = Problem.of(record.workload, AVX2).seeds[0]
+        if record.config != analysis and (key not in best or record.rank < best[key].rank):
+            best[key] = record
+    store.records = {record.identity: record for record in best.values()}
+    engine = FakeEngine()
+    run(job(id=2, budget=Budget(trials=12)), engine, store)
+    picks = {Problem.of(task.workload, AVX2).seeds[0] for task in TASKS}
+    assert picks <= {candidate.config for candidate in engine.evaluated}
+
+
 def test_a_killed_job_resumes_and_repeats_nothing():
     store = MemoryStore()
 
