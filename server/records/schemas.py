@@ -70,7 +70,7 @@ class LogLine(BaseModel):
     verified_s: float | None = Field(description="Median of the interleaved re-measurement of the best few.")
     in_place_s: float | None = Field(description="Median of its calls inside a built model, where timed.")
     placed_s: float | None = Field(
-        description="Of the costs of those timed in one model, that of its place in their order there."
+        description="Seconds that it ranks by after a comparison inside a model; null without one."
     )
     repeats_s: list[float] = Field(description="The single measurements.")
     spread: float | None = Field(description="Interquartile range over the median.")

@@ -147,7 +147,7 @@ function WorkingSets({ explanation, title }: { explanation: Explanation; title: 
     const sizes = [...sets.map((each) => each.total), ...explanation.caches.map((cache) => cache.bytes)];
     const buffers = [...new Set(sets.flatMap((each) => Object.keys(each.bytes)))];
     return {
-      grid: { left: 8, right: 16, top: 24, bottom: 24, containLabel: true },
+      grid: { left: 8, right: 16, top: 40, bottom: 24, containLabel: true },
       tooltip: {
         trigger: "item",
         formatter: (bar: { dataIndex: number; name: string }) =>
@@ -194,7 +194,7 @@ function WorkingSets({ explanation, title }: { explanation: Explanation; title: 
       </Text>
       <Chart
         option={option}
-        height={60 + 26 * sets.length}
+        height={76 + 26 * sets.length}
         label={`${title}: what one run of each loop touches. ${words}. Caches: ${caches}`}
       />
     </>

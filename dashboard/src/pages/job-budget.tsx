@@ -20,7 +20,7 @@ export function Budget({ job, tasks }: { job: Job; tasks: Task[] }) {
       </Title>
       {flying.length > 0 && (
         <Text size="sm">
-          Under way: {flying.map((task) => `${task.text} (${task.share.in_flight} candidates)`).join("; ")}
+          Under way: {flying.map((task) => `${task.text} (${candidates(task.share.in_flight)})`).join("; ")}
         </Text>
       )}
       {next ? (
@@ -28,10 +28,12 @@ export function Budget({ job, tasks }: { job: Job; tasks: Task[] }) {
           Next: <b>{next.text}</b>, {whyOf(next)}.
         </Text>
       ) : (
-        <Text size="sm">
-          No task promises more: the best configs of each are measured again, in turns, before one is called
-          best.
-        </Text>
+        flying.length === 0 && (
+          <Text size="sm">
+            No task promises more: the best configs of each are measured again, in turns, before one is called
+            best.
+          </Text>
+        )
       )}
       <Text size="sm" c="dimmed">
         A batch goes to the task whose next trial is expected to gain the whole model most: occurrences times
@@ -41,6 +43,8 @@ export function Budget({ job, tasks }: { job: Job; tasks: Task[] }) {
     </Card>
   );
 }
+
+const candidates = (count: number) => `${count} candidate${count === 1 ? "" : "s"}`;
 
 /** In milliseconds; a task of which nothing has run comes first. */
 function gainOf(task: Shared): number {

@@ -248,8 +248,8 @@ function Map({ nodes, tasks, by, chosen }: { nodes: GraphNode[]; tasks: Task[]; 
       <Group gap="xs" align="flex-start">
         <Text size="sm" c="dimmed">
           {by === "time"
-            ? "The darker a layer, the larger its share of the time."
-            : "The darker a layer, the more times as fast as untuned it is."}{" "}
+            ? "The stronger a layer's colour, the larger its share of the time."
+            : "The stronger a layer's colour, the more times as fast as untuned it is."}{" "}
           A click looks at a layer in the charts; drag to move, Ctrl and the wheel to zoom.
         </Text>
         <Group gap={4} ml="auto" wrap="nowrap">
