@@ -9,9 +9,11 @@ from kernels.emit import tir
 from kernels.emit.types import Index, Vector
 from kernels.emit.vectors import pieces, shuffle
 from kernels.int8.arm.blocks.block import QUAD
+from kernels.int8.arm.operands import FLIP
 from kernels.int8.requantize import Multiply, fixed_point_multiply, why_inexact
 from kernels.int8.tir import QArguments
 from kernels.target import Target
+from kernels.workload.qconv2d import LIMITS
 
 _NARROWING = 2.0
 """Vector instructions from four scaled sums to stored bytes."""
@@ -109,12 +111,16 @@ class Finish:
             return shuffle([quads[0], quads[-1]], range(lanes))
         halves = [self._neon("sqxtn", quad, dtype="int16x4", kind="v4i16") for quad in quads]
         value = shuffle([halves[0], halves[-1]], range(lanes))
-        if conv.out_zero:
+        flipped = conv.out_zero == LIMITS["int8"][0]
+        if conv.out_zero and not flipped:
             zero = tir.const(conv.out_zero, "int16", lanes)
             value = tirx.call_llvm_pure_intrin("int16x8", "llvm.sadd.sat.v8i16", value, zero)
         # As clamps LLVM would take this apart where only half of it is stored.
-        narrow = "sqxtn" if conv.out_dtype == "int8" else "sqxtun"
-        value = self._neon(narrow, value, dtype=f"{conv.out_dtype}x8", kind="v8i8")
+        unsigned = flipped or conv.out_dtype == "uint8"
+        narrow, dtype = ("sqxtun", "uint8x8") if unsigned else ("sqxtn", "int8x8")
+        value = self._neon(narrow, value, dtype=dtype, kind="v8i8")
+        if flipped:  # cheaper than to add the zero point to 16 bits
+            value = tir.reinterpret(value ^ tir.const(FLIP, "uint8", lanes), "int8", lanes)
         if conv.clamp is None:
             return value
         low, high = (tir.const(limit, conv.out_dtype, lanes) for limit in conv.clamp)

@@ -36,7 +36,7 @@ class QuantizedGroupsNeon(QuantizedKernel):
     """Direct convolution of any groups; its knobs are those of ``plan.Knobs``."""
 
     name = "qgrouped_neon"
-    version = 1
+    version = 2
     plan_type = GroupedPlan
 
     def why_unfit(self, workload: QConv2d, target: Target) -> str | None:

@@ -35,7 +35,7 @@ class QuantizedWinogradNeon(QuantizedKernel):
     """Winograd's algorithm with fewer products; its knobs are those of ``plan.Knobs``."""
 
     name = "qwinograd_neon"
-    version = 1
+    version = 2
     plan_type = WinogradPlan
 
     def why_unfit(self, workload: QConv2d, target: Target) -> str | None:
