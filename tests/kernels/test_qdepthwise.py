@@ -43,6 +43,16 @@ def test_a_tile_is_its_products_sums_and_scaling(stride, tile):
     assert count("ldr|ldp|ldur") <= 9 + 3 * columns + 6
 
 
+def test_weights_of_seven_bits_are_added_by_threes():
+    seven = replace(CONV, weight_range=(-64, 64))
+    text = assembly(seven, tile=4, multiply="threes")
+    loop = max(re.split(r"\n(?=\.LBB)", text), key=lambda block: len(re.findall(r"\ssmull\s", block)))
+    counts = [len(re.findall(rf"\s(?:{names})\s", loop)) for names in ("smull", "smlal", "saddw|saddw2")]
+    assert counts == [3 * 4, 6 * 4, 6 * 4]
+    eight = KERNEL.space(CONV, RPI4).why_not(Config.of("qdepthwise", **{**KNOBS, "multiply": "threes"}))
+    assert eight is not None
+
+
 def test_lines_are_touched_ahead_only_where_asked():
     touches = r"\sldrb\s+wzr, \[x\d+"
     assert re.search(touches, assembly(CONV, tile=2, stage="touch"))

@@ -23,15 +23,16 @@ def signedness(conv: QConv2d) -> bool | None:
     return False if low >= UNSIGNED[0] and high <= UNSIGNED[1] else None
 
 
-def why_not_chained(conv: QConv2d) -> str | None:
-    """Why sums of two products of bytes do not fit 16 bits, or None when the weights' range proves it."""
+def why_not_chained(conv: QConv2d, count: int = 2) -> str | None:
+    """Why sums of ``count`` products of bytes do not fit 16 bits, or None when the weights' range proves
+    it."""
     low, high = conv.centered_range
     data_low, data_high = SIGNED if signedness(conv) else UNSIGNED
-    ends = [2 * data * weight for data in (data_low, data_high) for weight in (low, high)]
+    ends = [count * data * weight for data in (data_low, data_high) for weight in (low, high)]
     limits = (-(1 << 15), (1 << 15) - 1) if signedness(conv) else (0, (1 << 16) - 1)
     if limits[0] <= min(ends) and max(ends) <= limits[1]:
         return None
-    return f"two products by weights from {low} to {high} may not fit 16 bits"
+    return f"{count} products by weights from {low} to {high} may not fit 16 bits"
 
 
 def multiplied(source: Buffer, at: Index, dtype: str, lanes: int) -> Vector:

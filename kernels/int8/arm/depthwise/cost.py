@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernels.arithmetic import ceil_div
 from kernels.emit import machine
-from kernels.int8.arm.depthwise.plan import ALONG, NONE, TOUCH, WIDE, Plan
+from kernels.int8.arm.depthwise.plan import ALONG, NONE, TOGETHER, TOUCH, Plan
 from kernels.int8.arm.finish import finish_cycles
 
 UNFETCHED = 3.0
@@ -20,9 +20,9 @@ FIRST_LINE = 1.5
 def work(plan: Plan) -> float:
     """Instructions of the tiles."""
     conv, target, knobs = plan.conv, plan.target, plan.knobs
-    # Of eight channels; pairs are added to 32 bits together.
-    taps = conv.taps
-    products = 1.5 * taps if knobs.multiply == WIDE else taps / 2 + 1.5 * ceil_div(taps, 2)
+    # Of eight channels; some products are added to 32 bits together.
+    taps, together = conv.taps, TOGETHER[knobs.multiply]
+    products = 1.5 * taps if together == 1 else taps / 2 + 1.5 * ceil_div(taps, together)
     loads = _loads(plan)
     vectors = (products + 2 * finish_cycles(knobs.requant, target)) / target.fmas_per_cycle
     each = max(vectors, loads / target.loads_per_cycle) + machine.CALL_CYCLES / 2 / knobs.tile

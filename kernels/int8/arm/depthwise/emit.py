@@ -10,7 +10,7 @@ from kernels.arithmetic import ceil_div
 from kernels.emit import code_shape, tir
 from kernels.emit.types import Index, Vector
 from kernels.int8.arm.blocks.block import QUAD
-from kernels.int8.arm.depthwise.plan import ALONG, PAIRS, TOUCH, Plan
+from kernels.int8.arm.depthwise.plan import ALONG, TOGETHER, TOUCH, Plan
 from kernels.int8.arm.depthwise.stage import Stage
 from kernels.int8.arm.finish import Finish
 from kernels.int8.arm.operands import multiplied
@@ -158,9 +158,9 @@ class Nest:
             return loaded[i, column]
 
         taps = [(i, j) for i in range(conv.kh) for j in range(conv.kw)]
-        together = 2 if plan.knobs.multiply == PAIRS else 1
-        # "pairs" adds two products in 16 bits first, "wide" multiplies to 32 bits at once.
-        product = "int16" if plan.knobs.multiply == PAIRS else "int32"
+        together = TOGETHER[plan.knobs.multiply]
+        # Bytes are multiplied to 16 bits, and some products are added there; words to 32 bits at once.
+        product = "int16" if together > 1 else "int32"
         for start in range(0, len(taps), together):
             some = taps[start : start + together]
             weights = [

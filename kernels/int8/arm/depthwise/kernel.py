@@ -10,8 +10,7 @@ from kernels.int8.arm.blocks.block import QUAD
 from kernels.int8.arm.depthwise import cost
 from kernels.int8.arm.depthwise.emit import emit
 from kernels.int8.arm.depthwise.pack import taps
-from kernels.int8.arm.depthwise.plan import ALONG, APART, BAND, NONE, PAIRS, TOUCH, WIDE, Plan
-from kernels.int8.arm.operands import signedness, why_not_chained
+from kernels.int8.arm.depthwise.plan import ALONG, APART, BAND, NONE, TOUCH, Plan, ways_to_multiply
 from kernels.int8.arm.plan import why_not_neon
 from kernels.int8.kernel import QuantizedKernel
 from kernels.kernel import KnobValues
@@ -37,7 +36,7 @@ class QuantizedDepthwise(QuantizedKernel):
     """Depthwise convolution; its knobs are those of ``plan.Knobs``."""
 
     name = "qdepthwise"
-    version = 2
+    version = 3
     plan_type = DepthwisePlan
 
     def why_unfit(self, workload: QConv2d, target: Target) -> str | None:
@@ -45,11 +44,10 @@ class QuantizedDepthwise(QuantizedKernel):
         return why_not_neon(target) or (None if workload.is_depthwise else "not one filter to each channel")
 
     def knobs(self, workload: QConv2d, target: Target, layouts: Layouts, threads: int) -> KnobValues:
-        """Both ways to multiply, copies of bands of the input or none, tiles and orders."""
+        """All ways to multiply, copies of bands of the input or none, tiles and orders."""
         channels, rows = workload.in_c, workload.out_h
-        pairs = signedness(workload) is True and why_not_chained(workload) is None
         return {
-            "multiply": [WIDE, *[PAIRS] * pairs],
+            "multiply": ways_to_multiply(workload),
             "stage": [NONE, TOUCH, BAND] if channels >= QUAD else [BAND],
             "band": [*(band for band in BANDS if band < rows), rows],
             "tile": [tile for tile in TILES if tile <= workload.out_w],

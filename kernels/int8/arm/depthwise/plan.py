@@ -6,9 +6,13 @@ from dataclasses import dataclass
 
 from kernels.arithmetic import ceil_div
 from kernels.int8.arm.blocks.block import QUAD
+from kernels.int8.arm.operands import signedness, why_not_chained
 from kernels.int8.arm.plan import NeonKnobs, NeonPlan
+from kernels.workload.qconv2d import QConv2d
 
-WIDE, PAIRS = "wide", "pairs"
+WIDE, PAIRS, THREES = "wide", "pairs", "threes"
+TOGETHER = {WIDE: 1, PAIRS: 2, THREES: 3}
+"""How many products are added before they are added to 32 bits."""
 NONE, TOUCH, BAND = "none", "touch", "band"
 """How the data come near: as windows ask for them, a line after the other ahead of windows, or by a copy."""
 APART, ALONG = "apart", "along"
@@ -18,8 +22,9 @@ UNROLLED = 4000
 
 @dataclass(frozen=True)
 class Knobs(NeonKnobs):
-    """``multiply`` is ``wide``, products of 16-bit numbers added to 32 bits (``smlal``), or ``pairs``,
-    two products of bytes added in 16 bits first where the weights' range proves that they fit. With ``stage``
+    """``multiply`` is ``wide``, products of 16-bit numbers added to 32 bits (``smlal``), or ``pairs``
+    or ``threes``, two or three products of bytes added in 16 bits first where the weights' range proves that
+    they fit. With ``stage``
     ``band`` the input is padded and widened in a copy, made for ``band`` rows of output and ``chunk``
     channels right before these: the smaller, the nearer is what is copied to its use, and the more is copied
     twice. With ``none`` it is read as it lies, and windows at the edges have code of their own; with
@@ -46,6 +51,8 @@ class Plan(NeonPlan):
     def why_not(self) -> str | None:
         """Why knobs say what there is not, or more than is worth compiling; None when they do not."""
         knobs, conv = self.knobs, self.conv
+        if knobs.multiply not in ways_to_multiply(conv):
+            return f"the weights of {conv} do not allow {knobs.multiply}"
         if knobs.edges == ALONG and (self.staged or max(conv.pad) == 0):
             return "there are no edges"
         if self.staged:
@@ -121,3 +128,9 @@ class Plan(NeonPlan):
         if not self.staged:
             return conv.in_w
         return (conv.out_w - 1) * conv.stride[1] + (conv.kw - 1) * conv.dilation[1] + 1
+
+
+def ways_to_multiply(conv: QConv2d) -> list[str]:
+    """Those that the weights allow, the fastest last."""
+    fit = signedness(conv) is True
+    return [WIDE, *(way for way in (PAIRS, THREES) if fit and why_not_chained(conv, TOGETHER[way]) is None)]
