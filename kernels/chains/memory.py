@@ -12,10 +12,10 @@ _KB = 1024
 
 def is_worth_trying(chain: AnyChain, target: Target) -> bool:
     """Whether what is between could be kept from leaving caches: the target has fast memory for it, or it
-    would take half of the largest cache; of bytes an eighth, as these take as long to fetch from the second
-    cache as floats do, and much less to multiply."""
+    would take half of the largest cache; of bytes a sixteenth, as these take as long to fetch from the
+    second cache as floats do, and much less to multiply."""
     size, most = prod(chain.first.out_shape), max(target.l2_bytes, target.l3_bytes)
-    return bool(target.fast_bytes) or (2 * 4 * size > most if chain.unit == "FLOP" else 8 * size > most)
+    return bool(target.fast_bytes) or (2 * 4 * size > most if chain.unit == "FLOP" else 16 * size > most)
 
 
 def why_no_room(target: Target, size: int) -> str | None:

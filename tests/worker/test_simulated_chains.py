@@ -48,13 +48,16 @@ CHAINS = [
 
 @pytest.fixture
 def outcomes(simulated_boards, nursery, builder, tmp_path):
-    """What comes of the recommended config and of a random one."""
+    """What comes of the recommended config and of a random one that has some knobs."""
 
-    def run(name, workload):
+    def run(name, workload, **knobs):
         board, rng = simulated_boards[name], random.Random()
         target = CATALOGUE[board.target]
         (space,) = registry.search_space(workload, target).spaces
-        configs = [registry.kernel(space.kernel).recommend(workload, target), space.sample(rng)]
+        drawn = space.sample(rng)
+        while not knobs.items() <= dict(drawn.knobs).items():
+            drawn = space.sample(rng)
+        configs = [registry.kernel(space.kernel).recommend(workload, target), drawn]
         batch = [builder.build(Candidate(workload, config, target)) for config in configs]
         return dict(zip(configs, measure(nursery, board, batch, OPTIONS, lock_dir=tmp_path), strict=True))
 
@@ -76,6 +79,14 @@ def test_floats_on_arm(outcomes):
 
 
 SEVEN_BITS = {"weight_range": (-64, 64), "scale": "small"}
+
+
+def spread_first(n, size, channels, **more):
+    """A depthwise convolution, then a pointwise one to five more channels."""
+    first = QConv2d(n, *size, channels, channels, 3, 3, groups=channels, data_zero=3, **more)
+    return qpair(first, out_c=channels + 5, kh=1, kw=1, **SEVEN_BITS)
+
+
 SEPARABLE = [
     # Pointwise, then depthwise: runs of channels, strides that leave rows out, padding on one side.
     qpair(
@@ -127,6 +138,21 @@ SEPARABLE = [
 )
 def test_bytes_on_arm(outcomes, workload, name):
     for config, outcome in outcomes(name, workload).items():
+        assert (outcome.error, outcome.max_error) == (None, 0), (config, outcome.message)
+
+
+@pytest.mark.parametrize(
+    ("strips", "workload"),
+    [
+        # Padding on one side, on the other, and on both by more than the filter needs.
+        (2, spread_first(2, (11, 12), 40, stride=(2, 2), pad=(0, 0, 1, 1), **SEVEN_BITS)),
+        (4, spread_first(1, (9, 12), 7, pad=(1, 1, 1, 1), out_zero=5, **BYTES)),
+        (2, spread_first(1, (8, 15), 24, stride=(1, 3), dilation=(2, 1), pad=(3, 2, 0, 2), **SIGNED)),
+    ],
+    ids=str,
+)
+def test_strips_are_exact(outcomes, strips, workload):
+    for config, outcome in outcomes("rpi4-sim", workload, strips=strips).items():
         assert (outcome.error, outcome.max_error) == (None, 0), (config, outcome.message)
 
 

@@ -21,7 +21,7 @@ def cycles(plan: QSeparablePlan) -> float:
     """Both convolutions, rows into and out of the cache, input and result through memory."""
     target, spread = plan.target, plan.depthwise
     product = plan.product(replace(plan.pointwise, out_c=plan.points_plan.conv.out_c))
-    total = plan.runs * gemm.work(product) + depthwise.work(plan.depthwise_plan)
+    total = plan.runs * gemm.work(product) + plan.knobs.strips * depthwise.work(plan.depthwise_plan)
     data, out = (float(math.prod(shape)) for shape in (plan.workload.data_shape, plan.workload.out_shape))
     taken = float(math.prod(spread.data_shape))
     # Rows are read as often as the filter reaches them, beside what the pointwise convolution reads or makes.

@@ -113,30 +113,51 @@ class _Spread(_Loops):
         self.rows = _Rows(plan.depthwise_plan, spread, self.cache)
 
     def run(self, image: Index, begin: Index, end: Index) -> None:
-        """``lines`` rows a step."""
+        """Strip after strip, ``lines`` rows a step."""
         plan, lines = self.plan, self.plan.knobs.lines
-        conv = plan.points_plan.conv
-        zero = tir.index(0)
-        with T.serial(begin, end) as step:
+        conv, whole = plan.points_plan.conv, self.conv
+        with tir.loop(plan.knobs.strips) as strip, T.serial(begin, end) as step:
             with tir.loop(lines) as number:
                 row = T.Bind(step * lines + number)
-                needed = self._lines(image, row, begin * lines, zero)
-                self.rows.row(needed, T.Bind(number * conv.in_w), zero)
-            first = T.Bind((image * self.conv.out_h + step * lines) * (conv.out_w * conv.out_c))
-            out = tir.From(self.args.out, first)
+                needed = self._lines(image, row, begin * lines, strip)
+                self.rows.row(needed, T.Bind(number * conv.in_w), tir.index(0))
+            window = (image * whole.out_h + step * lines) * whole.out_w + strip * plan.width
+            out = tir.From(self.args.out, T.Bind(window * conv.out_c))
             points = QArguments(conv, self.between, out=out, **self.args.constants[1])
             ProductNest(plan.points_plan, points).run()
 
     def _make(self, image: Index, line: Index, turn: Index, to: Index) -> None:
-        """A copy."""
-        conv, data = self.conv, self.args.data
-        start = T.Bind((image * conv.in_h + line) * (conv.in_w * conv.in_c))
+        """A copy of the columns of strip ``turn``."""
+        plan, conv, strips = self.plan, self.conv, self.plan.knobs.strips
+        left, right = plan.edges
+        first = T.Bind(turn * (plan.width * conv.stride[1]))
+        start = T.Bind(((image * conv.in_h + line) * conv.in_w + first) * conv.in_c)
+        inside = plan.depthwise_plan.columns - left - right
+        self._copy(start, to, inside)
+        if strips > 1:  # else what is left and right is padding for good
+            before, behind = left * conv.in_c, inside * conv.in_c
+
+            def edge(there: Expr, at: int, columns: int) -> None:
+                size = columns * conv.in_c
+                tir.choose(
+                    there,
+                    lambda: self._copy(start + at, to + at, columns),
+                    lambda: self._blank(to + at, size),
+                )
+
+            if left:
+                edge(turn > 0, -before, left)
+            if right:
+                edge(turn < strips - 1, behind, right)
+
+    def _copy(self, start: Index, to: Index, columns: int) -> None:
+        """``columns`` columns of the data from element ``start`` on."""
 
         def copy(at: Index, width: int) -> None:
-            value = multiplied(data, start + at, conv.data_dtype, width)
+            value = multiplied(self.args.data, start + at, self.conv.data_dtype, width)
             tir.store(self.cache, value, tir.vector(to + at, width))
 
-        by_parts(conv.in_w * conv.in_c, copy)
+        by_parts(columns * self.conv.in_c, copy)
 
 
 class _Expand(_Loops):

@@ -23,6 +23,7 @@ ROWS = (1, 2, 3, 4, 6, 7, 8)
 COLUMNS = (4, 8)
 TILES_OF_WINDOWS = (1, 2, 3, 4, 6)
 LINES = (1, 2, 3, 4, 7, 8)
+STRIPS = (1, 2, 4)
 
 
 class EmittedPlan(QSeparablePlan):
@@ -36,7 +37,7 @@ class QSeparable(Kernel[QConvChain]):
     """A depthwise convolution before or after a pointwise one; its knobs are those of ``plan.Knobs``."""
 
     name = "qseparable"
-    version = 2
+    version = 3
     workload_type = QConvChain
     plan_type = EmittedPlan
     dtypes = ("int8", "uint8")
@@ -64,10 +65,11 @@ class QSeparable(Kernel[QConvChain]):
         channels = spread.in_c
         kinds = kinds_for(points, target)
         longest = [LONG_SIDE] if set(FEATURES) & set(kinds) else []
-        lines, chunks, slabs = [1], [channels], [16]
+        lines, strips, chunks, slabs = [1], [1], [channels], [16]
         if first.is_depthwise:
             slabs = [4, 16]
             lines = [count for count in LINES if second.out_h % count == 0]
+            strips = [count for count in STRIPS if second.out_w % count == 0]
         else:
             chunks += [part for part in CHUNKS if part < channels and channels % part == 0]
         return {
@@ -79,6 +81,7 @@ class QSeparable(Kernel[QConvChain]):
             "tile": [tile for tile in TILES_OF_WINDOWS if tile <= spread.out_w],
             "chunk": sorted(chunks),
             "lines": lines,
+            "strips": strips,
         }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from kernels.int8 import requantize
 from kernels.int8.arm.depthwise.kernel import DepthwisePlan
-from kernels.int8.arm.depthwise.plan import APART, BAND, PAIRS, WIDE
+from kernels.int8.arm.depthwise.plan import APART, BAND, ways_to_multiply
 from kernels.int8.arm.depthwise.plan import Knobs as DepthwiseKnobs
 from kernels.int8.arm.gemm.kernel import GemmPlan
 from kernels.int8.arm.gemm.plan import Knobs as GemmKnobs
@@ -28,7 +28,8 @@ class Knobs(KnobSet):
     matrix product, ``tile`` the windows of the depthwise one in registers.
 
     Where the pointwise one comes first, ``chunk`` channels of its result at a time meet the other. Where it
-    comes second, it takes ``lines`` rows at a time of the other's result.
+    comes second, it takes ``lines`` rows at a time of the other's result, of one of ``strips`` strips of
+    columns after the other: the rows that both read are shorter then, and nearer.
     """
 
     block: str
@@ -39,6 +40,7 @@ class Knobs(KnobSet):
     tile: int
     chunk: int
     lines: int
+    strips: int
 
 
 @dataclass(frozen=True)
@@ -52,8 +54,22 @@ class QSeparablePlan(QPairPlan):
     knobs: Knobs
 
     def why_not(self) -> str | None:
-        """Why there is no such matrix product, or None when there is."""
+        """Why there is no such matrix product, or there are no such strips; None when there are."""
+        if self.knobs.strips > 1 and (why := self._why_no_strips):
+            return why
         return self.points_plan.why_not()
+
+    @property
+    def _why_no_strips(self) -> str | None:
+        conv, strips = self.depthwise, self.knobs.strips
+        if not self.spreads_first or self.knobs.lines > 1:
+            return "strips are of one row that is multiplied next"
+        if conv.out_w % strips:
+            return f"{conv.out_w} columns are not {strips} equal strips"
+        step = conv.out_w // strips * conv.stride[1]
+        if step < conv.pad[1] or (strips - 2) * step - conv.pad[1] + self.depthwise_plan.columns > conv.in_w:
+            return "padding reaches into the second strip"
+        return None
 
     @property
     def spreads_first(self) -> bool:
@@ -86,11 +102,13 @@ class QSeparablePlan(QPairPlan):
 
     @cached_property
     def depthwise_plan(self) -> DepthwisePlan:
-        """How the depthwise convolution is computed from padded rows."""
+        """How the depthwise convolution of a strip is computed from padded rows."""
         conv, knobs = self.depthwise, self.knobs
-        pairs = signedness(conv) is True and why_not_chained(conv) is None
+        reach = (conv.kw - 1) * conv.dilation[1] + 1
+        across = (self.width - 1) * conv.stride[1] + reach
+        conv = replace(conv, in_w=across, pad=(conv.pad[0], 0, conv.pad[2], 0))
         way = str(requantize.choices(conv, self.target)[0])
-        multiply = PAIRS if pairs else WIDE
+        multiply = ways_to_multiply(conv)[-1]
         return DepthwisePlan(
             conv, self.target, 1, DepthwiseKnobs(way, multiply, BAND, 1, knobs.tile, knobs.chunk, APART)
         )
@@ -100,7 +118,7 @@ class QSeparablePlan(QPairPlan):
         """The matrix product of a run of the pointwise convolution's pixels."""
         conv = self.pointwise
         if self.spreads_first:
-            return self.product(replace(conv, n=1, in_h=self.knobs.lines))
+            return self.product(replace(conv, n=1, in_h=self.knobs.lines, in_w=self.width))
         return self.product(replace(conv, n=1, in_h=1, out_c=self.knobs.chunk))
 
     def product(self, conv: QConv2d) -> GemmPlan:
@@ -112,6 +130,19 @@ class QSeparablePlan(QPairPlan):
         return GemmPlan(conv, self.target, 1, gemm)
 
     @property
+    def width(self) -> int:
+        """Columns of the depthwise convolution's result in a strip."""
+        return self.depthwise.out_w // self.knobs.strips
+
+    @property
+    def edges(self) -> tuple[int, int]:
+        """Columns of the data that only some strips have: on the left all but the first, where it has
+        padding, on the right all but the last."""
+        conv, columns = self.depthwise, self.depthwise_plan.columns
+        there = conv.in_w + conv.pad[1] - (self.knobs.strips - 1) * self.width * conv.stride[1]
+        return min(conv.pad[1], columns), columns - min(columns, there)
+
+    @property
     def ring(self) -> int:
         """Rows in the cache."""
         conv = self.depthwise
@@ -120,8 +151,10 @@ class QSeparablePlan(QPairPlan):
     @property
     def across(self) -> int:
         """Elements of a row there."""
-        conv = self.depthwise
-        return max(conv.pad[1] + conv.in_w, self.depthwise_plan.columns) * self.knobs.chunk
+        conv, columns = self.depthwise, self.depthwise_plan.columns
+        if not self.spreads_first:
+            columns = max(columns, conv.pad[1] + conv.in_w)
+        return columns * self.knobs.chunk
 
     @property
     def cached(self) -> int:
@@ -131,7 +164,7 @@ class QSeparablePlan(QPairPlan):
     @property
     def between(self) -> int:
         """Elements of what the pointwise convolution reads where it comes second."""
-        return self.knobs.lines * self.depthwise.out_w * self.depthwise.out_c if self.spreads_first else 0
+        return self.knobs.lines * self.width * self.depthwise.out_c if self.spreads_first else 0
 
     def constants(self, inputs: Sequence[Array]) -> list[Array]:
         """The constants of both: those of a pointwise convolution that comes first by runs of channels."""
