@@ -30,7 +30,7 @@ def network(bench: Bench, target: Target, count: int, of_bytes: bool) -> dict[st
     from bench.quantized_models import quantized
     from kernels import registry
     from kernels.chains.memory import is_worth_trying
-    from tuner.frontend.chains import chain_of, pairs_of
+    from tuner.frontend.chains import pairs_of, workload_of
     from tuner.frontend.graph import load_partition
 
     with tempfile.TemporaryDirectory(prefix="tilefleet-bench-") as folder:
@@ -49,9 +49,8 @@ def network(bench: Bench, target: Target, count: int, of_bytes: bool) -> dict[st
     apart = {at: cycles(layer.workload) for at, layer in enumerate(layers)}
     gains: list[tuple[int, int, int, Any]] = []
     for first, second in pairs_of(partition).items():
-        made = chain_of(layers[first], layers[second])
-        assert made is not None  # ``pairs_of`` lists no others
-        chain: Any = made.workload
+        chain = workload_of(layers[first], layers[second])
+        assert chain is not None  # ``pairs_of`` lists no others
         if is_worth_trying(chain, target) and registry.applicable(chain, target):
             gains.append((apart[first] + apart[second] - cycles(chain), first, second, chain))
     taken: dict[int, Any] = {}

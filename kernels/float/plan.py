@@ -18,10 +18,20 @@ from kernels.kernel import Plan
 from kernels.layout import PLAIN, Layouts, stored_shape
 from kernels.space import Config
 from kernels.target import Target
-from kernels.workload.base import Conv2d, Gemm, NarrowGemm
+from kernels.workload.base import Conv2d, Epilogue, Gemm, NarrowGemm
 
 Shape = tuple[Index, ...]
 F = TypeVar("F", bound=Conv2d | Gemm)
+
+
+def clamped(value: Vector, epilogue: Epilogue, lanes: int) -> Vector:
+    """``value`` within the limits of ``epilogue``, of which there may be none."""
+    low, high = epilogue.clamp or (None, None)
+    if low is not None:
+        value = tirx.Max(value, splat(number(low), lanes))
+    if high is not None:
+        value = tirx.Min(value, splat(number(high), lanes))
+    return value
 
 
 @dataclass(frozen=True)
@@ -52,12 +62,7 @@ class Arguments:
             value = self.activate(value, at, lanes)
         if self.residual is not None and late:
             value = value + self.residual[vector(at, lanes)]
-        low, high = self.workload.epilogue.clamp or (None, None)
-        if low is not None:
-            value = tirx.Max(value, splat(number(low), lanes))
-        if high is not None:
-            value = tirx.Min(value, splat(number(high), lanes))
-        return value
+        return clamped(value, self.workload.epilogue, lanes)
 
     def store_out(self, value: Vector, at: Index, lanes: int) -> None:
         """Store ``finish(value)`` to ``lanes`` elements of the output from ``at``."""

@@ -8,7 +8,7 @@ from kernels import registry
 from kernels.layout import Layouts
 from kernels.space import Config
 from kernels.workload.base import AnyChain, ConvChain, QConvChain, Workload
-from tuner.frontend.chains import chain_of, merge, pairs_of
+from tuner.frontend.chains import merge, pairs_of, workload_of
 from tuner.frontend.graph import Partition
 from tuner.log.picks import found_for
 from tuner.log.record import Record
@@ -27,9 +27,9 @@ def chain_measured(partition: Partition, known: Known) -> None:
     gains: list[tuple[float, int, int]] = []
     for first, second in pairs_of(partition).items():
         one, two = partition.products[first], partition.products[second]
-        chained = chain_of(one, two)
-        assert chained is not None
-        times = [time for each in (one, two, chained) if (time := _fastest(known, each.workload))]
+        chain = workload_of(one, two)
+        assert chain is not None
+        times = [time for each in (one.workload, two.workload, chain) if (time := _fastest(known, each))]
         if len(times) == 3:
             gains.append((times[0] + times[1] - times[2], first, second))
     taken: set[int] = set()

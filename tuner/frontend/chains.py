@@ -26,25 +26,31 @@ def pairs_of(partition: Partition) -> dict[int, int]:
         for at, first in enumerate(products)
         if readers[first.output] == 1
         and first.output in reader
-        and chain_of(first, products[reader[first.output]]) is not None
+        and workload_of(first, products[reader[first.output]]) is not None
     }
+
+
+def workload_of(first: Product, second: Product) -> ConvChain | QConvChain | None:
+    """The chain that the two would be, or None where there is no such workload."""
+    one, two = first.workload, second.workload
+    if first.residual or any(each.factors or each.others for each in (first, second)):
+        return None
+    try:
+        if isinstance(one, Conv2d) and isinstance(two, Conv2d):
+            return ConvChain(one, two)
+        if isinstance(one, QConv2d) and isinstance(two, QConv2d):
+            return QConvChain(one, two)
+    except ValueError:  # the matrix of a row of pixels, or what chains do not compute between or behind
+        pass
+    return None
 
 
 def chain_of(first: Product, second: Product) -> Product | None:
     """The two as one product, or None where there is no such workload."""
-    one, two = first.workload, second.workload
-    if first.residual or any(each.factors or each.others for each in (first, second)):
+    workload = workload_of(first, second)
+    if workload is None:
         return None
     constants: tuple[Array, ...] = (*_constants(first), *_constants(second))
-    try:
-        if isinstance(one, Conv2d) and isinstance(two, Conv2d):
-            workload: ConvChain | QConvChain = ConvChain(one, two)
-        elif isinstance(one, QConv2d) and isinstance(two, QConv2d):
-            workload = QConvChain(one, two)
-        else:
-            return None
-    except ValueError:  # the matrix of a row of pixels, or what chains do not compute between or behind
-        return None
     return Product(
         workload,
         (*first.nodes, *second.nodes),

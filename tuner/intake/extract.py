@@ -11,7 +11,7 @@ from typing import Any
 from kernels.workload import base as workloads
 from kernels.workload.base import Workload
 from tuner.frontend.affine import merge_affine
-from tuner.frontend.chains import chain_of, pairs_of
+from tuner.frontend.chains import pairs_of, workload_of
 from tuner.frontend.graph import NotTunable, load_partition, understood
 from tuner.frontend.onnx_check import Shapes
 from tuner.intake.assemble import assemble
@@ -159,12 +159,13 @@ def _extract(path: str | Path, shapes: Shapes, wide: bool) -> Extraction:
     products = partition.products
     # What is left open has no chains: the partitions of its lengths are one and the same but for sizes.
     pairs = {} if wide else pairs_of(partition)
-    chains = [chain_of(products[first], products[second]) for first, second in pairs.items()]
+    both = [(products[first], products[second]) for first, second in pairs.items()]
+    chains = [(chain, (*one.nodes, *two.nodes)) for one, two in both if (chain := workload_of(one, two))]
     return Extraction(
         tuple(ModelInput(name, info.shape, info.dtype) for name, info in partition.graph.inputs.items()),
         _all(Operator(product.workload, (product.nodes,)) for product in products),
         tuple(partition.not_tunable),
-        chains=_all(Operator(chain.workload, (chain.nodes,)) for chain in chains if chain),
+        chains=_all(Operator(chain, (nodes,)) for chain, nodes in chains),
         census=partition.census,
     )
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
 from kernels.chains.nest import FIRST, ChainNest, Place
 from kernels.chains.slices import CHANNELS, COLUMNS, DEPTH, Blocked, lead, skipped
 from kernels.emit import tir
-from kernels.emit.tir import number, splat, store, vector
+from kernels.emit.tir import splat, store, vector
 from kernels.emit.types import Buffer, Expr, Index, Vector
 from kernels.emit.vectors import pieces
 from kernels.float.chain.pair import Buffers
 from kernels.float.chain.plan import CACHED, ChainPlan
+from kernels.float.plan import clamped
 from kernels.layout import NHWC
-from kernels.workload.base import Conv2d, Epilogue
+from kernels.workload.base import Conv2d
 
 
 def emit(plan: ChainPlan, args: Buffers) -> None:
@@ -230,7 +230,7 @@ class FloatWork:
         """A vector of results to the cache between, or to that of the result."""
         if stage == FIRST:
             cache = self.slices.between
-            value = _clamped(self.parts[0].epilogue, value, self.lanes)
+            value = clamped(value, self.parts[0].epilogue, self.lanes)
             column = cache.column(lead(self.parts[1]) + window)
             at = cache.row(place.out) + place.column * cache.across + column
             at = at + cache.channel_block(place.block) + channel
@@ -267,7 +267,7 @@ class FloatWork:
             value = self.source[vector(place, lanes)]
             if self.args.residual is not None:
                 value = value + self.args.residual[vector(to, lanes)]
-            store(self.args.out, _clamped(two.epilogue, value, lanes), vector(to, lanes))
+            store(self.args.out, clamped(value, two.epilogue, lanes), vector(to, lanes))
 
         with tir.loop(blocks) as block:
             begin = T.Bind(tir.index((first + block) * CHANNELS))
@@ -308,12 +308,3 @@ class FloatWork:
         if part.out_c % CHANNELS:
             condition = begin + CHANNELS <= part.out_c
         tir.choose(condition, whole, rest)
-
-
-def _clamped(epilogue: Epilogue, value: Vector, lanes: int) -> Vector:
-    low, high = epilogue.clamp or (None, None)
-    if low is not None:
-        value = tirx.Max(value, splat(number(low), lanes))
-    if high is not None:
-        value = tirx.Min(value, splat(number(high), lanes))
-    return value
