@@ -30,6 +30,8 @@ def assembly(workload, target):
         ("power10", DEPTHWISE, "qdot_depthwise", "vmsummbm"),
         ("hexagon-v66", POINTWISE, "qdot", "vrmpy"),
         ("hexagon-v68", WIDE, "qdot", "vdmpy"),
+        ("hexagon-v66", DEPTHWISE, "qdepthwise_hvx", "vrmpy"),
+        ("hexagon-v68", DEPTHWISE, "qdepthwise_hvx", "vrmpy"),
     ],
 )
 def test_products_are_dot_products(name, workload, family, instruction):
@@ -60,8 +62,15 @@ def test_shorter_hexagon_vectors_are_refused():
 
 def test_others_have_no_dot_products():
     for name in ("x86-avx2", "rpi4", "riscv-k1"):
-        for family in ("qdot", "qmma", "qdot_grouped", "qdot_depthwise"):
+        for family in ("qdot", "qmma", "qdot_grouped", "qdot_depthwise", "qdepthwise_hvx"):
             assert registry.kernel(family).why_not(DEPTHWISE, CATALOGUE[name])
+
+
+def test_rows_shorter_than_a_vector_are_left_to_the_other_depthwise_family():
+    narrow = replace(DEPTHWISE, in_w=6, in_c=20, out_c=20, groups=20)
+    target = CATALOGUE["hexagon-v66"]
+    assert registry.kernel("qdepthwise_hvx").why_not(narrow, target) == "rows of less than 128 bytes"
+    assert "qdot_depthwise" in [kernel.name for kernel in registry.applicable(narrow, target)]
 
 
 def test_weights_of_more_than_a_byte_are_no_depthwise_dot_products():

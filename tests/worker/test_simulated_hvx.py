@@ -8,8 +8,10 @@ from candidates import connect, load, on_board
 from tvm.script.ir_builder import tirx as T
 
 from kernels.emit import tir
-from kernels.emit.compile import compile_module
+from kernels.emit.compile import compile_module, compile_object
 from kernels.emit.function import Function
+from kernels.int8.hvx import instructions as hvx
+from kernels.int8.reference import multiply
 from kernels.target import CATALOGUE
 from worker.build.toolchain import link
 from worker.fleet.drivers.sim_models import SIM_MODELS
@@ -66,6 +68,21 @@ def run(simulated_boards, simulated_dir):
     return run
 
 
+@pytest.fixture
+def run_any(simulated_boards, simulated_dir):
+    """(function, int32 arrays) -> its last argument, of their size."""
+
+    def run(function, *arrays):
+        path = simulated_dir / "any.so"
+        path.write_bytes(link(compile_object(function, TARGET)))
+        session = connect(simulated_boards["hexagon-sim"], timeout=60)
+        arguments = on_board(session, *arrays, np.zeros_like(arrays[0]))
+        load(session, path)["main"](*arguments)
+        return arguments[-1].numpy()
+
+    return run
+
+
 def test_dot_products_of_bytes(run):
     rng = np.random.default_rng()
     a = rng.integers(0, 256, (ROWS, DEPTH), dtype="uint8")
@@ -79,6 +96,26 @@ def test_dot_products_of_bytes(run):
     assert stats["instructions"] >= ROWS * COLUMNS // LANES * DEPTH // 4
     assert stats["cycles"] >= stats["instructions"]
     assert seconds == pytest.approx(stats["cycles"] / SIM_MODELS["hexagon-sim"].hz, rel=1e-3)
+
+
+@pytest.mark.parametrize(("how", "least"), [("high", 2), ("exact", -31)])
+def test_sums_are_scaled_exactly(run_any, how, least):
+    """Words of all sizes by scales of all sizes; beyond any byte results need not be told apart."""
+    count, rng = 4096, np.random.default_rng()
+    value = (rng.integers(-(1 << 31), 1 << 31, count) >> rng.integers(0, 31, count)).astype("int32")
+    value[:2] = -(1 << 31), (1 << 31) - 1
+    multiplier = rng.integers(1 << 30, 1 << 31, count).astype("int32")
+    multiplier[::9], multiplier[::11] = 1 << 30, 0
+    shift = rng.integers(least, 31, count, endpoint=True).astype("int32")
+    names = ("value", "multiplier", "shift", "result")
+    function = Function("main", dict.fromkeys(names, (count,)), dict.fromkeys(names, "int32"))
+    with function as (*given, out), tir.with_llvm(hvx.LLVM), T.serial(0, count // LANES) as turn:
+        at = tir.vector(turn * LANES, LANES)
+        number, *scale = (T.Bind(each[at]) for each in given)
+        T.buffer_store(out, hvx.scaling(*scale, how)(number), [at])
+    result = run_any(function.result(), value, multiplier, shift)
+    expected = multiply(value.astype("int64"), multiplier, shift)
+    assert (np.clip(result, -999, 999) == np.clip(expected, -999, 999)).all()
 
 
 def test_vectors_of_int32_beat_the_scalar_core(run):

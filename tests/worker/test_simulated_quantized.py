@@ -39,6 +39,23 @@ DEPTHWISE = [
     QConv2d(1, 8, 8, 32, 32, 5, 5, pad=(2, 2, 2, 2), groups=32, out_dtype="int32"),
     QConv2d(1, 11, 6, 16, 16, 3, 3, (1, 2), groups=16, data_dtype="int8"),  # no padding
 ]
+FLAT = [
+    # Rows of bytes that no vector divides, runs shorter than a vector, planes of columns, both signs.
+    QConv2d(1, 7, 7, 160, 160, 3, 3, pad=(1, 1, 1, 1), groups=160, weight_range=(-127, 127), data_zero=9),
+    QConv2d(2, 9, 13, 24, 24, 3, 3, (2, 2), (0, 1, 1, 0), groups=24, clamp=(-90, 101), **SYMMETRIC),
+    QConv2d(
+        *(1, 13, 17, 21, 21, 5, 3, (1, 2), (2, 2, 0, 3), (2, 1), 21),
+        weight_dtype="uint8",
+        weight_zero=128,
+        data_zero=200,
+        per_channel=False,
+        scale="power",
+    ),
+    QConv2d(1, 12, 52, 8, 8, 3, 3, (1, 3), (1, 1, 1, 1), (1, 2), 8, weight_range=(-64, 64)),
+    QConv2d(1, 6, 9, 128, 128, 3, 3, groups=128, out_dtype="int32"),
+    QConv2d(1, 8, 16, 40, 40, 2, 7, (3, 1), (1, 6, 2, 6), groups=40, scale="small", **SYMMETRIC),
+    QConv2d(1, 3, 3, 48, 48, 3, 3, pad=(1, 1, 1, 1), groups=48, scale="small", clamp=(3, 250), out_zero=17),
+]
 WINOGRAD = [
     QConv2d(1, 9, 7, 5, 13, 3, 3, pad=(0, 2, 1, 0), weight_range=(-127, 127), clamp=(20, 200), data_zero=9),
     QConv2d(2, 7, 11, 24, 20, 1, 7, pad=(0, 3, 0, 3), scale="small", **SYMMETRIC),
@@ -104,6 +121,16 @@ def test_power10_is_exact(simulated_boards, wrong, workload):
 def test_hexagon_is_exact(simulated_boards, wrong, workload):
     board, target = simulated_boards["hexagon-sim"], CATALOGUE["hexagon-v66"]
     assert wrong(board, workload, registry.recommendations(workload, target)[:1]) == []
+
+
+@pytest.mark.parametrize("workload", FLAT, ids=str)
+def test_depthwise_along_rows_of_bytes_is_exact(simulated_boards, wrong, workload):
+    """On Hexagon, at random points of the space."""
+    board, target, rng = simulated_boards["hexagon-sim"], CATALOGUE["hexagon-v66"], random.Random()
+    kernel = registry.kernel("qdepthwise_hvx")
+    points = [kernel.recommend(workload, target)]
+    exact = list(kernel.exact_part(workload, kernel.space(workload, target)))
+    assert wrong(board, workload, points + rng.sample(exact, 2)) == []
 
 
 @pytest.mark.parametrize(("block", "chain"), [("pairwise", 2), ("lane", 1)])

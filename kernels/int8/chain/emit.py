@@ -15,7 +15,6 @@ from kernels.chains.slices import CHANNELS, COLUMNS, DEPTH, Blocked, lead, skipp
 from kernels.emit import code_shape, tir
 from kernels.emit.tir import const, splat, store, vector
 from kernels.emit.types import Expr, Index, Vector
-from kernels.int8 import requantize
 from kernels.int8.chain.pair import Buffers
 from kernels.int8.chain.plan import MIDDLE, PIXEL, TOGETHER, QChainPlan
 from kernels.int8.hvx import instructions as hvx
@@ -218,10 +217,8 @@ class ByteWork:
     def _scaling(self, stage: int, channel: Index) -> Multiply:
         part, given = self.parts[stage], self.args.constants[stage]
         multiplier, shift = (T.Bind(given[name][vector(channel, WORDS)]) for name in ("multiplier", "shift"))
-        if part.scale == "small":
-            return hvx.high(multiplier, shift)
-        how = "shift" if part.scale == "power" else "exact"
-        return requantize.fixed_point_multiply(multiplier, shift, how, WORDS)
+        how = {"small": "high", "power": "shift"}.get(part.scale, "exact")
+        return hvx.scaling(multiplier, shift, how)
 
     def _store(self, stage: int, place: Place, window: int, j: int, values: list[Vector]) -> None:
         """Results of up to four windows; those that are missing to four are zero points."""

@@ -13,13 +13,15 @@ from tvm.script.ir_builder import tirx as T
 from kernels.emit import tir
 from kernels.emit.tir import const, reinterpret, store, vector
 from kernels.emit.types import Buffer, Index, Vector
-from kernels.int8.requantize import Multiply
+from kernels.int8.requantize import Multiply, fixed_point_multiply
 from kernels.isa.hexagon import HEXAGON
 from kernels.target import Target
 
 BYTES, WORDS = 128, 32
-_PAIR, _ROOM, _LOAD, _SAVE, _READ, _WRITE = (
-    f"tilefleet_hvx_{word}" for word in ("pair", "room", "load", "save", "read", "write")
+MOST_LEFT = 24
+"""Bits by which words are shifted left at most: then one alone is beyond any byte."""
+_PAIR, _ROOM, _LOAD, _SAVE, READ, WRITE, _SETTLE = (
+    f"tilefleet_hvx_{word}" for word in ("pair", "room", "load", "save", "read", "write", "settle")
 )
 LLVM = f"""
 define linkonce_odr i64 @{_PAIR}(ptr %at) alwaysinline {{
@@ -40,12 +42,16 @@ define linkonce_odr void @{_SAVE}(ptr %at, <32 x i32> %words) alwaysinline {{
   store <32 x i32> %words, ptr %at, align {BYTES}
   ret void
 }}
-define linkonce_odr <32 x i32> @{_READ}(ptr %at) alwaysinline {{
+define linkonce_odr <32 x i32> @{READ}(ptr %at) alwaysinline {{
   %words = load <32 x i32>, ptr %at, align 1
   ret <32 x i32> %words
 }}
-define linkonce_odr void @{_WRITE}(ptr %at, <32 x i32> %words) alwaysinline {{
+define linkonce_odr void @{WRITE}(ptr %at, <32 x i32> %words) alwaysinline {{
   store <32 x i32> %words, ptr %at, align 1
+  ret void
+}}
+define linkonce_odr void @{_SETTLE}() alwaysinline {{
+  call void asm sideeffect "", "~{{memory}}"()
   ret void
 }}
 """
@@ -162,6 +168,36 @@ def high(multiplier: Vector, shift: Vector) -> Multiply:
     return multiply
 
 
+def any_scale(multiplier: Vector, shift: Vector) -> Multiply:
+    """``round(value * multiplier * 2^(-31 - shift))`` of words; multipliers are 0 or from 2^30 on.
+
+    A word is shifted left until its scale is a small one. What does not fit then is beyond any byte, and
+    stays so.
+    """
+    two, none = const(2, lanes=WORDS), const(0, lanes=WORDS)
+    left = T.Bind(tirx.Max(tirx.Min(two - shift, const(MOST_LEFT, lanes=WORDS)), none))
+    most = pinned("vasrwv", const((1 << 31) - 1, lanes=WORDS), left)
+    least = pinned("vnot", most)
+    small = high(multiplier, T.Bind(tirx.Max(shift, two)))
+
+    def multiply(value: Vector) -> Vector:
+        limited = words("vmaxw", words("vminw", value, most), least)
+        return small(words("vaslwv", limited, left))
+
+    return multiply
+
+
+def scaling(multiplier: Vector, shift: Vector, how: str) -> Multiply:
+    """``requantize.fixed_point_multiply`` of vectors by scales, one a lane, ``how`` as there.
+
+    Without vectors of int64, which LLVM takes apart for minutes, and once wrongly: of sums shifted left.
+    """
+    ways = {"high": high, "exact": any_scale}
+    return (
+        ways[how](multiplier, shift) if how in ways else fixed_point_multiply(multiplier, shift, how, WORDS)
+    )
+
+
 def narrowed(values: Sequence[Vector], zero: int) -> Vector:
     """Four vectors of words, plus ``zero``, as one of unsigned bytes (words); what does not fit saturates."""
     pairs = [words("vpackwh.sat", values[at + 1], values[at]) for at in (0, 2)]
@@ -186,12 +222,17 @@ def flipped(value: Vector) -> Vector:
 
 def read(buffer: Buffer, at: Index) -> Vector:
     """128 bytes from element ``at`` of an array of any type, as words (``LLVM``)."""
-    return T.Bind(tirx.call_extern("int32x32", _READ, tirx.address_of(buffer[tir.index(at)])))
+    return T.Bind(tirx.call_extern("int32x32", READ, tirx.address_of(buffer[tir.index(at)])))
 
 
 def write(buffer: Buffer, value: Vector, at: Index) -> None:
     """Store words as 128 bytes from element ``at`` of an array of any type (``LLVM``)."""
-    T.evaluate(tirx.call_extern("void", _WRITE, tirx.address_of(buffer[tir.index(at)]), value))
+    T.evaluate(tirx.call_extern("void", WRITE, tirx.address_of(buffer[tir.index(at)]), value))
+
+
+def settle() -> None:
+    """Let LLVM make no call of ``memcpy`` or ``memset`` of the loop around this, which go byte by byte."""
+    T.evaluate(tirx.call_extern("void", _SETTLE))
 
 
 def load(buffer: Buffer, at: Index) -> Vector:
