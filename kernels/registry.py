@@ -31,7 +31,7 @@ from kernels.int8.chain.kernel import QChain
 from kernels.int8.dot.depthwise import QuantizedDotDepthwise
 from kernels.int8.dot.kernel import QuantizedDotGroups, QuantizedDots
 from kernels.int8.dot.matrix import QuantizedMatrix
-from kernels.int8.hvx.depthwise.kernel import QuantizedFlatDepthwise
+from kernels.int8.flat.kernel import QuantizedFlatDepthwise
 from kernels.int8.x86.depthwise.kernel import QuantizedDepthwiseBytes
 from kernels.int8.x86.direct.grouped import QuantizedGroups
 from kernels.int8.x86.direct.kernel import QuantizedDirect

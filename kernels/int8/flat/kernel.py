@@ -5,8 +5,8 @@ from __future__ import annotations
 from kernels.arithmetic import ceil_div
 from kernels.int8 import requantize
 from kernels.int8.dot.instructions import WAYS
-from kernels.int8.hvx.depthwise.emit import emit
-from kernels.int8.hvx.depthwise.plan import FlatPlan
+from kernels.int8.flat.emit import emit
+from kernels.int8.flat.plan import FlatPlan
 from kernels.int8.hvx.instructions import BYTES, has_hvx
 from kernels.int8.kernel import QuantizedKernel
 from kernels.int8.tir import QArguments

@@ -240,8 +240,8 @@ class FlatPlan(QuantizedPlan):
             total += 2 * lines
         elif self.footprint > 0.75 * self.target.l2_bytes:
             total += self.target.dram_cycles * lines
-        if self.copied > self.target.l2_bytes // 2:
-            # Each phase reads all of it.
+        if self.copied > self.target.l2_bytes // 4 and self.footprint > 0.75 * self.target.l2_bytes:
+            # It does not stay in L2, and each phase reads all of it.
             again = self.copied * len(self.channels)
             total += machine.stream_cycles(self.target, again, math.inf)
         shared = ceil_div(self.bands, self.threads) * total

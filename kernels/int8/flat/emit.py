@@ -16,8 +16,8 @@ from kernels.arithmetic import ceil_div
 from kernels.emit import code_shape, tir
 from kernels.emit.tir import const, vector
 from kernels.emit.types import Index, Vector
+from kernels.int8.flat.plan import UNIT, FlatPlan, Phase
 from kernels.int8.hvx import instructions as hvx
-from kernels.int8.hvx.depthwise.plan import UNIT, FlatPlan, Phase
 from kernels.int8.hvx.instructions import BYTES, WORDS, Memory, pinned
 from kernels.int8.requantize import Multiply
 from kernels.int8.tir import QArguments
