@@ -1,6 +1,7 @@
 """The pictures of the dashboard: ``python -m bench.pictures URL JOB OTHER`` writes them to docs/images.
 
-URL is a coordinator that has tuned a model in jobs JOB and OTHER, ``tilefleet baselines JOB`` done.
+URL is a coordinator that has tuned a model in jobs JOB and OTHER; those of a simulated board show nothing of
+what else its machine did.
 """
 
 from __future__ import annotations
@@ -29,10 +30,11 @@ def main() -> None:
     url, job, other = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
     with Client(url) as client:
         costliest = max(client.tasks(job), key=lambda task: task.weight * (task.best_s or 0))
+        target = client.job(job).target
     FOLDER.mkdir(exist_ok=True)
     pages = (
         ("job", f"/jobs/{job}", 1010, "light", "of the layers' time is in"),
-        ("workload", f"/workloads/{costliest.workload_key}?target=host", 1060, "light", "Loop nest"),
+        ("workload", f"/workloads/{costliest.workload_key}?target={target}", 1060, "light", "Loop nest"),
         ("compare", f"/compare?jobs={other},{job}", 950, "light", "These take"),
         ("boards", "/boards", 890, "dark", "inside the timer"),
     )

@@ -8,8 +8,8 @@ import { percent, seconds } from "../format";
 import { Chart } from "../parts/chart";
 import { lines } from "../parts/chart-colours";
 
-const HEIGHT = 84;
-const GRID = { left: 44, right: 28, top: 8, bottom: 20 };
+const HEIGHT = 98;
+const GRID = { left: 44, right: 28, top: 22, bottom: 20 };
 
 export function Activity({ board }: { board: Board }) {
   const { data } = useActivity(board.id);

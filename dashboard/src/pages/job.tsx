@@ -10,7 +10,7 @@ import type { Link as Connection } from "../api/live";
 import { isOver, useJobEvents } from "../api/live";
 import { useJob, useProgress, useTasks } from "../api/queries";
 import { useTab } from "../tab";
-import { duration, measured, milliseconds } from "../format";
+import { digits, duration, measured, milliseconds } from "../format";
 import { StateBadge } from "../parts/badges";
 import { ClockMark } from "../parts/clock";
 import { Notice } from "../parts/notice";
@@ -155,7 +155,7 @@ function Figures({ job }: { job: Job }) {
     ["Before tuning", milliseconds(job.recommended_ms)],
     ["Gain", gainOf(job)],
     ["Trials", `${job.trials}${job.reused ? `, ${job.reused} known before` : ""}`],
-    ["Trials a second", job.trials_per_s?.toFixed(1) ?? "–"],
+    ["Trials a second", job.trials_per_s === null ? "–" : digits(job.trials_per_s)],
     ["Time left", isOver(job) ? "–" : duration(job.eta_s)],
     ["Took", duration(job.elapsed_s)],
   ];

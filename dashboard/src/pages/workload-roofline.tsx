@@ -61,7 +61,8 @@ export function Roofline({
       },
       xAxis: {
         type: "log",
-        logBase: 2,
+        // Of ten powers and more, ECharts names the first alone.
+        logBase: high / low < 2 ** 10 ? 2 : 4,
         min: low,
         max: high,
         name: `operations a byte`,
