@@ -142,4 +142,19 @@ def _run(words: list[str], said: str) -> None:
 
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["tilefleet.cli", "tuner.intake.extract", "tvm", "kernels.registry"])
+_FORKS.set_forkserver_preload(
+    [
+        *(
+            "tvm",
+            "tvm.relax.frontend.onnx",
+            "pydantic.fields",
+            "typer._adapters",
+            "rich.progress",
+            "rich.table",
+        ),
+        *("kernels.registry", "tuner.intake.extract", "tuner.intake.trial", "tuner.log.t4"),
+        *("tuner.backend.apply", "tuner.backend.shape_sets", "tilefleet.cli", "tilefleet.commands.local"),
+        *("tilefleet.module_check", "tilefleet.server_check"),
+    ]
+)
+"""What the two commands import: it takes longer than most of what they do."""
