@@ -192,9 +192,9 @@ def test_a_layer_is_looked_at_in_graph_table_and_charts(page: Page, client: Clie
     expect(model.locator("[data-chosen=true]")).to_have_count(0)
 
     # What ends a drag is no click at the layer under it.
-    node = model.locator(f"[data-key='{heaviest.workload_key}']").first
-    box, moved = node.bounding_box(), model.locator("svg > g").first
-    before = moved.get_attribute("transform")
+    moved, node = model.locator("svg > g").first, model.locator(f"[data-key='{heaviest.workload_key}']").first
+    node.evaluate("node => node.scrollIntoView({ block: 'center' })")  # not under the head of the page
+    box, before = node.bounding_box(), moved.get_attribute("transform")
     assert box is not None
     page.mouse.move(box["x"] + 5, box["y"] + 5)
     page.mouse.down()
