@@ -7,7 +7,7 @@ Two coordinators on one PostgreSQL and Redis, a Dask scheduler, a worker that bu
 boards (this machine, an agent that dials in through a proxy, a board that may lie, a simulated one), all real
 processes. One fault follows the other, each after the next trial has shown that the one before is over. A
 fault's ``seconds`` are from its end (a killed process: from its death) to the next trial that is stored of
-what it struck.
+what it struck. SIGTERM ends it early, with the account of what was done until then; a second one at once.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import json
 import random
 import signal
 import sys
+import threading
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -52,10 +53,11 @@ def main() -> None:
         return
     words = arguments.kinds.split(",") if arguments.kinds else [""]
     kinds = [kind for kind in KINDS if any(word in kind.name for word in words)]
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # nothing of the lab shall be left
+    ending = threading.Event()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1) if ending.is_set() else ending.set())
     with lab() as made:
         kinds = [kind for kind in kinds if kind.needs not in made.without]
-        report = soak(made, kinds, arguments.minutes, arguments.faults or 10**9, arguments.seed)
+        report = soak(made, kinds, arguments.minutes, arguments.faults or 10**9, arguments.seed, ending)
     if arguments.json:
         arguments.json.write_text(json.dumps(report, indent=1) + "\n")
     _show(report)
@@ -66,8 +68,13 @@ def main() -> None:
         raise SystemExit("\n".join(["soak:", *bad[:20]]))
 
 
-def soak(made: Lab, kinds: list[Kind], minutes: float, most: int, seed: int) -> dict[str, Any]:
-    """The figures of so many minutes or faults; ``stuck`` are those after which something stood still."""
+def soak(
+    made: Lab, kinds: list[Kind], minutes: float, most: int, seed: int, ending: threading.Event
+) -> dict[str, Any]:
+    """The figures of so many minutes or faults, or of those until ``ending`` was set.
+
+    ``stuck`` are those after which something stood still.
+    """
     dice, work = random.Random(seed), Work(made, seed)
     faults: list[dict[str, Any]] = []
     stuck: list[str] = []
@@ -78,7 +85,7 @@ def soak(made: Lab, kinds: list[Kind], minutes: float, most: int, seed: int) -> 
         )
         begun = work.begun = time.monotonic()
         plan: list[Kind] = []
-        while time.monotonic() - begun < minutes * 60 and len(faults) < most:
+        while time.monotonic() - begun < minutes * 60 and len(faults) < most and not ending.is_set():
             if not plan:  # each kind as often as its weight, in any order
                 plan = [kind for kind in kinds for _ in range(kind.weight)]
                 dice.shuffle(plan)
@@ -92,7 +99,7 @@ def soak(made: Lab, kinds: list[Kind], minutes: float, most: int, seed: int) -> 
                 faults.append(fault)
                 at, what = time.monotonic() - begun, f"{fault['kind']} {fault['detail']}"
                 print(f"{at:6.0f} s  {what}: {fault['seconds']:.1f} s", flush=True)
-            time.sleep(dice.uniform(0, PAUSE_S))
+            ending.wait(dice.uniform(0, PAUSE_S))
         took = time.monotonic() - begun
     finally:
         work.stop()
