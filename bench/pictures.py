@@ -1,7 +1,7 @@
-"""The pictures of the dashboard: ``python -m bench.pictures URL JOB OTHER`` writes them to docs/images.
+"""The pictures of the dashboard: ``python -m bench.pictures URL JOB OTHER MODEL`` writes them to docs/images.
 
-URL is a coordinator that has tuned a model in jobs JOB and OTHER; those of a simulated board show nothing of
-what else its machine did.
+URL is a coordinator that has tuned the file MODEL in jobs JOB and OTHER; those of a simulated board show
+nothing of what else its machine did. What runs at that time is seen on the overview and on the wall.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ SETTLED_MS = 1500
 
 
 def main() -> None:
-    """Take the pictures: a job, its costliest workload, two jobs side by side; boards in the dark theme."""
+    """Take a picture of every page, some of them in the dark theme."""
     from playwright.sync_api import sync_playwright
 
     from tilefleet.client import Client
 
-    if len(sys.argv) != 4:
+    if len(sys.argv) != 5:
         sys.exit(__doc__)
-    url, job, other = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+    url, job, other, model = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
     with Client(url) as client:
         costliest = max(client.tasks(job), key=lambda task: task.weight * (task.best_s or 0))
         target = client.job(job).target
@@ -37,6 +37,13 @@ def main() -> None:
         ("workload", f"/workloads/{costliest.workload_key}?target={target}", 1060, "light", "Loop nest"),
         ("compare", f"/compare?jobs={other},{job}", 950, "light", "These take"),
         ("boards", "/boards", 890, "dark", "inside the timer"),
+        ("overview", "/", 900, "light", "Recent"),
+        ("jobs", "/jobs", 560, "light", "nightly"),
+        ("submit", "/submit", 1150, "light", "drop it here"),
+        ("workloads", "/workloads", 800, "light", "conv"),
+        ("records", "/records", 800, "light", "conv"),
+        ("best", f"/best?job={job}", 800, "light", "conv"),
+        ("wall", "/wall", 720, "dark", "Last ended"),
     )
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
@@ -45,7 +52,10 @@ def main() -> None:
             look: Any = scheme
             page = browser.new_page(base_url=url, viewport=size, color_scheme=look)
             page.goto(path)
-            page.get_by_text(awaited).first.wait_for()
+            page.get_by_text(awaited).filter(visible=True).first.wait_for()
+            if name == "submit":
+                page.locator("input[type=file]").first.set_input_files(model)
+                page.get_by_text("about").nth(1).wait_for()
             page.get_by_label("Loading").first.wait_for(state="detached")
             page.wait_for_timeout(SETTLED_MS)
             page.screenshot(path=FOLDER / f"dashboard-{name}.png")

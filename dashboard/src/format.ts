@@ -57,9 +57,13 @@ export function rate(giga: number | null | undefined, unit: Unit): string {
   return giga === null || giga === undefined ? "–" : `${digits(giga)} G${unit}/s`;
 }
 
-/** How long ago an ISO 8601 time was. */
+/** How long ago an ISO 8601 time was, in one unit: 12 s, 47 min, 5 h, 3 days. */
 export function ago(time: string | null | undefined): string {
-  return time ? `${duration((Date.now() - Date.parse(time)) / 1e3)} ago` : "never";
+  if (!time) return "never";
+  const minutes = (Date.now() - Date.parse(time)) / 6e4;
+  if (minutes < 1) return `${Math.round(minutes * 60)} s ago`;
+  if (minutes < 90) return `${Math.round(minutes)} min ago`;
+  return minutes < 36 * 60 ? `${Math.round(minutes / 60)} h ago` : `${Math.round(minutes / 1440)} days ago`;
 }
 
 export function isSimulated(clock: string): boolean {
