@@ -89,12 +89,15 @@ def settled(*jobs: Job, errors: Collection[str] = (), leases_lost: bool = False)
     for job in jobs:
         ended, records = job.wait(), job.records()
         assert ended.state == "done", (ended, job.service.client.boards())
-        assert ended.trials == job.trials == len(records), (ended, len(records))
+        states = {str(task.state) for task in job.service.client.tasks(job.id)}
+        flat = states == {"plateau"}  # as much has not helped: it may end before its budget does
+        assert ended.trials == len(records), (ended, len(records))
+        assert flat or ended.trials == job.trials, (ended, states)
         found = {record.error.value for record in records if record.error}
         assert found <= set(errors), [record.message for record in records if record.error]
         told = Counter(json.dumps([each["workload"], each["config"]], sort_keys=True) for each in job.told)
         assert max(told.values()) == 1, "a config was measured twice"
-        assert len(told) == job.trials or leases_lost
+        assert len(told) == ended.trials or leases_lost
         assert len({record.identity for record in records}) == len(records)
         for record in records:
             assert (record.target.name, record.clock) == (job.target, now[record.board].clock)
