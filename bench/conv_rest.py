@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from bench import journal, timing
+from bench.arguments import names_of
 
 if TYPE_CHECKING:
     from kernels.kernel import Array
@@ -68,13 +69,10 @@ def main() -> None:
     )
     parser.add_argument("--target", choices=[*sorted(SIM_MODELS), HOST], required=True)
     parser.add_argument("--families", default="sconv", help="kernels of the convolutions (default sconv)")
-    parser.add_argument("--models", default=",".join(MODELS), help=f"of {', '.join(MODELS)}")
+    parser.add_argument("--models", type=names_of(MODELS), default=[*MODELS], help=f"of {', '.join(MODELS)}")
     parser.add_argument("--json", type=Path, help="write all figures here, and continue what is there")
     arguments = parser.parse_args()
-    names = arguments.models.split(",")
     try:
-        if unknown := [name for name in names if name not in MODELS]:
-            raise ValueError(f"--models: there is no {unknown[0]}; there are {', '.join(MODELS)}")
         settings = {name: getattr(arguments, name) for name in SETTINGS}
         report = journal.opened(arguments.json, "conv_rest", settings)
     except (OSError, ValueError) as error:
@@ -83,7 +81,7 @@ def main() -> None:
     done = {row["model"] for row in rows}
     timing.limit_threads(1)
     with timer_of(arguments.target) as (target, time_of):
-        for name in names:
+        for name in arguments.models:
             if name not in done:
                 rows.append({"model": name, **rest(name, target, arguments.families.split(","), time_of)})
                 journal.save(arguments.json, report)

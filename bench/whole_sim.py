@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from bench import journal, timing
+from bench.arguments import names_of
 from tuner.runtimes.guest import BOARDS, Guest
 
 SETTINGS = ("target",)
@@ -29,20 +30,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.whole_sim", description=about)
     parser.add_argument("--target", choices=BOARDS, required=True)
     parser.add_argument("--litert", type=Path, required=True, help="made by python -m tuner.runtimes.guest")
-    parser.add_argument("--models", default=",".join(NETWORKS), help=f"of {', '.join(NETWORKS)}")
+    parser.add_argument(
+        "--models", type=names_of(NETWORKS), default=[*NETWORKS], help=f"of {', '.join(NETWORKS)}"
+    )
     parser.add_argument("--json", type=Path, help="write all figures here, and continue what is there")
     arguments = parser.parse_args()
-    names = arguments.models.split(",")
     try:
-        if unknown := [name for name in names if name not in NETWORKS]:
-            raise ValueError(f"--models: there is no {unknown[0]}; there are {', '.join(NETWORKS)}")
         settings = {name: getattr(arguments, name) for name in SETTINGS}
         report = journal.opened(arguments.json, "whole_sim", settings)
     except (OSError, ValueError) as error:
         parser.error(str(error))
     rows = report.setdefault("rows", [])
     done = {row["model"] for row in rows}
-    for name in names:
+    for name in arguments.models:
         if name not in done:
             with tempfile.TemporaryDirectory(prefix="tilefleet-whole-") as folder:
                 guest = Guest(arguments.litert, Path(folder), arguments.target)
