@@ -368,8 +368,7 @@ def built(client: Client, jobs: list[Job], tmp_path: Path) -> Path:
     return tmp_path / "built.so.json"
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
 def test_every_state_can_be_read_by_everyone(
     chromium: Browser,
     url: str,
