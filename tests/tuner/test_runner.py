@@ -301,6 +301,7 @@ def test_a_plateau_ends_the_search():
     run(job(budget=Budget(trials=10_000)), engine, store)
     assert store.tasks == {1: TaskState.PLATEAU, 2: TaskState.PLATEAU}
     assert len(engine.evaluated) < 300
+    assert "it ended before its budget: the last trials of 2 layers gained nothing" in store.jobs[-1][1]
 
 
 def test_the_analysis_strategy_measures_one_config_a_task():

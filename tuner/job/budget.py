@@ -81,6 +81,10 @@ class Allowance:
         """Trials of the budget that are left after ``used``; infinite without such a budget."""
         return max(0, self._trials - used)
 
+    def spent(self, used: int) -> bool:
+        """Whether nothing is left to search with after ``used`` trials."""
+        return self.trials_left(used) < 1 or self.search_left() <= 0
+
     def batch(self, used: int, pending: int, batches: int) -> int:
         """Size of the next batch when ``batches`` are kept under way; 0 when nothing more fits.
 
@@ -99,7 +103,7 @@ class Allowance:
         While nobody knows how long a trial takes, seconds are shared out one trial at a time: on a slow
         board the first batch might use them all.
         """
-        if self.trials_left(used) < 1 or self.search_left() <= 0:
+        if self.spent(used):
             return 0
         if waiting > 1 and self.rate is None and math.isfinite(self._seconds):
             return 1

@@ -10,7 +10,7 @@ from typing import Any
 from tuner.search import scheduler
 from tuner.search.task import TaskSearch
 from tuner.spec import JobSpec, Trial
-from tuner.states import JobState
+from tuner.states import JobState, TaskState
 
 UNTOLD = 0.01
 """A difference that is in the noise of the model's time."""
@@ -24,8 +24,13 @@ def estimated_ms(searches: Iterable[TaskSearch]) -> float | None:
     return None if total is None else total * 1e3
 
 
-def note_of_gain(searches: Iterable[TaskSearch]) -> str:
-    """What to say where tuning changed nothing: no layer, or all of them by less than can be told."""
+def note_of_search(searches: Sequence[TaskSearch], spent: bool) -> str:
+    """What is odd of a search that came to its end; ``spent`` tells whether its budget was."""
+    return "; ".join(filter(None, (_no_gain(searches), "" if spent else _early(searches))))
+
+
+def _no_gain(searches: Iterable[TaskSearch]) -> str:
+    """Where tuning changed nothing: no layer, or all of them by less than can be told."""
     weighted = [search for search in searches if search.task.weight]
     pairs = [(search.task.weight, search.records.get(search.analysis), search.best) for search in weighted]
     first = sum(
@@ -38,6 +43,13 @@ def note_of_gain(searches: Iterable[TaskSearch]) -> str:
         f"nothing was gained: the layers take {1e3 * first:.3g} ms as the analysis has them, "
         f"{1e3 * last:.3g} ms by the best configs that were tried"
     )
+
+
+def _early(searches: Iterable[TaskSearch]) -> str:
+    """Why it ended early; nothing where each config there is was tried."""
+    flat = sum(search.state is TaskState.PLATEAU for search in searches)
+    layers = "one layer" if flat == 1 else f"{flat} layers"
+    return f"it ended before its budget: the last trials of {layers} gained nothing" if flat else ""
 
 
 def share_of(search: TaskSearch) -> dict[str, Any]:
