@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict
 
+from kernels.unit import Unit
 from kernels.workload.activation import Activation
 from kernels.workload.attention import Attention
 from kernels.workload.canonical import key_of, require_positive, to_json
@@ -17,7 +18,7 @@ from kernels.workload.epilogue import RELU, Epilogue, suffix
 from kernels.workload.geometry import GemmSizes
 from kernels.workload.matmul import MatMul
 from kernels.workload.narrow import NarrowGemm
-from kernels.workload.qconv2d import QConv2d, Unit
+from kernels.workload.qconv2d import QConv2d
 from kernels.workload.view import View
 
 __all__ = [
@@ -34,7 +35,6 @@ __all__ = [
     "OfActivations",
     "QConv2d",
     "QConvChain",
-    "Unit",
     "View",
     "Workload",
     "array_shapes",

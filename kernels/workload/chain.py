@@ -8,11 +8,12 @@ from typing import ClassVar, Generic, Literal, TypeVar
 
 from pydantic import ConfigDict
 
+from kernels.unit import Unit
 from kernels.workload.canonical import key_of
 from kernels.workload.checked import STRICT_FIELDS
 from kernels.workload.conv2d import Conv2d
 from kernels.workload.epilogue import Epilogue
-from kernels.workload.qconv2d import QConv2d, Unit
+from kernels.workload.qconv2d import QConv2d
 
 P = TypeVar("P", Conv2d, QConv2d)
 

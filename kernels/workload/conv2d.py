@@ -7,10 +7,10 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
+from kernels.unit import Unit
 from kernels.workload.checked import STRICT_FIELDS
 from kernels.workload.epilogue import Epilogue, suffix
 from kernels.workload.geometry import ConvGeometry
-from kernels.workload.qconv2d import Unit
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,10 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
+from kernels.unit import Unit
 from kernels.workload.canonical import key_of, require_positive
 from kernels.workload.checked import STRICT_FIELDS
 from kernels.workload.epilogue import Epilogue
-from kernels.workload.qconv2d import Unit
 from kernels.workload.view import View
 
 Shape = tuple[int, ...]

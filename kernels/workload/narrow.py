@@ -8,11 +8,11 @@ from typing import ClassVar, Literal
 from pydantic import ConfigDict
 
 from kernels.arithmetic import ceil_div
+from kernels.unit import Unit
 from kernels.workload.canonical import require_positive
 from kernels.workload.checked import STRICT_FIELDS
 from kernels.workload.epilogue import Epilogue, suffix
 from kernels.workload.geometry import GemmSizes
-from kernels.workload.qconv2d import Unit
 
 
 @dataclass(frozen=True)

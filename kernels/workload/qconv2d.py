@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
 
+from kernels.unit import Unit
 from kernels.workload.checked import STRICT_FIELDS
 from kernels.workload.epilogue import Epilogue
 from kernels.workload.geometry import ConvGeometry
@@ -15,8 +16,6 @@ Byte = Literal["int8", "uint8"]
 LIMITS = {"int8": (-128, 127), "uint8": (0, 255), "int32": (-(1 << 31), (1 << 31) - 1)}
 """The smallest and the largest value of each type."""
 Range = tuple[int, int]
-Unit = Literal["FLOP", "OP"]
-"""What ``flops`` of a workload counts: operations of floats, or of integers."""
 Scale = Literal["any", "small", "power"]
 """What is known of all scales of a workload: nothing; below a quarter (shift >= 2); a power of two, at most
 a half (multiplier 2^30, shift >= 0)."""

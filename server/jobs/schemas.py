@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from kernels.numerics import Numerics
-from kernels.workload.base import Unit
+from kernels.unit import Unit
 from server import lengths
 from server.baselines.schemas import Baseline
 from server.http.lists import Items, Page

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from kernels.numerics import Numerics
-from kernels.workload.base import Unit
+from kernels.unit import Unit
 from server.http.lists import Items, Page
 from tuner.intake.shapes import MOST_SETS
 

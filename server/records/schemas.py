@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.config import JsonDict
 
 from kernels.numerics import Numerics
-from kernels.workload.base import Unit
+from kernels.unit import Unit
 from server.http.lists import Items, Page
 from worker.outcome import ErrorKind
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from kernels.workload.base import Unit
+from kernels.unit import Unit
 from server.http.lists import Items, Page
 
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from kernels.target import Target
 from worker.fleet.states import Health, Standing
+
+if TYPE_CHECKING:
+    from kernels.target import Target
 
 
 class Purpose(StrEnum):
