@@ -86,7 +86,7 @@ function Framed() {
             component={Link}
             href={path}
             label={label}
-            active={location === path}
+            active={location === path || location.startsWith(`${path}/`)}
             aria-current={location === path ? "page" : undefined}
             onClick={close}
           />
