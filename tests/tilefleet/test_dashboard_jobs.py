@@ -172,7 +172,6 @@ def test_a_layer_is_looked_at_in_graph_table_and_charts(page: Page, client: Clie
     assert len(set(colours.values())) == len(set(strengths.values()))
 
     expect(page.get_by_role("link", name="Jobs", exact=True)).to_have_attribute("data-active", "true")
-
     # At this width the whole state of a layer is seen without scrolling.
     table = page.get_by_role("group", name="Layers", exact=True)
     outer = table.bounding_box()

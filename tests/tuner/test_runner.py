@@ -212,6 +212,28 @@ def test_a_killed_job_resumes_and_repeats_nothing():
     assert set(numbers.values()) == {1}
 
 
+def test_what_was_lost_and_is_measured_again_after_resuming_counts_once():
+    store, picks = MemoryStore(), {Problem.of(task.workload, AVX2).seeds[0] for task in TASKS}
+
+    def analysis_is_lost(candidate: Candidate) -> Outcome:
+        return LOST if candidate.config in picks else ran(candidate)
+
+    async def stopped() -> None:
+        work = run_job(job(), FakeEngine(analysis_is_lost, trial_s=0.01), store, Log(), asyncio.Event())
+        task = asyncio.create_task(work)
+        while len(store.records) < 12:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(stopped())
+    log = Log()
+    assert run(job(elapsed_s=store.elapsed), FakeEngine(), store, log) is JobState.DONE
+    assert len(store.trials(1)) == 40
+    assert (log.of("progress")[-1]["trials"], log.of("progress")[-1]["failed"]) == (40, 2)
+
+
 def test_a_seconds_budget_ends_in_time_with_the_best_verified():
     engine, store = FakeEngine(trial_s=0.02), MemoryStore()
     started = time.monotonic()

@@ -20,6 +20,7 @@ from tuner.job.patience import patiently
 from tuner.job.reports import Publish
 from tuner.job.store import Store
 from tuner.job.streak import Streak
+from tuner.job.tally import Tally
 from tuner.log.record import Record
 from tuner.search import scheduler
 from tuner.search.calibration import Calibration
@@ -89,7 +90,7 @@ class _Run:
         self.sent: dict[asyncio.Task[list[Outcome]], _Sent] = {}
         self.arrived: list[tuple[_Sent, int, Outcome]] = []
         self.news = asyncio.Event()
-        self.trials = self.failed = 0
+        self.tally = Tally()
         self.away_until = 0.0
         self.leaving = False
         """Whether the service stops, which waits for no database."""
@@ -116,7 +117,9 @@ class _Run:
             if self.cancelled.is_set():
                 return await self._end(JobState.CANCELLED)
             state, message = reports.verdict(self.searches, overdue)
-            message = message or reports.note_of_search(self.searches, self.allowance.spent(self.trials))
+            message = message or reports.note_of_search(
+                self.searches, self.allowance.spent(self.tally.trials)
+            )
             return await self._end(state, "; ".join(filter(None, (message, note, built))))
         except asyncio.CancelledError:
             self.leaving = True
@@ -138,7 +141,7 @@ class _Run:
         """Make the searches, take up the job's earlier trials, and count what other jobs found out."""
         job, earlier = self.job, await self._ask(self.store.trials, self.job.id)
         target, threads, clock = job.demand.target, job.demand.threads, job.demand.clock
-        self._count(earlier)
+        self.tally.add(earlier)
         known: dict[int, list[Record]] = {}
         for task in job.tasks:
             problem = await asyncio.to_thread(
@@ -153,7 +156,7 @@ class _Run:
         owing = sum(not search.knows_analysis(known[search.task.id]) for search in self.searches)
         order = sorted(self.searches, key=lambda search: len(known[search.task.id]))
         for position, search in enumerate(order):
-            share = self.allowance.trials_left(self.trials + owing) / (len(order) - position)
+            share = self.allowance.trials_left(self.tally.trials + owing) / (len(order) - position)
             records = known[search.task.id]
             await self._keep(search, search.reuse(records, int(min(share, len(records)))))
             search.inform(records)
@@ -194,7 +197,7 @@ class _Run:
     async def _launch(self, stop: asyncio.Event) -> bool:
         """Send off the most promising batch; False when there is none to send now."""
         pending = sum(len(sent.batch.configs) - len(sent.ended) for sent in self.sent.values())
-        used = self.trials + pending
+        used = self.tally.trials + pending
         while (at := scheduler.choose([search.curve for search in self.searches])) is not None:
             search = self.searches[at]
             if search.curve.trials + search.curve.in_flight == 0:
@@ -276,7 +279,7 @@ class _Run:
             for record in (trial.record for trial in trials):
                 if record.ranking_s is not None and not record.disturbed:
                     self.calibration.learn(search.problem, record.config, record.ranking_s)
-        self._count(trials)
+        self.tally.add(trials)
         for trial in trials:
             self.publish("trial", reports.trial_event(trial))
         if search.best is not before:
@@ -351,10 +354,6 @@ class _Run:
             for finished in [work for work in self.sent if work.done()]:
                 await self._came_back(finished)
 
-    def _count(self, trials: Sequence[Trial]) -> None:
-        self.trials += len(trials)
-        self.failed += sum(trial.record.error is not None for trial in trials)
-
     @asynccontextmanager
     async def _until(self, left: Callable[[], float]) -> AsyncIterator[asyncio.Event]:
         """An event that is set when ``left()`` seconds are over, at the deadline, or when cancelled."""
@@ -392,10 +391,10 @@ class _Run:
         self.publish(
             "progress",
             {
-                "trials": self.trials,
-                "failed": self.failed,
+                "trials": self.tally.trials,
+                "failed": self.tally.failed,
                 "trials_per_s": self.allowance.rate,
-                "eta_s": self.allowance.eta(self.trials),
+                "eta_s": self.allowance.eta(self.tally.trials),
                 "estimated_ms": reports.estimated_ms(self.searches),
                 "elapsed_s": self.allowance.elapsed,
                 "shares": [reports.share_of(search) for search in self.searches],
