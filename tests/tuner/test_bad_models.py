@@ -64,6 +64,12 @@ def test_external_data_in_an_attribute(tmp_path):
     refused(save(tmp_path, made), "attribute 'value'", "node 'c'", "another file")
 
 
+def test_nothing_to_compute(tmp_path):
+    made = conv_model()
+    del made.graph.output[:]
+    refused(save(tmp_path, made), "no outputs")
+
+
 def test_more_dimensions_than_data(tmp_path):
     made = conv_model()
     made.graph.initializer[0].dims[0] = 400

@@ -144,6 +144,10 @@ def test_unknown_operators_are_listed():
     refused(make, "not supported", "UNIQUE ('down')", "CUSTOM 'Flex' ('y')")
 
 
+def test_nothing_to_compute():
+    refused(convolution().file(), "no outputs")
+
+
 def set_type(make, number, index=3):
     make.graph.tensors[index].type = number
 

@@ -57,6 +57,8 @@ def node_name(node: NodeProto) -> str:
 def check_structure(model: ModelProto) -> None:
     """Refuse what would be unsafe, unbounded or unknown; raises ModelError that names it."""
     check_limits(model)
+    if not model.graph.output:
+        raise ModelError("the model has no outputs, so there is nothing to compute")
     _check_operators(model.graph.node)
     check_valid(model)
 

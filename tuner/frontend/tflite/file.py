@@ -197,6 +197,8 @@ class _Reader:
         graphs = tuple(self._graph(model.Subgraphs(index), kinds, buffers) for index in range(count))
         if not graphs or not graphs[0].operators:
             raise ModelError("the model has no operators")
+        if not graphs[0].outputs:
+            raise ModelError("the model has no outputs, so there is nothing to compute")
         return graphs
 
     def _graph(self, graph: Any, kinds: list[str], buffers: int) -> TfliteFile:
