@@ -7,12 +7,13 @@ import hashlib
 import time
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from formula_engine import AVX2, LOST, OTHER, TASKS, TINY, FakeEngine, Log, job, ran, run
 from memory_store import MemoryStore
 
-from tuner.job import reports
+from tuner.job import reports, runner
 from tuner.job.runner import AHEAD, run_job
 from tuner.job.streak import HOPELESS
 from tuner.search.problem import Problem
@@ -324,6 +325,24 @@ def test_a_plateau_ends_the_search():
     assert store.tasks == {1: TaskState.PLATEAU, 2: TaskState.PLATEAU}
     assert len(engine.evaluated) < 300
     assert "it ended before its budget: the last trials of 2 layers gained nothing" in store.jobs[-1][1]
+
+
+def test_a_plateau_is_not_blamed_where_the_deadline_ended_the_search(monkeypatch):
+    store, engine = MemoryStore(), FakeEngine(trial_s=0.05)
+
+    def the_other_gains_little_but_for_ever(candidate: Candidate) -> Outcome:
+        flat = candidate.workload != OTHER
+        return replace(ran(candidate), cost_s=1e-3 if flat else 1e-7 * 0.97 ** len(engine.evaluated))
+
+    def now() -> float:
+        return 2.0 if store.tasks.get(1) is TaskState.PLATEAU else 0.0
+
+    engine.answer = the_other_gains_little_but_for_ever
+    monkeypatch.setattr(runner, "time", SimpleNamespace(time=now, monotonic=time.monotonic))
+    run(job(budget=Budget(trials=10_000), deadline=1.0), engine, store)
+    assert store.tasks == {1: TaskState.PLATEAU, 2: TaskState.DONE}
+    assert "its deadline ended it" in store.jobs[-1][1]
+    assert "before its budget" not in store.jobs[-1][1]
 
 
 def test_the_analysis_strategy_measures_one_config_a_task():

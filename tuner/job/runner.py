@@ -117,9 +117,8 @@ class _Run:
             if self.cancelled.is_set():
                 return await self._end(JobState.CANCELLED)
             state, message = reports.verdict(self.searches, overdue)
-            message = message or reports.note_of_search(
-                self.searches, self.allowance.spent(self.tally.trials)
-            )
+            spent = overdue or self.allowance.spent(self.tally.trials)
+            message = message or reports.note_of_search(self.searches, spent)
             return await self._end(state, "; ".join(filter(None, (message, note, built))))
         except asyncio.CancelledError:
             self.leaving = True
