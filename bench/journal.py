@@ -10,10 +10,12 @@ from typing import Any
 def opened(path: Path | None, bench: str, settings: dict[str, Any]) -> dict[str, Any]:
     """What ``path`` holds of earlier runs, or a new report ``{bench, settings}`` where there is no such file.
 
-    Raises ValueError where the file is another bench's, or was made with other settings.
+    Raises ValueError where the file is another bench's, or was made with other settings, or cannot be written.
     """
     fresh = {"bench": bench, "settings": settings}
     if path is None or not path.exists():
+        if path and not path.parent.is_dir():
+            raise ValueError(f"there is no folder {path.parent} for --json {path}; make it, or name another")
         return fresh
     try:
         report = json.loads(path.read_text())

@@ -28,3 +28,8 @@ def test_a_file_that_is_no_report_is_not_written_over(tmp_path: Path) -> None:
         path.write_text(text)
         with pytest.raises(ValueError, match=r"is no report of bench\.conv"):
             journal.opened(path, "conv", {})
+
+
+def test_a_folder_that_is_not_there_is_told_before_any_work(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"there is no folder .*nowhere for --json"):
+        journal.opened(tmp_path / "nowhere" / "report.json", "conv", {})
