@@ -135,7 +135,10 @@ function Header({ job, link }: { job: Job; link: Connection }) {
       <Progress value={shareDone(job) * 100} aria-label="Share of the budget that is used" />
       {act.error && <Failure error={act.error} />}
       {job.message && (
-        <Notice kind={job.state === "failed" ? "error" : "warning"} title={job.state}>
+        <Notice
+          kind={job.state === "failed" ? "error" : job.state === "done" ? "info" : "warning"}
+          title={job.state}
+        >
           {job.message}
         </Notice>
       )}
