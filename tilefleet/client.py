@@ -3,34 +3,28 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-import httpx
-
-from server.baselines.schemas import Baseline
-from server.boards.schemas import Board, BoardEvent, FleetReport, Withdrawn
-from server.jobs.schemas import Task
-from server.models.schemas import BuildCheck, Model, Workloads
-from server.profiles.schemas import Profile
-from server.records.schemas import DamagedRecord, Forgotten, Imported, Record
-from tilefleet import errors, sse
-from tilefleet.connection import Connection, raise_for
-from tilefleet.job import Job
+from tilefleet import errors
+from tilefleet.connection import Connection
 from tilefleet.sse import Event
 
+# Each method imports the schema that it returns: to build them all takes as long as a command may wait for.
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from server.baselines.schemas import Baseline
+    from server.boards.schemas import Board, BoardEvent, FleetReport, Withdrawn
+    from server.jobs.schemas import Task
+    from server.models.schemas import BuildCheck, Model, Workloads
+    from server.profiles.schemas import Profile
+    from server.records.schemas import DamagedRecord, Imported, Record
+    from tilefleet.job import Job
     from tuner.intake.shapes import GivenShapes
-
-# The server sends a comment far more often than this when it has no event to send.
-_SILENCE_S = 60.0
-_RECONNECTS = 6
 
 
 class Client(Connection):
@@ -55,6 +49,8 @@ class Client(Connection):
         ``shapes`` is for dynamic inputs, one set or several; those that ``values`` names become
         constants of the model.
         """
+        from server.models.schemas import Model
+
         path = Path(path)
         params = {"name": name or path.name}
         if shapes:
@@ -91,19 +87,27 @@ class Client(Connection):
 
     def models(self) -> Iterator[Model]:
         """All models, page by page."""
+        from server.models.schemas import Model
+
         return self._pages("/api/v1/models", Model, {})
 
     def model(self, model_hash: str) -> Model:
         """One model."""
+        from server.models.schemas import Model
+
         return self._get(f"/api/v1/models/{model_hash}", Model)
 
     def workloads(self, model_hash: str) -> Workloads:
         """What a model asks to be computed, and what of it cannot be tuned and why."""
+        from server.models.schemas import Workloads
+
         return self._get(f"/api/v1/models/{model_hash}/workloads", Workloads)
 
     def check_module(self, model_hash: str, target: str, build: dict[str, Any]) -> BuildCheck:
         """Have a model built and run on a board of ``target``, beside its definition; ``build`` has the other
         fields of the request. ``Conflict`` when no board came to an answer."""
+        from server.models.schemas import BuildCheck
+
         path, body = f"/api/v1/models/{model_hash}/checks", {**build, "target": target}
         return BuildCheck.model_validate(self._send("POST", path, json=body).json())
 
@@ -124,6 +128,8 @@ class Client(Connection):
         ``inputs`` are arrays by name, random ones where there are none; ``outputs`` brings the outputs back
         (``tilefleet.tensors.to_array``). ``Conflict`` when no board came to an answer.
         """
+        from server.profiles.schemas import Profile
+
         # Here, because numpy takes a while to import, which no other request should wait for.
         from tuner.job.profile import to_tensor
 
@@ -186,7 +192,7 @@ class Client(Connection):
             "submitter": submitter,
         }
         given = {name: value for name, value in body.items() if value is not None}
-        return Job.model_validate(self._send("POST", "/api/v1/jobs", json=given).json()).of(self)
+        return self._job("POST", "/api/v1/jobs", json=given)
 
     def jobs(
         self,
@@ -205,6 +211,8 @@ class Client(Connection):
         target, strategy or labels. ``sort`` is ``id``, ``name``, ``model``, ``target``, ``state``,
         ``elapsed`` or ``finished``, ``order`` is ``down`` or ``up``.
         """
+        from tilefleet.job import Job
+
         asked = {"state": list(states), "target": target, "model": model, "label": list(labels)}
         asked |= {"search": search, "sort": sort, "order": order}
         given = {name: value for name, value in asked.items() if value is not None}
@@ -212,21 +220,26 @@ class Client(Connection):
 
     def job(self, job_id: int) -> Job:
         """One job."""
-        return self._get(f"/api/v1/jobs/{job_id}", Job).of(self)
+        return self._job("GET", f"/api/v1/jobs/{job_id}")
 
     def cancel(self, job_id: int) -> Job:
         """Stop a job; what it measured stays."""
-        return Job.model_validate(self._send("POST", f"/api/v1/jobs/{job_id}/cancel").json()).of(self)
+        return self._job("POST", f"/api/v1/jobs/{job_id}/cancel")
 
     def resume(self, job_id: int) -> Job:
         """Go on with a job that ended; no trial is repeated."""
-        return Job.model_validate(self._send("POST", f"/api/v1/jobs/{job_id}/resume").json()).of(self)
+        return self._job("POST", f"/api/v1/jobs/{job_id}/resume")
 
     def change_job(self, job_id: int, name: str | None = None, labels: Sequence[str] | None = None) -> Job:
         """Give a job another name, or other ``labels`` in the place of those that it has."""
         changes = {"name": name, "labels": None if labels is None else list(labels)}
         body = {field: value for field, value in changes.items() if value is not None}
-        return Job.model_validate(self._send("PATCH", f"/api/v1/jobs/{job_id}", json=body).json()).of(self)
+        return self._job("PATCH", f"/api/v1/jobs/{job_id}", json=body)
+
+    def _job(self, method: str, path: str, json: dict[str, Any] | None = None) -> Job:
+        from tilefleet.job import Job
+
+        return Job.model_validate(self._send(method, path, json=json).json()).of(self)
 
     def delete_job(self, job_id: int) -> None:
         """Delete a job that has ended; what it measured stays. ``Conflict`` while it runs."""
@@ -234,6 +247,8 @@ class Client(Connection):
 
     def tasks(self, job_id: int) -> list[Task]:
         """The tasks of a job, with their best-so-far curves."""
+        from server.jobs.schemas import Task
+
         items = self._send("GET", f"/api/v1/jobs/{job_id}/tasks").json()["items"]
         return [Task.model_validate(item) for item in items]
 
@@ -242,32 +257,7 @@ class Client(Connection):
 
         A broken connection is taken up again where it broke; ``ServerUnreachable`` after six tries in a row.
         """
-        failures = 0
-        while True:
-            headers = {"Accept": "text/event-stream"}
-            if last_event_id:
-                headers["Last-Event-ID"] = last_event_id
-            try:
-                timeout = httpx.Timeout(_SILENCE_S, connect=10.0)
-                path = f"/api/v1/jobs/{job_id}/events"
-                with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
-                    raise_for(response)
-                    for event in sse.parse(response.iter_lines()):
-                        failures = 0
-                        last_event_id = event.id or last_event_id
-                        yield event
-                        if event.name == "end":
-                            return
-            except httpx.TransportError as error:
-                reason = str(error) or type(error).__name__
-            else:
-                reason = "the stream ended before the job"
-            failures += 1
-            if failures > _RECONNECTS:
-                raise errors.ServerUnreachable(
-                    f"lost the events of job {job_id} from {self.url}: {reason}"
-                ) from None
-            time.sleep(min(0.1 * 2**failures, 3.0))
+        return self._events(f"/api/v1/jobs/{job_id}/events", f"the events of job {job_id}", last_event_id)
 
     def job_log(
         self, job_id: int, select: str = "best", k: int | None = None, numerics: str | None = None
@@ -293,12 +283,25 @@ class Client(Connection):
         """One target."""
         return dict(self._send("GET", f"/api/v1/targets/{name}").json())
 
+    def bests(
+        self, target: str, threads: int = 1, numerics: str = "exact-integers", layouts: str = "nchw"
+    ) -> Iterator[Record]:
+        """The best record of every workload tuned for a target, one a clock, page by page."""
+        from server.records.schemas import Record
+
+        params = {"target": target, "threads": threads, "numerics": numerics, "layouts": layouts}
+        return self._pages("/api/v1/configs", Record, params)
+
     def records(self, /, **filters: Any) -> Iterator[Record]:
         """Records, page by page; filters are ``workload``, ``target``, ``job`` and ``error``."""
+        from server.records.schemas import Record
+
         return self._pages("/api/v1/records", Record, filters)
 
     def import_log(self, lines: Iterable[str], target: str | None = None) -> Imported:
         """Add the records of a JSON-lines log, all or nothing; those known already are only counted."""
+        from server.records.schemas import Imported
+
         content = (line.encode() for line in lines)
         params = {"target": target} if target else {}
         response = self._send("POST", "/api/v1/records", params=params, content=content)
@@ -317,11 +320,15 @@ class Client(Connection):
 
         ``layouts`` is what its config reads and writes, such as ``nchw8c>nchw``, or ``any``.
         """
+        from server.records.schemas import Record
+
         params = {"workload": workload, "target": target, "threads": threads, "clock": clock}
         return self._get("/api/v1/configs/best", Record, {**params, "numerics": numerics, "layouts": layouts})
 
     def baselines(self, workload: str, target: str, threads: int = 1, clock: str = "wall") -> list[Baseline]:
         """What libraries take for a workload (its key) on a target, the fastest first."""
+        from server.baselines.schemas import Baseline
+
         params = {"target": target, "threads": threads, "clock": clock}
         items = self._send("GET", f"/api/v1/workloads/{workload}/baselines", params=params).json()["items"]
         return [Baseline.model_validate(item) for item in items]
@@ -339,6 +346,8 @@ class Client(Connection):
     ) -> Baseline:
         """Store what a library takes for a workload that the server knows, in seconds a call; an earlier time
         is replaced."""
+        from server.baselines.schemas import Baseline
+
         params = {"target": target, "threads": threads, "clock": clock}
         body = {"version": version, "seconds": seconds}
         path = f"/api/v1/workloads/{workload}/baselines/{quote(library, safe='')}"
@@ -346,6 +355,8 @@ class Client(Connection):
 
     def forget_imported(self) -> int:
         """Delete all records that came in logs and were not measured here since; how many these were."""
+        from server.records.schemas import Forgotten
+
         return Forgotten.model_validate(self._send("DELETE", "/api/v1/records/imported").json()).records
 
     def forget(self, record: int) -> None:
@@ -354,6 +365,8 @@ class Client(Connection):
 
     def damaged(self) -> Iterator[DamagedRecord]:
         """The records that cannot be read."""
+        from server.records.schemas import DamagedRecord
+
         after: str | None = None
         while True:
             page = self._send(
@@ -365,18 +378,26 @@ class Client(Connection):
 
     def boards(self) -> list[Board]:
         """The boards there are."""
+        from server.boards.schemas import Board
+
         return [Board.model_validate(item) for item in self._send("GET", "/api/v1/boards").json()["items"]]
 
     def report(self, days: int = 7) -> FleetReport:
         """What the fleet did in the last days: availability, use, and the share of trials lost to the lab."""
+        from server.boards.schemas import FleetReport
+
         return self._get("/api/v1/boards/report", FleetReport, {"days": days})
 
     def board(self, board: str) -> Board:
         """One board."""
+        from server.boards.schemas import Board
+
         return self._get(f"/api/v1/boards/{quote(board, safe='')}", Board)
 
     def board_history(self, board: str, limit: int = 50) -> list[BoardEvent]:
         """The last ``limit`` (at most 500) things that happened to a board, the newest first."""
+        from server.boards.schemas import BoardEvent
+
         path = f"/api/v1/boards/{quote(board, safe='')}/history"
         items = self._send("GET", path, params={"limit": limit}).json()["items"]
         return [BoardEvent.model_validate(item) for item in items]
@@ -386,6 +407,8 @@ class Client(Connection):
 
         ``Conflict`` for a time before that check, unless ``good_too``.
         """
+        from server.boards.schemas import Withdrawn
+
         path = f"/api/v1/boards/{quote(board, safe='')}/withdraw"
         body = {"good_too": good_too} | ({} if since is None else {"since": since.isoformat()})
         return Withdrawn.model_validate(self._send("POST", path, json=body).json())
@@ -393,6 +416,8 @@ class Client(Connection):
     def change_board(self, board: str, action: str, reason: str | None = None) -> Board:
         """``drain``, ``park`` (which needs a reason), ``return`` or ``retire`` a board; ``Conflict`` when
         its health does not allow it."""
+        from server.boards.schemas import Board
+
         body = {} if reason is None else {"reason": reason}
         path = f"/api/v1/boards/{quote(board, safe='')}/{action}"
         return Board.model_validate(self._send("POST", path, json=body).json())

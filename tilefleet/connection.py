@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -9,10 +10,14 @@ from typing import Any, Self, TypeVar
 import httpx
 from pydantic import BaseModel
 
-from tilefleet import errors
+from tilefleet import errors, sse
 from tilefleet.home import server_url
 
 Resource = TypeVar("Resource", bound=BaseModel)
+
+# The server sends a comment far more often than this when it has no event to send.
+_SILENCE_S = 60.0
+_RECONNECTS = 6
 
 
 class Connection:
@@ -74,6 +79,32 @@ class Connection:
                     yield line + "\n"
         except httpx.TransportError as error:
             raise self._unreachable(error) from None
+
+    def _events(self, path: str, what: str, last_event_id: str | None) -> Iterator[sse.Event]:
+        """Events up to the one named ``end``; a connection that breaks is taken up again where it broke."""
+        failures = 0
+        while True:
+            headers = {"Accept": "text/event-stream"}
+            if last_event_id:
+                headers["Last-Event-ID"] = last_event_id
+            try:
+                timeout = httpx.Timeout(_SILENCE_S, connect=10.0)
+                with self._http.stream("GET", path, headers=headers, timeout=timeout) as response:
+                    raise_for(response)
+                    for event in sse.parse(response.iter_lines()):
+                        failures = 0
+                        last_event_id = event.id or last_event_id
+                        yield event
+                        if event.name == "end":
+                            return
+            except httpx.TransportError as error:
+                reason = str(error) or type(error).__name__
+            else:
+                reason = "the stream ended before the job"
+            failures += 1
+            if failures > _RECONNECTS:
+                raise errors.ServerUnreachable(f"lost {what} from {self.url}: {reason}") from None
+            time.sleep(min(0.1 * 2**failures, 3.0))
 
     def _unreachable(self, error: Exception) -> errors.ServerUnreachable:
         return errors.ServerUnreachable(

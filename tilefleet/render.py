@@ -13,11 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from kernels.workload.base import Workload
     from server.boards.schemas import Board, BoardEvent, FleetReport
     from server.jobs.schemas import Job, Task
     from server.models.schemas import Model
-    from server.records.schemas import LogLine
+    from server.records.schemas import Record
 
 _STYLES = {
     "running": "cyan",
@@ -226,20 +225,18 @@ def _when(time: datetime | None) -> str:
     return "-" if time is None else f"{time.astimezone():%Y-%m-%d %H:%M:%S}"
 
 
-def records(items: Iterable[tuple[Workload, LogLine]]) -> Table:
-    """One line a record; each comes with its workload."""
-    found = list(items)
-    unit = rate_unit(workload.unit for workload, _ in found)
+def records(items: Sequence[Record]) -> Table:
+    """One line a record."""
+    unit = rate_unit(record.unit for record in items)
     result = table("workload", "config", "clock", "threads", "ms", unit, left=3)
-    for workload, record in found:
+    for record in items:
         cost = record.verified_s if record.verified_s is not None else record.cost_s
-        gflops = workload.flops / cost / 1e9 if cost else None
         figures = (
             f"{record.threads}",
             milliseconds(cost) + mark(record.clock, record.disturbed),
-            number(gflops),
+            number(record.gflops),
         )
-        result.add_row(str(workload), config(record.config), record.clock, *figures)
+        result.add_row(record.text, config(record.config), record.clock, *figures)
     return result
 
 

@@ -6,7 +6,19 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Select, and_, case, func, literal_column, not_, or_, select, true
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Subquery,
+    and_,
+    case,
+    func,
+    literal_column,
+    not_,
+    or_,
+    select,
+    true,
+)
 from sqlalchemy.orm import Session, aliased
 
 from kernels import registry
@@ -173,21 +185,7 @@ def log(
                 found, after = _some(session, with_documents().where(among, RecordRow.id > after), _BATCH)
             yield from (record for _, record in found)
         return
-    place = func.row_number().over(
-        partition_by=(
-            RecordRow.workload_key,
-            RecordRow.target_key,
-            RecordRow.clock,
-            RecordRow.threads,
-            RecordRow.layouts,
-        ),
-        order_by=RANK,
-    )
-    ranked = (
-        select(RecordRow.id, RecordRow.workload_key, RecordRow.layouts, place.label("place"))
-        .where(among, RecordRow.ranking_s.is_not(None), not_outdated())
-        .subquery()
-    )
+    ranked = _ranked(among)
     chosen = select(ranked.c.id).where(ranked.c.place <= (1 if select_ == "best" else k))
     order = (ranked.c.workload_key, ranked.c.layouts, ranked.c.place)
     with db.read() as session:
@@ -195,8 +193,34 @@ def log(
     for start in range(0, len(ids), _BATCH):
         wanted = ids[start : start + _BATCH]
         with db.read() as session:
-            by_id = dict(_found(session, with_documents().where(RecordRow.id.in_(wanted))))
-        yield from (by_id[each] for each in wanted if each in by_id)
+            yield from (record for _, record in _of_ids(session, wanted))
+
+
+def bests(
+    session: Session,
+    target_keys: Sequence[str],
+    threads: int,
+    numerics: Numerics,
+    layouts: Layouts | None,
+    after: str | None,
+    limit: int,
+) -> tuple[list[Found], str | None]:
+    """The best records of the first ``limit`` workloads after a key, one a clock and layouts; the last of
+    these keys where there are more."""
+    ranked = _ranked(
+        RecordRow.target_key.in_(target_keys),
+        RecordRow.threads == threads,
+        _allowed(numerics),
+        true() if layouts is None else RecordRow.layouts == str(layouts),
+        true() if after is None else RecordRow.workload_key > after,
+    )
+    chosen = select(ranked.c.workload_key, ranked.c.id).where(ranked.c.place == 1)
+    ids: dict[str, list[int]] = {}
+    for key, id_ in session.execute(chosen.order_by(ranked.c.workload_key, ranked.c.layouts)):
+        if len(ids) == limit and key not in ids:
+            return _of_ids(session, [each for some in ids.values() for each in some]), next(reversed(ids))
+        ids.setdefault(key, []).append(id_)
+    return _of_ids(session, [each for some in ids.values() for each in some]), None
 
 
 def relayouts(session: Session, *where: ColumnElement[bool]) -> list[Relayouts]:
@@ -239,6 +263,28 @@ def with_documents() -> Select[Any]:
         .join(WorkloadRow, WorkloadRow.key == RecordRow.workload_key)
         .join(TargetRow, TargetRow.key == RecordRow.target_key)
     )
+
+
+def _ranked(*among: ColumnElement[bool]) -> Subquery:
+    """Rows that may be used, each with its place among those like it: 1 is the best."""
+    place = func.row_number().over(
+        partition_by=(
+            RecordRow.workload_key,
+            RecordRow.target_key,
+            RecordRow.clock,
+            RecordRow.threads,
+            RecordRow.layouts,
+        ),
+        order_by=RANK,
+    )
+    columns = (RecordRow.id, RecordRow.workload_key, RecordRow.layouts, place.label("place"))
+    return select(*columns).where(*among, RecordRow.ranking_s.is_not(None), not_outdated()).subquery()
+
+
+def _of_ids(session: Session, ids: Sequence[int]) -> list[Found]:
+    """The records with these ids, in their order."""
+    by_id = dict(_found(session, with_documents().where(RecordRow.id.in_(ids))))
+    return [(each, by_id[each]) for each in ids if each in by_id]
 
 
 def _some(session: Session, query: Select[Any], limit: int) -> tuple[list[Found], int | None]:

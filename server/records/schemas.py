@@ -136,6 +136,10 @@ class DamagedPage(Page[DamagedRecord]):
     """Rows that cannot be read, in the order they were stored."""
 
 
+class BestRecords(Page[Record]):
+    """The best records of some workloads."""
+
+
 class RecordPage(Page[Record]):
     """Records in the order that was asked for."""
 

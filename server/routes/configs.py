@@ -8,28 +8,52 @@ from fastapi import APIRouter, Query
 
 from kernels.layout import Layouts
 from kernels.numerics import Numerics
-from server.http.pages import Threads
+from server.http.pages import Limit, Threads
 from server.http.problems import Problem, invalid, responses
 from server.records import news, repository, views
 from server.records.logs import Allowed
-from server.records.schemas import RecentBests, Record
+from server.records.schemas import BestRecords, RecentBests, Record
 from server.services import Ctx
 
 router = APIRouter(prefix="/configs", tags=["configs"])
+TargetNamed = Annotated[str, Query(description="The target's name or key.", examples=["host"])]
+LayoutsOrAny = Annotated[
+    str, Query(description="What the config reads and writes: `nchw`, `nchw8c>nchw` and so on, or `any`.")
+]
+
+
+@router.get("", summary="List best configs", responses=responses(404, 422))
+def list_best_configs(
+    ctx: Ctx,
+    target: TargetNamed,
+    threads: Threads = 1,
+    numerics: Allowed = Numerics.EXACT_INTEGERS,
+    layouts: LayoutsOrAny = "nchw",
+    limit: Limit = 100,
+    after: Annotated[
+        str | None,
+        Query(pattern="^[0-9a-f]{1,64}$", description="The `next` of the page before, a workload's key."),
+    ] = None,
+) -> BestRecords:
+    """The fastest correct record of every workload that was tuned for a target, by the workload's key.
+
+    One for each clock, and for each pair of layouts where `any` is asked for. `limit` is of workloads.
+    """
+    with ctx.db.read() as session:
+        keys = ctx.targets.keys(session, target)
+        found, more = repository.bests(session, keys, threads, numerics, _pair(layouts), after, limit)
+    return BestRecords(items=[views.show(*each) for each in found], next=more)
 
 
 @router.get("/best", summary="Find the best config", responses=responses(404, 422))
 def get_best_config(
     ctx: Ctx,
     workload: Annotated[str, Query(description="The workload's key.", examples=["0f3a9c1d2b4e5f60"])],
-    target: Annotated[str, Query(description="The target's name or key.", examples=["host"])],
+    target: TargetNamed,
     threads: Threads = 1,
     clock: Annotated[str, Query(description="`wall` or `simulated:...`.")] = "wall",
     numerics: Allowed = Numerics.EXACT_INTEGERS,
-    layouts: Annotated[
-        str,
-        Query(description="What the config reads and writes: `nchw`, `nchw8c>nchw` and so on, or `any`."),
-    ] = "nchw",
+    layouts: LayoutsOrAny = "nchw",
 ) -> Record:
     """The fastest correct record of this workload on this target; outdated kernels are left out.
 
@@ -37,10 +61,7 @@ def get_best_config(
 
     In `nchw` unless told otherwise: a config that can be used by itself.
     """
-    try:
-        pair = None if layouts == "any" else Layouts.read(layouts)
-    except ValueError as error:
-        raise invalid(str(error), "query", "layouts") from None
+    pair = _pair(layouts)
     with ctx.db.read() as session:
         found = [
             record
@@ -64,3 +85,10 @@ def list_recent_bests(
     """The bests of all jobs' tasks that were measured last."""
     with ctx.db.read() as session:
         return news.recent_bests(session, limit)
+
+
+def _pair(layouts: str) -> Layouts | None:
+    try:
+        return None if layouts == "any" else Layouts.read(layouts)
+    except ValueError as error:
+        raise invalid(str(error), "query", "layouts") from None

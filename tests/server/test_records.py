@@ -273,3 +273,36 @@ def test_a_parameter_that_is_none_is_refused(client: TestClient, path: str) -> N
     assert answer.status_code == 422, answer.text
     assert "no query parameter '" in answer.json()["detail"]
     assert answer.json()["errors"][0]["loc"][0] == "query"
+
+
+def test_best_configs_are_listed_by_workload(client: TestClient) -> None:
+    sizes = {Gemm(m=8, n=8, k=k).key: Gemm(m=8, n=8, k=k) for k in (3, 4, 5)}
+    fast, slow = record(1), record(2)
+    clocks = (fast.clock, "simulated:test")
+    records = [
+        replace(each, workload=workload, clock=clock)
+        for workload in sizes.values()
+        for clock in clocks
+        for each in (slow, fast)
+    ]
+    import_(client, *records, replace(fast, threads=2, workload=Gemm(m=8, n=8, k=6)))
+
+    def listed(**params: object):
+        return client.get("/api/v1/configs", params={"target": "x86-avx2", **params})
+
+    whole = listed().json()
+    assert whole["next"] is None
+    assert [item["workload_key"] for item in whole["items"]] == [key for key in sorted(sizes) for _ in clocks]
+    assert {item["cost_s"] for item in whole["items"]} == {fast.cost_s}
+    assert {item["text"] for item in whole["items"]} == {str(each) for each in sizes.values()}
+    # A page ends after a workload, with all of its clocks.
+    first = listed(limit=2).json()
+    assert first["items"] == whole["items"][:4]
+    assert first["next"] == sorted(sizes)[1]
+    assert listed(limit=2, after=first["next"]).json() == {"items": whole["items"][4:], "next": None}
+    assert [item["text"] for item in listed(threads=2).json()["items"]] == [str(Gemm(m=8, n=8, k=6))]
+    assert listed(layouts="nhwc").json()["items"] == []
+    assert listed(layouts="any").json() == whole
+    assert listed(layouts="chwn").status_code == 422
+    assert listed(target="nosuch").status_code == 404
+    assert listed(after="\0").status_code == 422

@@ -32,36 +32,32 @@ def best(
     url: Url = None,
 ) -> None:
     """Show the best config of a workload, or of every workload tuned for a target."""
-    # Here, because they bring numpy along, which no other command should wait for.
-    from kernels.layout import Layouts
-    from kernels.space import Config
-    from kernels.workload import base as workloads
-    from server.records.schemas import LogLine
-
-    try:
-        pair = None if layouts == "any" else Layouts.read(layouts)
-    except ValueError as error:
-        raise typer.BadParameter(str(error), param_hint="--layouts") from None
-
-    def fits(record: LogLine) -> bool:
-        return record.threads == threads and pair in (None, Config.from_json(record.config).layouts)
-
+    _check_layouts(layouts)
     with connect(url) as client:
         if workload:
             # As for a job: real boards come first, else records are of a simulated board's clock.
             clocks = [board.clock for board in client.boards() if board.target == target]
             clock = clocks[0] if clocks and "wall" not in clocks else "wall"
-            found: list[LogLine] = [client.best(workload, target, threads, clock, numerics, layouts)]
+            found = [client.best(workload, target, threads, clock, numerics, layouts)]
         else:
-            lines = client.target_log(target, numerics=numerics)
-            records = (LogLine.model_validate_json(line) for line in lines if _is_record(line))
-            found = [record for record in records if fits(record)]
+            found = list(client.bests(target, threads, numerics, layouts))
     if not found and not as_json:
         raise TilefleetError(
             f"nothing was tuned for target {target!r} with threads {threads} and layouts {layouts} yet"
         )
-    rows = [(workloads.from_json(record.workload), record) for record in found]
-    show(found[0] if workload else found, as_json, render.records(rows))
+    show(found[0] if workload else found, as_json, render.records(found))
+
+
+def _check_layouts(layouts: str) -> None:
+    if layouts in ("nchw", "any"):
+        return
+    # Here, because it brings all targets along, which no other command should wait for.
+    from kernels.layout import Layouts
+
+    try:
+        Layouts.read(layouts)
+    except ValueError as error:
+        raise typer.BadParameter(str(error), param_hint="--layouts") from None
 
 
 def log(
