@@ -76,6 +76,7 @@ class AsyncClient:
     target_log = _iterated(Client.target_log)
     targets = _awaited(Client.targets)
     target = _awaited(Client.target)
+    bests = _iterated(Client.bests)
     records = _iterated(Client.records)
     import_log = _awaited(Client.import_log)
     best = _awaited(Client.best)

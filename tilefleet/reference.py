@@ -32,7 +32,8 @@ def reference() -> str:
 
 def _methods(kind: type) -> Iterator[tuple[str, Callable[..., Any]]]:
     for name, member in vars(kind).items():
-        if name == "__call__" or (inspect.isfunction(member) and not name.startswith("_")):
+        # pydantic puts methods of its own into a class, all named alike.
+        if name == "__call__" or (inspect.isfunction(member) and not name.startswith(("_", "model_"))):
             yield name, member
 
 
