@@ -1,7 +1,7 @@
 """POWER10's matrix unit: sums of outer products of four filters and four windows, 4x4 an accumulator.
 
 Section 5.1 of seed 003. A step multiplies single floats, four bytes or two int16 of each filter and window.
-TVM has no words for 512-bit accumulators, so three small functions in LLVM's language are linked into the
+TVM has no words for 512-bit accumulators, so small functions in LLVM's language are linked into the
 kernel, where TVM inlines them; after that LLVM keeps every accumulator that is only touched by them in a
 register of the unit.
 """
@@ -30,9 +30,12 @@ STEPS = {"float32": "xvf32gerpp", "uint8": "xvi8ger4pp", "int16": "xvi16ger2pp"}
 
 _ROWS = range(SIDE)
 _FOUR = "{ " + ", ".join(["<16 x i8>"] * SIDE) + " }"
+_TWO = "{ <16 x i8>, <16 x i8> }"
 _LINES = [
     "declare <512 x i1> @llvm.ppc.mma.assemble.acc(<16 x i8>, <16 x i8>, <16 x i8>, <16 x i8>)",
     f"declare {_FOUR} @llvm.ppc.mma.disassemble.acc(<512 x i1>)",
+    "declare <256 x i1> @llvm.ppc.vsx.lxvp(ptr)",
+    f"declare {_TWO} @llvm.ppc.vsx.disassemble.pair(<256 x i1>)",
     "declare <512 x i1> @llvm.ppc.mma.STEP(<512 x i1>, <16 x i8>, <16 x i8>)",
     "define void @tilefleet_mma_load(ptr %sum, ptr %rows, i64 %pitch) {",
     *(
@@ -56,6 +59,34 @@ _LINES = [
     "  %b = load <16 x i8>, ptr %columns, align 4",
     "  %new = call <512 x i1> @llvm.ppc.mma.STEP(<512 x i1> %old, <16 x i8> %a, <16 x i8> %b)",
     "  store <512 x i1> %new, ptr %sum, align 16",
+    "  ret void",
+    "}",
+    "define void @tilefleet_mma_add_pair(ptr %sum0, ptr %sum1, ptr %rows, ptr %columns) {",
+    "  %a = load <16 x i8>, ptr %rows, align 4",
+    "  %pair = call <256 x i1> @llvm.ppc.vsx.lxvp(ptr %columns)",
+    f"  %both = call {_TWO} @llvm.ppc.vsx.disassemble.pair(<256 x i1> %pair)",
+    *(
+        line
+        for j in range(2)
+        for line in (
+            f"  %old{j} = load <512 x i1>, ptr %sum{j}, align 16",
+            f"  %b{j} = extractvalue {_TWO} %both, {j}",
+            f"  %new{j} = call <512 x i1> @llvm.ppc.mma.STEP("
+            f"<512 x i1> %old{j}, <16 x i8> %a, <16 x i8> %b{j})",
+            f"  store <512 x i1> %new{j}, ptr %sum{j}, align 16",
+        )
+    ),
+    "  ret void",
+    "}",
+    "declare void @llvm.ppc.vsx.stxvp(<256 x i1>, ptr)",
+    "define void @tilefleet_mma_copy_pair(ptr %to, ptr %from) {",
+    "  %pair = call <256 x i1> @llvm.ppc.vsx.lxvp(ptr %from)",
+    "  call void @llvm.ppc.vsx.stxvp(<256 x i1> %pair, ptr %to)",
+    "  ret void",
+    "}",
+    "define void @tilefleet_mma_move(ptr %to, ptr %from) {",
+    "  %all = load <512 x i1>, ptr %from, align 16",
+    "  store <512 x i1> %all, ptr %to, align 16",
     "  ret void",
     "}",
     "define void @tilefleet_mma_store(ptr %sum, ptr %rows, i64 %pitch) {",
@@ -82,10 +113,19 @@ def linked(dtype: str = "float32") -> AbstractContextManager[Expr]:
     return tir.with_llvm(_LLVM.replace("STEP", STEPS[dtype]))
 
 
-def step_cycles(target: Target, rows: int, vectors: int) -> float:
-    """One step of a micro-kernel: the outer product of ``rows`` elements and ``vectors`` vectors."""
+def step_cycles(target: Target, rows: int, vectors: int, together: bool = False) -> float:
+    """One step of a micro-kernel: the outer product of ``rows`` elements and ``vectors`` vectors.
+
+    Of vectors that lie ``together``, one behind the other, a load brings two.
+    """
     squares = ceil_div(rows, SIDE)
-    return max(squares * vectors / PIPES, (squares + vectors) / target.loads_per_cycle)
+    loads = squares + (ceil_div(vectors, 2) if together else vectors)
+    return max(squares * vectors / PIPES, loads / target.loads_per_cycle)
+
+
+def copy_pair(source: Buffer, start: Index, target: Buffer, at: Index) -> None:
+    """Copy two vectors at once."""
+    _call("copy_pair", _address(target, at), _address(source, start))
 
 
 class Accumulators:
@@ -104,15 +144,36 @@ class Accumulators:
         self._exchange("load", sums)
 
     def add(
-        self, rows: Buffer, rows_at: Index, columns: Buffer, columns_at: list[Index], pitch: int = SIDE
+        self,
+        rows: Buffer,
+        rows_at: Index,
+        columns: Buffer,
+        columns_at: list[Index],
+        pitch: int = SIDE,
+        together: bool = False,
     ) -> None:
         """Add the outer product of the rows' elements from ``rows_at`` and the vectors of ``columns``.
 
-        Each four rows lie side by side, ``pitch`` elements from the four before.
+        Each four rows lie side by side, ``pitch`` elements from the four before. Of vectors that lie
+        ``together``, one behind the other, two are loaded at once (``lxvp``).
         """
         for i, j in self._blocks:
-            place = rows_at + i // SIDE * pitch
-            _call("add", self._accumulator(i, j), _address(rows, place), _address(columns, columns_at[j]))
+            row = _address(rows, rows_at + i // SIDE * pitch)
+            column = _address(columns, columns_at[j])
+            if not together or j ^ 1 == self._vectors:
+                _call("add", self._accumulator(i, j), row, column)
+            elif j % 2 == 0:
+                _call("add_pair", self._accumulator(i, j), self._accumulator(i, j + 1), row, column)
+
+    def resume(self, buffer: Buffer, at: Index) -> None:
+        """Take the sums from where ``keep`` has put them."""
+        for place, (i, j) in enumerate(self._blocks):
+            _call("move", self._accumulator(i, j), _address(buffer, at + place * SIDE * SIDE))
+
+    def keep(self, buffer: Buffer, at: Index) -> None:
+        """Put the sums there as they are, an accumulator behind the other: not row by row."""
+        for place, (i, j) in enumerate(self._blocks):
+            _call("move", _address(buffer, at + place * SIDE * SIDE), self._accumulator(i, j))
 
     def store(self, sums: Buffer) -> None:
         """Put the sums there."""

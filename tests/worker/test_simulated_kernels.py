@@ -150,3 +150,30 @@ def test_the_matrix_unit_beats_the_vector_unit(simulated_boards, nursery, builde
     peak = 2 * 16 * 2 * SIM_MODELS["power10-sim"].hz  # two outer products of 16 multiply-adds a cycle
     # Winograd needs four of nine multiplications at the least.
     assert work.flops / matrix.cost_s < (peak * 9 / 4 if family == "winograd" else peak)
+
+
+@pytest.mark.parametrize(
+    "conv",
+    [
+        Conv2d(1, 40, 9, 12, 10, 3, 3, pad=(1, 1, 1, 1), epilogue=ALL),  # rows that halves of pairs cross
+        Conv2d(2, 40, 10, 16, 13, 3, 3, pad=(0, 1, 2, 1), epilogue=BIAS),  # rows of whole pairs
+        Conv2d(1, 300, 11, 13, 18, 1, 1, epilogue=PLAIN),  # pointwise, a tile at the end of three vectors
+    ],
+    ids=str,
+)
+def test_sums_of_the_matrix_unit_wait_for_the_next_channels(
+    conv, simulated_boards, nursery, builder, tmp_path
+):
+    """As whole accumulators, in the order of either loop nest, for every block."""
+    target, kernel = CATALOGUE["power10"], registry.kernel("sconv_mma")
+    several = [each for each in kernel.space(conv, target) if int(each["channels"]) < conv.in_c]
+    kinds = {(each["block"], each["order"], each["pack"]): each for each in several}
+    assert {(block, order) for block, order, pack in kinds if pack} >= {("4x8", "is"), ("4x8", "ws")}
+    batch = [builder.build(Candidate(conv, config, target)) for config in kinds.values()]
+    for config, outcome in zip(
+        kinds,
+        measure(nursery, simulated_boards["power10-sim"], batch, OPTIONS, lock_dir=tmp_path),
+        strict=True,
+    ):
+        assert (outcome.error, outcome.message) == (None, ""), config
+        assert outcome.max_error < 1e-5, config

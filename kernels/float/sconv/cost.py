@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from kernels.arithmetic import ceil_div
 from kernels.emit import machine, shares
-from kernels.float.sconv.csa import WEIGHT_STATIONARY, Slicing
+from kernels.float.sconv.csa import NEAR, WEIGHT_STATIONARY, Slicing
 from kernels.float.sconv.plan import Plan
 
 SHIFTING = 1.05
 """A shift takes about as long as the load that it saves, and is written after those."""
+
+TURN = 3.0
+"""Cycles to go on to the next tile where several are packed channel by channel."""
 
 
 def cycles(plan: Plan) -> float:
@@ -24,7 +27,7 @@ def cycles(plan: Plan) -> float:
         reloads = (slicing.reload_cycles + overflow) / target.misses_in_flight / plan.threads
         return weights + plan.conv.n * max(_compute_cycles(plan), reloads)
     # What is packed is a stream that prefetchers follow; windows in place are a line of each channel.
-    in_flight = machine.ALONE if not plan.packed and plan.conv.taps == 1 else target.misses_in_flight
+    in_flight = target.misses_in_flight if plan.packed else machine.ALONE
     again = _near_reload_cycles(slicing) if _waits_in_l1(plan) else slicing.reload_cycles
     return weights + plan.conv.n * (_compute_cycles(plan) + (again + overflow) / in_flight / plan.threads)
 
@@ -57,14 +60,32 @@ def _share_cycles(plan: Plan, tiles: tuple[int, int], filters: tuple[int, int]) 
     total = 0.0
     for vectors, count in zip((plan.vectors, plan.tail_vectors), tiles, strict=True):
         for size, filter_tiles in zip((plan.filters, plan.odd_filters), filters, strict=True):
-            step = plan.products.step_cycles(plan.target, size, vectors)
-            sums: float = machine.CALL_CYCLES + size * vectors
-            sums += size * _result_cycles(plan, vectors * plan.lanes * 4)
-            total += count * filter_tiles * (depth * step + plan.channel_sets * sums)
+            step = plan.products.step_cycles(plan.target, size, vectors, plan.packed)
+            moved = machine.CALL_CYCLES + size * vectors
+            results = size * _result_cycles(plan, vectors * plan.lanes * 4)
+            if plan.sums_apart:  # in order, by whole accumulators
+                sums = plan.channel_sets * moved + results
+            else:
+                sums = plan.channel_sets * (moved + results)
+            total += count * filter_tiles * (depth * step + sums)
         if plan.packed:
-            moves = plan.packing_moves * vectors / plan.vectors * plan.packing_passes
-            total += count * depth * moves * machine.MOVE_CYCLES * (SHIFTING if plan.shifted else 1.0)
+            moves = plan.packing_moves * vectors / plan.vectors / plan.moved_together(vectors)
+            row = moves * machine.MOVE_CYCLES * (SHIFTING if plan.shifted else 1.0)
+            row += TURN if plan.packed_ahead > 1 else 0.0
+            total += count * depth * plan.packing_passes * row
+        elif not plan.products.hides_loads:
+            total += count * plan.conv.in_c * plan.conv.kh * _row_cycles(plan, 4.0 * vectors * plan.lanes)
     return total
+
+
+def _row_cycles(plan: Plan, size: float) -> float:
+    """Cycles to wait for a row of ``size`` bytes of windows that are read in place, which nothing foresees.
+
+    Where a tile takes up little of L1 its neighbour finds the rest of the lines there.
+    """
+    target = plan.target
+    near = plan.slicing.in_tile <= target.l1_bytes * NEAR
+    return target.l2_cycles * (size / target.line_bytes + (0.0 if near else 1.0))
 
 
 def _result_cycles(plan: Plan, size: int) -> float:
@@ -82,4 +103,4 @@ def _result_cycles(plan: Plan, size: int) -> float:
         return stream(ceil_div(size, target.line_bytes))
     beside = plan.k2 if _waits_in_l1(plan) and plan.knobs.order == WEIGHT_STATIONARY else 1
     following = ceil_div(beside * size, target.line_bytes) - 1
-    return (stream(1) * target.misses_in_flight / machine.ALONE + stream(following)) / beside
+    return (stream(1) * target.misses_in_flight + stream(following)) / beside

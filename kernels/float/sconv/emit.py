@@ -51,7 +51,8 @@ class Nest:
         if plan.tail and (plan.channel_sets > 1 or plan.tail_overhangs):
             self.partial = tir.scratch(conv.out_c * plan.tail_vectors * plan.lanes)
         if plan.sums_apart:
-            self.sums = tir.scratch(conv.out_c * plan.full_tiles * plan.width)
+            rows = plan.filter_tiles * plan.filters
+            self.sums = tir.scratch(rows * plan.full_tiles * plan.width)
         if conv.n == 1:
             self._image()
         else:
@@ -198,34 +199,40 @@ class Nest:
                     target = base + (c * plan.conv.taps + r * conv.kw) * width
                     self._pack_row(moves, plane + r * self.layout.tap_pitch, target, width)
 
-    def _pack_row(self, moves: list[tuple[Index, Index]], source: Index, target: Index, width: int) -> None:
+    def _pack_row(
+        self, moves: list[tuple[Index, Index, int]], source: Index, target: Index, width: int
+    ) -> None:
         """Expand a row of the filter's taps; with shifts (section 6.2) two vectors are loaded for all."""
         plan = self.plan
         if plan.shifted:
-            pairs = [self._pair(source + window) for _, window in moves]
+            pairs = [self._pair(source + window) for _, window, _ in moves]
         for s in range(plan.conv.kw):
-            for number, (at, window) in enumerate(moves):
+            for number, (at, window, count) in enumerate(moves):
+                place = target + s * width + at
                 if plan.shifted:
                     tap = self.layout.tap(s)
                     value = shuffle(pairs[number], range(tap, tap + plan.lanes))
+                    tir.store(self.packed, value, tir.vector(place, plan.lanes))
                 else:
-                    value = self.source[tir.vector(source + self.layout.tap(s) + window, plan.lanes)]
-                tir.store(self.packed, value, tir.vector(target + s * width + at, plan.lanes))
+                    here = source + self.layout.tap(s) + window
+                    plan.products.copy(self.source, here, self.packed, place, count * plan.lanes)
 
     def _pair(self, start: Index) -> list[Vector]:
         """Two vectors side by side."""
         lanes = self.plan.lanes
         return [T.Bind(self.source[tir.vector(start + first, lanes)]) for first in (0, lanes)]
 
-    def _moves(self, start: Index, vectors: int) -> list[tuple[Index, Index]]:
-        """(position in the packed row, offset in the source plane) of the vectors to copy for every tap.
+    def _moves(self, start: Index, vectors: int) -> list[tuple[Index, Index, int]]:
+        """(position in the packed row, offset in the source plane, vectors) to copy for every tap.
 
         When a tile's vectors cross rows of the output, each row's part is copied in whole vectors, in order:
         what a part writes past its end is overwritten by the next part, or by the next tap.
         """
         plan, width = self.plan, self.plan.conv.out_w
         if plan.straight:
-            return [(q * plan.lanes, at) for q, at in enumerate(self._offsets(start, vectors))]
+            count = plan.moved_together(vectors)
+            offsets = self._offsets(start, vectors)
+            return [(q * plan.lanes, offsets[q], count) for q in range(0, vectors, count)]
         size = vectors * plan.lanes
         row, column = T.Bind(tir.index(start) // width), T.Bind(tir.index(start) % width)
         parts = 1 + ceil_div(size - 1, width)
@@ -234,8 +241,10 @@ class Nest:
             at = 0 if part == 0 else T.Bind(tirx.Min(part * width - column, size))
             source_row = tirx.Min(row + part, plan.conv.out_h - 1)
             source = T.Bind(source_row * self.layout.row_pitch + (column if part == 0 else 0))
-            for q in range(ceil_div(min(width, size), plan.lanes)):
-                moves.append((at + q * plan.lanes, source + q * plan.lanes))
+            whole, together = ceil_div(min(width, size), plan.lanes), plan.moved_together(vectors)
+            for q in range(0, whole, together):
+                count = min(together, whole - q)
+                moves.append((at + q * plan.lanes, source + q * plan.lanes, count))
         return moves
 
     def _offsets(self, start: Index, vectors: int) -> list[Index]:
@@ -274,27 +283,41 @@ class Nest:
             if tail:
                 at = (first_filter + i) * (vectors * lanes) + j * lanes
                 return self.partial, at
-            if plan.sums_apart:
-                at = first_filter * plan.full_tiles * plan.width + (i * vectors + j) * lanes
-                return self.sums, at + start * filters
             return args.out, out + i * windows + j * lanes
+
+        apart = plan.sums_apart and not tail
+        # In the order of the inner loop; of the last, smaller filter tile whole accumulators wait as well.
+        if plan.knobs.order == csa.INPUT_STATIONARY:
+            waiting = start * (plan.filter_tiles * plan.filters) + first_filter * plan.width
+        else:
+            waiting = first_filter * plan.full_tiles * plan.width + start * products.rows
 
         def start_sums() -> None:
             for i, j in block:
                 value = tir.number(0.0) if args.bias is None else args.bias[first_filter + i]
                 tir.store(sums, tir.splat(value, lanes), register(i, j))
+            products.begin()
 
         def load_sums() -> None:
+            if apart:
+                products.resume(self.sums, waiting)
+                return
             for i, j in block:
                 buffer, at = home(i, j)
                 tir.store(sums, buffer[tir.vector(at, lanes)], register(i, j))
+            products.begin()
 
         def keep_sums() -> None:
+            if apart:
+                products.keep(self.sums, waiting)
+                return
+            products.end()
             for i, j in block:
                 buffer, at = home(i, j)
                 tir.store(buffer, sums[register(i, j)], tir.vector(at, lanes))
 
         def finish() -> None:
+            products.end()
             for i, j in block:
                 args.store_out(sums[register(i, j)], out + i * windows + j * lanes, lanes)
 
@@ -304,7 +327,6 @@ class Nest:
                 for line in range(0, plan.width, plan.line):
                     code_shape.prefetch(args.out, out + ahead + i * windows + line)
         tir.choose(channel_set == 0 if sets > 1 else None, start_sums, load_sums)
-        products.begin()
         channels = plan.set_channels(channel_set)
         weights = T.Bind(
             tir.index(
@@ -316,12 +338,10 @@ class Nest:
             base = T.Bind(self._slot(slot))
             with tir.loop(channels * plan.conv.taps) as t:
                 row = base + t * (vectors * lanes)
-                products.add(
-                    weights + t * plan.filters, self.packed, [row + j * lanes for j in range(vectors)]
-                )
+                starts = [row + j * lanes for j in range(vectors)]
+                products.add(weights + t * plan.filters, self.packed, starts, together=True)
         else:
             self._in_place(channel_set, channels, weights, self._offsets(start, vectors), products)
-        products.end()
         tir.choose(
             channel_set == sets - 1 if sets > 1 else None,
             keep_sums if tail and plan.tail_overhangs else finish,
@@ -349,6 +369,7 @@ class Nest:
                     weights + (c * plan.conv.taps + r * conv.kw + s) * plan.filters,
                     self.source,
                     [plane + layout.tap(s) + at for at in offsets],
+                    together=False,
                 )
 
         if not layout.copied:

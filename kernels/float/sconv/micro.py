@@ -25,6 +25,8 @@ class VectorProducts:
     prefetches: ClassVar[bool] = True
     crowds: ClassVar[bool] = True
     hides_loads: ClassVar[bool] = True
+    moves: ClassVar[int] = 1
+    """Vectors that ``copy`` copies by one load and one store."""
 
     def __init__(self, weights: Buffer, filters: int, vectors: int, lanes: int) -> None:
         self.weights, self.filters, self.vectors, self.lanes = weights, filters, vectors, lanes
@@ -36,8 +38,8 @@ class VectorProducts:
         return code_shape.linked()
 
     @staticmethod
-    def step_cycles(target: Target, filters: int, vectors: int) -> float:
-        """One product of each sum."""
+    def step_cycles(target: Target, filters: int, vectors: int, together: bool) -> float:
+        """One product of each sum; ``together`` as ``add`` has it."""
         return machine.step_cycles(target, filters, vectors)
 
     @property
@@ -52,8 +54,11 @@ class VectorProducts:
     def begin(self) -> None:
         """What is in ``sums`` is where products are added to."""
 
-    def add(self, weights: Index, source: Buffer, starts: list[Index]) -> None:
-        """Products of the filters from element ``weights`` on and the windows at ``starts``."""
+    def add(self, weights: Index, source: Buffer, starts: list[Index], together: bool) -> None:
+        """Products of the filters from element ``weights`` on and the windows at ``starts``.
+
+        ``together`` says that these vectors lie one behind the other.
+        """
         values = [source[tir.vector(at, self.lanes)] for at in starts]
         for i in range(self.filters):
             weight = tir.splat(self.weights[weights + i], self.lanes)
@@ -64,6 +69,21 @@ class VectorProducts:
     def end(self) -> None:
         """The sums are in ``sums`` again."""
 
+    @staticmethod
+    def copy(source: Buffer, start: Index, target: Buffer, at: Index, elements: int) -> None:
+        """Copy at most ``moves`` vectors of floats."""
+        tir.store(target, source[tir.vector(start, elements)], tir.vector(at, elements))
+
+    def resume(self, buffer: Buffer, at: Index) -> None:
+        """Instead of ``begin``: go on with what ``keep`` has put there."""
+        for place in range(0, self.rows * self.vectors * self.lanes, self.lanes):
+            tir.store(self.sums, buffer[tir.vector(at + place, self.lanes)], tir.vector(place, self.lanes))
+
+    def keep(self, buffer: Buffer, at: Index) -> None:
+        """Instead of ``end``: put the sums there, in whatever order ``resume`` reads them."""
+        for place in range(0, self.rows * self.vectors * self.lanes, self.lanes):
+            tir.store(buffer, self.sums[tir.vector(place, self.lanes)], tir.vector(at + place, self.lanes))
+
 
 class MatrixProducts(VectorProducts):
     """The same in accumulators of 4x4 sums; filters are filled up to whole ones."""
@@ -71,6 +91,7 @@ class MatrixProducts(VectorProducts):
     prefetches = False
     crowds = False
     hides_loads = False
+    moves = 2
 
     def __init__(self, weights: Buffer, filters: int, vectors: int, lanes: int) -> None:
         super().__init__(weights, filters, vectors, lanes)
@@ -82,9 +103,9 @@ class MatrixProducts(VectorProducts):
         return mma.linked()
 
     @staticmethod
-    def step_cycles(target: Target, filters: int, vectors: int) -> float:
-        """One product of each sum."""
-        return mma.step_cycles(target, filters, vectors)
+    def step_cycles(target: Target, filters: int, vectors: int, together: bool) -> float:
+        """One product of each sum; ``together`` as ``add`` has it."""
+        return mma.step_cycles(target, filters, vectors, together)
 
     @property
     def rows(self) -> int:
@@ -98,10 +119,26 @@ class MatrixProducts(VectorProducts):
                 tir.store(self.sums, tir.zeros(self.lanes), self.slot(i, j))
         self.accumulators.load(self.sums)
 
-    def add(self, weights: Index, source: Buffer, starts: list[Index]) -> None:
+    def add(self, weights: Index, source: Buffer, starts: list[Index], together: bool) -> None:
         """Products of the filters from element ``weights`` on and the windows at ``starts``."""
-        self.accumulators.add(self.weights, weights, source, starts)
+        self.accumulators.add(self.weights, weights, source, starts, together=together)
 
     def end(self) -> None:
         """And come back."""
         self.accumulators.store(self.sums)
+
+    @staticmethod
+    def copy(source: Buffer, start: Index, target: Buffer, at: Index, elements: int) -> None:
+        """A pair of vectors by one load and one store."""
+        if elements > mma.SIDE:
+            mma.copy_pair(source, start, target, at)
+        else:
+            VectorProducts.copy(source, start, target, at, elements)
+
+    def resume(self, buffer: Buffer, at: Index) -> None:
+        """As they are in the unit."""
+        self.accumulators.resume(buffer, at)
+
+    def keep(self, buffer: Buffer, at: Index) -> None:
+        """As they are in the unit."""
+        self.accumulators.keep(buffer, at)

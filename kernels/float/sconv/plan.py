@@ -278,6 +278,15 @@ class Plan(ConvPlan):
         width = self.conv.out_w
         return (1 + ceil_div(self.width - 1, width)) * ceil_div(min(width, self.width), self.lanes)
 
+    def moved_together(self, vectors: int) -> int:
+        """How many vectors of a tile of ``vectors`` are packed at once: two where an instruction can.
+
+        Where rows are of whole vectors, pairs of these must not cross rows.
+        """
+        pair = self.products.moves
+        rows = not self.straight or InputLayout(self.conv).flat or self.conv.out_w % (pair * self.lanes) == 0
+        return pair if rows and not self.shifted and not (self.straight and vectors % pair) else 1
+
     @property
     def packing_passes(self) -> int:
         """How often each IN tile is packed: again for every set of filters when weights are stationary."""
