@@ -1,6 +1,7 @@
-/** How jobs got faster: their curves over each other, each with what was delivered at its end. */
+/** How jobs got faster: their curves over each other, each with what was delivered at its end; a chart for each
+ * clock, as two have no axis in common. */
 import { Text } from "@mantine/core";
-import { useMemo } from "react";
+import { Fragment, useMemo } from "react";
 
 import type { Job, Point } from "../api/client";
 import { milliseconds } from "../format";
@@ -11,6 +12,31 @@ import { Section } from "../parts/section";
 export type Curve = { job: Job; points: Point[]; colour: string };
 
 export function Curves({ jobs }: { jobs: Curve[] }) {
+  const drawn = useMemo(() => {
+    const clocks = [...new Set(jobs.map(({ job }) => job.clock))];
+    return clocks.map((clock) => ({ clock, jobs: jobs.filter(({ job }) => job.clock === clock) }));
+  }, [jobs]);
+  if (jobs.every(({ points }) => points.length === 0)) return null;
+  return (
+    <Section title="Whole model over trials">
+      {drawn.map(({ clock, jobs: alike }) => (
+        <Fragment key={clock}>
+          {drawn.length > 1 && (
+            <Text size="sm" fw={600}>
+              By the clock {clock}
+            </Text>
+          )}
+          <OfClock jobs={alike} />
+        </Fragment>
+      ))}
+      <Text size="sm" c="dimmed">
+        Lines are estimates, diamonds delivered models as they were measured, with their scatter.
+      </Text>
+    </Section>
+  );
+}
+
+function OfClock({ jobs }: { jobs: Curve[] }) {
   const option = useMemo(
     () => ({
       grid: { left: 64, right: 24, top: 40, bottom: 40 },
@@ -53,17 +79,11 @@ export function Curves({ jobs }: { jobs: Curve[] }) {
     }),
     [jobs],
   );
-  if (jobs.every(({ points }) => points.length === 0)) return null;
   return (
-    <Section title="Whole model over trials">
-      <Chart
-        option={option}
-        label={`Estimated time of the whole model over trials of ${jobs.map(({ job }) => `job ${nameOf(job)}`).join(", ")}`}
-      />
-      <Text size="sm" c="dimmed">
-        Lines are estimates, diamonds delivered models as they were measured, with their scatter.
-      </Text>
-    </Section>
+    <Chart
+      option={option}
+      label={`Estimated time of the whole model over trials of ${jobs.map(({ job }) => `job ${nameOf(job)}`).join(", ")}`}
+    />
   );
 }
 

@@ -3,9 +3,10 @@ import { Switch, Table } from "@mantine/core";
 import { useState } from "react";
 
 import { StateBadge } from "../parts/badges";
+import { Notice } from "../parts/notice";
 import { Section } from "../parts/section";
 import type { Fact, Side } from "./compare-side";
-import { FACTS } from "./compare-side";
+import { FACTS, comparable } from "./compare-side";
 import { Dot } from "./job-charts";
 
 /** A side in its colour. */
@@ -85,6 +86,7 @@ export function Facts({ sides }: { sides: Shown[] }) {
 
 /** How many times as fast as the first, where that is more than the noise; like with like. */
 function against(first: Side, other: Side): string {
+  if (!comparable(first, other)) return "–, by another clock";
   const [one, two] = [first.time, other.time];
   // A job's estimate has in it what its own build was seen to do: a build's has not.
   if (!one || !two || (first.href === null) !== (other.href === null)) return "–";
@@ -93,6 +95,20 @@ function against(first: Side, other: Side): string {
     return `${said(first.estimated_ms / other.estimated_ms, 0.01)}, estimated`;
   }
   return `${said(one.ms / two.ms, Math.max(0.01, one.noise + two.noise))}${one.delivered ? "" : ", estimated"}`;
+}
+
+/** Why some have no ratio; nothing where all are by the clock of the first. */
+export function OtherClocks({ sides }: { sides: Side[] }) {
+  const [first, ...others] = sides;
+  const apart = others.filter((side) => !comparable(first!, side));
+  if (apart.length === 0) return null;
+  const named = ({ said, clock }: Side) => `${said} (${clock ?? "clock not known"})`;
+  return (
+    <Notice kind="info" title="Not all of them are by the same clock">
+      Times of two clocks are never compared, so {apart.map(named).join(", ")}{" "}
+      {apart.length > 1 ? "have" : "has"} no ratio against {named(first!)}.
+    </Notice>
+  );
 }
 
 /** 1.23 x as fast, or that there is no difference beyond the noise. */

@@ -12,6 +12,7 @@ import { DataTable, WorkloadLink } from "../parts/table";
 import type { Shown } from "./compare-facts";
 import { said } from "./compare-facts";
 import type { SideLayer } from "./compare-side";
+import { comparable } from "./compare-side";
 import { Dot } from "./job-charts";
 import { counts } from "./job-layers";
 
@@ -19,37 +20,39 @@ import { counts } from "./job-layers";
 const LEAST = 0.02;
 const FEW = 100;
 
-export type Row = {
+type Row = {
   key: string;
   text: string;
   /** Of each side; undefined where it has no such layer. */
   layers: (SideLayer | undefined)[];
-  /** The first's time over each one's: above 1 it is faster. */
+  /** The first's time over each one's: above 1 it is faster. None by another clock. */
   ratios: (number | null)[];
   noises: number[];
   /** What the largest difference means for the whole model, in seconds: below 0 it got slower. */
   saved: number;
 };
 
-export function rowsOf(sides: { layers: SideLayer[] }[]): Row[] {
+function rowsOf(sides: Shown[]): Row[] {
   const keys = [...new Set(sides.flatMap(({ layers }) => layers.map(({ key }) => key)))];
   const byKey = sides.map(({ layers }) => new Map(layers.map((layer) => [layer.key, layer])));
   return keys.map((key) => {
     const layers = byKey.map((all) => all.get(key));
-    const [first, ...others] = layers;
-    const ratio = (layer: SideLayer | undefined) =>
-      first?.seconds && layer?.seconds ? first.seconds / layer.seconds : null;
-    const spread = (layer: SideLayer | undefined) => (layer?.spread ?? 0) / 2;
-    const differences = others.map((layer) =>
-      first?.seconds && layer?.seconds ? layer.weight * (first.seconds - layer.seconds) : 0,
+    const first = layers[0];
+    const held = layers.map((layer, at) =>
+      first?.seconds && layer?.seconds && comparable(sides[0]!, sides[at]!)
+        ? { ratio: first.seconds / layer.seconds, saved: layer.weight * (first.seconds - layer.seconds) }
+        : null,
     );
+    const spread = (layer: SideLayer | undefined) => (layer?.spread ?? 0) / 2;
     return {
       key,
       text: layers.find((layer) => layer)!.text,
       layers,
-      ratios: layers.map(ratio),
+      ratios: held.map((each) => each?.ratio ?? null),
       noises: layers.map((layer) => Math.max(LEAST, spread(first) + spread(layer))),
-      saved: differences.reduce((most, each) => (Math.abs(each) > Math.abs(most) ? each : most), 0),
+      saved: held
+        .map((each) => each?.saved ?? 0)
+        .reduce((most, each) => (Math.abs(each) > Math.abs(most) ? each : most), 0),
     };
   });
 }
@@ -172,10 +175,9 @@ function Sum({ rows, sides }: { rows: Row[]; sides: Shown[] }) {
   const sums = sides.map((_, at) =>
     timed.reduce((sum, { layers }) => sum + layers[at]!.weight * layers[at]!.seconds!, 0),
   );
-  const parts = sides.map(
-    (side, at) =>
-      `${seconds(sums[at])} in ${side.said}${at === 0 ? "" : `, ${said(sums[0]! / sums[at]!, 0.01)}`}`,
-  );
+  const against = (side: Shown, at: number) =>
+    at > 0 && comparable(sides[0]!, side) ? `, ${said(sums[0]! / sums[at]!, 0.01)}` : "";
+  const parts = sides.map((side, at) => `${seconds(sums[at])} in ${side.said}${against(side, at)}`);
   const which =
     timed.length === rows.length ? "These" : `The ${timed.length} that have a time in all of them`;
   return `${which} take ${parts.join("; ")}.`;

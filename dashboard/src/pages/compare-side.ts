@@ -27,7 +27,7 @@ export type Side = {
   href: string | null;
   target: string;
   threads: number;
-  /** What its times are by, where that is known. */
+  /** What its times are by; null where that is not known, or each layer has its own. */
   clock: string | null;
   estimated_ms: number | null;
   /** What its model takes; estimates of jobs have in them what their own builds were seen to do, so a build's
@@ -61,6 +61,9 @@ export const FACTS = [
   "Gain by tuning",
 ] as const;
 export type Fact = (typeof FACTS)[number];
+
+/** Whether times of the two may be held against each other: two clocks have nothing in common. */
+export const comparable = (one: Side, other: Side) => one.clock !== null && one.clock === other.clock;
 
 export function sideOf(job: Job, tasks: Task[]): Side {
   return {

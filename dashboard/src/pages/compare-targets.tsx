@@ -15,8 +15,9 @@ import { alike, timeOf } from "./job-history";
 
 type Best = Timed & { job: Job };
 
-/** The fastest job of each target and clock, the fastest first: delivered models before estimates. */
-export function bestOf(jobs: Job[]): Best[] {
+/** The fastest job of each target and clock: delivered models before estimates. By the wall clock first, then the
+ * fastest first: only times of one clock have an order. */
+function bestOf(jobs: Job[]): Best[] {
   const found = new Map<string, Best>();
   for (const job of jobs) {
     const time = timeOf(job);
@@ -28,7 +29,10 @@ export function bestOf(jobs: Job[]): Best[] {
       (time.delivered === known.delivered ? time.ms < known.ms : time.delivered && !known.delivered);
     if (better) found.set(key, { job, ...time });
   }
-  return [...found.values()].sort((one, other) => one.ms - other.ms);
+  const clockOf = ({ job: { clock } }: Best) => (isSimulated(clock) ? clock : "");
+  return [...found.values()].sort(
+    (one, other) => clockOf(one).localeCompare(clockOf(other)) || one.ms - other.ms,
+  );
 }
 
 export function Targets({ job, set }: { job: Job; set: (ids: number[]) => void }) {
@@ -38,7 +42,7 @@ export function Targets({ job, set }: { job: Job; set: (ids: number[]) => void }
     [job, all.data],
   );
   if (best.length < 2) return null;
-  const most = best.at(-1)!.ms;
+  const alikeOf = (clock: string) => best.filter(({ job: each }) => each.clock === clock).map(({ ms }) => ms);
   return (
     <Section
       title={`${job.model_name} on each target`}
@@ -72,7 +76,7 @@ export function Targets({ job, set }: { job: Job; set: (ids: number[]) => void }
             cell: ({ job: each, ms, delivered }) => (
               <Group gap="xs" wrap="nowrap">
                 <Progress
-                  value={(100 * ms) / most}
+                  value={(100 * ms) / Math.max(...alikeOf(each.clock))}
                   w={100}
                   aria-label={`${milliseconds(ms)} on ${each.target}`}
                 />
@@ -82,7 +86,10 @@ export function Targets({ job, set }: { job: Job; set: (ids: number[]) => void }
               </Group>
             ),
           },
-          { head: "Of the fastest", cell: ({ ms }) => `${(ms / best[0]!.ms).toFixed(2)}\u00a0x` },
+          {
+            head: "Of the fastest",
+            cell: ({ job: each, ms }) => `${(ms / Math.min(...alikeOf(each.clock))).toFixed(2)}\u00a0x`,
+          },
           { head: "Gain by tuning", cell: ({ job: each }) => gainOf(each) },
           {
             head: "Job",
@@ -99,7 +106,8 @@ export function Targets({ job, set }: { job: Job; set: (ids: number[]) => void }
       <Text size="sm" c="dimmed">
         The fastest of all jobs of this model with {job.threads} thread{job.threads > 1 ? "s" : ""},{" "}
         {job.numerics}. With ~ it is an estimate, as no job delivered it.
-        {best.some(({ job: each }) => isSimulated(each.clock)) && " Simulated times are no wall clock's."}
+        {best.some(({ job: each }) => isSimulated(each.clock)) &&
+          " Bars and ratios are among times of the same clock: those of two clocks are never compared."}
       </Text>
     </Section>
   );

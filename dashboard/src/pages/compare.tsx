@@ -24,7 +24,7 @@ import type { Build } from "./build-file";
 import { anchorOf, buildsOf, idOf, readBuilds, sideOfBuild } from "./build-file";
 import { Curves } from "./compare-curves";
 import type { Shown } from "./compare-facts";
-import { Facts } from "./compare-facts";
+import { Facts, OtherClocks } from "./compare-facts";
 import { CompareLayers } from "./compare-layers";
 import { sideOf } from "./compare-side";
 import { Targets } from "./compare-targets";
@@ -105,6 +105,7 @@ export default function Compare() {
         !error && <Loading />
       ) : (
         <>
+          <OtherClocks sides={sides} />
           <Facts sides={sides} />
           <Curves jobs={jobs} />
           {sides.length > 1 && <CompareLayers sides={sides} />}
