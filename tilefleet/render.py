@@ -34,6 +34,7 @@ _STYLES = {
     "incomplete": "yellow",
     "interrupted": "yellow",
     "cancelled": "yellow",
+    "stopped": "yellow",
 }
 
 

@@ -27,13 +27,26 @@ class JobState(StrEnum):
 
 
 class TaskState(StrEnum):
-    """What a task is doing: ``plateau`` and ``exhausted`` say why it gets no more trials."""
+    """What a task is doing: ``plateau`` and ``exhausted`` say why it gets no more trials.
+
+    Where the job itself is over, ``stopped`` is a task that would have had more of them, and ``untried`` one
+    that had none: no search is in these states, they are for those who ask.
+    """
 
     WAITING = "waiting"
     ACTIVE = "active"
     PLATEAU = "plateau"
     EXHAUSTED = "exhausted"
     DONE = "done"
+    STOPPED = "stopped"
+    UNTRIED = "untried"
+
+    def at(self, job: JobState, trials: int) -> TaskState:
+        """What to say of it to those who ask: in a job that is over nothing waits, unless that is resumed."""
+        if trials == 0 and (job.final or self is TaskState.EXHAUSTED):
+            return TaskState.UNTRIED
+        unfinished = self in (TaskState.WAITING, TaskState.ACTIVE)
+        return TaskState.STOPPED if job.final and unfinished else self
 
 
 class GivenUp(Exception):

@@ -285,7 +285,9 @@ class Task(BaseModel):
     weight: int = Field(description="How often it occurs in the model; 0 of a chain, beside its parts.")
     flops: int = Field(description="Operations of one occurrence, two a multiply-add.")
     unit: Unit = Field(description="What `flops` and `gflops` count: `FLOP`, or `OP` of integers.")
-    state: TaskState = Field(description="Whether it still gets trials, and why not.")
+    state: TaskState = Field(
+        description="Whether it still gets trials, and why not; also of a job that is over."
+    )
     trials: int = Field(description="Trials so far, reused ones included.")
     failed: int = Field(description="Those that ended in an error.")
     reused: int = Field(description="Those whose record was known before.")

@@ -33,7 +33,7 @@ from server.jobs.schemas import BuiltModel, BuiltShapes, Job, JobBudget, Operato
 from server.models.schemas import ModelCheck
 from server.workloads.traffic import least_bytes
 from tuner.backend.check import Delivery
-from tuner.states import JobState
+from tuner.states import JobState, TaskState
 
 
 @dataclass(frozen=True)
@@ -200,7 +200,7 @@ def show_tasks(session: Session, row: JobRow, live: Live | None) -> list[Task]:
                 weight=task.weight,
                 flops=workload.flops,
                 unit=workload.unit,
-                state=task.state,
+                state=TaskState(task.state).at(JobState(row.state), task.trials),
                 trials=task.trials,
                 failed=task.failed,
                 reused=task.reused,

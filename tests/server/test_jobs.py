@@ -233,7 +233,7 @@ def test_a_job_with_a_task_that_has_no_config_is_incomplete(client: TestClient) 
     assert (job["state"], job["trials"], job["estimated_ms"]) == ("incomplete", 1, None)
     assert "the budget ended before their first trial" in job["message"]
     tasks = client.get(f"{URL}/{job['id']}/tasks").json()["items"]
-    assert sorted(task["state"] for task in tasks) == ["done"] + ["waiting"] * (len(tasks) - 1)
+    assert sorted(task["state"] for task in tasks) == ["done"] + ["untried"] * (len(tasks) - 1)
     assert client.get(URL, params={"state": "incomplete"}).json()["items"] == [job]
     assert 'tilefleet_jobs{state="incomplete"} 1.0' in client.get("/metrics").text
     assert client.post(f"{URL}/{job['id']}/resume").status_code == 200
@@ -272,7 +272,7 @@ def test_cancel_and_resume_repeat_nothing(client: TestClient, engine: FakeEngine
     assert cancelled["state"] == "cancelled"
     assert 0 < cancelled["trials"] < 14
     tasks = client.get(f"{URL}/{job['id']}/tasks").json()["items"]
-    assert [task["state"] for task in tasks] == ["waiting"], "nobody works on it"
+    assert [task["state"] for task in tasks] == ["stopped"], "more trials were to come"
     assert events(client, job["id"])[-1][1:] == ("end", {"state": "cancelled"})
     again = client.post(f"{URL}/{job['id']}/cancel")
     assert again.status_code == 409

@@ -60,8 +60,8 @@ const COLUMNS = (job: Job, chosen: Chosen, most: number): Sortable[] => [
   },
   {
     head: "State",
-    of: (layer) => stateOf(job, layer),
-    cell: (layer) => <StateBadge state={stateOf(job, layer)} />,
+    of: (layer) => layer.state,
+    cell: (layer) => <StateBadge state={layer.state} />,
   },
   { head: "Trials", of: (layer) => layer.trials, cell: (layer) => layer.trials },
   {
@@ -81,11 +81,6 @@ const COLUMNS = (job: Job, chosen: Chosen, most: number): Sortable[] => [
     ),
   },
 ];
-
-/** What the table says of a layer's search: one without any trial has ended in nothing. */
-function stateOf(job: Job, { state, trials }: Layer): string {
-  return trials === 0 && (state === "exhausted" || isOver(job)) ? "not tried" : state;
-}
 
 /** Whether it is part of the sum. A chain, of weight 0, is beside it: its parts are layers of their own. */
 export const counts = ({ weight }: { weight: number }) => weight > 0;
