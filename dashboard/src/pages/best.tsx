@@ -1,10 +1,12 @@
 /** The best configs of a model on a target, and the command that builds from them. */
 import { Button, CopyButton, Group, Select, Stack, Text, Title } from "@mantine/core";
+import { useQuery } from "@tanstack/react-query";
+
 import type { Job } from "../api/client";
-import { useAllJobs, useTasks } from "../api/queries";
+import { jobOf, useAllJobs, useTasks } from "../api/queries";
 import { measured, milliseconds, quoted, rate } from "../format";
 import { ClockMark, Seconds } from "../parts/clock";
-import { Empty, Loaded } from "../parts/states";
+import { Empty, Failure, Loaded, Loading } from "../parts/states";
 import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
 import { useAddress } from "../parts/url-state";
 
@@ -22,9 +24,14 @@ export default function Best() {
 
 function Choice({ jobs }: { jobs: Job[] }) {
   const [asked, change] = useAddress();
-  if (jobs.length === 0)
+  const id = asked.get("job");
+  const listed = id === null ? jobs[0] : jobs.find((each) => String(each.id) === id);
+  // One that is asked for by its number may be older than the list, or not have a trial.
+  const one = useQuery({ ...jobOf(Number(id)), enabled: id !== null && !listed });
+  if (id === null && jobs.length === 0)
     return <Empty title="Nothing was tuned yet">The best configs of each job appear here.</Empty>;
-  const job = jobs.find((each) => String(each.id) === asked.get("job")) ?? jobs[0]!;
+  const job = listed ?? one.data;
+  const offered = job && !listed ? [job, ...jobs] : jobs;
   return (
     <>
       <Select
@@ -32,14 +39,14 @@ function Choice({ jobs }: { jobs: Job[] }) {
         maw={480}
         allowDeselect={false}
         searchable
-        data={jobs.map((each) => ({
+        data={offered.map((each) => ({
           value: String(each.id),
           label: `${each.model_name ?? "one workload"}, ${each.target}, job ${each.id}`,
         }))}
-        value={String(job.id)}
+        value={job ? String(job.id) : null}
         onChange={(job) => change({ job })}
       />
-      <Configs job={job} />
+      {job ? <Configs job={job} /> : one.error ? <Failure error={one.error} /> : <Loading />}
     </>
   );
 }

@@ -1,0 +1,62 @@
+"""Jobs that are not among the newest, in a real browser."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Page, Route, expect
+
+from tilefleet import Client
+from tilefleet.job import Job
+
+pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]
+OLD = 7_000_007
+"""A job that no service has: it stands for one that is older than any list."""
+
+
+@pytest.fixture
+def job(client: Client, tiny_model: Path) -> Job:
+    """One that ended."""
+    return client.submit(model=client.upload(tiny_model).hash, target="host", trials=6).wait()
+
+
+class Crowd:
+    """A coordinator with more ended jobs than any list has, all newer than one that runs."""
+
+    def __init__(self, page: Page, ended: dict[str, Any]) -> None:
+        self.ended = ended
+        self.old = {**ended, "id": OLD, "name": "an old one", "state": "running", "finished": None}
+        page.route(re.compile(r"/api/v1/jobs\?"), self._list)
+        page.route(re.compile(rf"/api/v1/jobs/{OLD}$"), lambda route: route.fulfill(json=self.old))
+
+    def _list(self, route: Route) -> None:
+        asked = parse_qs(urlsplit(route.request.url).query)
+        states, limit = asked.get("state", []), int(asked["limit"][0])
+        others = [{**self.ended, "id": 8_000_000 - at} for at in range(limit)]
+        if states and self.ended["state"] not in states:
+            others = []
+        items = ([self.old] if self.old["state"] in states else []) + others
+        route.fulfill(json={"items": items[:limit], "next": None, "total": len(items)})
+
+
+@pytest.fixture
+def ended(client: Client, job: Job) -> dict[str, Any]:
+    """A job as the API tells it."""
+    return client.job(job.id).model_dump(mode="json")
+
+
+def test_the_best_configs_of_an_old_job_are_its_own(page: Page, ended: dict[str, Any]) -> None:
+    Crowd(page, ended)
+    page.route(re.compile(rf"/jobs/{OLD}/tasks$"), lambda route: route.fulfill(json={"items": []}))
+    page.goto(f"/best?job={OLD}")
+    choice = page.get_by_role("combobox", name="Model, target and job")
+    expect(choice).to_have_value(re.compile(f"job {OLD}$"))
+    # One that there is not is no other one.
+    page.goto("/best?job=999999")
+    expect(page.get_by_role("alert")).to_contain_text("there is no job 999999")
+    expect(choice).to_have_value("")
+    expect(page.get_by_role("group", name="Best configs")).to_have_count(0)
