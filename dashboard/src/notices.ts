@@ -3,8 +3,9 @@ import { useQuery } from "@tanstack/react-query";
 import { useEffect, useRef } from "react";
 import { useLocalStorage } from "@mantine/hooks";
 
-import { api, data } from "./api/client";
-import { isOver } from "./api/live";
+import type { Job } from "./api/client";
+import { ApiError, api, data } from "./api/client";
+import { ALIVE, isOver } from "./api/live";
 import { measured, milliseconds } from "./format";
 import { nameOf } from "./parts/job-names";
 
@@ -22,33 +23,46 @@ export function useNoticesWanted() {
   return { possible, wanted: possible && wanted && Notification.permission === "granted", ask };
 }
 
-/** Tells of each job that was running when this was asked last and has ended since. */
+/** Tells of each job that had not ended when this was asked last and has since. */
 export function useJobNotices() {
   const { wanted } = useNoticesWanted();
-  const running = useRef<Set<number> | null>(null);
+  const alive = useRef(new Set<number>());
   const jobs = useQuery({
     queryKey: ["jobs", "notices"],
     enabled: wanted,
     refetchInterval: LOOK_MS,
     refetchIntervalInBackground: true,
-    queryFn: () => data(api.GET("/api/v1/jobs", { params: { query: { limit: 100 } } })),
+    // The oldest first: of more than one answer holds, it is the youngest that wait to be in it.
+    queryFn: () =>
+      data(api.GET("/api/v1/jobs", { params: { query: { state: ALIVE, order: "up", limit: 500 } } })),
   });
   useEffect(() => {
-    if (!wanted) running.current = null;
-    if (!wanted || !jobs.data) return;
-    for (const job of jobs.data.items) {
-      if (!isOver(job) || !running.current?.has(job.id)) continue;
-      const took = job.built?.measured_ms ? `${measured(job)} built and measured` : "";
-      const body = [took || `${milliseconds(job.estimated_ms)} estimated`, job.message]
-        .filter(Boolean)
-        .join("; ");
-      // The same tag: a second tab of this browser replaces it and does not add to it.
-      const notice = new Notification(`Job ${nameOf(job)} is ${job.state}`, { body, tag: `job-${job.id}` });
-      notice.onclick = () => {
-        window.focus();
-        window.location.assign(`/jobs/${job.id}`);
-      };
+    const there = new Set(wanted ? jobs.data?.items.map(({ id }) => id) : []);
+    const gone = [...alive.current].filter((id) => !there.has(id));
+    alive.current = there;
+    if (!wanted) return;
+    for (const id of gone) {
+      data(api.GET("/api/v1/jobs/{job_id}", { params: { path: { job_id: id } } })).then(
+        tell,
+        (error: unknown) => {
+          // Nobody answered: it is asked for again with the next list. One that was deleted is not.
+          if (error instanceof ApiError && error.status === 0) alive.current.add(id);
+        },
+      );
     }
-    running.current = new Set(jobs.data.items.filter((job) => !isOver(job)).map((job) => job.id));
   }, [jobs.data, wanted]);
+}
+
+function tell(job: Job) {
+  if (!isOver(job)) return;
+  const took = job.built?.measured_ms ? `${measured(job)} built and measured` : "";
+  const body = [took || `${milliseconds(job.estimated_ms)} estimated`, job.message]
+    .filter(Boolean)
+    .join("; ");
+  // The same tag: a second tab of this browser replaces it and does not add to it.
+  const notice = new Notification(`Job ${nameOf(job)} is ${job.state}`, { body, tag: `job-${job.id}` });
+  notice.onclick = () => {
+    window.focus();
+    window.location.assign(`/jobs/${job.id}`);
+  };
 }

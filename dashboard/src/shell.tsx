@@ -38,6 +38,7 @@ const PAGES = [
 ];
 
 export function Shell() {
+  useJobNotices();
   return (
     <Switch>
       <Route path="/wall">
@@ -57,7 +58,6 @@ function Framed() {
   const [open, { toggle, close }] = useDisclosure();
   const [location] = useLocation();
   const version = useVersion();
-  useJobNotices();
   return (
     <AppShell
       header={{ height: 52 }}

@@ -158,7 +158,7 @@ def test_the_browser_tells_when_a_job_ends(
     client.change_board("host", "park", "until the page has seen the job")
     try:
         job = client.submit(model=client.upload(tiny_model).hash, target="host", trials=4, name="told of")
-        page.goto("/boards")  # whatever page is open
+        page.goto("/wall")  # whatever page is open, also one without a frame
         page.wait_for_timeout(6000)
         assert page.evaluate("window.told") == []
     finally:

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
-from playwright.sync_api import Page, Route, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from tilefleet import Client
 from tilefleet.job import Job
@@ -47,6 +47,42 @@ class Crowd:
 def ended(client: Client, job: Job) -> dict[str, Any]:
     """A job as the API tells it."""
     return client.job(job.id).model_dump(mode="json")
+
+
+def test_an_old_job_that_runs_is_on_overview_and_wall(page: Page, ended: dict[str, Any]) -> None:
+    Crowd(page, ended)
+    page.goto("/")
+    running = page.get_by_role("region", name="Running")
+    expect(running.get_by_role("link", name=f"{OLD} an old one")).to_be_visible()
+    expect(page.get_by_role("region", name="Recent", exact=True).get_by_role("row")).to_have_count(51)
+    page.goto("/wall")
+    expect(page.get_by_role("heading", name="1 job running")).to_be_visible()
+
+
+def test_the_end_of_an_old_job_is_told(chromium: Browser, url: str, ended: dict[str, Any]) -> None:
+    """A fake of the notification alone, as a browser without a desktop shows none."""
+    context = chromium.new_context(base_url=url, permissions=["notifications"])
+    page = context.new_page()
+    page.add_init_script(
+        "localStorage.setItem('tilefleet-notices', 'true');"
+        "window.told = []; window.Notification = class {"
+        "static permission = 'granted'; static requestPermission() { return Promise.resolve('granted'); }"
+        "constructor(title, options) { window.told.push([title, options.tag]); } }"
+    )
+    crowd = Crowd(page, ended)
+    page.goto("/wall")
+    expect(page.get_by_role("link", name=re.compile(f"{OLD} an old one"))).to_be_visible()
+    page.wait_for_timeout(1000)
+    assert page.evaluate("window.told") == []
+    crowd.old = {**ended, "id": OLD, "name": "an old one"}
+    for _ in range(200):
+        page.wait_for_timeout(300)  # routes are answered meanwhile
+        if page.evaluate("window.told.length"):
+            break
+    page.wait_for_timeout(6000)  # once, whatever lists say later
+    assert page.evaluate("window.told") == [[f"Job {OLD} an old one is done", f"job-{OLD}"]]
+    page.unroute_all(behavior="ignoreErrors")
+    context.close()
 
 
 def test_the_best_configs_of_an_old_job_are_its_own(page: Page, ended: dict[str, Any]) -> None:

@@ -18,6 +18,22 @@ export const useJobList = (query: JobQuery) =>
     queryFn: () => data(api.GET("/api/v1/jobs", { params: { query } })),
   });
 
+/** Those that run and those that wait for it, each with how many there are of them: whatever ended since. */
+export function useUnfinished(limit: number) {
+  const running = useJobList({ state: ["running", "cancelling"], limit });
+  const queued = useJobList({ state: ["queued"], order: "up", limit });
+  const [first, then] = [running.data, queued.data];
+  return {
+    error: running.error ?? queued.error,
+    data: first &&
+      then && {
+        running: first.total,
+        queued: then.total,
+        items: [...first.items, ...then.items].slice(0, limit),
+      },
+  };
+}
+
 export const useLabels = () =>
   useQuery({ queryKey: ["jobs", "labels"], queryFn: () => data(api.GET("/api/v1/jobs/labels")) });
 

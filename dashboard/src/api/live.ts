@@ -75,4 +75,5 @@ export function isOver(job: Job): boolean {
   return OVER.includes(job.state);
 }
 
+export const ALIVE: Job["state"][] = ["queued", "running", "cancelling"];
 export const OVER: Job["state"][] = ["done", "incomplete", "cancelled", "failed", "interrupted"];

@@ -5,13 +5,6 @@ import { api, data } from "./client";
 
 const OVERVIEW_MS = 2000;
 
-export const useJobs = () =>
-  useQuery({
-    queryKey: ["jobs"],
-    queryFn: () => data(api.GET("/api/v1/jobs", { params: { query: { limit: 50 } } })),
-    refetchInterval: OVERVIEW_MS,
-  });
-
 /** As many as one answer holds: to choose among. */
 export const useAllJobs = () =>
   useQuery({

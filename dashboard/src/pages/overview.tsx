@@ -3,8 +3,9 @@ import { Anchor, Button, Card, Group, Progress, SimpleGrid, Stack, Text } from "
 import { Link } from "wouter";
 
 import type { Board, Job } from "../api/client";
-import { isOver } from "../api/live";
-import { useBoards, useJobs, useRecentBests, useRecordRate } from "../api/queries";
+import { useJobList, useUnfinished } from "../api/job-queries";
+import { OVER } from "../api/live";
+import { useBoards, useRecentBests, useRecordRate } from "../api/queries";
 import { duration, measured, milliseconds, percent, seconds } from "../format";
 import { StateBadge } from "../parts/badges";
 import { ClockMark } from "../parts/clock";
@@ -14,13 +15,23 @@ import { Spark } from "../parts/spark";
 import { Empty, Loaded } from "../parts/states";
 import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
 
+/** More cards, or lines, than these are for the page of jobs. */
+const SHOWN = 50;
+
 export function Overview() {
-  const jobs = useJobs();
+  const unfinished = useUnfinished(SHOWN);
+  const ended = useJobList({ state: OVER, limit: SHOWN });
   const boards = useBoards();
   const bests = useRecentBests();
   return (
     <Stack gap="lg">
-      <Loaded query={jobs}>{({ items }) => <Jobs jobs={items} />}</Loaded>
+      <Loaded query={unfinished}>
+        {({ items, running, queued }) => (
+          <Loaded query={ended}>
+            {(over) => <Jobs running={items} more={running + queued - items.length} ended={over.items} />}
+          </Loaded>
+        )}
+      </Loaded>
       {bests.data && bests.data.items.length > 0 && (
         <Section title="Recent bests" order={2}>
           <DataTable
@@ -84,8 +95,8 @@ function RecordRate() {
   );
 }
 
-function Jobs({ jobs }: { jobs: Job[] }) {
-  if (jobs.length === 0) {
+function Jobs({ running, more, ended }: { running: Job[]; more: number; ended: Job[] }) {
+  if (running.length === 0 && ended.length === 0) {
     return (
       <Section title="Jobs" order={2}>
         <Empty title="No job yet">
@@ -98,7 +109,6 @@ function Jobs({ jobs }: { jobs: Job[] }) {
       </Section>
     );
   }
-  const running = jobs.filter((job) => !isOver(job));
   return (
     <>
       <Section title="Running" order={2}>
@@ -115,9 +125,18 @@ function Jobs({ jobs }: { jobs: Job[] }) {
             <RunningJob key={job.id} job={job} />
           ))}
         </SimpleGrid>
+        {more > 0 && (
+          <Text size="sm">
+            {more} more are on{" "}
+            <Anchor component={Link} href="/jobs">
+              Jobs
+            </Anchor>
+            .
+          </Text>
+        )}
       </Section>
       <Section title="Recent" order={2}>
-        <RecentJobs jobs={jobs.filter(isOver)} />
+        <RecentJobs jobs={ended} />
       </Section>
     </>
   );

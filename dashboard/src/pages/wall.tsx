@@ -4,7 +4,7 @@ import { useEffect, useState } from "react";
 import { Link } from "wouter";
 
 import type { Board, Job } from "../api/client";
-import { useJobList } from "../api/job-queries";
+import { useJobList, useUnfinished } from "../api/job-queries";
 import { OVER, useBoardEvents } from "../api/live";
 import { useBoards, useRecordRate } from "../api/queries";
 import { duration, measured, milliseconds, percent } from "../format";
@@ -66,19 +66,17 @@ function Clock() {
 
 /** Those that run come before those that wait, whatever their number. */
 function Running() {
-  const running = useJobList({ state: ["running", "cancelling"], limit: SHOWN });
-  const queued = useJobList({ state: ["queued"], order: "up", limit: SHOWN });
+  const unfinished = useUnfinished(SHOWN);
   return (
-    <Loaded query={running}>
-      {({ items, total }) => {
-        const waiting = queued.data?.total ?? 0;
+    <Loaded query={unfinished}>
+      {({ items, running, queued }) => {
         return (
           <Stack gap="sm">
             <Title order={2}>
-              {total ? `${total} job${total > 1 ? "s" : ""} running` : "No job runs"}
-              {waiting > 0 && `, ${waiting} queued`}
+              {running ? `${running} job${running > 1 ? "s" : ""} running` : "No job runs"}
+              {queued > 0 && `, ${queued} queued`}
             </Title>
-            {[...items, ...(queued.data?.items ?? [])].slice(0, SHOWN).map((job) => (
+            {items.map((job) => (
               <div key={job.id}>
                 <Group justify="space-between">
                   <Anchor component={Link} href={`/jobs/${job.id}`} size="lg" fw={600}>
