@@ -5,11 +5,13 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse, HTMLResponse
 from fastapi.staticfiles import StaticFiles
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.responses import Response
+
+from server.http import problems
 
 BUILT = Path(__file__).parents[1] / "dashboard"
 PATHS = (
@@ -29,18 +31,30 @@ def install(app: FastAPI, folder: Path = BUILT) -> None:
         return
     text = page.read_text()
 
-    def dashboard() -> HTMLResponse:
+    def dashboard(status: int = 200) -> HTMLResponse:
         nonce = secrets.token_urlsafe(16)
         headers = {"Content-Security-Policy": _policy(nonce), "Cache-Control": "no-cache"}
         headers |= {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer"}
-        return HTMLResponse(text.replace("__NONCE__", nonce), headers=headers)
+        return HTMLResponse(text.replace("__NONCE__", nonce), status, headers)
+
+    async def not_found(request: Request, error: Exception) -> Response:
+        return dashboard(404) if _is_lost(request) else await problems.on_http(request, error)
 
     for path in PATHS:
-        app.add_api_route(path, dashboard, include_in_schema=False)
+        app.add_api_route(path, lambda: dashboard(), include_in_schema=False)
+    app.add_exception_handler(404, not_found)
     for icon in ("/icon.svg", "/favicon.ico"):  # the latter is asked for by whoever reads no page
         app.add_api_route(icon, lambda: FileResponse(folder / "icon.svg"), include_in_schema=False)
     assets = GZipMiddleware(_Assets(directory=folder / "assets"), minimum_size=1000, compresslevel=6)
     app.mount("/assets", assets)
+
+
+def _is_lost(request: Request) -> bool:
+    """Whether somebody's browser asks for a page that there is not: the dashboard says so, and leads back."""
+    reads = request.method in ("GET", "HEAD") and "text/html" in request.headers.get("accept", "")
+    # What a route or a folder of files took, and had nothing for, has said so itself.
+    unknown = "endpoint" not in request.scope
+    return reads and unknown and not f"{request.url.path}/".startswith("/api/")
 
 
 def _policy(nonce: str) -> str:

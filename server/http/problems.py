@@ -73,7 +73,7 @@ def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 def install(app: FastAPI) -> None:
     """Answer every error of ``app`` with a problem body; none shows a stack trace."""
-    app.add_exception_handler(HTTPException, _on_http)
+    app.add_exception_handler(HTTPException, on_http)
     app.add_exception_handler(RequestValidationError, _on_validation)
     app.add_exception_handler(DataError, _on_data)
     app.add_exception_handler(OperationalError, _on_lost_database)
@@ -95,7 +95,8 @@ def body_of(
     return JSONResponse(body.model_dump(), status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 
-async def _on_http(request: Request, error: Exception) -> JSONResponse:
+async def on_http(request: Request, error: Exception) -> JSONResponse:
+    """The answer to an error that a route, or the lack of one, has raised."""
     assert isinstance(error, HTTPException)
     errors = error.errors if isinstance(error, Problem) else []
     if error.status_code == 400 and isinstance(error.__cause__, UnicodeDecodeError):
@@ -124,7 +125,7 @@ def _methods(request: Request) -> set[str]:
 async def _on_validation(request: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestValidationError)
     if request.method not in _methods(request):
-        return await _on_http(request, HTTPException(422))
+        return await on_http(request, HTTPException(422))
     errors = [InvalidInput(loc=list(e["loc"]), msg=str(e["msg"])) for e in error.errors()]
     detail = "; ".join(f"{'.'.join(map(str, e.loc))}: {e.msg}" for e in errors)
     return body_of(request.url.path, 422, f"invalid input: {detail}", errors)

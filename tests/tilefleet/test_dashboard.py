@@ -281,6 +281,10 @@ def test_pages_that_are_none_say_so(chromium: Browser, url: str) -> None:
     expect(alert).to_contain_text("there is no workload")
     colours = alert.evaluate("e => [e, document.body].map(each => getComputedStyle(each).backgroundColor)")
     assert colours[0] != colours[1]  # an error looks like one
+    lost = page.goto("/nope")
+    assert lost is not None
+    assert lost.status == 404
+    expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
     icon = page.request.get("/favicon.ico")
     assert icon.ok
     assert icon.headers["content-type"].startswith("image/svg+xml")
