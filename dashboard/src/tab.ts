@@ -16,7 +16,7 @@ const COLOURS: Record<string, string> = {
 
 export function titleOf(job: Job): string {
   const done = isOver(job) ? job.state : job.state === "running" ? percent(shareDone(job)) : job.state;
-  return `${done} · job ${nameOf(job)} · Tilefleet`;
+  return `${done} · job ${nameOf(job)}`;
 }
 
 /** Title and icon are the job's while its page is shown. */
@@ -24,12 +24,21 @@ export function useTab(job: Job | undefined) {
   useTitle(job && titleOf(job), job && (COLOURS[job.state] ?? "#0c8599"));
 }
 
-/** The tab's title, and its icon as a disc of this colour, while a page is shown. */
-export function useTitle(title: string | undefined, colour: string | undefined) {
+/** A page that stays open says how many jobs run and wait. */
+export function useFleetTab(page: string, jobs: { running: number; queued: number } | undefined) {
+  const said = jobs && [
+    jobs.running ? `${jobs.running} running` : "none running",
+    ...(jobs.queued ? [`${jobs.queued} queued`] : []),
+  ];
+  useTitle([...(said ? [said.join(", ")] : []), page].join(" · "), jobs?.running ? "#0c8599" : "#868e96");
+}
+
+/** The tab's title, before the name of it all, and its icon as a disc of this colour, while a page is shown. */
+export function useTitle(title: string | undefined, colour = "#868e96") {
   useEffect(() => {
     const icon = document.querySelector<HTMLLinkElement>('link[rel="icon"]');
-    if (!title || !colour || !icon) return;
-    document.title = title;
+    if (!title || !icon) return;
+    document.title = `${title} · Tilefleet`;
     const drawn = `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 32 32"><circle cx="16" cy="16" r="14" fill="${colour}"/></svg>`;
     icon.href = `data:image/svg+xml,${encodeURIComponent(drawn)}`;
     return () => {

@@ -285,6 +285,7 @@ def test_pages_that_are_none_say_so(chromium: Browser, url: str) -> None:
     assert lost is not None
     assert lost.status == 404
     expect(page.get_by_role("heading", name="There is no such page")).to_be_visible()
+    expect(page).to_have_title("No such page · Tilefleet")
     icon = page.request.get("/favicon.ico")
     assert icon.ok
     assert icon.headers["content-type"].startswith("image/svg+xml")

@@ -1,4 +1,4 @@
-"""Jobs that are not among the newest, in a real browser."""
+"""Jobs that are not among the newest, and what tabs say, in a real browser."""
 
 from __future__ import annotations
 
@@ -55,8 +55,10 @@ def test_an_old_job_that_runs_is_on_overview_and_wall(page: Page, ended: dict[st
     running = page.get_by_role("region", name="Running")
     expect(running.get_by_role("link", name=f"{OLD} an old one")).to_be_visible()
     expect(page.get_by_role("region", name="Recent", exact=True).get_by_role("row")).to_have_count(51)
+    expect(page).to_have_title("1 running · Overview · Tilefleet")
     page.goto("/wall")
     expect(page.get_by_role("heading", name="1 job running")).to_be_visible()
+    expect(page).to_have_title("1 running · Wall · Tilefleet")
 
 
 def test_the_end_of_an_old_job_is_told(chromium: Browser, url: str, ended: dict[str, Any]) -> None:
@@ -96,3 +98,20 @@ def test_the_best_configs_of_an_old_job_are_its_own(page: Page, ended: dict[str,
     expect(page.get_by_role("alert")).to_contain_text("there is no job 999999")
     expect(choice).to_have_value("")
     expect(page.get_by_role("group", name="Best configs")).to_have_count(0)
+
+
+def test_each_page_says_in_its_tab_what_it_is(page: Page, client: Client, job: Job) -> None:
+    task = client.tasks(job.id)[0]
+    titles = {
+        "/": re.compile(r"^(none|\d+) running.* · Overview · Tilefleet$"),
+        "/wall": re.compile(r"^(none|\d+) running.* · Wall · Tilefleet$"),
+        "/submit": "Submit a model · Tilefleet",
+        "/boards": "Boards · Tilefleet",
+        "/workloads": "Workloads · Tilefleet",
+        f"/workloads/{task.workload_key}": f"{task.text} · Tilefleet",
+        "/records": "Records · Tilefleet",
+        "/best": "Best configs · Tilefleet",
+    }
+    for path, title in titles.items():
+        page.goto(path)
+        expect(page).to_have_title(title)

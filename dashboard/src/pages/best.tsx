@@ -9,8 +9,10 @@ import { ClockMark, Seconds } from "../parts/clock";
 import { Empty, Failure, Loaded, Loading } from "../parts/states";
 import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
 import { useAddress } from "../parts/url-state";
+import { useTitle } from "../tab";
 
 export default function Best() {
+  useTitle("Best configs");
   const jobs = useAllJobs();
   return (
     <Stack>

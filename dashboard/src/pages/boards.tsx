@@ -19,6 +19,7 @@ import { useBoards } from "../api/queries";
 import { Choice } from "../parts/section";
 import { Empty, Loaded } from "../parts/states";
 import { useAddress, useTyped } from "../parts/url-state";
+import { useTitle } from "../tab";
 import type { Action } from "./board-actions";
 import { Ask } from "./board-actions";
 import { BoardCard } from "./board-card";
@@ -31,6 +32,7 @@ import { FleetTiles } from "./board-tiles";
 const FEW = 6;
 
 export default function Boards() {
+  useTitle("Boards");
   const boards = useBoards();
   useBoardEvents();
   return (

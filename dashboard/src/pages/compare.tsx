@@ -42,7 +42,7 @@ export default function Compare() {
   );
   const scheme = useComputedColorScheme();
   const asked = useCompared(ids);
-  useTitle(`${ids.length ? `Compare ${ids.join(", ")}` : "Compare"} · Tilefleet`, "#868e96");
+  useTitle(ids.length ? `Compare ${ids.join(", ")}` : "Compare");
   const set = (next: number[]) => setParams(next.length ? { jobs: next.join(",") } : {});
   const error = asked
     .map(({ job, tasks, progress }) => job.error ?? tasks.error ?? progress.error)

@@ -66,7 +66,7 @@ export default function Jobs() {
   const [chosen, over, choose] = useChosen();
   const [deleting, setDeleting] = useState<number[]>([]);
   const running = jobs.data?.items.filter((job) => !isOver(job)).length ?? 0;
-  useTitle(`${running ? `${running} running · ` : ""}Jobs · Tilefleet`, running ? "#0c8599" : "#868e96");
+  useTitle(`${running ? `${running} running · ` : ""}Jobs`, running ? "#0c8599" : undefined);
   return (
     <Stack gap="sm">
       <Group justify="space-between">

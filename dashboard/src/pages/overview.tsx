@@ -14,6 +14,7 @@ import { Section } from "../parts/section";
 import { Spark } from "../parts/spark";
 import { Empty, Loaded } from "../parts/states";
 import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
+import { useFleetTab } from "../tab";
 
 /** More cards, or lines, than these are for the page of jobs. */
 const SHOWN = 50;
@@ -21,6 +22,7 @@ const SHOWN = 50;
 export function Overview() {
   const unfinished = useUnfinished(SHOWN);
   const ended = useJobList({ state: OVER, limit: SHOWN });
+  useFleetTab("Overview", unfinished.data);
   const boards = useBoards();
   const bests = useRecentBests();
   return (

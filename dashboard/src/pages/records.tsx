@@ -15,6 +15,7 @@ import { Empty, Failure, Loading } from "../parts/states";
 import type { Column } from "../parts/table";
 import { ConfigText, DataTable, WorkloadLink, workloadPath } from "../parts/table";
 import { useAddress } from "../parts/url-state";
+import { useTitle } from "../tab";
 
 type Query = NonNullable<paths["/api/v1/records"]["get"]["parameters"]["query"]>;
 type Sort = NonNullable<Query["sort"]>;
@@ -97,6 +98,7 @@ const OUTCOMES = [
 const FILTERS = ["search", "workload", "target", "job", "error"] as const;
 
 export default function Records() {
+  useTitle("Records");
   const [asked, change] = useAddress();
   const filter = Object.fromEntries(
     FILTERS.flatMap((name) => (asked.get(name) ? [[name, asked.get(name)!]] : [])),

@@ -9,6 +9,7 @@ import { shapesIn, shapesOf, uploaded } from "../api/upload";
 import { kilobytes } from "../format";
 import { Notice } from "../parts/notice";
 import { Failure } from "../parts/states";
+import { useTitle } from "../tab";
 import classes from "./submit.module.css";
 import { Start } from "./submit-job";
 import { ShapesField } from "./submit-shapes";
@@ -17,6 +18,7 @@ import { InModel } from "./submit-model";
 type Sent = { file: File; shapes: Shapes | null };
 
 export default function Submit() {
+  useTitle("Submit a model");
   const [part, progress] = useState(0);
   const upload = useMutation({
     mutationFn: ({ file, shapes }: Sent) => uploaded(file, shapes, progress),

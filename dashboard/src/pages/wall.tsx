@@ -12,6 +12,7 @@ import { Spark } from "../parts/spark";
 import { Failure, Loaded } from "../parts/states";
 import { needsSomebody, reasonOf, stateOf } from "./board-state";
 import { nameOf, shareDone } from "../parts/job-names";
+import { useFleetTab } from "../tab";
 import classes from "./wall.module.css";
 
 /** As many jobs as a screen has room for beside its boards. */
@@ -67,6 +68,7 @@ function Clock() {
 /** Those that run come before those that wait, whatever their number. */
 function Running() {
   const unfinished = useUnfinished(SHOWN);
+  useFleetTab("Wall", unfinished.data);
   return (
     <Loaded query={unfinished}>
       {({ items, running, queued }) => {

@@ -11,6 +11,7 @@ import { Choice, Section } from "../parts/section";
 import { Empty, Loaded } from "../parts/states";
 import { Tile } from "../parts/tile";
 import { useAddress } from "../parts/url-state";
+import { useTitle } from "../tab";
 import { Beside } from "./explanation";
 import type { Trial } from "./workload-charts";
 import { kernelOf, knobsOf, OneKnob, ORDER, TwoKnobs } from "./workload-charts";
@@ -25,6 +26,7 @@ type Measured = WorkloadView["measured"][number];
 
 export default function WorkloadPage({ workload }: { workload: string }) {
   const found = useWorkload(workload);
+  useTitle(found.data?.text);
   return <Loaded query={found}>{(view) => <Page view={view} />}</Loaded>;
 }
 

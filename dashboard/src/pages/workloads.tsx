@@ -7,8 +7,10 @@ import { Finder } from "../parts/finder";
 import { Empty, Failure, Loading } from "../parts/states";
 import { DataTable, WorkloadLink } from "../parts/table";
 import { useAddress } from "../parts/url-state";
+import { useTitle } from "../tab";
 
 export default function Workloads() {
+  useTitle("Workloads");
   const [asked] = useAddress();
   const target = asked.get("target");
   const found = useWorkloads(asked.get("search") ?? "", target);

@@ -4,6 +4,7 @@ import type { ReactNode } from "react";
 import { Link } from "wouter";
 
 import { ApiError } from "../api/client";
+import { useTitle } from "../tab";
 import { Notice } from "./notice";
 
 export function Loading() {
@@ -35,6 +36,7 @@ export function Empty({ title, children }: { title: string; children: ReactNode 
 }
 
 export function NothingHere() {
+  useTitle("No such page");
   return (
     <Empty title="There is no such page">
       <Anchor component={Link} href="/">
