@@ -1,4 +1,4 @@
-"""Jobs that are not among the newest, and what tabs say, in a real browser."""
+"""Jobs that are not among the newest, what tabs say, and who submits, in a real browser."""
 
 from __future__ import annotations
 
@@ -115,3 +115,21 @@ def test_each_page_says_in_its_tab_what_it_is(page: Page, client: Client, job: J
     for path, title in titles.items():
         page.goto(path)
         expect(page).to_have_title(title)
+
+
+def test_who_submits_is_asked_once(page: Page, client: Client, tiny_model: Path) -> None:
+    started = []
+    for name in ("ada", None):
+        page.goto("/submit")
+        page.locator("input[type=file]").set_input_files(tiny_model)
+        field = page.get_by_label("Your name")
+        if name:
+            field.fill(name)
+        expect(field).to_have_value("ada")
+        page.get_by_label("Trials").fill("1")
+        page.get_by_role("button", name="Start tuning").click()
+        page.wait_for_url(re.compile(r"/jobs/\d+$"))
+        started.append(int(page.url.rsplit("/", 1)[1]))
+    for number in started:
+        assert client.job(number).submitter == "ada"
+        client.cancel(number)

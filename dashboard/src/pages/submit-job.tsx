@@ -24,6 +24,7 @@ import { milliseconds } from "../format";
 import { Notice } from "../parts/notice";
 import { Section } from "../parts/section";
 import { Failure, Loaded } from "../parts/states";
+import { SubmitterField, useSubmitter } from "../parts/submitter";
 import { ShapesField } from "./submit-shapes";
 
 export function Start(uploaded: Uploaded) {
@@ -67,6 +68,7 @@ function Form({ model, shapes, boards }: Uploaded & { boards: Board[] }) {
   const [numerics, setNumerics] = useState<Numerics>("exact-integers");
   const [deadline, setDeadline] = useState("");
   const [name, setName] = useState("");
+  const [submitter] = useSubmitter();
   const [labels, setLabels] = useState<string[]>([]);
   const [otherShapes, setOtherShapes] = useState("");
   const given: Shapes | string | null = otherShapes.trim() ? shapesOf(otherShapes) : shapes;
@@ -90,7 +92,7 @@ function Form({ model, shapes, boards }: Uploaded & { boards: Board[] }) {
             tags,
             name: name.trim(),
             labels,
-            submitter: "",
+            submitter: submitter.trim(),
             ...(given && typeof given !== "string" && { shapes: given }),
             ...(deadline && { deadline: new Date(deadline).toISOString() }),
             budget: {
@@ -151,6 +153,7 @@ function Form({ model, shapes, boards }: Uploaded & { boards: Board[] }) {
             onChange={(value) => setNumerics((value ?? "exact-integers") as Numerics)}
           />
         </SimpleGrid>
+        <SubmitterField />
         <details>
           <summary>More: name, labels, strategy, seed, tags, priority, deadline, shapes</summary>
           <Stack gap="sm" mt="xs">

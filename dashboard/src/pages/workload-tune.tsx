@@ -9,6 +9,7 @@ import { useBoards } from "../api/queries";
 import type { components } from "../api/schema";
 import { Notice } from "../parts/notice";
 import { Failure } from "../parts/states";
+import { SubmitterField, useSubmitter } from "../parts/submitter";
 
 type View = components["schemas"]["WorkloadView"];
 type Where = { target: string; threads: number };
@@ -23,6 +24,7 @@ export function Tune({ view, at, onClose }: { view: View; at: Where | null; onCl
   const target = chosen ?? (at && targets.includes(at.target) ? at.target : targets[0]);
   const [threads, setThreads] = useState<number | string>(at?.threads ?? 1);
   const [trials, setTrials] = useState<number | string>(200);
+  const [submitter] = useSubmitter();
   const [strategy, setStrategy] = useState("model");
   const start = useMutation({
     mutationFn: () =>
@@ -39,7 +41,7 @@ export function Tune({ view, at, onClose }: { view: View; at: Where | null; onCl
             numerics: "exact-integers",
             name: "",
             labels: [],
-            submitter: "",
+            submitter: submitter.trim(),
           },
         }),
       ),
@@ -81,6 +83,7 @@ export function Tune({ view, at, onClose }: { view: View; at: Where | null; onCl
               onChange={(value) => setStrategy(value ?? "model")}
             />
           </Group>
+          <SubmitterField />
           {start.error && <Failure error={start.error} />}
           <Button type="submit" loading={start.isPending} disabled={target === undefined}>
             Start tuning
