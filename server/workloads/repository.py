@@ -87,6 +87,7 @@ def trials(
             cost_s=row.document.get("verified_s") or row.document.get("cost_s"),
             ranking_s=row.ranking_s,
             disturbed=row.disturbed,
+            imported=row.imported,
             error=row.error,
             layouts=row.layouts,
             numerics="exact" if row.exact else "relaxed",

@@ -70,6 +70,7 @@ class TrialPoint(BaseModel):
                 "cost_s": 0.00071,
                 "ranking_s": 0.00071,
                 "disturbed": False,
+                "imported": False,
                 "error": None,
                 "layouts": "nchw",
                 "numerics": "exact",
@@ -85,6 +86,9 @@ class TrialPoint(BaseModel):
     )
     disturbed: bool = Field(
         description="Whether it could not be measured quietly; it ranks behind those that were."
+    )
+    imported: bool = Field(
+        description="Whether it came from elsewhere; it ranks behind what this lab measured."
     )
     error: str | None = Field(description="Its error kind, or null.")
     layouts: str = Field(description="What the config reads and writes.")

@@ -46,6 +46,7 @@ export const useVersion = () =>
 export const useWorkload = (key: string) =>
   useQuery({
     queryKey: ["workload", key],
+    refetchInterval: 10_000, // as its trials are: both say what is the best
     queryFn: () => data(api.GET("/api/v1/workloads/{key}", { params: { path: { key } } })),
   });
 

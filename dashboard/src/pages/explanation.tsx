@@ -22,7 +22,7 @@ import { Notice } from "../parts/notice";
 import { Section } from "../parts/section";
 import { Failure } from "../parts/states";
 import { ConfigText } from "../parts/table";
-import type { Trial } from "./workload-charts";
+import type { Trial } from "./workload-best";
 
 type Of = { workload: string; where: Where; trials: Trial[] };
 

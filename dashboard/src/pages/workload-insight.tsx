@@ -7,7 +7,7 @@ import { percent, seconds } from "../format";
 import { Chart } from "../parts/chart";
 import { lines } from "../parts/chart-colours";
 import { Empty } from "../parts/states";
-import type { Trial } from "./workload-charts";
+import type { Trial } from "./workload-best";
 import { kernelOf } from "./workload-charts";
 
 export type Insight = components["schemas"]["Insight"];

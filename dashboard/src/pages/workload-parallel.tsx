@@ -6,7 +6,8 @@ import { useMemo } from "react";
 import { seconds } from "../format";
 import { Chart } from "../parts/chart";
 import { background, ramp } from "../parts/chart-colours";
-import type { Trial } from "./workload-charts";
+import type { Trial } from "./workload-best";
+import { byRank } from "./workload-best";
 import { byNumber, figuresOf, knobsOf } from "./workload-charts";
 
 const MOST = 1500;
@@ -16,7 +17,7 @@ export function Parallel({ trials, kernel, ranked }: { trials: Trial[]; kernel: 
   const scheme = useComputedColorScheme();
   const narrow = useMediaQuery("(max-width: 48em)");
   const shown = useMemo(() => {
-    const byTime = [...trials].sort((one, other) => one.cost_s! - other.cost_s!);
+    const byTime = [...trials].sort(byRank);
     return byTime.slice(0, MOST);
   }, [trials]);
   const option = useMemo(() => {
@@ -26,12 +27,12 @@ export function Parallel({ trials, kernel, ranked }: { trials: Trial[]; kernel: 
       .filter((knob) => knob !== "kernel")
       .sort((one, other) => place(other) - place(one))
       .slice(-(narrow ? 7 : 11));
-    const costs = shown.map((trial) => trial.cost_s!);
+    const costs = shown.map((trial) => trial.ranking_s!);
     const [low, high] = [Math.min(...costs), Math.max(...costs)];
     const valuesOf = (trial: Trial) => [
       ...knobs.map((knob) => String(trial.config[knob] ?? "–")),
-      trial.cost_s!,
-      Math.log(trial.cost_s!),
+      trial.ranking_s!,
+      Math.log(trial.ranking_s!),
     ];
     const time = knobs.length;
     // The fastest are drawn last, on top.

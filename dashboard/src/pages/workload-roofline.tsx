@@ -3,11 +3,12 @@ import { Text, useComputedColorScheme } from "@mantine/core";
 import { useMemo } from "react";
 
 import type { components } from "../api/schema";
-import { digits, percent, rate } from "../format";
+import { digits, percent, rate, seconds } from "../format";
 import { Chart } from "../parts/chart";
 import { lines } from "../parts/chart-colours";
 import { Empty } from "../parts/states";
-import type { Baseline, Trial } from "./workload-charts";
+import type { Trial } from "./workload-best";
+import type { Baseline } from "./workload-charts";
 import { kernelOf } from "./workload-charts";
 
 type View = components["schemas"]["WorkloadView"];
@@ -27,18 +28,19 @@ export function Roofline({
   view,
   here,
   trials,
+  best,
   libraries,
 }: {
   view: View;
   here: Measured;
   trials: Trial[];
+  best: Trial;
   libraries: Baseline[];
 }) {
   const scheme = useComputedColorScheme();
   const roof = roofOf(view, here);
   const intensity = view.flops / view.bytes;
-  const fastest = trials.reduce((one, other) => (other.cost_s! < one.cost_s! ? other : one));
-  const best = fastest.cost_s!;
+  const best_s = best.ranking_s!;
   const option = useMemo(() => {
     const giga = (cost: number) => view.flops / cost / 1e9;
     const peak = view.unit === "FLOP" ? here.peak_gflops : null;
@@ -46,10 +48,11 @@ export function Roofline({
     const ridge = peak && bandwidth ? peak / bandwidth : intensity;
     const low = 2 ** Math.floor(Math.log2(Math.min(ridge, intensity) / 6));
     const high = 2 ** Math.ceil(Math.log2(Math.max(ridge, intensity) * 6));
-    const steps = Array.from({ length: 65 }, (_, at) => low * (high / low) ** (at / 64));
+    const places = Array.from({ length: 65 }, (_, at) => low * (high / low) ** (at / 64));
     const under = (at: number) => Math.min(peak ?? Infinity, bandwidth ? bandwidth * at : Infinity);
-    const rates = trials.map((trial) => giga(trial.cost_s!));
+    const rates = trials.map((trial) => giga(trial.ranking_s!));
     const top = Math.max(peak ?? 0, ...rates, ...libraries.map((each) => giga(each.seconds)));
+    const [slowest, fastest] = [Math.min(...rates) / 1.5, top * 1.5];
     const colours = lines(scheme);
     return {
       grid: { left: 76, right: 24, top: 40, bottom: 44 },
@@ -72,8 +75,8 @@ export function Roofline({
       },
       yAxis: {
         type: "log",
-        min: Math.min(...rates) / 1.5,
-        max: top * 1.5,
+        min: slowest,
+        max: fastest,
         name: `G${view.unit}/s`,
         nameLocation: "middle",
         nameGap: 56,
@@ -86,7 +89,7 @@ export function Roofline({
           symbol: "none",
           color: colours[1],
           lineStyle: { width: 2 },
-          data: steps.map((at) => [at, under(at)]).filter((point) => Number.isFinite(point[1])),
+          data: places.map((at) => [at, under(at)]).filter((point) => Number.isFinite(point[1])),
         },
         {
           type: "scatter",
@@ -102,7 +105,7 @@ export function Roofline({
           symbol: "diamond",
           symbolSize: 16,
           color: colours[2],
-          data: [[intensity, giga(best)]],
+          data: [[intensity, giga(best_s)]],
         },
         ...libraries.map((each, at) => ({
           type: "scatter",
@@ -114,14 +117,14 @@ export function Roofline({
         })),
       ],
     };
-  }, [view, here, trials, libraries, best, intensity, scheme]);
+  }, [view, here, trials, libraries, best_s, intensity, scheme]);
   if (roof === null)
     return (
       <Empty title="The roof was not measured yet">
         The next job on this target with as many threads measures its peak and its way to memory.
       </Empty>
     );
-  const reached = view.flops / best / 1e9 / roof;
+  const reached = view.flops / best_s / 1e9 / roof;
   const bound = here.bandwidth_gbs && roof === here.bandwidth_gbs * intensity ? "memory" : "arithmetic";
   return (
     <>
@@ -132,7 +135,7 @@ export function Roofline({
           : "The way to memory was not measured yet. "}
         The best is at {percent(reached)} of the roof, which is {bound} here
         {reached > 1 &&
-          (/winograd/.test(kernelOf(fastest))
+          (/winograd/.test(kernelOf(best))
             ? ". It is above it as Winograd does fewer operations than are counted"
             : ". It is above it: the roof was measured while something else ran")}
         {view.unit === "OP" && "; the peak of integers is not measured"}.
@@ -140,7 +143,7 @@ export function Roofline({
       <Chart
         option={option}
         height={340}
-        label={`Roofline: the best reaches ${percent(reached)} of what ${bound} allows`}
+        label={`Roofline: the best, ${seconds(best_s)}, reaches ${percent(reached)} of what ${bound} allows`}
       />
     </>
   );

@@ -6,7 +6,8 @@ import { rate, seconds } from "../format";
 import { ClockMark, Seconds } from "../parts/clock";
 import { Section } from "../parts/section";
 import { ConfigText, DataTable, WorkloadLink } from "../parts/table";
-import type { Trial } from "./workload-charts";
+import type { Trial } from "./workload-best";
+import { byRank } from "./workload-best";
 
 type WorkloadView = components["schemas"]["WorkloadView"];
 
@@ -39,9 +40,7 @@ type Props = {
 };
 
 export function Fastest({ view, trials, chosen, onChoose }: Props) {
-  const fastest = [...trials]
-    .sort((a, b) => Number(a.disturbed) - Number(b.disturbed) || a.ranking_s! - b.ranking_s!)
-    .slice(0, 10);
+  const fastest = [...trials].sort(byRank).slice(0, 10);
   return (
     <Section title="The fastest">
       <DataTable
@@ -61,11 +60,11 @@ export function Fastest({ view, trials, chosen, onChoose }: Props) {
                 title="Its loops, caches and assembly"
                 onClick={() => onChoose(trial.record)}
               >
-                <Seconds value={trial.cost_s} disturbed={trial.disturbed} />
+                <Seconds value={trial.ranking_s} disturbed={trial.disturbed} />
               </UnstyledButton>
             ),
           },
-          { head: "Rate", cell: (trial) => rate(view.flops / trial.cost_s! / 1e9, view.unit) },
+          { head: "Rate", cell: (trial) => rate(view.flops / trial.ranking_s! / 1e9, view.unit) },
           // Quantized tensors have one layout, which no config chooses.
           ...(view.unit === "FLOP" ? [{ head: "Layouts", cell: (trial: Trial) => trial.layouts }] : []),
           { head: "Numerics", cell: (trial) => trial.numerics },
@@ -75,7 +74,8 @@ export function Fastest({ view, trials, chosen, onChoose }: Props) {
       />
       {fastest.some((trial) => trial.ranking_s !== trial.cost_s) && (
         <Text size="sm" c="dimmed">
-          Times are by themselves. What was timed inside the built model as well is ordered by that.
+          Of those that were also timed inside the built model, the fastest there has the lowest time, and so
+          on.
         </Text>
       )}
     </Section>

@@ -13,7 +13,8 @@ import { Tile } from "../parts/tile";
 import { useAddress } from "../parts/url-state";
 import { useTitle } from "../tab";
 import { Beside } from "./explanation";
-import type { Trial } from "./workload-charts";
+import type { Trial } from "./workload-best";
+import { bestOf, likeBest } from "./workload-best";
 import { kernelOf, knobsOf, OneKnob, ORDER, TwoKnobs } from "./workload-charts";
 import { Importance, PredictedMeasured } from "./workload-insight";
 import { Parallel } from "./workload-parallel";
@@ -135,7 +136,7 @@ type Props = {
 };
 
 function Trials({ trials, total, failed, view, here, where }: Props) {
-  const ran = useMemo(() => trials.filter((trial) => trial.cost_s !== null), [trials]);
+  const ran = useMemo(() => trials.filter((trial) => trial.ranking_s !== null), [trials]);
   const knobs = useMemo(() => knobsOf(ran), [ran]);
   const libraries = useBaselines(view.key, where).data?.items ?? NONE;
   const insight = useInsight(view.key, where);
@@ -143,7 +144,7 @@ function Trials({ trials, total, failed, view, here, where }: Props) {
   const ranked = useMemo(() => insight.data?.knobs.map((each) => each.knob) ?? NONE, [insight.data]);
   if (ran.length === 0) return <Empty title="Every trial failed">The records page has what they said.</Empty>;
   const kernels = [...new Set(ran.map(kernelOf))];
-  const best = ran.reduce((one, other) => (other.ranking_s! < one.ranking_s! ? other : one));
+  const best = bestOf(ran);
   const known = (name: string, among: string[]) =>
     among.includes(asked.get(name) ?? "") ? asked.get(name)! : null;
   const over = known("over", knobs) ?? ORDER;
@@ -151,13 +152,13 @@ function Trials({ trials, total, failed, view, here, where }: Props) {
   const record = Number(asked.get("record")) || null;
   const choose = (id: number) => change({ record: String(id) });
   const roof = roofOf(view, here);
-  const giga = here.best_s && view.flops / here.best_s / 1e9;
+  const giga = view.flops / best.ranking_s! / 1e9;
   return (
     <>
       <SimpleGrid cols={{ base: 2, sm: 3, lg: 5 }}>
-        <Tile name="Best" value={seconds(here.best_s)} />
+        <Tile name="Best" value={seconds(best.ranking_s)} />
         <Tile name="Rate" value={rate(giga, view.unit)} />
-        <Tile name="Of the roof" value={giga && roof ? percent(giga / roof) : "–"} />
+        <Tile name="Of the roof" value={roof ? percent(giga / roof) : "–"} />
         <Tile name="Trials" value={String(total)} />
         <Tile name="Failed" value={String(failed)} />
       </SimpleGrid>
@@ -181,7 +182,7 @@ function Trials({ trials, total, failed, view, here, where }: Props) {
           <OneKnob trials={ran} over={over} libraries={libraries} chosen={record} onChoose={choose} />
         </Section>
         <Section title="Roofline">
-          <Roofline view={view} here={here} trials={ran} libraries={libraries} />
+          <Roofline view={view} here={here} trials={ran} best={best} libraries={libraries} />
         </Section>
       </SimpleGrid>
       <OneKernel
@@ -241,6 +242,7 @@ function OneKernel({
       .filter((knob) => knob !== "kernel")
       .sort((one, other) => place(one) - place(other));
   }, [mine, ranked]);
+  const alike = useMemo(() => likeBest(mine), [mine]);
   const across = x !== null && knobs.includes(x) ? x : (knobs[0] ?? "kernel");
   const up = y !== null && knobs.includes(y) ? y : (knobs.find((knob) => knob !== across) ?? across);
   return (
@@ -277,7 +279,7 @@ function OneKernel({
           </>
         }
       >
-        <TwoKnobs trials={mine} x={across} y={up} />
+        <TwoKnobs trials={alike} x={across} y={up} />
       </Section>
     </>
   );
