@@ -78,3 +78,23 @@ def test_layers_without_a_time_are_left_out_of_the_sum(page: Page, client: Clien
         expect(layers).to_contain_text(
             f"{us:.{0 if us >= 100 else 1 if us >= 10 else 2}f} µs in job {job.id}"
         )
+    line = layers.get_by_role("row").filter(has=page.get_by_role("link", name=tasks[0][lacking].text))
+    expect(line.get_by_role("cell").last).to_have_text(f"no config in job {other.id}")
+
+
+def test_a_job_that_is_over_promises_no_estimate(page: Page, jobs: list[Job]) -> None:
+    """A real job that is said to have ended without a time of each layer."""
+    one = jobs[0]
+
+    def incomplete(route: Route) -> None:
+        body: dict[str, Any] = route.fetch().json()
+        route.fulfill(json={**body, "state": "incomplete", "estimated_ms": None, "built": None})
+
+    page.route(re.compile(rf"/api/v1/jobs/{one.id}$"), incomplete)
+    page.route(
+        re.compile(rf"/jobs/{one.id}/progress$"),
+        lambda route: route.fulfill(json={**route.fetch().json(), "points": []}),
+    )
+    page.goto(f"/jobs/{one.id}")
+    expect(page.get_by_text("The job was over before every task had a config that ran.")).to_be_visible()
+    expect(page.get_by_text(re.compile("No estimate yet|no estimate yet"))).to_have_count(0)

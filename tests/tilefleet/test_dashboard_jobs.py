@@ -355,7 +355,8 @@ def large_model(tiny_model: Path, tmp_path: Path) -> Path:
 def built(client: Client, jobs: list[Job], tmp_path: Path) -> Path:
     """The file beside a build, with the layers of a job."""
     layers = [
-        {"key": task.workload_key, "name": task.text, "expected_s": task.best_s, "config": task.best_config}
+        {"key": task.workload_key, "name": task.text, "expected_s": task.best_s, "clock": "wall"}
+        | {"config": task.best_config}
         for task in client.tasks(jobs[1].id)
     ]
     text = json.dumps({"target": {"name": "host"}, "threads": 1, "estimate_s": 1e-3, "layers": layers})

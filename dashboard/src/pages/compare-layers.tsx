@@ -228,6 +228,9 @@ function differencesOf(one: SideLayer | undefined, other: SideLayer | undefined)
 function Knobs({ row, sides }: { row: Row; sides: Shown[] }) {
   const knobs = [...new Set(row.layers.flatMap((layer) => differencesOf(row.layers[0], layer)))];
   const versions = new Set(row.layers.map((layer) => layer?.version ?? null).filter((each) => each !== null));
+  const without = sides.filter((_, at) => !row.layers[at]?.config);
+  if (knobs.length === 0 && without.length > 0)
+    return <Text size="sm">no config in {without.map(({ said }) => said).join(", ")}</Text>;
   if (knobs.length === 0)
     return versions.size > 1 ? <Text size="sm">the same, of another kernel version</Text> : "none";
   const other = knobs.includes("kernel");

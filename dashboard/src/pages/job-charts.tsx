@@ -3,6 +3,7 @@ import { Button, Group, Text, useComputedColorScheme } from "@mantine/core";
 import { useMemo, useState } from "react";
 
 import type { Job, Point, Task } from "../api/client";
+import { isOver } from "../api/live";
 import { useProgress } from "../api/queries";
 import { milliseconds, percent, seconds } from "../format";
 import { Chart, DIGITS } from "../parts/chart";
@@ -74,7 +75,11 @@ export function WholeModel({ job, tasks, chosen }: { job: Job; tasks: Task[]; ch
           )}
         </>
       ) : (
-        <Empty title="No estimate yet">It needs one measurement of every task.</Empty>
+        <Empty title={isOver(job) ? "No estimate" : "No estimate yet"}>
+          {isOver(job)
+            ? "The job was over before every task had a config that ran."
+            : "It needs one measurement of every task."}
+        </Empty>
       )}
     </Section>
   );
@@ -200,7 +205,9 @@ export function Curves({ job, tasks, chosen }: { job: Job; tasks: Task[]; chosen
       }
     >
       {shown.every(({ curve }) => curve.length === 0) ? (
-        <Empty title="None of these was measured yet">Each trial that runs is a point.</Empty>
+        <Empty title={isOver(job) ? "None of these was measured" : "None of these was measured yet"}>
+          Each trial that runs is a point.
+        </Empty>
       ) : (
         <Chart
           option={option}
