@@ -1,13 +1,15 @@
 /** How a job gets faster: the whole model with what each gain came from, and the best of each task. */
 import { Button, Group, Text, useComputedColorScheme } from "@mantine/core";
+import type { ReactNode } from "react";
 import { useMemo, useState } from "react";
 
 import type { Job, Point, Task } from "../api/client";
 import { isOver } from "../api/live";
 import { useProgress } from "../api/queries";
 import { milliseconds, percent, seconds } from "../format";
-import { Chart, DIGITS } from "../parts/chart";
+import { Chart, DIGITS, ZOOM } from "../parts/chart";
 import { lines } from "../parts/chart-colours";
+import { steps } from "../parts/log-axis";
 import { Choice, Section } from "../parts/section";
 import { Empty } from "../parts/states";
 
@@ -60,16 +62,9 @@ export function WholeModel({ job, tasks, chosen }: { job: Job; tasks: Task[]; ch
             <Group gap={6} role="group" aria-label="Where the gain came from">
               <Text size="sm">The gain came from</Text>
               {gains.map(({ task, ms, share }, at) => (
-                <Button
-                  key={task.id}
-                  size="compact-xs"
-                  variant={chosen.task === task.id ? "filled" : "default"}
-                  aria-pressed={chosen.task === task.id}
-                  leftSection={<Dot colour={lines(scheme)[at + 1]!} />}
-                  onClick={() => chosen.choose(chosen.task === task.id ? null : task.id)}
-                >
-                  {task.text}: {milliseconds(ms)}, {percent(share)}
-                </Button>
+                <TaskButton key={task.id} task={task} colour={lines(scheme)[at + 1]!} chosen={chosen}>
+                  : {milliseconds(ms)}, {percent(share)}
+                </TaskButton>
               ))}
             </Group>
           )}
@@ -84,6 +79,36 @@ export function WholeModel({ job, tasks, chosen }: { job: Job; tasks: Task[]; ch
     </Section>
   );
 }
+
+/** What a colour of a chart stands for; pressed, the task is the one that is looked at. */
+function TaskButton({
+  task,
+  colour,
+  chosen,
+  children,
+}: {
+  task: Task;
+  colour: string;
+  chosen: Chosen;
+  children?: ReactNode;
+}) {
+  const pressed = chosen.task === task.id;
+  return (
+    <Button
+      size="compact-xs"
+      maw="100%"
+      variant={pressed ? "filled" : "default"}
+      aria-pressed={pressed}
+      leftSection={<Dot colour={colour} />}
+      onClick={() => chosen.choose(pressed ? null : task.id)}
+    >
+      {task.text}
+      {children}
+    </Button>
+  );
+}
+
+const colourOf = (palette: string[], at: number) => palette[at % palette.length]!;
 
 export function Dot({ colour }: { colour: string }) {
   return (
@@ -106,7 +131,8 @@ function wholeOf(
   const falls = points.filter((point) => point.task !== null);
   const byTrial = new Map(falls.map((point) => [point.trial, point]));
   return {
-    grid: { left: 64, right: 16, top: 32, bottom: 40 },
+    grid: { left: 64, right: 16, top: 32, bottom: 68 },
+    dataZoom: ZOOM,
     tooltip: {
       trigger: "axis",
       formatter: (found: { value: [number, number] }[]) => {
@@ -209,13 +235,22 @@ export function Curves({ job, tasks, chosen }: { job: Job; tasks: Task[]; chosen
           Each trial that runs is a point.
         </Empty>
       ) : (
-        <Chart
-          option={option}
-          label={`Best time so far of ${shown.length} tasks of job ${job.id} over their trials; dashed: untuned${
-            libraries.length ? `; dotted: ${libraries.join(", ")}` : ""
-          }`}
-          onPick={({ seriesIndex }) => chosen.choose(shown[seriesIndex]?.id ?? null)}
-        />
+        <>
+          <Chart
+            option={option}
+            label={`Best time so far of ${shown.length} tasks of job ${job.id} over their trials; dashed: untuned${
+              libraries.length ? `; dotted: ${libraries.join(", ")}` : ""
+            }`}
+            onPick={({ seriesIndex }) => chosen.choose(shown[seriesIndex]?.id ?? null)}
+          />
+          {shown.length > 1 && (
+            <Group gap={6} role="group" aria-label="Tasks by their colours">
+              {shown.map((task, at) => (
+                <TaskButton key={task.id} task={task} colour={colourOf(lines(scheme), at)} chosen={chosen} />
+              ))}
+            </Group>
+          )}
+        </>
       )}
       <Text size="sm" c="dimmed">
         Dashed: untuned, by the analysis alone.{" "}
@@ -249,6 +284,8 @@ function curvesOf(shown: Task[], chosen: number | null, palette: string[]) {
     ...(task.recommended_s ? [task.recommended_s] : []),
     ...task.baselines.map((each) => each.seconds),
   ]);
+  const [low, high] = [Math.min(...values) * 0.9, Math.max(...values) * 1.1];
+  const most = Math.max(...drawn.flatMap((task) => task.curve.map((point) => point[0]! + 1)));
   return {
     grid: { left: 64, right: 16, top: 16, bottom: 40 },
     tooltip: {
@@ -258,13 +295,16 @@ function curvesOf(shown: Task[], chosen: number | null, palette: string[]) {
           ? `${point.seriesName}\n${point.name} ${seconds(point.value)}`
           : `${point.seriesName}\n${seconds(point.value[1])} at trial ${point.value[0] - 1}`,
     },
-    xAxis: { type: "log", name: "trial of the task", nameLocation: "middle", nameGap: 24, min: 1 },
-    yAxis: {
+    xAxis: {
       type: "log",
-      min: Math.min(...values) * 0.9,
-      max: Math.max(...values) * 1.1,
-      axisLabel: { formatter: (value: number) => seconds(value) },
+      name: "trial of the task",
+      nameLocation: "middle",
+      nameGap: 24,
+      min: 1,
+      max: Math.max(2, most),
+      ...steps(1, most, (value) => (Number.isInteger(value) ? String(value) : "")),
     },
+    yAxis: { type: "log", min: low, max: high, ...steps(low, high, seconds) },
     series: shown.map((task, at) => {
       const opacity = chosen === null || single || task.id === chosen ? 1 : 0.2;
       return {
@@ -272,7 +312,7 @@ function curvesOf(shown: Task[], chosen: number | null, palette: string[]) {
         step: "end",
         symbolSize: task.id === chosen ? 6 : 3,
         name: task.text,
-        color: palette[at % palette.length],
+        color: colourOf(palette, at),
         z: task.id === chosen ? 5 : 2,
         lineStyle: { width: task.id === chosen ? 4 : 2, opacity },
         itemStyle: { opacity },

@@ -6,6 +6,7 @@ import type { components } from "../api/schema";
 import { config, digits, seconds } from "../format";
 import { Chart, DIGITS, ZOOM } from "../parts/chart";
 import { between, ramp, readableOn } from "../parts/chart-colours";
+import { steps } from "../parts/log-axis";
 import type { Trial } from "./workload-best";
 import { byRank } from "./workload-best";
 
@@ -74,7 +75,7 @@ export function OneKnob({ trials, over, libraries, chosen, onChoose }: Scatter) 
         type: "log",
         min: low,
         max: high,
-        axisLabel: { formatter: (value: number) => seconds(value), hideOverlap: true },
+        ...steps(low, high, seconds),
       },
       series: [
         ...kernels.map((kernel, at) => ({

@@ -6,6 +6,7 @@ import type { components } from "../api/schema";
 import { percent, seconds } from "../format";
 import { Chart } from "../parts/chart";
 import { lines } from "../parts/chart-colours";
+import { steps } from "../parts/log-axis";
 import { Empty } from "../parts/states";
 import type { Trial } from "./workload-best";
 import { kernelOf } from "./workload-charts";
@@ -89,7 +90,7 @@ export function PredictedMeasured({
       type: "log",
       ...range,
       nameLocation: "middle",
-      axisLabel: { formatter: (value: number) => seconds(value), hideOverlap: true },
+      ...steps(range.min, range.max, seconds),
     };
     const kernels = [...new Set(pairs.map(({ trial }) => kernelOf(trial)))];
     return {

@@ -6,6 +6,7 @@ import { useMemo } from "react";
 import { seconds } from "../format";
 import { Chart } from "../parts/chart";
 import { background, ramp } from "../parts/chart-colours";
+import { steps } from "../parts/log-axis";
 import type { Trial } from "./workload-best";
 import { byRank } from "./workload-best";
 import { byNumber, figuresOf, knobsOf } from "./workload-charts";
@@ -66,7 +67,7 @@ export function Parallel({ trials, kernel, ranked }: { trials: Trial[]; kernel: 
           nameLocation: narrow ? "start" : "end",
           min: low * 0.98,
           max: high * 1.02,
-          axisLabel: { formatter: (value: number) => seconds(value), hideOverlap: true },
+          ...steps(low * 0.98, high * 1.02, seconds),
         },
       ],
       visualMap: {

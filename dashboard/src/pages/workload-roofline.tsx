@@ -6,6 +6,7 @@ import type { components } from "../api/schema";
 import { digits, percent, rate, seconds } from "../format";
 import { Chart } from "../parts/chart";
 import { lines } from "../parts/chart-colours";
+import { steps } from "../parts/log-axis";
 import { Empty } from "../parts/states";
 import type { Trial } from "./workload-best";
 import type { Baseline } from "./workload-charts";
@@ -80,7 +81,7 @@ export function Roofline({
         name: `G${view.unit}/s`,
         nameLocation: "middle",
         nameGap: 56,
-        axisLabel: { formatter: (value: number) => digits(value), hideOverlap: true },
+        ...steps(slowest, fastest, digits),
       },
       series: [
         {
