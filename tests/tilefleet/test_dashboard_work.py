@@ -356,10 +356,12 @@ def test_a_file_keeps_its_name_and_a_bad_one_is_refused(page: Page, dynamic: Pat
     expect(page.get_by_role("heading", name=re.compile("What is in"))).to_have_count(0)
 
 
-@pytest.fixture(params=["light", "dark"])
+@pytest.fixture(params=[("light", 1280), ("dark", 1280), ("light", 390)], ids=str)
 def checked(chromium: Browser, url: str, request: pytest.FixtureRequest) -> Iterator[Page]:
-    """A page in either theme that the checker can be put into, which its policy would refuse."""
-    context = chromium.new_context(base_url=url, color_scheme=request.param, bypass_csp=True)
+    """A page in either theme, or a narrow one, that the checker can be put into despite its policy."""
+    scheme, width = request.param
+    viewport = {"width": width, "height": 900}
+    context = chromium.new_context(base_url=url, viewport=viewport, color_scheme=scheme, bypass_csp=True)
     yield context.new_page()
     context.close()
 
@@ -368,6 +370,8 @@ def test_dialogs_can_be_used_by_everyone(checked: Page, searched: list[Record], 
     def sound(what: str) -> None:
         found = faults(checked)
         assert not found, f"{what}: {json.dumps(found, indent=1)}"
+        wide = checked.evaluate("document.documentElement.scrollWidth - window.innerWidth")
+        assert wide <= 0, f"{what} is too wide"
 
     checked.goto("/boards?board=host")
     expect(checked.get_by_role("img", name=re.compile("Use of host on each"))).to_be_visible()
