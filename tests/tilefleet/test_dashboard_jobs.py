@@ -414,7 +414,7 @@ def test_every_state_can_be_read_by_everyone(
     look("job-failed", f"/jobs/{failed.id}")
     expect(page.get_by_role("alert").first).to_contain_text("its deadline came before their first trial")
     expect(page.get_by_role("region", name="Layers", exact=True)).to_contain_text("untried")
-    expect(page.get_by_role("heading", name="None of these was measured yet")).to_be_visible()
+    expect(page.get_by_role("heading", name="None of these was measured", exact=True)).to_be_visible()
     look("job-waiting", f"/jobs/{waiting.id}")
     expect(page.get_by_text(re.compile("the heat sink fell off"))).to_be_visible()
     page.get_by_role("button", name="Rename…").click()
