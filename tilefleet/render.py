@@ -37,6 +37,13 @@ _STYLES = {
     "stopped": "yellow",
 }
 
+_PHASES = {
+    "remeasuring": "measures the best configs again",
+    "comparing": "compares the best configs in the model",
+    "building": "builds and measures the model",
+}
+"""What a job does after its search; its figures do not tell."""
+
 
 def table(*columns: str, left: int = 1) -> Table:
     """An empty table whose first ``left`` columns hold text and the others figures."""
@@ -302,6 +309,8 @@ def summary(job: Job) -> str:
         parts.append(f"({counts(job.errors)})")
     if job.reused:
         parts.append(f"{job.reused} known before")
+    if job.phase in _PHASES:
+        parts.append(_PHASES[job.phase])
     if job.eta_s is not None and not job.ended:
         parts.append(f"{duration(job.eta_s)} to go")
     if job.waiting:

@@ -26,6 +26,16 @@ class JobState(StrEnum):
         return self not in (JobState.QUEUED, JobState.RUNNING, JobState.CANCELLING)
 
 
+class Phase(StrEnum):
+    """What a running job does: it searches, measures the best configs again, compares them in the model,
+    and builds that."""
+
+    SEARCHING = "searching"
+    REMEASURING = "remeasuring"
+    COMPARING = "comparing"
+    BUILDING = "building"
+
+
 class TaskState(StrEnum):
     """What a task is doing: ``plateau`` and ``exhausted`` say why it gets no more trials.
 

@@ -34,6 +34,7 @@ JOB: JsonDict = {
     "failed": 1,
     "reused": 3,
     "trials_per_s": 7.11,
+    "phase": "searching",
     "eta_s": 51.8,
     "elapsed_s": 8.2,
     "estimated_ms": 7.17,

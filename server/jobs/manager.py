@@ -26,7 +26,7 @@ from tuner.job.fairness import VirtualTime
 from tuner.job.patience import patiently
 from tuner.job.runner import run_job
 from tuner.spec import JobSpec
-from tuner.states import JobState, StoreAway, TakenOver
+from tuner.states import JobState, Phase, StoreAway, TakenOver
 from worker.build.space import full_disk
 from worker.engine.asyncio_tasks import end
 
@@ -127,9 +127,11 @@ class JobManager:
         elapsed = entry.spec.elapsed_s + time.monotonic() - entry.started
         progress = entry.progress
         shares = {each["task"]: each for each in progress.get("shares", ())}
-        rate, eta_s = progress.get("trials_per_s"), progress.get("eta_s")
+        rate, eta_s, phase = (progress.get(name) for name in ("trials_per_s", "eta_s", "phase"))
         waiting, cancelling = self._waiting(job_id), entry.cancelled.is_set()
-        return Live(elapsed, rate, eta_s, waiting, shares, cancelling, self._trouble())
+        return Live(
+            elapsed, rate, eta_s, phase and Phase(phase), waiting, shares, cancelling, self._trouble()
+        )
 
     def _trouble(self) -> str:
         """What keeps all jobs waiting; empty when nothing does."""

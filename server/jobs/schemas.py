@@ -14,7 +14,7 @@ from server.baselines.schemas import Baseline
 from server.http.lists import Items, Page
 from server.jobs.examples import JOB, TASK
 from server.models.schemas import GivenShapes, ModelCheck
-from tuner.states import TASK_TRIALS, JobState, TaskState
+from tuner.states import TASK_TRIALS, JobState, Phase, TaskState
 
 Tag = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w.:-]+$")]
 Label = Annotated[str, Field(min_length=1, max_length=lengths.LABEL, pattern=r"^[\w.:/@+-]+$")]
@@ -238,7 +238,11 @@ class Job(BaseModel):
     failed: int = Field(description="Those that ended in an error.")
     reused: int = Field(description="Those whose record was known before.")
     trials_per_s: float | None = Field(description="Measured trials a second.")
-    eta_s: float | None = Field(description="Seconds until the budget is spent; null when not running.")
+    phase: Phase | None = Field(description="What a running job does; null when it does not run.")
+    eta_s: float | None = Field(
+        description="Seconds until the budget is spent; null when not running, while the model is built, and "
+        "after the search unless the budget's seconds ended it."
+    )
     elapsed_s: float = Field(description="Running time over all runs of the job.")
     estimated_ms: float | None = Field(
         description="Sum over the tasks of weight times best cost, null until every task has one; once "

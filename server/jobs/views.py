@@ -33,7 +33,7 @@ from server.jobs.schemas import BuiltModel, BuiltShapes, Job, JobBudget, Operato
 from server.models.schemas import ModelCheck
 from server.workloads.traffic import least_bytes
 from tuner.backend.check import Delivery
-from tuner.states import JobState, TaskState
+from tuner.states import JobState, Phase, TaskState
 
 
 @dataclass(frozen=True)
@@ -43,6 +43,7 @@ class Live:
     elapsed_s: float
     trials_per_s: float | None = None
     eta_s: float | None = None
+    phase: Phase | None = None
     waiting: Waiting | None = None
     shares: dict[int, dict[str, Any]] = field(default_factory=dict)
     """By task."""
@@ -158,6 +159,7 @@ def _show(row: JobRow, live: Live | None, related: _Related) -> Job:
         failed=sum(task.failed for task in tasks),
         reused=sum(task.reused for task in tasks),
         trials_per_s=live.trials_per_s,
+        phase=live.phase,
         eta_s=live.eta_s,
         elapsed_s=live.elapsed_s,
         estimated_ms=_total_ms([(task.weight, best_s) for task, best_s, _ in found], built),

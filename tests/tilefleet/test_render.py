@@ -7,7 +7,7 @@ from pydantic import BaseModel
 from rich.console import Console, RenderableType
 
 from server.boards.schemas import Board, BoardEvent
-from server.jobs.schemas import Task
+from server.jobs.schemas import Job, Task
 from server.records.schemas import Record
 from tilefleet import render
 
@@ -52,6 +52,15 @@ def test_tasks_are_marked_by_their_jobs_clock():
     task = Task.model_validate(example(Task))
     assert "best ms (simulated)" in text(render.task_table([task], 9, SIMULATED))
     assert "simulated" not in text(render.task_table([task], 9, "wall"))
+
+
+def test_after_the_search_a_job_says_what_it_does():
+    """Its trials are spent, so no other figure would change while the model is compared and built."""
+    facts = {**example(Job), "phase": "building", "eta_s": None}
+    assert "builds and measures the model" in render.plain_progress(Job.model_validate(facts))
+    assert "builds" in text(render.progress(Job.model_validate(facts), [], 4))
+    searching = render.summary(Job.model_validate({**facts, "phase": "searching", "eta_s": 51.8}))
+    assert "3 known before  0:52 to go" in searching
 
 
 def test_disturbed_times_are_marked():

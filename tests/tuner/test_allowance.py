@@ -6,6 +6,7 @@ import pytest
 
 from tuner.job.budget import BATCH, BATCH_S, SMALLEST, Allowance
 from tuner.spec import Budget
+from tuner.states import Phase
 
 FLIGHTS = 3
 
@@ -48,6 +49,23 @@ def test_first_batches_leave_time_for_the_other_tasks(monkeypatch: pytest.Monkey
     assert allowance.opening(8, 4, waiting=9, wanted=12) == 2
     now = 108.0
     assert allowance.opening(40, 0, waiting=2, wanted=12) == 1
+
+
+def test_the_time_left_after_the_search_is_told_only_where_the_seconds_ended_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now = 0.0
+    monkeypatch.setattr("tuner.job.budget.time.monotonic", lambda: now)
+    by_time = Allowance(Budget(seconds=100), 0.0, final=6, place=True)
+    by_trials = Allowance(Budget(trials=60), 0.0, final=6, place=True)
+    now = 10.0
+    for allowance in (by_time, by_trials):
+        allowance.observe(30, 10.0)
+    assert (by_time.eta(30, Phase.SEARCHING), by_trials.eta(30, Phase.SEARCHING)) == (90.0, 10.0)
+    assert by_time.eta(30, Phase.REMEASURING) is None, "it ended early, by a plateau: 90 s would be wrong"
+    now = 70.0
+    assert by_time.eta(200, Phase.REMEASURING) == by_time.eta(200, Phase.COMPARING) == 30.0
+    assert by_trials.eta(60, Phase.REMEASURING) is by_time.eta(200, Phase.BUILDING) is None
 
 
 def test_what_a_job_waited_is_not_of_its_seconds(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -280,9 +280,23 @@ def test_progress_is_told_while_the_best_are_measured_again_and_the_model_is_bui
     engine = Slow(trial_s=0.02)
     assert run(job(budget=Budget(seconds=2.0), model="m"), engine, MemoryStore(), log) is JobState.DONE
     assert {"verify", "deliver_in_child"} <= set(seen)
-    left = [each["eta_s"] for each in log.of("progress")]
+    told = log.of("progress")
+    left = [each["eta_s"] for each in told if each["phase"] != "building"]
     assert left == sorted(left, reverse=True)
+    assert {each["eta_s"] for each in told if each["phase"] == "building"} == {None}
+    phases = list(dict.fromkeys(each["phase"] for each in told))
+    assert phases == ["searching", "remeasuring", "comparing", "building"]
     assert [name for name, _ in log.events][-1] == "end"
+
+
+def test_no_time_left_is_told_once_the_trials_are_spent():
+    """What comes then takes as long as it takes: neither 0 s nor the time of trials that will not be."""
+    log = Log()
+    spec = job(budget=Budget(trials=40), model="m")
+    assert run(spec, FakeEngine(trial_s=0.02), MemoryStore(), log) is JobState.DONE
+    after = [each for each in log.of("progress") if each["phase"] != "searching"]
+    assert {each["phase"] for each in after} == {"remeasuring", "comparing", "building"}
+    assert {each["eta_s"] for each in after} == {None}
 
 
 def test_time_used_before_counts():

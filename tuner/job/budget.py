@@ -6,6 +6,7 @@ import math
 import time
 
 from tuner.spec import Budget
+from tuner.states import Phase
 
 BATCH, SMALLEST = 8, 4
 """Smaller ones, but for the last, would spend too much of the board's time on starting sessions."""
@@ -70,12 +71,20 @@ class Allowance:
         seconds = time.monotonic() - self._started - self._waited
         return self._measured / max(seconds, 1e-3) if self._measured else None
 
-    def eta(self, used: int) -> float | None:
-        """Seconds until the first budget is spent, as far as can be told."""
-        rate = self.rate
-        by_trials = (self._trials - used) / rate if rate else math.inf
-        eta = max(0.0, min(by_trials, self.left()))
-        return eta if math.isfinite(eta) else None
+    def eta(self, used: int, phase: Phase) -> float | None:
+        """Seconds until the first budget is spent, as far as can be told.
+
+        After the search there is a figure only where the seconds ended it: what follows then has what was
+        kept for it. How long it takes after the last trial nobody can say. The build is of no budget.
+        """
+        left = self.left()
+        if phase is Phase.SEARCHING:
+            rate = self.rate
+            by_trials = (self._trials - used) / rate if rate else math.inf
+            eta = max(0.0, min(by_trials, left))
+            return eta if math.isfinite(eta) else None
+        kept = self._aside + REMEASURE_SHARE * self._seconds
+        return left if phase is not Phase.BUILDING and 0 < left <= kept < math.inf else None
 
     def trials_left(self, used: int) -> float:
         """Trials of the budget that are left after ``used``; infinite without such a budget."""

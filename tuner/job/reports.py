@@ -7,10 +7,12 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from tuner.job.budget import Allowance
+from tuner.job.tally import Tally
 from tuner.search import scheduler
 from tuner.search.task import TaskSearch
 from tuner.spec import JobSpec, Trial
-from tuner.states import JobState, TaskState
+from tuner.states import JobState, Phase, TaskState
 
 UNTOLD = 0.01
 """A difference that is in the noise of the model's time."""
@@ -69,6 +71,22 @@ def share_of(search: TaskSearch) -> dict[str, Any]:
         "step": curve.expected_step if known else None,
         "flat": curve.flat,
         "patience": curve.patience,
+    }
+
+
+def progress_event(
+    tally: Tally, allowance: Allowance, searches: Sequence[TaskSearch], phase: Phase
+) -> dict[str, Any]:
+    """Data of the event ``progress``."""
+    return {
+        "phase": phase.value,
+        "trials": tally.trials,
+        "failed": tally.failed,
+        "trials_per_s": allowance.rate,
+        "eta_s": allowance.eta(tally.trials, phase),
+        "estimated_ms": estimated_ms(searches),
+        "elapsed_s": allowance.elapsed,
+        "shares": [share_of(search) for search in searches],
     }
 
 

@@ -27,7 +27,7 @@ from tuner.search.calibration import Calibration
 from tuner.search.problem import Problem
 from tuner.search.task import TaskSearch
 from tuner.spec import JobSpec, Trial
-from tuner.states import GivenUp, JobState, StoreAway, TakenOver, TaskState
+from tuner.states import GivenUp, JobState, Phase, StoreAway, TakenOver, TaskState
 from worker.batch import VERIFY_ROUNDS, Batch
 from worker.demand import Demand
 from worker.outcome import ErrorKind, Outcome
@@ -91,6 +91,7 @@ class _Run:
         self.arrived: list[tuple[_Sent, int, Outcome]] = []
         self.news = asyncio.Event()
         self.tally = Tally()
+        self.phase = Phase.SEARCHING
         self.away_until = 0.0
         self.leaving = False
         """Whether the service stops, which waits for no database."""
@@ -107,12 +108,15 @@ class _Run:
                 async with self._until(self.allowance.search_left) as stop:
                     await self._search(stop)
                 if self.top:
+                    self._enter(Phase.REMEASURING)
                     async with self._until(self.allowance.verify_left) as stop:
                         await self._verify(stop)
                 overdue = self._overdue
                 note, built = reports.deadline_note(self.job), ""
                 if not overdue:
+                    self._enter(Phase.COMPARING)
                     note = await self._place()
+                    self._enter(Phase.BUILDING)
                     built = await deliver(self.job, self.searches, self.engine, self.store, self.cancelled)
             if self.cancelled.is_set():
                 return await self._end(JobState.CANCELLED)
@@ -387,18 +391,13 @@ class _Run:
         self._progress()
 
     def _progress(self) -> None:
-        self.publish(
-            "progress",
-            {
-                "trials": self.tally.trials,
-                "failed": self.tally.failed,
-                "trials_per_s": self.allowance.rate,
-                "eta_s": self.allowance.eta(self.tally.trials),
-                "estimated_ms": reports.estimated_ms(self.searches),
-                "elapsed_s": self.allowance.elapsed,
-                "shares": [reports.share_of(search) for search in self.searches],
-            },
-        )
+        data = reports.progress_event(self.tally, self.allowance, self.searches, self.phase)
+        self.publish("progress", data)
+
+    def _enter(self, phase: Phase) -> None:
+        """Begin ``phase``, and tell so at once."""
+        self.phase = phase
+        self._progress()
 
     async def _task_state(self, search: TaskSearch, state: TaskState) -> None:
         if search.state is not state:
