@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+import yaml
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from psycopg.pq import Conninfo
 from sqlalchemy import inspect, select, text
 from sqlalchemy.exc import IntegrityError
 
@@ -27,6 +31,23 @@ from tuner.log.record import Record
 def test_migrations_make_exactly_the_tables(db: Database) -> None:
     with db.engine.connect() as connection:
         assert compare_metadata(MigrationContext.configure(connection), Base.metadata) == []
+
+
+@pytest.mark.parametrize("password", ["plain", "p@ss", "p%41", "a:b/c?d#e", "with space"])
+def test_the_composed_server_takes_any_password(password: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By what the libraries make of it: nothing connects."""
+    compose = (Path(__file__).resolve().parents[2] / "docker-compose.yml").read_text()
+    services = yaml.safe_load(re.sub(r"\$\{POSTGRES_PASSWORD[^}]*\}", password, compose))["services"]
+    settings = services["coordinator"]["environment"]
+    engine = Database(settings["TILEFLEET_DATABASE_URL"]).engine
+    _, given = engine.dialect.create_connect_args(engine.url)
+    monkeypatch.delenv("PGPASSWORD", raising=False)
+    if "PGPASSWORD" in settings:
+        monkeypatch.setenv("PGPASSWORD", settings["PGPASSWORD"])
+    usual = {each.keyword.decode(): each.val for each in Conninfo.get_defaults()}
+    found = given.get("password", (usual["password"] or b"").decode())
+    assert (given["host"], given["user"], found) == ("postgres", "tilefleet", password)
+    assert services["postgres"]["environment"]["POSTGRES_PASSWORD"] == password
 
 
 def test_downgrade_leaves_nothing(db: Database) -> None:
