@@ -16,8 +16,11 @@ from kernels import registry
 from kernels.numerics import Numerics
 from kernels.space import Config
 from kernels.target import CATALOGUE
+from kernels.workload.base import Conv2d
+from kernels.workload.qconv2d import QConv2d
 from tuner.backend.apply import build_default, build_model, export
 from tuner.backend.comparison import run
+from tuner.backend.manifest import Layer, Manifest
 from tuner.frontend.onnx_check import ModelError
 from tuner.intake.extract import extract
 from tuner.log.record import Record
@@ -142,13 +145,26 @@ def test_an_exact_build_has_no_large_winograd_tiles(tmp_path):
     nodes = [node("Conv", ["x", "w"], "a"), node("Conv", ["a", "w"], "y")]
     path = save(tmp_path, model(nodes, {"x": (1, 32, 40, 40)}, ["y"], {"w": (32, 32, 3, 3)}))
     relaxed = build_and_compare(path)
-    assert (relaxed.numerics, relaxed.layers[0].numerics) == ("relaxed", "relaxed")
+    assert (relaxed.numerics, relaxed.layers[0].numerics) == ("exact-integers", "relaxed")
     exact = build_and_compare(path, numerics=Numerics.EXACT)
     listed = exact.to_json()
     assert [listed["numerics"], *(layer["numerics"] for layer in listed["layers"])] == ["exact"] * 3
     picks = {relaxed.layers[0].workload.key: relaxed.layers[0].config}
     with pytest.raises(ValueError, match="not exact: F"):
         build_model(path, picks, TARGET, numerics=Numerics.EXACT)
+
+
+def test_a_build_says_the_strictest_numerics_that_allow_its_layers():
+    floats, integers = Conv2d(1, 8, 8, 8, 8, 3, 3), QConv2d(1, 8, 8, 8, 8, 3, 3)
+
+    def said(of_floats, of_integers):
+        pairs = ((floats, of_floats), (integers, of_integers))
+        layers = [Layer((), "analysis", workload, None, Numerics(word)) for workload, word in pairs]
+        return Manifest(TARGET, 1, (*layers, Layer(("soft",), "default"))).to_json()["numerics"]
+
+    assert said("exact", "exact") == "exact"
+    assert said("relaxed", "exact") == "exact-integers"
+    assert said("exact", "relaxed") == said("relaxed", "relaxed") == "relaxed"
 
 
 def test_a_config_outside_the_space_is_refused(tmp_path):

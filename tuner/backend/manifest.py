@@ -100,9 +100,12 @@ class Manifest:
 
     @property
     def numerics(self) -> Numerics:
-        """Exact when all layers are."""
-        exact = all(layer.numerics is Numerics.EXACT for layer in self.layers)
-        return Numerics.EXACT if exact else Numerics.RELAXED
+        """The strictest word with which the same could have been asked for."""
+        relaxed = [layer.workload for layer in self.layers if layer.numerics is Numerics.RELAXED]
+        for word in (Numerics.EXACT, Numerics.EXACT_INTEGERS):
+            if not any(workload and registry.must_be_exact(workload, word) for workload in relaxed):
+                return word
+        return Numerics.RELAXED
 
     @property
     def configs(self) -> tuple[Config | None, ...]:
