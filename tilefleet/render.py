@@ -258,9 +258,8 @@ def config(value: Mapping[str, object] | None) -> str:
 
 def progress(job: Job, tasks: Sequence[Task], rows: int) -> RenderableType:
     """A job while it runs: how far, how fast, and its ``rows`` most expensive tasks."""
-    done, share = _budget(job)
     bar = Table.grid(padding=(0, 1))
-    bar.add_row(state(job.state), ProgressBar(total=1.0, completed=share, width=30), done)
+    bar.add_row(state(job.state), ProgressBar(total=1.0, completed=share_used(job), width=30), _used(job))
     headline = Text.assemble(
         (ms(job.estimated_ms), "bold"),
         f"{mark(job.clock)}  all layers, estimated (analysis alone {ms(job.recommended_ms)})",
@@ -324,13 +323,21 @@ def plain_progress(job: Job) -> str:
     return f"{duration(job.elapsed_s):>6}  {job.state}  estimate {estimate}  {summary(job)}"
 
 
-def _budget(job: Job) -> tuple[str, float]:
-    """What is used of the budget in words, and the larger share used."""
-    used, shares = [], [0.0]
+def share_used(job: Job) -> float:
+    """What is used of the budget, the larger share where there are two; 1 once it is spent."""
+    shares = [0.0]
     if job.budget.trials:
-        used.append(f"{job.trials} of {job.budget.trials} trials")
         shares.append(job.trials / job.budget.trials)
     if job.budget.seconds:
-        used.append(f"{duration(job.elapsed_s or 0)} of {duration(job.budget.seconds)}")
-        shares.append((job.elapsed_s or 0) / job.budget.seconds)
-    return ", ".join(used), min(1.0, max(shares))
+        shares.append(job.elapsed_s / job.budget.seconds)
+    return min(1.0, max(shares))
+
+
+def _used(job: Job) -> str:
+    """What is used of the budget, in words."""
+    used = []
+    if job.budget.trials:
+        used.append(f"{job.trials} of {job.budget.trials} trials")
+    if job.budget.seconds:
+        used.append(f"{duration(job.elapsed_s)} of {duration(job.budget.seconds)}")
+    return ", ".join(used)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 START_S = 300.0
 """The very first start on a machine compiles the agent of its boards."""
 STOP_S = 30.0
+_PHASE = re.compile(r"^\d\d:\d\d:\d\d (.+)\n", re.MULTILINE)
+"""How ``tilefleet up`` says what it does."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +77,7 @@ def tune(
     threads: int = 1,
     numerics: str = "exact-integers",
     home: str | Path | None = None,
+    progress: bool = True,
 ) -> Tuned:
     """Tune an ONNX or TFLite model for this machine, and build it.
 
@@ -86,6 +90,7 @@ def tune(
         numerics: ``exact``, ``exact-integers`` or ``relaxed`` (docs/kernels.md).
         home: folder of what was measured, so that it is not measured again; by default ``tune`` in the
             state folder.
+        progress: tell on standard error what is done, in a terminal with a bar; False for silence.
 
     Raises TilefleetError where the model cannot be read, its tuning failed or it came out wrong.
     """
@@ -93,25 +98,32 @@ def tune(
         raise TilefleetError(f"{model}: there is no such file")
     folder = Path(home).expanduser() if home is not None else usual_home() / "tune"
     given = None if shapes is None else {name: list(sizes) for name, sizes in shapes.items()}
-    with _server(folder, threads) as client:
-        known = client.upload(model, shapes=given)
-        job = client.submit(
-            model=known.hash,
-            target="host",
-            seconds=seconds,
-            trials=trials,
-            threads=threads,
-            shapes=given,
-            numerics=numerics,
-        ).wait()
-        if job.state == "incomplete":
-            warnings.warn(
-                f"{model}: {job.message}; those layers get the config that the analysis picks", stacklevel=3
+    # Here, because a script that imports us may never tune.
+    from tilefleet.telling import telling
+
+    with telling(progress) as told:
+        with _server(folder, threads, told.say) as client:
+            known = client.upload(model, shapes=given)
+            job = client.submit(
+                model=known.hash,
+                target="host",
+                seconds=seconds,
+                trials=trials,
+                threads=threads,
+                shapes=given,
+                numerics=numerics,
             )
-        elif job.state != "done":
-            raise TilefleetError(f"{model}: the job ended {job.state}: {job.message or 'no message'}")
-        log = tuple(job.log())
-    return _built(Path(model), job, log, given)
+            job = told.follow(job, client)
+            if job.state == "incomplete":
+                warnings.warn(
+                    f"{model}: {job.message}; those layers get the config that the analysis picks",
+                    stacklevel=3,
+                )
+            elif job.state != "done":
+                raise TilefleetError(f"{model}: the job ended {job.state}: {job.message or 'no message'}")
+            log = tuple(job.log())
+        told.say(f"building {model}")
+        return _built(Path(model), job, log, given)
 
 
 def _built(model: Path, job: Job, log: Sequence[str], shapes: dict[str, list[int]] | None) -> Tuned:
@@ -136,8 +148,11 @@ def _built(model: Path, job: Job, log: Sequence[str], shapes: dict[str, list[int
 
 
 @contextmanager
-def _server(folder: Path, threads: int) -> Iterator[Client]:
-    """A server of this process alone, with its state in ``folder``; it ends with the context."""
+def _server(folder: Path, threads: int, say: Callable[[str], None]) -> Iterator[Client]:
+    """A server of this process alone, with its state in ``folder``; it ends with the context.
+
+    ``say`` gets what it does until it answers.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     environment = {
         **os.environ,
@@ -151,8 +166,12 @@ def _server(folder: Path, threads: int) -> Iterator[Client]:
     with log.open("w") as out:
         server = subprocess.Popen(command, env=environment, stdout=out, stderr=out, start_new_session=True)
         try:
-            end = time.monotonic() + START_S
+            end, heard = time.monotonic() + START_S, 0
             while not url.exists():
+                phases = _PHASE.findall(log.read_text())
+                for phase in phases[heard:]:
+                    say(phase)
+                heard = len(phases)
                 if server.poll() is not None or time.monotonic() > end:
                     raise TilefleetError(f"tuning could not start: {log.read_text()[-500:].strip()}")
                 time.sleep(0.05)

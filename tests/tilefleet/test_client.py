@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -127,12 +128,18 @@ async def test_a_job_in_a_script_and_a_notebook(
 
 
 @pytest.mark.xdist_group("service")
-def test_one_line_tunes_a_model_without_a_server(service: Path, tiny_model: Path, tmp_path: Path) -> None:
+def test_one_line_tunes_a_model_without_a_server(
+    service: Path, tiny_model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "home/engine").mkdir(parents=True)
     for agent in (service / "engine").glob("*agent*"):  # which takes a while to compile
         if agent.is_file():
             shutil.copy2(agent, tmp_path / "home/engine")
     tuned = tilefleet.tune(tiny_model, trials=3, seconds=8, home=tmp_path / "home")
+    told = capsys.readouterr()
+    assert told.out == ""
+    for what in (r"starting, with the state in .*home", r" running  estimate .* trials ", r"building .*onnx"):
+        assert re.search(f"^.*{what}", told.err, re.MULTILINE), told.err
     model = onnx.load(tiny_model)
     shape = [dim.dim_value for dim in model.graph.input[0].type.tensor_type.shape.dim]
     data = np.random.default_rng().standard_normal(shape).astype(np.float32)

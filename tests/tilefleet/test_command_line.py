@@ -87,6 +87,8 @@ def test_stop_ends_nothing_but_the_server_of_this_state_folder(tmp_path: Path) -
         (["log", "1", "--top", "3", "--all"], "exclude each other"),
         (["bench", "nosuch"], "'nosuch' is no benchmark; there are best_config, "),
         (["cancel", "first"], "Invalid value for 'JOB'"),
+        (["jobs", "--sort", "gain"], "Invalid value for '--sort': 'gain' is not one of 'id', 'name'"),
+        (["boards", "--health", "ill"], "Invalid value for '--health': 'ill' is not one of 'good'"),
         (["boards", "park", "host"], "Missing option '--reason'"),
         (["best", "--layouts", "chwn"], "unknown layout 'chwn'"),
     ],
@@ -261,7 +263,7 @@ def test_help_has_an_example_and_no_types_of_python(command: str) -> None:
     assert code == 0
     if command != "bench":  # its --help is the benchmark's own
         assert f"\nExample: tilefleet {command}" in out
-    assert not re.search(r"<\w|\{\w|\[\[|list\[", out), out
+    assert not re.search(r"<\w|\{\w|\[\[|list\[| --\w+ dir ", out), out
 
 
 def test_help_lists_all_commands_in_groups_with_whole_sentences() -> None:

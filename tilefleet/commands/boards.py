@@ -10,6 +10,7 @@ import typer
 from tilefleet import render
 from tilefleet.commands.common import Json, Url, connect, show
 from tilefleet.commands.help import Command, Group, example
+from worker.fleet.states import Health
 
 if TYPE_CHECKING:
     from server.boards.schemas import Board
@@ -20,11 +21,28 @@ Reason = Annotated[str | None, typer.Option(help="Why, for the board's history."
 
 
 @app.callback(invoke_without_command=True)
-def boards(context: typer.Context, as_json: Json = False, url: Url = None) -> None:
+def boards(
+    context: typer.Context,
+    target: Annotated[str | None, typer.Option(help="Only boards of this target.")] = None,
+    health: Annotated[
+        list[Health] | None, typer.Option("--health", help="Only boards that are so. Repeatable.")
+    ] = None,
+    tag: Annotated[
+        list[str] | None, typer.Option("--tag", help="Only boards with this tag. Repeatable: with all.")
+    ] = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
     """List the boards, or change one."""
     if context.invoked_subcommand is None:
         with connect(url) as client:
-            found = client.boards()
+            found = [
+                board
+                for board in client.boards()
+                if target in (None, board.target)
+                and (not health or board.health in health)
+                and set(tag or ()) <= set(board.tags)
+            ]
         show(found, as_json, render.boards(found))
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from typer import BadParameter
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 if TYPE_CHECKING:
@@ -18,7 +21,7 @@ _WORDS = {
     "str": "TEXT",
     "file": "FILE",
     "path": "PATH",
-    "directory": "FOLDER",
+    "dir": "FOLDER",
     "datetime": "TIME",
 }
 
@@ -30,6 +33,11 @@ def example(line: str) -> str:
 
 class Command(TyperCommand):
     """A command whose help names what an option takes in words of its users."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Read the arguments; what is wrong with one is said in words."""
+        with _in_words():
+            return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: Context) -> list[str]:
         """The words of the usage line."""
@@ -47,6 +55,11 @@ class Command(TyperCommand):
 class Group(TyperGroup):
     """A group of commands that lists each with the whole first sentence of its help."""
 
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        """Read the arguments; what is wrong with one is said in words."""
+        with _in_words():
+            return super().parse_args(ctx, args)
+
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
         """Options, then the commands."""
         _format_parameters(self, ctx, formatter)
@@ -62,6 +75,16 @@ class Group(TyperGroup):
     def sections(self, ctx: Context) -> dict[str, list[str]]:
         """Names of commands by heading."""
         return {"Commands": self.list_commands(ctx)}
+
+
+@contextmanager
+def _in_words() -> Iterator[None]:
+    """Take from an error what pydantic, by which typer reads values, puts before it."""
+    try:
+        yield
+    except BadParameter as error:
+        error.message = error.message.removeprefix("Value error, ")
+        raise
 
 
 def _format_parameters(command: Any, ctx: Context, formatter: HelpFormatter) -> None:

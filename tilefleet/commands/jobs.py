@@ -169,10 +169,21 @@ def delete(
             typer.echo(f"job {job} is deleted; its records stay")
 
 
-def models(as_json: Json = False, url: Url = None) -> None:
-    """List the uploaded models."""
+def models(
+    search: Annotated[
+        str | None, typer.Option(help="Only models with these words in the name, or whose hash begins so.")
+    ] = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """List the uploaded models, the newest first."""
+    words = (search or "").casefold().split()
     with connect(url) as client:
-        found = list(client.models())
+        found = [
+            model
+            for model in client.models()
+            if all(word in model.name.casefold() or model.hash.startswith(word) for word in words)
+        ]
     show(found, as_json, render.models(found))
 
 
