@@ -18,7 +18,7 @@ from server.boards import views
 from server.boards.days import DAY_S
 from server.boards.report import fleet_report, text
 from server.db.database import Database
-from server.db.tables import BoardRow, JobRow, ModelRow, TargetRow, now
+from server.db.tables import BoardRow, JobRow, LabelRow, ModelRow, TargetRow, now
 from server.engine import Engine
 from server.jobs.store import ENDED
 from server.notices.notice import EndedJob, News, Notice
@@ -43,11 +43,25 @@ def ended_jobs(db: Database, since: datetime) -> list[EndedJob]:
         .order_by(JobRow.finished)
     )
     with db.read() as session:
-        return [
-            EndedJob(job.id, model or "one workload", target, job.state, job.message or "", job.finished)
-            for job, model, target in session.execute(query).all()
-            if job.finished is not None
-        ]
+        found = session.execute(query).all()
+        words = select(LabelRow).where(LabelRow.job_id.in_([job.id for job, _, _ in found]))
+        labels: dict[int, list[str]] = {}
+        for row in session.scalars(words.order_by(LabelRow.label)):
+            labels.setdefault(row.job_id, []).append(row.label)
+    return [
+        EndedJob(
+            job.id,
+            model,
+            target,
+            job.state,
+            job.message or "",
+            job.finished,
+            job.name,
+            tuple(labels.get(job.id, ())),
+        )
+        for job, model, target in found
+        if job.finished is not None
+    ]
 
 
 def drifts(db: Database) -> dict[str, float]:

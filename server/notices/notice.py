@@ -30,14 +30,20 @@ class Notice:
 
 @dataclass(frozen=True)
 class EndedJob:
-    """A job that ended, ``finished`` when it last did."""
+    """A job that ended, ``finished`` when it last did.
+
+    ``model`` is the model's name, None where the job is of one workload; ``name`` and ``labels`` are what
+    people call the job.
+    """
 
     id: int
-    name: str
+    model: str | None
     target: str
     state: str
     message: str
     finished: datetime
+    name: str = ""
+    labels: tuple[str, ...] = ()
 
 
 @dataclass
@@ -82,10 +88,13 @@ class News:
         return found
 
     def _job(self, job: EndedJob) -> Notice:
-        text = f"job {job.id} ({job.name} for {job.target}) is {job.state}"
-        data = {"job": job.id, "name": job.name, "target": job.target, "state": job.state}
+        name = f' "{job.name}"' if job.name else ""
+        about = "; ".join((f"{job.model or 'one workload'} for {job.target}", *job.labels))
         message = f": {job.message}" if job.message else ""
-        return Notice("job_ended", text + message, {**data, "message": job.message})
+        text = f"job {job.id}{name} ({about}) is {job.state}{message}"
+        data = {"job": job.id, "name": job.name, "labels": list(job.labels), "model_name": job.model}
+        data |= {"target": job.target, "state": job.state, "message": job.message}
+        return Notice("job_ended", text, data)
 
     def _drift(self, board: BoardStatus, drift: float) -> list[Notice]:
         if drift < (DRIFT if board.id not in self._told_drift else 1 + (DRIFT - 1) / _AGAIN):

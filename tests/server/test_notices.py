@@ -49,6 +49,11 @@ def test_an_ended_job_is_news_once_for_each_of_its_ends() -> None:
     again = replace(job, state="done", message="", finished=NOW + timedelta(minutes=1))
     assert [each.text for each in news.look([job, again], [], 1, 9)] == ["job 7 (net for rpi4) is done"]
     assert news.look([], [], 1, 12) == []
+    named = replace(job, id=8, model=None, name="before the fan", labels=("lab", "nightly"))
+    (told,) = news.look([named], [], 1, 13)
+    assert told.text == 'job 8 "before the fan" (one workload for rpi4; lab; nightly) is failed: no board'
+    assert (told.data["name"], told.data["labels"]) == ("before the fan", ["lab", "nightly"])
+    assert told.data["model_name"] is None
 
 
 def test_boards_and_disks_are_news_when_they_become_so() -> None:
@@ -180,7 +185,7 @@ def test_a_server_tells_of_a_job_and_a_full_disk(
     settings = Settings(home=tmp_path, notify=(url,), notify_disk_mb=6, allowed_hosts=("testserver",))
     app = create_app(settings, engine.open, nursery)
     with TestClient(app) as client:
-        job = create(client)
+        job = create(client, name="before the fan", labels=["nightly", "lab"])
         assert wait(client, job["id"])["state"] == "done"
         for _ in range(400):
             if len(hook.got) == 2:
@@ -188,7 +193,9 @@ def test_a_server_tells_of_a_job_and_a_full_disk(
             threading.Event().wait(0.05)
     assert sorted(body["kind"] for _, body in hook.got) == ["disk_low", "job_ended"]
     (ended,) = [body for _, body in hook.got if body["kind"] == "job_ended"]
-    assert (ended["data"]["job"], ended["data"]["state"]) == (job["id"], "done")
+    told = ended["data"]
+    assert (told["job"], told["state"], told["model_name"]) == (job["id"], "done", None)
+    assert (told["name"], told["labels"]) == ("before the fan", ["lab", "nightly"])
 
 
 def test_grafana_and_alerts_name_metrics_that_there_are(client: TestClient) -> None:
