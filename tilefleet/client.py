@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from server.models.schemas import BuildCheck, Model, Workloads
     from server.profiles.schemas import Profile
     from server.records.schemas import DamagedRecord, Imported, Record
+    from server.records.search import Sort
     from tilefleet.job import Job
     from tuner.intake.shapes import GivenShapes
 
@@ -215,8 +216,7 @@ class Client(Connection):
 
         asked = {"state": list(states), "target": target, "model": model, "label": list(labels)}
         asked |= {"search": search, "sort": sort, "order": order}
-        given = {name: value for name, value in asked.items() if value is not None}
-        return (job.of(self) for job in self._pages("/api/v1/jobs", Job, given))
+        return (job.of(self) for job in self._pages("/api/v1/jobs", Job, asked))
 
     def job(self, job_id: int) -> Job:
         """One job."""
@@ -292,11 +292,30 @@ class Client(Connection):
         params = {"target": target, "threads": threads, "numerics": numerics, "layouts": layouts}
         return self._pages("/api/v1/configs", Record, params)
 
-    def records(self, /, **filters: Any) -> Iterator[Record]:
-        """Records, page by page; filters are ``workload``, ``target``, ``job`` and ``error``."""
+    def records(
+        self,
+        *,
+        search: str | None = None,
+        workload: str | None = None,
+        target: str | None = None,
+        job: int | None = None,
+        error: str | None = None,
+        kernel: str | None = None,
+        threads: int | None = None,
+        clock: str | None = None,
+        sort: Sort = "oldest",
+    ) -> Iterator[Record]:
+        """Records that meet all filters, page by page.
+
+        ``search`` is words that are in a workload's text or the kernel's name, ``workload`` a key, ``target``
+        a name, ``error`` a kind, ``none`` or ``any``. ``sort`` is ``oldest``, ``newest``, ``fastest``,
+        ``slowest``, ``highest_rate`` or ``lowest_rate``; those without a time are left out of the last four.
+        """
         from server.records.schemas import Record
 
-        return self._pages("/api/v1/records", Record, filters)
+        asked = {"search": search, "workload": workload, "target": target, "job": job, "error": error}
+        asked |= {"kernel": kernel, "threads": threads, "clock": clock, "sort": sort}
+        return self._pages("/api/v1/records", Record, asked)
 
     def import_log(self, lines: Iterable[str], target: str | None = None) -> Imported:
         """Add the records of a JSON-lines log, all or nothing; those known already are only counted."""
@@ -367,14 +386,7 @@ class Client(Connection):
         """The records that cannot be read."""
         from server.records.schemas import DamagedRecord
 
-        after: str | None = None
-        while True:
-            page = self._send(
-                "GET", "/api/v1/records/damaged", params={"after": after} if after else {}
-            ).json()
-            yield from (DamagedRecord.model_validate(item) for item in page["items"])
-            if (after := page["next"]) is None:
-                return
+        return self._pages("/api/v1/records/damaged", DamagedRecord, {})
 
     def boards(self) -> list[Board]:
         """The boards there are."""

@@ -59,9 +59,11 @@ class Connection:
         return kind.model_validate(self._send("GET", path, params=params or {}).json())
 
     def _pages(self, path: str, kind: type[Resource], params: dict[str, Any]) -> Iterator[Resource]:
+        """All of a list, page by page; parameters that are None are not given."""
+        given = {name: value for name, value in params.items() if value is not None}
         after: str | int | None = None
         while True:
-            page = self._send("GET", path, params=params if after is None else {**params, "after": after})
+            page = self._send("GET", path, params=given if after is None else {**given, "after": after})
             body = page.json()
             for item in body["items"]:
                 yield kind.model_validate(item)

@@ -34,13 +34,17 @@ def mine(client: Client) -> float | None:
         text: str = task.text
     name: int = job.target  # wrong
     client.submit(model="hash")  # wrong: no target
-    return job.estimated_ms
+    newest = client.records(kernel="winograd", threads=1, sort="newest")
+    client.records(kernels="winograd")  # wrong
+    client.records(sort="best")  # wrong
+    return job.estimated_ms or next(newest).cost_s
 
 async def others(client: AsyncClient) -> Job:
     jobs: AsyncIterator[Job] = client.jobs()
     async for job in jobs:
         print(job.state)
     await client.job("7")  # wrong
+    client.records(job="7")  # wrong
     return await client.job(7)
 
 def whole() -> Tuned:
@@ -81,6 +85,27 @@ def test_the_reference_page_is_of_todays_docstrings() -> None:
     text = PAGE.read_text()
     assert page(text) == text, "python -m tilefleet.reference"
     assert all(f"### {name}\n" in text for name in vars(Client) if name[0] != "_")
+
+
+async def test_a_filter_that_is_none_is_refused() -> None:
+    with pytest.raises(TypeError, match="kernels"):
+        Client("http://127.0.0.1:1").records(kernels="winograd")  # type: ignore[call-arg]
+    async with AsyncClient("http://127.0.0.1:1") as other:
+        with pytest.raises(TypeError, match="kernels"):
+            [each async for each in other.records(kernels="winograd")]  # type: ignore[call-arg]
+
+
+@pytest.mark.xdist_group("service")
+def test_records_are_filtered_and_sorted(job: tilefleet.Job, client: Client) -> None:
+    found = list(client.records(job=job.id, error="none", sort="fastest"))
+    times = [each.verified_s or each.cost_s for each in found]
+    assert found
+    assert times == sorted(times, key=lambda each: each or 0.0)
+    mine = {"job": job.id, "target": "host", "threads": 1, "clock": "wall"}
+    kernel, key = found[0].config["kernel"], found[0].workload_key
+    one = [each.id for each in client.records(**mine, kernel=kernel, workload=key, search=kernel)]
+    assert found[0].id in one
+    assert not list(client.records(**{**mine, "threads": 99}))
 
 
 @pytest.fixture
