@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tilefleet.async_client import AsyncClient
+    from tilefleet.async_job import AsyncJob
     from tilefleet.client import Client
     from tilefleet.errors import (
         Conflict,
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AsyncClient",
+    "AsyncJob",
     "Client",
     "Conflict",
     "InvalidInput",
@@ -34,6 +36,7 @@ __all__ = [
 ]
 _PLACES = {
     "AsyncClient": "async_client",
+    "AsyncJob": "async_job",
     "Client": "client",
     "Job": "job",
     "Tuned": "tuning",

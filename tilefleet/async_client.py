@@ -8,7 +8,9 @@ from functools import update_wrapper
 from types import TracebackType
 from typing import Concatenate, ParamSpec, TypeVar
 
+from tilefleet.async_job import AsyncJob
 from tilefleet.client import Client
+from tilefleet.job import Job
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,11 +38,34 @@ def _iterated(
     return called
 
 
+def _job(
+    method: Callable[Concatenate[Client, P], Job],
+) -> Callable[Concatenate[AsyncClient, P], Awaitable[AsyncJob]]:
+    async def called(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> AsyncJob:
+        return AsyncJob.of(await asyncio.to_thread(method, self.client, *args, **kwargs))
+
+    update_wrapper(called, method)
+    return called
+
+
+def _jobs(
+    method: Callable[Concatenate[Client, P], Iterator[Job]],
+) -> Callable[Concatenate[AsyncClient, P], AsyncIterator[AsyncJob]]:
+    iterated = _iterated(method)
+
+    async def called(self: AsyncClient, /, *args: P.args, **kwargs: P.kwargs) -> AsyncIterator[AsyncJob]:
+        async for job in iterated(self, *args, **kwargs):
+            yield AsyncJob.of(job)
+
+    update_wrapper(called, method)
+    return called
+
+
 class AsyncClient:
     """Talks to one Tilefleet server without blocking the event loop: a thread of its pool waits instead.
 
     It has the methods of ``Client`` with the same arguments and results, and raises the same errors. Use it
-    as an asynchronous context manager, or call ``close``. The methods of the jobs that it gives do block.
+    as an asynchronous context manager, or call ``close``. Its jobs are ``AsyncJob``, to be awaited as well.
     """
 
     def __init__(self, url: str | None = None, timeout_s: float = 60.0) -> None:
@@ -63,12 +88,12 @@ class AsyncClient:
     workloads = _awaited(Client.workloads)
     check_module = _awaited(Client.check_module)
     profile = _awaited(Client.profile)
-    submit = _awaited(Client.submit)
-    jobs = _iterated(Client.jobs)
-    job = _awaited(Client.job)
-    cancel = _awaited(Client.cancel)
-    resume = _awaited(Client.resume)
-    change_job = _awaited(Client.change_job)
+    submit = _job(Client.submit)
+    jobs = _jobs(Client.jobs)
+    job = _job(Client.job)
+    cancel = _job(Client.cancel)
+    resume = _job(Client.resume)
+    change_job = _job(Client.change_job)
     delete_job = _awaited(Client.delete_job)
     tasks = _awaited(Client.tasks)
     events = _iterated(Client.events)

@@ -18,7 +18,7 @@ _MARK = "<!-- Below: python -m tilefleet.reference -->\n"
 def reference() -> str:
     """The generated part of the page: ``tune``, the classes with their methods, the errors."""
     parts = [_function("tilefleet.tune", tilefleet.tune, "##")]
-    for kind in (tilefleet.Client, tilefleet.Job, tilefleet.Tuned, tilefleet.AsyncClient):
+    for kind in (tilefleet.Client, tilefleet.Job, tilefleet.Tuned, tilefleet.AsyncClient, tilefleet.AsyncJob):
         parts.append(f"## {kind.__name__}\n{_prose(kind)}\n")
         if kind is not tilefleet.AsyncClient:
             parts += [_function(name, method, "###") for name, method in _methods(kind)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import os
 import re
@@ -19,14 +20,14 @@ import onnxruntime
 import pytest
 
 import tilefleet
-from tilefleet import AsyncClient, Client, TilefleetError
+from tilefleet import AsyncClient, AsyncJob, Client, TilefleetError
 from tilefleet.reference import PAGE, page
 from tuner.log.record import read_log
 
 ROOT = Path(__file__).parents[2]
 SNIPPET = """
 from collections.abc import AsyncIterator
-from tilefleet import AsyncClient, Client, Job, Tuned, tune
+from tilefleet import AsyncClient, AsyncJob, Client, Tuned, tune
 
 def mine(client: Client) -> float | None:
     job = client.submit(model="hash", target="host", seconds=180).wait()
@@ -39,13 +40,17 @@ def mine(client: Client) -> float | None:
     client.records(sort="best")  # wrong
     return job.estimated_ms or next(newest).cost_s
 
-async def others(client: AsyncClient) -> Job:
-    jobs: AsyncIterator[Job] = client.jobs()
+async def others(client: AsyncClient) -> AsyncJob:
+    jobs: AsyncIterator[AsyncJob] = client.jobs()
     async for job in jobs:
         print(job.state)
     await client.job("7")  # wrong
     client.records(job="7")  # wrong
-    return await client.job(7)
+    job = await client.job(7)
+    print(job.wait().state)  # wrong: not awaited
+    for line in await job.log("all"):
+        print(line.strip())
+    return await job.wait()
 
 def whole() -> Tuned:
     return tune("model.onnx", seconds="long")  # wrong
@@ -79,6 +84,13 @@ def test_the_client_for_asyncio_has_all_methods_with_their_docs() -> None:
     for name, method in inspect.getmembers(Client, inspect.isfunction):
         if not name.startswith("_"):
             assert getattr(AsyncClient, name).__doc__ == method.__doc__, name
+
+
+def test_the_job_for_asyncio_has_the_methods_that_take_time() -> None:
+    for name in ("refresh", "wait", "tasks", "log", "to_frame"):
+        method = getattr(AsyncJob, name)
+        assert inspect.iscoroutinefunction(method)
+        assert method.__doc__ == getattr(tilefleet.Job, name).__doc__
 
 
 def test_the_reference_page_is_of_todays_docstrings() -> None:
@@ -147,9 +159,29 @@ async def test_a_job_in_a_script_and_a_notebook(
         assert job.id in [each.id async for each in other.jobs()]
         assert [event.name async for event in other.events(job.id)][-1] == "end"
         lines = [line async for line in other.job_log(job.id)]
+        mine = await other.job(job.id)
+        assert (await mine.tasks(), await mine.log()) == (job.tasks(), job.log())
+        assert mine.blocking._repr_html_() == shown
     assert list(read_log(lines)) == list(read_log(client.job_log(job.id)))
     with pytest.raises(TilefleetError, match="did not come from a client"):
         tilefleet.Job.model_validate(job.model_dump()).refresh()
+
+
+@pytest.mark.xdist_group("service")
+async def test_a_wait_for_a_job_leaves_the_loop_free(client: Client, tiny_model: Path) -> None:
+    model = client.upload(tiny_model)
+    async with AsyncClient(client.url) as other:
+        waiting = asyncio.create_task((await other.submit(model=model.hash, target="host", trials=4)).wait())
+        turns = 0
+        while not waiting.done():
+            turns += 1
+            await asyncio.sleep(0.01)
+        ended = await waiting
+        assert ended.state == "done"
+        assert turns > 5
+        assert (await ended.refresh()).trials == ended.trials >= 4
+        assert ended.id in [each.id async for each in other.jobs() if isinstance(each, AsyncJob)]
+        assert (await (await other.change_job(ended.id, name="mine")).refresh()).name == "mine"
 
 
 @pytest.mark.xdist_group("service")
