@@ -241,6 +241,19 @@ def test_the_image_has_no_development_tools() -> None:
     assert copied == ["requirements-run.lock /", "--from=build /wheel /wheel"]
 
 
+def test_who_wants_a_simulated_board_in_a_container_learns_what_the_image_lacks() -> None:
+    """Where boards are named and where the containers are described."""
+    last = (ROOT / "Dockerfile").read_text().rpartition("\nFROM ")[2]
+    (line,) = re.findall(r"^RUN apt-get .*$", last, re.MULTILINE)
+    page = (ROOT / "docs/operations.md").read_text()
+    section = page.partition("\n## docker-compose.yml\n")[2].partition("\n## ")[0]
+    assert "qemu-user" not in line, "then the texts below are wrong"
+    for text in ((ROOT / "deploy/fleet.toml").read_text(), section):
+        assert "qemu-user" in text
+        (beside,) = re.findall(r"beside\W+(\w+)", text)[:1]
+        assert f" {beside} " in line
+
+
 def test_the_wheel_in_the_image_has_every_file_that_runs(tmp_path: Path) -> None:
     """What git has in the packages is what the wheel has, and the built pages."""
     if not BUILT.exists():
