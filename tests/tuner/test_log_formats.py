@@ -185,6 +185,15 @@ def run(*arguments: object) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
+def test_who_imports_t4_learns_first_that_other_kernels_are_refused() -> None:
+    assert "T4 of our kernels" in run("load", "--help")[1]
+    (line,) = re.findall(r"^tilefleet load .*T4.*$", (PAGE.parent / "howto.md").read_text(), re.MULTILINE)
+    assert "our kernels alone" in line
+    introduced, _, said = PAGE.read_text().partition("T4 files of other kernels than ours are refused")
+    assert said
+    assert introduced.index("\n\nT4 comes in again") < introduced.index("tilefleet load FILE")
+
+
 def test_export_of_a_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log, out = tmp_path / "log.jsonl", tmp_path / "out"
     log.write_text("".join([header([TIMES]), *write_log([GOOD, BAD, OTHER])]))

@@ -118,7 +118,9 @@ def baselines(job: JobId, as_json: Json = False, url: Url = None) -> None:
 
 
 def load(
-    file: Annotated[Path, typer.Argument(exists=True, dir_okay=False, help="A tuning log, or T4.")],
+    file: Annotated[
+        Path, typer.Argument(exists=True, dir_okay=False, help="A tuning log, or T4 of our kernels.")
+    ],
     target: Annotated[str | None, typer.Option(help="Refuse records of any other target.")] = None,
     as_json: Json = False,
     url: Url = None,
