@@ -8,10 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
 from tilefleet import render
 from tilefleet.job import Job, Source
+from tilefleet.phases import ShareBar
 
 REDRAW_S, LINE_S = 0.5, 10.0
 
@@ -21,11 +22,11 @@ class Telling:
 
     def __init__(self, console: Console, bar: Progress) -> None:
         self._console, self._bar = console, bar
-        self._task = bar.add_task("starting", total=None)
+        self._task = bar.add_task("starting", total=None, share=None)
 
     def say(self, text: str) -> None:
         """What begins now; nobody knows how long it takes."""
-        self._bar.update(self._task, description=text, total=None)
+        self._bar.update(self._task, description=text, share=None)
         if not self._console.is_terminal:
             self._console.print(text, soft_wrap=True, markup=False)
 
@@ -40,8 +41,7 @@ class Telling:
             job = source.job(job.id)
             if self._console.is_terminal:
                 words = f"tuning: {render.ms(job.estimated_ms)}  {render.summary(job)}"
-                share = render.share_used(job)
-                self._bar.update(self._task, description=words, total=1.0, completed=share)
+                self._bar.update(self._task, description=words, share=render.share_used(job))
             else:
                 self._console.print(render.plain_progress(job), soft_wrap=True)
         return source.job(job.id)
@@ -51,7 +51,7 @@ class Telling:
 def telling(shown: bool) -> Iterator[Telling]:
     """Tell meanwhile, unless not ``shown``."""
     console = Console(stderr=True, highlight=False, quiet=not shown)
-    columns = (BarColumn(20), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    columns = (ShareBar(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
     live = shown and console.is_terminal
     # What goes to standard output is the script's business.
     with Progress(*columns, console=console, transient=True, disable=not live, redirect_stdout=False) as bar:

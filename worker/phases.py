@@ -6,3 +6,8 @@ import logging
 
 phases = logging.getLogger("tilefleet.phases")
 """One line at level INFO for each thing that takes seconds; nobody hears it unless a command listens."""
+
+
+def tell_share(share: float | None) -> None:
+    """Say how much of the phase told last is done, from 0 to 1; None where nobody knows any more."""
+    phases.info("%s done", share, extra={"share": share})

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import uvicorn
+from rich.progress_bar import ProgressBar
 from typer.testing import CliRunner
 
 from kernels.layout import PLAIN, Layouts
@@ -32,6 +33,7 @@ from tilefleet.up import _listen, _Server
 from tuner.log.record import Record, write_log
 from tuner.log.relayouts import Relayouts
 from worker.measure.host import host_target
+from worker.phases import phases, tell_share
 
 
 def run(*arguments: str, **environment: str) -> tuple[int, str, str]:
@@ -129,6 +131,23 @@ def test_a_signal_during_the_start_is_answered_at_once(capsys: pytest.CaptureFix
         assert server.should_exit
         server.handle_exit(signal.SIGINT, None)
         assert capsys.readouterr().err == ""
+
+
+def test_a_start_has_a_bar_where_it_is_known_how_much_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+    with Told() as told:
+        (task,), bar = told._bar.tasks, told._bar.columns[2]
+        phases.info("building the agent")
+        assert bar.render(task) == ""
+        tell_share(0.25)
+        assert isinstance(shown := bar.render(task), ProgressBar)
+        assert (shown.percentage_completed, task.description) == (25, "building the agent")
+        tell_share(None)
+        assert bar.render(task) == ""
+        tell_share(0.5)
+        phases.info("starting boards")
+        assert bar.render(task) == ""
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition(" ")[2] for line in lines] == ["building the agent", "starting boards"]
 
 
 def test_up_in_the_background_says_why_it_did_not_start(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def told(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> tuple[str, list[dic
 def test_a_terminal_has_a_bar_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
     text, updates = told(True, monkeypatch)
     assert text == ""
-    assert [each.get("completed") for each in updates] == [None, 0.5, 1.0]
+    assert [each["share"] for each in updates] == [None, 0.5, 1.0]
     assert "0:52 to go" in updates[1]["description"]
     assert "builds and measures the model" in updates[2]["description"]
 

@@ -8,10 +8,12 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from importlib.metadata import version
 from pathlib import Path
 
+from worker.fleet.drivers.compile_share import telling_share
 from worker.phases import phases
 
 SOURCES = Path(__file__).resolve().parents[2] / "agent"
@@ -64,9 +66,8 @@ def build_agent(triple: str, out_dir: Path) -> Path:
     agent = out_dir / f"{prefix}{_fingerprint(triple, _AGENT_FLAGS, SOURCES.glob('*.[ch]'))}"
     sources = [str(source) for source in sorted(SOURCES.glob("*.c"))]
     header = f'-DARCH_HEADER="arch_{triple.partition("-")[0]}.h"'
-    return _build(
-        agent, f"the agent for {triple}", ["-target", triple, *_AGENT_FLAGS, header, *sources], prefix
-    )
+    options = ["-target", triple, *_AGENT_FLAGS, header, *sources]
+    return _build(agent, f"the agent for {triple}", options, prefix, telling_share)
 
 
 def build_plugin(out_dir: Path) -> Path:
@@ -102,7 +103,13 @@ def _fingerprint(triple: str, flags: tuple[str, ...], sources: Iterable[Path]) -
     return digest.hexdigest()[:16]
 
 
-def _build(output: Path, what: str, options: list[str], prefix: str) -> Path:
+def _build(
+    output: Path,
+    what: str,
+    options: list[str],
+    prefix: str,
+    telling: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> Path:
     if output.exists():
         return output
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -111,9 +118,10 @@ def _build(output: Path, what: str, options: list[str], prefix: str) -> Path:
         built = Path(folder) / "built"
         command = [sys.executable, "-m", "ziglang", "cc", *options, "-o", str(built)]
         try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False
-            )
+            with telling():
+                done = subprocess.run(
+                    command, capture_output=True, text=True, timeout=BUILD_TIMEOUT_S, check=False
+                )
         except subprocess.TimeoutExpired:
             raise AgentBuildError(f"building {what} took over {BUILD_TIMEOUT_S} s") from None
         if done.returncode:
