@@ -10,7 +10,7 @@ from typing import Any
 def opened(path: Path | None, bench: str, settings: dict[str, Any]) -> dict[str, Any]:
     """What ``path`` holds of earlier runs, or a new report ``{bench, settings}`` where there is no such file.
 
-    Raises ValueError where the file is another bench's, or was made with other settings, or cannot be written.
+    Raises ValueError where the file is another bench's, was made with other settings or has no folder.
     """
     fresh = {"bench": bench, "settings": settings}
     if path is None or not path.exists():
