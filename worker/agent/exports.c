@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "error.h"
+#include "fast_memory.h"
 #include "threads.h"
 #include "values.h"
 #include "workspace.h"
@@ -48,6 +49,21 @@ static int TVMBackendFreeWorkspace(int device, int id, void *block) {
   return 0;
 }
 
+/* Candidates ask for fast memory as for a workspace of this device (kernels/emit/fast_memory.py). */
+enum { FAST_MEMORY = 1 };
+
+static void *take_of_either(int device, int id, uint64_t bytes, int type_code, int type_bits) {
+  (void)device, (void)type_code, (void)type_bits;
+  return id == FAST_MEMORY ? fast_memory_take(bytes) : workspace_take(bytes);
+}
+
+static int give_to_either(int device, int id, void *block) {
+  (void)device;
+  if (id == FAST_MEMORY) fast_memory_give(block);
+  else workspace_give(block);
+  return 0;
+}
+
 /* Of compiler-rt: candidates divide, convert 64-bit integers, and on Hexagon do double-precision arithmetic and
  * copy what is aligned, by calling these. */
 #if defined(__hexagon__)
@@ -70,10 +86,18 @@ HELPERS(DECLARE)
 #define SYMBOL(name) {#name, (void *)(uintptr_t)name}
 #define SYMBOLS(name) SYMBOL(name), SYMBOL(name##f)
 
-static const struct {
+typedef struct {
   const char *name;
   void *address;
-} table[] = {
+} Export;
+
+/* What a board with fast memory has instead. On others candidates, and so their times, are as if there was none. */
+static const Export with_fast_memory[] = {
+    {"TVMBackendAllocWorkspace", (void *)(uintptr_t)take_of_either},
+    {"TVMBackendFreeWorkspace", (void *)(uintptr_t)give_to_either},
+};
+
+static const Export table[] = {
     SYMBOL(TVMFFIErrorSetRaisedFromCStr),
     SYMBOL(TVMFFIErrorSetRaisedFromCStrParts),
     SYMBOL(TVMFFIFunctionCall),
@@ -132,6 +156,8 @@ static const struct {
 };
 
 void *export_find(const char *name) {
+  for (size_t i = 0; fast_memory_is_there() && i < sizeof with_fast_memory / sizeof *with_fast_memory; i++)
+    if (!strcmp(with_fast_memory[i].name, name)) return with_fast_memory[i].address;
   for (size_t i = 0; i < sizeof table / sizeof *table; i++)
     if (!strcmp(table[i].name, name)) return table[i].address;
   return NULL;

@@ -6,6 +6,7 @@
 
 #include "arch.h"
 #include "error.h"
+#include "fast_memory.h"
 #include "reply.h"
 #include "stats.h"
 #include "tensors.h"
@@ -162,6 +163,7 @@ static int call_evaluator(const Object *object, const Value *args, int32_t num_a
 int function_call(uint64_t handle, const Value *args, int32_t num_args) {
   const Object *object = handle_find(handle);
   if (!object) return -1;
+  fast_memory_clear(); /* a kernel that failed gave nothing back */
   switch (object->kind) {
     case OBJECT_BOARD_FUNCTION: return object->board_function(args, num_args);
     case OBJECT_KERNEL: return call_kernel(object->function, args, num_args);

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "dial.h"
+#include "fast_memory.h"
 #include "listen.h"
 #include "session.h"
 #include "simulation.h"
@@ -27,6 +28,7 @@ typedef struct {
   const char *token_file;
   pid_t parent; /* 0, or the process with which the agent dies */
   const char *clock_page; /* NULL, or where a simulated board's clock publishes */
+  size_t fast_bytes;      /* of fast memory; 0: there is none */
   SessionOptions session;
 } Options;
 
@@ -35,7 +37,7 @@ static _Noreturn void usage(const char *problem, const char *argument) {
           "tilefleet-agent: %s%s\n"
           "usage: tilefleet-agent [--key NAME] [--bind ADDRESS] [--port N] [--token-file FILE] [OPTIONS]\n"
           "       tilefleet-agent --key NAME --dial HOST:PORT --token-file FILE [OPTIONS]\n"
-          "options: --threads N --memory-mb N --parent PID --clock-page FILE\n",
+          "options: --threads N --memory-mb N --parent PID --clock-page FILE --fast-memory-kb N\n",
           problem, argument);
   exit(2);
 }
@@ -64,6 +66,7 @@ static Options parse(int argc, char **argv) {
     else if (!strcmp(option, "--dial")) options.dial = argv[i + 1];
     else if (!strcmp(option, "--token-file")) options.token_file = value;
     else if (!strcmp(option, "--clock-page")) options.clock_page = value;
+    else if (!strcmp(option, "--fast-memory-kb")) options.fast_bytes = (size_t)number(option, value, 1 << 20) << 10;
     else usage("unknown option ", option);
   }
   return options;
@@ -96,6 +99,8 @@ int main(int argc, char **argv) {
   }
   if (options.clock_page && simulation_open(options.clock_page))
     usage("no simulated clock publishes in ", options.clock_page);
+  if (options.fast_bytes && !simulation_active()) usage("only a simulated board has ", "--fast-memory-kb");
+  if (options.fast_bytes && fast_memory_open(options.fast_bytes)) usage("no memory for ", "--fast-memory-kb");
   signal(SIGPIPE, SIG_IGN);
   serve(&options);
 }

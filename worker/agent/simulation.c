@@ -35,3 +35,5 @@ SimulationCounters simulation_read(void) {
 void simulation_reset(void) { request(SIMULATION_RESET, NULL, 0); }
 
 void simulation_evict(const void *data, size_t bytes) { request(SIMULATION_EVICT, data, bytes); }
+
+void simulation_fast_memory(const void *data, size_t bytes) { request(SIMULATION_FAST_MEMORY, data, bytes); }

@@ -14,6 +14,9 @@ typedef enum {
   SIMULATION_PUBLISH, /* write the counters */
   SIMULATION_RESET,   /* empty the caches and forget where memory lies */
   SIMULATION_EVICT,   /* take [third argument, + fourth argument bytes) out of the caches */
+  /* fast memory { */
+  SIMULATION_FAST_MEMORY, /* [third argument, + fourth argument bytes) is fast memory */
+  /* } fast memory */
 } SimulationRequest;
 
 /* Since the emulator started. */

@@ -14,6 +14,9 @@
 
 #include "caches.h"
 #include "classify.h"
+/* fast memory { */
+#include "fast_memory.h"
+/* } fast memory */
 #include "qemu_plugin.h"
 #include "simulation_page.h"
 
@@ -40,6 +43,9 @@ static MemoryCost memory;
 
 static void on_access(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t address, void *beyond_l1) {
   (void)cpu;
+  /* fast memory { */
+  if (fast_memory_access(address, 1u << qemu_plugin_mem_size_shift(info), beyond_l1 != NULL, &memory)) return;
+  /* } fast memory */
   caches_access(address, 1u << qemu_plugin_mem_size_shift(info), beyond_l1 != NULL, &memory);
 }
 
@@ -86,6 +92,11 @@ static void on_call(qemu_plugin_id_t id, unsigned cpu, int64_t number, uint64_t 
     case SIMULATION_EVICT:
       caches_evict(address & isa->last_address, bytes); /* QEMU extends arguments of 32 bits by their sign */
       break;
+    /* fast memory { */
+    case SIMULATION_FAST_MEMORY:
+      fast_memory_place(address & isa->last_address, bytes);
+      break;
+    /* } fast memory */
     default:
       break;
   }
@@ -157,6 +168,9 @@ static int configure(int argc, char **argv) {
     model.l3_ticks = TICKS * number(&options, "l3_cycles");
     model.l3_stream_ticks = TICKS * number(&options, "l3_stream_cycles");
   }
+  /* fast memory { */
+  if (option("fast_cycles", argc, argv)) fast_memory_configure(TICKS * number(&options, "fast_cycles"));
+  /* } fast memory */
   const char *wanted = option("isa", argc, argv);
   for (size_t i = 0; wanted && i < sizeof isas / sizeof *isas; i++)
     if (!strcmp(wanted, isas[i].name)) isa = isas[i].isa;

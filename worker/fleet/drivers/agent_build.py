@@ -25,6 +25,8 @@ _FLAGS = (*_SMALL, "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror")
 _AGENT_FLAGS = (*_FLAGS, "-static")
 _PLUGIN_FLAGS = (*_FLAGS, "-shared", "-fPIC", "-fvisibility=hidden")
 _CLASSIFY = "classify_"
+_FAST_MEMORY = re.compile(rb"[^\n]*/\* fast memory \{ \*/.*?/\* \} fast memory \*/\n", re.DOTALL)
+"""What the clock's sources have for boards with fast memory, beside ``fast_memory.[ch]``."""
 _OLDEST_GLIBC = "2.28"  # the plugin runs in any emulator that is linked with this one or a newer one
 _CLOCK_TRIPLE = f"x86_64-linux-gnu.{_OLDEST_GLIBC}"
 """What stands in clocks' names, whatever the machine: they count the same on all."""
@@ -81,25 +83,33 @@ def build_plugin(out_dir: Path) -> Path:
     return _build(plugin, "the clock of simulated boards", options, prefix)
 
 
-def plugin_fingerprint(isa: str = "") -> str:
-    """16 hex digits over all that the clock is built from, or over what concerns one instruction set."""
+def plugin_fingerprint(isa: str = "", fast_memory: bool = False) -> str:
+    """16 hex digits over all that the clock is built from, or over what concerns one instruction set, with
+    or without fast memory."""
     sources = {*CLOCK_SOURCES.glob("*.[ch]"), SOURCES / "simulation_page.h"}
     if not isa:
         return _fingerprint(_plugin_triple(), _PLUGIN_FLAGS, sources)
     # Neither one instruction set more nor another machine that emulates is another clock.
     sources -= {*CLOCK_SOURCES.glob(f"{_CLASSIFY}*.c")} - {CLOCK_SOURCES / f"{_CLASSIFY}{isa}.c"}
-    return _fingerprint(_CLOCK_TRIPLE, _PLUGIN_FLAGS, sources)
+    if fast_memory:
+        return _fingerprint(_CLOCK_TRIPLE, _PLUGIN_FLAGS, sources)
+    # Nor is fast memory, on boards that have none.
+    sources -= {*CLOCK_SOURCES.glob("fast_memory.[ch]")}
+    return _fingerprint(_CLOCK_TRIPLE, _PLUGIN_FLAGS, sources, without=_FAST_MEMORY)
 
 
 def _plugin_triple() -> str:
     return f"{host_triple().replace('-musl', '-gnu')}.{_OLDEST_GLIBC}"
 
 
-def _fingerprint(triple: str, flags: tuple[str, ...], sources: Iterable[Path]) -> str:
-    """16 hex digits over everything that a binary depends on."""
+def _fingerprint(
+    triple: str, flags: tuple[str, ...], sources: Iterable[Path], without: re.Pattern[bytes] | None = None
+) -> str:
+    """16 hex digits over everything that a binary depends on; ``without`` the text that this finds."""
     digest = hashlib.sha256(f"{triple} {version('ziglang')} {' '.join(flags)}".encode())
     for source in sorted(sources):
-        digest.update(f"{source.name}\0".encode() + source.read_bytes())
+        text = source.read_bytes()
+        digest.update(f"{source.name}\0".encode() + (without.sub(b"", text) if without else text))
     return digest.hexdigest()[:16]
 
 

@@ -12,12 +12,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator
 
+from kernels.target import CATALOGUE
 from worker.fleet.drivers.agent_build import build_agent, build_plugin, plugin_fingerprint
 from worker.fleet.drivers.agent_process import AgentBoard
 from worker.fleet.drivers.base import BoardError
 from worker.fleet.drivers.sim_models import SIM_MODELS
 from worker.fleet.drivers.spec import LocalSpec, Site
 
+_KB = 1024
 _PAGE_BYTES = 4096
 _PROBE_TIMEOUT_S = 20
 _EMULATOR_MB = 1024
@@ -96,18 +98,19 @@ class SimulatedBoard(AgentBoard):
         if model not in SIM_MODELS:
             raise BoardError(f"no simulated board is called {model!r}; there are {sorted(SIM_MODELS)}")
         self.model = model
-        self._figures = SIM_MODELS[model]
+        self._figures = figures = SIM_MODELS[model]
+        plugin = plugin_fingerprint(figures.isa, fast_memory=bool(figures.fast_cycles))
         super().__init__(
             id or model,
             state_dir=state_dir,
             cpus=sorted(cpus or os.sched_getaffinity(0)),
             threads=1,
-            target=self._figures.target,
-            clock=f"simulated:{model}:{self._figures.fingerprint(plugin_fingerprint(self._figures.isa))}",
+            target=figures.target,
+            clock=f"simulated:{model}:{figures.fingerprint(plugin)}",
             memory_mb=memory_mb,
         )
         # The emulator does not pass on the limit that a session sets itself: it gets one from outside.
-        own_mb = _WHOLE_32_BITS_MB if self._figures.triple.startswith(_32_BITS) else 0
+        own_mb = _WHOLE_32_BITS_MB if figures.triple.startswith(_32_BITS) else 0
         self._address_space_bytes = (memory_mb + own_mb + _EMULATOR_MB) << 20
 
     def _prepare(self) -> list[str]:
@@ -124,4 +127,7 @@ class SimulatedBoard(AgentBoard):
         plugin_option = ",".join(word.replace(",", ",,") for word in words)
         emulator = shutil.which(self._figures.emulator) or self._figures.emulator
         command = [emulator, "-cpu", self._figures.emulated_cpu, "-plugin", plugin_option]
-        return [*command, str(agent), "--clock-page", str(page)]
+        words = ["--clock-page", str(page)]
+        if self._figures.fast_cycles:
+            words += ["--fast-memory-kb", str(CATALOGUE[self._figures.target].fast_bytes // _KB)]
+        return [*command, str(agent), *words]
