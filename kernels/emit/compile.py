@@ -14,6 +14,7 @@ from tvm.tirx.compilation_pipeline import (
     get_tir_pipeline,
 )
 
+from kernels.emit import fast_memory
 from kernels.emit.types import Module, PrimFunc
 from kernels.emit.vector_math.lower import lower as without_libm
 from kernels.target import Target
@@ -66,6 +67,17 @@ def _kernel_passes() -> Any:
     )
 
 
+def _host_passes() -> Any:
+    """TVM's last passes for code of the host, and ours for what lies in fast memory."""
+
+    def lower(module: Module, _context: Any) -> Module:
+        return fast_memory.lower(module)
+
+    return tvm.ir.transform.Sequential(
+        [finalize_host_passes(), tvm.transform.module_pass(lower, opt_level=0)]
+    )
+
+
 def _kernel_pipeline() -> Any:
     """The passes of one kernel, which calls nothing of libm either: its time is to be that in a model."""
 
@@ -73,12 +85,12 @@ def _kernel_pipeline() -> Any:
         return without_libm(_kernel_passes()(module))
 
     passes = tvm.transform.module_pass(lower, opt_level=0)
-    return passes, finalize_host_passes, finalize_device_passes
+    return passes, _host_passes, finalize_device_passes
 
 
 def _model_pipeline() -> Any:
     """Kernels through their own passes, all else through TVM's default ones; nothing calls libm."""
-    stock, host_passes, device_passes = get_tir_pipeline("default")
+    stock, _, device_passes = get_tir_pipeline("default")
 
     def lower(module: Module, _context: Any) -> Module:
         kernels: dict[Any, Any] = {}
@@ -90,7 +102,7 @@ def _model_pipeline() -> Any:
         lowered.update(_kernel_passes()(tvm.IRModule(kernels)))
         return without_libm(lowered)
 
-    return tvm.transform.module_pass(lower, opt_level=0), host_passes, device_passes
+    return tvm.transform.module_pass(lower, opt_level=0), _host_passes, device_passes
 
 
 tirx.register_tir_pipeline(PIPELINE, _kernel_pipeline)

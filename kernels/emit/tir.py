@@ -109,9 +109,9 @@ def reinterpret(value: Vector, dtype: str, lanes: int) -> Vector:
     return tirx.reinterpret(of_type(dtype, lanes), value)
 
 
-def scratch(elements: int, dtype: str = F32) -> Buffer:
-    """A flat workspace in memory."""
-    return T.alloc_buffer((elements,), dtype)
+def scratch(elements: int, dtype: str = F32, scope: str = "global") -> Buffer:
+    """A flat workspace in memory, or in that of another ``scope``."""
+    return T.alloc_buffer((elements,), dtype, scope=scope)
 
 
 def registers(elements: int, dtype: str = F32) -> Buffer:

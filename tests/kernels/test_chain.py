@@ -12,6 +12,7 @@ from kernels.chains.slices import Slices
 from kernels.emit.compile import compile_module
 from kernels.float.chain.kernel import Chain
 from kernels.float.separable.kernel import Separable
+from kernels.int8.chain.kernel import QChain
 from kernels.layout import NHWC, PLAIN, Layouts, from_layout, to_layout
 from kernels.reference import inputs_of, max_error, random_inputs, reference
 from kernels.space import Config
@@ -186,14 +187,19 @@ def test_errors_are_one_line():
 
 
 def test_fast_memory_is_respected():
-    chain, target = published(3), CATALOGUE["hexagon-v66"]
-    space = Chain().space(chain, target, Layouts(NHWC, NHWC))
-    for point, fits in (((2, 2, 8), False), ((1, 1, 1), True)):
-        knobs = dict(zip(("h_split", "k_split", "height"), point, strict=True))
-        config = space.config({**knobs, "adjacent": "again", "filters": "direct", "block": "2x1"})
-        reason = space.why_not(config)
-        assert reason is None if fits else "hexagon-v66 has 256 KB of fast memory" in reason
-    wide = pair(Conv2d(1, 128, 64, 512, 128, 3, 3), out_c=128, kh=3, kw=3)
-    reason = registry.why_not_tunable(wide, target)
-    assert "no split fits: its caches need" in reason
+    target, scale = CATALOGUE["hexagon-v66"], {"scale": "small", "weight_range": (-127, 127)}
+
+    def of(channels):
+        first = QConv2d(1, 20, 20, channels, 64, 3, 3, **scale)
+        return QConvChain(first, QConv2d(1, 18, 18, 64, 64, 3, 3, **scale))
+
+    # 32 filters of 224 channels take 63 KB, 32 of 512 take 144 KB.
+    for channels, fits in ((224, (1, 2)), (512, (1,))):
+        space = QChain().space(of(channels), target, PLAIN)
+        for k_split in (1, 2):
+            knobs = {"h_split": 1, "k_split": k_split, "height": 8, "adjacent": "again", "block": "4x1"}
+            reason = space.why_not(space.config(knobs))
+            assert reason is None if k_split in fits else "hexagon-v66 has 256 KB of fast memory" in reason
+    reason = registry.why_not_tunable(of(1024), target)
+    assert "no split fits: its filters need 288.1 KB, and" in reason
     assert "\n" not in reason

@@ -9,7 +9,6 @@ from functools import cached_property
 import numpy as np
 
 from kernels.arithmetic import ceil_div
-from kernels.chains.memory import why_no_room
 from kernels.chains.slices import CHANNELS, DEPTH, Slices
 from kernels.float.chain.pair import PairPlan
 from kernels.kernel import Array, Resident
@@ -61,13 +60,13 @@ class ChainPlan(PairPlan):
         return sizes if self.knobs.filters == CACHED else {**sizes, "filters": 0}
 
     def why_not(self) -> str | None:
-        """Why the block does not fit the registers, or the caches the fast memory; None when they do."""
+        """Why the block does not fit the registers, or threads the slices; None when they do."""
         windows, vectors = self.knobs.block
         if windows * vectors + vectors + 1 > self.target.vector_registers or vectors * self.lanes > CHANNELS:
             return "sums and filters would not fit the registers"
         if self.threads > 1 and (self.knobs.adjacent == KEPT or self.slices.count < self.threads):
             return "threads share out slices, which have no rows in common"
-        return why_no_room(self.target, 4 * self.threads * sum(self.caches.values()))
+        return None
 
     def packed(self, part: Conv2d, weights: Array) -> Array:
         """Filters in OIHW8i32o4i, filled up with zeros, or in the order in which they are read."""

@@ -41,7 +41,8 @@ class ByteWork:
         slices = self.slices
         self.source = Memory(max(slices.source.elements, slices.result.elements))
         self.between = Memory(slices.between.elements)
-        self.cached = Memory(slices.filters)
+        # Vectors alone read filters; slices are read by scalar loads as well, which fast memory makes wait.
+        self.cached = Memory(slices.filters, fast=bool(self.plan.target.fast_bytes))
         self.sums = Memory(self.plan.pixels * PIXEL, "int32")
         two = self.parts[SECOND]
         if any(two.pad):
@@ -147,6 +148,7 @@ class ByteWork:
         with tir.loop(size // BYTES) as turn:
             value = hvx.load(given, block * size + turn * BYTES)
             self.cached.save(value, inner * size + turn * BYTES)
+            hvx.settle()
 
     def filters_at(self, stage: int, block: Index, inner: Index) -> Index:
         """In the cache."""

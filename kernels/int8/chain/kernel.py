@@ -38,7 +38,7 @@ class QChain(Kernel[QConvChain]):
     dtypes = ("int8", "uint8")
 
     def why_unfit(self, workload: QConvChain, target: Target) -> str | None:
-        """Only HVX, only bytes, and the smallest slice has to fit the fast memory."""
+        """Only HVX, only bytes, and the filters of 32 channels have to fit the fast memory."""
         if target.isa is not HEXAGON or target.integer_vector_bits != HVX_BITS:
             return f"for Hexagon's vectors of {HVX_BITS} bits"
         for name, part in zip(("first", "second"), workload.parts, strict=True):
@@ -56,7 +56,7 @@ class QChain(Kernel[QConvChain]):
         if second.pad[3] and not low <= first.out_zero <= high:
             return "the first convolution's clamp leaves out the zero point that pads the second"
         least = EmittedPlan(workload, target, 1, Knobs(1, 1, 1, AGAIN, (1, 1)))
-        full = why_no_room(target, sum(least.caches.values()))
+        full = why_no_room(target, least.fast_size)
         return f"no split fits: {full}" if full else None
 
     def knobs(self, workload: QConvChain, target: Target, layouts: Layouts, threads: int) -> KnobValues:

@@ -14,6 +14,7 @@ from kernels.chains.memory import why_no_room
 from kernels.chains.slices import CHANNELS, DEPTH, Slices
 from kernels.int8.chain.pair import QPairPlan
 from kernels.int8.constants import check_scale, check_weights, folded_bias
+from kernels.int8.hvx.instructions import BYTES
 from kernels.kernel import Array, Resident
 from kernels.knobs import Block, KnobSet
 from kernels.workload.base import QConv2d
@@ -64,6 +65,11 @@ class QChainPlan(QPairPlan):
         return {**self.slices.cache_elements, "sums of pixels": 4 * PIXEL * self.pixels}
 
     @property
+    def fast_size(self) -> int:
+        """Bytes of fast memory that it takes: filters, which begin at a whole vector."""
+        return self.threads * (self.slices.filters + BYTES)
+
+    @property
     def pixels(self) -> int:
         """Pixels of a cache that have a sum, at most; they are added up four at a time."""
         caches = self.slices.source, self.slices.between
@@ -76,7 +82,7 @@ class QChainPlan(QPairPlan):
             return "sums and filters would not fit the registers"
         if self.threads > 1 and (self.knobs.adjacent == KEPT or self.slices.count < self.threads):
             return "threads share out slices, which have no rows in common"
-        return why_no_room(self.target, self.threads * sum(self.caches.values()))
+        return why_no_room(self.target, self.fast_size)
 
     @staticmethod
     def offset(part: QConv2d) -> int:
@@ -116,5 +122,8 @@ class QChainPlan(QPairPlan):
         return sizes
 
     def residents(self) -> list[Resident]:
-        """The caches, which are to stay in L2."""
-        return [Resident("L2", f"cache: {name}", size) for name, size in self.caches.items()]
+        """The caches that are to stay in L2: all but that of filters, where there is fast memory for it."""
+        fast = ["filters"] if self.target.fast_bytes else []
+        return [
+            Resident("L2", f"cache: {name}", size) for name, size in self.caches.items() if name not in fast
+        ]

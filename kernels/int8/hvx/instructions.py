@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from tvm import tirx
 from tvm.script.ir_builder import tirx as T
 
-from kernels.emit import tir
+from kernels.emit import fast_memory, tir
 from kernels.emit.tir import const, reinterpret, store, vector
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.int8.requantize import Multiply, fixed_point_multiply
@@ -65,11 +65,15 @@ def has_hvx(target: Target) -> bool:
 
 
 class Memory:
-    """A workspace of bytes, or of int32, whose first element is at a whole vector."""
+    """A workspace of bytes, or of int32, whose first element is at a whole vector.
 
-    def __init__(self, elements: int, dtype: str = "uint8") -> None:
+    ``fast`` memory is for what vectors alone read and write: each scalar access there waits.
+    """
+
+    def __init__(self, elements: int, dtype: str = "uint8", fast: bool = False) -> None:
         size = 4 if dtype == "int32" else 1
-        self.buffer = tir.scratch(elements + BYTES // size, dtype)
+        scope = fast_memory.SCOPE if fast else "global"
+        self.buffer = tir.scratch(elements + BYTES // size, dtype, scope)
         address = tirx.address_of(tirx.BufferLoad(self.buffer, [tir.index(0)]))
         self.base = T.Bind(tirx.call_extern("int32", _ROOM, address) // size)
 
