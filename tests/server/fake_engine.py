@@ -48,6 +48,8 @@ class FakeEngine:
     measured: list[Candidate] = field(default_factory=list)
     peaks: int = 0
     peak_delay_s: float = 0.0
+    peak: float = 100.0
+    """By the wall clock, in GFLOP/s a thread."""
     delivery: Delivery | None = None
     """What comes of building a job's model; None where no board can run one."""
     ran: dict[str, Any] | None = None
@@ -72,7 +74,7 @@ class FakeEngine:
     async def peak_gflops(self, demand: Demand) -> float:
         await asyncio.sleep(self.peak_delay_s)
         self.peaks += 1
-        return (100.0 if demand.clock == "wall" else 10.0) * demand.threads
+        return (self.peak if demand.clock == "wall" else 10.0) * demand.threads
 
     async def bandwidth_gbs(self, demand: Demand) -> float:
         return 20.0 if demand.clock == "wall" else 2.0

@@ -327,24 +327,6 @@ def test_no_query_compares_clocks(client: TestClient, settings: Any) -> None:
     db.close()
 
 
-def test_each_clock_has_a_peak_of_its_own(client: TestClient, engine: FakeEngine) -> None:
-    """Boards of one target and of two clocks: each job's share is of the peak by its own clock."""
-    jobs = [submit(client, **more).json() for more in ({}, {"tags": ["sim"]}, {"seed": 2})]
-    ended = [wait(client, f"/api/v1/jobs/{job['id']}", state="done") for job in jobs]
-    assert [(job["clock"], job["peak_gflops"]) for job in ended] == [
-        ("wall", 100),
-        (SIMULATED, 10),
-        ("wall", 100),
-    ]
-
-
-def test_a_job_that_waits_for_its_peak_can_be_cancelled(client: TestClient, engine: FakeEngine) -> None:
-    engine.peak_delay_s = 3600.0
-    job = submit(client).json()["id"]
-    assert client.post(f"/api/v1/jobs/{job}/cancel").status_code == 200
-    wait(client, f"/api/v1/jobs/{job}", state="cancelled")
-
-
 def test_utilisation_is_the_time_inside_the_timer(db: Database, monkeypatch: pytest.MonkeyPatch) -> None:
     now_s = time.time()
     monkeypatch.setattr(views, "time", SimpleNamespace(time=lambda: now_s))
