@@ -97,6 +97,9 @@ function TaskButton({
     <Button
       size="compact-xs"
       maw="100%"
+      h="auto"
+      mih={22}
+      styles={{ label: { whiteSpace: "normal", textAlign: "start" } }}
       variant={pressed ? "filled" : "default"}
       aria-pressed={pressed}
       leftSection={<Dot colour={colour} />}
