@@ -1,11 +1,11 @@
-"""The table of records in pandas and Parquet as they are: ``pip install tilefleet[frames]``, else skipped."""
+"""The table of records in pandas and Parquet as they are: what ``pip install tilefleet[frames]`` brings."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any, cast
 
-import pytest
+import pyarrow.parquet as parquet
 from test_log_formats import BAD, GOOD, OTHER, run
 
 from server.jobs import schemas
@@ -34,7 +34,6 @@ def same(table: dict[str, list[Any]]) -> None:
 
 
 def test_parquet_has_the_records(tmp_path: Path) -> None:
-    parquet: Any = pytest.importorskip("pyarrow.parquet")
     log, out = tmp_path / "log.jsonl", tmp_path / "out.parquet"
     log.write_text("".join([header([]), *write_log(RECORDS)]))
     code, text = run("export", "--log", log, "--format", "parquet", "-o", out)
@@ -45,7 +44,6 @@ def test_parquet_has_the_records(tmp_path: Path) -> None:
 
 
 def test_a_data_frame_has_the_records() -> None:
-    pytest.importorskip("pandas")
     facts = cast(dict[str, Any], schemas.Job.model_config["json_schema_extra"])["example"]
     frame = Job.model_validate(facts).of(cast(Source, Logged())).to_frame()
     assert len(frame) == 3
