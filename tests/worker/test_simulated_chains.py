@@ -5,6 +5,7 @@ import random
 import pytest
 
 from kernels import registry
+from kernels.emit.compile import compile_object
 from kernels.target import CATALOGUE
 from kernels.workload.base import Conv2d, ConvChain, Epilogue, QConv2d, QConvChain
 from worker.candidate import Candidate
@@ -154,6 +155,15 @@ def test_bytes_on_arm(outcomes, workload, name):
 def test_strips_are_exact(outcomes, strips, workload):
     for config, outcome in outcomes("rpi4-sim", workload, strips=strips).items():
         assert (outcome.error, outcome.max_error) == (None, 0), (config, outcome.message)
+
+
+@pytest.mark.parametrize("workload", [SEPARABLE[0], spread_first(1, (8, 12), 48, pad=(1, 1, 1, 1))], ids=str)
+def test_copies_are_no_calls(workload):
+    kernel, target = registry.kernel("qseparable"), CATALOGUE["rpi4"]
+    function = kernel.build(workload, kernel.recommend(workload, target), target, 1, "main")
+    code = compile_object(function, target)
+    assert b"memset" not in code
+    assert b"memcpy" not in code
 
 
 def test_what_is_not_separable():

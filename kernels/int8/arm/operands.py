@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from kernels.emit import tir
+from kernels.emit import code_shape, tir
 from kernels.emit.types import Buffer, Index, Vector
 from kernels.workload.qconv2d import QConv2d
 
@@ -52,6 +52,8 @@ def by_parts(count: int, emit: Callable[[Index, int], None]) -> None:
     if whole:
         with tir.loop(whole) as turn:
             emit(turn * COPIED, COPIED)
+            # Else LLVM would make calls of ``memset`` and ``memcpy``, which may go byte by byte.
+            code_shape.order()
     start = whole * COPIED
     for width in (8, 4, 2, 1):
         if count - start & width:

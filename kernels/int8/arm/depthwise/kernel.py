@@ -36,7 +36,7 @@ class QuantizedDepthwise(QuantizedKernel):
     """Depthwise convolution; its knobs are those of ``plan.Knobs``."""
 
     name = "qdepthwise"
-    version = 3
+    version = 4
     plan_type = DepthwisePlan
 
     def why_unfit(self, workload: QConv2d, target: Target) -> str | None:

@@ -30,7 +30,7 @@ class QuantizedGemm(QuantizedKernel):
     """Matrix product of the windows and the filters; its knobs are those of ``plan.Knobs``."""
 
     name = "qgemm"
-    version = 4
+    version = 5
     dynamic = True
     plan_type = GemmPlan
 

@@ -37,7 +37,7 @@ class QSeparable(Kernel[QConvChain]):
     """A depthwise convolution before or after a pointwise one; its knobs are those of ``plan.Knobs``."""
 
     name = "qseparable"
-    version = 3
+    version = 4
     workload_type = QConvChain
     plan_type = EmittedPlan
     dtypes = ("int8", "uint8")
