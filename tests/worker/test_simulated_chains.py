@@ -157,6 +157,26 @@ def test_strips_are_exact(outcomes, strips, workload):
         assert (outcome.error, outcome.max_error) == (None, 0), (config, outcome.message)
 
 
+def expand_first(n, size, channels, second, **more):
+    """A pointwise convolution of 13 channels, then a depthwise one."""
+    spread = {"out_c": channels, "kh": 3, "kw": 3, "groups": channels}
+    return qpair(QConv2d(n, *size, 13, channels, 1, 1, **more), **spread, **second)
+
+
+@pytest.mark.parametrize(
+    ("chunk", "workload"),
+    [
+        # Scales of all channels and one a channel, in either convolution; padding on one side.
+        (32, expand_first(2, (9, 7), 64, {"stride": (2, 1), "pad": (0, 1, 2, 0)}, per_channel=False)),
+        (48, expand_first(1, (6, 11), 96, {"per_channel": False, **SEVEN_BITS}, data_zero=5, **SEVEN_BITS)),
+    ],
+    ids=str,
+)
+def test_runs_of_channels_are_exact(outcomes, chunk, workload):
+    for config, outcome in outcomes("rpi4-sim", workload, chunk=chunk).items():
+        assert (outcome.error, outcome.max_error) == (None, 0), (config, outcome.message)
+
+
 @pytest.mark.parametrize("workload", [SEPARABLE[0], spread_first(1, (8, 12), 48, pad=(1, 1, 1, 1))], ids=str)
 def test_copies_are_no_calls(workload):
     kernel, target = registry.kernel("qseparable"), CATALOGUE["rpi4"]

@@ -19,6 +19,7 @@ from kernels.int8.arm.depthwise.emit import Nest
 from kernels.int8.arm.depthwise.plan import Plan as DepthwisePlan
 from kernels.int8.arm.gemm.emit import Nest as ProductNest
 from kernels.int8.arm.operands import by_parts, multiplied
+from kernels.int8.arm.separable.near import Near
 from kernels.int8.arm.separable.plan import QSeparablePlan
 from kernels.int8.chain.pair import Buffers
 from kernels.int8.tir import QArguments
@@ -109,7 +110,9 @@ class _Spread(_Loops):
     def __init__(self, plan: QSeparablePlan, args: Buffers) -> None:
         super().__init__(plan, args)
         self.between = tir.scratch(plan.between, self.conv.out_dtype)
-        spread = QArguments(self.conv, args.data, out=self.between, **args.constants[0])
+        near = Near(plan, args)
+        spread = QArguments(self.conv, args.data, out=self.between, **near.constants(0))
+        self.constants = near.constants(1)
         self.rows = _Rows(plan.depthwise_plan, spread, self.cache)
 
     def run(self, image: Index, begin: Index, end: Index) -> None:
@@ -123,7 +126,7 @@ class _Spread(_Loops):
                 self.rows.row(needed, T.Bind(number * conv.in_w), tir.index(0))
             window = (image * whole.out_h + step * lines) * whole.out_w + strip * plan.width
             out = tir.From(self.args.out, T.Bind(window * conv.out_c))
-            points = QArguments(conv, self.between, out=out, **self.args.constants[1])
+            points = QArguments(conv, self.between, out=out, **self.constants)
             ProductNest(plan.points_plan, points).run()
 
     def _make(self, image: Index, line: Index, turn: Index, to: Index) -> None:
@@ -165,25 +168,29 @@ class _Expand(_Loops):
 
     def __init__(self, plan: QSeparablePlan, args: Buffers) -> None:
         super().__init__(plan, args)
-        spread = QArguments(self.conv, self.cache, out=args.out, **args.constants[1])
-        self.rows = _Rows(plan.depthwise_plan, spread, self.cache)
+        self.near = Near(plan, args)
+        self.constants: dict[str, Buffer] = {}
 
     def run(self, image: Index, begin: Index, end: Index) -> None:
         """A row a step."""
         plan, conv = self.plan, self.conv
-        with tir.loop(plan.turns) as turn, T.serial(begin, end) as row:
-            needed = self._lines(image, row, begin, turn)
-            window = T.Bind((image * conv.out_h + row) * conv.out_w)
-            self.rows.row(needed, window, T.Bind(turn * plan.knobs.chunk))
+        with tir.loop(plan.turns) as turn:
+            channel = T.Bind(turn * plan.knobs.chunk)
+            spread = QArguments(
+                conv, self.cache, out=self.args.out, **self.near.constants(1, channel, channel)
+            )
+            rows = _Rows(plan.depthwise_plan, spread, self.cache)
+            self.constants = self.near.constants(0, turn * plan.points_plan.padded_filters)
+            with T.serial(begin, end) as row:
+                needed = self._lines(image, row, begin, turn)
+                window = T.Bind((image * conv.out_h + row) * conv.out_w)
+                rows.row(needed, window, channel)
 
     def _make(self, image: Index, line: Index, turn: Index, to: Index) -> None:
         """The pointwise convolution of a row."""
         points, conv = self.plan.points_plan, self.plan.pointwise
         start = T.Bind((image * conv.in_h + line) * (conv.in_w * conv.in_c))
-        sizes = (points.packed_length, points.padded_filters, points.padded_scales, points.padded_scales)
-        constants = {
-            name: tir.From(buffer, T.Bind(turn * size))
-            for (name, buffer), size in zip(self.args.constants[0].items(), sizes, strict=True)
-        }
+        filters = tir.From(self.constants["weights"], T.Bind(turn * points.packed_length))
+        constants = {**self.constants, "weights": filters}
         data, out = tir.From(self.args.data, start), tir.From(self.cache, to)
         ProductNest(points, QArguments(points.conv, data, out=out, **constants)).run()

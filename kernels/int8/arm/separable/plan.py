@@ -198,6 +198,16 @@ class QSeparablePlan(QPairPlan):
         """How many times there are constants of the pointwise convolution."""
         return 1 if self.spreads_first else self.turns
 
+    @property
+    def near(self) -> list[list[int]]:
+        """Elements of the bias, the multipliers and the shifts that a run of channels needs, of the first and
+        of the second convolution."""
+        spread, points = self.depthwise_plan, self.points_plan
+        of_spread = self.knobs.chunk + spread.padded_filters - spread.conv.out_c
+        counts = [(spread.conv, of_spread), (points.conv, points.padded_filters)]
+        sizes = [[count, *[count if conv.per_channel else 1] * 2] for conv, count in counts]
+        return sizes if self.spreads_first else sizes[::-1]
+
     def residents(self) -> list[Resident]:
         """What is between, and the filters that are read for each row."""
         plan = self.points_plan
