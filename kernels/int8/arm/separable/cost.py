@@ -13,6 +13,8 @@ from kernels.int8.arm.separable.plan import QSeparablePlan
 
 CROWDED = 1.5
 """How much of a cache of few ways rows take that lie beside each other."""
+FULL = 1.25
+"""The same for filters and rows, which all are read in order."""
 SCATTERED = 2.0
 """How much longer lines take that no prefetcher sees coming, as windows walk through several rows at once."""
 
@@ -24,6 +26,11 @@ def cycles(plan: QSeparablePlan) -> float:
     total = plan.runs * gemm.work(product) + plan.knobs.strips * depthwise.work(plan.depthwise_plan)
     data, out = (float(math.prod(shape)) for shape in (plan.workload.data_shape, plan.workload.out_shape))
     taken = float(math.prod(spread.data_shape))
+    # Each run of channels, and each step of rows, is a product that reads the filters again.
+    points = plan.points_plan
+    filters = points.packed_length * (2.0 if points.packed_dtype == "int16" else 1.0)
+    again = plan.runs * plan.pointwise.n * plan.pointwise.windows / points.windows
+    total += again * machine.stream_cycles(target, filters, FULL * (filters + plan.cached + plan.between))
     # Rows are read as often as the filter reaches them, beside what the pointwise convolution reads or makes.
     near = CROWDED * (plan.cached + plan.between + plan.points_plan.packed_length)
     total += SCATTERED * machine.stream_cycles(target, taken * spread.kh / spread.stride[0], near)

@@ -13,7 +13,8 @@ from kernels.int8.arm.gemm.plan import DATA, FEATURES, LONG_SIDE, TILES
 from kernels.int8.arm.plan import why_not_neon
 from kernels.int8.arm.separable import cost
 from kernels.int8.arm.separable.emit import emit
-from kernels.int8.arm.separable.plan import QSeparablePlan
+from kernels.int8.arm.separable.plan import BYTES_SLAB, WORDS_SLAB, QSeparablePlan
+from kernels.isa.arm import ARM32
 from kernels.kernel import Kernel, KnobValues
 from kernels.layout import Layouts
 from kernels.target import Target
@@ -65,17 +66,20 @@ class QSeparable(Kernel[QConvChain]):
         channels = spread.in_c
         kinds = kinds_for(points, target)
         longest = [LONG_SIDE] if set(FEATURES) & set(kinds) else []
-        lines, strips, chunks, slabs = [1], [1], [channels], [16]
+        lines, strips, chunks, slabs = [1], [1], [channels], [WORDS_SLAB, BYTES_SLAB]
+        sides: tuple[int, ...] = COLUMNS
         if first.is_depthwise:
             slabs = [4, 16]
             lines = [count for count in LINES if second.out_h % count == 0]
             strips = [count for count in STRIPS if second.out_w % count == 0]
         else:
             chunks += [part for part in CHUNKS if part < channels and channels % part == 0]
+            if not longest and target.isa is not ARM32:
+                sides = COLUMNS[-1:]  # four results a row take more stores, and save no registers
         return {
             "block": kinds,
             "rows": [*ROWS, *longest],
-            "columns": [each for each in (*COLUMNS, *longest) if each <= points.out_c] or [points.out_c],
+            "columns": [each for each in (*sides, *longest) if each <= points.out_c] or [points.out_c],
             "rows_from": [TILES, DATA],
             "slab": slabs,
             "tile": [tile for tile in TILES_OF_WINDOWS if tile <= spread.out_w],

@@ -13,6 +13,7 @@ from kernels.int8.arm.depthwise.kernel import DepthwisePlan
 from kernels.int8.arm.depthwise.plan import APART, BAND, ways_to_multiply
 from kernels.int8.arm.depthwise.plan import Knobs as DepthwiseKnobs
 from kernels.int8.arm.gemm.kernel import GemmPlan
+from kernels.int8.arm.gemm.plan import TILES
 from kernels.int8.arm.gemm.plan import Knobs as GemmKnobs
 from kernels.int8.arm.operands import signedness, why_not_chained
 from kernels.int8.chain.pair import CONSTANTS, QPairPlan
@@ -20,6 +21,9 @@ from kernels.kernel import Array, Resident
 from kernels.knobs import KnobSet
 from kernels.workload.base import QConv2d
 from kernels.workload.qconv2d import LIMITS, Byte
+
+WORDS_SLAB, BYTES_SLAB = 2, 16
+"""Tiles of windows together before a depthwise convolution: of transformed words, and of others."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +61,15 @@ class QSeparablePlan(QPairPlan):
         """Why there is no such matrix product, or there are no such strips; None when there are."""
         if self.knobs.strips > 1 and (why := self._why_no_strips):
             return why
+        if not self.spreads_first and self.knobs.slab != self.slab:
+            return f"{self.knobs.rows_from} of {self.knobs.block} meet all filters by {self.slab}"
         return self.points_plan.why_not()
+
+    @property
+    def slab(self) -> int:
+        """Tiles of windows that meet all filters together where the pointwise convolution comes first. Words
+        that were transformed take so much of L1 that rows beside them do not stay; bytes take little."""
+        return WORDS_SLAB if self.knobs.block == "lane" and self.knobs.rows_from == TILES else BYTES_SLAB
 
     @property
     def _why_no_strips(self) -> str | None:
