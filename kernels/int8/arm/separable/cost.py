@@ -42,7 +42,8 @@ def cycles(plan: QSeparablePlan) -> float:
         total += plan.turns * machine.stream_cycles(target, data, data + near)
         line, chunk = target.line_bytes, plan.knobs.chunk
         split = ceil_div(chunk, line) * line / chunk
-        total += split * machine.stream_cycles(target, out, out + near)
+        walk = 1 + depthwise.SCATTERED * (plan.knobs.tile - 1)
+        total += split * walk * machine.stream_cycles(target, out, out + near)
     rows = spread.out_h if not plan.spreads_first else spread.out_h // plan.knobs.lines
     total += machine.cold_cycles(target, data + out)
     return total * ceil_div(rows, plan.threads) / rows
