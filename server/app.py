@@ -34,7 +34,18 @@ from server.metrics import CountRequests, Metrics
 from server.models.service import Models
 from server.notifying import notifying
 from server.profiles.schemas import PROFILE_BYTES
-from server.routes import baselines, boards, configs, jobs, models, profiles, records, targets, workloads
+from server.routes import (
+    baselines,
+    boards,
+    configs,
+    jobs,
+    models,
+    profiles,
+    records,
+    strategies,
+    targets,
+    workloads,
+)
 from server.services import Services
 from server.settings import Settings
 from server.targets.service import Targets
@@ -47,10 +58,11 @@ _DESCRIPTION = """Upload a model, tune its convolutions and matrix products for 
 best configs back. Times are seconds, timestamps ISO 8601 UTC. Errors are problem bodies (RFC 9457). Beside
 those that are listed, any request may be answered by 400 (a `Host` header that this server does not know),
 403 (a page of another site wants to change something), 500, or 503 (the database does not answer)."""
-_ROUTES = (models, jobs, profiles, targets, records, configs, workloads, baselines, boards)
+_ROUTES = (models, jobs, strategies, profiles, targets, records, configs, workloads, baselines, boards)
 _TAGS = [
     {"name": "models", "description": "Uploaded models and what there is to tune in them."},
     {"name": "jobs", "description": "Tuning one model or workload for one target within a budget."},
+    {"name": "strategies", "description": "Ways in which a job chooses what to try."},
     {"name": "profiles", "description": "A model run whole on a board."},
     {"name": "targets", "description": "Kinds of machines that can be tuned for."},
     {"name": "records", "description": "Measurements: lists and logs."},

@@ -364,5 +364,19 @@ class LabelList(Items[LabelCount]):
     """All labels in the order of the alphabet."""
 
 
+class SearchStrategy(BaseModel):
+    """A way to choose the configs that a job tries."""
+
+    name: str = Field(description="What a job calls it.", examples=["model"])
+    about: str = Field(
+        description="What it does; empty of a plug-in that does not say.",
+        examples=["Draws configs at random, from all kernels alike."],
+    )
+
+
+class StrategyList(Items[SearchStrategy]):
+    """All strategies: those that come with Tilefleet, then those of plug-ins."""
+
+
 class TaskList(Items[Task]):
     """The tasks of a job in the order of the model."""

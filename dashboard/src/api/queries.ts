@@ -22,6 +22,9 @@ export const useBoards = () =>
 export const useTargets = () =>
   useQuery({ queryKey: ["targets"], queryFn: () => data(api.GET("/api/v1/targets")) });
 
+export const useStrategies = () =>
+  useQuery({ queryKey: ["strategies"], queryFn: () => data(api.GET("/api/v1/strategies")) });
+
 const ofJob = (id: number) => ({ params: { path: { job_id: id } } });
 export const jobOf = (id: number) => ({
   queryKey: ["job", id],

@@ -24,6 +24,7 @@ import { milliseconds } from "../format";
 import { Notice } from "../parts/notice";
 import { Section } from "../parts/section";
 import { Failure, Loaded } from "../parts/states";
+import { StrategyField, USUAL_STRATEGY } from "../parts/strategy";
 import { SubmitterField, useSubmitter } from "../parts/submitter";
 import { ShapesField } from "./submit-shapes";
 
@@ -61,7 +62,7 @@ function Form({ model, shapes, boards }: Uploaded & { boards: Board[] }) {
   const [threads, setThreads] = useState<number | string>(1);
   const [minutes, setMinutes] = useState<number | string>(3);
   const [trials, setTrials] = useState<number | string>("");
-  const [strategy, setStrategy] = useState("model");
+  const [strategy, setStrategy] = useState(USUAL_STRATEGY);
   const [seed, setSeed] = useState<number | string>(0);
   const [tags, setTags] = useState<string[]>([]);
   const [priority, setPriority] = useState<number | string>(0);
@@ -173,14 +174,7 @@ function Form({ model, shapes, boards }: Uploaded & { boards: Board[] }) {
                 clearable
                 clearButtonProps={{ "aria-label": "No labels" }}
               />
-              <Select
-                label="Strategy"
-                description="how configs are chosen"
-                data={["model", "evolution", "random", "analysis"]}
-                value={strategy}
-                allowDeselect={false}
-                onChange={(value) => setStrategy(value ?? "model")}
-              />
+              <StrategyField value={strategy} onChange={setStrategy} />
               <NumberInput
                 label="Seed"
                 description="of random choices"

@@ -9,6 +9,7 @@ import { useBoards } from "../api/queries";
 import type { components } from "../api/schema";
 import { Notice } from "../parts/notice";
 import { Failure } from "../parts/states";
+import { StrategyField, USUAL_STRATEGY } from "../parts/strategy";
 import { SubmitterField, useSubmitter } from "../parts/submitter";
 
 type View = components["schemas"]["WorkloadView"];
@@ -25,7 +26,7 @@ export function Tune({ view, at, onClose }: { view: View; at: Where | null; onCl
   const [threads, setThreads] = useState<number | string>(at?.threads ?? 1);
   const [trials, setTrials] = useState<number | string>(200);
   const [submitter] = useSubmitter();
-  const [strategy, setStrategy] = useState("model");
+  const [strategy, setStrategy] = useState(USUAL_STRATEGY);
   const start = useMutation({
     mutationFn: () =>
       data(
@@ -72,17 +73,9 @@ export function Tune({ view, at, onClose }: { view: View; at: Where | null; onCl
               data-autofocus
             />
             <NumberInput label="Threads" min={1} max={4096} required value={threads} onChange={setThreads} />
-          </Group>
-          <Group grow>
             <NumberInput label="Trials" min={1} required value={trials} onChange={setTrials} />
-            <Select
-              label="Strategy"
-              data={["model", "evolution", "random", "analysis"]}
-              value={strategy}
-              allowDeselect={false}
-              onChange={(value) => setStrategy(value ?? "model")}
-            />
           </Group>
+          <StrategyField value={strategy} onChange={setStrategy} />
           <SubmitterField />
           {start.error && <Failure error={start.error} />}
           <Button type="submit" loading={start.isPending} disabled={target === undefined}>

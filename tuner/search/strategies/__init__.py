@@ -33,6 +33,12 @@ def _add_plugged() -> None:
         STRATEGIES.setdefault(strategy.name, strategy)
 
 
+def listed() -> dict[str, type[Strategy]]:
+    """All by name: those that come with Tilefleet, then those that installed packages add."""
+    _add_plugged()
+    return dict(STRATEGIES)
+
+
 def find(name: str) -> type[Strategy]:
     """The strategy of that name, or the class that ``module:Class`` says.
 
@@ -40,12 +46,11 @@ def find(name: str) -> type[Strategy]:
     """
     if ":" in name:
         return named(name, Strategy)  # type: ignore[type-abstract]
-    _add_plugged()
-    try:
-        return STRATEGIES[name]
-    except KeyError:
-        known = ", ".join(sorted(STRATEGIES))
-        raise ValueError(f"unknown strategy {name!r}; there are: {known}; or module:Class") from None
+    known = listed()
+    if name not in known:
+        there_are = ", ".join(sorted(known))
+        raise ValueError(f"unknown strategy {name!r}; there are: {there_are}; or module:Class")
+    return known[name]
 
 
 def make(name: str, problem: Problem, rng: random.Random) -> Strategy:

@@ -11,7 +11,7 @@ from tuner.search.strategies.base import Strategy
 
 
 class AnalysisStrategy(Strategy):
-    """Asks for the first recommendation and is exhausted."""
+    """Takes the config that the analysis recommends, and searches no further."""
 
     name = "analysis"
 

@@ -44,6 +44,11 @@ class Strategy(ABC):
 
     name: ClassVar[str]
 
+    @classmethod
+    def about(cls) -> str:
+        """What it does, for people who choose one: the first paragraph of its docstring, or nothing."""
+        return " ".join((cls.__doc__ or "").strip().split("\n\n")[0].split())
+
     def __init__(self, problem: Problem, rng: random.Random) -> None:
         self.problem = problem
         self.rng = rng

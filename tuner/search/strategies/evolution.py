@@ -24,7 +24,9 @@ SIBLINGS = 0.5
 
 
 class EvolutionStrategy(Strategy):
-    """Steady-state evolution with tournament selection.
+    """Crosses the configs that did well, and changes them a little.
+
+    It is steady-state evolution with tournament selection.
 
     Kernel and layouts are a choice too: each family gets shares of the trials by how near its best is to what
     it has to beat (the best of its layouts, or of others with conversions), until it is clearly losing.

@@ -25,7 +25,10 @@ EPSILON = 0.15
 
 
 class ModelStrategy(EvolutionStrategy):
-    """Epsilon-greedy batches from an evolved pool, spread out so that near twins are not tried together."""
+    """Learns from the trials which configs are fast, and tries the best of many that evolution makes.
+
+    Its batches are epsilon-greedy, and spread out so that near twins are not tried together.
+    """
 
     name = "model"
 

@@ -7,7 +7,10 @@ from tuner.search.strategies.base import Strategy
 
 
 class RandomStrategy(Strategy):
-    """Draws from the kernels in turns: otherwise the kernel with the most knobs would get every trial."""
+    """Draws configs at random, from all kernels alike.
+
+    They take turns: otherwise the kernel with the most knobs would get every trial.
+    """
 
     name = "random"
 
