@@ -2,14 +2,70 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
+import httpx
+import numpy as np
+import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 from playwright.sync_api import Page, Route, expect
 
 from tilefleet import Client
 
+LONG = 9_007_199_254_740_993
+"""An integer that is no number of the browser's language."""
 pytestmark = [pytest.mark.xdist_group("service"), pytest.mark.timeout(900)]
+
+
+@pytest.fixture
+def rated(tmp_path: Path) -> Path:
+    """A convolution whose result an integer scales."""
+    weight = numpy_helper.from_array(np.full((8, 3, 3, 3), 0.1, np.float32), "w")
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], "conv", pads=[1, 1, 1, 1]),
+        helper.make_node("Cast", ["rate"], ["r"], "cast", to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["c", "r"], ["y"], "scale"),
+    ]
+    inputs = [
+        helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 3, 12, 16]),
+        helper.make_tensor_value_info("rate", TensorProto.INT64, []),
+    ]
+    outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)]
+    graph = helper.make_graph(nodes, "rated", inputs, outputs, [weight])
+    path = tmp_path / "rated.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_an_input_is_given_a_value(page: Page, client: Client, rated: Path, url: str) -> None:
+    page.goto("/submit")
+    page.locator("input[type=file]").set_input_files(rated)
+    start = page.get_by_role("button", name="Start tuning")
+    expect(start).to_be_visible()
+    expect(page.get_by_text("x, rate;")).to_be_visible()
+    page.get_by_text("Inputs that always have the same value").click()
+    values, read = page.get_by_label("Values"), page.get_by_role("button", name="Read it with these values")
+    values.fill("rate=fast")
+    expect(page.get_by_text('"fast" is no number')).to_be_visible()
+    expect(read).to_be_disabled()
+    # One that does not fit is refused beside the form, which stays.
+    values.fill("rate=0.5")
+    read.click()
+    expect(page.get_by_role("alert")).to_contain_text("input 'rate' is int64, which [0.5] is not")
+    values.fill(f"rate={LONG}")
+    read.click()
+    expect(page.get_by_text("x;")).to_be_visible()
+    page.get_by_label("Trials").fill("1")
+    start.click()
+    page.wait_for_url(re.compile(r"/jobs/\d+$"))
+    job = client.job(int(page.url.rsplit("/", 1)[1]))
+    client.cancel(job.id)
+    assert job.model is not None
+    stored = httpx.get(f"{url}/api/v1/models/{job.model}/file").content
+    rate = next(each for each in onnx.load_from_string(stored).graph.initializer if each.name == "rate")
+    assert numpy_helper.to_array(rate).tolist() == LONG
 
 
 def test_the_strategy_of_a_plug_in_can_be_chosen(page: Page, client: Client, tiny_model: Path) -> None:

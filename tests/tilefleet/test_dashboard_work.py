@@ -329,7 +329,7 @@ def test_a_dynamic_model_is_looked_into_before_its_job(page: Page, dynamic: Path
     expect(page.get_by_role("button", name="Start tuning")).to_be_disabled()
     page.get_by_label("Trials").fill("4")
     page.get_by_text("More: name, labels").click()
-    page.get_by_label("Name").fill("a first look")
+    page.get_by_label("Name", exact=True).fill("a first look")
     page.get_by_label("Seed").fill("7")
     page.get_by_role("button", name="Start tuning").click()
     page.wait_for_url(re.compile(r"/jobs/\d+$"))

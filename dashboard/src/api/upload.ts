@@ -1,22 +1,29 @@
 /** Sending a model, with its progress, which the generated client cannot tell. */
 import type { Model, Workloads } from "./client";
 import { ApiError, api, data } from "./client";
+import type { Shapes, Values } from "./inputs";
+import { jsonOf } from "./inputs";
 
-export type Shapes = Record<string, (number | string)[]>;
 export type Uploaded = { model: Model; workloads: Workloads; shapes: Shapes | null };
 
 /** Store the file and read what there is to tune in it; `progress` hears the part sent, 0 to 1. */
 export async function uploaded(
   file: File,
   shapes: Shapes | null,
+  values: Values | null,
   progress: (part: number) => void,
 ): Promise<Uploaded> {
   const query = new URLSearchParams({ name: file.name });
+  if (values) query.set("values", jsonOf(values));
+  const url = `/api/v1/models?${query}`;
   if (shapes) query.set("shapes", JSON.stringify(shapes));
   const model = await sent(`/api/v1/models?${query}`, file, progress).catch((error: unknown) => {
     // Known with other shapes: it need not be sent again, only read with these.
     if (!(error instanceof ApiError) || error.status !== 409 || !shapes) throw error;
-    return sent(`/api/v1/models?${new URLSearchParams({ name: file.name })}`, file, progress);
+    return sent(url, file, progress).catch((second: unknown) => {
+      // With values it is read each time, and may leave shapes open: then what was said first is the way out.
+      throw second instanceof ApiError && second.status === 422 ? error : second;
+    });
   });
   const path = { path: { model_hash: model.hash } };
   const workloads = await data(
@@ -45,29 +52,4 @@ function sent(url: string, file: File, progress: (part: number) => void): Promis
     };
     request.send(file);
   });
-}
-
-/** Lines like `x=1,3,224,224` as shapes, or what is wrong with them. */
-export function shapesOf(text: string): Shapes | string {
-  const shapes: Shapes = {};
-  for (const line of text.split("\n").map((each) => each.trim())) {
-    if (!line) continue;
-    const at = line.lastIndexOf("=");
-    const sizes = line
-      .slice(at + 1)
-      .split(",")
-      .map((size) => size.trim());
-    const wrong = sizes.find((size) => !/^[1-9]\d*$|^\d+\.\.\d+$/.test(size));
-    if (at < 1 || wrong !== undefined)
-      return `"${line}" is not like x=1,3,224,224${wrong ? `: "${wrong}" is no size` : ""}`;
-    shapes[line.slice(0, at)] = sizes.map((size) => (size.includes("..") ? size : Number(size)));
-  }
-  return Object.keys(shapes).length ? shapes : "give at least one input";
-}
-
-/** The shapes that a refusal proposes, as the lines that a field takes. */
-export function shapesIn(message: string): string {
-  return [...message.matchAll(/--shape (?:'([^']+)'|(\S+?))=([\d,]+)/g)]
-    .map(([, quoted, plain, sizes]) => `${quoted ?? plain}=${sizes}`)
-    .join("\n");
 }

@@ -1,7 +1,7 @@
 /** Shapes of inputs as text. */
 import { Textarea } from "@mantine/core";
 
-import { shapesOf } from "../api/upload";
+import { shapesOf } from "../api/inputs";
 
 export function ShapesField({ value, onChange }: { value: string; onChange: (text: string) => void }) {
   const problem = value.trim() ? shapesOf(value) : null;

@@ -1,42 +1,42 @@
 /** From a model file to a running job: what is in it and about how fast it will be, before anything is paid for. */
-import { Button, FileInput, Group, Paper, Progress, Stack, Text, Title } from "@mantine/core";
+import { Button, FileInput, Paper, Progress, Stack, Text, Title } from "@mantine/core";
 import { useMutation } from "@tanstack/react-query";
 import { useState } from "react";
 
 import { ApiError } from "../api/client";
-import type { Shapes } from "../api/upload";
-import { shapesIn, shapesOf, uploaded } from "../api/upload";
+import type { Shapes, Values } from "../api/inputs";
+import { shapesIn } from "../api/inputs";
+import { uploaded } from "../api/upload";
 import { kilobytes } from "../format";
-import { Notice } from "../parts/notice";
 import { Failure } from "../parts/states";
 import { useTitle } from "../tab";
 import classes from "./submit.module.css";
+import { Inputs } from "./submit-inputs";
 import { Start } from "./submit-job";
-import { ShapesField } from "./submit-shapes";
 import { InModel } from "./submit-model";
 
-type Sent = { file: File; shapes: Shapes | null };
+type Sent = { file: File; shapes: Shapes | null; values: Values | null };
 
 export default function Submit() {
   useTitle("Submit a model");
   const [part, progress] = useState(0);
   const upload = useMutation({
-    mutationFn: ({ file, shapes }: Sent) => uploaded(file, shapes, progress),
+    mutationFn: ({ file, shapes, values }: Sent) => uploaded(file, shapes, values, progress),
   });
   const [file, setFile] = useState<File | null>(null);
   const [over, hover] = useState(false);
   const [text, setText] = useState("");
-  const send = (chosen: File, shapes: Shapes | null) => {
+  const send = (chosen: File, shapes: Shapes | null, values: Values | null) => {
     progress(0);
     upload.mutate(
-      { file: chosen, shapes },
+      { file: chosen, shapes, values },
       { onError: (error) => setText((now) => now || shapesIn(error.message)) },
     );
   };
   const take = (chosen: File | null) => {
     setFile(chosen);
     setText("");
-    if (chosen) send(chosen, null);
+    if (chosen) send(chosen, null, null);
     else upload.reset();
   };
   // It stays while shapes are tried: one that does not fit is refused in other words.
@@ -92,33 +92,24 @@ export default function Submit() {
             <Button
               variant="light"
               w="fit-content"
-              onClick={() => send(file, upload.variables?.shapes ?? null)}
+              onClick={() => send(file, upload.variables?.shapes ?? null, upload.variables?.values ?? null)}
             >
               Send it again
             </Button>
           )}
         </>
       )}
-      {dynamic && file && (
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            const shapes = shapesOf(text);
-            if (typeof shapes !== "string") send(file, shapes);
-          }}
-        >
-          {open && (
-            <Notice kind="warning" title="The model leaves shapes open">
-              {upload.error!.message.split(": give ")[0]}. Say for which it shall be tuned.
-            </Notice>
-          )}
-          <ShapesField value={text} onChange={setText} />
-          <Group mt="sm">
-            <Button type="submit" disabled={typeof shapesOf(text) === "string"}>
-              Read it with these shapes
-            </Button>
-          </Group>
-        </form>
+      {file && (
+        <Inputs
+          key={`${file.name} ${file.lastModified}`}
+          busy={upload.isPending}
+          refused={upload.error?.message}
+          open={open}
+          dynamic={dynamic}
+          text={text}
+          setText={setText}
+          onRead={(shapes, values) => send(file, shapes ?? upload.variables?.shapes ?? null, values)}
+        />
       )}
       {upload.data && file && (
         <>
