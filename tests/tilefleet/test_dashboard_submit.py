@@ -68,6 +68,53 @@ def test_an_input_is_given_a_value(page: Page, client: Client, rated: Path, url:
     assert numpy_helper.to_array(rate).tolist() == LONG
 
 
+@pytest.fixture
+def dynamic(tmp_path: Path) -> Path:
+    """A convolution whose image is of any height."""
+    weight = numpy_helper.from_array(np.full((8, 3, 3, 3), 0.1, np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["picture", "w"], ["y"], "conv", pads=[1, 1, 1, 1])],
+        "dynamic",
+        [helper.make_tensor_value_info("picture", TensorProto.FLOAT, [1, 3, "height", 18])],
+        [helper.make_tensor_value_info("y", TensorProto.FLOAT, None)],
+        [weight],
+    )
+    path = tmp_path / "heights.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), path)
+    return path
+
+
+def test_several_sets_of_shapes_are_given(page: Page, client: Client, dynamic: Path) -> None:
+    page.goto("/submit")
+    page.locator("input[type=file]").set_input_files(dynamic)
+    page.get_by_label("Shapes").fill("picture=1,3,12,18")
+    add = page.get_by_role("button", name="Add a set")
+    add.click()
+    second = page.get_by_label("Set 2", exact=True)
+    expect(second).to_have_value("picture=1,3,12,18")
+    add.click()
+    page.get_by_role("button", name="Remove set 3").click()
+    expect(page.get_by_label("Set 3", exact=True)).to_have_count(0)
+    read = page.get_by_role("button", name="Read it with these shapes")
+    second.fill("picture=1,3,x,18")
+    expect(read).to_be_disabled()
+    second.fill("picture=1,3,14,18")
+    read.click()
+    expect(page.get_by_text("The 2 distinct layers")).to_be_visible()
+    page.get_by_label("Trials").fill("1")
+    page.get_by_role("button", name="Start tuning").click()
+    page.wait_for_url(re.compile(r"/jobs/\d+$"))
+    number = int(page.url.rsplit("/", 1)[1])
+    client.cancel(number)
+    assert client.job(number).shapes == [{"picture": [1, 3, 12, 18]}, {"picture": [1, 3, 14, 18]}]
+    page.goto(f"/best?job={number}")
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy the build command").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert "--shape picture=1,3,12,18 --shape picture=1,3,14,18" in copied
+
+
 def test_the_strategy_of_a_plug_in_can_be_chosen(page: Page, client: Client, tiny_model: Path) -> None:
     """It is added to the answer alone, so the coordinator refuses it: that shows what was asked for."""
 

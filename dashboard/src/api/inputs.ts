@@ -1,11 +1,21 @@
 /** Shapes and values of a model's inputs, as people write them. */
-export type Shapes = Record<string, (number | string)[]>;
+type ShapeSet = Record<string, (number | string)[]>;
+/** One set, or several for a model that takes any of them. */
+export type Shapes = ShapeSet | ShapeSet[];
 /** Numbers with the digits that were typed: a 64-bit integer has more than the language's numbers. */
 export type Values = Record<string, string[]>;
 
-/** Lines like `x=1,3,224,224` as shapes, or what is wrong with them. */
-export function shapesOf(text: string): Shapes | string {
-  const shapes: Shapes = {};
+/** Texts of sets, an empty one left out, as shapes, or what is wrong with the first that is wrong. */
+export function shapesOf(texts: string[]): Shapes | string {
+  const sets = texts.filter((text) => text.trim()).map(setOf);
+  const wrong = sets.find((each) => typeof each === "string");
+  if (wrong !== undefined) return wrong;
+  return sets.length > 1 ? (sets as ShapeSet[]) : (sets[0] ?? "give at least one input");
+}
+
+/** Lines like `x=1,3,224,224` as a set of shapes, or what is wrong with them. */
+export function setOf(text: string): ShapeSet | string {
+  const shapes: ShapeSet = {};
   for (const line of text.split("\n").map((each) => each.trim())) {
     if (!line) continue;
     const at = line.lastIndexOf("=");
@@ -18,7 +28,7 @@ export function shapesOf(text: string): Shapes | string {
       return `"${line}" is not like x=1,3,224,224${wrong ? `: "${wrong}" is no size` : ""}`;
     shapes[line.slice(0, at)] = sizes.map((size) => (size.includes("..") ? size : Number(size)));
   }
-  return Object.keys(shapes).length ? shapes : "give at least one input";
+  return shapes;
 }
 
 /** The shapes that a refusal proposes, as the lines that a field takes. */

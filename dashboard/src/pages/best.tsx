@@ -53,13 +53,23 @@ function Choice({ jobs }: { jobs: Job[] }) {
   );
 }
 
+/** A set of shapes in one value, as `--shape` takes it. */
+const textOf = (set: Record<string, number[]>) =>
+  Object.entries(set)
+    .map(([name, shape]) => `${name}=${shape.join()}`)
+    .join(" ");
+
 function Configs({ job }: { job: Job }) {
   const tasks = useTasks(job.id);
   const log = `job-${job.id}.jsonl`;
   const model = job.model_name ?? "model.onnx";
   const options = [
     ...["--log", log, "--target", job.target, "--threads", `${job.threads}`, "--numerics", job.numerics],
-    ...Object.entries(job.shapes ?? {}).flatMap(([name, shape]) => ["--shape", `${name}=${shape.join(",")}`]),
+    ...[job.shapes ?? []]
+      .flat()
+      .map(textOf)
+      .filter(Boolean)
+      .flatMap((set) => ["--shape", set]),
     ...["-o", `${model.replace(/\.(onnx|tflite)$/, "")}.so`],
   ];
   const build = ["tilefleet", "build", ...options, "--", model].map(quoted).join(" ");

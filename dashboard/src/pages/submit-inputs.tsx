@@ -13,8 +13,8 @@ export function Inputs({
   refused,
   open,
   dynamic,
-  text,
-  setText,
+  texts,
+  setTexts,
   onRead,
 }: {
   busy: boolean;
@@ -24,13 +24,13 @@ export function Inputs({
   open: boolean;
   /** Whether shapes are asked for. */
   dynamic: boolean;
-  text: string;
-  setText: (text: string) => void;
+  texts: string[];
+  setTexts: (texts: string[]) => void;
   /** Shapes are null where they are not asked for. */
   onRead: (shapes: Shapes | null, values: Values | null) => void;
 }) {
   const [constants, setConstants] = useState("");
-  const shapes = dynamic ? shapesOf(text) : null;
+  const shapes = dynamic ? shapesOf(texts) : null;
   const values = valuesOf(constants);
   const read = (
     <Group>
@@ -56,7 +56,7 @@ export function Inputs({
             {refused?.split(": give ")[0]}. Say for which it shall be tuned.
           </Notice>
         )}
-        {dynamic && <ShapesField value={text} onChange={setText} />}
+        {dynamic && <ShapesField texts={texts} onChange={setTexts} />}
         {/* Some models are refused until an input that decides something has a value. */}
         <details open={refused !== undefined && /value/.test(refused)}>
           <summary>Inputs that always have the same value</summary>

@@ -72,8 +72,10 @@ function Form({ model, shapes, boards }: Uploaded & { boards: Board[] }) {
   const [name, setName] = useState("");
   const [submitter] = useSubmitter();
   const [labels, setLabels] = useState<string[]>([]);
-  const [otherShapes, setOtherShapes] = useState("");
-  const given: Shapes | string | null = otherShapes.trim() ? shapesOf(otherShapes) : shapes;
+  const [otherShapes, setOtherShapes] = useState([""]);
+  const given: Shapes | string | null = otherShapes.some((text) => text.trim())
+    ? shapesOf(otherShapes)
+    : shapes;
   const most = Math.max(...boards.filter((board) => board.target === target).map((board) => board.threads));
   const known = [
     ...new Set(boards.filter((board) => board.target === target).flatMap((board) => board.tags)),
@@ -208,7 +210,7 @@ function Form({ model, shapes, boards }: Uploaded & { boards: Board[] }) {
                 onChange={(event) => setDeadline(event.currentTarget.value)}
               />
             </SimpleGrid>
-            <ShapesField value={otherShapes} onChange={setOtherShapes} />
+            <ShapesField texts={otherShapes} onChange={setOtherShapes} />
           </Stack>
         </details>
         {problems.length > 0 && (

@@ -25,17 +25,17 @@ export default function Submit() {
   });
   const [file, setFile] = useState<File | null>(null);
   const [over, hover] = useState(false);
-  const [text, setText] = useState("");
+  const [texts, setTexts] = useState([""]);
   const send = (chosen: File, shapes: Shapes | null, values: Values | null) => {
     progress(0);
     upload.mutate(
       { file: chosen, shapes, values },
-      { onError: (error) => setText((now) => now || shapesIn(error.message)) },
+      { onError: (error) => setTexts((now) => (now.some(Boolean) ? now : [shapesIn(error.message)])) },
     );
   };
   const take = (chosen: File | null) => {
     setFile(chosen);
-    setText("");
+    setTexts([""]);
     if (chosen) send(chosen, null, null);
     else upload.reset();
   };
@@ -106,8 +106,8 @@ export default function Submit() {
           refused={upload.error?.message}
           open={open}
           dynamic={dynamic}
-          text={text}
-          setText={setText}
+          texts={texts}
+          setTexts={setTexts}
           onRead={(shapes, values) => send(file, shapes ?? upload.variables?.shapes ?? null, values)}
         />
       )}
