@@ -16,8 +16,14 @@ from kernels.explain.loop_index import Index
 from kernels.explain.loop_nest import Access, Body, Branch, Loop, Nest, Node, Straight, children
 
 REGISTERS = "registers"
-_OUTER_PRODUCT = "tilefleet_mma_add"
-"""The function that is no TIR but computes: ``mma.SIDE`` floats at each address, times each other."""
+_UNIT = {
+    "tilefleet_mma_add": (1, {2: mma.SIDE, 3: mma.SIDE}),
+    "tilefleet_mma_add_pair": (2, {3: mma.SIDE, 4: 2 * mma.SIDE}),
+    "tilefleet_mma_copy_pair": (0, {1: 2 * mma.SIDE, 2: 2 * mma.SIDE}),
+    "tilefleet_mma_move": (0, {1: mma.SIDE * mma.SIDE, 2: mma.SIDE * mma.SIDE}),
+}
+"""Functions of ``kernels/emit/mma.py``, which are no TIR: outer products of ``mma.SIDE`` floats by as many,
+and the elements at each address among the arguments. Those without products write to the first."""
 _NO_WORK = ("tirx.address_of", "tirx.reinterpret", "llvm.prefetch", code_shape.ORDER)
 _WRAPPING = {"llvm.vp.add": tirx.Add, "llvm.vp.sub": tirx.Sub, "llvm.vp.mul": tirx.Mul}
 """Operations of ``kernels/int8/wrapping.py``, and what they are where they do not wrap."""
@@ -214,18 +220,30 @@ class _Reader:
         function = _called(call)
         if function in (code_shape.PREFETCH, code_shape.TOUCH):
             return set()
-        if function == _OUTER_PRODUCT:
-            into.multiply_adds[mma.SIDE * mma.SIDE] += 1
-            for load in (argument.args[0] for argument in call.args[1:]):
-                if (name := self.names[load.source]) != REGISTERS:
-                    self._access(name, load.indices[0], False, into, mma.SIDE)
-        elif function in _WRAPPING:
+        if function in _UNIT:
+            self._unit(call, *_UNIT[function], into)
+            return set()
+        if function in _WRAPPING:
             into.others[_lanes(call)] += 1
         elif products := _integer_products(call, function):
             into.multiply_adds[products] += 1
         elif function not in _NO_WORK:
             into.calls[function] += 1
-        return self._all(call.args, into) if function != _OUTER_PRODUCT else set()
+        return self._all(call.args, into)
+
+    def _unit(self, call: Expr, products: int, places: dict[int, int], into: Straight) -> None:
+        """A call of POWER10's matrix unit, or for it."""
+        if products:
+            into.multiply_adds[mma.SIDE * mma.SIDE] += products
+        names = {}
+        for at, elements in places.items():
+            load = call.args[at].args[0]
+            names[at] = self.names[load.source]
+            if names[at] != REGISTERS:
+                self._access(names[at], load.indices[0], not products and at == 1, into, elements)
+        if not products:
+            known = self.sources.setdefault(names[1], set())
+            known |= self.sources.get(REGISTERS, set()) if names[2] == REGISTERS else {names[2]}
 
     def _all(self, values: Iterable[Expr], into: Straight) -> set[str]:
         return set().union(*(self._value(value, into) for value in values))
