@@ -75,14 +75,12 @@ class VectorProducts:
         tir.store(target, source[tir.vector(start, elements)], tir.vector(at, elements))
 
     def resume(self, buffer: Buffer, at: Index) -> None:
-        """Instead of ``begin``: go on with what ``keep`` has put there."""
-        for place in range(0, self.rows * self.vectors * self.lanes, self.lanes):
-            tir.store(self.sums, buffer[tir.vector(at + place, self.lanes)], tir.vector(place, self.lanes))
+        """Instead of ``begin``: go on with what ``keep`` has put there (``Plan.sums_apart``)."""
+        raise NotImplementedError("these sums wait in the output")
 
     def keep(self, buffer: Buffer, at: Index) -> None:
         """Instead of ``end``: put the sums there, in whatever order ``resume`` reads them."""
-        for place in range(0, self.rows * self.vectors * self.lanes, self.lanes):
-            tir.store(buffer, self.sums[tir.vector(place, self.lanes)], tir.vector(at + place, self.lanes))
+        raise NotImplementedError("these sums wait in the output")
 
 
 class MatrixProducts(VectorProducts):
