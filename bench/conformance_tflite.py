@@ -34,7 +34,9 @@ OTHERWISE = {
 """Cases of int16 in which the exact result is taken; and what LiteRT does."""
 WEIGHTED = ("convolution", "depthwise", "dense")
 """Cases whose weights have the type of the data, which TFLite has not for int16."""
-RESIZES: tuple[dict[str, Any], ...] = ({}, {"halfPixelCenters": True}, {"alignCorners": True})
+RESIZES: tuple[dict[str, Any], ...] = (
+    {}, {"halfPixelCenters": True}, {"alignCorners": True}, {"halfPixelCenters": True, "alignCorners": True},
+)  # fmt: skip
 Case = Callable[[Any], Any]
 """Makes a model; the number of its result."""
 

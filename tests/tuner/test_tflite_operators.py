@@ -1,11 +1,15 @@
 """TFLite operators beside products and pools, of floats and quantized, against LiteRT."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from ai_edge_litert import schema_py_generated as schema
-from tflite_compare import assert_same
+from tflite_compare import assert_same, by_litert
 
 from bench.tflite_models import SAME, VALID, Maker
+from tuner.frontend.tflite import nearest
+from tuner.operators.resize_taps import Line, taps_of
 
 IMAGE = (1, 5, 6, 4)
 
@@ -85,12 +89,50 @@ def test_comparisons_and_choices():
     assert_same(make.file(chosen, counted))
 
 
-@pytest.mark.parametrize("flags", [{}, {"halfPixelCenters": True}, {"alignCorners": True}])
+RESIZES = [
+    {"halfPixelCenters": half, "alignCorners": align} for half, align in product((False, True), repeat=2)
+]
+
+
+@pytest.mark.parametrize("flags", RESIZES)
 @pytest.mark.parametrize("size", [(10, 12), (7, 3), (15, 6)])
-@pytest.mark.parametrize("kind", ["RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR"])
-def test_resize(make, kind, size, flags):
+def test_bilinear_resize(make, size, flags):
+    """Of both flags LiteRT's fast kernels take align_corners alone; the plain ones refuse them together."""
     data = make.input((2, 5, 6, 3))
-    assert_same(make.file(make.like(kind, data, (2, *size, 3), [make.numbers(*size)], **flags)))
+    assert_same(make.file(make.like("RESIZE_BILINEAR", data, (2, *size, 3), [make.numbers(*size)], **flags)))
+
+
+@pytest.mark.parametrize("flags", RESIZES)
+@pytest.mark.parametrize("before", [(5, 6), (20, 14)])
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_nearest_resize(dtype, before, flags):
+    """Also of sizes at which places are ties."""
+    for size in ((10, 12), (7, 3), (15, 6), (6, 23), (1, 1), (40, 28)):
+        make = Maker(dtype)
+        data, sizes = make.input((2, *before, 3)), [make.numbers(*size)]
+        assert_same(make.file(make.like("RESIZE_NEAREST_NEIGHBOR", data, (2, *size, 3), sizes, **flags)))
+
+
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("half", [False, True])
+def test_nearest_places_are_those_of_litert_for_all_small_sizes(align, half):
+    way = b"align_corners" if align else b"half_pixel" if half else b"asymmetric"
+    attributes = {"coordinate_transformation_mode": way}
+    attributes["nearest_mode"] = b"round_prefer_ceil" if align or half else b"floor"
+    resized = 0
+    for before, after in product(range(1, 22), range(1, 31)):
+        make = Maker()
+        numbers, options = [make.numbers(after, 1)], {"alignCorners": align, "halfPixelCenters": half}
+        line = make.input((1, before, 1, 1))
+        data = make.file(make.like("RESIZE_NEAREST_NEIGHBOR", line, (1, after, 1, 1), numbers, **options))
+        (wanted,) = by_litert(data, {"x": np.arange(before, dtype=np.float32).reshape(1, -1, 1, 1)}).values()
+        places = nearest.taken(before, after, align, half)
+        assert np.array_equal(wanted.reshape(-1), places), (before, after)
+        if nearest.is_resize(before, after, align, half):
+            resized += 1
+            taps = taps_of(Line(before, after, after / before, (0, 1)), 0, attributes)
+            assert np.array_equal(taps.indices[:, 0], places), (before, after)
+    assert resized == 0 if align and half else resized > 250
 
 
 @pytest.mark.parametrize("bias", [True, False])

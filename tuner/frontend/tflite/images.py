@@ -11,6 +11,7 @@ import numpy as np
 import tflite
 
 from tuner.frontend.onnx_check import ModelError
+from tuner.frontend.tflite import nearest
 from tuner.frontend.tflite.file import Operator
 from tuner.frontend.tflite.nodes import Step
 from tuner.frontend.tflite.operands import image
@@ -46,17 +47,24 @@ def resize(writer: Writer, op: Operator, mode: str) -> None:
     out = writer.tensor(op.outputs[0]).shape[1:3] if op.outputs else ()
     if len(out) != 2 or min(*out, *shape) < 1:
         raise ModelError(f"it makes {list(out)} of {list(shape)}")
-    rounded = "floor"
-    if options.AlignCorners():
-        coordinates, rounded = "align_corners", "round_prefer_ceil"
-    elif options.HalfPixelCenters():
-        coordinates, rounded = "half_pixel", "round_prefer_ceil"
-    else:
-        coordinates = "asymmetric"
+    align, half = options.AlignCorners(), options.HalfPixelCenters()
+    result = (shape[0], *out, shape[3])
+    if mode == "nearest" and not all(
+        nearest.is_resize(*extents, align, half) for extents in zip(shape[1:3], out, strict=True)
+    ):
+        places = [nearest.taken(*extents, align, half) for extents in zip(shape[1:3], out, strict=True)]
+        gathers: list[Step] = [
+            ("Gather", [writer.nodes.constant(f"{op.name}/places", each)], {"axis": axis})
+            for axis, each in enumerate(places, 2)
+        ]
+        writer.compute(op, writer.real(data), gathers, result)
+        return
+    coordinates = "align_corners" if align else "half_pixel" if half else "asymmetric"
+    rounded = "round_prefer_ceil" if align or half else "floor"
     sizes = writer.nodes.constant(f"{op.name}/sizes", np.asarray((shape[0], shape[3], *out), np.int64))
     attributes = {"mode": mode, "coordinate_transformation_mode": coordinates, "nearest_mode": rounded}
     step: Step = ("Resize", ["", "", sizes], attributes)
-    writer.compute(op, writer.real(data), [step], (shape[0], *out, shape[3]))
+    writer.compute(op, writer.real(data), [step], result)
 
 
 def blocks(writer: Writer, op: Operator, onnx: str) -> None:
