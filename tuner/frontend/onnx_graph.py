@@ -19,6 +19,7 @@ from tuner.frontend.blame import blame_inputs
 from tuner.frontend.definitions import expanded
 from tuner.frontend.onnx_check import MAX_TENSOR_BYTES, ModelError, check_size, first_line, node_name
 from tuner.frontend.own_nodes import LOOP, OPERATOR, PRODUCT, TREES
+from tuner.frontend.same import pad_transposed
 
 Array = npt.NDArray[Any]
 
@@ -147,12 +148,16 @@ def folded(
     budget, progress = FOLDED_BYTES, True
     tensors: dict[str, TensorInfo] = {}
 
+    def shapes(some: list[NodeProto]) -> dict[str, tuple[int, ...]]:
+        return {name: info.shape for name, info in _infer(model, some, constants).items()}
+
     def ranks(some: list[NodeProto]) -> dict[str, int]:
-        return {name: len(info.shape) for name, info in _infer(model, some, constants).items()}
+        return {name: len(shape) for name, shape in shapes(some).items()}
 
     while progress:
         if opset < axes.ALLOWED:
             axes.count_axes(nodes, ranks)
+        pad_transposed(nodes, constants, shapes)
         tensors = _infer(model, nodes, constants)
         nodes, budget, progress = _fold(nodes, constants, tensors, opset, budget)
         if not _unknown(nodes, tensors):

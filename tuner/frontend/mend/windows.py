@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuner.frontend.mend.writer import Writer
+from tuner.frontend.same import SAME, split
 
-SAME = (b"SAME_UPPER", b"SAME_LOWER")
 MODES = (b"NOTSET", b"VALID", *SAME)
 WEIGHTS = {"Conv": 1, "ConvInteger": 1, "ConvTranspose": 1, "QLinearConv": 3}
 """Which operand has the weights."""
@@ -33,11 +33,14 @@ def pads_of(writer: Writer) -> list[int] | None:
         max(0, (-(-extent // step) - 1) * step + spread * (taps - 1) + 1 - extent) if mode in SAME else 0
         for extent, taps, step, spread in zip(size, kernel, steps, spreads, strict=True)
     ]
-    return _split(totals, more_first=mode == b"SAME_LOWER")
+    return split(totals, more_first=mode == b"SAME_LOWER")
 
 
 def transposed(writer: Writer) -> bool:
-    """The same of a ConvTranspose, whose result may be said instead of its padding."""
+    """The same of a ConvTranspose, whose result may be said instead of its padding.
+
+    SAME without such a result is written in numbers before (``tuner/frontend/same.py``).
+    """
     mode, kernel = _mode(writer), _kernel(writer)
     wanted = writer.attributes.get("output_shape")
     if mode == b"NOTSET" and wanted is None:
@@ -50,12 +53,11 @@ def transposed(writer: Writer) -> bool:
         (extent - 1) * step + (taps - 1) * spread + 1 + more
         for extent, taps, step, spread, more in zip(size, kernel, steps, spreads, extra, strict=True)
     ]
-    if wanted is None:
-        wanted = [n * step for n, step in zip(size, steps, strict=True)] if mode in SAME else whole
-    totals = [have - want for have, want in zip(whole, list(wanted)[-len(size) :], strict=True)]
+    wanted = whole if wanted is None else list(wanted)[-len(size) :]
+    totals = [have - want for have, want in zip(whole, wanted, strict=True)]
     # What is missing is made at the end.
     extra = [more + max(0, -total) for more, total in zip(extra, totals, strict=True)]
-    pads = _split([max(0, total) for total in totals], more_first=mode != b"SAME_UPPER")
+    pads = split([max(0, total) for total in totals], more_first=mode != b"SAME_UPPER")
     writer.with_attributes(auto_pad=None, output_shape=None, pads=pads, output_padding=extra)
     return True
 
@@ -78,9 +80,3 @@ def _kernel(writer: Writer) -> Sequence[int]:
     if given and tuple(given) != kernel:
         writer.refuse(f"has kernel_shape {list(given)}, but weights of windows of {list(kernel)}")
     return kernel
-
-
-def _split(totals: Sequence[int], more_first: bool) -> list[int]:
-    large = [total - total // 2 for total in totals]
-    small = [total // 2 for total in totals]
-    return [*large, *small] if more_first else [*small, *large]
