@@ -110,6 +110,9 @@ def _taps(
     graph: OnnxGraph, node: NodeProto, attributes: dict[str, Any], shape: Sequence[int], out: Sequence[int]
 ) -> list[Taps]:
     """The taps of the axes that change."""
+    if tuple(shape) == tuple(out):
+        # Copied, whatever scales or region are said: so onnxruntime has it.
+        return []
     old = node.op_type == "Upsample" or graph.opset < SAID_SINCE
     axes = [axis % len(shape) for axis in attributes.get("axes", range(len(shape)))]
     before, after = ([extents[axis] for axis in axes] for extents in (shape, out))
@@ -131,7 +134,8 @@ def _taps(
             # As onnxruntime has it: nothing was said of rounding.
             rounded = b"ceil" if line.scale < 1 else b"floor"
             said = {**attributes, "coordinate_transformation_mode": b"asymmetric", "nearest_mode": rounded}
-        if line != Line(line.before, line.before, 1.0, (0.0, 1.0)):
+        # So is an axis of scale one.
+        if line.scale != 1:
             result.append(taps_of(line, axis, said))
     return result
 

@@ -13,6 +13,9 @@ import numpy.typing as npt
 Floats = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.int64]
 
+TIE = float(np.float32(1e-6))
+"""How far from the middle of two elements a place may lie and be a tie of onnxruntime's."""
+
 
 @dataclass(frozen=True)
 class Line:
@@ -74,7 +77,10 @@ def taps_of(line: Line, axis: int, attributes: Mapping[str, Any]) -> Taps:
 
 
 def _places(line: Line, way: bytes) -> Floats:
-    """Where in the input each element lies. In float32, like onnxruntime: ties must fall alike."""
+    """Where in the input each element lies: onnxruntime's own float32, and doubles where it has those.
+
+    onnx leaves open how exact they are, and a tie or a whole number decides which element is read.
+    """
     half, scale, extent = np.float32(0.5), np.float32(line.scale), np.float32(line.before - 1)
     at, steps = np.arange(line.after, dtype=np.float32), np.float32(max(line.after - 1, 1))
     first, last = np.float32(line.part[0]), np.float32(line.part[1])
@@ -84,26 +90,32 @@ def _places(line: Line, way: bytes) -> Floats:
         places = at / scale
     elif way == b"tf_half_pixel_for_nn":
         places = (at + half) / scale
+    elif way == b"tf_crop_and_resize" and line.after == 1:
+        places = np.array([0.5 * float(first + last) * float(extent)], np.float32)
     elif way == b"tf_crop_and_resize":
-        start = first * extent if line.after > 1 else half * (first + last) * extent
-        places = start + at * ((last - first) * extent / steps)
+        places = first * extent + at * (last - first) * extent / steps
     elif way == b"pytorch_half_pixel" and line.after == 1:
         places = at
+    elif way == b"half_pixel_symmetric":
+        kept = np.float32(line.after) / (scale * np.float32(line.before))
+        offset = np.float32(line.before) * half * (np.float32(1) - kept)
+        places = (float(offset) + (np.arange(line.after) + 0.5) / float(scale) - 0.5).astype(np.float32)
     else:
         places = (at + half) / scale - half
-        if way == b"half_pixel_symmetric":
-            kept = np.float32(line.after) / (scale * np.float32(line.before))
-            places = np.float32(line.before) * half * (np.float32(1) - kept) + places
     return places.astype(np.float64)
 
 
 def _nearest(places: Floats, way: bytes) -> Integers:
+    below = np.floor(places)
     if way == b"floor":
-        nearest = np.floor(places)
+        nearest = below
     elif way == b"ceil":
         nearest = np.ceil(places)
     else:
-        nearest = np.ceil(places - 0.5) if way == b"round_prefer_floor" else np.floor(places + 0.5)
+        # Between two elements as good as exactly, which float32 seldom hits.
+        rest = places - below - 0.5
+        tie = np.abs(rest) <= TIE
+        nearest = below + np.where(tie, way == b"round_prefer_ceil", rest > 0)
     return nearest.astype(np.int64)
 
 
