@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kernels.isa.base import Isa
 
-AARCH64 = Isa("aarch64", ("aarch64", "arm64"), lambda _: "NEON")
+AARCH64 = Isa("aarch64", ("aarch64", "arm64"), lambda _: "NEON", chooses_bounds=False)
 ARM32 = Isa(
     "arm",
     ("arm",),
@@ -12,4 +12,5 @@ ARM32 = Isa(
     # LLVM's other scheduler starts loads so early that sums and operands no longer fit 16 registers.
     features=("+use-misched",),
     known=frozenset({"neon"}),
+    chooses_bounds=False,
 )

@@ -13,7 +13,9 @@ class Isa:
     ``vectors`` is what data sheets call vectors of so many bits. ``features`` are LLVM's that code for it is
     always built with. ``spec`` is what TVM is told beside that, by the bits of a vector. ``known`` are the
     features that kernels know how to use, None for whatever a target has. ``rounds_floats`` says whether it
-    has instructions for square roots and for rounding floats to whole numbers.
+    has instructions for square roots and for rounding floats to whole numbers, ``chooses_bounds`` whether a
+    bound is best kept by a comparison and a choice, of which a NaN comes out: Arm has an instruction for
+    LLVM's ``maximum``, and on Hexagon LLVM takes the choice for an instruction that loses the NaN.
     """
 
     name: str
@@ -23,3 +25,4 @@ class Isa:
     spec: Callable[[int], Mapping[str, int]] = lambda _: {}
     known: frozenset[str] | None = None
     rounds_floats: bool = True
+    chooses_bounds: bool = True

@@ -4,4 +4,4 @@ from __future__ import annotations
 
 from kernels.isa.base import Isa
 
-HEXAGON = Isa("hexagon", ("hexagon",), lambda _: "HVX", rounds_floats=False)
+HEXAGON = Isa("hexagon", ("hexagon",), lambda _: "HVX", rounds_floats=False, chooses_bounds=False)

@@ -24,7 +24,6 @@ from kernels.loops.expressions import (
     is_lazy,
     loads_of,
     mutate,
-    variables_of,
 )
 from kernels.loops.program import NoLoops, Program, Stage
 
@@ -125,11 +124,6 @@ class Formulas:
             made = mutator.default_mutate(node)
             return self.analyzer.simplify(made) if dtype_of(node.a).startswith("int") else made
 
-        def limited(node: Any, mutator: Any) -> Expr:
-            made = mutator.default_mutate(node)
-            # Of a NaN and a bound the second operand is left: NaN stays, as onnxruntime has it.
-            return made if variables_of(made.b) else type(made)(made.b, made.a)
-
         return mutate(
             expr,
             (TensorLoad, load),
@@ -137,7 +131,6 @@ class Formulas:
             (tvm.ir.Call, call),
             (tirx.Select, select),
             *((kind, comparison) for kind in COMPARISONS),
-            *((kind, limited) for kind in (tirx.Max, tirx.Min)),
         )
 
     def _chosen(self, mutator: Any, condition: Expr, then: Expr, otherwise: Expr, lazy: bool) -> Expr:

@@ -15,6 +15,12 @@ from kernels.workload.base import Conv2d, Epilogue, Gemm
 KERNEL = Winograd()
 
 
+def limit_of(workload, config):
+    """Where tiles are only added and subtracted, rounding errors are those of summing."""
+    few = Transform(config.int("m"), workload.kh, workload.stride[0]).finite_points <= 3
+    return 1e-5 if few else KERNEL.tolerance
+
+
 def conv(n, in_c, h, w, out_c, pad=(0, 0, 0, 0), epilogue=None, taps=3, stride=1) -> Conv2d:
     return Conv2d(n, in_c, h, w, out_c, taps, taps, (stride, stride), pad, epilogue=epilogue or Epilogue())
 
@@ -68,8 +74,7 @@ def test_any_layouts_compute_the_same(workload, layouts):
     every = sorted({point.int("m") for point in points})
     for m in every[LAYOUTS.index(layouts) % 2 :: 2] or every:
         point = random.Random(m).choice([point for point in points if point["m"] == m])
-        limit = 1e-5 if KERNEL.why_inexact(workload, point) is None else KERNEL.tolerance
-        assert error_of(workload, point, 2) < limit, point
+        assert error_of(workload, point, 2) < limit_of(workload, point), point
 
 
 def test_layouts_but_nchw_are_there_for_whole_vectors_of_channels_only():
@@ -206,12 +211,13 @@ def test_threads_share_points_where_there_is_but_one_block():
 
 
 @pytest.mark.parametrize(
-    ("taps", "stride", "exact"), [(3, 1, {2}), (2, 1, {2, 3}), (3, 2, {2, 3}), (5, 1, set())]
+    ("taps", "stride", "small"), [(3, 1, {2}), (2, 1, {2, 3}), (3, 2, {2, 3}), (5, 1, set())]
 )
-def test_exact_are_the_transforms_that_only_add_and_subtract(taps, stride, exact):
+def test_few_points_only_add_and_subtract_and_no_config_is_exact(taps, stride, small):
     workload = conv(1, 64, 24, 24, 16, (1, 1, 1, 1), taps=taps, stride=stride)
     points = list(KERNEL.space(workload, AVX2))
-    assert {point["m"] for point in points if KERNEL.why_inexact(workload, point) is None} == exact
+    assert all("infinity" in KERNEL.why_inexact(workload, point) for point in points)
+    assert not list(KERNEL.exact_part(workload, KERNEL.space(workload, AVX2)))
     for m in {point["m"] for point in points}:
         b, _, a = matrices(Transform(m, taps, stride))
-        assert ({abs(factor) for row in (*b, *a) for factor in row} <= {0, 1}) == (m in exact), m
+        assert ({abs(factor) for row in (*b, *a) for factor in row} <= {0, 1}) == (m in small), m

@@ -5,7 +5,9 @@ import pytest
 from on_targets import ALL, AVX2, AVX512, WIDTHS, assembly_of
 
 from kernels import registry
+from kernels.float.winograd.transform import Transform
 from kernels.float.winograd_lines.kernel import WinogradLines
+from kernels.float.winograd_lines.lines import Lines
 from kernels.layout import PLAIN, Layouts
 from kernels.space import Config
 from kernels.workload.base import Conv2d, Epilogue, Gemm
@@ -30,7 +32,9 @@ def error_of(workload, config, threads=1, target=AVX2):
 
 
 def limit_of(workload, config):
-    return 1e-5 if KERNEL.why_inexact(workload, config) is None else KERNEL.tolerance
+    lines = Lines.of(workload)
+    few = Transform(config.int("m"), lines.taps, lines.stride).finite_points <= 3
+    return 1e-5 if few else KERNEL.tolerance
 
 
 ODD = [

@@ -64,7 +64,7 @@ def test_several_processes_may_upgrade_at_once(database_url: str) -> None:
     assert [process.returncode for process in processes] == [0, 0, 0], errors
     database = Database(database_url)
     with database.read() as session:
-        assert session.execute(text("select version_num from alembic_version")).scalars().all() == ["0013"]
+        assert session.execute(text("select version_num from alembic_version")).scalars().all() == ["0014"]
     database.close()
 
 
@@ -106,10 +106,7 @@ def test_old_records_are_told_exact_from_relaxed(db: Database) -> None:
         stored = session.execute(exact).all()
     found = {(workload, config): each for workload, config, each in stored}
     assert [found[record.workload.key, record.config.key] for record in records] == [
-        True,
-        False,
-        True,
-        False,
+        *(False, False, False, False),  # Winograd, which older versions called exact where m is small
         True,
         False,
         False,

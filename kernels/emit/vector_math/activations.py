@@ -39,8 +39,8 @@ def sigmoid(x: Value) -> Value:
 
 def silu(x: Value, alpha: float) -> Value:
     """``x * sigmoid(alpha * x)``, alpha above zero."""
-    above = x.of(-FARTHEST / alpha).most(x)
-    return above / (_exp(x.of(-FARTHEST).most(above * -alpha)) + 1.0)
+    above = x.at_least(-FARTHEST / alpha)
+    return above / (_exp((above * -alpha).at_least(-FARTHEST)) + 1.0)
 
 
 def hard_sigmoid(x: Value, alpha: float, beta: float) -> Value:
@@ -55,37 +55,37 @@ def hard_swish(x: Value, alpha: float, beta: float) -> Value:
 
 def gelu(x: Value) -> Value:
     """x times the share of the normal distribution below x."""
-    size = x.of(_TAIL_END).least(x.absolute())
+    size = x.absolute().at_most(_TAIL_END)
     tail = _exp2(size.polynomial(_TAIL) * -size, -1.0)
-    return x.of(0.0).most(x) - size * tail
+    return x.at_least(0.0) - size * tail
 
 
 def tanh_gelu(x: Value) -> Value:
     """``x / 2 * (1 + tanh(u))``, which is x times the sigmoid of 2u."""
     factor, cube = TANH_GELU
     end = 9.9
-    above = x.of(-end).most(x)
-    inside = x.of(end).least(above)
+    above = x.at_least(-end)
+    inside = above.at_most(end)
     u = (inside * inside * (-2.0 * factor * cube) + -2.0 * factor) * inside
     return above / (_exp(u) + 1.0)
 
 
 def mish(x: Value) -> Value:
     """``x * tanh(log(1 + e ** x))``."""
-    above = x.of(-FARTHEST).most(x)
-    power = _exp(x.of(FARTHEST / 4).least(above))
+    above = x.at_least(-FARTHEST)
+    power = _exp(above.at_most(FARTHEST / 4))
     more = power * (power + 2.0)
     return above * (more / (more + 2.0))
 
 
 def softplus(x: Value) -> Value:
     """``log(1 + e ** x)``."""
-    return x.of(0.0).most(x) + log1p(_exp(x.of(-FARTHEST).most(-x.absolute())))
+    return x.at_least(0.0) + log1p(_exp((-x.absolute()).at_least(-FARTHEST)))
 
 
 def elu(x: Value, alpha: float) -> Value:
     """x, or below zero ``alpha * (e ** x - 1)``."""
-    return (x < 0.0).choose(expm1(x.of(-FARTHEST).most(x)) * alpha, x)
+    return (x < 0.0).choose(expm1(x.at_least(-FARTHEST)) * alpha, x)
 
 
 def leaky_relu(x: Value, alpha: float) -> Value:
@@ -109,7 +109,7 @@ WRITTEN: dict[str, Callable[..., Value]] = {
 
 
 def _within(x: Value, low: float, high: float) -> Value:
-    return x.of(high).least(x.of(low).most(x))
+    return x.at_least(low).at_most(high)
 
 
 def _exp(x: Value) -> Value:

@@ -13,7 +13,7 @@ from kernels.emit.types import PrimFunc
 from kernels.emit.vector_math.code import Code, Value
 from kernels.isa.registry import isa_of
 
-_INTRINSIC = re.compile(r"call (\w+|<[\w ]+>) @(llvm\.[\w.]+)\(([^)]*)\)")
+_INTRINSIC = re.compile(r"call (?:nsz )?(\w+|<[\w ]+>) @(llvm\.[\w.]+)\(([^)]*)\)")
 _OPERAND = re.compile(r"(\w+|<[\w ]+>) [^,]+")
 
 
@@ -22,6 +22,7 @@ class Has(NamedTuple):
 
     complete: bool
     scales: bool
+    chooses: bool
 
     @classmethod
     def of(cls, target: Any) -> Has:
@@ -29,7 +30,8 @@ class Has(NamedTuple):
         triple = str(target.attrs["mtriple"])
         wanted = ["avx512f", "avx512vl", "avx512dq"]
         scales = triple.startswith("x86_64") and tvm.target.codegen.target_has_features(wanted, target)
-        return cls(isa_of(triple).rounds_floats, bool(scales))
+        isa = isa_of(triple)
+        return cls(isa.rounds_floats, bool(scales), isa.chooses_bounds)
 
 
 def define(name: str, write: Callable[..., Value], code: Code, arity: int, texts: dict[str, str]) -> None:

@@ -54,12 +54,14 @@ class Code:
 
     A machine is ``complete`` that has instructions for square roots and rounding; one that ``scales`` has
     AVX-512's for products with powers of two and for what is left of a number without its whole part.
+    One that ``chooses`` keeps a bound by a comparison and a choice.
     """
 
     format: Format
     lanes: int
     complete: bool = True
     scales: bool = False
+    chooses: bool = True
     lines: list[str] = field(default_factory=list)
 
     def type(self, element: str) -> str:
@@ -67,6 +69,11 @@ class Code:
         if self.lanes == 1:
             return element
         return f"<{self.lanes} x {element}>" if self.lanes > 0 else f"<vscale x {-self.lanes} x {element}>"
+
+    def suffix(self, format: Format) -> str:
+        """How the names of LLVM's intrinsics for vectors of ``format`` end."""
+        width = "" if self.lanes == 1 else f"v{self.lanes}" if self.lanes > 0 else f"nxv{-self.lanes}"
+        return f"{width}f{format.bits}"
 
     def line(self, element: str, text: str) -> Value:
         """A new value of ``element`` that ``text`` computes."""
@@ -169,13 +176,32 @@ class Value:
             then.element, f"select {self.type} {self.name}, {then.type} {then.name}, {last.type} {last.name}"
         )
 
-    def least(self, other: Value | float) -> Value:
-        """The smaller of both; either where one is NaN."""
-        return (self < other).choose(self, other)
+    def least(self, other: Value) -> Value:
+        """The smaller of both; NaN where one is NaN."""
+        return self._extreme("min", other)
 
-    def most(self, other: Value | float) -> Value:
-        """The larger of both; either where one is NaN."""
-        return (self > other).choose(self, other)
+    def most(self, other: Value) -> Value:
+        """The larger of both; NaN where one is NaN."""
+        return self._extreme("max", other)
+
+    def at_most(self, bound: Value | float) -> Value:
+        """This or, where that is smaller, ``bound``, which is a number; NaN stays."""
+        return self._bounded("min", self.of(bound))
+
+    def at_least(self, bound: Value | float) -> Value:
+        """This or, where that is larger, ``bound``, which is a number; NaN stays."""
+        return self._bounded("max", self.of(bound))
+
+    def _bounded(self, which: str, bound: Value) -> Value:
+        if not self.code.chooses:
+            return self._extreme(which, bound)
+        return (bound < self if which == "min" else bound > self).choose(bound, self)
+
+    def _extreme(self, which: str, other: Value) -> Value:
+        name = f"llvm.{which}imum.{self.code.suffix(self.format)}"
+        operands = f"{self.type} {self.name}, {other.type} {other.name}"
+        # No signed zeros: else LLVM orders those as well, by more instructions where it has none for it.
+        return self.code.line(self.element, f"call nsz {self.type} @{name}({operands})")
 
     def of_bits(self, bits: int) -> Value:
         """Some bits beside this value's own."""
@@ -201,9 +227,7 @@ class Value:
 
     def call(self, intrinsic: str) -> Value:
         """What LLVM's intrinsic of that name makes of it."""
-        lanes = self.code.lanes
-        width = "" if lanes == 1 else f"v{lanes}" if lanes > 0 else f"nxv{-lanes}"
-        name = f"llvm.{intrinsic}.{width}f{self.format.bits}"
+        name = f"llvm.{intrinsic}.{self.code.suffix(self.format)}"
         return self.code.line(self.element, f"call {self.type} @{name}({self.type} {self.name})")
 
     def magnitude(self) -> Value:

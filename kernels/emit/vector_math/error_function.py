@@ -28,7 +28,7 @@ _POWER = {
 
 def erf(x: Value) -> Value:
     """The error function."""
-    size = x.absolute().least(_END[x.format])
+    size = x.absolute().at_most(_END[x.format])
     power = size.polynomial(_POWER[x.format]) * size + size
     # Not negative but for the sign of zero.
     return x.is_nan().choose(x, expm1(-power).absolute().with_sign(x))

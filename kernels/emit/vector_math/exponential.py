@@ -83,7 +83,7 @@ def exp10(x: Value) -> Value:
 
 def sigmoid(x: Value) -> Value:
     """``1 / (1 + e ** -x)``, by the exponential that does not overflow."""
-    n, _, rest = _split(x.of(_CONSTANTS[x.format].least * LN_2).most(-x.absolute()))
+    n, _, rest = _split((-x.absolute()).at_least(_CONSTANTS[x.format].least * LN_2))
     small = _scaled(_short_expm1(rest) + 1.0, n)
     # small / (1 + small) or 1 / (1 + small), with the rounding of the quotient in the smaller term.
     of = (x < 0.0).choose(small, 1.0)
@@ -96,7 +96,7 @@ def tanh(x: Value) -> Value:
     square = size * size
     small = square.polynomial(_CONSTANTS[x.format].tanh) * (square * size) + size
     # Beyond this it is 1.
-    _, turns, rest = _split(size.least(0.4 * x.format.fraction) * -2.0)
+    _, turns, rest = _split(size.at_most(0.4 * x.format.fraction) * -2.0)
     y = (_short_expm1(rest) + 1.0) * turns.power_of_two()
     large = 1.0 - (y + y) / (y + 1.0)
     return x.is_nan().choose(x, (size < 0.625).choose(small, large).with_sign(x))
@@ -112,7 +112,7 @@ def expm1(x: Value) -> Value:
 def _inside(x: Value, base: float) -> Value:
     """``x`` no further out than where the results are 0 and infinity; NaN stays NaN."""
     constants = _CONSTANTS[x.format]
-    return x.of(constants.most * base).least(x.of(constants.least * base).most(x))
+    return x.at_least(constants.least * base).at_most(constants.most * base)
 
 
 def _split(x: Value) -> tuple[Value, Value, Value]:

@@ -14,7 +14,7 @@ def sinh(x: Value) -> Value:
     """``(e**x - e**-x) / 2``, by ``e**x - 1`` where the difference is small."""
     wide = x.to(DOUBLE)
     size = wide.absolute()
-    less = expm1(size.least(1.0))
+    less = expm1(size.at_most(1.0))
     small = (less + less / (less + 1.0)) * 0.5
     root, half = _root_and_half(size)
     large = half * root - 0.5 / (root * root)

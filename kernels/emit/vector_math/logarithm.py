@@ -99,7 +99,7 @@ def pow(x: Value, y: Value) -> Value:
 def _product(x: Value, count: Value, otherwise: Value) -> Value:
     """x times itself, so that powers of integers are exact; ``otherwise`` where that overflows."""
     product, factor = x.of(1.0), x
-    _, turns = count.absolute().least(63.0).rounded()
+    _, turns = count.absolute().at_most(63.0).rounded()
     for bit in range(6):
         product = (turns.bits() & (1 << bit)).equals(0).choose(product, product * factor)
         factor = factor * factor

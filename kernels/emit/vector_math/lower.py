@@ -1,7 +1,8 @@
-"""Replaces the calls of libm in the functions of a module."""
+"""Replaces the calls of libm in the functions of a module, and maxima and minima by such that keep a NaN."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 
 import tvm
@@ -27,6 +28,8 @@ _WRITTEN = (
 _FUNCTIONS: dict[str, Callable[..., Value]] = {
     f"{room}.{function.__name__}": function for room in ("tirx", "prim") for function in _WRITTEN
 } | {"tirx.nearbyint": round}
+_EXTREMES = {tirx.Max: (Value.most, Value.at_least), tirx.Min: (Value.least, Value.at_most)}
+"""The larger or smaller of two values, and of a value and a number."""
 for _name in sorted(set(_FUNCTIONS) & set(Op.list_op_names())):
     # Else TVM takes apart a vectorised loop that calls it.
     register_op_attr(_name, "TVectorizable", True, level=11)
@@ -51,8 +54,27 @@ def _lowered(function: PrimFunc) -> PrimFunc:
         small = str(mod.ty.dtype).startswith(("float32", "float16"))
         return _call(fmod, mod, [mod.a, mod.b], has, texts) if small else mod
 
-    body = structural.structural_map(function.body, ((tvm.ir.Call, called), (tirx.Mod, divided)))
+    def extreme(node: Expr) -> Expr:
+        if not str(node.ty.dtype).startswith(("float", "bfloat")):
+            return node
+        free, bounded = _EXTREMES[type(node)]
+        if _is_number(node.a):
+            return _call(bounded, node, [node.b, node.a], has, texts)
+        if _is_number(node.b):
+            return _call(bounded, node, [node.a, node.b], has, texts)
+        return _call(free, node, [node.a, node.b], has, texts)
+
+    body = structural.structural_map(
+        function.body,
+        ((tvm.ir.Call, called), (tirx.Mod, divided), (tirx.Max, extreme), (tirx.Min, extreme)),
+    )
     return linked(function.with_body(body), texts)
+
+
+def _is_number(expr: Expr) -> bool:
+    """Whether it is known, in every lane, and no NaN."""
+    one = expr.value if isinstance(expr, tirx.Broadcast) else expr
+    return isinstance(one, tirx.FloatImm) and not math.isnan(one.value)
 
 
 def _call(

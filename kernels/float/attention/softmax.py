@@ -12,6 +12,13 @@ from kernels.emit.types import Buffer, Expr, Index, Vector
 
 LOWEST = -3.4028234663852886e38
 """The smallest float32 that is not minus infinity."""
+
+
+def larger(one: Vector, other: Vector) -> Vector:
+    """The larger of both; of a NaN and a number any: whatever it is, the row's sum is NaN."""
+    return tirx.Select(one > other, one, other)
+
+
 Adjust = Callable[[Vector, Index], Vector]
 """(scores, their first column) -> scores with what is added to them."""
 
@@ -33,12 +40,12 @@ def exponentials(
         place = tir.vector(start + at, lanes)
         value = T.Bind(with_what(scores[place], at))
         tir.store(scores, value, place)
-        tir.store(best, tirx.Max(best[whole], value), whole)
+        tir.store(best, larger(best[whole], value), whole)
 
     with T.serial(0, end // lanes) as turn:
         meet(T.Bind(turn * lanes), adjust)
     meet(end, last)
-    largest = T.Bind(_folded(best, lanes, tirx.Max))
+    largest = T.Bind(_folded(best, lanes, larger))
     total = tir.registers(lanes)
     tir.store(total, tir.zeros(lanes), whole)
     with T.serial(0, columns // lanes) as turn:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from kernels.arithmetic import ceil_div
-from kernels.float.winograd.kernel import EXACT_POINTS
+from kernels.float.winograd.kernel import INEXACT
 from kernels.float.winograd.pack import panels
 from kernels.float.winograd.plan import POINTS, TILES
-from kernels.float.winograd.transform import Transform
 from kernels.float.winograd_lines import cost
 from kernels.float.winograd_lines.emit import emit
 from kernels.float.winograd_lines.lines import Lines
@@ -71,9 +70,5 @@ class WinogradLines(Kernel[Conv2d]):
         }
 
     def why_inexact(self, workload: Conv2d, config: Config) -> str | None:
-        """The points 0, 1 and -1 only add and subtract elements of tiles; others multiply, and cancel."""
-        lines, m = Lines.of(workload), config.int("m")
-        assert lines is not None
-        if Transform(m, lines.taps, lines.stride).finite_points <= EXACT_POINTS:
-            return None
-        return f"F({m}) for filters of {lines.taps} taps needs more points than 0, 1 and -1"
+        """As for ``winograd``."""
+        return INEXACT
