@@ -125,7 +125,10 @@ def test_parallel_loops_use_every_thread(agent_dir, tmp_path, kernels, threads):
         session = connect(board)
         a, b = on_board(session, np.zeros(4096, "float32"), np.zeros(4096, "float32"))
         (child,) = agent_of(board).children()
-        assert child.num_threads() == 1  # nothing has been launched yet
+        assert child.num_threads() == threads  # a candidate can start none
+        opened = [os.readlink(f"/proc/{child.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{child.pid}/fd")]
+        waits = [path for path in opened if path.endswith("/schedstat")]
+        assert len(waits) == threads - 1  # how long each worker waits for its CPU is known
         load(session, kernels)["doubled"](a, b)
         assert (b.numpy() == 2).all()
         assert child.num_threads() == threads
@@ -166,6 +169,12 @@ EVIL = {
     "kills its parent": ("62, call(110, 0, 0, 0), 9, 0", "129, call(173, 0, 0, 0), 9, 0"),
     "kills everybody": ("62, -1, 9, 0", "129, -1, 9, 0"),
     "looks into others": ("101, 16, call(110, 0, 0, 0), 0", "117, 16, call(173, 0, 0, 0), 0"),
+    "reads a file": ('2, (long)"/etc/passwd", 0, 0', '56, -100, (long)"/etc/passwd", 0'),
+    "sends signals by a pipe": ("72, 1, 8, 1", "25, 1, 8, 1"),  # F_SETOWN
+    "keeps memory for ever": ("29, 0, 4096, 01666", "194, 0, 4096, 01666"),  # shmget
+    "moves others to another core": ("203, 1, 8, (long)(long[]){1}", "122, 1, 8, (long)(long[]){1}"),
+    "becomes a real-time process": ("144, 0, 1, (long)(int[]){99}", "119, 0, 1, (long)(int[]){99}"),
+    "locks all memory": ("151, 1, 0, 0", "230, 1, 0, 0"),
     "lifts its limits": ("160, 4, (long)(long[]){-1, -1}, 0", "164, 4, (long)(long[]){-1, -1}, 0"),
 }
 """What a candidate tries, as system calls of x86-64 and of aarch64."""
@@ -191,6 +200,20 @@ def test_an_evil_candidate_gets_nowhere(session, board, tmp_path, tried):
     assert agent_of(board) == agent
     assert kept.read_text() == "all of it"
     assert not evil.exists()
+
+
+@pytest.mark.parametrize("trick", ["writes into", "closes"])
+def test_who_pretends_to_have_ended_is_stopped_all_the_same(board, tmp_path, trick):
+    """The agent watches a pipe, and a candidate has its other end."""
+    number = {"writes into": (1, 64), "closes": (3, 57)}[trick][candidates.MACHINE != "x86_64"]
+    code = (
+        f"{candidates.SYSTEM_CALL_C}int __tvm_ffi_main(void) {{ static char byte;"
+        f"for (int fd = 3; fd < 64; fd++) call({number}, fd, (long)&byte, 1); for (;;) ; }}"
+    )
+    session = connect(board, timeout=2)
+    with pytest.raises((tvm.error.RPCError, tvm.error.InternalError)):  # its connection got the byte, too
+        load(session, c_candidate(tmp_path, code))["main"]()
+    assert probe(board)
 
 
 def reset_on_close():

@@ -4,10 +4,14 @@
 
 #include <stdint.h>
 
-/* Limit this process for good: no core files, none written, `memory_bytes` of address space (0: any), no
- * new privileges, and, where the kernel filters system calls, no network, no programs, no other processes.
- * What a filter forbids ends the process with SIGSYS. */
+/* Limit this process for good, in two steps. The first: no core files, no file grows, `memory_bytes` of
+ * address space (0: any), no new privileges, and no file is opened where the kernel has Landlock. Threads
+ * that start after it are limited, too. */
 void confine(uint64_t memory_bytes);
+
+/* The second, for all threads: where the kernel filters system calls, those that calls.c does not list end
+ * the process with SIGSYS. Nothing can be opened or started any more. */
+void confine_calls(void);
 
 /* The limits that hold, as a JSON list. */
 const char *confine_limits(void);

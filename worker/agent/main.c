@@ -92,6 +92,7 @@ static _Noreturn void serve(Options *options) {
 }
 
 int main(int argc, char **argv) {
+  prctl(PR_SET_DUMPABLE, 0); /* others of this user cannot read its memory, where the token is */
   Options options = parse(argc, argv);
   if (options.parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);

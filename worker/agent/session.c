@@ -17,8 +17,10 @@
 #include "clock.h"
 #include "confine.h"
 #include "rpc.h"
+#include "stats.h"
 #include "threads.h"
 #include "token.h"
+#include "usage.h"
 #include "wire.h"
 
 /* tvm.rpc.base.RPC_MAGIC, and what a server answers to a client that looks for another one. */
@@ -37,11 +39,14 @@ static int read_greeting(int fd, void *data, size_t bytes) {
 
 /* Whether the key that a client names is ours. Without a token a client may name none; with one, the key is
  * "KEY.TOKEN". */
-static int key_fits(const SessionOptions *options, const char *theirs) {
+static int key_fits(const SessionOptions *options, char *theirs) {
   char ours[MAX_KEY + 1];
   if (!options->token) return !*theirs || !*options->key || !strcmp(options->key, theirs);
   snprintf(ours, sizeof ours, "%s.%s", options->key, options->token);
-  return token_equal(ours, theirs);
+  int fits = token_equal(ours, theirs);
+  explicit_bzero(ours, sizeof ours); /* candidates run where this was */
+  explicit_bzero(theirs, strlen(theirs));
+  return fits;
 }
 
 /* Exchange magic numbers and keys. The client's key is "client:KEY" with "-timeout=SECONDS" somewhere after
@@ -72,12 +77,17 @@ static int handshake(int fd, const SessionOptions *options, double *timeout) {
 static _Noreturn void serve(int fd, pid_t parent, const SessionOptions *options) {
   prctl(PR_SET_PDEATHSIG, SIGKILL); /* no orphan goes on serving when the agent dies */
   if (getppid() != parent) _exit(0);
+  token_forget();
   if (options->listener >= 0) close(options->listener);
   int nothing = open("/dev/null", O_RDWR);
   if (nothing < 0) _exit(1);
   for (int standard = 0; standard < 3; standard++) dup2(nothing, standard);
   threads_configure(options->threads);
+  stats_open();
+  usage_open();
   confine(options->memory_bytes);
+  threads_start();
+  confine_calls();
   rpc_serve(fd);
 }
 
@@ -98,8 +108,9 @@ static const char *signal_name(int number) {
 
 typedef enum { ENDED, TIMED_OUT, CLIENT_GONE } End;
 
-/* Sleep until the child ends (its end of `life` closes), time is over, or the client hangs up. A client
- * that hangs up while its candidate spins would hold the board for ever. */
+/* Sleep until the child ends (its end of `life` closes; what a candidate writes into it is ignored), time is
+ * over, or the client hangs up. A client that hangs up while its candidate spins would hold the board for
+ * ever. */
 static End watch(int fd, int life, double deadline) {
   int gone = 0;
   for (;;) {
@@ -109,7 +120,7 @@ static End watch(int fd, int life, double deadline) {
       if (left_ms <= 0) return TIMED_OUT;
       if (wait_ms < 0 || left_ms < wait_ms) wait_ms = left_ms < 1e9 ? (int)left_ms + 1 : 1000000000;
     }
-    struct pollfd watched[2] = {{.fd = life, .events = POLLIN}, {.fd = gone ? -1 : fd, .events = POLLRDHUP}};
+    struct pollfd watched[2] = {{.fd = life}, {.fd = gone ? -1 : fd, .events = POLLRDHUP}};
     int ready = poll(watched, 2, wait_ms);
     if (ready < 0 && errno != EINTR) return TIMED_OUT;
     if (ready == 0 && gone) return CLIENT_GONE;
@@ -134,6 +145,22 @@ static void tell(int fd, const char *message) {
   socket_write_exception(fd, message); /* one that has gone cannot be told */
 }
 
+/* The status of a child that is ending. One that closed its end of the pipe and goes on is killed. */
+static int reap(pid_t child) {
+  int status = 0;
+  pid_t ended = 0;
+  for (int waited_ms = 0; !ended && waited_ms < GONE_GRACE_MS; waited_ms++) {
+    ended = waitpid(child, &status, WNOHANG);
+    if (!ended) poll(NULL, 0, 1);
+  }
+  if (!ended) kill(child, SIGKILL);
+  while (!ended) {
+    ended = waitpid(child, &status, 0);
+    if (ended < 0 && errno == EINTR) ended = 0;
+  }
+  return status;
+}
+
 /* Run the child and report how it ended. */
 static void supervise(int fd, double timeout, const SessionOptions *options) {
   int life[2];
@@ -153,8 +180,7 @@ static void supervise(int fd, double timeout, const SessionOptions *options) {
   End end = watch(fd, life[0], deadline);
   close(life[0]);
   if (end != ENDED) kill(child, SIGKILL);
-  int status = 0;
-  while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
+  int status = reap(child);
   char message[160];
   if (end == TIMED_OUT) {
     snprintf(message, sizeof message, "RPCSessionTimeoutError: the session's %g s are over", timeout);

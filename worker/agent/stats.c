@@ -1,28 +1,29 @@
 #include "stats.h"
 
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "confine.h"
 #include "simulation.h"
 #include "threads.h"
 #include "timer.h"
 
-/* Read the number in a file of one number; 0 when there is none. */
-static double read_number(const char *path) {
-  FILE *file = fopen(path, "re");
-  if (!file) return 0;
-  double value;
-  if (fscanf(file, "%lf", &value) != 1) value = 0;
-  fclose(file);
-  return value;
-}
+static int frequency = -1, temperature = -1; /* files of one number; -1 where the board does not tell */
 
-/* The present clock of the CPU that runs candidates, in MHz; 0 when the board does not tell. */
-static double frequency_mhz(void) {
+void stats_open(void) {
   char path[96];
   snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/cpufreq/scaling_cur_freq", threads_first_cpu());
-  return read_number(path) / 1e3;
+  frequency = open(path, O_RDONLY | O_CLOEXEC);
+  temperature = open("/sys/class/thermal/thermal_zone0/temp", O_RDONLY | O_CLOEXEC);
+}
+
+/* The number that a file has now; 0 when there is none. */
+static double read_number(int file) {
+  char text[32] = "";
+  return pread(file, text, sizeof text - 1, 0) > 0 ? strtod(text, NULL) : 0;
 }
 
 /* `"name": value`, null for what is not known. */
@@ -49,11 +50,10 @@ void stats_format(char *text, size_t bytes) {
     format_simulated(text, bytes);
     return;
   }
-  char mhz[64], temperature[64];
-  format_number(mhz, sizeof mhz, "frequency_mhz", frequency_mhz());
-  format_number(temperature, sizeof temperature, "temperature_c",
-                read_number("/sys/class/thermal/thermal_zone0/temp") / 1e3);
+  char mhz[64], degrees[64];
+  format_number(mhz, sizeof mhz, "frequency_mhz", read_number(frequency) / 1e3);
+  format_number(degrees, sizeof degrees, "temperature_c", read_number(temperature) / 1e3);
   snprintf(text, bytes,
            "{\"simulated\": false, \"clock\": \"wall\", \"agent\": \"%s\", \"threads\": %d, \"limits\": %s, %s, %s}",
-           AGENT_VERSION, threads_count(), confine_limits(), mhz, temperature);
+           AGENT_VERSION, threads_count(), confine_limits(), mhz, degrees);
 }

@@ -37,7 +37,7 @@ static struct {
   void *data;
   ParallelEnv env;
 } job;
-static Counter generation, working, failed, sleeping;
+static Counter generation, working, failed, sleeping, ready;
 static Counter arrived[MAX_THREADS]; /* at the barrier, by task */
 static atomic_int schedstats[MAX_THREADS]; /* of the workers; 0 where there is none */
 
@@ -112,6 +112,7 @@ static void *worker(void *argument) {
   pin_to(cpus[id % num_cpus]);
   is_worker = true;
   atomic_store(&schedstats[id], open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC));
+  atomic_fetch_add(&ready.value, 1);
   for (int seen = 0;;) {
     seen = await_launch(seen);
     if (id < job.env.num_task) run_task(id);
@@ -134,6 +135,11 @@ static int start_workers(void) {
   return 0;
 }
 
+void threads_start(void) {
+  if (num_threads == 1 || simulation_active() || start_workers()) return;
+  while (atomic_load(&ready.value) < num_threads - 1) sched_yield();
+}
+
 /* Spin, and after a while let others have the CPU. */
 static void wait_step(unsigned step) {
   if (step < 4096) arch_pause();
@@ -145,7 +151,8 @@ int threads_launch(ParallelTask task, void *data, int num_task) {
   if (is_worker) return error_set("a parallel loop inside a parallel loop is not supported");
   if (num_task < 0 || num_task > num_threads)
     return error_set("%d parallel tasks asked for, this board has %d threads", num_task, num_threads);
-  if (num_threads > 1 && !started && start_workers()) return -1;
+  if (num_threads > 1 && !started && (!simulation_active() || start_workers()))
+    return error_set("the %d threads of this session did not start", num_threads);
   job.task = task;
   job.data = data;
   job.env = (ParallelEnv){.sync_handle = arrived, .num_task = num_task};

@@ -1,8 +1,9 @@
 /* The thread pool behind TVMBackendParallelLaunch.
  *
  * The calling thread runs task 0 and workers run the others, each pinned to its own CPU of the process's
- * affinity mask. Workers start at the first launch; between launches they spin for some tens of
- * microseconds, because layers follow each other closely, and then sleep. */
+ * affinity mask. Workers start before a candidate is loaded, which can start none; on a simulated board, where
+ * each thread costs an emulator, at the first launch. Between launches they spin for some tens of microseconds,
+ * because layers follow each other closely, and then sleep. */
 #ifndef TILEFLEET_THREADS_H
 #define TILEFLEET_THREADS_H
 
@@ -20,6 +21,9 @@ typedef int (*ParallelTask)(int task_id, ParallelEnv *env, void *data);
 /* Set the pool's size, 0 meaning one thread a CPU of the affinity mask, and pin the calling thread to the
  * mask's first CPU. Call once, before any launch. */
 void threads_configure(int count);
+
+/* Start the workers and wait until each has opened what it needs. A failure is told by the first launch. */
+void threads_start(void);
 
 /* The pool's size. */
 int threads_count(void);

@@ -4,9 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+static char *kept;
+
 int token_read(const char *path, char *token) {
   FILE *file = fopen(path, "re");
   char line[TOKEN_MAX + 3] = "";
+  if (file) setvbuf(file, NULL, _IONBF, 0); /* no copy of it stays in a buffer */
   if (!file || (!fgets(line, sizeof line, file) && ferror(file))) {
     fprintf(stderr, "tilefleet-agent: cannot read the token in %s: %s\n", path, strerror(errno));
     if (file) fclose(file);
@@ -22,7 +25,13 @@ int token_read(const char *path, char *token) {
     return -1;
   }
   memcpy(token, line, length + 1);
+  explicit_bzero(line, sizeof line);
+  kept = token;
   return 0;
+}
+
+void token_forget(void) {
+  if (kept) explicit_bzero(kept, TOKEN_MAX + 1);
 }
 
 int token_equal(const char *ours, const char *theirs) {

@@ -8,6 +8,9 @@ enum { TOKEN_MIN = 16, TOKEN_MAX = 256 };
  * file, because everybody on the board sees command lines. */
 int token_read(const char *path, char *token);
 
+/* Wipe the token that was read: a session's process has it no more once its client has named it. */
+void token_forget(void);
+
 /* Whether two texts are the same, in a time that depends on the second one's length only. */
 int token_equal(const char *ours, const char *theirs);
 

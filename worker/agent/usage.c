@@ -1,11 +1,13 @@
 #include "usage.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "arch.h"
 #include "threads.h"
 
 /* So much of a repeat may be lost. */
@@ -30,16 +32,23 @@ bool usage_disturbed(const Usage *start, const Usage *end, int64_t wall_ns) {
   return (double)lost_ns > LOST_SHARE * (double)wall_ns;
 }
 
+static int stat_file = -1;
+static char stat_text[ARCH_MAX_THREADS * 128 + 1024];
+
+void usage_open(void) { stat_file = open("/proc/stat", O_RDONLY | O_CLOEXEC); }
+
 int64_t stolen_ns(void) {
-  FILE *file = fopen("/proc/stat", "re");
-  if (!file) return 0;
-  char line[512];
+  ssize_t length = pread(stat_file, stat_text, sizeof stat_text - 1, 0);
+  if (length <= 0) return 0;
+  stat_text[length] = 0;
   long long ticks = 0, steal;
   int cpu;
-  while (fgets(line, sizeof line, file) && !strncmp(line, "cpu", 3))
+  for (const char *line = stat_text, *next; !strncmp(line, "cpu", 3); line = next + 1) {
     if (sscanf(line, "cpu%d %*d %*d %*d %*d %*d %*d %*d %lld", &cpu, &steal) == 2 && threads_use_cpu(cpu))
       ticks += steal;
-  fclose(file);
+    next = strchr(line, '\n');
+    if (!next) break;
+  }
   return ticks * (1000000000 / sysconf(_SC_CLK_TCK));
 }
 

@@ -11,6 +11,9 @@ typedef struct {
   int64_t cpu_ns, switches, waited_ns;
 } Usage;
 
+/* Open what the kernel tells of the CPUs; call once, before a session is confined. */
+void usage_open(void);
+
 Usage usage_now(void);
 
 /* Whether others disturbed what ran from `start` to `end`, `wall_ns` by the clock. */
