@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import entry_points
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -25,11 +29,22 @@ def plugged(group: str, base: type[T]) -> Iterator[type[T]]:
             _LOG.warning("%s %s is left out: %s", group, point.name, error)
 
 
+def _file(path: Path) -> ModuleType:
+    """The module of a file, wherever it lies."""
+    spec = spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None  # there is one for each name that ends with .py
+    module = sys.modules[path.stem] = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
 def named(name: str, base: type[T]) -> type[T]:
-    """The class that ``module:Class`` names; raises ValueError where there is none or it is no ``base``."""
-    module, _, attribute = name.partition(":")
+    """The class that ``module:Class`` or ``FILE.py:Class`` names, imported; raises ValueError where there is
+    none or it is no ``base``."""
+    module, _, attribute = name.rpartition(":")
     try:
-        found = getattr(import_module(module), attribute)
+        found = getattr(_file(Path(module)) if module.endswith(".py") else import_module(module), attribute)
     except Exception as error:  # whatever a module of others does when it is imported
         raise ValueError(f"{name} cannot be imported: {type(error).__name__}: {error}") from error
     if not (isinstance(found, type) and issubclass(found, base)):

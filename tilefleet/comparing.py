@@ -336,7 +336,7 @@ def _process(
     path.write_text(json.dumps(request))
     try:
         done = subprocess.run(
-            [sys.executable, "-m", module, str(path)],
+            [sys.executable, "-P", "-m", module, str(path)],
             env={**os.environ, **dict.fromkeys(_THREADS, str(threads))},
             capture_output=True,
             text=True,

@@ -32,7 +32,7 @@ def start(arguments: Sequence[str], home: Path, say: Callable[[str], None]) -> N
     with log.open("a") as out, log.open() as lines:
         lines.seek(0, SEEK_END)
         server = subprocess.Popen(
-            [sys.executable, "-m", "tilefleet", "up", *arguments],
+            [sys.executable, "-P", "-m", "tilefleet", "up", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=out,
             stderr=out,

@@ -106,7 +106,7 @@ def _packages() -> str:
 
 def _child(test: str) -> str:
     """Run one self-test in a process of its own; its last line is what it found."""
-    command = [sys.executable, "-m", "tilefleet.selftest", test]
+    command = [sys.executable, "-P", "-m", "tilefleet.selftest", test]
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=_CHILD_S, check=False)
     except subprocess.TimeoutExpired:

@@ -17,6 +17,7 @@ def zig(folder: Path) -> str:
     source.write_text("int answer(int x) { return 6 * x; }\n")
     command = [
         sys.executable,
+        "-P",
         "-m",
         "ziglang",
         "cc",
@@ -31,7 +32,7 @@ def zig(folder: Path) -> str:
     if ctypes.CDLL(str(library)).answer(7) != 42:
         raise SystemExit("the linked function gives a wrong result")
     release = subprocess.run(
-        [sys.executable, "-m", "ziglang", "version"], check=True, capture_output=True, text=True
+        [sys.executable, "-P", "-m", "ziglang", "version"], check=True, capture_output=True, text=True
     )
     return f"zig {release.stdout.strip()} compiles and links"
 

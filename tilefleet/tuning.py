@@ -160,7 +160,7 @@ def _server(folder: Path, threads: int, say: Callable[[str], None]) -> Iterator[
         "TILEFLEET_BOARD_THREADS": str(threads),
         "TILEFLEET_RESUME": "false",
     }
-    command = [sys.executable, "-m", "tilefleet", "up", "--port", "0", "--boards", "host"]
+    command = [sys.executable, "-P", "-m", "tilefleet", "up", "--port", "0", "--boards", "host"]
     url, log = folder / "url", folder / "up.log"
     url.unlink(missing_ok=True)
     with log.open("w") as out:

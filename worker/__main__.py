@@ -5,6 +5,11 @@ Dask's protocol has no authentication and runs pickled code: reach the scheduler
 
 from __future__ import annotations
 
+import sys
+
+if not sys.flags.safe_path:
+    del sys.path[0]  # the working folder: whatever lies there is no part of this
+
 import argparse
 import asyncio
 import logging

@@ -105,15 +105,22 @@ def test_a_strategy_by_module_and_class(tmp_path: Path, monkeypatch: pytest.Monk
     recipes.write("lab", tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path / "lab"))
     monkeypatch.delitem(sys.modules, "lab_strategy", raising=False)
-    assert strategies.find("lab_strategy:PredictedStrategy").name == "predicted"
+    for own in (
+        "lab_strategy:PredictedStrategy",
+        f"{tmp_path / 'lab' / 'lab_strategy.py'}:PredictedStrategy",
+    ):
+        with pytest.raises(ValueError, match="unknown strategy"):
+            strategies.find(own)  # as a request would: it imports nothing
+        assert strategies.find_or_import(own).name == "predicted"
     for name, why in {
         "lab_strategy:Nobody": "cannot be imported: AttributeError",
+        str(tmp_path / "no.py:X"): "cannot be imported: FileNotFoundError",
         "nowhere_at_all:X": "No module named 'nowhere_at_all'",
         "kernels.space:Config": "is no Strategy; derive it from tuner.search.strategies.base.Strategy",
         "tuner.search.strategies.base:Strategy": "lacks suggest",
     }.items():
         with pytest.raises(ValueError, match=why):
-            strategies.find(name)
+            strategies.find_or_import(name)
 
 
 def test_a_broken_entry_point_is_left_out_and_named(

@@ -313,8 +313,8 @@ def test_shutdown_interrupts_and_the_next_process_resumes(
     [
         ({"target": "z80"}, ["z80", "host", "x86-avx2"]),
         ({"target": "x86-avx512"}, ["x86-avx512", "no board", "host"]),
-        ({"strategy": "luck"}, ["luck", "random", "evolution", "module:Class"]),
-        ({"strategy": "kernels.space:Config"}, ["kernels.space:Config is no Strategy"]),
+        ({"strategy": "luck"}, ["luck", "random", "evolution", "tilefleet.strategies"]),
+        ({"strategy": "kernels.space:Config"}, ["unknown strategy", "entry point"]),
         ({"strategy": "a.module.of.the.lab:StrategyOfMine"}, ["at most 32 characters", "entry point"]),
         ({"budget": {}}, ["trials, seconds or both"]),
         ({"budget": {"trials": 0}}, ["budget.trials", "greater than or equal to 1"]),

@@ -4,9 +4,13 @@ import contextlib
 import gc
 import json
 import os
+import shutil
 import socket
 import struct
+import subprocess
+import tempfile
 import time
+from pathlib import Path
 
 import candidates
 import numpy as np
@@ -15,6 +19,7 @@ import pytest
 import tvm
 from candidates import c_candidate, connect, load, on_board, tvm_candidate
 
+from worker.fleet.drivers.agent_build import build_agent, host_triple
 from worker.fleet.drivers.host import NativeBoard
 
 MAGIC = 0xFF271
@@ -126,9 +131,10 @@ def test_parallel_loops_use_every_thread(agent_dir, tmp_path, kernels, threads):
         a, b = on_board(session, np.zeros(4096, "float32"), np.zeros(4096, "float32"))
         (child,) = agent_of(board).children()
         assert child.num_threads() == threads  # a candidate can start none
-        opened = [os.readlink(f"/proc/{child.pid}/fd/{fd}") for fd in os.listdir(f"/proc/{child.pid}/fd")]
-        waits = [path for path in opened if path.endswith("/schedstat")]
-        assert len(waits) == threads - 1  # how long each worker waits for its CPU is known
+        if os.geteuid() == 0:  # nobody else may look into an agent
+            opened = [str(link.readlink()) for link in Path(f"/proc/{child.pid}/fd").iterdir()]
+            waits = [path for path in opened if path.endswith("/schedstat")]
+            assert len(waits) == threads - 1  # how long each worker waits for its CPU is known
         load(session, kernels)["doubled"](a, b)
         assert (b.numpy() == 2).all()
         assert child.num_threads() == threads
@@ -339,3 +345,27 @@ def test_session_dies_with_the_agent(agent_dir):
         assert not [process for process in left if process.status() != psutil.STATUS_ZOMBIE], gone
         with pytest.raises(Exception, match=r"kReturn|Channel closes|reset"):
             session.get_function("tilefleet.stats")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start processes of another user")
+def test_others_of_its_user_cannot_read_the_agent(agent_dir):
+    """Its environment and memory, where its token is; a candidate of another board has the same user."""
+    nobody = 65534
+    with tempfile.TemporaryDirectory() as folder:
+        agent = shutil.copy(build_agent(host_triple(), agent_dir), folder)
+        Path(folder).chmod(0o755)
+        started = subprocess.Popen([agent], user=nobody, stdout=subprocess.PIPE)
+        try:
+            assert started.stdout is not None
+            assert int(started.stdout.readline())  # its port
+            looked = subprocess.run(
+                ["cat", f"/proc/{started.pid}/environ"],
+                user=nobody,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+        finally:
+            started.kill()
+            started.wait()
+    assert "Permission denied" in looked.stderr

@@ -1,4 +1,4 @@
-"""What the filter of a candidate's system calls lets through: each call is tried, or the filter's program read."""
+"""What the filter of a candidate's system calls lets through: calls are tried, or the program is read."""
 
 import platform
 import shutil

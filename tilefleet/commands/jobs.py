@@ -38,7 +38,7 @@ def submit(
     trials: Annotated[int | None, typer.Option(help="Stop after so many trials.")] = None,
     seconds: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
     strategy: Annotated[
-        str, typer.Option(help="analysis, random, evolution, model, or module:Class.")
+        str, typer.Option(help="analysis, random, evolution, model, or one of an installed package.")
     ] = "model",
     threads: Threads = 1,
     shape: ShapeOption = None,

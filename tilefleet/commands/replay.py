@@ -29,7 +29,8 @@ def replay(
         ),
     ],
     strategy: Annotated[
-        list[str] | None, typer.Option(help="A strategy's name or module:Class; may be given again.")
+        list[str] | None,
+        typer.Option(help="A strategy's name, FILE.py:Class or module:Class; may be given again."),
     ] = None,
     workload: Annotated[str | None, typer.Option(help="Only this workload, by its key.")] = None,
     trials: Annotated[int, typer.Option(min=1, help="Trials of each run at most.")] = 100,

@@ -95,7 +95,7 @@ def define(
         (folder / _MODEL).write_bytes(wanted.SerializeToString())
         np.savez(folder / _FEEDS, *feeds.values())
         (folder / _NAMES).write_text("\n".join(feeds))
-        command = [sys.executable, "-m", "tuner.backend.definition", place]
+        command = [sys.executable, "-P", "-m", "tuner.backend.definition", place]
         try:
             done = subprocess.run(command, capture_output=True, text=True, timeout=deadline_s, check=False)
         except subprocess.TimeoutExpired:

@@ -177,11 +177,11 @@ def _wheels(root: Path) -> None:
 
 def _unpacked(root: Path, folder: str, wheels: Sequence[str], of: Sequence[str]) -> None:
     """All ``wheels`` in ``folder``, or none; raises FetchError."""
-    pip = [sys.executable, "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
+    pip = [sys.executable, "-P", "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
     with tempfile.TemporaryDirectory(dir=root) as name:
         debian.run([*pip, "-d", name, *of, *wheels], root)
         for wheel in sorted(Path(name).glob("*.whl")):
-            debian.run([sys.executable, "-m", "zipfile", "-e", str(wheel), str(root / folder)], root)
+            debian.run([sys.executable, "-P", "-m", "zipfile", "-e", str(wheel), str(root / folder)], root)
             # Which forgets that pnnx is a program.
             for program in (root / folder).glob("pnnx/pnnx"):
                 program.chmod(0o755)

@@ -106,7 +106,7 @@ def _mnn(path: Path, model: ModelProto, feeds: Mapping[str, Array], folder: Path
     kind = "TFLITE" if is_tflite(path) else "ONNX"
     source, to = path if is_tflite(path) else _written(model, folder), folder / "net.mnn"
     words = ["-f", kind, "--modelFile", str(source), "--MNNModel", str(to), "--bizCode", "net"]
-    return _converted([sys.executable, "-c", _MNN, *words], folder, to)
+    return _converted([sys.executable, "-P", "-c", _MNN, *words], folder, to)
 
 
 def _converted(command: list[str], folder: Path, to: Path) -> Path:

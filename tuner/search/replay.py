@@ -96,7 +96,7 @@ def best_by_trial(found: Recorded, strategy: str, trials: int, seed: int) -> lis
     It is asked for one config at a time, and has fewer trials where it has no more to ask. Raises ValueError
     for a strategy that is none, or asks for what is not in its problem's space.
     """
-    search = strategies.make(strategy, found.problem, random.Random(seed))
+    search = strategies.find_or_import(strategy)(found.problem, random.Random(seed))
     best, curve = math.inf, list[float]()
     while len(curve) < trials and (asked := search.ask(1)):
         (config,) = asked

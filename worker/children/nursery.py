@@ -173,7 +173,7 @@ class Nursery:
             return self._control
         self._drop()
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        command = [sys.executable, "-m", "worker.children.nursery_child", str(theirs.fileno())]
+        command = [sys.executable, "-P", "-m", "worker.children.nursery_child", str(theirs.fileno())]
         command += [json.dumps(self._cpus), *self._preload]
         # The child finds the modules that the caller finds, wherever either was started.
         environment = {**os.environ, **_ONE_THREAD, "PYTHONPATH": os.pathsep.join(p or "." for p in sys.path)}

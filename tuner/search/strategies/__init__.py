@@ -40,17 +40,20 @@ def listed() -> dict[str, type[Strategy]]:
 
 
 def find(name: str) -> type[Strategy]:
-    """The strategy of that name, or the class that ``module:Class`` says.
-
-    Raises ValueError that lists those there are, or says why that class is none.
-    """
-    if ":" in name:
-        return named(name, Strategy)  # type: ignore[type-abstract]
+    """The strategy of that name; nothing is imported because of a name. Raises ValueError that lists those
+    there are."""
     known = listed()
     if name not in known:
         there_are = ", ".join(sorted(known))
-        raise ValueError(f"unknown strategy {name!r}; there are: {there_are}; or module:Class")
+        way_out = "a package adds its own by the entry point tilefleet.strategies"
+        raise ValueError(f"unknown strategy {name!r}; there are: {there_are}; {way_out}")
     return known[name]
+
+
+def find_or_import(name: str) -> type[Strategy]:
+    """``find``, or import the class that ``FILE.py:Class`` or ``module:Class`` says: for the one who types the
+    name, never for a request. Raises ValueError that says why there is none."""
+    return named(name, Strategy) if ":" in name else find(name)  # type: ignore[type-abstract]
 
 
 def make(name: str, problem: Problem, rng: random.Random) -> Strategy:

@@ -126,7 +126,7 @@ def _build(
     phases.info("building %s, once: it takes about a minute", what)
     with tempfile.TemporaryDirectory(prefix=".build-", dir=output.parent) as folder:
         built = Path(folder) / "built"
-        command = [sys.executable, "-m", "ziglang", "cc", *options, "-o", str(built)]
+        command = [sys.executable, "-P", "-m", "ziglang", "cc", *options, "-o", str(built)]
         try:
             with telling():
                 done = subprocess.run(
