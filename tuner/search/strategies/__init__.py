@@ -51,7 +51,7 @@ def find(name: str) -> type[Strategy]:
 
 
 def find_or_import(name: str) -> type[Strategy]:
-    """``find``, or import the class that ``FILE.py:Class`` or ``module:Class`` says: for the one who types the
+    """``find``, or import the class that ``FILE.py:Class`` or ``module:Class`` says: for who types the
     name, never for a request. Raises ValueError that says why there is none."""
     return named(name, Strategy) if ":" in name else find(name)  # type: ignore[type-abstract]
 
