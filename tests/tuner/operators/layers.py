@@ -1,7 +1,7 @@
 """Matrix products, normalizations, attention, recurrence, quantization."""
 
 import numpy as np
-from one_operator import Constant, case, const, floats, integers, positive, scalar, truths
+from one_operator import Constant, case, const, floats, integers, positive, reals, scalar, truths
 
 # fmt: off
 
@@ -15,7 +15,9 @@ W = Constant(floats(4, 5, seed=6))
 FOURS = [Constant(positive(4) + i) for i in range(4)]
 BYTES = integers(3, 4, low=0, high=200, dtype=np.uint8)
 SIGNED = integers(4, 5, low=-90, high=90, dtype=np.int8)
-S, Z = scalar(0.03), scalar(120, np.uint8)
+S, Z, BELOW = scalar(0.03), scalar(120, np.uint8), scalar(-5, np.int8)
+FAR = np.array([[-3, -1e-30, -0.0, 0, 1e-30, 2, np.inf, -np.inf, np.nan] * 3], np.float32)
+ODD = (1e-45, 1e-38, 1e38, -0.1)
 
 PRODUCTS = [
     case("MatMul", A, B), case("MatMul", A, W), case("MatMul", X, W), case("MatMul", X, floats(2, 4, 5)),
@@ -108,6 +110,11 @@ MIXED = [
     case("QuantizeLinear", A, np.array(0.03, np.float32), np.array(7, np.uint8)),
     case("QuantizeLinear", A, Constant(positive(3, 2)), axis=1, block_size=2, opset=21, refused=True),
     case("QuantizeLinear", integers(3, 4, dtype=np.int32), S, Z, refused=True),
+    *(case("QuantizeLinear", FAR, scalar(step), zero) for step in (0, -0.0) for zero in (Z, BELOW)),
+    *(case("QuantizeLinear", FAR[:, :6], scalar(step), zero) for step in ODD for zero in (Z, BELOW)),
+    *(case("DequantizeLinear", BYTES, scalar(step), Z) for step in (0, *ODD)),
+    case("QuantizeLinear", A, reals(0.1, 0, -0.2, 1e-40), const(1, 2, 3, 4, dtype=np.uint8), axis=1),
+    case("DequantizeLinear", BYTES, reals(0.1, 0, -0.2, 1e-40), const(1, 2, 3, 4, dtype=np.uint8), axis=1),
     case("QuantizeLinear", A, Constant(positive(4)), axis=1), case("DequantizeLinear", BYTES, S, Z),
     case("DequantizeLinear", BYTES, S), case("DequantizeLinear", SIGNED, S, scalar(3, np.int8), opset=10),
     case("DequantizeLinear", SIGNED, Constant(positive(5)), Constant(integers(5, dtype=np.int8)), axis=1),

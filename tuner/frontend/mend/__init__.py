@@ -52,6 +52,7 @@ MENDS: dict[str, tuple[Mend, ...]] = {
     "Pow": (numbers.power, older.broadcast),
     "QLinearConv": (windows.padded,),
     "QLinearMatMul": (newer.product,),
+    "QuantizeLinear": (numbers.by_zero,),
     "RMSNormalization": (norms.of_all,),
     "ReverseSequence": (places.reverse,),
     "RoiAlign": (numbers.regions,),

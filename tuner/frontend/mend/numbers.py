@@ -149,3 +149,16 @@ def eye(writer: Writer) -> bool:
     value = np.eye(info.shape[0], info.shape[1], writer.attributes.get("k", 0)).astype(info.dtype)
     writer.finish("Identity", writer.constant(value))
     return True
+
+
+def by_zero(writer: Writer) -> bool:
+    """QuantizeLinear by a scale of 0, by onnxruntime: an end of the range, the lower one of 0 and NaN."""
+    scale, dtype = writer.value(1), writer.graph.tensors[writer.node.output[0]].dtype
+    if scale is None or scale.size != 1 or scale.any() or np.dtype(dtype).kind not in "iu":
+        return False
+    limits = np.iinfo(dtype)
+    low, high = (writer.constant(np.array(end, dtype)) for end in (limits.min, limits.max))
+    zero = writer.constant(np.zeros((), writer.info(0).dtype))
+    above = writer.add("Less" if np.signbit(scale).all() else "Greater", writer.node.input[0], zero)
+    writer.finish("Where", above, high, low)
+    return True

@@ -113,13 +113,14 @@ def unit(dtype: str) -> Quantization:
 def _tensor(graph: OnnxGraph, node: NodeProto, name: str) -> QuantizedTensor | None:
     found, dtype = _parameters(graph, node), graph.tensors[name].dtype
     for byte in BYTES:
-        if dtype == byte and found is not None and found.scale.size == 1:
+        # By a scale of zero nothing stands for anything: floats say what comes of it.
+        if dtype == byte and found is not None and found.scale.size == 1 and found.scale[0]:
             return QuantizedTensor(name, Quantization(byte, float(found.scale[0]), int(found.zero[0])))
     return None
 
 
 def _parameters(graph: OnnxGraph, node: NodeProto) -> _Parameters | None:
-    """Scales and zero points as vectors; None when they are computed, no float32, or of blocks."""
+    """Scales and zero points as vectors; None when they are computed, negative, no float32, or of blocks."""
     names = [name for name in node.input[1:3] if name]
     if any(name not in graph.constants for name in names):
         return None
@@ -127,8 +128,8 @@ def _parameters(graph: OnnxGraph, node: NodeProto) -> _Parameters | None:
     scale = graph.constants[names[0]]
     zero = graph.constants[names[1]] if len(names) > 1 else np.zeros(scale.shape, np.int8)
     values = scale.astype(np.float64)
-    if not scale.size or not np.all(np.isfinite(values)) or np.any(values <= 0):
-        _refuse(node, "has scales that are not all positive and finite")
+    if not scale.size or not np.all(np.isfinite(values)):
+        _refuse(node, "has scales that are not all finite")
     if zero.size != scale.size:
         _refuse(node, f"has {zero.size} zero points for {scale.size} scales")
     integers = graph.tensors[node.input[0] if node.op_type == "DequantizeLinear" else node.output[0]]
@@ -141,7 +142,7 @@ def _parameters(graph: OnnxGraph, node: NodeProto) -> _Parameters | None:
         axis = 0
     elif scale.ndim != 1 or not -len(shape) <= axis < len(shape) or scale.size != shape[axis]:
         _refuse(node, f"has scales of {list(scale.shape)} along axis {axis} of {list(shape)}")
-    if scale.dtype != np.float32 or integers.dtype not in ("int8", "uint8", "int32"):
+    if scale.dtype != np.float32 or integers.dtype not in ("int8", "uint8", "int32") or np.any(values < 0):
         return None
     return _Parameters(scale.reshape(-1), zero.reshape(-1), axis % max(1, len(shape)))
 

@@ -54,7 +54,7 @@ def _operand(rewriting: Rewriting, node: NodeProto, name: str) -> QuantizedTenso
         fits = rewriting.graph.tensors[name].shape in (shape, planes)
         return rewriting.known.get(name) if fits else None
     dtype = next((byte for byte in BYTES if byte == constant.quanta.dtype), None)
-    if dtype is None or constant.scale.size > 1 or constant.quanta.size == 1:
+    if dtype is None or constant.scale.size > 1 or constant.quanta.size == 1 or not constant.scale[0]:
         return None  # a number makes a function of one tensor
     if planes is not None and constant.quanta.shape[-2:] == (1, 1):
         shape = planes

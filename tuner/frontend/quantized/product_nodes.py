@@ -45,6 +45,7 @@ def product(rewriting: Rewriting, node: NodeProto) -> bool:
     if isinstance(operands, str) or not _add_own_bias(rewriting, node, operands):
         return False
     absorbed = [node, *_absorb_biases(rewriting, node, operands)]
+    operands.revive(source.quantization.scale)
     real = absorbed[-1].output[0]
     tail = rewriting.tail(real)
     tail = rewriting.wanted(tail) if tail else None

@@ -23,6 +23,9 @@ Array = npt.NDArray[Any]
 SAME_SCALE = 1e-5
 """Relative difference of a bias' scale from that of the sums; theirs is a product of two float32 numbers."""
 
+FINEST = 2.0**-24
+"""What a bias alone is counted in, of itself: no float32 has more places."""
+
 
 @dataclass
 class Operands:
@@ -41,6 +44,24 @@ class Operands:
     def filters(self) -> int:
         """How many results there are for each window or row."""
         return int(self.weights.shape[3])
+
+    def revive(self, data_scale: float) -> None:
+        """Let nothing but the bias count for filters of a scale by which float32 makes 0 of each product.
+
+        Such a scale, of 0 where a filter is dead, says nothing of the sums, and the bias has none of its own.
+        """
+        scales = np.broadcast_to(self.unit, (self.filters,))
+        dead = np.float32(data_scale) * scales.astype(np.float32) == 0
+        if not dead.any():
+            return
+        self.weights = np.where(dead, np.int8(self.zero), self.weights)
+        bias = np.zeros(self.filters)
+        for each in self.biases:
+            bias = bias + (each.real() if isinstance(each, QuantizedConstant) else each.astype(np.float64))
+        own = np.abs(bias) * FINEST / data_scale
+        # No finer than the others where that will do: one scale unlike them makes slower code for all.
+        usual = scales[~dead].min() if not dead.all() else own.max() or 1.0
+        self.unit = np.where(dead, np.maximum(own, usual), scales)
 
     def sums(self) -> Array:
         """int64 sum of ``weight - zero`` of each filter."""
@@ -177,9 +198,10 @@ def _bias(operands: Operands, unit: Array) -> Array | None:
     with np.errstate(all="ignore"):  # what is not finite is refused below
         for bias in operands.biases:
             if isinstance(bias, QuantizedConstant):
-                near = np.allclose(bias.scale, unit, rtol=SAME_SCALE, atol=0)
-                exact = near and not bias.zero.any()
-                value = bias.quanta.astype(np.float64) if exact else bias.real() / unit
+                real = bias.real()
+                near = np.isclose(bias.scale, unit, rtol=SAME_SCALE, atol=0) | (real == 0)
+                exact = np.all(near) and not bias.zero.any()
+                value = np.where(real == 0, 0.0, bias.quanta) if exact else real / unit
             else:
                 value = bias.astype(np.float64) / unit
             total = total + value

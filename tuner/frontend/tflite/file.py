@@ -134,7 +134,8 @@ class Tensor:
         if zeros.size not in (1, count):
             raise ModelError(f"tensor {self.name!r} has {count} scales and {zeros.size} zero points")
         scales = self.scales.astype(np.float32)
-        if not (np.isfinite(scales).all() and (scales > 0).all()):
+        if not (np.isfinite(scales).all() and (scales >= 0).all() and (scales.all() or self.raw is not None)):
+            # Of a constant 0 says that all of a filter is 0; LiteRT refuses it of what is computed.
             raise ModelError(f"tensor {self.name!r} has a scale that is not a positive number")
         kind = np.iinfo(self.dtype)
         if zeros.min() < kind.min or zeros.max() > kind.max:
