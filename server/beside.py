@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 from server.engine import Engine
+from server.http.gone import Gone, watched
 from server.http.problems import Problem
 from tuner.job.delivery import MEMORY_BYTES, TIMEOUT_S
 from worker.demand import Demand
-from worker.engine.asyncio_tasks import end
-
-_LOOK_S = 1.0
 
 
 async def beside_board(
@@ -20,15 +17,13 @@ async def beside_board(
     function: str,
     payload: dict[str, Any],
     demand: Demand,
-    gone: Callable[[], Awaitable[bool]],
+    gone: Gone,
 ) -> Any:
     """What ``module:function`` answers in a child beside a board; ends early once who asked has ``gone``.
 
     Raises the 409 problem that no board came to an answer.
     """
-    cancelled = asyncio.Event()
-    watch = asyncio.create_task(_watch(gone, cancelled))
-    try:
+    async with watched(gone, asyncio.Event()) as cancelled:
         answer = await engine.beside(
             function,
             payload,
@@ -38,14 +33,6 @@ async def beside_board(
             memory_bytes=MEMORY_BYTES,
             anywhere=True,
         )
-    finally:
-        await end(watch)
     if answer is None or answer.problem:
         raise Problem(409, answer.problem if answer else "no board can run it")
     return answer.result
-
-
-async def _watch(gone: Callable[[], Awaitable[bool]], cancelled: asyncio.Event) -> None:
-    while not await gone():
-        await asyncio.sleep(_LOOK_S)
-    cancelled.set()

@@ -11,7 +11,7 @@ from server.boards.service import Boards
 from server.db.database import Database
 from server.engine import Engine
 from server.events.base import Events
-from server.http.limits import Turns
+from server.http.turns import Turns
 from server.in_child import Nursery
 from server.jobs.manager import JobManager
 from server.jobs.service import Jobs
@@ -22,8 +22,11 @@ from server.settings import Settings
 from server.targets.service import Targets
 from server.workloads.schemas import Insight
 
-READERS, READS_WAIT = 2, 200
-"""Models that are read at once, each of which may take gigabytes, and requests that may wait for that."""
+READERS, READERS_EACH, READS_WAIT = 3, 2, 200
+"""Models that are read at once, each of which may take gigabytes; those of one client; requests that may wait
+for that."""
+IMPORTS_WAIT = 200
+"""Logs that may wait to be read, one at a time: they keep the interpreter busy, and the database."""
 REMEMBERED = 64
 """Explanations that are kept, and as many forecasts and insights."""
 EXPLANATIONS_WAIT = 16
@@ -46,8 +49,10 @@ class Services:
     jobs: Jobs
     boards: Boards
     manager: JobManager
-    reading: Turns = field(default_factory=lambda: Turns(READS_WAIT, READERS))
+    reading: Turns = field(default_factory=lambda: Turns(READS_WAIT, READERS, READERS_EACH))
     """Of those who have a model read."""
+    importing: Turns = field(default_factory=lambda: Turns(IMPORTS_WAIT))
+    """Of those who bring a log."""
     explanations: Remembered[dict[str, Any]] = field(default_factory=lambda: Remembered(REMEMBERED))
     forecasts: Remembered[list[float | None]] = field(default_factory=lambda: Remembered(REMEMBERED))
     insights: Remembered[Insight] = field(default_factory=lambda: Remembered(REMEMBERED))

@@ -20,7 +20,6 @@ def read(kind: type[T], value: Any, name: str) -> T:
         if kind not in _ADAPTERS:
             _ADAPTERS[kind] = TypeAdapter(kind)
         checked: T = _ADAPTERS[kind].validate_python(value)
-        return checked
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -29,3 +28,23 @@ def read(kind: type[T], value: Any, name: str) -> T:
         raise ValueError(
             f"{name} {where}: {message}{given}" if where else f"{name}: {message}{given}"
         ) from None
+    if turned := _turned(value, checked, name):
+        raise ValueError(turned)
+    return checked
+
+
+def _turned(raw: Any, checked: Any, where: str) -> str | None:
+    """What pydantic has made a number, a word or a truth of something else, or None: ``true`` is not 1."""
+    if isinstance(raw, dict):
+        inside = (
+            checked if isinstance(checked, dict) else vars(checked) if hasattr(checked, "__dict__") else {}
+        )
+        pairs = [(item, inside[name], f"{where} {name}") for name, item in raw.items() if name in inside]
+    elif isinstance(raw, (list, tuple)) and isinstance(checked, (list, tuple)):
+        pairs = [(one, other, where) for one, other in zip(raw, checked, strict=False)]
+    else:
+        number = isinstance(checked, (int, float))
+        if isinstance(raw, bool) != isinstance(checked, bool) or (isinstance(raw, str) and number):
+            return f"{where}: {raw!r:.80} is not of the right type"
+        return None
+    return next((turned for each in pairs if (turned := _turned(*each))), None)

@@ -13,7 +13,9 @@ class Timing(BaseModel):
     """One measurement of a library."""
 
     version: str = Field(pattern=r"^[!-~]{1,64}$", description="The library's version.", examples=["1.31.0"])
-    seconds: float = Field(gt=0, allow_inf_nan=False, description="Seconds a call.", examples=[0.0011])
+    seconds: float = Field(
+        strict=True, gt=0, allow_inf_nan=False, description="Seconds a call.", examples=[0.0011]
+    )
 
 
 class Baseline(Timing):

@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.config import JsonDict
 
 from server.http.lists import Items, Page
+from server.http.times import InUtc
 from worker.fleet.book import Purpose
 from worker.fleet.states import Activity, Health
 
@@ -162,7 +163,7 @@ class Withdrawal(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    since: Annotated[datetime | None, BeforeValidator(_no_number)] = Field(
+    since: Annotated[Annotated[datetime, InUtc] | None, BeforeValidator(_no_number)] = Field(
         None, description="Take back what it measured from then on; by default from its last good check."
     )
     good_too: bool = Field(

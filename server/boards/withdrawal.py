@@ -36,7 +36,6 @@ def start(session: Session, board: str, since: datetime | None, good_too: bool) 
     checked = last_good_check(session, board)
     if since is None:
         return checked
-    since = since if since.tzinfo else since.replace(tzinfo=UTC)
     if since < checked and not good_too:
         raise Problem(
             409,

@@ -1,13 +1,10 @@
-"""Bounds on request bodies, kept before anything reads them, and on how many requests wait for their turn."""
+"""Bounds on request bodies, kept before anything reads them."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 
 from starlette.datastructures import Headers
-from starlette.requests import Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.http.problems import Problem, body_of
@@ -61,29 +58,3 @@ def too_large(limit: int, setting: str = "") -> Problem:
     """The problem that names the limit, and the setting that moves it."""
     text = f"{limit >> 20} MB" + (f" ({setting})" if setting else "")
     return Problem(413, f"the body is larger than the limit of {text}")
-
-
-class Turns:
-    """Lets one request after the other do something heavy, or a few ``at_once``; whoever finds ``most``
-    others ``waiting`` gets 503. Who waits holds no thread."""
-
-    def __init__(self, most: int, at_once: int = 1) -> None:
-        self._most, self._free = most, asyncio.Semaphore(at_once)
-        self.waiting = 0
-
-    @asynccontextmanager
-    async def turn(self, request: Request | None = None) -> AsyncIterator[None]:
-        """Wait for a turn and have it, unless the one who sent ``request`` has gone by then."""
-        if self.waiting >= self._most:
-            raise Problem(503, f"{self._most} other requests wait for this already; try again later")
-        self.waiting += 1
-        try:
-            await self._free.acquire()
-        finally:
-            self.waiting -= 1
-        try:
-            if request is not None and await request.is_disconnected():
-                raise Problem(400, "the connection broke while the request waited for its turn")
-            yield
-        finally:
-            self._free.release()

@@ -14,22 +14,45 @@ from server.http.problems import body_of
 _SAFE = ("GET", "HEAD", "OPTIONS")
 
 
+_OF_THE_API = ("/api/", "/health/", "/version/", "/metrics/", "/openapi.json/")
+
+
 class SameOrigin:
-    """Refuses changing requests whose ``Origin`` is another than the host asked: only browsers send one."""
+    """Refuses what pages of others ask for through a visitor's browser, which alone sends these headers.
+
+    From another site (``Sec-Fetch-Site``) there are ways to pages of ours, and nothing else; requests whose
+    ``Origin`` is another than the host asked change nothing.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, or refuse it with 403."""
-        if scope["type"] == "http" and scope["method"] not in _SAFE:
-            headers = Headers(scope=scope)
-            origin = headers.get("origin")
-            if origin is not None and urlsplit(origin).netloc != headers.get("host"):
-                detail = f"a page of {origin} may not change anything here"
-                await body_of(scope["path"], 403, detail)(scope, receive, send)
-                return
+        refused = _why_not(scope, Headers(scope=scope)) if scope["type"] == "http" else None
+        if refused is not None:
+            await body_of(scope["path"], 403, refused)(scope, receive, send)
+            return
         await self.app(scope, receive, send)
+
+
+def _why_not(scope: Scope, headers: Headers) -> str | None:
+    safe = scope["method"] in _SAFE
+    if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+        leads = headers.get("sec-fetch-mode", "navigate") == "navigate"
+        if not (safe and leads) or f"{scope['path']}/".startswith(_OF_THE_API):
+            return "a page of another site may lead to the pages here, and ask for nothing else"
+    origin = headers.get("origin")
+    if not safe and origin is not None and _place(origin) != headers.get("host"):
+        return f"a page of {origin} may not change anything here"
+    return None
+
+
+def _place(origin: str) -> str:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:  # [::1 without its end
+        return ""
 
 
 class KnownHosts:

@@ -12,6 +12,7 @@ from kernels.unit import Unit
 from server import lengths
 from server.baselines.schemas import Baseline
 from server.http.lists import Items, Page
+from server.http.times import InUtc
 from server.jobs.examples import JOB, TASK
 from server.models.schemas import GivenShapes, ModelCheck
 from tuner.states import TASK_TRIALS, JobState, Phase, TaskState
@@ -40,10 +41,16 @@ class Budget(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     trials: int | None = Field(
-        default=None, ge=1, lt=2**31, description="Trials of all tasks together.", examples=[500]
+        default=None, strict=True, ge=1, lt=2**31, description="Trials of all tasks together.", examples=[500]
     )
     seconds: float | None = Field(
-        default=None, gt=0, le=1e9, allow_inf_nan=False, description="Running time.", examples=[180]
+        default=None,
+        strict=True,
+        gt=0,
+        le=1e9,
+        allow_inf_nan=False,
+        description="Running time.",
+        examples=[180],
     )
 
     @model_validator(mode="after")
@@ -80,7 +87,7 @@ class JobRequest(BaseModel):
     model: str | None = Field(default=None, description="A model's hash; this or `workload`.")
     workload: dict[str, Any] | None = Field(default=None, description="One workload in canonical form.")
     target: str = Field(description="A target's name.")
-    threads: int = Field(default=1, ge=1, le=4096, description="Threads that kernels run on.")
+    threads: int = Field(default=1, strict=True, ge=1, le=4096, description="Threads that kernels run on.")
     strategy: str = Field(
         default="model",
         description="How configs are chosen: `analysis`, `random`, `evolution`, `model`, or one that "
@@ -94,20 +101,26 @@ class JobRequest(BaseModel):
         description="Input shapes other than those of the upload, by input; of several sets, the job tunes "
         "the layers of all, weighted as one run of the model with each has them.",
     )
-    seed: int = Field(default=0, ge=0, lt=2**63, description="Seed of the search's random choices.")
+    seed: int = Field(
+        default=0, strict=True, ge=0, lt=2**63, description="Seed of the search's random choices."
+    )
     numerics: Numerics = Field(
         default=Numerics.EXACT_INTEGERS,
         description="`exact` leaves out algorithms that round more than sums of products do, "
         "`exact-integers` only those for integers.",
     )
     priority: int = Field(
-        default=0, ge=-100, le=100, description="A job of higher priority gets boards before others."
+        default=0,
+        strict=True,
+        ge=-100,
+        le=100,
+        description="A job of higher priority gets boards before others.",
     )
     tags: set[Tag] = Field(
         default_factory=set, max_length=20, description="Only boards that have all of these measure for it."
     )
 
-    deadline: AwareDatetime | None = Field(
+    deadline: Annotated[AwareDatetime, InUtc] | None = Field(
         default=None,
         description="When it ends with what it has, also while it waits for a board; without, it waits for "
         "as long as there is a board that may come back.",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC
 from importlib.metadata import version
 from math import prod
 from typing import Any
@@ -46,6 +45,7 @@ from tuner.frontend.onnx_check import check_size
 from tuner.search import strategies
 from tuner.spec import Budget, JobSpec, TaskSpec
 from tuner.states import TASK_TRIALS, JobState, TaskState
+from worker.children.nursery import Flag
 from worker.demand import Demand
 from worker.fleet.matching import fits
 from worker.fleet.states import Health
@@ -60,8 +60,11 @@ class Jobs:
     def __init__(self, db: Database, models: Models, targets: Targets, engine: Engine) -> None:
         self._db, self._models, self._targets, self._engine = db, models, targets, engine
 
-    def create(self, request: JobRequest) -> JobSpec:
-        """Check a request and store its job and tasks, queued; raises problems that name what is wrong."""
+    def create(self, request: JobRequest, cancelled: Flag | None = None) -> JobSpec:
+        """Check a request and store its job and tasks, queued; raises problems that name what is wrong.
+
+        Reading a model with other shapes ends early once ``cancelled`` is set.
+        """
         target = self._targets.get(request.target, "body", "target")
         clock = self._clock(Demand(target, request.threads, frozenset(request.tags), "wall"))
         if len(request.strategy) > STRATEGY_LENGTH:
@@ -72,7 +75,7 @@ class Jobs:
             strategies.find(request.strategy)
         except ValueError as error:
             raise invalid(str(error), "body", "strategy") from None
-        model_hash, found = self._subject(request)
+        model_hash, found = self._subject(request, cancelled)
         tunable = _tunable(found, target)
         budget = request.budget or Budget(trials=TASK_TRIALS * len(tunable))
         with self._db.write() as session:
@@ -92,7 +95,7 @@ class Jobs:
                 budget_trials=budget.trials,
                 budget_seconds=budget.seconds,
                 shapes=request.shapes,
-                deadline=request.deadline.astimezone(UTC) if request.deadline else None,
+                deadline=request.deadline,
                 name=request.name,
                 submitter=request.submitter,
                 version=VERSION,
@@ -197,7 +200,7 @@ class Jobs:
             shapes=row.shapes or (model.shapes if model else None),
         )
 
-    def _subject(self, request: JobRequest) -> tuple[str | None, Weighted]:
+    def _subject(self, request: JobRequest, cancelled: Flag | None) -> tuple[str | None, Weighted]:
         """The model's hash, if any, and the distinct workloads with how often they occur."""
         if request.workload is not None:
             try:
@@ -209,7 +212,7 @@ class Jobs:
             return None, [(workload, 1)]
         with self._db.read() as session:
             row = self._models.get(session, request.model or "", "body", "model")
-        extraction = self._models.extraction(row, request.shapes)
+        extraction = self._models.extraction(row, request.shapes, cancelled)
         if not extraction.operators:
             reasons = "; ".join(f"{each.node}: {each.reason}" for each in extraction.not_tunable[:5])
             raise invalid(

@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from server.http.problems import Problem
-from server.in_child import Nursery
+from server.in_child import GONE, Nursery
 from tuner.intake.extract import Extraction
 from tuner.intake.shapes import GivenShapes
 from tuner.intake.values import Values
-from worker.children.nursery import ChildCrashed, ChildRaised, ChildTimeout
+from worker.children.nursery import ChildCancelled, ChildCrashed, ChildRaised, ChildTimeout, Flag
 
 TIMEOUT_S = 60.0
+"""For all sets of shapes together."""
 MEMORY_BYTES = 8 << 30
 
 
@@ -21,28 +22,33 @@ def extract(
     path: Path,
     name: str,
     shapes: GivenShapes,
+    cancelled: Flag | None = None,
     assembled: Path | None = None,
     values: Values | None = None,
     largest: int = 0,
 ) -> Extraction:
     """The workloads of the model at ``path``, called ``name`` by the user; raises a 422 problem.
 
-    Given ``assembled``, the model is written there, with the ``values`` of its inputs and the data that a
-    zip has beside it, unless that makes more than ``largest`` bytes.
+    It ends early once ``cancelled`` is set. Given ``assembled``, the model is written there, with the
+    ``values`` of its inputs and the data that a zip has beside it, unless that makes more than ``largest``
+    bytes.
     """
     payload: dict[str, Any] = {"path": str(path), "shapes": shapes}
     if assembled is not None:
         payload |= {"assembled": str(assembled), "largest": largest}
         payload["values"] = {k: list(v) for k, v in (values or {}).items()}
-    sets = len(shapes) if isinstance(shapes, list) else 1
-    found = _asked(nursery, "tuner.intake.extract:extract_child", payload, name, sets, assembled)
+    found = _asked(nursery, "tuner.intake.extract:extract_child", payload, name, cancelled, assembled)
     return Extraction.from_json(found)
 
 
-def read_graph(nursery: Nursery, path: Path, name: str, shapes: GivenShapes) -> list[dict[str, Any]]:
+def read_graph(
+    nursery: Nursery, path: Path, name: str, shapes: GivenShapes, cancelled: Flag
+) -> list[dict[str, Any]]:
     """The nodes of the model at ``path`` (``tuner.intake.outline``); raises a 422 problem."""
     payload = {"path": str(path), "shapes": shapes}
-    found: list[dict[str, Any]] = _asked(nursery, "tuner.intake.outline:outline_child", payload, name)
+    found: list[dict[str, Any]] = _asked(
+        nursery, "tuner.intake.outline:outline_child", payload, name, cancelled
+    )
     return found
 
 
@@ -51,15 +57,22 @@ def _asked(
     function: str,
     payload: dict[str, Any],
     name: str,
-    times: int = 1,
+    cancelled: Flag | None,
     assembled: Path | None = None,
 ) -> Any:
-    """What ``function`` says of the file at ``payload["path"]``, in ``times`` the time for one reading."""
-    path, timeout_s = Path(payload["path"]), TIMEOUT_S * times
+    """What ``function`` says of the file at ``payload["path"]``."""
+    path = Path(payload["path"])
     try:
-        return nursery.call(function, payload, timeout_s=timeout_s, memory_bytes=MEMORY_BYTES)
+        return nursery.call(
+            function, payload, timeout_s=TIMEOUT_S, memory_bytes=MEMORY_BYTES, cancelled=cancelled
+        )
+    except ChildCancelled:
+        raise Problem(400, GONE) from None
     except ChildTimeout:
-        raise Problem(422, f"model {name}: reading it took more than {timeout_s:.0f} s") from None
+        sets = payload["shapes"]
+        all_of = f" with all {len(sets)} sets of shapes" if isinstance(sets, list) else ""
+        detail = f"model {name}: reading it{all_of} took more than {TIMEOUT_S:.0f} s"
+        raise Problem(422, f"{detail}; give fewer of them" if all_of else detail) from None
     except ChildCrashed as error:
         how = f"signal {error.signal}" if error.signal else str(error)
         raise Problem(422, f"model {name}: the process that read it died ({how})") from None

@@ -15,11 +15,14 @@ from server.in_child import Nursery, worked_out
 from server.models.schemas import Forecast
 from server.records import repository
 from tuner.intake.extract import Extraction
+from worker.children.nursery import Flag
 
 TIMEOUT_S = 120.0
 
 
-def predicted(nursery: Nursery, extraction: Extraction, target: Target, threads: int) -> list[float | None]:
+def predicted(
+    nursery: Nursery, extraction: Extraction, target: Target, threads: int, cancelled: Flag
+) -> list[float | None]:
     """Seconds of each workload by the machine model; a problem where that fails."""
     payload: dict[str, Any] = {
         "workloads": [workloads.to_json(each.workload) for each in extraction.operators],
@@ -28,7 +31,7 @@ def predicted(nursery: Nursery, extraction: Extraction, target: Target, threads:
     }
     function = "tuner.explain.forecast:forecast_in_child"
     found: list[float | None] = worked_out(
-        nursery, function, payload, "the forecast", "nothing can be foretold", TIMEOUT_S
+        nursery, function, payload, "the forecast", "nothing can be foretold", cancelled, TIMEOUT_S
     )
     return found
 

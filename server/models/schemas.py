@@ -12,7 +12,7 @@ from kernels.unit import Unit
 from server.http.lists import Items, Page
 from tuner.intake.shapes import MOST_SETS
 
-Dimension = Annotated[int, Field(ge=1, lt=2**31)]
+Dimension = Annotated[int, Field(strict=True, ge=1, lt=2**31)]
 OpenDimension = Annotated[str, Field(pattern=r"^[0-9]{1,5}[.][.][0-9]{1,5}$", examples=["1..512"])]
 ShapeSet = dict[str, list[Dimension | OpenDimension]]
 GivenShapes = ShapeSet | Annotated[list[ShapeSet], Field(min_length=1, max_length=MOST_SETS)]
@@ -149,7 +149,9 @@ class LibraryRequest(BaseModel):
     targets: list[str] = Field(
         description="The targets that it is built for, the best first.", min_length=1, max_length=8
     )
-    level: int = Field(default=0, ge=0, description="Which of them it is to be run for, by its place.")
+    level: int = Field(
+        default=0, strict=True, ge=0, description="Which of them it is to be run for, by its place."
+    )
 
 
 class BuildRequest(BaseModel):
@@ -158,7 +160,7 @@ class BuildRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     target: str = Field(description="A target's name.", examples=["rpi4"])
-    threads: int = Field(default=1, ge=1, le=4096, description="Threads that kernels run on.")
+    threads: int = Field(default=1, strict=True, ge=1, le=4096, description="Threads that kernels run on.")
     numerics: Numerics = Field(default=Numerics.EXACT_INTEGERS, description="What configs may be used.")
     shapes: GivenShapes | None = Field(
         default=None, description="Of dynamic inputs; several sets make one module that takes any of them."

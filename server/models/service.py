@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from server.db.database import Database
 from server.db.insert import insert
 from server.db.tables import ModelRow, now
+from server.http.json_text import parse
 from server.http.problems import Problem, invalid
 from server.http.uploads import Upload, forget_old, sha256
 from server.in_child import Nursery
@@ -22,6 +23,7 @@ from server.remembered import Remembered
 from tuner.intake.external_data import is_archive
 from tuner.intake.extract import Extraction
 from tuner.intake.values import Values
+from worker.children.nursery import Flag
 
 Shapes = dict[str, list[int | str]] | list[dict[str, list[int | str]]]
 """One set of input shapes, or several."""
@@ -46,26 +48,31 @@ class Models:
         return self.folder / model_hash
 
     def add(
-        self, upload: Upload, name: str, shapes: Shapes | None, values: Values | None = None
+        self,
+        upload: Upload,
+        name: str,
+        shapes: Shapes | None,
+        values: Values | None = None,
+        cancelled: Flag | None = None,
     ) -> tuple[ModelRow, bool]:
         """Extract and store; the same bytes are the same model. Returns the row and whether it is new.
 
         Inputs that ``values`` names are constants in what is stored, and the data that a zip has beside its
-        model are in that.
+        model are in that. Ends early once ``cancelled`` is set.
         """
         if not upload.size:
             raise Problem(422, f"model {name} is empty")
         if values or is_archive(upload.path):
             whole = upload.path.with_name(f"{upload.path.name}.whole")
             try:
-                extraction = self._extract(upload.path, name, shapes, whole, values)
+                extraction = self._extract(upload.path, name, shapes, cancelled, whole, values)
                 return self._store(whole, whole.stat().st_size, sha256(whole), name, shapes, extraction)
             finally:
                 whole.unlink(missing_ok=True)
         known = self._known(upload.sha256, shapes)
         if known is not None:
             return known, False
-        extraction = self._extract(upload.path, name, shapes)
+        extraction = self._extract(upload.path, name, shapes, cancelled)
         return self._store(upload.path, upload.size, upload.sha256, name, shapes, extraction)
 
     def _known(self, model_hash: str, shapes: Shapes | None) -> ModelRow | None:
@@ -122,22 +129,23 @@ class Models:
         detail = f"there is no model {model_hash}" if not rows else f"several models begin with {model_hash}"
         raise invalid(detail, *loc) if loc else Problem(404, detail)
 
-    def extraction(self, row: ModelRow, shapes: Shapes | None) -> Extraction:
+    def extraction(self, row: ModelRow, shapes: Shapes | None, cancelled: Flag | None = None) -> Extraction:
         """What there is to tune in a model, with other input shapes if given.
 
-        To read it with others takes up to a minute: whoever gives shapes has a turn (``Services.reading``).
+        To read it with others takes up to a minute: whoever gives shapes has a turn
+        (``Services.reading``), which says when it is ``cancelled``.
         """
         if shapes is None or shapes == row.shapes:
             return Extraction.from_json(row.extraction)
         key = row.hash, json.dumps(shapes, sort_keys=True)
-        return self._others.get(key, lambda: self._extract(self.path(row.hash), row.name, shapes))
+        return self._others.get(key, lambda: self._extract(self.path(row.hash), row.name, shapes, cancelled))
 
-    def graph(self, row: ModelRow, shapes: Shapes | None) -> list[dict[str, Any]]:
+    def graph(self, row: ModelRow, shapes: Shapes | None, cancelled: Flag) -> list[dict[str, Any]]:
         """The nodes of a model; with other input shapes than the upload's, if given."""
         given = row.shapes if shapes is None else shapes
         asked = row.hash, json.dumps(given, sort_keys=True)
         return self._graphs.get(
-            asked, lambda: read_graph(self._nursery, self.path(row.hash), row.name, given)
+            asked, lambda: read_graph(self._nursery, self.path(row.hash), row.name, given, cancelled)
         )
 
     def _extract(
@@ -145,20 +153,18 @@ class Models:
         path: Path,
         name: str,
         shapes: Shapes | None,
+        cancelled: Flag | None,
         assembled: Path | None = None,
         values: Values | None = None,
     ) -> Extraction:
-        return extract(self._nursery, path, name, shapes, assembled, values, self._largest)
+        return extract(self._nursery, path, name, shapes, cancelled, assembled, values, self._largest)
 
 
 def parse_shapes(text: str | None) -> Shapes | None:
     """Read the ``shapes`` parameter: a JSON object of input name -> list of dimensions, or several."""
     if text is None:
         return None
-    try:
-        value: Any = json.loads(text)
-    except ValueError:
-        value = None
+    value = _parsed(text)
     sets = value if isinstance(value, list) and value else [value]
     if not all(isinstance(each, dict) and all(map(_is_shape, each.values())) for each in sets):
         raise invalid(
@@ -174,13 +180,18 @@ def parse_values(text: str | None) -> Values | None:
     """Read the ``values`` parameter: a JSON object of input name -> list of numbers."""
     if text is None:
         return None
-    try:
-        value: Any = json.loads(text)
-    except ValueError:
-        value = None
+    value = _parsed(text)
     if not isinstance(value, dict) or not all(_is_value(numbers) for numbers in value.values()):
         raise invalid(f'values must be like {{"rate": [16000]}}, got {text[:200]}', "query", "values")
     return value
+
+
+def _parsed(text: str) -> Any:
+    """The JSON value; None, which nobody takes, where it is none."""
+    try:
+        return parse(text)
+    except ValueError:
+        return None
 
 
 def _is_value(value: Any) -> bool:

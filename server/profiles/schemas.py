@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic.config import JsonDict
@@ -36,7 +36,7 @@ class Tensor(BaseModel):
     model_config = ConfigDict(extra="forbid", json_schema_extra={"example": _TENSOR})
 
     dtype: DTypeName = Field(description="The type of its elements, as numpy calls it.")
-    shape: list[int] = Field(description="Its extents.", max_length=16)
+    shape: list[Annotated[int, Field(strict=True)]] = Field(description="Its extents.", max_length=16)
     data: str = Field(description="Its bytes in base64.", pattern="^[A-Za-z0-9+/]*={0,2}$")
 
 
@@ -56,7 +56,7 @@ class ProfileRequest(BaseModel):
     model: str = Field(description="A model's hash.")
     board: str | None = Field(default=None, description="A board's name; this or `target`.")
     target: str | None = Field(default=None, description="A target's name: any free board of it.")
-    threads: int = Field(default=1, ge=1, le=4096, description="Threads that kernels run on.")
+    threads: int = Field(default=1, strict=True, ge=1, le=4096, description="Threads that kernels run on.")
     numerics: Numerics = Field(default=Numerics.EXACT_INTEGERS, description="What configs may be used.")
     shapes: dict[str, list[Dimension]] | None = Field(
         default=None, description="Input shapes other than those of the upload, by input."

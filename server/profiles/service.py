@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from contextlib import nullcontext
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
 
 from kernels import target as targets
 from server.beside import beside_board
@@ -18,23 +18,22 @@ from server.records import repository
 from server.services import Services
 from tuner.intake.shapes import given_of, sets_of
 from tuner.job.profile import Ran
+from worker.children.nursery import Flag
 from worker.demand import Demand
 
 FUNCTION = "tuner.job.profile_child:profile_in_child"
 
 
-async def profile(
-    services: Services, request: ProfileRequest, gone: Callable[[], Awaitable[bool]]
-) -> Profile:
-    """Build the model, run it on the board, and say what that took; ends early once who asked has ``gone``.
+async def profile(services: Services, asked: ProfileRequest, request: Request) -> Profile:
+    """Build the model, run it on the board, and say what that took; ends early once who asked has gone.
 
     Raises a 404 problem for a model that is none, 422 for a board, a target or inputs that cannot be, and 409
     when no board came to an answer.
     """
-    demand = _demand(services, request)
-    async with services.reading.turn() if request.shapes is not None else nullcontext():
-        payload = await run_in_threadpool(_payload, services, request, demand)
-    found = await beside_board(services.engine, FUNCTION, payload, demand, gone)
+    demand = _demand(services, asked)
+    async with services.reading.turn(request) if asked.shapes is not None else nullcontext() as gone:
+        payload = await run_in_threadpool(_payload, services, asked, demand, gone)
+    found = await beside_board(services.engine, FUNCTION, payload, demand, request.is_disconnected)
     if "invalid" in found:
         raise invalid(found["invalid"], "body", found["at"])
     ran = Ran.from_json(found)
@@ -53,7 +52,7 @@ async def profile(
         memory=Memory(weights_bytes=ran.weights_bytes, workspace_bytes=ran.workspace_bytes),
         checked=delivery.check.checked,
         check=vars(delivery.check),
-        outputs={name: Tensor(**each) for name, each in ran.outputs.items()} if request.outputs else None,
+        outputs={name: Tensor(**each) for name, each in ran.outputs.items()} if asked.outputs else None,
     )
 
 
@@ -73,7 +72,9 @@ def _demand(services: Services, request: ProfileRequest) -> Demand:
     return Demand(board.target, request.threads, clock=board.clock, board=board.id)
 
 
-def _payload(services: Services, request: ProfileRequest, demand: Demand) -> dict[str, Any]:
+def _payload(
+    services: Services, request: ProfileRequest, demand: Demand, cancelled: Flag | None
+) -> dict[str, Any]:
     """What the child is told: the model, and what is known of its workloads."""
     target, threads = demand.target, demand.threads
     with services.db.read() as session:
@@ -86,7 +87,8 @@ def _payload(services: Services, request: ProfileRequest, demand: Demand) -> dic
         relayouts = [each.line() for each in repository.relayouts(session, *where)]
     # Of a model with several sets of shapes, the first.
     shapes = given_of([*sets_of(request.shapes or row.shapes)[:1]])
-    extraction = services.models.extraction(row, given_of([request.shapes]) if request.shapes else None)
+    shapes_asked = given_of([request.shapes]) if request.shapes else None
+    extraction = services.models.extraction(row, shapes_asked, cancelled)
     keys = {each.workload.key for each in extraction.operators}
     log = repository.log(services.db, "best", 1, target_keys=[target.key], numerics=request.numerics)
     records = [

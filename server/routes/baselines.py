@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path
 from server.baselines import repository
 from server.baselines.schemas import Baseline, BaselineList, Timing
 from server.db.tables import BaselineRow, now
+from server.http.json_text import JsonRoute
 from server.http.pages import Threads
 from server.http.problems import responses
 from server.records.repository import add_targets
@@ -16,7 +17,7 @@ from server.routes.workloads import Clock, Key, TargetQuery
 from server.services import Ctx
 from server.workloads.repository import get_row
 
-router = APIRouter(prefix="/workloads", tags=["records"])
+router = APIRouter(prefix="/workloads", tags=["records"], route_class=JsonRoute)
 Library = Annotated[
     str, Path(pattern=r"^[\w.+-]{1,64}$", description="The library's name.", examples=["onnxruntime"])
 ]

@@ -25,11 +25,12 @@ from server.boards.schemas import (
 )
 from server.events.base import BOARDS
 from server.http.event_stream import event_stream
+from server.http.json_text import JsonRoute
 from server.http.pages import AfterId, Limit
 from server.http.problems import responses
 from server.services import Ctx
 
-router = APIRouter(prefix="/boards", tags=["boards"])
+router = APIRouter(prefix="/boards", tags=["boards"], route_class=JsonRoute)
 BoardId = Annotated[str, Path(description="The board's name.", max_length=100, examples=["pi-3"])]
 Why = Annotated[Change | None, Body()]
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import nullcontext
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, Header, Query, Response
+from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from sqlalchemy.exc import OperationalError
 from starlette.concurrency import run_in_threadpool
@@ -15,6 +15,7 @@ from kernels.numerics import Numerics
 from server.db.tables import JobRow, RelayoutRow
 from server.events.base import END, Event
 from server.http.event_stream import event_stream
+from server.http.json_text import JsonRoute
 from server.http.pages import AfterId, JobId, Limit
 from server.http.problems import Problem, responses
 from server.jobs import listing, views
@@ -28,7 +29,7 @@ from server.records.logs import LOG_RESPONSE, Allowed, K, Select, log_response
 from server.services import Ctx, Services
 from tuner.states import JobState
 
-router = APIRouter(prefix="/jobs", tags=["jobs"])
+router = APIRouter(prefix="/jobs", tags=["jobs"], route_class=JsonRoute)
 
 
 def _read(ctx: Services, job_id: int) -> Job:
@@ -37,10 +38,10 @@ def _read(ctx: Services, job_id: int) -> Job:
 
 
 @router.post("", status_code=201, summary="Create a job", responses=responses(413, 422, 503))
-async def create_job(request: JobRequest, response: Response, ctx: Ctx) -> Job:
+async def create_job(asked: JobRequest, request: Request, response: Response, ctx: Ctx) -> Job:
     """Start tuning a model or one workload for a target."""
-    async with ctx.reading.turn() if request.shapes is not None else nullcontext():
-        spec = await run_in_threadpool(ctx.jobs.create, request)
+    async with ctx.reading.turn(request) if asked.shapes is not None else nullcontext() as gone:
+        spec = await run_in_threadpool(ctx.jobs.create, asked, gone)
     ctx.manager.submit(spec)
     response.headers["Location"] = f"/api/v1/jobs/{spec.id}"
     return await run_in_threadpool(_read, ctx, spec.id)

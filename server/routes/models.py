@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path as FilePath
 from typing import Annotated
 
@@ -10,6 +9,8 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import FileResponse
 from starlette.concurrency import run_in_threadpool
 
+from server.db.tables import ModelRow
+from server.http.json_text import JsonRoute
 from server.http.pages import Limit, Threads
 from server.http.problems import invalid, responses
 from server.http.uploads import received
@@ -24,11 +25,12 @@ from server.models.schemas import (
     ModelPage,
     Workloads,
 )
-from server.models.service import parse_shapes, parse_values
-from server.services import Ctx
+from server.models.service import Shapes, parse_shapes, parse_values
+from server.services import Ctx, Services
 from tuner.intake.extract import Extraction
+from worker.children.nursery import Flag
 
-router = APIRouter(prefix="/models", tags=["models"])
+router = APIRouter(prefix="/models", tags=["models"], route_class=JsonRoute)
 _BINARY = {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}}
 
 ModelHash = Annotated[str, Path(description="The model's hash, or its first 8 digits and more.")]
@@ -83,8 +85,8 @@ async def upload_model(
     another than without.
     """
     given, constants = parse_shapes(shapes), parse_values(values)
-    async with received(request, ctx.models.incoming) as upload, ctx.reading.turn(request):
-        row, new = await run_in_threadpool(ctx.models.add, upload, name, given, constants)
+    async with received(request, ctx.models.incoming) as upload, ctx.reading.turn(request) as gone:
+        row, new = await run_in_threadpool(ctx.models.add, upload, name, given, constants, gone)
     response.status_code = 201 if new else 200
     response.headers["Location"] = f"/api/v1/models/{row.hash}"
     return views.show(row)
@@ -141,65 +143,93 @@ async def read_with_shapes(
     """The same with other input shapes than those of the upload: the model is read again, if need be."""
     given = parse_shapes(shapes)
 
-    def read() -> Workloads:
-        with ctx.db.read() as session:
-            row = ctx.models.get(session, model_hash)
-        return views.show_workloads(ctx.models.extraction(row, given))
-
-    async with ctx.reading.turn(request):
-        return await run_in_threadpool(read)
+    async with ctx.reading.turn(request) as gone:
+        _, extraction = await run_in_threadpool(_extracted, ctx, model_hash, given, gone)
+    return views.show_workloads(extraction)
 
 
-@router.get(
-    "/{model_hash}/forecast", summary="Foretell a model's time", responses=responses(400, 404, 422, 503)
-)
+TargetName = Annotated[str, Query(description="The target's name.", examples=["rpi4"])]
+
+
+@router.get("/{model_hash}/forecast", summary="Foretell a model's time", responses=responses(404, 422, 503))
 async def read_forecast(
-    request: Request,
-    model_hash: ModelHash,
-    ctx: Ctx,
-    target: Annotated[str, Query(description="The target's name.", examples=["rpi4"])],
-    threads: Threads = 1,
-    shapes: ShapesText = None,
+    request: Request, model_hash: ModelHash, ctx: Ctx, target: TargetName, threads: Threads = 1
 ) -> Forecast:
     """What its layers may take on a target before anything is tuned: by records where there are some, else by
     the machine model. What is not tuned is not in it."""
-    given, machine = parse_shapes(shapes), ctx.targets.get(target, "query", "target")
+    row, extraction = await run_in_threadpool(_extracted, ctx, model_hash, None, None)
+    return await _forecast(request, ctx, (row.hash, None), extraction, target, threads)
+
+
+@router.post(
+    "/{model_hash}/forecast",
+    summary="Foretell a model's time with other shapes",
+    responses=responses(400, 404, 422, 503),
+)
+async def read_forecast_with_shapes(
+    request: Request,
+    model_hash: ModelHash,
+    ctx: Ctx,
+    target: TargetName,
+    threads: Threads = 1,
+    shapes: ShapesText = None,
+) -> Forecast:
+    """The same with other input shapes than those of the upload: the model is read again, if need be."""
+    given = parse_shapes(shapes)
+    async with ctx.reading.turn(request) as gone:
+        row, extraction = await run_in_threadpool(_extracted, ctx, model_hash, given, gone)
+    return await _forecast(request, ctx, (row.hash, str(given)), extraction, target, threads)
+
+
+def _extracted(
+    ctx: Services, model_hash: str, shapes: Shapes | None, gone: Flag | None
+) -> tuple[ModelRow, Extraction]:
+    with ctx.db.read() as session:
+        row = ctx.models.get(session, model_hash)
+    return row, ctx.models.extraction(row, shapes, gone)
+
+
+async def _forecast(
+    request: Request,
+    ctx: Services,
+    model: tuple[str, str | None],
+    extraction: Extraction,
+    target: str,
+    threads: int,
+) -> Forecast:
+    machine = ctx.targets.get(target, "query", "target")
     clocks = sorted({board.clock for board in ctx.engine.boards() if board.target.key == machine.key})
     clock = "wall" if "wall" in clocks or not clocks else clocks[0]
 
-    def extracted() -> tuple[str, Extraction]:
-        with ctx.db.read() as session:
-            row = ctx.models.get(session, model_hash)
-        return row.hash, ctx.models.extraction(row, given)
-
     def read() -> Forecast:
-        asked = known, str(given), machine.key, threads
         seconds = ctx.forecasts.get(
-            asked, lambda: forecast.predicted(ctx.nursery, extraction, machine, threads)
+            (*model, machine.key, threads),
+            lambda: forecast.predicted(ctx.nursery, extraction, machine, threads, gone),
         )
         with ctx.db.read() as session:
             return forecast.forecast(session, extraction, seconds, machine, clock, threads)
 
-    # With shapes the model is read anew, and few may be at a time.
-    async with ctx.reading.turn(request) if given is not None else nullcontext():
-        known, extraction = await run_in_threadpool(extracted)
-    async with ctx.learning.turn(request):
+    async with ctx.learning.turn(request) as gone:
         return await run_in_threadpool(read)
 
 
-@router.get("/{model_hash}/graph", summary="Read a model's graph", responses=responses(404, 422, 503))
-async def get_graph(
+@router.post("/{model_hash}/graph", summary="Read a model's graph", responses=responses(400, 404, 422, 503))
+async def read_graph(
     request: Request, model_hash: ModelHash, ctx: Ctx, shapes: ShapesText = None
 ) -> ModelGraph:
-    """What the model is made of, and what reads what; of several sets of shapes, with the first."""
+    """What the model is made of, and what reads what; of several sets of shapes, with the first.
+
+    The model is read for it, unless that was asked lately.
+    """
     given = parse_shapes(shapes)
 
     def read() -> ModelGraph:
         with ctx.db.read() as session:
             row = ctx.models.get(session, model_hash)
-        return ModelGraph(items=[GraphNode.model_validate(node) for node in ctx.models.graph(row, given)])
+        nodes = ctx.models.graph(row, given, gone)
+        return ModelGraph(items=[GraphNode.model_validate(node) for node in nodes])
 
-    async with ctx.reading.turn(request):
+    async with ctx.reading.turn(request) as gone:
         return await run_in_threadpool(read)
 
 

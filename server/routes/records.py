@@ -112,7 +112,10 @@ def download_records(
 
 
 @router.post(
-    "", summary="Import a tuning log", responses=responses(404, 413, 415, 422), openapi_extra=_LOG_BODY
+    "",
+    summary="Import a tuning log",
+    responses=responses(400, 404, 413, 415, 422, 503),
+    openapi_extra=_LOG_BODY,
 )
 async def import_records(
     request: Request,
@@ -122,13 +125,8 @@ async def import_records(
     """Add the records of a log, deduplicated; a damaged line or another target's record refuses it all."""
     wanted = None if target is None else ctx.targets.get(target)
 
-    async with received(request, ctx.models.incoming) as upload:
-
-        def read() -> tuple[int, int]:
-            with upload.path.open("rb") as lines:
-                return import_log(ctx.db, lines, wanted)
-
-        imported, duplicates = await run_in_threadpool(read)
+    async with received(request, ctx.models.incoming) as upload, ctx.importing.turn(request) as gone:
+        imported, duplicates = await run_in_threadpool(import_log, ctx.db, upload.path, wanted, gone)
     return Imported(imported=imported, duplicates=duplicates)
 
 

@@ -83,14 +83,15 @@ async def read_insight(
             return insight.asked(session, ctx.targets, key, target, clock, threads)
 
     payload, records, asked_for = await run_in_threadpool(read)
-    async with ctx.learning.turn(request):
+    async with ctx.learning.turn(request) as gone:
         return await run_in_threadpool(
-            ctx.insights.get, asked_for, lambda: insight.found(ctx.nursery, payload, records)
+            ctx.insights.get, asked_for, lambda: insight.found(ctx.nursery, payload, records, gone)
         )
 
 
 @router.get("/{key}/explanation", summary="Explain a config", responses=responses(404, 422, 503))
 async def explain_config(
+    request: Request,
     key: Key,
     ctx: Ctx,
     target: TargetQuery,
@@ -111,9 +112,9 @@ async def explain_config(
             return asked(session, ctx.targets, key, target, clock, threads, config, record)
 
     payload, machine, measured_s = await run_in_threadpool(read)
-    async with ctx.compiling.turn():
+    async with ctx.compiling.turn(request) as gone:
         found = await run_in_threadpool(
-            ctx.explanations.get, question(payload), lambda: explained(ctx.nursery, payload)
+            ctx.explanations.get, question(payload), lambda: explained(ctx.nursery, payload, gone)
         )
     levels = (("L1", machine.l1_bytes), ("L2", machine.l2_bytes), ("L3", machine.l3_bytes))
     return Explanation(

@@ -16,6 +16,7 @@ from server.in_child import Nursery, worked_out
 from server.records import repository
 from server.targets.service import Targets
 from server.workloads.repository import get_row
+from worker.children.nursery import Flag
 
 
 def asked(
@@ -73,8 +74,9 @@ def question(payload: dict[str, Any]) -> str:
     return json.dumps(payload, sort_keys=True)
 
 
-def explained(nursery: Nursery, payload: dict[str, Any]) -> dict[str, Any]:
+def explained(nursery: Nursery, payload: dict[str, Any], cancelled: Flag) -> dict[str, Any]:
     """The child's answer; a problem where it fails."""
     function = "tuner.explain.explain:explain_in_child"
-    found: dict[str, Any] = worked_out(nursery, function, payload, "compiling", "that cannot be explained")
+    cannot = "that cannot be explained"
+    found: dict[str, Any] = worked_out(nursery, function, payload, "compiling", cannot, cancelled)
     return found

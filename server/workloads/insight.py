@@ -14,6 +14,7 @@ from server.in_child import Nursery, worked_out
 from server.targets.service import Targets
 from server.workloads import repository
 from server.workloads.schemas import Insight, KnobEffect, Predicted
+from worker.children.nursery import Flag
 
 MOST = 2000
 """Trials looked at, thinned as a chart's."""
@@ -42,10 +43,11 @@ def asked(
     return payload, [point.record for point in points.items], (key, tuple(keys), clock, threads, rounded)
 
 
-def found(nursery: Nursery, payload: dict[str, Any], records: Sequence[int]) -> Insight:
+def found(nursery: Nursery, payload: dict[str, Any], records: Sequence[int], cancelled: Flag) -> Insight:
     """The child's answer; a problem where it fails."""
     function = "tuner.explain.importance:insight_in_child"
-    answer = worked_out(nursery, function, payload, "learning from the trials", "nothing can be learned")
+    doing, cannot = "learning from the trials", "nothing can be learned"
+    answer = worked_out(nursery, function, payload, doing, cannot, cancelled)
     return Insight(
         trials=sum(sample["cost_s"] is not None for sample in payload["samples"]),
         explained=answer["explained"],

@@ -16,7 +16,7 @@ from server_samples import conv_model
 
 from server.http.uploads import ABANDONED_S, forget_old
 from server.models import service as models
-from server.services import READERS
+from server.services import READERS_EACH
 
 URL = "/api/v1/models"
 UPLOADS = 100
@@ -63,12 +63,12 @@ def test_the_api_answers_beside_many_slow_uploads(client: TestClient, slow: Any)
     idle_s = answer_s(client)
     with ThreadPoolExecutor(UPLOADS) as pool:
         uploads = [pool.submit(client.post, URL, content=body) for body in bodies]
-        while seen["now"] < READERS:
+        while seen["now"] < READERS_EACH:
             time.sleep(0.01)
         assert answer_s(client) < MOST_TIMES * idle_s
         let_go.set()
         assert {each.result().status_code for each in uploads} == {201}
-    assert seen["most"] == READERS
+    assert seen["most"] == READERS_EACH
 
 
 def test_other_shapes_are_read_once_and_never_by_get(client: TestClient, slow: Any) -> None:

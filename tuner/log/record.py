@@ -210,5 +210,7 @@ def read_log(lines: Iterable[str]) -> Iterator[Record]:
             value = json.loads(line)
             if not (isinstance(value, dict) and RELAYOUTS in value):
                 yield Record.from_json(value)
-        except ValueError as error:
+        except RecursionError:
+            raise LogError(f"line {number} of the log is damaged: it is nested too deeply") from None
+        except (ValueError, OverflowError) as error:
             raise LogError(f"line {number} of the log is damaged: {error}") from None

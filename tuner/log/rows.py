@@ -32,6 +32,10 @@ _PLAIN = (
 )
 
 
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+"""How a cell begins that a spreadsheet computes, or reads as one after it has dropped what is in front."""
+
+
 def row(record: Record) -> dict[str, Any]:
     """One record: its plain fields under their names, ``knob.NAME``, ``counter.NAME``, ``toolchain.NAME``.
 
@@ -79,11 +83,20 @@ def rows(records: Iterable[Record]) -> list[dict[str, Any]]:
 
 
 def to_csv(table: Sequence[dict[str, Any]]) -> str:
-    """As CSV with a head line; lists are JSON, and None is empty."""
+    """As CSV with a head line; lists are JSON, and None is empty.
+
+    A text that a spreadsheet would take for a formula has a ``'`` before it.
+    """
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     if table:
-        writer.writerow(table[0])
+        writer.writerow(map(_cell, table[0]))
     for each in table:
-        writer.writerow(json.dumps(item) if isinstance(item, list) else item for item in each.values())
+        writer.writerow(map(_cell, each.values()))
     return text.getvalue()
+
+
+def _cell(item: Any) -> Any:
+    if isinstance(item, list):
+        return json.dumps(item)
+    return f"'{item}" if isinstance(item, str) and item.startswith(_FORMULA) else item

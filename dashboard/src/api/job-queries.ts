@@ -51,7 +51,7 @@ export const useGraph = (job: Job) =>
     staleTime: Infinity,
     queryFn: () =>
       data(
-        api.GET("/api/v1/models/{model_hash}/graph", {
+        api.POST("/api/v1/models/{model_hash}/graph", {
           params: {
             path: { model_hash: job.model! },
             query: job.shapes ? { shapes: JSON.stringify(job.shapes) } : {},

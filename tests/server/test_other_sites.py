@@ -1,0 +1,37 @@
+"""What pages of other sites may ask for through a visitor's browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from fake_engine import FakeEngine
+from fastapi.testclient import TestClient
+
+from server.app import create_app
+from server.http.dashboard_page import PATHS
+from server.settings import Settings
+
+
+@pytest.mark.parametrize("site", ["cross-site", "same-site"])
+def test_another_site_reaches_pages_alone(tmp_path: Path, site: str) -> None:
+    app = create_app(Settings(home=tmp_path, allowed_hosts=("testserver",)), FakeEngine().open)
+    paths = app.openapi()["paths"]
+    assert len(paths) > 30
+    with TestClient(app) as client:
+        for path in [*paths, "/openapi.json", "/api/", "/api/v1/nothing", "/health/"]:
+            for mode in ("no-cors", "navigate", "cors"):
+                headers = {"Sec-Fetch-Site": site, "Sec-Fetch-Mode": mode}
+                for method in ("GET", "POST", "DELETE", "HEAD"):
+                    refused = client.request(method, path.replace("{", "").replace("}", ""), headers=headers)
+                    assert refused.status_code == 403, (method, path)
+                    assert refused.headers["content-type"] == "application/problem+json"
+        for path in (*PATHS, "/docs"):
+            led = client.get(path, headers={"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "navigate"})
+            assert led.status_code in (200, 503), path  # 503 where the dashboard was not built
+            image = client.get(path, headers={"Sec-Fetch-Site": site, "Sec-Fetch-Mode": "no-cors"})
+            assert image.status_code == 403
+        for own in ("same-origin", "none"):
+            assert client.get("/api/v1/jobs", headers={"Sec-Fetch-Site": own}).status_code == 200
+        odd = client.post("/api/v1/jobs", headers={"Origin": "http://[::1"})
+        assert odd.status_code == 403
