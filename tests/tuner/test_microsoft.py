@@ -31,6 +31,11 @@ ROWS, X = floats(3, 5, 8), floats(1, 4, 7, 6)
 SCALE, SHIFT, BIAS = floats(8), floats(8), floats(8)
 PACKED = whole(0, 256, 6, 2, 16, dtype=np.uint8)
 """Weights of 6 outputs from 40 inputs, two blocks of 32 to each, of 4 bits."""
+ORDER = whole(0, 3, 40, dtype=np.int32)
+
+
+def blobs(*shape) -> Any:
+    return whole(0, 256, *shape, dtype=np.uint8)
 
 
 class Case:
@@ -192,6 +197,47 @@ CASES = [
         bits=4,
         block_size=32,
     ),
+    *(
+        Case("MatMulNBits", (floats(3, 40),), rest, K=40, N=6, bits=bits, block_size=16)
+        for bits in (2, 4, 8)
+        for rest in (
+            (blobs(6, 3, 2 * bits), floats(18)),
+            (blobs(6, 3, 2 * bits), floats(18), blobs(6, -(-3 * bits // 8))),
+        )
+    ),
+    Case(
+        "MatMulNBits",
+        (floats(3, 40),),
+        (blobs(6, 3, 4), floats(18), floats(6, 3)),
+        K=40,
+        N=6,
+        bits=2,
+        block_size=16,
+    ),
+    *(
+        Case(
+            "MatMulNBits",
+            (floats(3, 40),),
+            (blobs(6, 3, 8), floats(18), zeros, ORDER),
+            K=40,
+            N=6,
+            block_size=16,
+        )
+        for zeros in (None, floats(6, 3))
+    ),
+    Case("GridSample", (X, floats(1, 3, 5, 2)), opset=11, mode="bicubic", padding_mode="border"),
+    Case("GridSample", (X, floats(1, 3, 5, 2)), opset=17, align_corners=1),
+    *(Case("Inverse", (floats(*shape),), opset=opset) for shape, opset in (((3, 3), 12), ((2, 5, 5), 17))),
+    Case("Inverse", (np.float32([[0, 1, 2], [1, 0, 3], [4, -3, 8]]),)),
+    Case("Trilu", (ROWS,), (np.int64(1),), opset=13),
+    Case("Trilu", (ROWS,), (np.int64(-2),), opset=17, upper=0),
+    Case("ExpandDims", (ROWS,), (np.int32(-2),), opset=12),
+    Case("GatherND", (ROWS, np.int32([[0, 1], [2, 4]]))),
+    Case("Pad", (ROWS,), (np.int64([[0, 1, 2, 0, 0, 1]]), np.float32([0.5]))),
+    Case("Pad", (ROWS,), (np.int64([0, 1, 2, 0, 0, 1]),), mode="reflect"),
+    Case("Pad", (ROWS,), (np.int64([0, -1, 2, 0, 0, 1]),), opset=10, mode="edge"),
+    Case("Range", (), (np.float32(1), np.float32([6.5]), np.float32(2))),
+    Case("Range", (), (np.float32([1]), np.float32(4))),
     *(
         Case(
             "GroupQueryAttention",

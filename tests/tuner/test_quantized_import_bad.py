@@ -94,7 +94,6 @@ def microsoft(op, inputs, **attributes):
         ("QLinearSigmoid", ["x", "s"], {}, "has no input 3"),
         ("QLinearSigmoid", ["x", "s", "z", "s"], {}, "has no input 4"),
         ("QLinearAdd", ["x", "s", "z"], {}, "has no input 3"),
-        ("QLinearGlobalAveragePool", ["x", "s", "z", "s", "z"], {"channels_last": 1}, "channels last"),
         ("QLinearConv", ["x", "s", "z", "w", "several", "z", "s", "z"], {}, "operator set 13"),
         ("QLinearSoftmax", ["x", "s", "z", "s", "z"], {"opset": 13, "axis": 1}, "another operator set"),
         (

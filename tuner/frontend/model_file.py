@@ -16,7 +16,7 @@ from tuner.frontend.counted.bound import bound, forget
 from tuner.frontend.dynamic import advice
 from tuner.frontend.functions import inlined
 from tuner.frontend.half import widen
-from tuner.frontend.microsoft import to_standard
+from tuner.frontend.microsoft import least_opset, to_standard
 from tuner.frontend.onnx_check import (
     MAX_NODES,
     ModelError,
@@ -30,6 +30,7 @@ from tuner.frontend.onnx_check import (
 from tuner.frontend.onnx_graph import OnnxGraph, graph_of
 from tuner.frontend.order import sort
 from tuner.frontend.quantized.qdq_form import to_qdq_form
+from tuner.frontend.raised import raise_opset
 
 MAX_FILE_BYTES = 2**31 - 1
 """What protobuf can hold."""
@@ -82,7 +83,7 @@ def _standard(model: ModelProto, shapes: Shapes) -> ModelProto:
         settle(model, _graph_of_nested)
     if len(model.graph.node) <= MAX_NODES:
         to_qdq_form(model)
-        classical.raised(model)
+        raise_opset(model, lambda node: max(classical.least_opset(node), least_opset(node)))
         to_standard(model, {classical.DOMAIN: classical.FORMS})
     check_structure(model)
     fix_input_shapes(model, shapes)

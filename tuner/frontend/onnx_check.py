@@ -19,11 +19,24 @@ MAX_NODES = 50_000
 NESTING = ("If", "Loop", "Scan", "SequenceMap")
 """Operators whose nested graphs are read."""
 
+MICROSOFT = "com.microsoft"
 WAYS_OUT = {
     "ai.onnx.ml": "do what those of ai.onnx.ml do before or behind the model, and export it without them",
-    "com.microsoft": "export the model without onnxruntime's optimizer, which writes those of com.microsoft",
+    MICROSOFT: "onnxruntime alone has those of com.microsoft: export the model in ONNX's own operators, "
+    "or cut it before them",
+    f"{MICROSOFT}.nchwc": "onnxruntime's optimizer writes those for one kind of processor: give the model "
+    "that it was made of",
 }
 """What to do about operators of other domains."""
+OPTIMIZED = {
+    *("BiasAdd", "BiasDropout", "BiasSoftmax", "BiasSplitGelu", "BitmaskBiasDropout", "BitmaskDropout"),
+    *("DecoderMaskedMultiHeadAttention", "DecoderMaskedSelfAttention", "FusedMatMulActivation"),
+    *("GatedRelativePositionBias", "GemmFastGelu", "GroupNorm", "MatMulNBitsMlp", "MatMulNBitsQkv"),
+    *("NhwcConv", "NhwcFusedConv", "PackedAttention", "PackedMultiHeadAttention", "QOrderedAttention"),
+    *("QOrderedGelu", "QOrderedLayerNormalization", "QOrderedLongformerAttention", "QOrderedMatMul"),
+    *("RelativePositionBias", "RemovePadding", "RestorePadding", "SkipGroupNorm"),
+}
+"""Those of com.microsoft that no exporter writes but onnxruntime's optimizer."""
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -149,9 +162,16 @@ def _check_operators(nodes: Sequence[NodeProto]) -> None:
             unknown.setdefault(name, node_name(node))
     if unknown:
         listed = ", ".join(f"{op} (node {node!r})" for op, node in sorted(unknown.items())[:10])
-        domains = {op.rpartition(".")[0] for op in unknown}
-        way_out = "".join(f"; {words}" for domain, words in WAYS_OUT.items() if domain in domains)
-        raise ModelError(f"the model has operators that are not standard ONNX: {listed}{way_out}")
+        ways_out = "".join(f"; {words}" for words in sorted(set(filter(None, map(_way_out, unknown)))))
+        raise ModelError(f"the model has operators that are not standard ONNX: {listed}{ways_out}")
+
+
+def _way_out(op: str) -> str | None:
+    """What to do about an operator of another domain, if anything."""
+    domain, _, name = op.rpartition(".")
+    if domain == MICROSOFT and name in OPTIMIZED:
+        return "export the model without onnxruntime's optimizer, which writes " + op
+    return WAYS_OUT.get(domain)
 
 
 def tensors_of(graph: GraphProto) -> Iterator[tuple[str, TensorProto]]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
-from onnx import ModelProto, TensorProto, ValueInfoProto, helper, version_converter
+from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from tuner.frontend.classical import columns, linear, texts, trees, vectors
 from tuner.frontend.microsoft.fused import Fused
@@ -34,23 +33,9 @@ LEAST_OPSET = 13
 """Of the operators that ours are written in."""
 
 
-def raised(model: ModelProto) -> None:
-    """Bring a model with such operators to a set of ONNX's that has all that they become, in place."""
-    if any(each.domain in ("", "ai.onnx") and each.version >= LEAST_OPSET for each in model.opset_import):
-        return
-    if not any(node.domain == DOMAIN for node in model.graph.node):
-        return
-    ours = [node for node in model.graph.node if node.domain == DOMAIN and node.output]
-    # The converter, which makes several copies, need not see tables of trees.
-    kept = {node.output[0]: list(node.attribute) for node in ours}
-    for node in ours:
-        del node.attribute[:]
-    # It raises what it likes; what cannot be read as it is, is refused by its operator.
-    with suppress(Exception):
-        model.CopyFrom(version_converter.convert_version(model, LEAST_OPSET))
-    for node in model.graph.node:
-        if node.domain == DOMAIN and node.output:
-            node.attribute.extend(kept[node.output[0]])
+def least_opset(node: NodeProto) -> int:
+    """The set of ONNX's operators that has all that ``node`` becomes; 0 for one of another domain."""
+    return LEAST_OPSET if node.domain == DOMAIN else 0
 
 
 def plain(model: ModelProto) -> None:

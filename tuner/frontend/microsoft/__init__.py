@@ -1,4 +1,4 @@
-"""Operators that onnxruntime's optimizer writes, as those of ONNX that they stand for."""
+"""Operators of onnxruntime's own domain, as those of ONNX that they stand for."""
 
 from __future__ import annotations
 
@@ -10,9 +10,12 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 from tuner.frontend.microsoft import (
     attention,
     distances,
+    earlier,
     fused,
+    gathered,
     group_query,
     integers,
+    matrices,
     normal,
     recurrent,
     rotary,
@@ -34,17 +37,25 @@ FORMS: dict[str, Callable[[Fused], None]] = {
     "FusedConv": fused.convolution,
     "FusedGemm": fused.gemm,
     "FusedMatMul": fused.matmul,
+    "ExpandDims": earlier.expanded,
+    "GatherBlockQuantized": gathered.block_quantized,
+    "GatherND": earlier.gather_nd,
     "Gelu": fused.gelu,
+    "GridSample": earlier.same,
     "GroupQueryAttention": group_query.group_query,
+    "Inverse": matrices.inverse,
     "MatMulIntegerToFloat": integers.integer_matmul,
     "MatMulNBits": integers.packed_matmul,
     "MultiHeadAttention": attention.multi_head,
+    "Pad": earlier.pad,
     "QAttention": attention.quantized,
     "QuickGelu": fused.quick_gelu,
+    "Range": earlier.counted,
     "RotaryEmbedding": rotary.embedding,
     "SkipLayerNormalization": normal.skip_layer,
     "SkipSimplifiedLayerNormalization": normal.skip_simplified,
     "TransposeMatMul": fused.matmul,
+    "Trilu": earlier.triangle,
 }
 """Those of com.microsoft. To add one, write what makes its nodes, and have onnxruntime judge it."""
 UNDECLARED: dict[str, Callable[[Fused], None]] = {
@@ -84,6 +95,11 @@ def to_standard(model: ModelProto, others: Mapping[str, Forms]) -> None:
             declare_own(model)
     del model.graph.node[:]
     model.graph.node.extend(known.nodes)
+
+
+def least_opset(node: NodeProto) -> int:
+    """The set of ONNX's operators that has what ``node`` becomes; 0 where it does not matter."""
+    return earlier.SINCE.get(node.op_type, 0) if node.domain == DOMAIN else 0
 
 
 def _form(node: NodeProto, opset: int, forms: Mapping[str, Forms]) -> Callable[[Fused], None] | None:

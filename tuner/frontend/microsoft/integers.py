@@ -6,6 +6,7 @@ import numpy as np
 from onnx import TensorProto
 
 from tuner.frontend.microsoft.fused import Array, Fused
+from tuner.frontend.microsoft.gathered import WHOLE, unpacked
 from tuner.frontend.onnx_check import check_size
 from tuner.frontend.own_nodes import ROUNDED
 
@@ -36,17 +37,17 @@ def scaled_product(form: Fused, operands: list[str], scales: list[str], bias: st
 
 
 def packed_matmul(form: Fused) -> None:
-    """MatMulNBits: weights of 4 or 8 bits with a scale for each block of inputs, made floats."""
+    """MatMulNBits: weights of 2, 4 or 8 bits with a scale for each block of inputs, made floats."""
     k, n, bits = (int(form.attributes.get(name, 4)) for name in ("K", "N", "bits"))
     block = int(form.attributes.get("block_size", 0))
-    if bits not in (4, 8) or block < 1 or k < 1 or n < 1:
+    if bits not in WHOLE or block < 1 or k < 1 or n < 1:
         form.refuse(f"has weights of {bits} bits in blocks of {block}, which is not supported")
-    if form.given(4):
-        form.refuse("has inputs in another order (g_idx), which is not supported")
     blocks = -(-k // block)
+    order = _order(form, bits, k, blocks) if form.given(4) else None
     check_size(4 * n * blocks * block, f"the weight of node {form.node.name!r}", (n, blocks * block))
     scales = form.value(2).astype(np.float32)
-    if form.opset >= AXIS_SINCE and (not form.given(3) or form.value(3).dtype == np.uint8):
+    bytes_alone = not form.given(3) or form.value(3).dtype == np.uint8
+    if form.opset >= AXIS_SINCE and bytes_alone and order is None:
         _quantized_matmul(form, scales, bits, (k, n, block))
         return
     quanta = _unpacked(form, form.value(1), bits, n, blocks * block)
@@ -56,8 +57,13 @@ def packed_matmul(form: Fused) -> None:
         packed = given.dtype == np.uint8
         zeros = _unpacked(form, given, bits, n, blocks) if packed else given.astype(np.float32)
         zeros = _shaped(form, zeros, n, blocks)
-    real = (quanta.reshape(n, blocks, block).astype(np.float32) - zeros) * _shaped(form, scales, n, blocks)
-    weights = np.ascontiguousarray(real.reshape(n, blocks * block)[:, :k].T)
+    scales = _shaped(form, scales, n, blocks)
+    if order is None:
+        real = (quanta.reshape(n, blocks, block).astype(np.float32) - zeros) * scales
+    else:
+        zeros = np.broadcast_to(zeros, scales.shape)
+        real = (quanta[:, :k].astype(np.float32) - zeros[:, order, 0]) * scales[:, order, 0]
+    weights = np.ascontiguousarray(real.reshape(n, -1)[:, :k].T)
     result = form.add("MatMul", [form.needed(0), form.constant(weights)])
     form.finish(form.add("Add", [result, form.given(5)]) if form.given(5) else result)
 
@@ -86,14 +92,24 @@ def _quantized_matmul(form: Fused, scales: Array, bits: int, sizes: tuple[int, i
     form.finish(form.add("Add", [result, form.given(5)]) if form.given(5) else result)
 
 
+def _order(form: Fused, bits: int, k: int, blocks: int) -> Array:
+    """Which block has the scale of each input."""
+    if bits != 4 or (form.given(3) and form.value(3).dtype == np.uint8):
+        form.refuse(
+            "has inputs in another order (g_idx), which onnxruntime computes right for weights of 4 bits "
+            "whose zero points are floats or left out; export it without"
+        )
+    order = form.value(4).reshape(-1)[:k].astype(np.int64)
+    if order.size < k or order.min() < 0 or order.max() >= blocks:
+        form.refuse(f"has a g_idx that is no block of its {blocks} for each of {k} inputs")
+    return order
+
+
 def _unpacked(form: Fused, packed: Array, bits: int, rows: int, columns: int) -> Array:
     """Numbers of ``bits``, the lower ones of a byte first; each row begins with a byte."""
-    each = 8 // bits
-    if packed.dtype != np.uint8 or packed.size != rows * -(-columns // each):
+    if packed.dtype != np.uint8 or packed.size != rows * -(-columns * bits // 8):
         form.refuse("has weights that do not go with its K, N, bits and block_size")
-    wide = np.stack([packed.reshape(rows, -1) >> (bits * i) & (2**bits - 1) for i in range(each)], -1)
-    unpacked: Array = wide.reshape(rows, -1)[:, :columns]
-    return unpacked
+    return unpacked(packed.reshape(rows, -1), bits)[:, :columns]
 
 
 def _shaped(form: Fused, values: Array, rows: int, blocks: int) -> Array:

@@ -7,7 +7,7 @@ import math
 from onnx import ModelProto, NodeProto
 
 from tuner.frontend.quantized.operators import QLINEAR
-from tuner.frontend.quantized.qlinear import Expansion
+from tuner.frontend.quantized.qlinear import Expansion, Known
 
 
 def to_qdq_form(model: ModelProto) -> None:
@@ -23,13 +23,18 @@ def to_qdq_form(model: ModelProto) -> None:
         if node.op_type == "Constant" and any(a.name in ("value", "value_float") for a in node.attribute):
             sizes |= dict.fromkeys(node.output, math.prod(node.attribute[0].t.dims))
     opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
+    ranks = {tensor.name: len(tensor.dims) for tensor in model.graph.initializer}
+    for value in (*model.graph.input, *model.graph.value_info, *model.graph.output):
+        if value.type.tensor_type.HasField("shape"):
+            ranks[value.name] = len(value.type.tensor_type.shape.dim)
+    known = Known(opset, sizes, ranks)
     del model.graph.node[:]
     for node in nodes:
         expand = QLINEAR.get(_kind(node))
         if expand is None:
             model.graph.node.append(node)
             continue
-        form = Expansion(node, sizes, opset)
+        form = Expansion(node, known)
         expand(form)
         model.graph.node.extend(form.nodes)
 

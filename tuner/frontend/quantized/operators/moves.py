@@ -8,6 +8,7 @@ from onnx import NodeProto
 from kernels.int8.quantization import Quantization
 from tuner.frontend.quantized.forms import Forms
 from tuner.frontend.quantized.nodes import QuantizedTensor
+from tuner.frontend.quantized.qlinear import MICROSOFT, Expansion
 from tuner.frontend.quantized.rewriting import Rewriting
 
 MOVES = {
@@ -52,4 +53,8 @@ def _padding(rewriting: Rewriting, node: NodeProto, quantization: Quantization) 
     return rewriting.graph.constant(f"{node.output[0]}/padding", quanta)
 
 
-FORMS = Forms(nodes=dict.fromkeys(MOVES, move))
+def _where(form: Expansion) -> None:
+    form.finish(form.add("Where", [form.needed(0), form.real(1), form.real(4)]), 7)
+
+
+FORMS = Forms(nodes=dict.fromkeys(MOVES, move), qlinear={f"{MICROSOFT}.QLinearWhere": _where})

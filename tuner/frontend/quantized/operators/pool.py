@@ -10,8 +10,11 @@ from tuner.frontend.onnx_graph import attributes_of
 from tuner.frontend.pooling import pool_geometry
 from tuner.frontend.quantized.forms import Forms
 from tuner.frontend.quantized.nodes import QuantizedTensor, unit
-from tuner.frontend.quantized.qlinear import MICROSOFT, unary
+from tuner.frontend.quantized.qlinear import MICROSOFT, Expansion, unary
 from tuner.frontend.quantized.rewriting import Rewriting
+
+BYTES_OPSET = 12
+"""From which operator set on MaxPool knows bytes."""
 
 
 def max_pool(rewriting: Rewriting, node: NodeProto) -> bool:
@@ -70,6 +73,15 @@ def _mean(rewriting: Rewriting, node: NodeProto) -> Pool | None:
     return Pool("average", shape, (1, 1), (shape[2], shape[3]), (1, 1), (0, 0))
 
 
+def _channels_last(form: Expansion) -> None:
+    if form.opset < BYTES_OPSET:
+        form.refuse(
+            f"finds the largest bytes, which needs operator set {BYTES_OPSET}: "
+            "convert the model (onnx.version_converter.convert_version)"
+        )
+    form.write("MaxPool", [form.data()], **form.attributes)
+
+
 FORMS = Forms(
     nodes={
         "AveragePool": average_pool,
@@ -78,5 +90,8 @@ FORMS = Forms(
         "MaxPool": max_pool,
         "ReduceMean": average_pool,
     },
-    qlinear={f"{MICROSOFT}.QLinear{name}": unary(name) for name in ("AveragePool", "GlobalAveragePool")},
+    qlinear={
+        f"{MICROSOFT}.NhwcMaxPool": _channels_last,
+        **{f"{MICROSOFT}.QLinear{name}": unary(name) for name in ("AveragePool", "GlobalAveragePool")},
+    },
 )
