@@ -14,6 +14,7 @@ from worker.engine.engine import Engine as WorkerEngine
 from worker.fleet.book import Book
 from worker.fleet.matching import Place
 from worker.fleet.status import BoardStatus
+from worker.outcome import Fact
 
 
 class Fleet(Protocol):
@@ -55,13 +56,13 @@ class Engine(engine.Engine, Protocol):
     async def refresh(self) -> None:
         """See which boards there are now."""
 
-    async def peak_gflops(self, demand: Demand) -> float:
+    async def peak_gflops(self, demand: Demand) -> Fact:
         """The measured peak of a board that meets a demand; several may ask at once."""
 
-    async def bandwidth_gbs(self, demand: Demand) -> float:
+    async def bandwidth_gbs(self, demand: Demand) -> Fact:
         """Billions of bytes a second that such a board's cores read from memory; as ``peak_gflops``."""
 
-    async def relayout_seconds(self, demand: Demand) -> dict[str, list[tuple[float, float]]]:
+    async def relayout_seconds(self, demand: Demand) -> Fact:
         """Measured conversions between layouts, [elements, seconds] by ``from>to``; as ``peak_gflops``."""
 
 

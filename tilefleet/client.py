@@ -417,7 +417,8 @@ class Client(Connection):
     def withdraw(self, board: str, since: datetime | None = None, good_too: bool = False) -> Withdrawn:
         """Take back what a board measured since its last good health check, or since a time (UTC).
 
-        ``Conflict`` for a time before that check, unless ``good_too``.
+        Failures go too, and peak, bandwidth and times of layout changes that it said. ``Conflict`` for a time
+        before that check, unless ``good_too``, which without a time takes back everything.
         """
         from server.boards.schemas import Withdrawn
 

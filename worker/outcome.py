@@ -96,6 +96,16 @@ OnOutcome = Callable[[int, Outcome], None]
 
 
 @dataclass(frozen=True)
+class Fact:
+    """What a board said of itself, and under which lease and when, as in an Outcome."""
+
+    value: Any
+    board: str = ""
+    lease: int = 0
+    at: float = 0.0
+
+
+@dataclass(frozen=True)
 class Answer:
     """What a call on the cores of a leased board returned, under which lease; or what went wrong."""
 

@@ -164,7 +164,9 @@ class Withdrawal(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     since: Annotated[Annotated[datetime, InUtc] | None, BeforeValidator(_no_number)] = Field(
-        None, description="Take back what it measured from then on; by default from its last good check."
+        None,
+        description="Take back what it measured from then on; by default from its last good check, or all "
+        "with `good_too`.",
     )
     good_too: bool = Field(
         False, description="Allow `since` to be before its last good check: what may well be right goes, too."

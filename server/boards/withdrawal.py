@@ -1,16 +1,18 @@
-"""Taking back what a board that lied has recorded."""
+"""Taking back what a board that lied has recorded, or said of itself."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from sqlalchemy import select
+from sqlalchemy import delete, or_, select
 from sqlalchemy.orm import Session
 
 from server.boards.views import get_row
-from server.db.tables import BoardEventRow, RecordRow
+from server.db.tables import BoardEventRow, BoardRow, RecordRow
 from server.http.problems import Problem
 from server.records.bests import choose_anew
+from server.targets import told
 from worker.outcome import ErrorKind
 
 _TIMES = ("cost_s", "verified_s", "in_place_s", "placed_s", "spread", "max_error")
@@ -28,14 +30,15 @@ def last_good_check(session: Session, board: str) -> datetime:
 
 
 def start(session: Session, board: str, since: datetime | None, good_too: bool) -> datetime:
-    """From when on to withdraw: ``since``, or the board's last good check where that is None.
+    """From when on to withdraw: ``since``; where that is None the board's last good check, or with
+    ``good_too`` the beginning.
 
     Raises a 409 problem for a time before that check unless ``good_too`` says that it is meant so: what the
     check vouches for is rarely wrong, and what is withdrawn does not come back. Else as ``last_good_check``.
     """
     checked = last_good_check(session, board)
     if since is None:
-        return checked
+        return datetime(1970, 1, 1, tzinfo=UTC) if good_too else checked
     if since < checked and not good_too:
         raise Problem(
             409,
@@ -47,33 +50,78 @@ def start(session: Session, board: str, since: datetime | None, good_too: bool) 
 
 
 def withdraw(session: Session, board: str, since: datetime) -> int:
-    """Make all that a board measured from ``since`` on errors of kind ``withdrawn``; how many these were.
+    """Make all that a board measured from ``since`` on errors of kind ``withdrawn``, failures too: a config
+    that it called wrong may be right. How many these were.
 
     Their numbers are gone from all bests, and the next job that needs them measures them again; what they
-    said is kept in their message.
+    said is kept in their message. So do the facts that the board said of itself, and the places that records
+    of its kind got beside others, which are the costs of these.
     """
-    said_by = RecordRow.document["board"].as_string() == board
-    ran = RecordRow.ranking_s.is_not(None)
     touched = []
-    for row in session.execute(select(RecordRow).where(said_by, ran)).scalars():
-        if _created(row.document) < since:
+    for row in _said_by(session, board):
+        if row.error == ErrorKind.WITHDRAWN or _created(row.document) < since:
             continue
-        seconds = row.document.get("cost_s")
-        message = f"withdrawn: board {board} had measured {seconds!r} s"
-        gone = dict.fromkeys(_TIMES)
-        row.document = {
-            **row.document,
-            **gone,
-            "repeats_s": [],
-            "counters": {},
-            "error": ErrorKind.WITHDRAWN.value,
-            "message": message,
-        }
-        row.error, row.ranking_s, row.disturbed = ErrorKind.WITHDRAWN.value, None, False
+        _withdraw(row, board)
+        touched.append(row.id)
+    of = get_row(session, board)
+    count = len(touched)
+    placed = RecordRow.document["placed_s"].as_string().is_not(None)
+    alike = (RecordRow.target_key == of.target_key, RecordRow.clock == of.clock)
+    for row in session.execute(select(RecordRow).where(*alike, placed)).scalars():
+        row.document = {**row.document, "placed_s": None, "in_place_s": None}
+        row.ranking_s = row.document.get("verified_s") or row.document.get("cost_s")
         touched.append(row.id)
     session.flush()
     choose_anew(session, touched)
-    return len(touched)
+    forget_facts(session, of)
+    return count
+
+
+def doubt(session: Session, board: str) -> None:
+    """Mark all records of a board that was caught at a lie: its times as disturbed, which rank last and are
+    measured again first, and its failures as withdrawn. Nor is anything believed that it said of itself."""
+    touched = []
+    for row in _said_by(session, board):
+        if row.ranking_s is not None and not row.disturbed:
+            row.document, row.disturbed = {**row.document, "disturbed": True}, True
+            touched.append(row.id)
+        elif row.error is not None and row.error != ErrorKind.WITHDRAWN:
+            _withdraw(row, board)
+            touched.append(row.id)
+    session.flush()
+    choose_anew(session, touched)
+    forget_facts(session, get_row(session, board))
+
+
+def forget_facts(session: Session, board: BoardRow) -> None:
+    """Delete what the board said of itself, and what some unknown board of its kind did: the next job has it
+    measured again."""
+    for table in told.COLUMNS:
+        of_nobody = (
+            (table.board == "") & (table.target_key == board.target_key) & (table.clock == board.clock)
+        )
+        session.execute(delete(table).where(or_(table.board == board.id, of_nobody)))
+
+
+def _said_by(session: Session, board: str) -> Iterator[RecordRow]:
+    """What a board of that name measured in this lab."""
+    said_by = RecordRow.document["board"].as_string() == board
+    yield from session.execute(select(RecordRow).where(said_by, RecordRow.imported.is_(False))).scalars()
+
+
+def _withdraw(row: RecordRow, board: str) -> None:
+    seconds, kind = row.document.get("cost_s"), row.error
+    said = f"said {kind}: {row.document.get('message')}" if kind else f"had measured {seconds!r} s"
+    row.document = {
+        **row.document,
+        **dict.fromkeys(_TIMES),
+        "repeats_s": [],
+        "disturbed": False,
+        "counters": {},
+        "error": ErrorKind.WITHDRAWN.value,
+        "message": f"withdrawn: board {board} {said}",
+    }
+    row.error, row.ranking_s, row.disturbed = ErrorKind.WITHDRAWN.value, None, False
 
 
 def _created(document: dict[str, object]) -> datetime:

@@ -113,6 +113,8 @@ class PeakRow(Base):
     threads: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
     clock: Mapped[str] = mapped_column(String(100), primary_key=True)
     gflops: Mapped[float] = mapped_column(Float(53))
+    board: Mapped[str] = mapped_column(String(100), default="", server_default="")
+    """Who said so; empty where that was not kept."""
 
 
 class BandwidthRow(Base):
@@ -124,6 +126,8 @@ class BandwidthRow(Base):
     clock: Mapped[str] = mapped_column(String(100), primary_key=True)
     gbs: Mapped[float] = mapped_column(Float(53))
     """Billions of bytes a second."""
+    board: Mapped[str] = mapped_column(String(100), default="", server_default="")
+    """As of a peak."""
 
 
 class RelayoutRow(Base):
@@ -135,6 +139,8 @@ class RelayoutRow(Base):
     clock: Mapped[str] = mapped_column(String(100), primary_key=True)
     document: Mapped[dict[str, list[list[float]]]] = mapped_column(JSON)
     """By pair of layouts, ``nchw>nhwc``: [elements, seconds] each."""
+    board: Mapped[str] = mapped_column(String(100), default="", server_default="")
+    """As of a peak."""
 
 
 class BaselineRow(Base):

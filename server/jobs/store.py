@@ -22,10 +22,12 @@ from server.db.tables import JobRow, RelayoutRow, TaskRow, TrialRow, now
 from server.metrics import Metrics
 from server.records import repository
 from server.records.bests import choose_best, lock_tasks
+from server.targets import told
 from tuner.backend.check import Delivery
 from tuner.log.record import Record
 from tuner.spec import Trial
 from tuner.states import JobState, StoreAway, TakenOver, TaskState
+from worker.outcome import ErrorKind
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -124,6 +126,8 @@ class SqlStore:
             if not recordable(session, [(lease, at)], self._clock()):
                 return False
             row = repository.find(session, record.identity)
+            if row.error == ErrorKind.WITHDRAWN:  # meanwhile
+                return False
             for name, value in repository.columns(record).items():
                 setattr(row, name, value)
             session.flush()
@@ -137,7 +141,7 @@ class SqlStore:
     def relayouts(self, target: Target, threads: int, clock: str) -> list[str]:
         """See ``Store.relayouts``."""
         with self._db.read() as session:
-            found = repository.relayouts(
+            found = told.relayouts(
                 session,
                 RelayoutRow.target_key == target.key,
                 RelayoutRow.threads == threads,

@@ -31,6 +31,7 @@ from server.http.pages import thin
 from server.http.problems import Problem
 from server.jobs.schemas import BuiltModel, BuiltShapes, Job, JobBudget, Operator, Share, Task, Waiting
 from server.models.schemas import ModelCheck
+from server.targets import told
 from server.workloads.traffic import least_bytes
 from tuner.backend.check import Delivery
 from tuner.states import JobState, Phase, TaskState
@@ -106,7 +107,6 @@ def _related(session: Session, rows: Sequence[JobRow]) -> _Related:
     workloads = select(WorkloadRow.key, WorkloadRow.document).where(WorkloadRow.key.in_(keys))
     keys = {row.target_key for row in rows}
     targets = select(TargetRow.key, TargetRow.name).where(TargetRow.key.in_(keys))
-    peaks = select(PeakRow).where(PeakRow.target_key.in_(keys))
     labels: dict[int, list[str]] = {}
     words = select(LabelRow).where(LabelRow.job_id.in_(ids)).order_by(LabelRow.label)
     for label in session.scalars(words):
@@ -115,7 +115,7 @@ def _related(session: Session, rows: Sequence[JobRow]) -> _Related:
         {row.hash: row.name for row in session.execute(models)},
         {row.key: row.document for row in session.execute(workloads)},
         {row.key: row.name for row in session.execute(targets)},
-        {(peak.target_key, peak.threads, peak.clock): peak.gflops for peak in session.scalars(peaks)},
+        told.peaks(session, {row.target_key for row in rows}),
         labels,
         by_job,
     )
@@ -183,7 +183,7 @@ def show_tasks(session: Session, row: JobRow, live: Live | None) -> list[Task]:
     )
     curves = _curves(session, row.id)
     peak = _peak(session, row)
-    bandwidth = session.get(BandwidthRow, (row.target_key, row.threads, row.clock))
+    bandwidth = told.value(session, BandwidthRow, (row.target_key, row.threads, row.clock))
     tasks = []
     found = session.execute(query).all()
     keys = [workload.key for _, workload, _, _ in found]
@@ -313,13 +313,13 @@ def operators_of(delivery: Delivery) -> list[Operator]:
     ]
 
 
-def _bound(workload: Workload, peak: float | None, bandwidth: BandwidthRow | None) -> float | None:
+def _bound(workload: Workload, peak: float | None, bandwidth: float | None) -> float | None:
     """The roofline in seconds: operations at the peak or bytes at the bandwidth, what takes longer."""
     if peak is None or bandwidth is None:
         return None
-    return max(workload.flops / peak, least_bytes(workload) / bandwidth.gbs) / 1e9
+    return max(workload.flops / peak, least_bytes(workload) / bandwidth) / 1e9
 
 
 def _peak(session: Session, row: JobRow) -> float | None:
-    peak = session.get(PeakRow, (row.target_key, row.threads, row.clock))
-    return peak.gflops if peak else None
+    peak: float | None = told.value(session, PeakRow, (row.target_key, row.threads, row.clock))
+    return peak

@@ -16,6 +16,7 @@ from server.jobs.views import operators_of
 from server.profiles.schemas import Memory, Profile, ProfileRequest, Tensor
 from server.records import repository
 from server.services import Services
+from server.targets import told
 from tuner.intake.shapes import given_of, sets_of
 from tuner.job.profile import Ran
 from worker.children.nursery import Flag
@@ -84,7 +85,7 @@ def _payload(
             RelayoutRow.threads == threads,
             RelayoutRow.clock == demand.clock,
         )
-        relayouts = [each.line() for each in repository.relayouts(session, *where)]
+        relayouts = [each.line() for each in told.relayouts(session, *where)]
     # Of a model with several sets of shapes, the first.
     shapes = given_of([*sets_of(request.shapes or row.shapes)[:1]])
     shapes_asked = given_of([request.shapes]) if request.shapes else None

@@ -99,7 +99,7 @@ def _numbers(record: Record) -> Iterator[str]:
     known = [seconds for seconds in times if seconds is not None]
     if any(seconds > LONGEST_S for seconds in known):
         yield f"a time is more than {LONGEST_S:g} s"
-    least_s = plausible.least_s(record.workload.flops, record.target, record.threads)
+    least_s = plausible.least_s_of(record.workload, record.target, record.threads)
     try:
         plausible.times(known, least_s)
         plausible.counters(record.counters, list(record.counters))

@@ -30,9 +30,8 @@ from kernels.workload import base as workloads
 from kernels.workload.base import Workload
 from server.db.database import Database
 from server.db.insert import insert
-from server.db.tables import RecordRow, RelayoutRow, TargetRow, TrialRow, WorkloadRow
+from server.db.tables import RecordRow, TargetRow, TrialRow, WorkloadRow
 from tuner.log.record import Identity, Record
-from tuner.log.relayouts import Relayouts, of_stored
 from worker.outcome import ErrorKind
 
 log_ = logging.getLogger(__name__)
@@ -221,15 +220,6 @@ def bests(
             return _of_ids(session, [each for some in ids.values() for each in some]), next(reversed(ids))
         ids.setdefault(key, []).append(id_)
     return _of_ids(session, [each for some in ids.values() for each in some]), None
-
-
-def relayouts(session: Session, *where: ColumnElement[bool]) -> list[Relayouts]:
-    """The measured conversions between layouts of some targets."""
-    query = select(RelayoutRow, TargetRow.document).join(TargetRow, TargetRow.key == RelayoutRow.target_key)
-    return [
-        of_stored(row.document, targets.from_json(target), row.threads, row.clock)
-        for row, target in session.execute(query.where(*where))
-    ]
 
 
 def not_outdated() -> ColumnElement[bool]:

@@ -123,8 +123,9 @@ def withdraw_records(
 ) -> Withdrawn:
     """Take back what a board has measured since its last good health check, or since a time after it.
 
-    Its records become errors of kind `withdrawn`: no best config, log or build uses them, and the next job
-    measures them again. A time before that check needs `good_too`.
+    Its records, failures too, become errors of kind `withdrawn`: no best config, log or build uses them, and
+    the next job measures them again. So are the peak, the bandwidth and the times of layout changes that it
+    said. A time before that check needs `good_too`, which without a time takes back all that it measured.
     """
     which = which or Withdrawal()
     with ctx.db.write() as session:

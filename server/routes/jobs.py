@@ -27,6 +27,7 @@ from server.jobs.store import ENDED
 from server.records import repository
 from server.records.logs import LOG_RESPONSE, Allowed, K, Select, log_response
 from server.services import Ctx, Services
+from server.targets import told
 from tuner.states import JobState
 
 router = APIRouter(prefix="/jobs", tags=["jobs"], route_class=JsonRoute)
@@ -158,7 +159,7 @@ def get_job_log(
     """The records of the job's trials, reused ones included."""
     with ctx.db.read() as session:
         row = views.get_row(session, job_id)
-        relayouts = repository.relayouts(
+        relayouts = told.relayouts(
             session,
             RelayoutRow.target_key == row.target_key,
             RelayoutRow.threads == row.threads,

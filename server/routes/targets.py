@@ -13,6 +13,7 @@ from server.http.problems import responses
 from server.records import repository
 from server.records.logs import LOG_RESPONSE, Allowed, K, Select, log_response
 from server.services import Ctx
+from server.targets import told
 from server.targets.schemas import Target, TargetList
 
 TargetName = Annotated[str, Path(description="The target's name.", examples=["host"])]
@@ -47,6 +48,6 @@ def get_target_log(
     """The records of all jobs and imports for this target."""
     with ctx.db.read() as session:
         keys = ctx.targets.keys(session, name)
-        relayouts = repository.relayouts(session, RelayoutRow.target_key.in_(keys))
+        relayouts = told.relayouts(session, RelayoutRow.target_key.in_(keys))
     records = repository.log(ctx.db, select, k, target_keys=keys, numerics=numerics)
     return log_response(records, relayouts, "target")

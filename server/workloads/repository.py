@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from server.db.tables import BandwidthRow, PeakRow, RecordRow, TargetRow, WorkloadRow
 from server.http.problems import Problem
+from server.targets import told
 from server.workloads.schemas import Measured, TrialPoint, TrialPoints
 
 
@@ -49,8 +50,8 @@ def measured(session: Session, key: str) -> list[Measured]:
             threads=threads,
             records=count,
             best_s=best,
-            peak_gflops=getattr(session.get(PeakRow, (of, threads, clock)), "gflops", None),
-            bandwidth_gbs=getattr(session.get(BandwidthRow, (of, threads, clock)), "gbs", None),
+            peak_gflops=told.value(session, PeakRow, (of, threads, clock)),
+            bandwidth_gbs=told.value(session, BandwidthRow, (of, threads, clock)),
         )
         for name, of, clock, threads, count, best in session.execute(query)
     ]

@@ -23,7 +23,7 @@ from worker.fleet.dispatcher import Dispatcher, NoBoard
 from worker.fleet.matching import Request
 from worker.fleet.states import Health
 from worker.fleet.status import BoardStatus
-from worker.outcome import Answer, ErrorKind, Outcome
+from worker.outcome import Answer, ErrorKind, Fact, Outcome
 
 HOST = replace(CATALOGUE["x86-avx2"], name="host", cpu="x86-64-v3-here")
 
@@ -71,16 +71,19 @@ class FakeEngine:
     async def refresh(self) -> None:
         await self.dispatcher.seen(self.listings)
 
-    async def peak_gflops(self, demand: Demand) -> float:
+    def _fact(self, demand: Demand, value: Any) -> Fact:
+        return Fact(value, next(each.id for each in self.listings if each.clock == demand.clock))
+
+    async def peak_gflops(self, demand: Demand) -> Fact:
         await asyncio.sleep(self.peak_delay_s)
         self.peaks += 1
-        return (self.peak if demand.clock == "wall" else 10.0) * demand.threads
+        return self._fact(demand, (self.peak if demand.clock == "wall" else 10.0) * demand.threads)
 
-    async def bandwidth_gbs(self, demand: Demand) -> float:
-        return 20.0 if demand.clock == "wall" else 2.0
+    async def bandwidth_gbs(self, demand: Demand) -> Fact:
+        return self._fact(demand, 20.0 if demand.clock == "wall" else 2.0)
 
-    async def relayout_seconds(self, demand: Demand) -> dict[str, list[list[float]]]:
-        return {"nchw>nhwc": [[3136, 1e-6], [802816, 2e-4]]}
+    async def relayout_seconds(self, demand: Demand) -> Fact:
+        return self._fact(demand, {"nchw>nhwc": [[3136, 1e-6], [802816, 2e-4]]})
 
     async def evaluate(self, batch: Batch) -> list[Outcome]:
         if batch.rounds:

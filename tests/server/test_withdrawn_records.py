@@ -16,7 +16,7 @@ from test_records import URL, best, import_
 from kernels import target as targets
 from kernels.workload.base import Gemm
 from server.boards.book import SqlBook
-from server.boards.withdrawal import last_good_check, withdraw
+from server.boards.withdrawal import doubt, last_good_check, withdraw
 from server.db.database import Database
 from server.db.tables import RecordRow, TargetRow, TaskRow
 from server.jobs.store import SqlStore
@@ -174,3 +174,61 @@ def test_what_a_good_check_vouches_for_is_withdrawn_only_when_that_is_said(
     assert client.post(url, json={"since": old, "good_too": True}).json()["records"] == 1
     assert best(client).status_code == 404
     assert client.post("/api/v1/boards/nobody/withdraw", json={"since": old}).status_code == 404
+
+
+def test_false_failures_go_too_and_imports_of_that_name_stay(client: TestClient, db: Database) -> None:
+    """A board that called a config wrong condemned it on all boards: nobody measured it again."""
+    SqlBook(db).enlist([BOARD])
+    now = "2100-01-01T00:00:00+00:00"
+    kinds = [ErrorKind.CRASH, ErrorKind.RUN_TIMEOUT, ErrorKind.WRONG_RESULT, ErrorKind.POISON]
+    claims = [
+        replace(record(n), cost_s=None, error=kind, message="so it said", board="pi-3", created=now)
+        for n, kind in enumerate(kinds, start=1)
+    ]
+    mine = replace(record(6), cost_s=None, error=ErrorKind.CRASH, board="pi-4", created=now)
+    store(db, *claims, mine)
+    import_(client, replace(record(7), board="pi-3", created=now))
+    url = "/api/v1/boards/pi-3/withdraw"
+    assert client.post(url, json={"good_too": True}).json()["records"] == len(kinds)
+    assert client.post(url, json={"good_too": True}).json()["records"] == 0
+    with db.read() as session:
+        usable = repository.known(session, WORKLOAD.key, TARGET.key, "wall", 1)
+    assert {each.config["point"]: each.error for each in usable} == {6: ErrorKind.CRASH, 7: None}
+    store(db, *(replace(record(n), board="pi-4") for n in range(1, 5)))
+    assert best(client).json()["config"]["point"] == 1
+
+
+def test_places_beside_a_liar_go_with_it(client: TestClient, db: Database) -> None:
+    """Places inside a model are the costs of those compared: an honest record had got a liar's."""
+    SqlBook(db).enlist([BOARD])
+    lie = replace(record(1), cost_s=1e-9, board="pi-3")
+    honest = replace(record(5), board="pi-4", placed_s=1e-9, in_place_s=4e-6)
+    store(db, lie, honest, replace(record(2), board="pi-4"))
+    assert best(client).json()["config"]["point"] == 1
+    assert client.post("/api/v1/boards/pi-3/withdraw", json={"good_too": True}).json()["records"] == 1
+    assert (best(client).json()["config"]["point"], best(client).json()["placed_s"]) == (2, None)
+
+
+def test_a_board_that_was_caught_has_its_records_marked(client: TestClient, db: Database) -> None:
+    SqlBook(db).enlist([BOARD])
+    crash = replace(record(3), cost_s=None, error=ErrorKind.CRASH, board="pi-3")
+    store(db, replace(record(1), board="pi-3"), replace(record(4), board="pi-4"), crash)
+    with db.write() as session:
+        doubt(session, "pi-3")
+    assert best(client).json()["config"]["point"] == 4
+    with db.read() as session:
+        found = {
+            each.config["point"]: each.disturbed
+            for each in repository.known(session, WORKLOAD.key, TARGET.key, "wall", 1)
+        }
+    assert found == {1: True, 4: False}
+
+
+def test_what_was_withdrawn_meanwhile_is_not_measured_into_being_again(db: Database) -> None:
+    SqlBook(db).enlist([BOARD])
+    store(db, replace(record(1), board="pi-3"))
+    with db.write() as session:
+        assert withdraw(session, "pi-3", datetime(1970, 1, 1, tzinfo=UTC)) == 1
+    assert not SqlStore(db, Metrics()).remeasured(replace(record(1), verified_s=2e-6))
+    with db.read() as session:
+        assert session.scalars(select(RecordRow)).one().error == ErrorKind.WITHDRAWN

@@ -116,12 +116,15 @@ def withdraw(
         datetime | None, typer.Option(help="From when on (UTC); by default from its last good check.")
     ] = None,
     good_too: Annotated[
-        bool, typer.Option("--good-too", help="Allow --since to be before its last good check.")
+        bool,
+        typer.Option(
+            "--good-too", help="Also what it measured before its last good check; all without --since."
+        ),
     ] = False,
     as_json: Json = False,
     url: Url = None,
 ) -> None:
-    """Take back what a board has measured since its last good health check."""
+    """Take back what a board has measured since its last good health check, and has said of itself."""
     with connect(url) as client:
         found = client.withdraw(board, since, good_too)
     show(

@@ -373,7 +373,8 @@ def read_log_file(log: Path) -> tuple[list[Record], list[Relayouts]]:
     try:
         with log.open() as lines:
             text = list(as_log(lines))
-        return list(read_log(text)), list(read_relayouts(text))
+        relayouts = read_relayouts(text, lambda said: typer.echo(f"{log}: {said}", err=True))
+        return list(read_log(text)), list(relayouts)
     except ValueError as error:
         raise TilefleetError(f"{log}: {error}") from None
 

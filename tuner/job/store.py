@@ -39,7 +39,8 @@ class Store(Protocol):
     def remeasured(self, record: Record, lease: int = 0, at: float = 0.0) -> bool:
         """Replace the record of this identity: it has ``verified_s`` now, or failed when measured again.
 
-        False, and nothing is changed, when its ``lease`` had been lost by the time ``at`` it was measured.
+        False, and nothing is changed, when its ``lease`` had been lost by the time ``at`` it was measured, or
+        the record was withdrawn meanwhile.
         """
 
     def relayouts(self, target: Target, threads: int, clock: str) -> list[str]:

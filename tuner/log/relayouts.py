@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from math import inf, prod
+from math import prod
 from typing import Any, ClassVar
 
 from pydantic import ConfigDict
@@ -14,6 +15,7 @@ from pydantic import ConfigDict
 from kernels import target as targets
 from kernels.target import Target
 from kernels.workload.checked import STRICT_FIELDS, read
+from worker.measure import plausible
 from worker.measure.relayout_time import VERSION
 
 FORMAT = 1
@@ -23,6 +25,8 @@ KIND = "Tilefleet tuning log"
 """What the first line of a log calls it."""
 FIRST = 1
 """The version of times that say none."""
+_LEFT_OUT = "line {} of the log: times of layout changes are left out: {}"
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -82,31 +86,45 @@ def header(found: Iterable[Relayouts] = ()) -> str:
     return json.dumps(value, separators=(",", ":")) + "\n"
 
 
-def read_relayouts(lines: Iterable[str]) -> Iterator[Relayouts]:
-    """The times in a log; raises ValueError for a damaged line of them.
+def read_relayouts(lines: Iterable[str], warn: Callable[[str], None] = log.warning) -> Iterator[Relayouts]:
+    """The times in a log. What is wrong with some of them is told by ``warn``, and these are left out: a
+    log serves without them, as one does in which none were measured.
 
     They are in the log's first line; in older logs each is a line of its own.
     """
-    for line in lines:
-        value = json.loads(line) if f'"{FIELD}"' in line else None
+    for number, line in enumerate(lines, start=1):
+        try:
+            value = json.loads(line) if f'"{FIELD}"' in line else None
+        except (ValueError, RecursionError):  # which is said where records are read
+            continue
         if not isinstance(value, dict) or FIELD not in value:
             continue
+        said = value[FIELD] if isinstance(value[FIELD], list) else [value]
         if value.pop("format", None) != FORMAT:
-            raise ValueError(f"the format of a log's times of layout changes is not {FORMAT}")
-        yield from _read(value[FIELD] if isinstance(value[FIELD], list) else [value])
+            said = []
+            warn(_LEFT_OUT.format(number, f"their format is not {FORMAT}"))
+        for each in said:
+            try:
+                yield _read(each)
+            except (ValueError, TypeError) as error:
+                warn(_LEFT_OUT.format(number, error))
 
 
-def _read(values: list[Any]) -> Iterator[Relayouts]:
-    for value in values:
-        if not isinstance(value, dict):
-            raise ValueError(f"times of layout changes are a JSON object, got {value!r:.80}")
-        value.setdefault("version", FIRST)
-        value["target"] = targets.from_json(value.get("target", {}))
-        found = read(Relayouts, value, "times of layout changes")
-        numbers = (number for times in found.relayouts.values() for pair in times for number in pair)
-        if not all(0 < number < inf for number in numbers):
-            raise ValueError("times of layout changes must be positive numbers of elements and seconds")
-        yield found
+def _read(value: Any) -> Relayouts:
+    if not isinstance(value, dict):
+        raise ValueError(f"times of layout changes are a JSON object, got {value!r:.80}")
+    given = {"version": FIRST, **value, "target": targets.from_json(value.get("target", {}))}
+    return _checked(read(Relayouts, given, "times of layout changes"))
+
+
+def _checked(found: Relayouts) -> Relayouts:
+    """Raises ValueError for times that no machine takes."""
+    for pair, points in found.relayouts.items():
+        if not plausible.copies(points, found.target, found.threads):
+            raise ValueError(
+                f"times of layout changes cannot be as they are from {pair.replace('>', ' to ')!s:.80}"
+            )
+    return found
 
 
 def stored(times: dict[str, list[tuple[float, float]]]) -> dict[str, Any]:
@@ -114,16 +132,19 @@ def stored(times: dict[str, list[tuple[float, float]]]) -> dict[str, Any]:
     return {"version": VERSION, FIELD: times}
 
 
-def is_current(document: dict[str, Any]) -> bool:
-    """Whether ``stored`` times are of today's version."""
-    return document.get("version") == VERSION
-
-
 def of_stored(document: dict[str, Any], target: Target, threads: int, clock: str) -> Relayouts:
-    """``stored`` times; those of the first version stand alone."""
+    """``stored`` times; those of the first version stand alone. Raises ValueError for what cannot be."""
+    if not isinstance(document, dict):
+        raise ValueError(f"times of layout changes are a JSON object, got {document!r:.80}")
     times = document.get(FIELD, document)
-    pairs = {pair: [(size, seconds) for size, seconds in points] for pair, points in times.items()}
-    return Relayouts(target, threads, clock, pairs, document.get("version", FIRST))
+    given = {FIELD: times, "version": document.get("version", FIRST)}
+    return _checked(
+        read(
+            Relayouts,
+            {**given, "target": target, "threads": threads, "clock": clock},
+            "times of layout changes",
+        )
+    )
 
 
 def fitting(found: Iterable[Relayouts], target: Target, threads: int, clock: str) -> Relayouts | None:

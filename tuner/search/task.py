@@ -27,6 +27,10 @@ NEAR = 1.05
 """What is this much slower may still turn out to be the faster when both are measured again."""
 MAX_VOIDED = 3
 """How often a trial is offered again whose measurement did not count."""
+_SAID = (
+    "cost_s", "repeats_s", "spread", "disturbed", "counters", "temperature_c", "frequency_mhz"
+)  # fmt: skip
+"""What a board says of a trial, in an outcome and in a record."""
 
 
 class TaskSearch:
@@ -189,7 +193,7 @@ class TaskSearch:
             temperature_c=outcome.temperature_c,
             frequency_mhz=outcome.frequency_mhz,
             toolchain=outcome.toolchain,
-            created=datetime.now(UTC).isoformat(timespec="milliseconds"),
+            created=_now(),
         )
         return self._trial(record, reused=False, lease=outcome.lease, at=outcome.at)
 
@@ -227,16 +231,21 @@ class TaskSearch:
         """What the interleaved re-measurement makes of ``record``.
 
         A best that was luck must not stay one, nor one that is wrong on other inputs. A disturbed time says
-        nothing of a record that has a quiet one.
+        nothing of a record that has a quiet one. A record is the word of one board: what another one measures
+        takes the place of all that the first has said.
         """
         # A place among others goes by what they all had cost before.
         record = replace(record, remeasured=record.remeasured + 1, placed_s=None)
+        if outcome.disturbed and not record.disturbed:
+            return record
+        before, record = record, replace(record, board=outcome.board, created=_now())
         if outcome.cost_s is None:
             message = f"when measured again: {outcome.message}"
             failed = replace(record, error=outcome.error, message=message)
             return replace(failed, cost_s=None, verified_s=None, disturbed=False)
-        if outcome.disturbed and not record.disturbed:
-            return record
+        if before.board != outcome.board:
+            said = {name: getattr(outcome, name) for name in _SAID}
+            return replace(record, **said, verified_s=outcome.cost_s, in_place_s=None, imported=False)
         # Whatever else the machine did can only have added time.
         known_s = math.inf if record.disturbed and not outcome.disturbed else record.verified_s or math.inf
         return replace(record, verified_s=min(outcome.cost_s, known_s), disturbed=outcome.disturbed)
@@ -254,6 +263,10 @@ class TaskSearch:
         if number is None:
             number, self._next = self._next, self._next + 1
         return Trial(self.task.id, number, record, reused, lease, at)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def _transient(record: Record) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import time
 import uuid
 from collections import Counter
@@ -43,8 +44,16 @@ class BatchRun:
     """One run of a batch: what was built, what ended, and which boards failed it."""
 
     def __init__(
-        self, dask: DaskClient, dispatcher: Dispatcher, batch: Batch, options: MeasureOptions
+        self,
+        dask: DaskClient,
+        dispatcher: Dispatcher,
+        batch: Batch,
+        options: MeasureOptions,
+        best: dict[str, float],
     ) -> None:
+        """``best`` is the best that each board has said of such a batch so far, and is brought up to date:
+        what one says decides nothing about another's trials."""
+        self._best = best
         self._dask, self._dispatcher, self._batch, self._options = dask, dispatcher, batch, options
         self._candidates = batch.candidates
         self._built: dict[int, Built] = {}
@@ -141,7 +150,7 @@ class BatchRun:
                     held.lease.board,
                     measure_task,
                     [self._built[number] for number in numbers],
-                    self._options,
+                    replace(self._options, best_s=self._options.best_s or self._best.get(held.lease.board)),
                     self._batch.rounds,
                     token,
                     dask.topic,
@@ -156,8 +165,12 @@ class BatchRun:
                 self._worker_gone(held, silent, str(error), began=not isinstance(error, NotStarted))
 
     def _take_in(self, held: Held, number: int, outcome: Outcome) -> None:
+        if outcome.cost_s is not None:
+            best = min(outcome.cost_s, self._best.get(held.lease.board, math.inf))
+            self._best[held.lease.board] = best
         if outcome.lied:
             held.lie(outcome.message)
+            self._best.pop(held.lease.board, None)
         if outcome.fault:
             held.fault(outcome.fault)
         elif outcome.error is ErrorKind.RUN_TIMEOUT:
@@ -183,8 +196,8 @@ class BatchRun:
         if began and left and (len(left) == 1 or not self._batch.rounds):
             self._kills[left[0]] += 1
             if self._kills[left[0]] >= KILLS:
-                message = f"killed {KILLS} workers that it ran on: {reason}"
-                self._end(left.pop(0), Outcome(error=ErrorKind.POISON, message=message))
+                message, board = f"killed {KILLS} workers that it ran on: {reason}", held.lease.board
+                self._end(left.pop(0), Outcome(error=ErrorKind.POISON, message=message, board=board))
         for number in left:
             self._again(held, number, reason)
 

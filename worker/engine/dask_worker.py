@@ -14,7 +14,7 @@ from kernels.target import Target
 from worker.build.build import Built
 from worker.build.space import with_room
 from worker.candidate import Candidate
-from worker.children.nursery import ChildError
+from worker.children.nursery import ChildError, ChildRaised
 from worker.engine.health_check import check_board
 from worker.engine.outcome_events import write
 from worker.engine.worker_context import Stopped, WorkerContext
@@ -22,6 +22,7 @@ from worker.fleet.book import Check, Listing
 from worker.measure.bandwidth import bandwidth_gbs
 from worker.measure.measure import MeasureOptions, measure
 from worker.measure.peak import peak_gflops
+from worker.measure.plausible import Lie
 from worker.measure.relayout_time import relayout_seconds
 from worker.measure.session import lock_file
 from worker.outcome import ErrorKind, Outcome
@@ -103,8 +104,9 @@ def check_task() -> Check:
         return check_board(context)
 
 
-def probe_task(kind: str, target: Target, threads: int) -> Any:
-    """The ``peak`` or ``bandwidth`` of this worker's board, or what its ``layout conversions`` take."""
+def probe_task(kind: str, target: Target, threads: int) -> dict[str, Any]:
+    """``{"found"}``: the ``peak`` or ``bandwidth`` of this worker's board, or what its ``layout conversions``
+    take; or ``{"lie"}``, what it said of them that cannot be."""
     context = _me().context
     assert context.board is not None  # by the task's resource
     find = {
@@ -113,9 +115,20 @@ def probe_task(kind: str, target: Target, threads: int) -> Any:
         "layout conversions": relayout_seconds,
     }[kind]
     with context.cores.measuring():
-        return find(
-            context.nursery, context.board, target, threads, store=context.store, lock_dir=context.state_dir
-        )
+        try:
+            found = find(
+                context.nursery,
+                context.board,
+                target,
+                threads,
+                store=context.store,
+                lock_dir=context.state_dir,
+            )
+        except ChildRaised as error:
+            if error.type_name != Lie.__name__:
+                raise
+            return {"lie": error.message}
+    return {"found": found}
 
 
 def beside_task(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import math
+import time
 import uuid
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
@@ -34,7 +34,7 @@ from worker.fleet.status import BoardStatus
 from worker.fleet.times import USUAL, FleetTimes
 from worker.measure.cores import Cores
 from worker.measure.measure import MeasureOptions
-from worker.outcome import Answer, ErrorKind, Outcome
+from worker.outcome import Answer, ErrorKind, Fact, Outcome
 
 log = logging.getLogger(__name__)
 PEAK_PRIORITY = 1 << 30
@@ -81,8 +81,8 @@ class Engine:
             repairs=self._fleet.repairs,
         )
         self._watcher: asyncio.Task[None] | None = None
-        self._best: dict[tuple[str, str, int, bool, str], float] = {}
-        self._facts: dict[tuple[object, ...], asyncio.Task[Any]] = {}
+        self._best: dict[tuple[str, str, int, bool, str], dict[str, float]] = {}
+        self._facts: dict[tuple[object, ...], asyncio.Task[Fact]] = {}
 
     async def __aenter__(self) -> Self:
         await self.start()
@@ -168,37 +168,21 @@ class Engine:
             return [Outcome(error=ErrorKind.BOARD_LOST, message=problem)] * len(batch.configs)
         # The best by another clock says nothing.
         key = (batch.workload.key, demand.target.key, demand.threads, options.cold, demand.clock)
-        if options.best_s is None and demand.clock:
-            options = replace(options, best_s=self._best.get(key))
-        outcomes = await BatchRun(self._workers, self.dispatcher, batch, options).run()
-        costs = [outcome.cost_s for outcome in outcomes if outcome.cost_s is not None]
-        if costs and demand.clock:
-            self._best[key] = min([*costs, self._best.get(key, math.inf)])
-        return outcomes
+        best = self._best.setdefault(key, {}) if demand.clock else {}
+        return await BatchRun(self._workers, self.dispatcher, batch, options, best).run()
 
-    async def peak_gflops(self, demand: Demand) -> float:
-        """Measured peak of as many cores of such a board as the demand has threads; measured once.
+    async def peak_gflops(self, demand: Demand) -> Fact:
+        """Measured peak of as many cores of such a board as the demand has threads. Raises EngineError."""
+        return await self._fact("peak", demand)
 
-        Raises EngineError.
-        """
-        peak: float = await self._fact("peak", demand)
-        return peak
+    async def bandwidth_gbs(self, demand: Demand) -> Fact:
+        """Billions of bytes a second that so many cores read from memory. Raises EngineError."""
+        return await self._fact("bandwidth", demand)
 
-    async def bandwidth_gbs(self, demand: Demand) -> float:
-        """Billions of bytes a second that so many cores read from memory; measured once.
-
-        Raises EngineError.
-        """
-        found: float = await self._fact("bandwidth", demand)
-        return found
-
-    async def relayout_seconds(self, demand: Demand) -> dict[str, list[tuple[float, float]]]:
-        """What conversions between layouts take, as ``worker.measure.relayout_time`` says; measured once.
-
-        Raises EngineError.
-        """
-        found: dict[str, list[tuple[float, float]]] = await self._fact("layout conversions", demand)
-        return found
+    async def relayout_seconds(self, demand: Demand) -> Fact:
+        """What conversions between layouts take, as ``worker.measure.relayout_time`` says. Raises
+        EngineError."""
+        return await self._fact("layout conversions", demand)
 
     async def beside(
         self,
@@ -276,26 +260,32 @@ class Engine:
         wanted += f" and clock {demand.clock}" if demand.clock else ""
         return f"no board for {wanted}; there are: {known}"
 
-    async def _fact(self, what: str, demand: Demand) -> Any:
-        """What ``task`` measures of a board; once, unless it fails."""
+    async def _fact(self, what: str, demand: Demand) -> Fact:
+        """What a board says of itself; whoever asks for the same meanwhile gets the same."""
         key = (what, *demand.wants)
-        if key not in self._facts or (self._facts[key].done() and self._facts[key].exception()):
+        if key not in self._facts:
             self._facts[key] = asyncio.create_task(self._measure_fact(what, demand))
+            self._facts[key].add_done_callback(lambda _: self._facts.pop(key))
         return await asyncio.shield(self._facts[key])
 
-    async def _measure_fact(self, what: str, demand: Demand) -> Any:
+    async def _measure_fact(self, what: str, demand: Demand) -> Fact:
+        """A board that says what cannot be is parked, and another one asked."""
         problem = await self._why_no_board(demand)
-        if problem:
-            raise EngineError(problem)
-        target, token = demand.target, uuid.uuid4().hex
-        request = Request(next_request(), replace(demand, priority=PEAK_PRIORITY))
-        try:
-            async with self.dispatcher.lease(request) as held:
-                return await self._workers.run_on(
-                    held.lease.board, probe_task, what, target, demand.threads, token=token
-                )
-        except (NoBoard, WorkerGone) as error:
-            raise EngineError(f"the {what} of {target.name} cannot be measured: {error}") from None
+        while not problem:
+            token = uuid.uuid4().hex
+            request = Request(next_request(), replace(demand, priority=PEAK_PRIORITY))
+            try:
+                async with self.dispatcher.lease(request) as held:
+                    board = held.lease.board
+                    said = await self._workers.run_on(
+                        board, probe_task, what, demand.target, demand.threads, token=token
+                    )
+                    if "lie" not in said:
+                        return Fact(said["found"], board, held.lease.token, time.time())
+                    held.lie(f"board {board}: {said['lie']}")
+            except (NoBoard, WorkerGone) as error:
+                problem = f"the {what} of {demand.target.name} cannot be measured: {error}"
+        raise EngineError(problem)
 
     async def _check(self, board: str, entry: Entry) -> Check:
         """Run the reference kernel on a board and judge it by what the book says of it."""

@@ -10,8 +10,9 @@ from kernels.target import Target
 from worker.build.artifacts import ArtifactStore
 from worker.build.build import ENTRY
 from worker.children.nursery import Nursery
+from worker.measure import plausible
 from worker.measure.measure import BoardHandle
-from worker.measure.probe import build, opened, probe
+from worker.measure.probe import build, opened, probe, timed
 
 _TIMEOUT_S = 60.0
 _TIMES_CACHE = 4
@@ -36,7 +37,11 @@ def bandwidth_gbs(
     seconds: float = probe(
         __name__, nursery, board, target, threads, store=store, lock_dir=lock_dir, timeout_s=_TIMEOUT_S
     )
-    return 4.0 * threads * _steps(target, threads) * _block(target) / seconds / 1e9
+    return _bytes(target, threads) / seconds / 1e9
+
+
+def _bytes(target: Target, threads: int) -> float:
+    return 4.0 * threads * _steps(target, threads) * _block(target)
 
 
 def _block(target: Target) -> int:
@@ -86,7 +91,7 @@ def time_in_child(payload: dict[str, Any], send: Any) -> float:
     from tvm.runtime import tensor
 
     target, threads = targets.from_json(payload["target"]), payload["threads"]
-    block = _block(target)
+    block, least_s = _block(target), _bytes(target, threads) / plausible.most_bytes(target, threads)
     with opened(payload, send) as (session, repeats):
         session.upload(payload["paths"][0], target="bandwidth.so")
         device, module = session.cpu(0), session.load_module("bandwidth.so")
@@ -94,4 +99,4 @@ def time_in_child(payload: dict[str, Any], send: Any) -> float:
         # Written, not only asked for: pages that nobody wrote may all be the same one.
         arrays = [tensor(np.ones(size, np.float32), device) for size in sizes]
         timer = module.time_evaluator(ENTRY, device, number=1, repeat=repeats)
-        return float(min(timer(*arrays).results))
+        return min(timed(timer, arrays, least_s, simulated=repeats == 1))

@@ -263,7 +263,7 @@ class _Session:
         except Exception as error:
             raise self._failure(error, ErrorKind.UPLOAD_ERROR) from None
         workload = self._problem.workload
-        least_s = plausible.least_s(workload.flops, target, item["threads"])
+        least_s = plausible.least_s_of(workload, target, item["threads"])
         return _Loaded(module, arguments, kernel.tolerance_of(workload, config), shared, least_s)
 
     def _tensors(self, layouts: Layouts) -> _Shared:
@@ -341,7 +341,8 @@ class _Session:
             started = time.perf_counter()
             results = evaluator(*loaded.arguments).results
             spent = time.perf_counter() - started
-            found = self._divide(plausible.times(results, loaded.least_s))
+            most_s = math.inf if self.simulated else spent / loaded.number
+            found = self._divide(plausible.times(results, loaded.least_s, most_s))
         except plausible.Lie:
             raise
         except Exception as error:

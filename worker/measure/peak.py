@@ -15,8 +15,9 @@ from kernels.target import Target
 from worker.build.artifacts import ArtifactStore
 from worker.build.build import ENTRY
 from worker.children.nursery import Nursery
+from worker.measure import plausible
 from worker.measure.measure import BoardHandle
-from worker.measure.probe import build, opened, probe
+from worker.measure.probe import build, opened, probe, timed
 
 STEPS = 200_000
 """How often each sum gets a product in a call."""
@@ -41,7 +42,11 @@ def peak_gflops(
     seconds: float = probe(
         __name__, nursery, board, target, threads, store=store, lock_dir=lock_dir, timeout_s=_TIMEOUT_S
     )
-    return 2.0 * STEPS * sums_of(target) * threads / seconds / 1e9
+    return _operations(target, threads) / seconds / 1e9
+
+
+def _operations(target: Target, threads: int) -> float:
+    return 2.0 * STEPS * sums_of(target) * threads
 
 
 def sums_of(target: Target) -> int:
@@ -113,11 +118,13 @@ def time_in_child(payload: dict[str, Any], send: Any) -> float:
     import numpy as np
     from tvm.runtime import tensor
 
-    target = targets.from_json(payload["target"])
+    target, threads = targets.from_json(payload["target"]), payload["threads"]
     sums = sums_of(target)
+    least_s = _operations(target, threads) / plausible.most_flops(target, threads)
     with opened(payload, send) as (session, repeats):
         session.upload(payload["paths"][0], target="peak.so")
         device, module = session.cpu(0), session.load_module("peak.so")
-        arrays = [np.zeros(size, np.float32) for size in (sums + target.lanes(), payload["threads"] * sums)]
+        arrays = [np.zeros(size, np.float32) for size in (sums + target.lanes(), threads * sums)]
         timer = module.time_evaluator(ENTRY, device, number=1, repeat=repeats)
-        return float(min(timer(*(tensor(array, device) for array in arrays)).results))
+        arguments = [tensor(array, device) for array in arrays]
+        return min(timed(timer, arguments, least_s, simulated=repeats == 1))

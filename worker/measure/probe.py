@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from kernels import target as targets
 from kernels.target import Target
 from worker.build.artifacts import ArtifactStore
 from worker.children.nursery import Nursery
+from worker.measure import plausible
 from worker.measure.measure import BoardHandle
 from worker.measure.session import connect, lock_file, stats_reader, take
 
@@ -62,6 +64,16 @@ def build(payload: dict[str, Any], functions: Iterable[Any]) -> list[str]:
     tempfile.tempdir = payload["scratch"]
     target, store = targets.from_json(payload["target"]), ArtifactStore(Path(payload["store"]))
     return [str(store.put(link(compile_object(function, target)))[1]) for function in functions]
+
+
+def timed(
+    timer: Callable[..., Any], arguments: Sequence[Any], least_s: float, *, simulated: bool
+) -> list[float]:
+    """Child: seconds of the repeats of a timer, if they can be; raises plausible.Lie."""
+    started = time.perf_counter()
+    results = timer(*arguments).results
+    spent = time.perf_counter() - started
+    return plausible.times(results, least_s) if simulated else plausible.times(results, least_s, spent)
 
 
 @contextmanager

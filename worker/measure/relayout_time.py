@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from itertools import permutations
 from pathlib import Path
@@ -13,8 +14,9 @@ from kernels.target import Target
 from worker.build.artifacts import ArtifactStore
 from worker.build.build import ENTRY
 from worker.children.nursery import Nursery
+from worker.measure import plausible
 from worker.measure.measure import BoardHandle
-from worker.measure.probe import build, opened, probe
+from worker.measure.probe import build, opened, probe, timed
 
 VERSION = 2
 """Raised whenever conversions are generated or timed in another way: times of other versions are not used."""
@@ -74,7 +76,8 @@ def time_in_child(payload: dict[str, Any], send: Any) -> list[float]:
     times = []
     with opened(payload, send) as (session, repeats):
         device, divide = session.cpu(0), divider(session)
-        conversions = _conversions(targets.from_json(payload["target"]))
+        target = targets.from_json(payload["target"])
+        conversions = _conversions(target)
         for number, (shape, source, to) in enumerate(conversions):
             file = f"relayout-{number}.so"
             session.upload(payload["paths"][number], target=file)
@@ -83,9 +86,10 @@ def time_in_child(payload: dict[str, Any], send: Any) -> list[float]:
             arguments = [tensor(np.zeros(each, np.float32), device) for each in shapes]
             module[ENTRY](*arguments)
             timer = module.time_evaluator(ENTRY, device, number=1, repeat=repeats, f_preproc=_COLD_OUTPUT)
-            found = divide(timer(*arguments).results)
+            least_s = plausible.least_copy_s(math.prod(shape), target, payload["threads"])
+            found = divide(timed(timer, arguments, least_s, simulated=repeats == 1))
             if not found.enough:
-                found += divide(timer(*arguments).results)
+                found += divide(timed(timer, arguments, least_s, simulated=repeats == 1))
             times.append(statistics.median(found.counted))
             send({"stage": "timed"})
     return times
