@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import yaml
 from alembic import command
+from alembic.script import ScriptDirectory
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from psycopg.pq import Conninfo
@@ -63,8 +64,10 @@ def test_several_processes_may_upgrade_at_once(database_url: str) -> None:
     errors = [process.communicate(timeout=240)[1] for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0], errors
     database = Database(database_url)
+    with database.engine.begin() as connection:
+        newest = ScriptDirectory.from_config(alembic_config(connection)).get_current_head()
     with database.read() as session:
-        assert session.execute(text("select version_num from alembic_version")).scalars().all() == ["0014"]
+        assert session.execute(text("select version_num from alembic_version")).scalars().all() == [newest]
     database.close()
 
 
