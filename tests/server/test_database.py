@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 from alembic import command
-from alembic.script import ScriptDirectory
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from psycopg.pq import Conninfo
 from sqlalchemy import inspect, select, text
 from sqlalchemy.exc import IntegrityError
