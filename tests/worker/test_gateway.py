@@ -1,6 +1,7 @@
 """Boards that dial in: real agents, the gateway, and whatever comes between them."""
 
 import contextlib
+import itertools
 import logging
 import os
 import shutil
@@ -21,7 +22,8 @@ from worker.fleet.drivers.agent_build import agent_triple
 from worker.fleet.drivers.base import BoardError
 from worker.fleet.drivers.dial import DialedBoard
 from worker.fleet.drivers.dial_proof import prove
-from worker.fleet.drivers.gateway import MAX_NEWCOMERS, Gateway
+from worker.fleet.drivers.gateway import Gateway
+from worker.fleet.drivers.newcomers import OF_ADDRESS, ROOM, Newcomer, Newcomers
 from worker.measure.measure import MeasureOptions, measure
 from worker.outcome import ErrorKind
 
@@ -198,8 +200,11 @@ def test_the_agent_comes_back_to_a_gateway_that_was_away(
     assert (tmp_path / "board.log").read_text().count("is connected to") == 2
 
 
-def test_strangers_get_no_further_than_a_log_line(agent_dir, tmp_path, gateway, board, ask, caplog):
+def test_strangers_get_no_further_than_a_log_line(
+    agent_dir, tmp_path, gateway, board, ask, caplog, monkeypatch
+):
     caplog.set_level(logging.WARNING)
+    monkeypatch.setattr("worker.fleet.drivers.refusals.SUMMARY_S", 0.5)
     with (
         dialing.agent(agent_dir, tmp_path, *dial(gateway), token="not-the-right-token"),
         dialing.agent(agent_dir, tmp_path, *dial(gateway), id="nobody"),
@@ -284,16 +289,70 @@ def test_nonsense_and_slowness_are_cut_off(gateway, board, caplog):
         with socket.create_connection(where) as peer:
             assert hangs_up(peer, said)
     before = psutil.Process().num_fds()
-    slow = [socket.create_connection(where) for _ in range(MAX_NEWCOMERS)]
+    slow = [socket.create_connection(where) for _ in range(OF_ADDRESS + 1)]
     for peer in slow:
-        peer.sendall(b"tilefleet-")
-    with socket.create_connection(where) as peer:
-        assert hangs_up(peer, b"")
-    assert "64 others are greeting" in caplog.text
+        with contextlib.suppress(ConnectionError):
+            peer.sendall(b"tilefleet-")
     for peer in slow:
         assert hangs_up(peer, b"")
         peer.close()
-    wait_until(lambda: psutil.Process().num_fds() < before + MAX_NEWCOMERS // 2)
+    wait_until(lambda: psutil.Process().num_fds() < before + OF_ADDRESS // 2)
+
+
+def test_silent_sockets_keep_no_board_out_and_fill_no_log(
+    agent_dir, tmp_path, gateway, board, ask, caplog, monkeypatch
+):
+    """80 connections that say nothing, each made anew as soon as it is ended: no board came in."""
+    monkeypatch.setattr("worker.fleet.drivers.refusals.SUMMARY_S", 0.5)
+    over, made = threading.Event(), itertools.count()
+
+    def keep_out():
+        while not over.is_set():
+            with contextlib.suppress(OSError), socket.create_connection((gateway.host, gateway.port)) as peer:
+                next(made)
+                peer.settimeout(1)
+                peer.recv(1)
+
+    attackers = [threading.Thread(target=keep_out) for _ in range(80)]
+    for each in attackers:
+        each.start()
+    try:
+        wait_until(lambda: next(made) > 400)
+        with dialing.agent(agent_dir, tmp_path, *dial(gateway)):
+            for _ in range(3):
+                wait_until(board.alive)
+                assert ask("stats")
+    finally:
+        over.set()
+        for each in attackers:
+            each.join()
+    assert next(made) > 400
+    refusals = [each for each in caplog.messages if "refused" in each]
+    assert any("others came while it said nothing" in each for each in refusals)
+    assert len(refusals) < next(made) / 10
+
+
+def test_the_oldest_silent_one_of_the_fullest_address_makes_room():
+    room, gone = Newcomers(), []
+
+    def arrive(address, spoke=False):
+        newcomer = Newcomer(address, lambda: gone.append(newcomer), spoke)
+        room.add(newcomer)
+        return newcomer
+
+    spoke, *silent = [arrive("here", spoke=n == 0) for n in range(OF_ADDRESS)]
+    assert not gone
+    arrive("here")
+    assert (gone, silent[0].pushed_out) == ([silent[0]], True)
+    others = [arrive(f"there {n}") for n in range(ROOM - OF_ADDRESS)]
+    arrive("yonder")
+    assert gone == silent[:2]
+    room.remove(others[0])
+    arrive("yonder")
+    assert gone == silent[:2]
+    talkers = [arrive("talkers", spoke=True) for _ in range(OF_ADDRESS + 1)]
+    assert talkers[0] in gone
+    assert spoke not in gone
 
 
 def test_what_cannot_be_a_board_is_refused(gateway, board):

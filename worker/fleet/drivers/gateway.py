@@ -21,10 +21,11 @@ from typing import Any, TypeVar
 
 from worker.fleet.drivers.base import BoardError, keep_alive
 from worker.fleet.drivers.dial_proof import DEFAULT_PORT, VERSION, check_id, check_token, prove
+from worker.fleet.drivers.newcomers import Newcomer, Newcomers
+from worker.fleet.drivers.refusals import Refusals
 
 GREETING_S = 5.0
 """What a newcomer may take to say who it is and to prove it."""
-MAX_NEWCOMERS = 64
 PING_S, PONG_S = 3.0, 4.0
 BETWEEN_SESSIONS_S = 3.0
 _WAITING_CLIENTS = 8
@@ -111,15 +112,15 @@ class Gateway:
     """Listens on ``host`` and ``port`` (0: any) as long as there are boards that dial in.
 
     Whoever proves a board's token serves that board's sessions, and nobody else gets further than five
-    seconds and a log line. What goes over the wire is not encrypted: beyond the loopback interface only
-    through an SSH tunnel or a VPN. All methods may be called from any thread, but the client has to be
+    seconds and a count in the log. What goes over the wire is not encrypted: beyond the loopback interface
+    only through an SSH tunnel or a VPN. All methods may be called from any thread, but the client has to be
     another process: TVM's keeps Python's lock while it waits.
     """
 
     def __init__(self, host: str = "127.0.0.1", port: int = DEFAULT_PORT) -> None:
         self.host, self.port = host, port
         self._boards: dict[str, _Board] = {}
-        self._newcomers = 0
+        self._newcomers, self._refusals = Newcomers(), Refusals()
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
@@ -247,37 +248,37 @@ class Gateway:
         """Everything about one connection of an agent, or of somebody who would like to be one."""
         peer = _Peer(reader, writer)
         where = str(writer.get_extra_info("peername"))
-        if self._newcomers >= MAX_NEWCOMERS:
-            _log.warning("gateway: %s refused: %d others are greeting", where, self._newcomers)
-            peer.drop()
-            return
-        self._newcomers += 1
+        newcomer = Newcomer((writer.get_extra_info("peername") or ("",))[0], peer.drop)
+        self._newcomers.add(newcomer)
         board: _Board | None = None
         try:
             keep_alive(writer.get_extra_info("socket"))
             async with asyncio.timeout(GREETING_S):
-                board = await self._admit(peer)
+                board = await self._admit(peer, newcomer)
         except _RefusedError as refusal:
-            _log.warning("gateway: %s refused: %s", where, refusal)
+            self._refusals.note(where, str(refusal))
             with contextlib.suppress(OSError, TimeoutError):
                 await peer.say(f"no {refusal.told}")
                 writer.close()
                 return
         except (OSError, TimeoutError, ValueError) as error:
-            _log.warning("gateway: %s refused: no greeting (%s)", where, str(error) or type(error).__name__)
+            why = str(error) or type(error).__name__
+            pushed_out = "others came while it said nothing"
+            self._refusals.note(where, pushed_out if newcomer.pushed_out else f"no greeting ({why})")
         except asyncio.CancelledError:
             _log.info("gateway: %s sent away: the gateway stops", where)
         finally:
-            self._newcomers -= 1
+            self._newcomers.remove(newcomer)
             if board is None and not writer.is_closing():
                 peer.drop()
         if board is not None:
             with contextlib.suppress(asyncio.CancelledError):  # the gateway stops
                 await self._serve(board, peer, where)
 
-    async def _admit(self, peer: _Peer) -> _Board:
+    async def _admit(self, peer: _Peer, newcomer: Newcomer) -> _Board:
         """Find out which board this is; the connection is its agent then."""
         words = (await peer.line(GREETING_S)).split(" ")
+        newcomer.spoke = True
         if len(words) != 4 or words[0] != "tilefleet-agent":
             raise _RefusedError("no agent", "this is a gateway for Tilefleet's agents")
         _, version, id, theirs = words
