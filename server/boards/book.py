@@ -13,11 +13,12 @@ from sqlalchemy.orm import Session
 
 from server.boards import leases as sql
 from server.boards import rows
+from server.boards.withdrawal import doubt
 from server.db.database import Database
 from server.db.insert import insert
 from server.db.tables import BoardEventRow, BoardRow
 from server.records.repository import add_targets
-from worker.fleet.book import Check, Entry, Lease, Listing, Purpose, Usage, allows
+from worker.fleet.book import DISAGREES, LIED, RETURNED, Check, Entry, Lease, Listing, Purpose, Usage, allows
 from worker.fleet.states import Health, Standing
 from worker.fleet.times import USUAL
 
@@ -66,7 +67,11 @@ class SqlBook:
             active = {lease.board: lease for lease in session.execute(sql.ACTIVE)}
         now_s = self._clock()
         held = {board: lease for board, lease in active.items() if not sql.lost(lease, now_s)}
-        return {board.id: rows.entry_of(board, held.get(board.id)) for board in boards}
+        kin = rows.kin(boards)
+        return {
+            board.id: rows.entry_of(board, held.get(board.id), kin[board.target_key, board.clock])
+            for board in boards
+        }
 
     def acquire(self, board: str, holder: str, purpose: Purpose, job: int | None) -> Lease | None:
         """See ``Book.acquire``."""
@@ -144,6 +149,10 @@ class SqlBook:
                 for name, value in rows.columns(after).items():
                     setattr(row, name, value)
                 row.faults += after.failures > before.failures
+                if kind in (LIED, DISAGREES):
+                    doubt(session, board)
+                if kind == RETURNED:
+                    rows.accept_faster(row)
                 detail = {**rows.columns(after), "before": before.health.value}
                 self._add_event(session, board, kind, detail)
         return after

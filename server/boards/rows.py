@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -22,11 +23,34 @@ def columns(standing: Standing) -> dict[str, Any]:
     return {**asdict(standing), "health": standing.health.value}
 
 
-def entry_of(board: BoardRow, lease: Row[Any] | None) -> Entry:
+def kin(boards: Iterable[BoardRow]) -> dict[tuple[str, str], tuple[tuple[str, str, float], ...]]:
+    """By target and clock what ``Entry.kin`` has: of a board that never passed a check its last time."""
+    found: dict[tuple[str, str], tuple[tuple[str, str, float], ...]] = {}
+    for board in boards:
+        of = (board.target_key, board.clock)
+        seconds, artifact = board.reference_s, board.reference_artifact
+        if seconds is None and board.last_check is not None:
+            seconds, artifact = board.last_check.get("seconds"), board.last_check.get("artifact", "")
+        believed = not standing_of(board).lying and board.health != Health.RETIRED
+        mine = ((board.id, artifact, seconds),) if seconds is not None and believed else ()
+        found[of] = (*found.get(of, ()), *mine)
+    return found
+
+
+def accept_faster(board: BoardRow) -> None:
+    """Take its last time of the reference kernel for its best, where it failed for being faster than that."""
+    last = board.last_check or {}
+    seconds, best_s = last.get("seconds"), board.reference_s
+    if last.get("artifact") == board.reference_artifact and seconds and best_s and seconds < best_s:
+        board.reference_s = seconds
+
+
+def entry_of(board: BoardRow, lease: Row[Any] | None, kin: tuple[tuple[str, str, float], ...] = ()) -> Entry:
     """What the book says of a board that ``lease``, a row of leases, holds."""
     return Entry(
         standing_of(board),
         Lease(lease.token, lease.board, lease.holder, Purpose(lease.purpose), lease.job) if lease else None,
         board.reference_s,
         board.reference_artifact,
+        kin,
     )

@@ -8,11 +8,13 @@ import pytest
 
 from kernels.space import Config
 from worker.engine import health_check as health
-from worker.engine.health_check import check_board, judge
+from worker.engine.health_check import REFERENCE, check_board, judge
 from worker.engine.worker_context import WorkerContext
-from worker.fleet.book import Check
+from worker.fleet.book import Check, Entry
 from worker.fleet.drivers.host import NativeBoard
 from worker.fleet.drivers.rpc import RpcBoard
+from worker.fleet.states import Standing
+from worker.measure import plausible
 from worker.measure.session import GREETING_S
 
 
@@ -69,6 +71,8 @@ GOOD = Check(1e-3, artifact="a")
         (GOOD, None, "", "wall", ""),
         (GOOD, 1e-3 / 2, "a", "wall", ""),
         (GOOD, 0.99e-3 / 2, "a", "wall", "2.0 times its best"),
+        (GOOD, 2.9e-3, "a", "wall", ""),
+        (GOOD, 3.1e-3, "a", "wall", "3.1 times less than its best of 3.1 ms"),
         (GOOD, 1e-9, "another", "wall", ""),
         (GOOD, 1e-3, "a", "simulated:x", ""),
         (GOOD, 1e-3 * (1 + 2**-52), "a", "simulated:x", "always gave"),
@@ -76,6 +80,37 @@ GOOD = Check(1e-3, artifact="a")
     ],
 )
 def test_judgement(check, reference_s, artifact, clock, problem):
-    judged = judge(check, reference_s, artifact, clock, drift_limit=2)
+    entry = Entry(Standing(), reference_s=reference_s, reference_artifact=artifact)
+    judged = judge(check, "mine", entry, clock, drift_limit=2)
     assert problem in judged.problem
     assert bool(judged.problem) == bool(problem)
+
+
+@pytest.mark.parametrize(
+    ("others", "clock", "differ"),
+    [
+        ([], "wall", 0),
+        ([2.9e-3], "wall", 0),
+        ([50e-3], "wall", 1),  # a liar is far faster than its kind
+        ([0.2e-3], "wall", 1),
+        ([50e-3, 50e-3], "wall", 2),
+        ([0.02e-3, 1e-3], "wall", 0),  # of three the two that agree are right
+        ([50e-3, 1e-3], "wall", 0),
+        ([50e-3, 0.1e-3, 1e-3], "wall", 2),
+        ([1e-3, 1e-3], "simulated:x", 0),
+        ([1e-3 * (1 + 2**-52)], "simulated:x", 1),
+    ],
+)
+def test_a_board_is_judged_by_its_kind_too(others, clock, differ):
+    kin = [("mine", "a", 1.0), ("old", "b", 1.0), *((f"k{n}", "a", each) for n, each in enumerate(others))]
+    judged = judge(GOOD, "mine", Entry(Standing(), kin=tuple(kin)), clock, drift_limit=2)
+    assert (f"on {differ} of {len(others)} other boards" in judged.problem) == bool(differ), judged.problem
+    assert bool(judged.problem) == bool(differ)
+
+
+def test_a_board_that_is_faster_than_any_machine_fails_its_check(nursery, host, tmp_path, monkeypatch):
+    fast = Check(REFERENCE.flops / plausible.most_flops(host, 1) / 2)
+    monkeypatch.setattr(health, "_run", lambda context, board, built: fast)
+    board = RpcBoard("nowhere", "127.0.0.1", 1)
+    check = check_board(WorkerContext(nursery, tmp_path, board, host))
+    assert "that its products take on any machine of its target" in check.problem

@@ -8,7 +8,7 @@ import math
 import time
 import uuid
 from collections import Counter
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any, TypeVar
@@ -50,10 +50,13 @@ class BatchRun:
         batch: Batch,
         options: MeasureOptions,
         best: dict[str, float],
+        heard: Callable[[Built, Outcome], None] = lambda built, outcome: None,
     ) -> None:
-        """``best`` is the best that each board has said of such a batch so far, and is brought up to date:
+        """``heard`` gets what boards said of each built candidate.
+
+        ``best`` is the best that each board has said of such a batch so far, and is brought up to date:
         what one says decides nothing about another's trials."""
-        self._best = best
+        self._best, self._heard = best, heard
         self._dask, self._dispatcher, self._batch, self._options = dask, dispatcher, batch, options
         self._candidates = batch.candidates
         self._built: dict[int, Built] = {}
@@ -186,6 +189,8 @@ class BatchRun:
             self._again(held, number, outcome.message)
         else:
             self._end(number, outcome)
+            if not self._batch.rounds:
+                self._heard(self._built[number], outcome)
         # Only what gets a record is a trial: the same one is tried again elsewhere.
         ended, used = self._outcomes.get(number) == outcome, held.usage
         held.used(Usage(used.trials + ended, used.busy_s + outcome.measure_s, used.timed_s + outcome.timed_s))

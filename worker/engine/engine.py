@@ -15,6 +15,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from worker.batch import Batch
+from worker.build.build import Built
 from worker.children.nursery import Nursery
 from worker.demand import Demand
 from worker.engine.asyncio_tasks import either, end
@@ -24,6 +25,7 @@ from worker.engine.dask_client import DaskClient
 from worker.engine.dask_worker import beside_task, check_task, probe_task
 from worker.engine.health_check import judge
 from worker.engine.scheduler_link import SchedulerGone, WorkerGone
+from worker.engine.witness import Witness
 from worker.fleet.book import Book, Check, Entry
 from worker.fleet.dispatcher import CannotCheck, Dispatcher, NoBoard
 from worker.fleet.drivers.host import HOST
@@ -81,6 +83,7 @@ class Engine:
             repairs=self._fleet.repairs,
         )
         self._watcher: asyncio.Task[None] | None = None
+        self._witness: Witness | None = None
         self._best: dict[tuple[str, str, int, bool, str], dict[str, float]] = {}
         self._facts: dict[tuple[object, ...], asyncio.Task[Fact]] = {}
 
@@ -118,6 +121,8 @@ class Engine:
             await self._dask.start()
             await self.dispatcher.start()
             self._stack.push_async_callback(self.dispatcher.close)
+            self._witness = Witness(self._dask, self.dispatcher)
+            self._stack.push_async_callback(self._witness.close)
             await self.refresh()
             self._watcher = asyncio.create_task(self._watch())
         except BaseException:
@@ -169,7 +174,12 @@ class Engine:
         # The best by another clock says nothing.
         key = (batch.workload.key, demand.target.key, demand.threads, options.cold, demand.clock)
         best = self._best.setdefault(key, {}) if demand.clock else {}
-        return await BatchRun(self._workers, self.dispatcher, batch, options, best).run()
+
+        def heard(built: Built, outcome: Outcome) -> None:
+            if self._witness is not None:
+                self._witness.heard(built, outcome, demand, options, next_request())
+
+        return await BatchRun(self._workers, self.dispatcher, batch, options, best, heard).run()
 
     async def peak_gflops(self, demand: Demand) -> Fact:
         """Measured peak of as many cores of such a board as the demand has threads. Raises EngineError."""
@@ -300,7 +310,7 @@ class Engine:
         if check.problem:
             await self.refresh()  # A board that has gone has not failed.
         (clock,) = [status.clock for status in self.boards() if status.id == board]
-        return judge(check, entry.reference_s, entry.reference_artifact, clock, self._times.drift_limit)
+        return judge(check, board, entry, clock, self._times.drift_limit)
 
     async def _watch(self) -> None:
         """Refresh every now and then, and at once when a worker comes or goes."""

@@ -11,14 +11,17 @@ from kernels.workload.base import Conv2d
 from worker.build.build import Built
 from worker.candidate import Candidate
 from worker.engine.worker_context import WorkerContext
-from worker.fleet.book import Check
+from worker.fleet.book import Check, Entry
 from worker.fleet.drivers.base import Driver
+from worker.measure import plausible
 from worker.measure.measure import BoardHandle, MeasureOptions, measure
 from worker.measure.session import lock_file, why_silent
 
 REFERENCE = Conv2d(1, 32, 28, 28, 32, 3, 3, pad=(1, 1, 1, 1))
 """Some 100 us on a large core; on an emulated one without vectors its check takes seconds."""
 RUN_S, EMULATED_RUN_S, BUILD_S = 10.0, 60.0, 60.0
+FASTER = 3.0
+"""So many times may boards of one target differ, and a board from its best."""
 
 
 def check_board(context: WorkerContext) -> Check:
@@ -36,6 +39,10 @@ def check_board(context: WorkerContext) -> Check:
     # Whose clock it was is part of the name: after a change of the simulated clock all times are new ones.
     artifact = hashlib.sha256(f"{built.sha256} {board.clock}".encode()).hexdigest()
     check = replace(_run(context, board, built), artifact=artifact)
+    least_s = REFERENCE.flops / plausible.most_flops(target, 1)
+    if check.seconds is not None and check.seconds < least_s and not config.kernel.startswith("winograd"):
+        impossible = f"less than the {_ms(least_s)} that its products take on any machine of its target"
+        check = replace(check, problem=f"the reference kernel took {_ms(check.seconds)}, {impossible}")
     if check.problem:
         try:
             board.restart()
@@ -44,26 +51,54 @@ def check_board(context: WorkerContext) -> Check:
     return check
 
 
-def judge(check: Check, reference_s: float | None, artifact: str, clock: str, drift_limit: float) -> Check:
-    """``check`` with a problem when its time is not what ``reference_s``, the best known, leads to expect.
+def judge(check: Check, board: str, entry: Entry, clock: str, drift_limit: float) -> Check:
+    """``check`` of ``board`` with a problem when its time is not what the book's ``entry`` leads to expect.
 
-    ``artifact`` is what that time belongs to; of another one it says nothing. ``clock`` is the board's: the
-    wall's may take ``drift_limit`` times as long, a simulated one must be the same to the bit.
+    Times of another artifact say nothing. ``clock`` is the board's: the wall's may take ``drift_limit`` times
+    as long as at best, and be FASTER than that and than most others of its target, or slower, by no more; a
+    simulated one must be the same to the bit. A board that is faster need not be better: it may lie.
     """
-    if check.problem or check.seconds is None or reference_s is None or check.artifact != artifact:
+    if check.problem or check.seconds is None:
         return check
-    took = f"the reference kernel took {check.seconds * 1e3:.6g} ms"
+    own_s = entry.reference_s if entry.reference_artifact == check.artifact else None
+    kin = {id: seconds for id, artifact, seconds in entry.kin if artifact == check.artifact and id != board}
+    why = _alone(check.seconds, own_s, clock, drift_limit) or _beside(check.seconds, kin, clock)
+    return replace(check, problem=f"the reference kernel took {_ms(check.seconds)}, {why}") if why else check
+
+
+def _alone(seconds: float, own_s: float | None, clock: str, drift_limit: float) -> str:
+    """What is wrong with a time beside the board's own best; empty where nothing is."""
+    if own_s is None:
+        return ""
     if clock != "wall":
-        if check.seconds == reference_s:
-            return check
-        return replace(
-            check, problem=f"{took}, not the {reference_s * 1e3:.6g} ms that its clock always gave"
+        return "" if seconds == own_s else f"not the {_ms(own_s)} that its clock always gave"
+    if seconds > drift_limit * own_s:
+        best = f"{seconds / own_s:.1f} times its best of {_ms(own_s)}"
+        return f"{best}; {drift_limit:g} times are allowed"
+    if own_s > FASTER * seconds:
+        return (
+            f"{own_s / seconds:.1f} times less than its best of {_ms(own_s)}: if it is another machine by now, "
+            "`tilefleet boards return` takes this for its best"
         )
-    ratio = check.seconds / reference_s
-    if ratio <= drift_limit:
-        return check
-    best = f"{ratio:.1f} times its best of {reference_s * 1e3:.6g} ms"
-    return replace(check, problem=f"{took}, {best}; {drift_limit:g} times are allowed")
+    return ""
+
+
+def _beside(seconds: float, kin: dict[str, float], clock: str) -> str:
+    """What is wrong with a time beside those of others of its kind: more than half of them differ."""
+    most = FASTER if clock == "wall" else 1.0
+    others = {id: each for id, each in kin.items() if not each / most <= seconds <= each * most}
+    if 2 * len(others) <= len(kin):
+        return ""
+    named = ", ".join(f"{id} ({_ms(each)})" for id, each in sorted(others.items())[:3])
+    how = f"over {most:g} times more or less" if clock == "wall" else "not the same"
+    return (
+        f"{how} than on {len(others)} of {len(kin)} other boards of its target: {named}; one of them lies, is "
+        "broken, or is another kind of machine, which needs a target of its own in the fleet file"
+    )
+
+
+def _ms(seconds: float) -> str:
+    return f"{seconds * 1e3:.6g} ms"
 
 
 @dataclass(frozen=True)

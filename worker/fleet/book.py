@@ -20,6 +20,10 @@ class Purpose(StrEnum):
     CHECK = "check"
 
 
+LIED, DISAGREES, RETURNED = "lie", "disagrees", "return"
+"""Kinds of changes of a board's standing that are more than that."""
+
+
 def allows(standing: Standing, purpose: Purpose) -> bool:
     """Whether a board of this standing may be leased for this purpose."""
     healths = (Health.GOOD,) if purpose is Purpose.TRIALS else (Health.GOOD, Health.UNKNOWN)
@@ -80,12 +84,17 @@ class Check:
 
 @dataclass(frozen=True)
 class Entry:
-    """What the book says of a board; ``reference_s`` is its best passed time of the present code."""
+    """What the book says of a board; ``reference_s`` is its best passed time of the present code.
+
+    ``kin`` are the last known times of the reference kernel on all boards of its target and clock, itself
+    among them, that were not caught at a lie: (board, artifact, seconds).
+    """
 
     standing: Standing
     lease: Lease | None = None
     reference_s: float | None = None
     reference_artifact: str = ""
+    kin: tuple[tuple[str, str, float], ...] = ()
 
 
 class Book(Protocol):
@@ -116,7 +125,11 @@ class Book(Protocol):
         """End whatever lease a board has; results under its token are refused from now on."""
 
     def change(self, board: str, to: Callable[[Standing], Standing], kind: str) -> Standing:
-        """Replace a board's standing, and keep ``kind`` with the reason in its history when it changed."""
+        """Replace a board's standing, and keep ``kind`` with the reason in its history when it changed.
+
+        What it has recorded is marked when it was caught at a lie (``LIED``, ``DISAGREES``), and where an
+        operator returns one that was faster than its best, that is its best from now on (``RETURNED``).
+        """
 
     def checked(self, board: str, check: Check) -> None:
         """Keep a health check in the board's history."""

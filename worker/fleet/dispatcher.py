@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from worker.demand import Demand
-from worker.fleet.book import Book, Check, Entry, Lease, Listing, Purpose
+from worker.fleet.book import DISAGREES, LIED, RETURNED, Book, Check, Entry, Lease, Listing, Purpose
 from worker.fleet.checks import due, failed, passed
 from worker.fleet.known_board import Held, KnownBoard
 from worker.fleet.matching import Place, Request, fits, match, places
@@ -158,6 +158,11 @@ class Dispatcher:
         await self._change(board, lambda standing: standing.park(reason), "park")
         await self._revoke(board, reason)
 
+    async def disbelieve(self, board: str, reason: str) -> None:
+        """Park a board that said something else than others of its target; what it has recorded is marked."""
+        await self._change(board, lambda standing: standing.lied(reason), DISAGREES)
+        await self._revoke(board, reason)
+
     async def retire(self, board: str, reason: str) -> None:
         """Take the board out of service for good."""
         await self._change(board, lambda standing: standing.retire(reason), "retire")
@@ -165,7 +170,7 @@ class Dispatcher:
 
     async def put_back(self, board: str, reason: str) -> None:
         """Bring the board back into service, if it passes its health check."""
-        await self._change(board, lambda standing: standing.put_back(reason), "return")
+        await self._change(board, lambda standing: standing.put_back(reason), RETURNED)
         if known := self._known.get(board):
             known.check_at = 0.0
             self._check_if_due(known)
@@ -244,7 +249,7 @@ class Dispatcher:
         held.ending = True
         try:
             if held.why_lying:
-                await self._change(known.id, lambda standing: standing.lied(held.why_lying), "lie")
+                await self._change(known.id, lambda standing: standing.lied(held.why_lying), LIED)
             elif held.why_faulty:
                 await self._change(known.id, lambda standing: standing.fault(held.why_faulty), "fault")
             else:

@@ -53,6 +53,11 @@ class Standing:
         return lied if self.health in (Health.GOOD, Health.UNKNOWN) else self
 
     @property
+    def lying(self) -> bool:
+        """Whether a lie made it bad."""
+        return self.health is Health.BAD and not self.failures
+
+    @property
     def failing(self) -> bool:
         """Whether failures in a row, and no lie, made it bad."""
         return self.health is Health.BAD and self.failures >= MAX_FAILURES
