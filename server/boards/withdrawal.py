@@ -11,8 +11,8 @@ from sqlalchemy.orm import Session
 from server.boards.views import get_row
 from server.db.tables import BoardEventRow, BoardRow, RecordRow
 from server.http.problems import Problem
+from server.records import told
 from server.records.bests import choose_anew
-from server.targets import told
 from worker.outcome import ErrorKind
 
 _TIMES = ("cost_s", "verified_s", "in_place_s", "placed_s", "spread", "max_error")

@@ -20,9 +20,8 @@ from server.db.database import Database
 from server.db.insert import insert
 from server.db.tables import JobRow, RelayoutRow, TaskRow, TrialRow, now
 from server.metrics import Metrics
-from server.records import repository
+from server.records import repository, told
 from server.records.bests import choose_best, lock_tasks
-from server.targets import told
 from tuner.backend.check import Delivery
 from tuner.log.record import Record
 from tuner.spec import Trial

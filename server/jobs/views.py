@@ -31,7 +31,7 @@ from server.http.pages import thin
 from server.http.problems import Problem
 from server.jobs.schemas import BuiltModel, BuiltShapes, Job, JobBudget, Operator, Share, Task, Waiting
 from server.models.schemas import ModelCheck
-from server.targets import told
+from server.records import told
 from server.workloads.traffic import least_bytes
 from tuner.backend.check import Delivery
 from tuner.states import JobState, Phase, TaskState

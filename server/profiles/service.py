@@ -14,9 +14,8 @@ from server.db.tables import RelayoutRow
 from server.http.problems import invalid
 from server.jobs.views import operators_of
 from server.profiles.schemas import Memory, Profile, ProfileRequest, Tensor
-from server.records import repository
+from server.records import repository, told
 from server.services import Services
-from server.targets import told
 from tuner.intake.shapes import given_of, sets_of
 from tuner.job.profile import Ran
 from worker.children.nursery import Flag

@@ -24,10 +24,9 @@ from server.jobs.order import Order
 from server.jobs.progress import progress
 from server.jobs.schemas import Job, JobChange, JobPage, JobRequest, LabelList, Progress, TaskList
 from server.jobs.store import ENDED
-from server.records import repository
+from server.records import repository, told
 from server.records.logs import LOG_RESPONSE, Allowed, K, Select, log_response
 from server.services import Ctx, Services
-from server.targets import told
 from tuner.states import JobState
 
 router = APIRouter(prefix="/jobs", tags=["jobs"], route_class=JsonRoute)

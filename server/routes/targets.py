@@ -10,10 +10,9 @@ from fastapi.responses import StreamingResponse
 from kernels.numerics import Numerics
 from server.db.tables import RelayoutRow
 from server.http.problems import responses
-from server.records import repository
+from server.records import repository, told
 from server.records.logs import LOG_RESPONSE, Allowed, K, Select, log_response
 from server.services import Ctx
-from server.targets import told
 from server.targets.schemas import Target, TargetList
 
 TargetName = Annotated[str, Path(description="The target's name.", examples=["host"])]

@@ -16,7 +16,7 @@ from server.boards.leases import recordable
 from server.db.database import Database
 from server.db.tables import BandwidthRow, PeakRow, RelayoutRow
 from server.engine import Engine
-from server.targets import told
+from server.records import told
 from tuner.log.relayouts import Relayouts, stored
 from tuner.spec import JobSpec
 from worker.demand import Demand

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from server.db.tables import BandwidthRow, PeakRow, RecordRow, TargetRow, WorkloadRow
 from server.http.problems import Problem
-from server.targets import told
+from server.records import told
 from server.workloads.schemas import Measured, TrialPoint, TrialPoints
 
 

@@ -15,9 +15,8 @@ from sqlalchemy.orm import make_transient
 from kernels.workload.base import Gemm, to_json
 from server.db.database import Database
 from server.db.tables import BandwidthRow, PeakRow, RelayoutRow
-from server.records import repository
-from server.targets import told
-from server.targets.told import FactRow
+from server.records import repository, told
+from server.records.told import FactRow
 from tuner.log.record import read_log
 from tuner.log.relayouts import read_relayouts
 from worker.fleet.book import Listing

@@ -13,7 +13,6 @@ from worker.candidate import Candidate
 from worker.engine.worker_context import WorkerContext
 from worker.fleet.book import Check, Entry
 from worker.fleet.drivers.base import Driver
-from worker.measure import plausible
 from worker.measure.measure import BoardHandle, MeasureOptions, measure
 from worker.measure.session import lock_file, why_silent
 
@@ -39,10 +38,6 @@ def check_board(context: WorkerContext) -> Check:
     # Whose clock it was is part of the name: after a change of the simulated clock all times are new ones.
     artifact = hashlib.sha256(f"{built.sha256} {board.clock}".encode()).hexdigest()
     check = replace(_run(context, board, built), artifact=artifact)
-    least_s = REFERENCE.flops / plausible.most_flops(target, 1)
-    if check.seconds is not None and check.seconds < least_s and not config.kernel.startswith("winograd"):
-        impossible = f"less than the {_ms(least_s)} that its products take on any machine of its target"
-        check = replace(check, problem=f"the reference kernel took {_ms(check.seconds)}, {impossible}")
     if check.problem:
         try:
             board.restart()
@@ -77,8 +72,8 @@ def _alone(seconds: float, own_s: float | None, clock: str, drift_limit: float) 
         return f"{best}; {drift_limit:g} times are allowed"
     if own_s > FASTER * seconds:
         return (
-            f"{own_s / seconds:.1f} times less than its best of {_ms(own_s)}: if it is another machine by now, "
-            "`tilefleet boards return` takes this for its best"
+            f"{own_s / seconds:.1f} times less than its best of {_ms(own_s)}: if it is another machine by "
+            "now, `tilefleet boards return` takes this for its best"
         )
     return ""
 
@@ -92,8 +87,8 @@ def _beside(seconds: float, kin: dict[str, float], clock: str) -> str:
     named = ", ".join(f"{id} ({_ms(each)})" for id, each in sorted(others.items())[:3])
     how = f"over {most:g} times more or less" if clock == "wall" else "not the same"
     return (
-        f"{how} than on {len(others)} of {len(kin)} other boards of its target: {named}; one of them lies, is "
-        "broken, or is another kind of machine, which needs a target of its own in the fleet file"
+        f"{how} than on {len(others)} of {len(kin)} other boards of its target: {named}; one of them lies, "
+        "is broken, or is another kind of machine, which needs a target of its own in the fleet file"
     )
 
 
