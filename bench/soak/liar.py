@@ -1,6 +1,6 @@
 """A board that lies about its times, counters and sensors: ``python -m bench.soak.liar PORT LIE``.
 
-TVM's own RPC server. ``LIE`` is the name of one of LIES, PLAUSIBLE or STATS; any other word, and it is honest.
+TVM's own RPC server. ``LIE`` is one of LIES, PLAUSIBLE or STATS; any other word, and it is honest.
 """
 
 from __future__ import annotations
