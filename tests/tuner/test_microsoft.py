@@ -353,3 +353,46 @@ def test_a_chain_is_built_and_its_products_are_tuned(tmp_path):
 def test_what_cannot_be_said_is_refused_by_node(tmp_path, case, words):
     with pytest.raises(ModelError, match=rf"node 'y' \({case.op}\).*{words}|weight of node 'y'.*{words}"):
         read_model(save(tmp_path, case.model()))
+
+
+AXES = {
+    "zero": np.array([0]),
+    "parts": np.array([2, 2]),
+    "join": np.array([1, -1, 4]),
+    "half": np.array([2]),
+    "tail": np.array([2, 4]),
+}
+SHAPED = {
+    "Unsqueeze": [node("Unsqueeze", ["x", "zero"], "e")],
+    "Squeeze": [node("Unsqueeze", ["x", "zero"], "u"), node("Squeeze", ["u", "zero"], "e")],
+    "Split": [node("Split", ["x", "parts"], ["e", "rest"], axis=0)],
+    "Reshape": [node("Reshape", ["x", "join"], "e")],
+    "Expand": [node("Shape", ["x"], "s"), node("Expand", ["x", "s"], "e")],
+    "computed": [
+        node("Shape", ["x"], "s"),
+        node("Gather", ["s", "zero"], "rows"),
+        node("Div", ["rows", "half"], "halves"),
+        node("Concat", ["halves", "tail"], "target", axis=0),
+        node("Reshape", ["x", "target"], "e"),
+    ],
+    "ConstantOfShape": [
+        node("Shape", ["x"], "s"),
+        node("ConstantOfShape", ["s"], "zeros"),
+        node("Add", ["zeros", "x"], "e"),
+    ],
+}
+
+
+@pytest.mark.parametrize("how", SHAPED)
+@pytest.mark.parametrize("rows", [4, "n"])
+def test_ranks_follow_from_small_constants(tmp_path, how, rows):
+    """Axes and shapes are initializers, or computed; the shape is the file's or a user's."""
+    fused = helper.make_node("FusedMatMul", ["e", "e"], ["y"], domain="com.microsoft", transB=1)
+    made = model([*SHAPED[how], fused], {"x": (rows, 4)}, ["y"], AXES, ir_version=8)
+    made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    read = read_model(save(tmp_path, made), {"x": (4, 4)})
+    for each in read.graph.node:
+        each.ClearField("name")
+    x = floats(4, 4)
+    for found, expected in zip(run(read, {"x": x}), run(made, {"x": x}), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-5)

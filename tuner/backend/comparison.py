@@ -178,7 +178,7 @@ def check(
         defined = define(read_as_written(build.model, build.shapes), feeds, deadline_s=deadline_s)
     except Undefined as reason:
         return Check(build.tolerance, skipped=str(reason))
-    results = dict(zip(graph.outputs, run(load(), feeds), strict=True))
+    results = dict(zip(graph.output_names, run(load(), feeds), strict=True))
     return replace(compared(results, defined, build.tolerance), where=where)
 
 
@@ -198,7 +198,7 @@ def locate(build: Build, load: Load = load_here, feeds: Mapping[str, Array] | No
     module = lower_partition(partition, found, build.target, build.threads)
     main = load(module, compile_module(module, build.target))
     defined = define(model, feeds, names)
-    results = dict(zip(graph.outputs, run(main, feeds), strict=True))
+    results = dict(zip(graph.output_names, run(main, feeds), strict=True))
     return compared(results, defined, build.tolerance).wrong
 
 

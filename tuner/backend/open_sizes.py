@@ -122,7 +122,7 @@ def sample_of(path: str | Path, shapes: Shapes, length: int, target: Target, thr
         module = import_partition(partition, plan, target, threads, stand_in, flat=False)
         module = fused(module, target)
         try:
-            program = program_of(module, list(partition.graph.inputs), partition.graph.outputs)
+            program = program_of(module, list(partition.graph.inputs), partition.graph.output_names)
         except NotStraight as error:
             raise ModelError(f"sizes cannot be left open: {error}; {WAY_OUT}") from None
     return Sample(length, partition, plan, program)

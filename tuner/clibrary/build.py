@@ -192,7 +192,7 @@ def planned_sets(model: Model, target: Target) -> list[Planned]:
     lowered = lower_sets(
         model.path, target, model.threads, list(model.sets), model.records, model.numerics, model.relayouts
     )
-    names = list(graph.inputs), graph.outputs
+    names = list(graph.inputs), graph.output_names
     programs = [_program(lowered.module, *names, each.entry) for each in lowered.variants]
     if len({tuple(len(port.shape) for port in each.outputs) for each in programs}) > 1:
         raise ModelError("cannot be written as C: an output has another number of axes for other shapes")
@@ -233,7 +233,7 @@ def planned_as_c(model: Model, target: Target) -> tuple[Program, Manifest]:
     )
     with blaming_node(partition, target, threads):
         module = lower_partition(partition, plan, target, threads)
-    program = _program(module, list(graph.inputs), graph.outputs, "main")
+    program = _program(module, list(graph.inputs), graph.output_names, "main")
     return program, describe(partition, plan, target, threads)
 
 

@@ -25,6 +25,9 @@ def inlined(model: ModelProto) -> ModelProto:
     count = sum(_size(node, functions, sizes, ()) for node in model.graph.node)
     if count > MAX_NODES:
         raise ModelError(f"the model's own functions come to {count} nodes; at most {MAX_NODES} are read")
+    called = [functions[key] for key in functions if key in sizes]
+    del model.functions[:]
+    model.functions.extend(called)
     try:
         return inline_local_functions(model)
     except (RuntimeError, ValueError, onnx.checker.ValidationError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 
 from google.protobuf.message import DecodeError  # type: ignore[import-untyped]  # ships no types
@@ -31,6 +32,8 @@ from tuner.frontend.onnx_graph import OnnxGraph, graph_of
 from tuner.frontend.order import sort
 from tuner.frontend.quantized.qdq_form import to_qdq_form
 from tuner.frontend.raised import raise_opset
+from tuner.frontend.results import give_back
+from tuner.frontend.unread import drop_unread
 
 MAX_FILE_BYTES = 2**31 - 1
 """What protobuf can hold."""
@@ -75,6 +78,7 @@ def _standard(model: ModelProto, shapes: Shapes) -> ModelProto:
     if len(model.graph.node) <= MAX_NODES:
         sort(model)
     forget(model)
+    give_back(model)
     if any(is_open(node) for node in model.graph.node):
         check_limits(model)
         check_valid(model)
@@ -84,6 +88,9 @@ def _standard(model: ModelProto, shapes: Shapes) -> ModelProto:
     if len(model.graph.node) <= MAX_NODES:
         to_qdq_form(model)
         raise_opset(model, lambda node: max(classical.least_opset(node), least_opset(node)))
+        # Shapes tell ranks; who leaves them open is told what to give when all else is in order.
+        with suppress(OpenShapes):
+            fix_input_shapes(model, shapes)
         to_standard(model, {classical.DOMAIN: classical.FORMS})
     check_structure(model)
     fix_input_shapes(model, shapes)
@@ -150,7 +157,10 @@ def parse_bytes(data: bytes, name: str, shapes: Shapes | None = None) -> ModelPr
         model.ParseFromString(data)
     except DecodeError:
         raise ModelError(f"{name} is not an ONNX or TFLite model, or is truncated") from None
-    if not model.ir_version or not model.opset_import or not model.graph.node:
-        raise ModelError(f"{name} is not an ONNX or TFLite model: it has no version, operator set or nodes")
+    if not model.ir_version or not model.opset_import or not (model.graph.node or model.graph.output):
+        raise ModelError(f"{name} is not an ONNX or TFLite model: it has no version, operator set or graph")
+    drop_unread(model)
     classical.plain(model)
-    return inlined(model)
+    model = inlined(model)
+    drop_unread(model)
+    return model

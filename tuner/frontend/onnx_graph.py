@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,9 @@ from tuner.frontend.blame import blame_inputs
 from tuner.frontend.definitions import expanded
 from tuner.frontend.onnx_check import MAX_TENSOR_BYTES, ModelError, check_size, first_line, node_name
 from tuner.frontend.own_nodes import LOOP, OPERATOR, PRODUCT, TREES
+from tuner.frontend.results import name_of
 from tuner.frontend.same import pad_transposed
+from tuner.frontend.unread import needed
 
 Array = npt.NDArray[Any]
 
@@ -69,6 +71,13 @@ class OnnxGraph:
     constants: dict[str, Array]
     tensors: dict[str, TensorInfo]
     opset: int
+    given_back: dict[str, str] = field(default_factory=dict)
+    """What the file calls outputs that have other names here (``results.py``)."""
+
+    @property
+    def output_names(self) -> list[str]:
+        """The outputs as the file calls them."""
+        return [self.given_back.get(name, name) for name in self.outputs]
 
     def consumers(self) -> dict[str, list[NodeProto]]:
         """The nodes that read each tensor, once for every time they do."""
@@ -100,6 +109,8 @@ def graph_of(model: ModelProto) -> OnnxGraph:
     constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
     opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
     nodes, tensors = folded(model, expanded(model, constants), constants)
+    # What only shapes were taken of is needed no more.
+    nodes = needed(nodes, [value.name for value in model.graph.output])
     unknown = _unknown(nodes, tensors)
     if unknown:
         node = unknown[0]
@@ -134,6 +145,7 @@ def graph_of(model: ModelProto) -> OnnxGraph:
         constants=constants,
         tensors=tensors,
         opset=opset,
+        given_back={value.name: name_of(value) for value in model.graph.output},
     )
 
 

@@ -44,9 +44,10 @@ def outline(partition: Partition) -> list[Node]:
         reads = dict.fromkeys(made[name] for name in node.input if name in made)
         made |= dict.fromkeys(node.output, len(nodes))
         nodes.append(Node(node_name(node), *_what(partition, node), tuple(reads)))
-    for name in partition.graph.outputs:
+    graph = partition.graph
+    for name, public in zip(graph.outputs, graph.output_names, strict=True):
         if name in made:
-            nodes.append(Node(name, OUTPUT, "", (made[name],)))
+            nodes.append(Node(public, OUTPUT, "", (made[name],)))
     return nodes
 
 

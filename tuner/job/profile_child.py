@@ -78,7 +78,11 @@ def profile_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
             arrays = [result] if hasattr(result, "numpy") else result
             if payload["outputs"]:
                 outputs.update(
-                    zip(partition.graph.outputs, (to_tensor(each.numpy()) for each in arrays), strict=True)
+                    zip(
+                        partition.graph.output_names,
+                        (to_tensor(each.numpy()) for each in arrays),
+                        strict=True,
+                    )
                 )
             return result
 

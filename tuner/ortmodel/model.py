@@ -9,7 +9,7 @@ from pathlib import Path
 from onnx import ModelProto, ValueInfoProto, helper
 
 from tuner.clibrary.library import Library
-from tuner.frontend.control.inline import reads
+from tuner.frontend.control.inline import fresh, names_of, reads
 from tuner.frontend.model_file import parse_file
 from tuner.frontend.onnx_check import Shapes, fix_input_shapes, nested
 from tuner.frontend.order import sort
@@ -57,8 +57,14 @@ def whole(name: str, plain: ModelProto, path: Path, shapes: Shapes | None) -> Re
     """All of a model as one region."""
     constants = {tensor.name for tensor in plain.graph.initializer}
     inputs = tuple(value.name for value in plain.graph.input if value.name not in constants)
-    outputs = tuple(value.name for value in plain.graph.output)
-    return Region(name, frozenset(range(len(plain.graph.node))), inputs, outputs, path, shapes)
+    # What no node makes is there already, and a node makes a tensor once; the operator gives it, too.
+    taken, outputs = (
+        set(names_of(plain.graph)) - {name for node in plain.graph.node for name in node.output},
+        [],
+    )
+    for value in plain.graph.output:
+        outputs.append(fresh(value.name, taken))
+    return Region(name, frozenset(range(len(plain.graph.node))), inputs, tuple(outputs), path, shapes)
 
 
 def ports_of(model: ModelProto) -> dict[str, tuple[tuple[int, ...], str]]:

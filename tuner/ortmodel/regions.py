@@ -271,7 +271,9 @@ def _inferred(model: ModelProto, more: Ports) -> dict[str, ValueInfoProto]:
     graph = skeleton.graph
     graph.name = "shapes"
     graph.node.extend(model.graph.node)
-    graph.output.extend(value for value in model.graph.output if value.name not in more)
+    made = {name for node in model.graph.node for name in node.output}
+    results = {value.name: value for value in model.graph.output if value.name in made}
+    graph.output.extend(value for name, value in results.items() if name not in more)
     for name, (shape, dtype) in more.items():
         graph.value_info.append(helper.make_tensor_value_info(name, ELEMENT_TYPES[dtype], shape))
     constants = {tensor.name for tensor in model.graph.initializer}

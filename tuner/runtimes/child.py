@@ -83,7 +83,7 @@ def build_in_child(payload: dict[str, Any]) -> dict[str, Any]:
     model, shapes, threads = payload["model"], payload["shapes"], payload["threads"]
     target, folder = targets.from_json(payload["target"]), Path(payload["folder"])
     graph = load_partition(model, shapes).graph
-    about = {"inputs": list(graph.inputs), "outputs": list(graph.outputs)}
+    about = {"inputs": list(graph.inputs), "outputs": graph.output_names}
     path = folder / f"{NAME}.so"
     if payload["how"] == "default":
         export(build_default(model, target, shapes), path)

@@ -11,6 +11,7 @@ from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from tuner.frontend.onnx_check import node_name
 from tuner.frontend.onnx_graph import attributes_of
+from tuner.frontend.unread import needed
 
 SAME = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 """Operators that leave a number what it is: of one element, whatever their shape and type."""
@@ -26,7 +27,9 @@ def assign(model: ModelProto) -> None:
         nodes += [node] if parts is None else parts.written()
         found |= parts is not None
     if found:
-        _keep_used(model, nodes)
+        left = needed(nodes, [value.name for value in model.graph.output])
+        del model.graph.node[:]
+        model.graph.node.extend(left)
 
 
 class _Graph:
@@ -108,14 +111,3 @@ class _Assignment:
         ]
         inputs = [node.input[0], f"{start}.index", f"{start}.new"]
         return [*nodes, helper.make_node("ScatterElements", inputs, node.output, name=name, axis=axis)]
-
-
-def _keep_used(model: ModelProto, nodes: list[NodeProto]) -> None:
-    """Let the graph have those of ``nodes`` that something is made of."""
-    wanted, kept = {value.name for value in model.graph.output}, []
-    for node in reversed(nodes):
-        if wanted.intersection(node.output):
-            kept.append(node)
-            wanted.update(node.input)
-    del model.graph.node[:]
-    model.graph.node.extend(reversed(kept))

@@ -7,7 +7,7 @@ that has all the work is a Loop of at most one turn; a Loop that data end stays 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
@@ -21,6 +21,7 @@ from tuner.frontend.control.sequences import SEQUENCES, Sequences
 from tuner.frontend.onnx_check import MAX_NODES, ModelError, node_name
 from tuner.frontend.onnx_graph import Array, TensorInfo, folded
 from tuner.frontend.own_nodes import declare_own
+from tuner.frontend.unread import needed
 
 _OPEN = {"If", *LOOPS, *SEQUENCES}
 
@@ -69,9 +70,9 @@ class _Settler:
                 raise ModelError(
                     f"output {name!r} is a sequence ({by}); export the model with tensors as outputs"
                 )
-        needed = _needed(self._nodes, outputs)
+        self._nodes = needed(self._nodes, outputs)  # a branch that is not taken leaves others behind
         del graph.node[:]
-        graph.node.extend(needed)
+        graph.node.extend(self._nodes)
         graph.initializer.extend(self._initializers)
 
     def _waits(self, node: NodeProto) -> bool:
@@ -156,13 +157,3 @@ class _Settler:
             ) from None
         for choice in self._choices:
             choice.check(self._known, tensors)
-
-
-def _needed(nodes: list[NodeProto], outputs: Iterable[str]) -> list[NodeProto]:
-    """The nodes that the results depend on: a branch that is not taken leaves others behind."""
-    wanted, kept = set(outputs), []
-    for node in reversed(nodes):
-        if wanted.intersection(node.output):
-            wanted.update(reads(node))
-            kept.append(node)
-    return kept[::-1]

@@ -16,6 +16,7 @@ from tuner.frontend.matmul.operands import grouped_operand, operand_of, result_o
 from tuner.frontend.onnx_check import node_name
 from tuner.frontend.onnx_graph import OnnxGraph
 from tuner.frontend.own_nodes import ATTENTION, MATMUL
+from tuner.frontend.unread import needed
 
 
 def merge_matmuls(graph: OnnxGraph) -> None:
@@ -47,7 +48,7 @@ def merge_matmuls(graph: OnnxGraph) -> None:
         written.add(made[-1].output[0])
         nodes[made[-1].output[0]] = made
     graph.nodes = [new for node in graph.nodes for new in nodes.get(node.output[0], [node])]
-    _drop_unread(graph)
+    graph.nodes = needed(graph.nodes, graph.outputs)
 
 
 def _product(graph: OnnxGraph, wiring: Wiring, node: NodeProto, written: Set[str]) -> list[NodeProto]:
@@ -96,13 +97,3 @@ def _is_attention(graph: OnnxGraph, found: Found) -> bool:
     """Whether all have the same axes and heads are of a size that a workspace is made for."""
     ranks = {len(graph.tensors[name].shape) for node in (found.first, found.last) for name in node.input}
     return len(ranks) == 1 and graph.tensors[found.first.input[0]].shape[-1] <= DEEPEST
-
-
-def _drop_unread(graph: OnnxGraph) -> None:
-    """Leave out what only nodes read that are no longer there."""
-    read, kept = set(graph.outputs), []
-    for node in reversed(graph.nodes):
-        if any(name in read for name in node.output):
-            kept.append(node)
-            read.update(node.input)
-    graph.nodes = kept[::-1]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from math import prod
 
+import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
@@ -21,9 +24,13 @@ from tuner.frontend.microsoft import (
     rotary,
 )
 from tuner.frontend.microsoft.fused import Array, Fused
-from tuner.frontend.own_nodes import declare_own
+from tuner.frontend.onnx_check import ModelError
+from tuner.frontend.onnx_graph import PROPAGATED_ELEMENTS, folded
+from tuner.frontend.own_nodes import OWN_DOMAIN, declare_own
 
 DOMAIN = "com.microsoft"
+_KNOWN = ("", "ai.onnx", OWN_DOMAIN)
+"""Domains of the nodes that are inferred from."""
 OPSET = 17
 """Of a model that has no operators of ONNX itself."""
 FORMS: dict[str, Callable[[Fused], None]] = {
@@ -115,11 +122,24 @@ class _Known:
 
     def __init__(self, model: ModelProto) -> None:
         self.nodes: list[NodeProto] = []
-        self._model = model
         self._constants = {tensor.name: tensor for tensor in model.graph.initializer}
         self._shapes = {name: tuple(tensor.dims) for name, tensor in self._constants.items()}
         self._doubles: set[str] = set()
-        self._seen: set[str] = set()
+        self._seen = 0
+        self._left: list[NodeProto] = []
+        # Values decide shapes where there are few of them; weights are inputs here.
+        self._values: dict[str, Array] = {}
+        self._bare = ModelProto(ir_version=max(4, model.ir_version), opset_import=model.opset_import)
+        self._bare.graph.name = "ranks"
+        self._bare.graph.input.extend(
+            value for value in model.graph.input if value.name not in self._constants
+        )
+        for name, tensor in self._constants.items():
+            if prod(tensor.dims) <= PROPAGATED_ELEMENTS:
+                self._values[name] = numpy_helper.to_array(tensor)
+            else:
+                kind = helper.make_tensor_value_info(name, tensor.data_type, tensor.dims)
+                self._bare.graph.input.append(kind)
 
     def value(self, name: str) -> Array | None:
         """The value of a constant, None for what is computed."""
@@ -133,29 +153,37 @@ class _Known:
     def shape(self, name: str) -> tuple[int, ...] | None:
         """The extents of a tensor, 0 for what nobody can tell; None where not even their number is known."""
         if name not in self._shapes:
-            self._infer(name)
+            self._infer()
         return self._shapes.get(name)
 
     def is_double(self, name: str) -> bool:
         """Whether a tensor is known to be of float64."""
-        self._infer(name)
+        self._infer()
         return name in self._doubles
 
-    def _infer(self, name: str) -> None:
-        if name in self._seen:
+    def _infer(self) -> None:
+        """Take in the nodes that were written since the last time."""
+        new = [node for node in self.nodes[self._seen :] if node.domain in _KNOWN]
+        if self._seen == len(self.nodes) > 0:
             return
-        inputs = [value for value in self._model.graph.input if value.name not in self._constants]
-        inputs += [
-            helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
-            for tensor in self._constants.values()
-        ]
-        graph = helper.make_graph(self.nodes, "ranks", inputs, [])
-        bare = helper.make_model(graph, opset_imports=self._model.opset_import)
-        found = onnx.shape_inference.infer_shapes(bare).graph
+        self._seen, self._left = len(self.nodes), self._left + new
+        # What does not fit together is refused when all is written.
+        with suppress(ModelError):
+            self._left, tensors = folded(self._bare, self._left, self._values)
+            self._shapes |= {name: info.shape for name, info in tensors.items()}
+            self._doubles |= {n for n, info in tensors.items() if info.elem_type == TensorProto.DOUBLE}
+        some = ModelProto()
+        some.CopyFrom(self._bare)
+        some.graph.node.extend(self._left)
+        some.graph.initializer.extend(
+            numpy_helper.from_array(np.ascontiguousarray(value).reshape(value.shape), name)
+            for name, value in self._values.items()
+            if value.size <= PROPAGATED_ELEMENTS
+        )
+        found = onnx.shape_inference.infer_shapes(some).graph
         for value in (*found.input, *found.value_info):
-            self._seen.add(value.name)
             if value.type.tensor_type.elem_type == TensorProto.DOUBLE:
                 self._doubles.add(value.name)
             if value.type.tensor_type.HasField("shape"):
                 dims = value.type.tensor_type.shape.dim
-                self._shapes[value.name] = tuple(dim.dim_value for dim in dims)
+                self._shapes.setdefault(value.name, tuple(dim.dim_value for dim in dims))

@@ -8,6 +8,7 @@ from tuner.frontend.onnx_graph import OnnxGraph
 from tuner.frontend.quantized.nodes import BYTES, QuantizedTensor, check_quantization, quantized
 from tuner.frontend.quantized.operators import NODES
 from tuner.frontend.quantized.rewriting import Rewriting
+from tuner.frontend.unread import needed
 
 
 def replace_quantized(graph: OnnxGraph) -> Rewriting:
@@ -28,7 +29,7 @@ def replace_quantized(graph: OnnxGraph) -> Rewriting:
         match = NODES.get(node.op_type)
         if match is None or not match(rewriting, node):
             rewriting.copy(node)
-    graph.nodes = _needed(rewriting.nodes, graph.outputs)
+    graph.nodes = needed(rewriting.nodes, graph.outputs)
     return rewriting
 
 
@@ -47,14 +48,3 @@ def _merge_equal(graph: OnnxGraph) -> None:
                 continue
         kept.append(node)
     graph.nodes = kept
-
-
-def _needed(nodes: list[NodeProto], outputs: list[str]) -> list[NodeProto]:
-    """``nodes`` without those that nothing needs."""
-    wanted = set(outputs)
-    kept: list[NodeProto] = []
-    for node in reversed(nodes):
-        if wanted.intersection(node.output):
-            kept.append(node)
-            wanted.update(node.input)
-    return kept[::-1]

@@ -15,6 +15,7 @@ from tuner.frontend.tflite.file import TfliteFile, read_file
 from tuner.frontend.tflite.loops import CHOICE, LOOP, choice, loop
 from tuner.frontend.tflite.readers import READERS
 from tuner.frontend.tflite.subgraphs import flat
+from tuner.frontend.tflite.unread import read
 from tuner.frontend.tflite.writer import Writer
 
 
@@ -24,7 +25,7 @@ def to_onnx(data: bytes, shapes: Shapes | None = None) -> ModelProto:
     Raises ModelError for a file that is damaged, and for operators, types and options that are not supported.
     """
     try:
-        file = flat(read_file(data))
+        file = read(flat([read(graph) for graph in read_file(data)]))
         _check_known(file)
         sized = _sized(file, shapes or {})
         try:

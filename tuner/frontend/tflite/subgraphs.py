@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tuner.frontend.onnx_check import MAX_NODES, ModelError
 from tuner.frontend.tflite.file import COMPOSITE, Operator, Tensor, TfliteFile
+from tuner.frontend.tflite.unread import STATE
 
 DEEPEST = 16
 """How many branches may be inside each other; a subgraph may name itself."""
@@ -22,12 +23,11 @@ def flat(graphs: Sequence[TfliteFile]) -> TfliteFile:
     WHILE become two such files: its condition and its body.
     Raises ModelError for what these cannot say.
     """
-    if len(graphs) == 1 and not any(op.kind in _STATE for op in graphs[0].operators):
+    if len(graphs) == 1 and not any(op.kind in STATE for op in graphs[0].operators):
         return _with_states(graphs[0])
     return _with_states(_Flat(graphs, 0).file())
 
 
-_STATE = ("CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE")
 _WORK = ("BATCH_MATMUL", "CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV", "WHILE")
 
 
@@ -111,7 +111,7 @@ class _Flat:
         if not 0 < number < len(self._graphs):
             raise ModelError(f"WHILE {op.name!r} has a condition or body that is no subgraph")
         graph = self._graphs[number]
-        if len(graph.inputs) != len(op.inputs) or any(each.kind in _STATE for each in graph.operators):
+        if len(graph.inputs) != len(op.inputs) or any(each.kind in STATE for each in graph.operators):
             raise ModelError(f"WHILE {op.name!r} has a subgraph with other inputs than its own, or variables")
         return _Flat((graph, *self._graphs[1:]), depth + 1).file()
 
@@ -198,7 +198,7 @@ class _Flat:
         wanted = [self._tensors[index].shape for index in outputs]
         return (
             sum(bool(some.intersection(_WORK)) for some in kinds) == 1
-            and not any(some.intersection((*_STATE, "IF", COMPOSITE)) for some in kinds)
+            and not any(some.intersection((*STATE, "IF", COMPOSITE)) for some in kinds)
             and not any(tensor.variable for graph in graphs for tensor in graph.tensors)
             and all(len(graph.inputs) == inputs for graph in graphs)
             and all([graph.tensors[index].shape for index in graph.outputs] == wanted for graph in graphs)

@@ -277,10 +277,15 @@ class Writer:
 
     def model(self) -> ModelProto:
         """The ONNX model; its inputs and outputs are called and laid out as in the file."""
-        ends = (*self._file.inputs, *self._file.outputs)
-        if len(set(ends)) != len(ends) or any(self.constant(index) is not None for index in ends):
-            raise ModelError("an input or output of the model is there twice, or is a constant")
-        outputs = [self.stored(index, FILE) for index in self._file.outputs]
+        if len(set(self._file.inputs)) != len(self._file.inputs):
+            raise ModelError("an input of the model is there twice")
+        outputs = []
+        for index in self._file.outputs:
+            value = self.constant(index)
+            if value is not None and self._stored.get((index, FILE)) != self.label(index):
+                name = self.nodes.constant(f"{self.label(index)}/constant", value)
+                self.write(index, FILE, name, [])
+            outputs.append(self.stored(index, FILE))
         nodes, constants = self.nodes.needed(outputs)
         graph = helper.make_graph(
             nodes,

@@ -1,0 +1,80 @@
+"""What a node makes of constants: by onnx's reference, else by onnxruntime where that is installed."""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from onnx import ModelProto, NodeProto, TensorProto, helper
+from onnx.reference import ReferenceEvaluator
+
+from tuner.frontend.onnx_check import ModelError, first_line, node_name
+
+Array = npt.NDArray[Any]
+QUANTIZING_OPSET = 19
+INEXACT = {
+    *("AveragePool", "BatchNormalization", "ConvTranspose", "DeformConv", "GlobalMaxPool", "GridSample", "LRN"),
+    *("LpPool", "MaxPool", "MaxRoiPool", "MaxUnpool", "NonMaxSuppression", "Resize", "RoiAlign", "STFT"),
+    "Upsample",
+}
+"""Operators that the reference computes wrongly where attributes or types are not the usual ones."""
+IR_VERSION = 10
+"""Of the models of one node; operators of older sets are the same in it."""
+
+
+class Uncomputed(ModelError):
+    """A node of constants that nothing here can compute: it is not wrong for that."""
+
+
+def evaluated(node: NodeProto, constants: Mapping[str, Array], opset: int) -> list[Array]:
+    """The outputs of ``node``; raises Uncomputed, with the reference's reason, where nothing can compute it."""
+    if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+        # The reference does not know older versions, which say the same of fewer types.
+        opset = max(opset, QUANTIZING_OPSET)
+    inputs = {name: constants[name] for name in node.input if name}
+    if node.op_type == "CumSum" and inputs[node.input[1]].size == 1:
+        # tf2onnx writes the axis as a list of one, which onnxruntime takes and the reference does not.
+        inputs[node.input[1]] = inputs[node.input[1]].reshape(())
+    values = [
+        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
+        for name, value in inputs.items()
+    ]
+    names = [name for name in node.output if name]
+    outputs = [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in names]
+    graph = helper.make_graph([node], "constant", values, outputs)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=IR_VERSION)
+    reason = "onnxruntime is not here, or does not take it"
+    if node.op_type not in INEXACT:
+        try:
+            results: Any = ReferenceEvaluator(model).run(None, inputs)
+            return [np.asarray(each) for each in results]
+        except Exception as error:  # whatever an operator's reference raises on values it does not take
+            reason = first_line(error)
+    found = _by_onnxruntime(model, inputs)
+    if found is None:
+        raise Uncomputed(f"node {node_name(node)!r} ({node.op_type}) cannot be computed: {reason}")
+    return found
+
+
+def _by_onnxruntime(model: ModelProto, inputs: Mapping[str, Array]) -> list[Array] | None:
+    """The same by the library that models are compared with; None where it cannot, or is not installed."""
+    if importlib.util.find_spec("onnxruntime") is None:
+        return None
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    options.log_severity_level = 4
+    for value in model.graph.output:
+        value.ClearField("type")
+    try:
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+        )
+        return [np.asarray(each) for each in session.run(None, dict(inputs))]
+    except Exception:  # it raises types of its own, of which there are many
+        return None
