@@ -16,8 +16,8 @@ from onnx.reference import ReferenceEvaluator
 from kernels.operators.int8.base import from_stored, to_stored
 from kernels.reference import reference
 from kernels.workload.base import NarrowGemm, OfActivations, QConv2d
+from tuner.frontend.evaluate import QUANTIZING_OPSET
 from tuner.frontend.graph import PRODUCT, Partition, Product
-from tuner.frontend.onnx_graph import QUANTIZING_OPSET
 from tuner.frontend.own_nodes import OPERATOR
 
 Array = npt.NDArray[Any]

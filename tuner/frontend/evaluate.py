@@ -16,9 +16,17 @@ from tuner.frontend.onnx_check import ModelError, first_line, node_name
 Array = npt.NDArray[Any]
 QUANTIZING_OPSET = 19
 INEXACT = {
-    *("AveragePool", "BatchNormalization", "ConvTranspose", "DeformConv", "GlobalMaxPool", "GridSample", "LRN"),
+    *(
+        "AveragePool",
+        "BatchNormalization",
+        "ConvTranspose",
+        "DeformConv",
+        "GlobalMaxPool",
+        "GridSample",
+        "LRN",
+    ),
     *("LpPool", "MaxPool", "MaxRoiPool", "MaxUnpool", "NonMaxSuppression", "Resize", "RoiAlign", "STFT"),
-    "Upsample",
+    *("LRN", "Upsample"),
 }
 """Operators that the reference computes wrongly where attributes or types are not the usual ones."""
 IR_VERSION = 10
@@ -30,7 +38,7 @@ class Uncomputed(ModelError):
 
 
 def evaluated(node: NodeProto, constants: Mapping[str, Array], opset: int) -> list[Array]:
-    """The outputs of ``node``; raises Uncomputed, with the reference's reason, where nothing can compute it."""
+    """The outputs of ``node``; raises Uncomputed, with the reference's reason, where nothing computes it."""
     if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
         # The reference does not know older versions, which say the same of fewer types.
         opset = max(opset, QUANTIZING_OPSET)

@@ -12,12 +12,12 @@ import numpy as np
 import numpy.typing as npt
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
-from onnx.reference import ReferenceEvaluator
 
 from tuner.frontend import axes
 from tuner.frontend.blame import blame_inputs
 from tuner.frontend.definitions import expanded
-from tuner.frontend.onnx_check import MAX_TENSOR_BYTES, ModelError, check_size, first_line, node_name
+from tuner.frontend.evaluate import Uncomputed, evaluated
+from tuner.frontend.onnx_check import MAX_TENSOR_BYTES, ModelError, check_size, node_name
 from tuner.frontend.own_nodes import LOOP, OPERATOR, PRODUCT, TREES
 from tuner.frontend.results import name_of
 from tuner.frontend.same import pad_transposed
@@ -34,7 +34,6 @@ QUANTA = ("int4", "uint4", "int8", "uint8", "int32")
 PARTS_OF_BYTES = (
     *(TensorProto.INT2, TensorProto.UINT2, TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1),
 )
-QUANTIZING_OPSET = 19
 SIZED_BY_DATA = ("Compress", "NonMaxSuppression", "NonZero", "Unique")
 """Operators whose results have other shapes for other data."""
 RANDOM = {
@@ -322,8 +321,12 @@ def _constant_results(
     """The values of all outputs of the node, or none of them: of one output, or of what Split makes."""
     if node.op_type == "Split":
         # What it makes is as large as what it reads.
-        known = all(name in constants for name in node.input if name)
-        return _evaluated(node, constants, opset) if known else []
+        if not all(name in constants for name in node.input if name):
+            return []
+        try:
+            return evaluated(node, constants, opset)
+        except Uncomputed:
+            return []
     value = constant_result(node, constants, tensors, opset)
     return [] if value is None else [value]
 
@@ -353,34 +356,13 @@ def constant_result(
     # Computed only when the size of the result is known beforehand.
     if name not in tensors:
         return None
-    return evaluate_node(node, constants, opset)
+    try:
+        value = evaluate_node(node, constants, opset)
+    except Uncomputed:
+        return None  # the build computes it
+    return value if value.shape == tensors[name].shape else None
 
 
 def evaluate_node(node: NodeProto, constants: Mapping[str, Array], opset: int) -> Array:
-    """The only output of ``node``, by ONNX's own reference; raises ModelError when that cannot compute it."""
-    return _evaluated(node, constants, opset)[0]
-
-
-def _evaluated(node: NodeProto, constants: Mapping[str, Array], opset: int) -> list[Array]:
-    if node.op_type in ("QuantizeLinear", "DequantizeLinear"):
-        # The reference does not know older versions, which say the same of fewer types.
-        opset = max(opset, QUANTIZING_OPSET)
-    inputs = {name: constants[name] for name in node.input if name}
-    if node.op_type == "CumSum" and inputs[node.input[1]].size == 1:
-        # tf2onnx writes the axis as a list of one, which onnxruntime takes and the reference does not.
-        inputs[node.input[1]] = inputs[node.input[1]].reshape(())
-    values = [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(value.dtype), value.shape)
-        for name, value in inputs.items()
-    ]
-    names = [name for name in node.output if name]
-    outputs = [helper.make_tensor_value_info(name, TensorProto.UNDEFINED, None) for name in names]
-    graph = helper.make_graph([node], "constant", values, outputs)
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
-    try:
-        results: Any = ReferenceEvaluator(model).run(None, inputs)
-        return [np.asarray(each) for each in results]
-    except Exception as error:  # whatever an operator's reference raises on values it does not take
-        raise ModelError(
-            f"node {node_name(node)!r} ({node.op_type}) cannot be computed: {first_line(error)}"
-        ) from None
+    """The only output of ``node``; raises ModelError when nothing can compute it."""
+    return evaluated(node, constants, opset)[0]

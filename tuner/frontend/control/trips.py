@@ -8,6 +8,7 @@ import numpy as np
 from onnx import GraphProto, NodeProto, numpy_helper
 
 from tuner.frontend.control.inline import reads
+from tuner.frontend.evaluate import Uncomputed
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import Array, evaluate_node
 
@@ -37,8 +38,11 @@ def trips(node: NodeProto, body: GraphProto, known: Mapping[str, Array], opset: 
     while limit is None or turn < limit:
         around = dict(known) | values
         around |= {body.input[0].name: np.array(turn), body.input[1].name: np.array(True)}
-        for each in deciding:
-            around[each.output[0]] = evaluate_node(each, around, opset)
+        try:
+            for each in deciding:
+                around[each.output[0]] = evaluate_node(each, around, opset)
+        except Uncomputed:
+            return None
         turn += 1
         if not around[body.output[0].name].item():
             return turn

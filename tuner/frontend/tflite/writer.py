@@ -15,6 +15,7 @@ from dataclasses import replace
 import numpy as np
 from onnx import GraphProto, ModelProto, TensorProto, TypeProto, ValueInfoProto, helper, numpy_helper
 
+from tuner.frontend.evaluate import Uncomputed
 from tuner.frontend.onnx_check import ModelError, check_size
 from tuner.frontend.onnx_graph import evaluate_node
 from tuner.frontend.tflite.file import Array, Operator, Tensor, TfliteFile
@@ -94,8 +95,11 @@ class Writer:
             name = self.stored(index, FILE)
             nodes, constants = self.nodes.needed([name])
             known = {each.name: numpy_helper.to_array(each) for each in constants}
-            for node in nodes:
-                known[node.output[0]] = evaluate_node(node, known, OPSET)
+            try:
+                for node in nodes:
+                    known[node.output[0]] = evaluate_node(node, known, OPSET)
+            except Uncomputed:
+                continue
             self.hold(index, known[name].reshape(tensor.shape))
             for order in (FILE, NCHW):
                 self._stored.pop((index, order), None)

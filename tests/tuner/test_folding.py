@@ -1,0 +1,69 @@
+"""What is made of constants: by the reference, by onnxruntime, or in the build; never a refusal."""
+
+import importlib.util
+
+import numpy as np
+import onnxruntime
+import pytest
+import tvm
+from onnx import TensorProto
+from tiny_models import model, node, save
+from tvm import relax
+
+from kernels.target import CATALOGUE
+from tuner.backend.apply import build_model
+from tuner.backend.comparison import run
+from tuner.frontend.graph import load_partition
+
+TARGET = CATALOGUE["x86-avx2"]
+rng = np.random.default_rng(3)
+PLANE = rng.normal(size=(1, 2, 7, 6)).astype(np.float32)
+TABLE, PLACES = rng.normal(size=(1, 512)).astype(np.float32), np.arange(80)[None]
+NODES = {
+    "GatherElements": (node("GatherElements", ["table", "places"], "c", axis=1), (1, 80)),
+    "SAME pool": (
+        node("MaxPool", ["plane"], "c", kernel_shape=[3, 2], strides=[2, 2], auto_pad="SAME_LOWER"),
+        (1, 2, 4, 3),
+    ),
+    "LRN": (node("LRN", ["plane"], "c", size=3), (1, 2, 7, 6)),
+    "GlobalLpPool": (node("GlobalLpPool", ["plane"], "c"), (1, 2, 1, 1)),
+    "Pad": (node("Pad", ["plane", "cut"], "c"), (1, 2, 6, 5)),
+    "Upsample": (node("Upsample", ["plane", "scales"], "c", mode="linear"), (1, 2, 14, 12)),
+}
+CONSTANTS = {
+    "table": TABLE,
+    "places": PLACES,
+    "plane": PLANE,
+    "cut": np.array([0, 0, -1, 0, 0, 0, 0, -1]),
+    "scales": np.float32([1, 1, 2, 2]),
+}
+
+
+@pytest.mark.usefixtures("avx2")
+@pytest.mark.parametrize("name", NODES)
+@pytest.mark.parametrize("installed", [True, False], ids=["onnxruntime", "alone"])
+def test_a_node_of_constants_that_the_reference_does_not_compute(tmp_path, monkeypatch, name, installed):
+    made, shape = NODES[name]
+    opset = 9 if name == "Upsample" else 17
+    whole = model([made, node("Add", ["x", "c"], "y")], {"x": shape}, ["y"], CONSTANTS, opset=opset)
+    path, x = save(tmp_path, whole), rng.normal(size=shape).astype(np.float32)
+    expected = onnxruntime.InferenceSession(whole.SerializeToString()).run(None, {"x": x})
+    find = importlib.util.find_spec
+    if not installed:
+        monkeypatch.setattr(
+            importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else find(name)
+        )
+    kinds = [each.op_type for each in load_partition(path).graph.nodes]
+    assert (kinds == ["Add"]) == installed
+    executable, _ = build_model(path, {}, TARGET)
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    np.testing.assert_allclose(run(main, {"x": x})[0], expected[0], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.usefixtures("avx2")
+def test_shapes_that_follow_from_such_a_node(tmp_path):
+    nodes = [node("GatherElements", ["many", "at"], "shape"), node("Reshape", ["x", "shape"], "y")]
+    many = np.arange(100)
+    made = model(nodes, {"x": (6, 4)}, ["y"], {"many": many, "at": np.array([3, 8])})
+    assert load_partition(save(tmp_path, made)).graph.tensors["y"].shape == (3, 8)
+    assert made.graph.output[0].type.tensor_type.elem_type == TensorProto.FLOAT
