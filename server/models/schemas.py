@@ -12,7 +12,7 @@ from kernels.unit import Unit
 from server.http.lists import Items, Page
 from tuner.intake.shapes import MOST_SETS
 
-Dimension = Annotated[int, Field(strict=True, ge=1, lt=2**31)]
+Dimension = Annotated[int, Field(strict=True, ge=0, lt=2**31)]
 OpenDimension = Annotated[str, Field(pattern=r"^[0-9]{1,5}[.][.][0-9]{1,5}$", examples=["1..512"])]
 ShapeSet = dict[str, list[Dimension | OpenDimension]]
 GivenShapes = ShapeSet | Annotated[list[ShapeSet], Field(min_length=1, max_length=MOST_SETS)]

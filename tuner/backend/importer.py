@@ -27,6 +27,7 @@ from tuner.operators.constants import constant
 from tuner.operators.cut import cut
 from tuner.operators.functions import Functions
 from tuner.operators.left_to_tvm import TvmImporter, quiet
+from tuner.operators.nothing import nothing
 from tuner.operators.recurrent import recurrent
 
 EmitProduct = Callable[[Any, int, Any, Sequence[Any]], Any]
@@ -108,6 +109,7 @@ class _Importer(TvmImporter):
         }
 
     def _construct_nodes(self, graph: Any) -> None:
+        inputs = [self._nodes[name] for name in self._graph.inputs]
         for name in self._graph.inputs:
             self._stored.put(name, NCHW, self._nodes[name])
         for node in graph.node:
@@ -120,7 +122,11 @@ class _Importer(TvmImporter):
                 self._in_nchw(node)
         cuts = {node.output[0] for node in graph.node if node.op_type == CUT}
         for name in self._graph.outputs:
-            self._nodes[name] = self._nodes[name] if name in cuts else self._plain(name)
+            info = self._graph.tensors[name]
+            if 0 in info.shape:
+                self._nodes[name] = nothing(self.bb, inputs, info.shape, info.dtype)
+            elif name not in cuts:
+                self._nodes[name] = self._plain(name)
 
     def _product(self, node: NodeProto) -> bool:
         index = _index(node)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from tuner.frontend.control.inline import rename
+from tuner.frontend.names import rename
 from tuner.frontend.onnx_check import nested
 
 NARROW = (TensorProto.FLOAT16, TensorProto.BFLOAT16)

@@ -15,6 +15,7 @@ from tuner.frontend.control.kept import refuse_own
 from tuner.frontend.control.settle import is_open, settle
 from tuner.frontend.counted.bound import bound, forget
 from tuner.frontend.dynamic import advice
+from tuner.frontend.empty import hold_empty
 from tuner.frontend.functions import inlined
 from tuner.frontend.half import widen
 from tuner.frontend.microsoft import least_opset, to_standard
@@ -84,6 +85,7 @@ def _standard(model: ModelProto, shapes: Shapes) -> ModelProto:
         check_valid(model)
         drop_idle(model)
         fix_input_shapes(model, shapes)
+        hold_empty(model)
         settle(model, _graph_of_nested)
     if len(model.graph.node) <= MAX_NODES:
         to_qdq_form(model)
@@ -91,9 +93,11 @@ def _standard(model: ModelProto, shapes: Shapes) -> ModelProto:
         # Shapes tell ranks; who leaves them open is told what to give when all else is in order.
         with suppress(OpenShapes):
             fix_input_shapes(model, shapes)
+            hold_empty(model)
         to_standard(model, {classical.DOMAIN: classical.FORMS})
     check_structure(model)
     fix_input_shapes(model, shapes)
+    hold_empty(model)
     # Some of those operators are loops.
     settle(model, _graph_of_nested)
     widen(model)

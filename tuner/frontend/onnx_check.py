@@ -259,7 +259,10 @@ def fix_input_shapes(model: ModelProto, shapes: Shapes) -> None:
         declared: list[int | str] | None = None
         if tensor.HasField("shape"):
             # Paddle writes -1 where an extent is free.
-            declared = [d.dim_value if d.dim_value > 0 else d.dim_param or "?" for d in tensor.shape.dim]
+            declared = [
+                d.dim_value if d.HasField("dim_value") and d.dim_value >= 0 else d.dim_param or "?"
+                for d in tensor.shape.dim
+            ]
         given = shapes.get(name)
         if given is None and (declared is None or any(isinstance(extent, str) for extent in declared)):
             unknown[name] = declared
@@ -282,11 +285,15 @@ def static_shape(name: str, declared: Sequence[int | str] | None, given: Sequenc
     """The shape ``given``, if it fits what is declared, or else that, which is all integers then."""
     if given is None:
         return [int(extent) for extent in declared or ()]
-    if any(isinstance(extent, bool) or not isinstance(extent, int) or extent < 1 for extent in given):
-        raise ModelError(f"the shape given for input {name!r} must be positive integers, got {list(given)}")
+    if any(isinstance(extent, bool) or not isinstance(extent, int) or extent < 0 for extent in given):
+        raise ModelError(
+            f"the shape given for input {name!r} must be integers, none of them negative, got {list(given)}"
+        )
     if declared is not None:
         fits = len(declared) == len(given) and all(
-            not isinstance(d, int) or d == g for d, g in zip(declared, given, strict=True)
+            # Exporters of old write 0 where an extent is free.
+            not isinstance(d, int) or d in (0, g)
+            for d, g in zip(declared, given, strict=True)
         )
         if not fits:
             raise ModelError(

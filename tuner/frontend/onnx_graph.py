@@ -16,6 +16,7 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, num
 from tuner.frontend import axes
 from tuner.frontend.blame import blame_inputs
 from tuner.frontend.definitions import expanded
+from tuner.frontend.empty import nothing
 from tuner.frontend.evaluate import Uncomputed, evaluated
 from tuner.frontend.onnx_check import MAX_TENSOR_BYTES, ModelError, check_size, node_name
 from tuner.frontend.own_nodes import LOOP, OPERATOR, PRODUCT, TREES
@@ -318,7 +319,9 @@ def is_quantized_constant(node: NodeProto, constants: dict[str, Array]) -> bool:
 def _constant_results(
     node: NodeProto, constants: dict[str, Array], tensors: dict[str, TensorInfo], opset: int
 ) -> list[Array]:
-    """The values of all outputs of the node, or none of them: of one output, or of what Split makes."""
+    """The values of all outputs of the node, or none of them: of one, of what Split makes, or nothing."""
+    if made := nothing(node, tensors):
+        return made
     if node.op_type == "Split":
         # What it makes is as large as what it reads.
         if not all(name in constants for name in node.input if name):

@@ -6,7 +6,7 @@ import heapq
 
 from onnx import ModelProto
 
-from tuner.frontend.control.inline import reads
+from tuner.frontend.names import reads
 from tuner.frontend.onnx_check import ModelError, node_name
 
 

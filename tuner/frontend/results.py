@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from onnx import ModelProto, ValueInfoProto, helper
 
-from tuner.frontend.control.inline import fresh, names_of
+from tuner.frontend.names import fresh, names_of
 
 NAME = "tilefleet.name"
 """Key of the metadata of an output: what the file calls it, where the graph calls it something else."""

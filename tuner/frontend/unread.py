@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import onnx
 from onnx import FunctionProto, GraphProto, ModelProto, NodeProto
 
-from tuner.frontend.control.inline import reads
+from tuner.frontend.names import reads
 from tuner.frontend.onnx_check import nested
 
 OPTIONAL = onnx.defs.OpSchema.FormalParameterOption.Optional

@@ -9,8 +9,8 @@ from pathlib import Path
 from onnx import ModelProto, ValueInfoProto, helper
 
 from tuner.clibrary.library import Library
-from tuner.frontend.control.inline import fresh, names_of, reads
 from tuner.frontend.model_file import parse_file
+from tuner.frontend.names import fresh, names_of, reads
 from tuner.frontend.onnx_check import Shapes, fix_input_shapes, nested
 from tuner.frontend.order import sort
 from tuner.ortmodel.abi import ELEMENT_TYPES

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from onnx import GraphProto, NodeProto, numpy_helper
 
-from tuner.frontend.control.inline import Written, fresh, reads
+from tuner.frontend.control.inline import Written
+from tuner.frontend.names import fresh, reads
 from tuner.frontend.onnx_check import nested, node_name
 from tuner.frontend.onnx_graph import Array, TensorInfo, attributes_of
 

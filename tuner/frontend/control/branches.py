@@ -9,7 +9,8 @@ from typing import NoReturn
 import numpy as np
 from onnx import GraphProto, NodeProto, numpy_helper
 
-from tuner.frontend.control.inline import Written, fresh, inline
+from tuner.frontend.control.inline import Written, inline
+from tuner.frontend.names import fresh
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import Array, TensorInfo
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from onnx import GraphProto, ModelProto, NodeProto, helper
 
-from tuner.frontend.control.inline import made, reads
+from tuner.frontend.names import made, reads
 from tuner.frontend.onnx_check import nested
 
 

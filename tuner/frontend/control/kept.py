@@ -11,7 +11,8 @@ import numpy as np
 from onnx import ModelProto, NodeProto, TensorProto, TypeProto, helper, numpy_helper
 from onnx.shape_inference import infer_shapes
 
-from tuner.frontend.control.inline import Written, fresh, reads
+from tuner.frontend.control.inline import Written
+from tuner.frontend.names import fresh, reads
 from tuner.frontend.onnx_check import ModelError, nested, node_name
 from tuner.frontend.onnx_graph import Array, OnnxGraph, TensorInfo
 from tuner.frontend.own_nodes import LOOP, OWN_DOMAIN

@@ -6,7 +6,8 @@ import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
 from tuner.frontend.control.branches import DIVIDING, UNSAFE, inlined
-from tuner.frontend.control.inline import Written, fresh
+from tuner.frontend.control.inline import Written
+from tuner.frontend.names import fresh
 from tuner.frontend.onnx_check import graphs_of, node_name
 
 WORK = {

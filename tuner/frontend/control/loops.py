@@ -9,8 +9,9 @@ import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, numpy_helper
 
 from tuner.frontend.control.alike import AXES_AS_INPUTS, at_once
-from tuner.frontend.control.inline import Written, fresh, inline, reads
+from tuner.frontend.control.inline import Written, inline
 from tuner.frontend.control.trips import trips
+from tuner.frontend.names import fresh, reads
 from tuner.frontend.onnx_check import ModelError, graphs_of, nested, node_name
 from tuner.frontend.onnx_graph import Array, TensorInfo, attributes_of
 

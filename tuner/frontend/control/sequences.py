@@ -8,7 +8,8 @@ from typing import NoReturn
 import numpy as np
 from onnx import ModelProto, NodeProto, numpy_helper
 
-from tuner.frontend.control.inline import Written, fresh
+from tuner.frontend.control.inline import Written
+from tuner.frontend.names import fresh
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import Array, TensorInfo, attributes_of
 

@@ -13,11 +13,12 @@ from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
 
 from tuner.frontend.blame import blame_inputs
 from tuner.frontend.control.branches import Choice, branch_of, inlined
-from tuner.frontend.control.inline import Written, names_of, reads
+from tuner.frontend.control.inline import Written
 from tuner.frontend.control.kept import Read, kept
 from tuner.frontend.control.lazy import lazy
 from tuner.frontend.control.loops import LOOPS, decides, unrolled
 from tuner.frontend.control.sequences import SEQUENCES, Sequences
+from tuner.frontend.names import names_of, reads
 from tuner.frontend.onnx_check import MAX_NODES, ModelError, node_name
 from tuner.frontend.onnx_graph import Array, TensorInfo, folded
 from tuner.frontend.own_nodes import declare_own

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 import numpy as np
 from onnx import GraphProto, NodeProto, numpy_helper
 
-from tuner.frontend.control.inline import reads
 from tuner.frontend.evaluate import Uncomputed
+from tuner.frontend.names import reads
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import Array, evaluate_node
 

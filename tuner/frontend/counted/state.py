@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from tuner.frontend.control.inline import fresh, names_of
 from tuner.frontend.definitions import expanded
+from tuner.frontend.names import fresh, names_of
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import Array, TensorInfo, attributes_of, constant_result, folded
 

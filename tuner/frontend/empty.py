@@ -1,0 +1,57 @@
+"""Tensors without elements: constants all of them, as there is nothing that a run could decide."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import numpy as np
+from onnx import ModelProto, NodeProto, helper, numpy_helper
+
+from tuner.frontend.names import fresh, names_of, reads, rename
+
+
+class Info(Protocol):
+    """Shape and ONNX element type of a tensor."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its extents."""
+
+    @property
+    def elem_type(self) -> int:
+        """Its type."""
+
+
+def hold_empty(model: ModelProto) -> None:
+    """Let nodes read a constant in the place of an input without elements, in place; shapes are known."""
+    graph = model.graph
+    held = {tensor.name for tensor in graph.initializer}
+    read = {name for node in graph.node for name in reads(node)}
+    names: dict[str, str] = {}
+    taken: set[str] = set()
+    for value in graph.input:
+        kind = value.type.tensor_type
+        shape = [dim.dim_value for dim in kind.shape.dim]
+        if value.name in held or value.name not in read or 0 not in shape:
+            continue
+        taken = taken or set(names_of(graph))
+        names[value.name] = fresh(f"{value.name}/empty", taken)
+        nothing = np.zeros(shape, helper.tensor_dtype_to_np_dtype(kind.elem_type))
+        graph.initializer.append(numpy_helper.from_array(nothing, names[value.name]))
+    if not names:
+        return
+    for node in graph.node:
+        rename(node, names)
+    model.ir_version = max(model.ir_version, 4)
+
+
+def nothing(node: NodeProto, tensors: Mapping[str, Info]) -> list[Any]:
+    """The results of ``node``, none of which has an element; none where one has, or is not known."""
+    infos = [tensors.get(name) for name in node.output if name]
+    values = [
+        np.zeros(info.shape, helper.tensor_dtype_to_np_dtype(info.elem_type))
+        for info in infos
+        if info is not None and 0 in info.shape
+    ]
+    return values if len(values) == len(infos) else []
