@@ -165,8 +165,11 @@ def _places(state: State, node: NodeProto) -> Axes:
     data = state.masked(node.input[0], 0)
     info = state.info(data)
     size = prod(info.shape)
-    if not info.shape or not size:
-        state.refuse("takes one number, or none")
+    if not info.shape:
+        state.refuse("takes one number")
+    if not size:
+        state.make_constant(node.output[0], np.zeros((len(info.shape), 0), np.int64))
+        return {}
     found = state.add("NonZero", [data], (len(info.shape), size))
     first = state.add("Gather", [found, state.constant(np.array(0))], axis=0)
     there = state.add("Not", [state.add("Less", [first, state.constant(np.array(0))])])
