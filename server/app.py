@@ -28,6 +28,7 @@ from server.http.pages import known_parameters
 from server.http.problems import responses
 from server.jobs.manager import JobManager
 from server.jobs.orphans import Orphans
+from server.jobs.queue import Queue
 from server.jobs.service import Jobs
 from server.jobs.store import SqlStore
 from server.metrics import CountRequests, Metrics
@@ -99,15 +100,16 @@ def create_app(
             parser = nursery or stack.enter_context(_parser(settings))
             events: Events = RedisEvents(settings.redis_url) if settings.redis_url else LocalEvents()
             stack.push_async_callback(events.close)
-            tell_of_boards(engine, events)
             await stack.enter_async_context(pruning(db))
             await stack.enter_async_context(watching(db, engine))
             await stack.enter_async_context(notifying(settings, db, engine))
             models = Models(db, settings.models_dir, parser, settings.max_model_mb << 20)
             targets = Targets(engine, settings.plan.targets)
             jobs = Jobs(db, models, targets, engine)
-            orphans = Orphans(db, jobs, settings.resume)
-            manager = JobManager(db, SqlStore(db, metrics), engine, events, orphans, settings.home_dir)
+            queue, orphans = Queue(db, jobs, engine), Orphans(db, settings.resume)
+            store = SqlStore(db, metrics)
+            manager = JobManager(db, store, engine, events, queue, orphans, settings.home_dir)
+            tell_of_boards(engine, events, manager.board_changed)
             stack.push_async_callback(manager.close)
             await manager.start()
             app.state.services = Services(

@@ -20,7 +20,7 @@ from server.boards.report import fleet_report, text
 from server.db.database import Database
 from server.db.tables import BoardRow, JobRow, LabelRow, ModelRow, TargetRow, now
 from server.engine import Engine
-from server.jobs.store import ENDED
+from server.jobs.schemas import ENDED
 from server.notices.notice import EndedJob, News, Notice
 from server.notices.places import Place, deliver
 from server.settings import Settings

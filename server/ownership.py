@@ -20,7 +20,8 @@ from tuner.states import JobState
 BEAT_S = 5.0
 STALE_S = 15.0
 """How long a process is watched without a sign of life before it counts as dead."""
-ALIVE = (JobState.QUEUED.value, JobState.RUNNING.value, JobState.CANCELLING.value)
+OWNED = (JobState.RUNNING.value, JobState.CANCELLING.value)
+"""States of jobs that some process runs; one that is queued is nobody's."""
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -31,8 +32,8 @@ def me() -> str:
 
 
 def beat(session: Session) -> None:
-    """Give a sign of life for the jobs of this process."""
-    mine = (JobRow.owner == me(), JobRow.state.in_(ALIVE))
+    """Give a sign of life for the jobs that this process runs."""
+    mine = (JobRow.owner == me(), JobRow.state.in_(OWNED))
     session.execute(update(JobRow).where(*mine).values(beat=now()))
 
 
@@ -47,7 +48,7 @@ class Signs:
 
     def dead(self, session: Session) -> set[str]:
         """Owners of jobs that are dead: those of this host when they are gone, any that fell silent."""
-        theirs = (JobRow.state.in_(ALIVE), JobRow.owner.is_not(None), JobRow.owner != me())
+        theirs = (JobRow.state.in_(OWNED), JobRow.owner.is_not(None), JobRow.owner != me())
         query = select(JobRow.owner, func.max(JobRow.beat)).where(*theirs).group_by(JobRow.owner)
         found = {str(owner): last for owner, last in session.execute(query)}
         now_s = self._clock()

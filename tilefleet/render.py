@@ -122,7 +122,7 @@ def jobs(items: Iterable[Job]) -> Table:
         built = job.built.measured_ms if job.built else None
         measured = ms(built, "") + (mark(job.clock) if built else "")
         figures = (f"{job.trials}", f"{job.failed}", estimate, measured, duration(job.elapsed_s))
-        how = Text.assemble(state(job.state), f", waits: {job.waiting.reason}" if job.waiting else "")
+        how = Text.assemble(state(job.state), f", {_wait(job)}" if job.waiting else "")
         result.add_row(f"{job.id}", name, job.target, how, *figures)
     return result
 
@@ -313,8 +313,17 @@ def summary(job: Job) -> str:
     if job.eta_s is not None and not job.ended:
         parts.append(f"{duration(job.eta_s)} to go")
     if job.waiting:
-        parts.append(f"waits as number {job.waiting.position}: {job.waiting.reason}")
+        parts.append(_wait(job))
     return "  ".join(parts)
+
+
+def _wait(job: Job) -> str:
+    """Why a job waits, and at which place."""
+    if job.waiting is None:
+        return ""
+    if job.state == "queued":
+        return f"position {job.waiting.position} of the queue; {job.waiting.reason}"
+    return f"waits as number {job.waiting.position}: {job.waiting.reason}"
 
 
 def plain_progress(job: Job) -> str:

@@ -42,7 +42,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End; what runs is ended first, which takes seconds."""
-        phases.info("stopping; jobs that run go on with `tilefleet resume` after the next start")
+        phases.info("stopping; jobs that run go on after the next start")
         # What ends first breaks off in the middle of a word to what ends next.
         logging.getLogger("distributed").setLevel(logging.CRITICAL + 1)
         await super().shutdown(sockets)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from server.engine import Engine
 from server.events.base import BOARDS, Events
 from worker.fleet.status import BoardStatus
 
 
-def tell_of_boards(engine: Engine, events: Events) -> None:
-    """Publish every change of a board from now on, and first how each is."""
+def tell_of_boards(engine: Engine, events: Events, changed: Callable[[], None]) -> None:
+    """Publish every change of a board from now on, and how each is; ``changed`` is called after each."""
 
     def publish(board: BoardStatus) -> None:
         data = {
@@ -20,6 +22,7 @@ def tell_of_boards(engine: Engine, events: Events) -> None:
             "job": board.job,
         }
         events.publish(BOARDS, "board", data)
+        changed()
 
     engine.dispatcher.on_change = publish
     for board in engine.boards():

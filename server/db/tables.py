@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import time
 from datetime import UTC, datetime
 from typing import Any
@@ -23,6 +25,7 @@ from sqlalchemy import (
     false,
     text,
 )
+from sqlalchemy.engine.interfaces import ExecutionContext
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from server import lengths
@@ -53,6 +56,11 @@ def this_minute() -> int:
     """The present in minutes since the epoch."""
     return int(time.time() // 60)
 
+
+IS_QUEUED = text("jobs.state = 'queued'")
+"""Written out: a partial index serves only what says its condition word by word."""
+_WAITS = text("state = 'queued'")
+_IS_LATE = text("state = 'queued' AND deadline IS NOT NULL")
 
 # SQLite counts rows only in a column that is exactly INTEGER.
 RowId = BigInteger().with_variant(Integer, "sqlite")
@@ -157,11 +165,26 @@ class BaselineRow(Base):
     measured: Mapped[datetime] = mapped_column(Utc, default=now)
 
 
+def wants_of(target_key: str, threads: int, clock: str, tags: list[str]) -> str:
+    """The name of what decides which boards will do for a job."""
+    text = json.dumps([target_key, threads, clock, sorted(tags)])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _wants(context: ExecutionContext) -> str:
+    row = context.get_current_parameters()  # type: ignore[attr-defined]  # of one row
+    return wants_of(row["target_key"], row["threads"], row["clock"], row["tags"])
+
+
 class JobRow(Base):
-    """A job. ``owner`` is the process that runs it and ``beat`` its last sign of life."""
+    """A job. ``owner`` is the process that runs it and ``beat`` its last sign of life; one that is queued has
+    none."""
 
     __tablename__ = "jobs"
-    __table_args__ = (Index(None, "state"),)
+    __table_args__ = (
+        Index(None, "state"),
+        Index("ix_jobs_late", "deadline", sqlite_where=_IS_LATE, postgresql_where=_IS_LATE),
+    )
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
     model_hash: Mapped[str | None] = mapped_column(ForeignKey("models.hash"))
     workload_key: Mapped[str | None] = mapped_column(ForeignKey("workloads.key"))
@@ -178,6 +201,8 @@ class JobRow(Base):
     )
     priority: Mapped[int] = mapped_column(default=0, server_default="0")
     tags: Mapped[list[str]] = mapped_column(JSON, default=list, server_default="[]")
+    wants: Mapped[str] = mapped_column(Key, default=_wants, server_default="")
+    """The hash of what decides which boards will do: target, threads, clock and tags."""
     name: Mapped[str] = mapped_column(String(lengths.NAME), default="", server_default="")
     submitter: Mapped[str] = mapped_column(String(lengths.NAME), default="", server_default="")
     version: Mapped[str] = mapped_column(String(64), default="", server_default="")
@@ -194,6 +219,17 @@ class JobRow(Base):
     """Running time over all runs of the job: while it runs, as of the last trial saved."""
     delivery: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     """What came of building its model at the end (``tuner.backend.check.Delivery``)."""
+
+
+# Its order is that of the queue: the jobs of each kind by priority, the highest first, and number.
+Index(
+    "ix_jobs_queue",
+    JobRow.wants,
+    JobRow.priority.desc(),
+    JobRow.id,
+    sqlite_where=_WAITS,
+    postgresql_where=_WAITS,
+)
 
 
 class LabelRow(Base):

@@ -19,6 +19,7 @@ BOARDS = 0
 KEPT_EVENTS = 1000
 """How many events of a job can be replayed."""
 _KEPT_JOBS = 64
+"""How many that ended."""
 
 
 @dataclass(frozen=True)
@@ -123,11 +124,14 @@ class LocalEvents:
 
     def __init__(self, times: EventTimes = USUAL) -> None:
         self._times = times
-        self._channels: OrderedDict[int, _Channel] = OrderedDict()
+        self._channels: dict[int, _Channel] = {}
+        self._over: OrderedDict[int, None] = OrderedDict()
+        """Of these the channels of jobs that ended, the one that ended first first."""
         self._last_id = 0
 
     def begin(self, job_id: int) -> None:
         """See ``Events.begin``."""
+        self._over.pop(job_id, None)
         self._channel(job_id).events.clear()
 
     def publish(self, job_id: int, name: str, data: dict[str, Any]) -> None:
@@ -135,6 +139,10 @@ class LocalEvents:
         # Ids follow the clock, so that one from before a restart is smaller than all from after it.
         self._last_id = max(self._last_id + 1, time.time_ns() // 1000)
         self._channel(job_id).add(Event(str(self._last_id), name, data))
+        if name == END:
+            self._over[job_id] = None
+            if len(self._over) > _KEPT_JOBS:
+                del self._channels[self._over.popitem(last=False)[0]]
 
     async def history(self, job_id: int, after: str | None) -> list[Event]:
         """See ``Events.history``."""
@@ -161,16 +169,10 @@ class LocalEvents:
     async def close(self) -> None:
         """See ``Events.close``."""
         self._channels.clear()
+        self._over.clear()
 
     def _channel(self, job_id: int) -> _Channel:
-        channel = self._channels.setdefault(job_id, _Channel(self._times))
-        self._channels.move_to_end(job_id)
-        if len(self._channels) > _KEPT_JOBS:
-            # Not those without events: who follows one would not hear of what comes.
-            oldest = next((id_ for id_, each in self._channels.items() if _ended(each)), job_id)
-            if oldest != job_id:
-                del self._channels[oldest]
-        return channel
+        return self._channels.setdefault(job_id, _Channel(self._times))
 
 
 def up_to_end(events: list[Event]) -> list[Event]:
@@ -186,7 +188,3 @@ def is_id(text: str) -> bool:
 
 def _number(after: str | None) -> int:
     return int(after.split("-")[0]) if after is not None and is_id(after) else 0
-
-
-def _ended(channel: _Channel) -> bool:
-    return bool(channel.events) and channel.events[-1].name == END

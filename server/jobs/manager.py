@@ -1,23 +1,27 @@
-"""Runs jobs: one asyncio task each, at most so many at once, the others wait their turn."""
+"""Runs jobs: one asyncio task each; the others wait in the queue."""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
 from server import ownership
 from server.db.database import Database
+from server.db.tables import JobRow
 from server.engine import Engine
 from server.events.base import END, Events
+from server.jobs import slots
 from server.jobs.orphans import Orphans
+from server.jobs.queue import Queue
 from server.jobs.schemas import Waiting
 from server.jobs.store import SqlStore
 from server.jobs.views import Live
@@ -26,13 +30,10 @@ from tuner.job.fairness import VirtualTime
 from tuner.job.patience import patiently
 from tuner.job.runner import run_job
 from tuner.spec import JobSpec
-from tuner.states import JobState, Phase, StoreAway, TakenOver
+from tuner.states import JobState, Phase, TakenOver
 from worker.build.space import full_disk
+from worker.demand import Demand
 from worker.engine.asyncio_tasks import end
-
-MAX_RUNNING = 16
-SOON_S = 5.0
-"""How long who cancels a job waits for its end."""
 
 log = logging.getLogger(__name__)
 
@@ -56,61 +57,65 @@ class JobManager:
         store: SqlStore,
         engine: Engine,
         events: Events,
+        queue: Queue,
         orphans: Orphans,
         folder: Path,
     ) -> None:
         """``folder`` is where the engine keeps what it builds."""
         self._folder = folder
-        self._store, self._engine, self._events, self._orphans = store, engine, events, orphans
+        self._store, self._engine, self._events = store, engine, events
+        self._queue, self._orphans = queue, orphans
         self._facts = Facts(db, engine)
         self._fair = VirtualTime()
-        self._queued: dict[int, _Entry] = {}
         self._running: dict[int, tuple[_Entry, asyncio.Task[None]]] = {}
         self._beating: asyncio.Task[None] | None = None
-        self._ending: set[asyncio.Task[None]] = set()
+        self._claiming: asyncio.Task[None] | None = None
+        self._called, self._closed = asyncio.Event(), False
+        self._there: frozenset[str] = frozenset()
+        """The boards that were in service at the last look."""
         self._told = ""
         self._thread = ThreadPoolExecutor(1, "signs of life")
 
     async def start(self) -> None:
-        """Take up the jobs of dead processes, and begin to give signs of life."""
+        """Put the jobs of dead processes back into the queue, and begin to run what waits there."""
         await self._look()
         self._beating = asyncio.create_task(self._beat())
+        self._claiming = asyncio.create_task(self._claim())
+        self.call()
 
     async def close(self) -> None:
-        """Leave every job ``interrupted``."""
+        """Hand every job back: what runs waits again, for this or another coordinator."""
+        self._closed = True
+        self.call()
+        if self._claiming is not None:
+            await asyncio.wait([self._claiming])  # what it is claiming now is handed back, too
         if self._beating is not None:
             await end(self._beating)
-        self._thread.shutdown(wait=False)
-        for job_id in list(self._queued):
-            self._queued.pop(job_id)
-            await self._end(job_id, JobState.INTERRUPTED, wait=False)
-        for ending in self._ending:
-            ending.cancel()
         tasks = [task for _, task in self._running.values()]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        self._thread.shutdown(wait=False)
+        try:
+            await run_in_threadpool(self._orphans.leave)
+        except Exception as error:  # whoever looks next finds that this process is no more
+            log.warning("jobs could not be handed back: %s", error)
 
-    def submit(self, spec: JobSpec, *, goes_on: bool = False) -> None:
-        """Run a job whose row is ``queued`` and ours, as soon as there is room.
+    def submit(self, jobs: Sequence[int], demand: Demand | None = None) -> None:
+        """Tell of jobs that were put into the queue, and run them as soon as there is room; ``demand`` is
+        what one of them wants."""
+        for job_id in jobs:
+            self._events.begin(job_id)
+            self._events.publish(job_id, "state", {"state": JobState.QUEUED.value, "message": ""})
+        if demand is None or slots.free(demand, self._engine.boards(), self.running()):
+            self.call()
 
-        With ``goes_on`` another process began it: what it told is still true.
-        """
-        if not goes_on:
-            self._events.begin(spec.id)
-        self._events.publish(spec.id, "state", {"state": JobState.QUEUED.value, "message": ""})
-        self._queued[spec.id] = _Entry(spec)
-        self._start_next()
+    def call(self) -> None:
+        """See soon whether a job may start."""
+        self._called.set()
 
-    async def cancel(self, job_id: int) -> bool:
+    def cancel(self, job_id: int) -> bool:
         """Stop a job of this process, also while no row can say so; False when it has none of this id."""
-        if job_id in self._queued:
-            del self._queued[job_id]
-            ending = asyncio.create_task(self._end(job_id, JobState.CANCELLED))
-            self._ending.add(ending)
-            ending.add_done_callback(self._ending.discard)
-            await asyncio.wait([ending], timeout=SOON_S)
-            return True
         if job_id not in self._running:
             return False
         cancelled = self._running[job_id][0].cancelled
@@ -118,6 +123,14 @@ class JobManager:
             self._events.publish(job_id, "state", {"state": JobState.CANCELLING.value, "message": ""})
             cancelled.set()
         return True
+
+    def running(self) -> dict[int, Demand]:
+        """What the jobs that run here want, by their numbers; any thread may ask."""
+        return {job_id: entry.spec.demand for job_id, (entry, _) in [*self._running.items()]}
+
+    def why_queued(self, session: Session, rows: Sequence[JobRow]) -> dict[int, Waiting]:
+        """The place of each of ``rows`` that is queued, and why it waits; any thread may ask."""
+        return self._queue.why(session, rows, self.running())
 
     def live(self, job_id: int) -> Live | None:
         """What the running job says of itself, or None when it does not run here."""
@@ -149,31 +162,39 @@ class JobManager:
         place = next(places, None)
         return Waiting(position=place.position, reason=place.reason) if place else None
 
-    def _start_next(self) -> None:
-        # A job that was resumed at once may still be on its way out of its former run.
-        waiting = [job_id for job_id in self._queued if job_id not in self._running]
-        waiting.sort(key=lambda job_id: -self._queued[job_id].spec.demand.priority)  # else the oldest first
-        for job_id in waiting[: MAX_RUNNING - len(self._running)]:
-            entry = self._queued.pop(job_id)
-            self._running[job_id] = (entry, asyncio.create_task(self._run(entry), name=f"job {job_id}"))
+    async def _claim(self) -> None:
+        """Start what may run, whenever something has changed."""
+        while not self._closed:
+            await self._called.wait()
+            self._called.clear()
+            if self._closed:
+                continue
+            try:
+                claimed, failed = await run_in_threadpool(self._queue.claim, self.running())
+            except Exception as error:  # the database may come back
+                log.warning("no job could be started: %s", error)
+                continue
+            for spec in claimed:
+                entry = _Entry(spec)
+                task = asyncio.create_task(self._run(entry), name=f"job {spec.id}")
+                self._running[spec.id] = (entry, task)
+            for job_id, message in failed.items():
+                self.tell_end(job_id, JobState.FAILED, message)
 
     async def _run(self, entry: _Entry) -> None:
         spec = entry.spec
         try:
-            try:
+            if spec.deadline is None or spec.deadline > time.time():
                 await self._facts.learn(spec, entry.cancelled)
-            except asyncio.CancelledError:
-                await self._end(spec.id, JobState.INTERRUPTED, wait=False)
-                raise
             entry.started = time.monotonic()
             publish = self._publisher(entry)
             await run_job(spec, self._engine, self._store, publish, entry.cancelled, self._fair)
         except Exception as error:
             log.exception("job %d could not run", spec.id)
-            await self._end(spec.id, JobState.FAILED, f"{type(error).__name__}: {error}")
+            await self._fail(spec.id, f"{type(error).__name__}: {error}")
         finally:
             del self._running[spec.id]
-            self._start_next()
+            self.call()
 
     def _publisher(self, entry: _Entry) -> Callable[[str, dict[str, Any]], None]:
         def publish(name: str, data: dict[str, Any]) -> None:
@@ -183,19 +204,16 @@ class JobManager:
 
         return publish
 
-    async def _end(self, job_id: int, state: JobState, message: str = "", *, wait: bool = True) -> None:
-        """End a job that does not run; with ``wait`` not before the database has taken it."""
+    async def _fail(self, job_id: int, message: str) -> None:
         try:
-            if wait:
-                await patiently(self._store.job_state, job_id, state, message)
-            else:
-                await run_in_threadpool(self._store.job_state, job_id, state, message)
-        except (StoreAway, TakenOver) as reason:
-            log.warning("that job %d is %s cannot be kept: %s", job_id, state, reason)
+            await patiently(self._store.job_state, job_id, JobState.FAILED, message)
+        except TakenOver as reason:
+            log.warning("that job %d failed cannot be kept: %s", job_id, reason)
         else:
-            self._say_ended(job_id, state, message)
+            self.tell_end(job_id, JobState.FAILED, message)
 
-    def _say_ended(self, job_id: int, state: JobState, message: str = "") -> None:
+    def tell_end(self, job_id: int, state: JobState, message: str = "") -> None:
+        """Tell those who follow a job that it is over."""
         self._events.publish(job_id, "state", {"state": state.value, "message": message})
         self._events.publish(job_id, END, {"state": state.value})
 
@@ -208,6 +226,14 @@ class JobManager:
             except Exception as error:  # database and scheduler may come back
                 log.warning("no sign of life could be given: %s", error)
             self._tell_trouble()
+            self.call()  # others submit jobs, too
+
+    def board_changed(self) -> None:
+        """See whether a job may start since a board has come into service."""
+        there = slots.here(self._engine.boards())
+        if there - self._there:
+            self.call()
+        self._there = there
 
     def _tell_trouble(self) -> None:
         """Tell those who follow jobs why nothing happens, and when it does again."""
@@ -220,18 +246,16 @@ class JobManager:
 
     async def _look(self) -> None:
         """Give a sign of life, take up what nobody runs, and let go of what another process runs."""
-        mine = {*self._queued, *self._running}
+        mine = {*self._running}
         # A thread of its own: requests may have all others.
         news = await asyncio.get_running_loop().run_in_executor(self._thread, self._orphans.look, mine)
         for job_id, state in news.ended.items():
-            self._say_ended(job_id, state)
+            self.tell_end(job_id, state)
         for job_id in news.lost:
-            log.warning("job %d is another process's", job_id)
-            self._queued.pop(job_id, None)
+            log.warning("job %d is this process's no more", job_id)
             if job_id in self._running:
                 self._running[job_id][1].cancel()
         for job_id in news.cancelled:
-            await self.cancel(job_id)
-        for spec in news.taken:
-            log.warning("job %d goes on here: the process that ran it ended", spec.id)
-            self.submit(spec, goes_on=True)
+            self.cancel(job_id)
+        for job_id in news.taken:
+            log.warning("job %d waits again: the process that ran it ended", job_id)

@@ -5,7 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Annotated, Any, Self
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    field_validator,
+    model_validator,
+)
 
 from kernels.numerics import Numerics
 from kernels.unit import Unit
@@ -160,6 +168,48 @@ class JobChange(BaseModel):
         return self
 
 
+ENDED = tuple(state for state in JobState if state.final)
+
+
+class Resumption(BaseModel):
+    """Which jobs are to go on: those of which all that is given is so."""
+
+    model_config = ConfigDict(
+        extra="forbid",
+        json_schema_extra={"examples": [{"state": ["interrupted", "failed"], "target": "host"}]},
+    )
+
+    state: list[JobState] = Field(
+        default=[JobState.INTERRUPTED],
+        min_length=1,
+        description="How they ended: one of these states.",
+        examples=[["interrupted", "failed"]],
+    )
+    target: str | None = Field(default=None, description="Only jobs for the target of this name.")
+    model: str | None = Field(
+        default=None, min_length=1, description="Only jobs of the model of this name or hash."
+    )
+    label: list[str] = Field(default=[], max_length=20, description="Only jobs that have all these labels.")
+    search: str | None = Field(
+        default=None,
+        max_length=200,
+        description="Words that must all be in what names the job, as in the list.",
+    )
+
+    @field_validator("state")
+    @classmethod
+    def _over(cls, state: list[JobState]) -> list[JobState]:
+        if any(each not in ENDED for each in state):
+            raise ValueError(f"only jobs that ended can be resumed: take of {', '.join(ENDED)}")
+        return state
+
+
+class Resumed(BaseModel):
+    """What came of resuming many jobs."""
+
+    resumed: int = Field(description="How many jobs are queued by it.")
+
+
 class JobBudget(BaseModel):
     """The budget of a job."""
 
@@ -168,9 +218,12 @@ class JobBudget(BaseModel):
 
 
 class Waiting(BaseModel):
-    """A running job of which nothing is being measured because it waits for a board."""
+    """A job that is queued, or one that runs and waits for a board, so that nothing of it is measured."""
 
-    position: int = Field(description="From 1, among those that want the same boards.")
+    position: int = Field(
+        description="From 1: of one that is queued among those queued for the same boards, of one that runs "
+        "among the requests for them."
+    )
     reason: str = Field(description="What it waits for.")
 
 
@@ -242,7 +295,7 @@ class Job(BaseModel):
         "`incomplete` lacks a config that ran for one or more layers."
     )
     message: str = Field(description="Why it did not end well, or empty.")
-    waiting: Waiting | None = Field(description="Why it waits; null while it is measured or not running.")
+    waiting: Waiting | None = Field(description="Why it waits; null while it is measured, and at its end.")
     deadline: datetime | None = Field(description="When it ends with what it has, or null.")
     created: datetime = Field(description="When it was submitted.")
     started: datetime | None = Field(description="When it was last started.")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from math import prod
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import Table, case, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from kernels import registry
@@ -18,7 +18,6 @@ from kernels.numerics import Numerics
 from kernels.target import Target
 from kernels.workload import base as workloads
 from kernels.workload.base import AnyChain, Workload
-from server import ownership
 from server.db.database import Database
 from server.db.tables import (
     STRATEGY_LENGTH,
@@ -35,8 +34,9 @@ from server.db.tables import (
 from server.engine import Engine
 from server.http.problems import Problem, invalid
 from server.jobs import listing
-from server.jobs.schemas import JobChange, JobRequest
-from server.jobs.store import ENDED
+from server.jobs.listing import Wanted
+from server.jobs.schemas import ENDED, JobChange, JobRequest
+from server.jobs.store import end
 from server.jobs.views import get_row
 from server.models.service import Models
 from server.records import repository
@@ -51,6 +51,8 @@ from worker.fleet.matching import fits
 from worker.fleet.states import Health
 
 VERSION = version("tilefleet")
+_AT_ONCE = 10_000
+"""Jobs that one statement names: databases take so many values, and not any number."""
 Weighted = list[tuple[Workload, int]]
 
 
@@ -60,10 +62,11 @@ class Jobs:
     def __init__(self, db: Database, models: Models, targets: Targets, engine: Engine) -> None:
         self._db, self._models, self._targets, self._engine = db, models, targets, engine
 
-    def create(self, request: JobRequest, cancelled: Flag | None = None) -> JobSpec:
-        """Check a request and store its job and tasks, queued; raises problems that name what is wrong.
+    def create(self, request: JobRequest, cancelled: Flag | None = None) -> tuple[int, Demand]:
+        """Check a request and store its job and tasks, queued, for anybody; its number and what it wants.
 
-        Reading a model with other shapes ends early once ``cancelled`` is set.
+        Raises problems that name what is wrong. Reading a model with other shapes ends early once
+        ``cancelled`` is set.
         """
         target = self._targets.get(request.target, "body", "target")
         clock = self._clock(Demand(target, request.threads, frozenset(request.tags), "wall"))
@@ -100,40 +103,54 @@ class Jobs:
                 submitter=request.submitter,
                 version=VERSION,
                 state=JobState.QUEUED.value,
-                owner=ownership.me(),
-                beat=now(),
             )
             if self._db.sqlite:
                 row.id = _next_id(session)
             session.add(row)
             session.flush()
             listing.set_labels(session, row.id, request.labels)
-            for workload, weight in tunable:
-                session.add(TaskRow(job_id=row.id, workload_key=workload.key, weight=weight))
-                session.flush()  # one by one: ids keep the model's order
-            return self._spec(session, row)
+            # In one statement, without asking for anything back: ids keep the model's order.
+            tasks = [
+                {"job_id": row.id, "workload_key": each.key, "weight": weight} for each, weight in tunable
+            ]
+            session.execute(insert(cast(Table, TaskRow.__table__)), tasks)
+            return row.id, demand_of(session, row)
 
-    def begin_cancel(self, job_id: int) -> None:
-        """Mark a job ``cancelling``, wherever it runs; 409 when it has ended."""
+    def begin_cancel(self, job_id: int) -> JobState:
+        """Mark a job ``cancelling``, wherever it runs, or end one that waits; 409 when it has ended."""
         with self._db.write() as session:
             row = get_row(session, job_id, lock=True)
             if row.state in ENDED:
                 raise Problem(409, f"job {job_id} is {row.state} and cannot be cancelled")
-            row.state = JobState.CANCELLING.value
+            if row.state == JobState.QUEUED:
+                end(session, row, JobState.CANCELLED, "")
+            else:
+                row.state = JobState.CANCELLING.value
+            return JobState(row.state)
 
-    def resume(self, job_id: int) -> JobSpec:
+    def resume(self, job_id: int) -> Demand:
         """Queue a job that ended once more; 409 in any other state."""
         with self._db.write() as session:
             row = get_row(session, job_id, lock=True)
             if row.state not in ENDED:
                 raise Problem(409, f"job {job_id} is {row.state} and cannot be resumed")
-            clock = self._clock(_demand(session, row))
+            demand = demand_of(session, row)
+            clock = self._clock(demand)
             if clock != row.clock:
                 detail = f"job {job_id} was timed by {row.clock}, the board has {clock} now: submit it anew"
                 raise Problem(409, detail)
-            if row.deadline is not None and row.deadline <= now():
-                row.deadline = None  # whoever resumes it wants it to go on
-            return self.queue(session, row)
+            _queue(session, [job_id])
+            return demand
+
+    def resume_all(self, wanted: Wanted) -> list[int]:
+        """Queue all jobs that are ``wanted``, which must have ended, once more; their numbers."""
+        with self._db.write() as session:
+            ids = list(
+                session.scalars(wanted.of(select(JobRow.id)).order_by(JobRow.id).with_for_update(of=JobRow))
+            )
+            for start in range(0, len(ids), _AT_ONCE):
+                _queue(session, ids[start : start + _AT_ONCE])
+        return ids
 
     def change(self, job_id: int, asked: JobChange) -> None:
         """Give a job another name or other labels."""
@@ -155,25 +172,13 @@ class Jobs:
             session.delete(row)
             session.add(DeletedJobRow(id=job_id))
 
-    def queue(self, session: Session, row: JobRow) -> JobSpec:
-        """Make a job this process's, queued."""
-        row.state, row.message, row.finished = JobState.QUEUED.value, "", None
-        row.owner, row.beat, row.version = ownership.me(), now(), VERSION
-        waiting = update(TaskRow).where(TaskRow.job_id == row.id).values(state=TaskState.WAITING.value)
-        session.execute(waiting)
-        return self._spec(session, row)
-
-    def why_not_here(self, session: Session, row: JobRow) -> str:
-        """Why this process cannot go on with a job; empty when it can."""
+    def why_no_model(self, row: JobRow) -> str:
+        """Why this process cannot run a job for want of its model; empty when it can."""
         if row.model_hash and not self._models.path(row.model_hash).exists():
             return f"its model is not in {self._models.folder}"
-        try:
-            clock = self._clock(_demand(session, row))
-        except Problem as problem:
-            return str(problem.detail)
-        return "" if clock == row.clock else f"it was timed by {row.clock}, the board has {clock} now"
+        return ""
 
-    def _spec(self, session: Session, row: JobRow) -> JobSpec:
+    def spec(self, session: Session, row: JobRow) -> JobSpec:
         """What the runner needs to know of the job."""
         query = (
             select(TaskRow, WorkloadRow.document)
@@ -188,7 +193,7 @@ class Jobs:
         return JobSpec(
             id=row.id,
             tasks=tuple(TaskSpec(task.id, workloads.from_json(doc), task.weight) for task, doc in documents),
-            demand=_demand(session, row),
+            demand=demand_of(session, row),
             budget=Budget(row.budget_trials, row.budget_seconds),
             strategy=row.strategy,
             seed=row.seed,
@@ -234,7 +239,10 @@ class Jobs:
             if board.target.key == target.key and board.health is not Health.RETIRED
         ]
         if not boards:
-            with_boards = ", ".join(sorted({board.target.name for board in self._engine.boards()})) or "none"
+            others = {
+                board.target.name for board in self._engine.boards() if board.health is not Health.RETIRED
+            }
+            with_boards = ", ".join(sorted(others)) or "none"
             raise invalid(
                 f"target {target.name!r} has no board here; targets with boards: {with_boards}",
                 "body",
@@ -270,13 +278,23 @@ class Jobs:
         return clocks[0]
 
 
+def _queue(session: Session, ids: Sequence[int]) -> None:
+    """Put jobs into the queue, for any process to run."""
+    late = case((JobRow.deadline > now(), JobRow.deadline))  # whoever resumes one wants it to go on
+    again = {"state": JobState.QUEUED.value, "message": "", "finished": None, "deadline": late}
+    again |= {"owner": None, "beat": None, "version": VERSION}
+    session.execute(update(JobRow).where(JobRow.id.in_(ids)).values(**again))
+    session.execute(update(TaskRow).where(TaskRow.job_id.in_(ids)).values(state=TaskState.WAITING.value))
+
+
 def _next_id(session: Session) -> int:
     """An id that no job has or had: SQLite would give the highest again once it is free."""
     ids = (session.execute(select(func.max(table.id))).scalar() for table in (JobRow, DeletedJobRow))
     return 1 + max(each or 0 for each in ids)
 
 
-def _demand(session: Session, row: JobRow) -> Demand:
+def demand_of(session: Session, row: JobRow) -> Demand:
+    """Which boards will do for a job, and how urgent it is."""
     target = targets.from_json(session.get_one(TargetRow, row.target_key).document)
     return Demand(target, row.threads, frozenset(row.tags), row.clock, row.id, row.priority)
 

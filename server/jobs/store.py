@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import select, update
+from sqlalchemy import Select, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
@@ -30,7 +30,6 @@ from worker.outcome import ErrorKind
 
 P = ParamSpec("P")
 T = TypeVar("T")
-ENDED = tuple(state for state in JobState if state.final)
 
 
 def _asked(method: Callable[Concatenate[SqlStore, P], T]) -> Callable[Concatenate[SqlStore, P], T]:
@@ -163,7 +162,7 @@ class SqlStore:
 
     @_asked
     def job_state(self, job_id: int, state: JobState, message: str) -> None:
-        """See ``Store.job_state``; a job being cancelled does not go back to running."""
+        """See ``Store.job_state``; a job being cancelled goes back neither to running nor into the queue."""
         with self._db.write() as session:
             row = _own(session, job_id)
             if state is JobState.RUNNING:
@@ -171,19 +170,27 @@ class SqlStore:
                 row.started, row.finished, row.delivery = now(), None, None
                 if row.state == JobState.CANCELLING:
                     return
-            elif state in ENDED:
-                row.finished, row.owner = now(), None
-                put_down(session, job_id)
+            else:
+                if row.state == JobState.CANCELLING and state is JobState.QUEUED:
+                    state = JobState.CANCELLED
+                row.finished, row.owner = now() if state.final else None, None
+                put_down(session, [job_id])
                 if job_id in self._runs:
                     before, began = self._runs.pop(job_id)
                     row.elapsed_s = before + time.monotonic() - began
             row.state, row.message = state.value, message
 
 
-def put_down(session: Session, job_id: int) -> None:
-    """Say of an ended job's tasks that none is worked on; those in the middle wait until it is resumed."""
-    active = (TaskRow.job_id == job_id) & (TaskRow.state == TaskState.ACTIVE.value)
+def put_down(session: Session, jobs: Sequence[int] | Select[int]) -> None:
+    """Say of the tasks of jobs that nobody runs that none is worked on; those in the middle wait."""
+    active = TaskRow.job_id.in_(jobs) & (TaskRow.state == TaskState.ACTIVE.value)
     session.execute(update(TaskRow).where(active).values(state=TaskState.WAITING.value))
+
+
+def end(session: Session, row: JobRow, state: JobState, message: str) -> None:
+    """End a job that no process runs."""
+    row.state, row.message, row.owner, row.finished = state.value, message, None, now()
+    put_down(session, [row.id])
 
 
 def _own(session: Session, job_id: int) -> JobRow:

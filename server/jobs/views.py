@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -30,6 +29,7 @@ from server.db.tables import (
 from server.http.pages import thin
 from server.http.problems import Problem
 from server.jobs.schemas import BuiltModel, BuiltShapes, Job, JobBudget, Operator, Share, Task, Waiting
+from server.jobs.totals import Totals, errors_of, of_tasks
 from server.models.schemas import ModelCheck
 from server.records import told
 from server.workloads.traffic import least_bytes
@@ -64,15 +64,16 @@ def get_row(session: Session, job_id: int, *, lock: bool = False) -> JobRow:
     return row
 
 
-def show(session: Session, row: JobRow, live: Live | None) -> Job:
-    """A job; ``live`` when it runs in this process."""
-    return show_all(session, [row], lambda _: live)[0]
-
-
-def show_all(session: Session, rows: Sequence[JobRow], live_of: Callable[[int], Live | None]) -> list[Job]:
-    """Several jobs, asked for together; ``live_of`` gives what runs in this process, by id."""
+def show_all(
+    session: Session,
+    rows: Sequence[JobRow],
+    live_of: Callable[[int], Live | None],
+    waiting: Mapping[int, Waiting],
+) -> list[Job]:
+    """Several jobs, asked for together; ``live_of`` gives what runs in this process, by id, ``waiting`` why
+    those that are queued wait."""
     related = _related(session, rows)
-    return [_show(row, live_of(row.id), related) for row in rows]
+    return [_show(row, live_of(row.id), related, waiting.get(row.id)) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -85,23 +86,12 @@ class _Related:
     targets: dict[str, str]
     peaks: dict[tuple[str, int, str], float]
     labels: dict[int, list[str]]
-    tasks: dict[int, list[tuple[TaskRow, float | None, float | None]]]
-    """By job: each with its best cost and that of the analysis's config."""
+    tasks: dict[int, Totals]
+    errors: dict[int, dict[str, int]]
 
 
 def _related(session: Session, rows: Sequence[JobRow]) -> _Related:
     ids = [row.id for row in rows]
-    best, recommended = aliased(RecordRow), aliased(RecordRow)
-    tasks = (
-        select(TaskRow, best.ranking_s, recommended.ranking_s)
-        .outerjoin(best, best.id == TaskRow.best_id)
-        .outerjoin(recommended, recommended.id == TaskRow.recommended_id)
-        .where(TaskRow.job_id.in_(ids))
-        .order_by(TaskRow.id)
-    )
-    by_job: dict[int, list[tuple[TaskRow, float | None, float | None]]] = {}
-    for task, best_s, first_s in session.execute(tasks):
-        by_job.setdefault(task.job_id, []).append((task, best_s, first_s))
     models = select(ModelRow.hash, ModelRow.name).where(ModelRow.hash.in_({row.model_hash for row in rows}))
     keys = {row.workload_key for row in rows}
     workloads = select(WorkloadRow.key, WorkloadRow.document).where(WorkloadRow.key.in_(keys))
@@ -117,14 +107,14 @@ def _related(session: Session, rows: Sequence[JobRow]) -> _Related:
         {row.key: row.name for row in session.execute(targets)},
         told.peaks(session, {row.target_key for row in rows}),
         labels,
-        by_job,
+        of_tasks(session, ids),
+        errors_of(session, ids),
     )
 
 
-def _show(row: JobRow, live: Live | None, related: _Related) -> Job:
-    found = related.tasks.get(row.id, [])
-    tasks = [task for task, _, _ in found]
-    measured = sum(task.trials - task.reused for task in tasks)
+def _show(row: JobRow, live: Live | None, related: _Related, waiting: Waiting | None) -> Job:
+    tasks = related.tasks.get(row.id, Totals())
+    measured = tasks.trials - tasks.reused
     ended = Live(row.elapsed_s, measured / row.elapsed_s if row.elapsed_s > 0 else None)
     live = live or ended
     state = JobState.CANCELLING if live.cancelling and row.state == JobState.RUNNING else JobState(row.state)
@@ -150,23 +140,23 @@ def _show(row: JobRow, live: Live | None, related: _Related) -> Job:
         shapes=row.shapes,
         state=state,
         message=row.message or live.trouble,
-        waiting=live.waiting,
+        waiting=waiting or live.waiting,
         deadline=row.deadline,
         created=row.created,
         started=row.started,
         finished=row.finished,
-        trials=sum(task.trials for task in tasks),
-        failed=sum(task.failed for task in tasks),
-        reused=sum(task.reused for task in tasks),
+        trials=tasks.trials,
+        failed=tasks.failed,
+        reused=tasks.reused,
         trials_per_s=live.trials_per_s,
         phase=live.phase,
         eta_s=live.eta_s,
         elapsed_s=live.elapsed_s,
-        estimated_ms=_total_ms([(task.weight, best_s) for task, best_s, _ in found], built),
-        recommended_ms=_total_ms([(task.weight, first_s) for task, _, first_s in found], built),
+        estimated_ms=_total_ms(tasks.best_s, built),
+        recommended_ms=_total_ms(tasks.recommended_s, built),
         built=built,
         peak_gflops=related.peaks.get((row.target_key, row.threads, row.clock)),
-        errors=dict(sum((Counter(task.errors) for task in tasks), Counter())),
+        errors=related.errors.get(row.id, {}),
     )
 
 
@@ -267,10 +257,8 @@ def whole_ms(layers_s: float, built: BuiltModel | None) -> float:
     return 1e3 * layers_s if built is None else 1e3 * layers_s * built.in_place + (built.other_ms or 0.0)
 
 
-def _total_ms(costs: list[tuple[int, float | None]], built: BuiltModel | None) -> float | None:
-    costs = [(weight, cost) for weight, cost in costs if weight]  # chains are beside their parts
-    known = [weight * cost for weight, cost in costs if cost is not None]
-    return whole_ms(sum(known), built) if costs and len(known) == len(costs) else None
+def _total_ms(layers_s: float | None, built: BuiltModel | None) -> float | None:
+    return None if layers_s is None else whole_ms(layers_s, built)
 
 
 def built_of(row: JobRow) -> BuiltModel | None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import nullcontext
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 
 from kernels.numerics import Numerics
@@ -22,8 +23,18 @@ from server.jobs import listing, views
 from server.jobs.listing import Wanted
 from server.jobs.order import Order
 from server.jobs.progress import progress
-from server.jobs.schemas import Job, JobChange, JobPage, JobRequest, LabelList, Progress, TaskList
-from server.jobs.store import ENDED
+from server.jobs.schemas import (
+    ENDED,
+    Job,
+    JobChange,
+    JobPage,
+    JobRequest,
+    LabelList,
+    Progress,
+    Resumed,
+    Resumption,
+    TaskList,
+)
 from server.records import repository, told
 from server.records.logs import LOG_RESPONSE, Allowed, K, Select, log_response
 from server.services import Ctx, Services
@@ -34,17 +45,21 @@ router = APIRouter(prefix="/jobs", tags=["jobs"], route_class=JsonRoute)
 
 def _read(ctx: Services, job_id: int) -> Job:
     with ctx.db.read() as session:
-        return views.show(session, views.get_row(session, job_id), ctx.manager.live(job_id))
+        return _show(ctx, session, [views.get_row(session, job_id)])[0]
+
+
+def _show(ctx: Services, session: Session, rows: Sequence[JobRow]) -> list[Job]:
+    return views.show_all(session, rows, ctx.manager.live, ctx.manager.why_queued(session, rows))
 
 
 @router.post("", status_code=201, summary="Create a job", responses=responses(413, 422, 503))
 async def create_job(asked: JobRequest, request: Request, response: Response, ctx: Ctx) -> Job:
     """Start tuning a model or one workload for a target."""
     async with ctx.reading.turn(request) if asked.shapes is not None else nullcontext() as gone:
-        spec = await run_in_threadpool(ctx.jobs.create, asked, gone)
-    ctx.manager.submit(spec)
-    response.headers["Location"] = f"/api/v1/jobs/{spec.id}"
-    return await run_in_threadpool(_read, ctx, spec.id)
+        job_id, demand = await run_in_threadpool(ctx.jobs.create, asked, gone)
+    ctx.manager.submit([job_id], demand)
+    response.headers["Location"] = f"/api/v1/jobs/{job_id}"
+    return await run_in_threadpool(_read, ctx, job_id)
 
 
 @router.get("", summary="List jobs", responses=responses(422))
@@ -77,7 +92,7 @@ def list_jobs(
     wanted = Wanted(state or (), target, model, label or (), search)
     with ctx.db.read() as session:
         rows = listing.rows(session, wanted, sort, order == "down", after, limit + 1)
-        items = views.show_all(session, rows[:limit], ctx.manager.live)
+        items = _show(ctx, session, rows[:limit])
         total = listing.count(session, wanted)
     return JobPage(items=items, next=str(items[-1].id) if len(rows) > limit else None, total=total)
 
@@ -112,25 +127,38 @@ def delete_job(job_id: JobId, ctx: Ctx) -> None:
 async def cancel_job(job_id: JobId, ctx: Ctx) -> Job:
     """Stop a queued or running job; what it measured stays, and it can be resumed."""
     try:
-        await run_in_threadpool(ctx.jobs.begin_cancel, job_id)
+        state = await run_in_threadpool(ctx.jobs.begin_cancel, job_id)
     except OperationalError as error:
         # What this process runs it can stop, and keep that when it may.
-        if not await ctx.manager.cancel(job_id):
+        if not ctx.manager.cancel(job_id):
             raise
         try:
             return await run_in_threadpool(_read, ctx, job_id)
         except OperationalError:
             why = ctx.db.why_away(error)
             raise Problem(503, f"job {job_id} is being cancelled, but cannot be shown: {why}") from None
-    await ctx.manager.cancel(job_id)
+    if state.final:
+        ctx.manager.tell_end(job_id, state)
+    else:
+        ctx.manager.cancel(job_id)
     return await run_in_threadpool(_read, ctx, job_id)
 
 
 @router.post("/{job_id}/resume", summary="Resume a job", responses=responses(404, 409))
 async def resume_job(job_id: JobId, ctx: Ctx) -> Job:
     """Go on with a job that ended with what is left of its budget; no trial is repeated."""
-    ctx.manager.submit(await run_in_threadpool(ctx.jobs.resume, job_id))
+    demand = await run_in_threadpool(ctx.jobs.resume, job_id)
+    ctx.manager.submit([job_id], demand)
     return await run_in_threadpool(_read, ctx, job_id)
+
+
+@router.post(":resume", summary="Resume many jobs", responses=responses(422))
+async def resume_jobs(wanted: Resumption, ctx: Ctx) -> Resumed:
+    """Go on with all jobs that ended so, those that were interrupted unless told otherwise."""
+    which = Wanted(wanted.state, wanted.target, wanted.model, wanted.label, wanted.search)
+    jobs = await run_in_threadpool(ctx.jobs.resume_all, which)
+    ctx.manager.submit(jobs)
+    return Resumed(resumed=len(jobs))
 
 
 @router.get("/{job_id}/tasks", summary="List a job's tasks", responses=responses(404))

@@ -203,7 +203,7 @@ def test_a_killed_job_resumes_and_repeats_nothing():
         return engine
 
     asyncio.run(killed())
-    assert store.jobs[-1][0] is JobState.INTERRUPTED
+    assert store.jobs[-1][0] is JobState.QUEUED
     saved = {(key[0], key[3]) for key in store.records}
     engine, log = FakeEngine(), Log()
     assert run(job(elapsed_s=store.elapsed), engine, store, log) is JobState.DONE

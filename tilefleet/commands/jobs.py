@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import json
 from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
@@ -193,10 +194,36 @@ def cancel(job: JobId, as_json: Json = False, url: Url = None) -> None:
         _print_job(client.cancel(job), as_json)
 
 
-def resume(job: JobId, as_json: Json = False, url: Url = None) -> None:
-    """Go on with a job that ended; no trial is repeated."""
+def resume(
+    job: Annotated[int | None, typer.Argument(metavar="[JOB]", help="The job's number.")] = None,
+    every: Annotated[
+        bool, typer.Option("--all", help="All jobs that were interrupted, or as the other options say.")
+    ] = False,
+    state: Annotated[
+        list[JobState] | None, typer.Option("--state", help="With --all: those that ended so. Repeatable.")
+    ] = None,
+    target: Annotated[str | None, typer.Option(help="With --all: only jobs for this target.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option("--label", help="With --all: only jobs with this label. Repeatable.")
+    ] = None,
+    as_json: Json = False,
+    url: Url = None,
+) -> None:
+    """Go on with a job that ended, or with many; no trial is repeated."""
+    if (job is None) != every or (job is not None and (state or target or label)):
+        raise TilefleetError(
+            "say the number of one job, or --all; --state, --target and --label go with --all"
+        )
     with connect(url) as client:
-        _print_job(client.resume(job), as_json)
+        if job is not None:
+            _print_job(client.resume(job), as_json)
+            return
+        states = [each.value for each in state or [JobState.INTERRUPTED]]
+        number = client.resume_all(states, target=target, labels=label or ())
+    if as_json:
+        typer.echo(json.dumps({"resumed": number}))
+    else:
+        typer.echo(f"{number} job{'' if number == 1 else 's'} {'waits' if number == 1 else 'wait'} again")
 
 
 def _follow(client: Client, job_id: int, as_json: bool) -> None:
@@ -212,10 +239,7 @@ def _follow(client: Client, job_id: int, as_json: bool) -> None:
             job = watching.watch(client, job_id, console())
             watching.report(client, job, console())
     except ServerUnreachable as gone:
-        again = (
-            f"once it runs again: tilefleet watch {job_id}, or tilefleet resume {job_id} if it was stopped"
-        )
-        raise TilefleetError(f"{gone}; {again}") from None
+        raise TilefleetError(f"{gone}; once it runs again: tilefleet watch {job_id}") from None
     except KeyboardInterrupt:
         typer.echo(f"the job goes on; tilefleet watch {job_id} or tilefleet cancel {job_id}", err=True)
         raise typer.Exit(130) from None

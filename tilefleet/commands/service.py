@@ -68,7 +68,7 @@ def up(
 
 
 def stop() -> None:
-    """Stop the service of this state folder; its jobs go on with the next start, or by resume."""
+    """Stop the service of this state folder; its jobs go on with the next start."""
     from tilefleet.state_lock import stop as end
 
     with working("waiting for the service to end"):

@@ -55,7 +55,7 @@ async def run_job(
     """Run ``job``, or what is left of it, to its end; the final state, which is saved and published too.
 
     ``fair`` is shared by all jobs of one engine. Running a job again goes on where it was: its trials count,
-    and none is measured twice. When this coroutine itself is cancelled, the job is left ``interrupted``.
+    and none is measured twice. When this coroutine itself is cancelled, the job is ``queued`` again.
     """
     return await _Run(job, engine, store, publish, cancelled, fair or VirtualTime()).run()
 
@@ -127,11 +127,11 @@ class _Run:
         except asyncio.CancelledError:
             self.leaving = True
             with suppress(TakenOver, StoreAway):
-                await self._end(JobState.INTERRUPTED, "stopped with the service; resume to go on")
+                await self._state(JobState.QUEUED)
             raise
         except TakenOver as reason:
             log.warning("this run ends: %s", reason)
-            return JobState.INTERRUPTED
+            return JobState.QUEUED
         except GivenUp as reason:
             return await self._end(JobState.FAILED, str(reason))
         except Exception as error:

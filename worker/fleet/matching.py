@@ -122,11 +122,11 @@ def _why(
 ) -> str:
     """Why a request waits; ``rivals`` counts those before it by priority."""
     if not fitting:
-        return _why_none(request.demand, boards)
+        return why_none(request.demand, boards)
     serving = [board for board in fitting if board.in_service]
     if not serving:
         if len(fitting) == 1:
-            return f"the only board that fits, {fitting[0].id}, {_state(fitting[0])}"
+            return f"the only board that fits, {fitting[0].id}, {state_of(fitting[0])}"
         return f"no board that fits is in service: {_listed(fitting)}"
     higher = sum(count for priority, count in rivals.items() if priority > request.demand.priority)
     if higher:
@@ -142,7 +142,8 @@ def _why(
     return f"board {_listed(serving)}" if len(serving) == 1 else f"all boards are busy: {_listed(serving)}"
 
 
-def _why_none(demand: Demand, boards: Sequence[BoardStatus]) -> str:
+def why_none(demand: Demand, boards: Sequence[BoardStatus]) -> str:
+    """Why no board fits at all."""
     alike = [board for board in boards if board.target.key == demand.target.key]
     if not alike:
         return "no board is of that target"
@@ -161,7 +162,7 @@ def _why_none(demand: Demand, boards: Sequence[BoardStatus]) -> str:
     return "no board has all of the tags and threads that it wants"
 
 
-def _state(board: BoardStatus) -> str:
+def state_of(board: BoardStatus) -> str:
     """What a board does, for people: what follows its name."""
     match board.health:
         case Health.BAD:
@@ -182,7 +183,7 @@ def _state(board: BoardStatus) -> str:
 
 
 def _listed(boards: Sequence[BoardStatus]) -> str:
-    named = "; ".join(f"{board.id} {_state(board)}" for board in boards[:_NAMED])
+    named = "; ".join(f"{board.id} {state_of(board)}" for board in boards[:_NAMED])
     return named + (f"; and {len(boards) - _NAMED} more" if len(boards) > _NAMED else "")
 
 
