@@ -230,20 +230,9 @@ class Client(Connection):
         """Go on with a job that ended; no trial is repeated."""
         return self._job("POST", f"/api/v1/jobs/{job_id}/resume")
 
-    def resume_all(
-        self,
-        states: Sequence[str] = ("interrupted",),
-        *,
-        target: str | None = None,
-        model: str | None = None,
-        labels: Sequence[str] = (),
-        search: str | None = None,
-    ) -> int:
-        """Go on with all jobs that ended in one of ``states`` and meet the filters, which are those of
-        ``jobs``; how many there are."""
-        asked = {"state": list(states), "target": target, "model": model, "label": list(labels)}
-        answer = self._send("POST", "/api/v1/jobs:resume", json={**asked, "search": search})
-        return int(answer.json()["resumed"])
+    def resume_all(self, **which: Any) -> int:
+        """Go on with all jobs that were interrupted, or that ``which`` names as the API does; how many."""
+        return int(self._send("POST", "/api/v1/jobs:resume", json=which).json()["resumed"])
 
     def change_job(self, job_id: int, name: str | None = None, labels: Sequence[str] | None = None) -> Job:
         """Give a job another name, or other ``labels`` in the place of those that it has."""

@@ -177,7 +177,7 @@ def test_a_job_waits_with_a_reason_and_goes_by_tags(client: TestClient, engine: 
     assert waiting["position"] == 1
     assert "pi-1" in waiting["reason"]
     assert "fan broken" in waiting["reason"]
-    assert "tilefleet_queue_length 0.0" not in client.get("/metrics").text
+    assert 'tilefleet_jobs{state="queued"} 1.0' in client.get("/metrics").text
     client.post(f"{URL}/pi-1/return")
     done = wait(client, path, state="done")
     assert (done["waiting"], done["trials"]) == (None, 6)

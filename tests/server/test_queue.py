@@ -284,5 +284,5 @@ def test_of_a_target_without_boards_those_with_boards_are_named(client: TestClie
     """Retired ones are none."""
     body = {"workload": GEMM, "target": "rpi4"}
     client.post("/api/v1/boards/desk-pi/retire")
-    detail = client.post(URL, json=body).json()["errors"][0]["detail"]
+    detail = client.post(URL, json=body).json()["errors"][0]["msg"]
     assert detail == "target 'rpi4' has no board here; targets with boards: host"

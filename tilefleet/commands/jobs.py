@@ -219,7 +219,7 @@ def resume(
             _print_job(client.resume(job), as_json)
             return
         states = [each.value for each in state or [JobState.INTERRUPTED]]
-        number = client.resume_all(states, target=target, labels=label or ())
+        number = client.resume_all(state=states, target=target, label=label or [])
     if as_json:
         typer.echo(json.dumps({"resumed": number}))
     else:

@@ -16,7 +16,7 @@ import { ClockMark } from "../parts/clock";
 import { Notice } from "../parts/notice";
 import { Failure, Loaded } from "../parts/states";
 import { Delete, Labels, Rename } from "../parts/job-dialogs";
-import { gainOf, nameOf, shareDone } from "../parts/job-names";
+import { gainOf, nameOf, shareDone, waitsAs } from "../parts/job-names";
 import { Budget } from "./job-budget";
 import type { Chosen } from "./job-charts";
 import { Curves, WholeModel } from "./job-charts";
@@ -143,7 +143,7 @@ function Header({ job, link }: { job: Job; link: Connection }) {
         </Notice>
       )}
       {job.waiting && (
-        <Notice kind="warning" title={`Waits for a board, place ${job.waiting.position}`}>
+        <Notice kind="warning" title={waitsAs(job, job.waiting)}>
           {job.waiting.reason}
         </Notice>
       )}

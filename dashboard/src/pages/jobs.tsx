@@ -25,7 +25,7 @@ import { useNoticesWanted } from "../notices";
 import { StateBadge } from "../parts/badges";
 import { ClockMark } from "../parts/clock";
 import { Delete, Labels, Rename } from "../parts/job-dialogs";
-import { gainOf, shareDone } from "../parts/job-names";
+import { gainOf, shareDone, waitsAs } from "../parts/job-names";
 import { Choice } from "../parts/section";
 import { SortHead } from "../parts/sortable";
 import { Empty, Loaded } from "../parts/states";
@@ -384,6 +384,11 @@ function State({ job }: { job: Job }) {
   return (
     <>
       <StateBadge state={job.state} />
+      {job.waiting && job.state === "queued" && (
+        <Text size="xs" maw={260}>
+          {waitsAs(job, job.waiting)}: {job.waiting.reason}
+        </Text>
+      )}
       {!isOver(job) && (
         <Progress value={shareDone(job) * 100} size="sm" mt={2} aria-label={`Progress of job ${job.id}`} />
       )}

@@ -9,7 +9,7 @@ import { useBoards, useRecentBests, useRecordRate } from "../api/queries";
 import { duration, measured, milliseconds, percent, seconds } from "../format";
 import { StateBadge } from "../parts/badges";
 import { ClockMark } from "../parts/clock";
-import { nameOf, shareDone } from "../parts/job-names";
+import { nameOf, shareDone, waitsAs } from "../parts/job-names";
 import { Section } from "../parts/section";
 import { Spark } from "../parts/spark";
 import { Empty, Loaded } from "../parts/states";
@@ -168,7 +168,7 @@ function RunningJob({ job }: { job: Job }) {
       </Text>
       {job.waiting && (
         <Text size="sm" c="var(--warning)">
-          Waits: {job.waiting.reason}
+          {waitsAs(job, job.waiting)}: {job.waiting.reason}
         </Text>
       )}
     </Card>

@@ -12,6 +12,13 @@ export function shareDone(job: Job): number {
   return Math.min(1, Math.max(trials ? job.trials / trials : 0, seconds ? job.elapsed_s / seconds : 0));
 }
 
+/** Where a job waits, and as which. */
+export function waitsAs(job: Job, waiting: NonNullable<Job["waiting"]>): string {
+  return job.state === "queued"
+    ? `Position ${waiting.position} of the queue`
+    : `Waits for a board, place ${waiting.position}`;
+}
+
 /** How many times as fast as before tuning. */
 export function gainOf({ estimated_ms, recommended_ms }: Job): string {
   return estimated_ms && recommended_ms ? `${(recommended_ms / estimated_ms).toFixed(2)}\u00a0x` : "–";
