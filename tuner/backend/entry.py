@@ -20,6 +20,7 @@ from tvm.script.ir_builder import tirx as T
 from tvm_ffi import Shape, structural
 
 from kernels.emit.compile import KERNEL_ATTRIBUTE
+from kernels.emit.refusal import CALL
 from tuner.backend.arena import ALIGNMENT
 from tuner.backend.program import Port
 from tuner.backend.sequence import CALLS
@@ -182,8 +183,7 @@ class _Entry:
         zero = tirx.const(0, "int32")
         set_fields(anys, len(handed), {TYPE: zero, PADDING: zero})
         # TVM hands the error on that such a call left.
-        called = "tirx.tvm_call_cpacked_lowered"
-        T.evaluate(tirx.call_intrin("int32", called, SYMBOL + self._callee, anys, 0, len(handed)))
+        T.evaluate(tirx.call_intrin("int32", CALL, SYMBOL + self._callee, anys, 0, len(handed)))
 
     def _set(self, register: int, function: str, *arguments: Any) -> None:
         T.evaluate(T.anylist_setitem_call_packed(self._registers, register, function, *arguments))

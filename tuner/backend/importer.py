@@ -23,6 +23,7 @@ from tuner.frontend.own_nodes import COMPUTED, CUT, LOOP, OPERATOR, RECURRENT
 from tuner.frontend.tvm_support import unsupported_nodes
 from tuner.layouts.plan import Plan
 from tuner.operators.border import DEQUANTIZE, DYNAMIC, QUANTIZE, border_of, scales_of_sums
+from tuner.operators.bounds import Looking
 from tuner.operators.constants import constant
 from tuner.operators.cut import cut
 from tuner.operators.functions import Functions
@@ -95,6 +96,7 @@ class _Importer(TvmImporter):
         self._stored = StoredTensors(self._graph, plan, target, threads, self.bb)
         self._bytes = ByteTensors(target, threads, self.bb, flat)
         self._target, self._functions = target, Functions()
+        self._looking = Looking(self.bb, self._graph, self._functions)
         self._own: dict[str, Callable[[NodeProto], bool]] = {
             PRODUCT: self._product,
             OPERATOR: self._operator,
@@ -112,6 +114,7 @@ class _Importer(TvmImporter):
         inputs = [self._nodes[name] for name in self._graph.inputs]
         for name in self._graph.inputs:
             self._stored.put(name, NCHW, self._nodes[name])
+        self._looking.begin({name: self._nodes[name] for name in self._graph.inputs})
         for node in graph.node:
             own = self._own.get(node.op_type)
             if own is not None and own(node):
@@ -315,10 +318,14 @@ class _Importer(TvmImporter):
         for name in node.input:
             if self._stored.made(name) or name in self._bytes.names():
                 self._nodes[name] = self._plain(name)
+        looked_at = self._looking.at(node, self._nodes)
+        given = {name: self._nodes[name] for name in looked_at}
+        self._nodes.update(looked_at)
         if node.op_type in COMPUTED:
             self.computed(node)
         else:
             self.left_to_tvm(node)
+        self._nodes.update(given)
         self.check(node)
         for name in node.output:
             if name in self._plan.states:

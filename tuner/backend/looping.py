@@ -20,7 +20,8 @@ from tvm.script.ir_builder import tirx as T
 
 from kernels.arithmetic import ceil_div
 from kernels.emit.compile import KERNEL_ATTRIBUTE
-from kernels.emit.tir import scratch
+from kernels.emit.refusal import Errors
+from kernels.emit.tir import scratch, when
 from tuner.backend.arena import ALIGNMENT
 from tuner.backend.program import NotStraight, Port, Program, Storage, program_of
 from tuner.backend.sequence import LEAST_ARENA, PART, CallSequence, has_bfloat16
@@ -126,15 +127,19 @@ class _Loop(CallSequence):
                     T.buffer_store(_bytes(room.data, size), tirx.const(0, "uint8"), [at])
             T.buffer_store(turn, tirx.const(0, "int64"), [0])
             T.buffer_store(on, going[0], [0])
-            with T.While(tirx.And(turn[0] < limit[0], on[0])):
-                self._turn([on, *lasts, *rooms], turn)
+            with Errors.known():
+                going_on = tirx.And(turn[0] < limit[0], on[0])
+                with T.While(tirx.And(going_on, self._errors.none)):
+                    for call in self._program.calls:
+                        self._call(call)
+                    with when(self._errors.none):
+                        self._end_turn([on, *lasts, *rooms], turn)
+                self._errors.end()
             T.buffer_store(turns, turn[0], [0])
         return builder.get()
 
-    def _turn(self, results: Sequence[Any], turn: Any) -> None:
-        """One turn: all calls of the body, then what they make in its place."""
-        for call in self._program.calls:
-            self._call(call)
+    def _end_turn(self, results: Sequence[Any], turn: Any) -> None:
+        """Put what the calls of a turn make in its place."""
         for at, place in self._aside.items():
             size = self._body.outputs[at].bytes
             _copy(self._arena, place, self._held(self._turns.sources[at], size), 0, size)

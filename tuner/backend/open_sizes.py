@@ -49,6 +49,7 @@ from tuner.frontend.graph import Partition, load_partition
 from tuner.frontend.onnx_check import ModelError
 from tuner.intake.shapes import OpenRange, Shapes, at_length
 from tuner.layouts.plan import Plan
+from tuner.operators.bounds import BOUNDS, open_bounds
 from tuner.operators.constants import constant
 from tuner.operators.functions import function_name
 
@@ -225,6 +226,10 @@ class _Maker:
                     function = open_dynamic_quantize(sizes, lengths, target, self._threads, f"{name}_open")
                     self._made[key] = function.with_attr(KERNEL_ATTRIBUTE, True)
                     return self._made[key], [], f"{name}_open"
+                if name.startswith(BOUNDS):
+                    function = open_bounds(functions, self._model.lengths, sizes, name)
+                    self._made[key] = function.with_attr(KERNEL_ATTRIBUTE, True)
+                    return self._made[key], [], name
                 read = opened(functions, self._model.lengths)
                 stored = (*calls[-1].reads, *calls[-1].writes)
                 shapes = tuple(map(_taken, stored, sizes, read.shapes))

@@ -16,6 +16,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from kernels.emit.compile import KERNEL_ATTRIBUTE
+from kernels.emit.refusal import Errors
 from kernels.emit.tir import scratch
 from kernels.open_size import Size
 from tuner.backend.arena import Arena, arena_of
@@ -169,8 +170,10 @@ class CallSequence:
             self._handles = {each: T.arg(f"{each.kind}{each.index}", T.handle()) for each in self._given}
             self._arena = scratch(max(self.arena.bytes, LEAST_ARENA), "uint8")
             self._prepare()
-            for call in program.calls:
-                self._call(call)
+            with Errors.known():
+                for call in program.calls:
+                    self._call(call)
+                self._errors.end()
         return builder.get()
 
     def _prepare(self) -> None:
@@ -181,6 +184,7 @@ class CallSequence:
         self._made = stack("array", max(1, len(self._tensors.numbers)))
         self._anys = stack("tvm_ffi_any", most + 1)
         self._make_tensors(extents)
+        self._errors = Errors()
 
     def _input(self, at: int, port: Port) -> Any:
         shape = self._lies(Storage("input", at), port.shape)
@@ -233,7 +237,4 @@ class CallSequence:
         count = len(arguments)
         set_fields(self._anys, count, {TYPE: tirx.const(NONE, "int32"), PADDING: tirx.const(0, "int32")})
         result = pointer("tirx.handle_add_byte_offset", self._anys, count * ANY_BYTES)
-        symbol = f"__tvm_ffi_{call.function}"
-        failed = tirx.call_extern("int32", symbol, null(), self._anys, tirx.const(count, "int32"), result)
-        with T.Assert(T.Bind(failed) == 0, f"{call.function} failed"):
-            pass
+        self._errors.call(f"__tvm_ffi_{call.function}", self._anys, count, result)

@@ -74,6 +74,7 @@ def told_of(made: Made, number: int, length: int | None, build: Build, module: P
     alone_here = only(made.library, number)
     outputs = [(list(port.shape), port.dtype) for port in ports_at(alone_here, length)]
     told = {"module": str(module), "name": made.library.name, "arena": alone_here.arena_bytes}
+    told["refusals"] = alone_here.refusals
     return {**build.to_json(), **told, "outputs": outputs, "length": length}
 
 

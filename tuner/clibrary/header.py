@@ -38,7 +38,7 @@ def header(library: Library) -> str:
     """The text of NAME.h."""
     name, prefix = library.name, library.prefix
     which = library.declared
-    codes = ",\n".join(f"  {prefix}_{code} = {number}" for number, code in enumerate(ERRORS))
+    codes = ",\n".join(f"  {prefix}_{code} = {number}" for number, code in enumerate([*ERRORS, "REFUSED"]))
     return f"""\
 /* {library.model} as a C library, made by Tilefleet {library.version}. C11, or C++. */
 #ifndef {prefix}_H
@@ -57,6 +57,7 @@ extern "C" {{
 #define {prefix}_ALIGNMENT {ALIGNMENT}
 {_all_ports(library)}
 
+/* From {prefix}_REFUSED on a code is that a node needs another index than data gave it. */
 enum {{
 {codes}
 }};
@@ -76,6 +77,10 @@ int {name}_run_checked({which}void *arena, size_t arena_bytes, const void *const
 
 /* What a code means. */
 const char *{name}_error(int code);
+
+/* Where the arena's last run returned a `code` from {prefix}_REFUSED on, the index that it was given; else
+ * null. Nothing was read by it, and the outputs mean nothing. */
+const int64_t *{name}_refused(const void *arena, int code);
 
 size_t {name}_arena_bytes(void);
 int {name}_inputs(void);

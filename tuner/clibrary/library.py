@@ -15,6 +15,7 @@ from tuner.backend.program import Port, Program
 from tuner.backend.turns import ToldTurns
 from tuner.clibrary.cpu import Needs
 from tuner.clibrary.parallel import Fork
+from tuner.clibrary.refusals import Texts, offsets_of, refusals_of
 from tuner.clibrary.weights import Weights
 from tuner.intake.shapes import OpenRange
 
@@ -52,6 +53,11 @@ class Variant:
     forks: tuple[Fork, ...]
     loops: Mapping[str, Loop] = field(default_factory=dict)
     lengths: tuple[Size, ...] = ()
+
+    @cached_property
+    def texts(self) -> dict[str, Texts]:
+        """What its functions may refuse, of those that do so."""
+        return refusals_of(self.program.functions)
 
 
 @dataclass(frozen=True)
@@ -125,6 +131,22 @@ class Library:
     def counted(self) -> bool:
         """Whether data decide the size of an output."""
         return bool(self.variants[0].program.cuts)
+
+    @cached_property
+    def offsets(self) -> dict[str, int]:
+        """Behind how many refusals those of each function are."""
+        return offsets_of(self._texts, [*self._texts])
+
+    @property
+    def refusals(self) -> Texts:
+        """All that a run may be refused for, in the order of the codes."""
+        return tuple(text for texts in self._texts.values() for text in texts)
+
+    @cached_property
+    def _texts(self) -> dict[str, Texts]:
+        called = [call.function for variant in self.variants for call in variant.program.calls]
+        texts = {name: each for variant in self.variants for name, each in variant.texts.items()}
+        return {name: texts[name] for name in dict.fromkeys(called) if name in texts}
 
     @property
     def prefix(self) -> str:

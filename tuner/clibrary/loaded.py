@@ -117,7 +117,9 @@ class Loaded:
             self._refused(code)
 
     def _refused(self, code: int) -> NoReturn:
-        raise CallError(code, self._ask("error", ctypes.c_char_p, code).decode())
+        text = self._ask("error", ctypes.c_char_p, code).decode()
+        number = self._ask("refused", ctypes.POINTER(ctypes.c_int64), *_plain([self._arena.ctypes]), code)
+        raise CallError(code, f"{text}, and is given {number[0]}" if number else text)
 
     def _output(self, which: Sequence[Any], index: int) -> Array:
         axes = self._ask("output_axes", ctypes.c_int, index)

@@ -55,8 +55,9 @@ def packed_module(made: Made, number: int, folder: Path, output: Path) -> None:
 def check_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
     """Child: the ``Check`` of what ``packed_module`` wrote to ``module``, on the ``board`` at that address.
 
-    ``outputs`` are the room and type of each, ``arena`` its bytes, ``id`` the board's name, ``length`` what
-    an open size is, if there is one; ``lock`` is held meanwhile.
+    ``outputs`` are the room and type of each, ``arena`` its bytes, ``refusals`` the texts of codes behind the
+    usual ones, ``id`` the board's name, ``length`` what an open size is, if there is one; ``lock`` is held
+    meanwhile.
     """
     build = Build.of_payload(payload)
     path = Path(payload["module"])
@@ -84,7 +85,8 @@ def _called(wire: Wire, function: Any, payload: dict[str, Any], inputs: list[Arr
     length = [] if payload["length"] is None else [payload["length"]]
     code = int(function(arena, *given, *outputs, extents, *length))
     if code:
-        raise CallError(code, list(ERRORS.values())[code].format(name=payload["name"], targets=payload["id"]))
+        texts = [text.format(name=payload["name"], targets=payload["id"]) for text in ERRORS.values()]
+        raise CallError(code, [*texts, *payload["refusals"]][code])
     found, told = [], iter(wire.get(extents))
     for (room, _), output in zip(payload["outputs"], outputs, strict=True):
         shape = [int(next(told)) for _ in room]

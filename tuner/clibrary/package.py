@@ -59,6 +59,7 @@ _PROCESSOR: int = _function("processor", ctypes.c_int)()  # each answer takes lo
 _RUN = (ctypes.c_int, ctypes.c_int, *_SET, ctypes.c_void_p, _POINTERS, _POINTERS)
 _run = _function("run_on", *_RUN) if THREADS == 1 else _function("run_in_pool", *_RUN, ctypes.c_void_p)
 _error = _function("error", ctypes.c_char_p, ctypes.c_int)
+_refused = _function("refused", ctypes.POINTER(ctypes.c_int64), ctypes.c_void_p, ctypes.c_int)
 if _OPEN:
     _length_of = _function("length_of", ctypes.c_size_t, ctypes.POINTER(ctypes.c_size_t))
 _extent = None
@@ -117,7 +118,8 @@ def run(*inputs: Any, **named: Any) -> Any:
     """The output for ``inputs``, given in the model's order or by name; a tuple where there are several.
 
     Inputs are arrays of exactly the model's types, and of one set of its shapes. Any number of threads may
-    call it at once; Python's lock is free meanwhile. Raises TypeError, ValueError, or LibraryError.
+    call it at once; Python's lock is free meanwhile. Raises TypeError, ValueError,
+    IndexError where a node is given an index that is not there, or LibraryError.
     """
     values = [np.asarray(value) for value in _in_order(inputs, named)]
     number, expected, returned = _which(values)
@@ -127,6 +129,8 @@ def run(*inputs: Any, **named: Any) -> Any:
     arena = _here.arena.ctypes.data
     code = compute(_PROCESSOR, *([number] if _SET else []), arena, _pointers(given), _pointers(outputs))
     if code:
+        if number := _refused(arena, code):
+            raise IndexError(f"{_error(code).decode()}, and is given {number[0]}")
         raise LibraryError(_error(code).decode())
     if _extent is not None:
         for index, output in enumerate(outputs):

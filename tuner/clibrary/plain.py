@@ -13,6 +13,7 @@ from tvm.tirx.compilation_pipeline import finalize_host_passes
 from tvm_ffi import structural
 
 from kernels.emit.compile import MODEL_PIPELINE
+from kernels.emit.refusal import TEXTS, Refusal
 from kernels.target import Target
 from tuner.backend.arena import ALIGNMENT
 from tuner.clibrary.parallel import Fork, NotShared, captured_by, launch, serial, share, shares_of, unpacking
@@ -65,9 +66,9 @@ def compile_plain(
 
     A function takes a pointer for each of its buffers, then one to its workspace, for several ``threads`` one
     more for who runs its loops in parallel, then an int64 if an open size is called ``length`` in them, and
-    returns an int that says nothing. Those in ``unaligned`` get buffers of the user's, which are aligned as
-    their elements are. They call ``apart``, a C function without parameters that does nothing and is compiled
-    elsewhere. Raises NotPlain.
+    returns 0, or a refusal's number, from one on. Those in ``unaligned`` get buffers of the user's, which
+    are aligned as their elements are. They call ``apart``, a C function without parameters that does nothing
+    and is compiled elsewhere. Raises NotPlain.
     """
     llvm = tvm.target.Target(target.tvm)
     passes, _, _ = tirx.compilation_pipeline.get_tir_pipeline(pipeline)
@@ -109,6 +110,11 @@ class _Plain:
         self._refused: str | None = None
         self._aligned: list[Any] = []
         self._texts: list[Any] = []
+        # All functions of a library are compiled together, so each has names of its own for its refusals.
+        self._texts_of, self._names_of = {}, {}
+        for code, needs in enumerate((packed.attrs or {}).get(TEXTS, ()), start=1):
+            made, own = Refusal(str(needs)), f"{symbol}_refusal{code}"
+            self._names_of[made.symbol], self._texts_of[made.text] = own, made.as_code(own, code)
 
     def function(self) -> Any:
         """It as a plain function; raises NotPlain."""
@@ -153,6 +159,7 @@ class _Plain:
             ((tirx.For, tirx.While, tirx.IfThenElse, tirx.AttrStmt), self._scope),
             (tirx.SeqStmt, self._sequence),
             (tirx.AllocBuffer, self._buffer),
+            (tvm.ir.StringImm, self._name),
         )
         planned = structural.structural_mutate(body, callbacks)
         if self._refused:
@@ -167,6 +174,10 @@ class _Plain:
                 except NotShared as reason:
                     return self._refuse(statement, str(reason))
             statement = serial(statement)
+        if isinstance(statement, tirx.AttrStmt) and statement.attr_key == _IMPORTED:
+            text = str(statement.value.value)
+            code = tvm.ir.StringImm(self._texts_of.get(text, text))
+            statement = tirx.AttrStmt(statement.node, _IMPORTED, code, statement.body)
         taken, inner = self._taken, isinstance(statement, tirx.For | tirx.While)
         self._loops += inner
         result = mutator.default_mutate(statement)
@@ -185,6 +196,10 @@ class _Plain:
             call = tirx.Evaluate(tirx.call_extern("int32", self._apart))
             statement = tirx.SeqStmt([*statement.seq[:first], call, *statement.seq[first:], call])
         return mutator.default_mutate(statement)
+
+    def _name(self, text: Any, _mutator: Any) -> Any:
+        own = self._names_of.get(str(text.value))
+        return text if own is None else tvm.ir.StringImm(own)
 
     def _refuse(self, statement: Any, reason: str) -> Any:
         # An exception of ours would come out of TVM as another.

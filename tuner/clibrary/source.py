@@ -7,9 +7,10 @@ from collections.abc import Callable
 from tuner.backend.arena import ALIGNMENT
 from tuner.backend.program import Program, Storage
 from tuner.clibrary.cpu import check
-from tuner.clibrary.header import in_c
+from tuner.clibrary.header import ERRORS, in_c
 from tuner.clibrary.library import Library, Variant
 from tuner.clibrary.parallel import Fork
+from tuner.clibrary.refusals import calling
 from tuner.clibrary.steps import CALL, PLACE_OF, as_table
 from tuner.clibrary.told import told
 from tuner.clibrary.turning import loops_in_c, parameters
@@ -29,6 +30,7 @@ def source(library: Library) -> str:
         "/* Kernels call it where a compiler is to keep nothing in registers. */\n"
         f"HIDDEN int {name}_apart(void);\nint {name}_apart(void) {{ return 0; }}",
         *([_team(library)] if library.threads > 1 else []),
+        *([_REFUSED % library.header_bytes] if library.refusals else []),
         *([_CUT] if library.counted else []),
         *([PLACE_OF] if any("place_of" in each for each in variants) else []),
         *variants,
@@ -74,8 +76,11 @@ def _variant(library: Library, number: int) -> str:
         if library.open is not None:
             arguments.append(f"(int64_t)({in_c(variant.lengths[at])})")
         calls.append((variant.symbols[call.function], arguments))
-    table = as_table(number, calls)
-    lines = [f"  {function}({', '.join(given)});" for function, given in calls] if table is None else table[1]
+    write = calling(_refusing(library, variant), lambda code, number: f"return refused(a, {code}, {number});")
+    table = as_table(number, calls, write)
+    lines = [f"  {write(*call)}" for call in calls] if table is None else table[1]
+    if any("code" in line for line in lines):
+        lines = ["  int code;", *lines]
     for storage, index in program.copies:
         port = program.outputs[index]
         size = f"{library.prefix}_OUTPUT_{index}_BYTES(length)" if library.open else f"{port.bytes}"
@@ -91,14 +96,35 @@ def _variant(library: Library, number: int) -> str:
             *([table[0]] if table is not None else []),
             "",
             f"/* For {variant.target.name}{f', set {number % library.sets}' if library.sets > 1 else ''}. */",
-            f"static void run_{number}({length}unsigned char *a, const unsigned char *w, "
+            f"static int run_{number}({length}unsigned char *a, const unsigned char *w, "
             f"const void *const *in, void *const *out{team}) {{",
             f"  (void)a, (void)w, (void)in, (void)out{', (void)team' if library.threads > 1 else ''}"
             f"{', (void)length' if library.open else ''};",
             *lines,
+            "  return 0;",
             "}",
         ]
     )
+
+
+def _refusing(library: Library, variant: Variant) -> dict[str, tuple[int, int]]:
+    """What ``calling`` wants of the functions of ``variant``: codes begin behind the library's others."""
+    offsets, shift = library.offsets, len(ERRORS) - 1
+    # The number that a function found is in the last thing it writes; that of a loop is in its workspace.
+    more = (library.threads > 1) + (library.open is not None)
+    return {
+        variant.symbols[name]: (shift + offsets[name], (-1 if name in variant.loops else -2) - more)
+        for name in dict.fromkeys(call.function for call in variant.program.calls)
+        if name in offsets
+    }
+
+
+_REFUSED = """\
+/* Keeps the number that a node must not use, where no run needs it any more. */
+static int refused(unsigned char *a, int code, const void *number) {
+  memmove(a + %d, number, sizeof(int64_t));
+  return code;
+}"""
 
 
 _CUT = """\
@@ -246,12 +272,9 @@ def _run(library: Library) -> str:
     arguments = "arena, w, inputs, outputs" + (", &team" if parallel else "")
     arguments = ("length, " if library.open else "") + arguments
     chosen = "processor" if sets == 1 else f"processor * {sets} + set"
-    branches = [
-        f"  {'else ' if number else ''}if ({chosen} == {number}) run_{number}({arguments});"
-        for number in range(len(library.variants))
-    ]
-    if len(branches) == 1:
-        branches = [f"  run_0({arguments});"]
+    few = len(library.variants) - 1
+    branches = [f"  if ({chosen} == {number}) return run_{number}({arguments});" for number in range(few)]
+    branches.append(f"  return run_{few}({arguments});")
     by, how = (f", {name}_parallel_for parallel_for, void *pool", ", parallel_for, pool")
     if not parallel:
         by, how = "", ""
@@ -285,7 +308,6 @@ int {name}_run_on(int processor, {ports}{by}) {{
   if (!w) return {prefix}_NO_WEIGHTS;
   if (processor < 0 || processor > {last}) return {prefix}_OLD_CPU;
 {nl.join(branches)}
-  return {prefix}_OK;
 }}
 
 {declared} {{

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 LONGEST = 1000
 """As many calls are written one after the other."""
@@ -25,8 +25,10 @@ static void *place_of(uint32_t place, unsigned char *a, const unsigned char *w, 
 }"""
 
 
-def as_table(number: int, calls: Sequence[CALL]) -> tuple[str, list[str]] | None:
-    """C of the tables of variant ``number``, and the lines that make its ``calls``.
+def as_table(
+    number: int, calls: Sequence[CALL], write: Callable[[str, Sequence[str]], str]
+) -> tuple[str, list[str]] | None:
+    """C of the tables of variant ``number``, and the lines that make its ``calls``, as ``write`` writes one.
 
     None where they are few or no two alike, or so many that their numbers do not fit. What a function is
     given in each call is not in the table.
@@ -60,20 +62,25 @@ def as_table(number: int, calls: Sequence[CALL]) -> tuple[str, list[str]] | None
         f"#define P(i) place_of(places_{number}[s[i]], a, w, in, out)",
         f"  for (const uint16_t *s = steps_{number}; s < steps_{number} + {len(steps)};)",
         "    switch (*s) {",
-        *(f"    case {at}: {_case(name, first[name], varies[name])}" for name, at in functions.items()),
-        "    default: return;",
+        *(
+            f"    case {at}: {_case(write, name, first[name], varies[name])}"
+            for name, at in functions.items()
+        ),
+        "    default: return 0;",
         "    }",
         "#undef P",
     ]
 
 
-def _case(function: str, given: Sequence[str], varies: Sequence[bool]) -> str:
+def _case(
+    write: Callable[[str, Sequence[str]], str], function: str, given: Sequence[str], varies: Sequence[bool]
+) -> str:
     """The call of ``function``, and the way to the next step."""
     arguments = [
         f"P({sum(varies[: at + 1])})" if other else each
         for at, (each, other) in enumerate(zip(given, varies, strict=True))
     ]
-    return f"{function}({', '.join(arguments)}); s += {1 + sum(varies)}; break;"
+    return f"{write(function, arguments)} s += {1 + sum(varies)}; break;"
 
 
 def _wrapped(numbers: Sequence[int]) -> str:

@@ -17,13 +17,18 @@ def told(library: Library) -> str:
     """C: the functions that tell of the model, and what its codes mean."""
     name = library.name
     targets = ", ".join(variant.target.name for variant in library.variants)
-    texts = [text.format(name=name, targets=targets) for text in ERRORS.values()]
+    texts = [*(text.format(name=name, targets=targets) for text in ERRORS.values()), *library.refusals]
     return f"""\
 {_texts("errors", texts)}
 
 const char *{name}_error(int code) {{
   if (code < 0 || code >= {len(texts)}) return "no code of this library";
   return errors + errors_at[code];
+}}
+
+const int64_t *{name}_refused(const void *arena, int code) {{
+  if (!arena || code < {library.prefix}_REFUSED || code >= {len(texts)}) return 0;
+  return (const int64_t *)(const void *)((const unsigned char *)arena + {library.header_bytes});
 }}
 
 size_t {name}_arena_bytes(void) {{ return {library.arena_bytes}; }}

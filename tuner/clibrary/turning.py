@@ -11,6 +11,7 @@ from tuner.backend.arena import ALIGNMENT, arena_of
 from tuner.backend.program import Program, Storage
 from tuner.backend.turns import ToldTurns, told_turns
 from tuner.clibrary.library import Loop, Variant
+from tuner.clibrary.refusals import calling, offsets_of
 
 
 def with_parts(program: Program, module: Any) -> Program:
@@ -84,13 +85,14 @@ def loops_in_c(variant: Variant, team: bool) -> Iterator[str]:
                 declared[f"HIDDEN int {variant.symbols[call.function]}({given});"] = None
     yield from declared
     for name, loop in variant.loops.items():
-        yield _loop(variant.symbols[name], loop, variant.symbols, team)
+        yield _loop(variant.symbols[name], loop, variant, team)
 
 
-def _loop(symbol: str, loop: Loop, symbols: Mapping[str, str], team: bool) -> str:
+def _loop(symbol: str, loop: Loop, variant: Variant, team: bool) -> str:
     """``symbol``: its arguments are the limit, whether there is a turn, the first values, what is read around
     the loop, its constants; the last values, what is collected, the number of turns; the workspace."""
     told, turns = loop.told, loop.told.turns
+    symbols, texts, loops = variant.symbols, variant.texts, variant.loops
     states, sizes = turns.states, turns.sizes
     givens = [f"given{at}" for at in range(len(told.inputs) - 2)]
     constants = [f"constant{at}" for at in range(told.constants)]
@@ -105,11 +107,18 @@ def _loop(symbol: str, loop: Loop, symbols: Mapping[str, str], team: bool) -> st
             return constants[storage.index]
         return f"a + {loop.arena.temporaries[storage.index]}"
 
+    called = [call.function for call in turns.program.calls]
+    offsets, more = offsets_of(texts, called), int(team)
+    # What a part found is handed on in the workspace; another loop has it there already.
+    after = {
+        symbols[each]: (offset, (-1 if each in loops else -2) - more) for each, offset in offsets.items()
+    }
+    write = calling(after, lambda code, number: f"return memmove(work, {number}, 8), {code};")
     lines = []
     for at, call in enumerate(turns.program.calls):
         work = f"a + {loop.arena.workspaces[at]}" if at in loop.arena.workspaces else "a"
         given = [*map(place, call.reads), *map(place, call.writes), work, *(["team"] if team else [])]
-        lines.append(f"{symbols[call.function]}({', '.join(given)});")
+        lines.append(write(symbols[call.function], given))
     for at, start in loop.aside.items():
         lines.append(f"memcpy(a + {start}, {place(turns.sources[at])}, {sizes[at]});")
     for at, (source, size) in enumerate(zip(turns.sources, sizes, strict=True)):
@@ -132,6 +141,7 @@ def _loop(symbol: str, loop: Loop, symbols: Mapping[str, str], team: bool) -> st
 static int {symbol}({read}, {written}{", const Team *team" if team else ""}) {{
   unsigned char *a = work, *on = a + {loop.on};
   int64_t *turn = (void *)(a + {loop.number}), most;
+{"  int code;" + nl if after else ""}\
 {"".join(f"  unsigned char *{each} = {each}_;{nl}" for each in rooms)}\
   memcpy(&most, limit, sizeof most);
   memcpy(on, going, 1);

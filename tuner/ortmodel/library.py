@@ -68,6 +68,7 @@ typedef struct {
   int (*run)(int level, int which, void *arena, const void *const *inputs, void *const *outputs,
              PartFor parallel_for, void *pool);
   const char *(*error)(int code);
+  const int64_t *(*refused)(const void *arena, int code);
   int old_cpu;
 } Part;
 """
@@ -106,7 +107,8 @@ static int part_run(int level, int which, void *arena, const void *const *inputs
 extern const Part {name}_part;
 const Part {name}_part = {{
   "{name}", {len(library.inputs)}, {len(library.outputs)}, takes, gives, {library.arena_bytes},
-  "{_others(library)}", {name}_processor, part_which, part_extent, part_run, {name}_error, {prefix}_OLD_CPU,
+  "{_others(library)}", {name}_processor, part_which, part_extent, part_run, {name}_error, {name}_refused,
+  {prefix}_OLD_CPU,
 }};
 """
 
@@ -322,6 +324,14 @@ static void by_onnxruntime(void *context, void (*task)(void *, size_t), void *da
   for (size_t i = 0; i < count; i++) task(data, i);
 }
 
+static OrtStatus *failed(const Kernel *kernel, const void *arena, int code) {
+  const int64_t *number = kernel->part->refused(arena, code);
+  char text[800];
+  if (!number) return kernel->api->new_status(FAILED, kernel->part->error(code));
+  snprintf(text, sizeof text, "%.700s, and is given %lld", kernel->part->error(code), (long long)*number);
+  return kernel->api->new_status(BAD_ARGUMENT, text);
+}
+
 static OrtStatus *compute(void *given, OrtContext *context) {
   const Kernel *kernel = given;
   const Part *part = kernel->part;
@@ -349,8 +359,9 @@ static OrtStatus *compute(void *given, OrtContext *context) {
   arena = take_arena();
   if (!arena) return api->new_status(FAILED, "no memory for the arena");
   code = part->run(kernel->level, which, arena, in, out, with_threads ? by_onnxruntime : 0, context);
+  status = code ? failed(kernel, arena, code) : 0;
   give_arena(arena);
-  return code ? api->new_status(FAILED, part->error(code)) : 0;
+  return status;
 }
 
 #define OPERATOR(of) {.is = BASE, .part = (of)}

@@ -9,13 +9,12 @@ from typing import NoReturn
 import numpy as np
 from onnx import GraphProto, NodeProto, numpy_helper
 
+from tuner.frontend.bounds import INDICES
 from tuner.frontend.control.inline import Written, inline
 from tuner.frontend.names import fresh
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import Array, TensorInfo
 
-UNSAFE = ("Gather", "GatherElements", "GatherND", "ScatterElements", "ScatterND")
-"""Operators that may read or write anywhere where their indices, the second operand, are not as expected."""
 DIVIDING = ("Div", "Mod")
 """Operators that end the process where they divide an integer by zero."""
 
@@ -48,7 +47,7 @@ class Choice:
     def check(self, known: Mapping[str, Array], tensors: Mapping[str, TensorInfo]) -> None:
         """Raise ModelError unless both branches can always be computed, and their results are alike."""
         for node in self.inside:
-            index = node.op_type in UNSAFE and node.input[1] not in known
+            index = node.op_type in INDICES and node.input[INDICES[node.op_type]] not in known
             divisor = tensors.get(node.input[1]) if node.op_type in DIVIDING else None
             if index or (divisor and "int" in divisor.dtype and node.input[1] not in known):
                 self._refuse(

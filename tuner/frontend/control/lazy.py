@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, helper, numpy_helper
 
-from tuner.frontend.control.branches import DIVIDING, UNSAFE, inlined
+from tuner.frontend.bounds import INDICES
+from tuner.frontend.control.branches import DIVIDING, inlined
 from tuner.frontend.control.inline import Written
 from tuner.frontend.names import fresh
 from tuner.frontend.onnx_check import graphs_of, node_name
@@ -38,7 +39,7 @@ def lazy(node: NodeProto, taken: set[str]) -> Written | None:
     if _works(then) == _works(otherwise):
         return None
     heavy, light = (then, otherwise) if _works(then) else (otherwise, then)
-    if any(each.op_type in (*UNSAFE, *DIVIDING) for graph in graphs_of(light) for each in graph.node):
+    if any(each.op_type in (*INDICES, *DIVIDING) for graph in graphs_of(light) for each in graph.node):
         return None
 
     def name(word: str) -> str:

@@ -96,7 +96,7 @@ def gather(state: State, node: NodeProto) -> Axes:
     known = state.value(1)
     if axis in state.axes_of(data) and known is not None and known.min(initial=0) < 0:
         state.refuse("counts from the end of rows of which data decide the number")
-    state.keep(node)
+    _keep_masked(state, node)
     found = {at + axis: size for at, size in state.axes_of(indices).items()}
     for at, size in state.axes_of(data).items():
         if at != axis:
@@ -111,7 +111,7 @@ def gather_nd(state: State, node: NodeProto) -> Axes:
     many = len(state.info(indices).shape)
     if many - 1 in state.axes_of(indices):
         state.refuse(ALONG)
-    state.keep(node)
+    _keep_masked(state, node)
     found = dict(state.axes_of(indices))
     for at, size in state.axes_of(data).items():
         if at >= batch + depth:
@@ -121,8 +121,14 @@ def gather_nd(state: State, node: NodeProto) -> Axes:
 
 def gather_elements(state: State, node: NodeProto) -> Axes:
     """GatherElements: a place for each result."""
-    state.keep(node)
+    _keep_masked(state, node)
     return dict(state.axes_of(node.input[1]))
+
+
+def _keep_masked(state: State, node: NodeProto) -> None:
+    """Keep ``node``, whose indices that do not count are 0: nobody may be blamed for what is left over."""
+    indices = node.input[1]
+    state.like(node, {1: state.masked(indices, 0)} if state.axes_of(indices) else {})
 
 
 def tile(state: State, node: NodeProto) -> Axes:

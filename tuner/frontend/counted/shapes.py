@@ -9,6 +9,7 @@ import numpy as np
 from onnx import NodeProto, helper
 
 from tuner.frontend.counted.moves import greatest
+from tuner.frontend.counted.places import not_below
 from tuner.frontend.counted.sizes import put, sizes_of
 from tuner.frontend.counted.state import APART, Axes, Size, State, exactly
 from tuner.frontend.onnx_graph import attributes_of
@@ -61,7 +62,14 @@ def expand(state: State, node: NodeProto) -> Axes:
         if found.get(place, size) != size:
             state.refuse(APART)
         found[place] = size
-    return {axis: size for axis, size in found.items() if not size.known}
+    return {axis: _not_below(state, size) for axis, size in found.items() if not size.known}
+
+
+def _not_below(state: State, size: Size) -> Size:
+    """``size``, or 0 where data make it negative."""
+    if size.low >= 0:
+        return size
+    return Size(0, max(0, size.high), not_below(state, state.count(size)))
 
 
 def range_(state: State, node: NodeProto) -> Axes:
@@ -78,4 +86,4 @@ def range_(state: State, node: NodeProto) -> Axes:
     if first == 0 and size.low >= 0:
         return {0: size}
     less = state.add("Sub", [state.count(size), state.constant(np.array([first]))])
-    return {0: Size(max(0, size.low - first), high, less)}
+    return {0: _not_below(state, Size(size.low - first, high, less))}

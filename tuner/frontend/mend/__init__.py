@@ -68,10 +68,10 @@ MENDS: dict[str, tuple[Mend, ...]] = {
             f"Reduce{kind}"
             for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum")
         ),
-        (numbers.reduced,),
+        (empty.reduced, numbers.reduced),
     ),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), (recurrent.recurrent,)),
-    "ReduceSumSquare": (numbers.reduced,),
+    "ReduceSumSquare": (empty.reduced, numbers.reduced),
 }
 
 

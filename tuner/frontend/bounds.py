@@ -1,0 +1,107 @@
+"""Within which bounds the indices are that a node is given, and where these come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+from onnx import NodeProto
+
+from tuner.frontend.intervals import Intervals
+from tuner.frontend.onnx_check import ModelError, node_name
+from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
+
+INDICES = {
+    "Gather": 1,
+    "GatherElements": 1,
+    "GatherND": 1,
+    "MaxUnpool": 1,
+    "RoiAlign": 2,
+    "Scatter": 1,
+    "ScatterElements": 1,
+    "ScatterND": 1,
+}
+"""Operators that are given indices, and the operand that these are."""
+SAME = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
+"""Operators that leave whole numbers what they are, unless a type has no room for them."""
+Limits = tuple[tuple[int, int], ...]
+"""The least and the greatest of all, or of those in each place of the last axis."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    """``node`` reads by the numbers in ``name``, which are within ``limits`` or must not be used."""
+
+    node: NodeProto
+    name: str
+    limits: Limits
+
+    @property
+    def who(self) -> str:
+        """The node, as messages have it."""
+        return f"node {node_name(self.node)!r} ({self.node.op_type})"
+
+
+def bound_of(graph: OnnxGraph, node: NodeProto, intervals: Intervals) -> Bound | None:
+    """That of ``node``, if its indices come from data that may be outside.
+
+    Raises ModelError for constants that are.
+    """
+    place = INDICES.get(node.op_type)
+    if place is None:
+        return None
+    name = node.input[place]
+    limits = _limits(graph, node)
+    known = graph.constants.get(name)
+    if known is None:
+        low, high = intervals.of(name)
+        inside = all(least <= low and high <= most for least, most in limits)
+        return None if inside or not prod(graph.tensors[name].shape) else Bound(node, name, limits)
+    columns = known.reshape(-1, len(limits))
+    for column, (least, most) in zip(columns.T, limits, strict=True):
+        if column.size and not least <= column.min() <= column.max() <= most:
+            raise ModelError(
+                f"node {node_name(node)!r} ({node.op_type}) reads places {column.min()} to {column.max()} of "
+                f"{most + 1}"
+            )
+    return None
+
+
+def _limits(graph: OnnxGraph, node: NodeProto) -> Limits:
+    """Of the indices that ``node`` is given, which count from the end where they are negative."""
+    shape, attributes = graph.tensors[node.input[0]].shape, attributes_of(node)
+    if node.op_type == "RoiAlign":
+        return ((0, shape[0] - 1),)
+    if node.op_type == "MaxUnpool":
+        return ((0, prod(graph.tensors[node.output[0]].shape) - 1),)
+    if node.op_type in ("GatherND", "ScatterND"):
+        first = attributes.get("batch_dims", 0)
+        depth = graph.tensors[node.input[1]].shape[-1]
+        return _from_either_end(shape[first : first + depth])
+    return _from_either_end([shape[attributes.get("axis", 0) % len(shape)]])
+
+
+def _from_either_end(extents: Sequence[int]) -> Limits:
+    return tuple((-extent, extent - 1) for extent in extents)
+
+
+def origin(graph: OnnxGraph, bound: Bound) -> str:
+    """The tensor that nobody computes of which ``bound.name`` has the numbers, in whatever shape; else
+    itself."""
+    makers = {output: node for node in graph.nodes for output in node.output}
+    name = bound.name
+    while name in makers and makers[name].op_type in SAME:
+        node, name = makers[name], makers[name].input[0]
+        shapes = [graph.tensors[each].shape for each in (name, node.output[0])]
+        kinds = [graph.tensors[each].dtype for each in (name, node.output[0])]
+        if len(bound.limits) > 1 and shapes[0] != shapes[1]:
+            return bound.name
+        if not _holds(kinds[1], kinds[0]):
+            return bound.name
+    return name if name in graph.inputs else bound.name
+
+
+def _holds(wide: str, narrow: str) -> bool:
+    """Whether a type has all whole numbers of another."""
+    return wide == narrow or (wide == "int64" and narrow in ("int32", "int16", "int8", "uint8", "uint16"))
