@@ -8,7 +8,7 @@ import numpy as np
 import onnxruntime
 import pytest
 import tvm
-from onnx import TensorProto
+from onnx import TensorProto, helper
 from test_c_open import written as written_open
 from test_c_shapes import written
 from test_loops_unrolled import body
@@ -20,6 +20,8 @@ from kernels.target import CATALOGUE
 from tilefleet.cli import app
 from tuner.backend.comparison import run
 from tuner.backend.shape_sets import build_sets
+from tuner.clibrary import steps
+from tuner.clibrary.header import ERRORS
 from tuner.clibrary.loaded import CallError, Loaded
 from tuner.ortmodel.session import session
 
@@ -156,6 +158,85 @@ def test_a_run_is_refused_with_the_node_and_the_index(tmp_path, name):
     for found in (run(main, good), loaded.run([*good.values()])):
         for ours, right in zip(found, wanted, strict=True):
             np.testing.assert_allclose(ours, right, rtol=1e-5)
+
+
+def operators():
+    """Operators that are given a length or another kind of index: the model, good inputs, the operand and
+    what it must not be."""
+    x, rois = np.ones((2, 3, 8, 8), np.float32), np.float32([[0, 0, 4, 4], [1, 1, 6, 5]])
+    turns = np.ones((5, 2, 3), np.float32)
+    recurrent = {"w": (1, 16, 3), "r": (1, 16, 4), "b": (1, 32)}
+    pool = np.concatenate([np.float32([[0], [1]]), rois], axis=1)
+    yield "RoiAlign", {"x": x, "r": rois, "i": np.array([0, 1])}, {"output_height": 2}, {}, [2, -1, FAR]
+    yield "MaxRoiPool", {"x": x, "i": pool}, {"pooled_shape": [2, 2]}, {}, [2, -1, FAR, np.nan]
+    yield (
+        "MaxUnpool",
+        {"x": np.ones((1, 1, 2, 2), np.float32), "i": np.array([[[[0, 3], [8, 15]]]])},
+        {"kernel_shape": [2, 2], "strides": [2, 2]},
+        {},
+        [16, -1, FAR],
+    )
+    lines = {"x": turns, "i": np.array([3, 5])}
+    yield "ReverseSequence", lines, {}, {}, [6, -1, FAR]
+    of_lstm = {"x": turns, "w": None, "r": None, "b": None, "i": np.int32([3, 5])}
+    yield "LSTM", of_lstm, {"hidden_size": 4}, recurrent, [6, -1, FAR]
+    of_rnn = {"x": turns, "w": None, "r": None, "b": None, "i": np.int32([3, 5])}
+    yield "RNN", of_rnn, {"hidden_size": 16}, {**recurrent, "r": (1, 16, 16)}, [6, -1]
+
+
+@pytest.mark.parametrize(("op", "inputs", "attributes", "constants", "numbers"), operators())
+def test_lengths_and_numbers_of_images_too(tmp_path, op, inputs, attributes, constants, numbers):
+    given = {name: value for name, value in inputs.items() if value is not None}
+    made = model([node(op, [*inputs], ["y"], **attributes)], {}, ["y"], constants, opset=18)
+    for name, value in given.items():
+        kind = helper.np_dtype_to_tensor_dtype(value.dtype)
+        made.graph.input.append(helper.make_tensor_value_info(name, kind, value.shape))
+    path = save(tmp_path, made)
+    executable, _ = build_sets(path, TARGET, 1)
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    written(tmp_path, path)
+    loaded = Loaded(tmp_path / "net.so", "net")
+    for number in numbers:
+        feeds = {name: value.copy() for name, value in given.items()}
+        feeds["i"].reshape(len(feeds["i"]), -1)[-1, 0 if op == "MaxRoiPool" else -1] = number
+        with pytest.raises(IndexError, match=rf"node 'y' \({op}\) needs an? \w+ from .* is given -?\d+$"):
+            run(main, feeds)
+        with pytest.raises(CallError, match=rf"node 'y' \({op}\) needs an? \w+ from .* is given -?\d+$"):
+            loaded.run([*feeds.values()])
+    wanted = onnxruntime.InferenceSession(path).run(None, given)
+    for found in (run(main, given), loaded.run([*given.values()])):
+        np.testing.assert_allclose(found[0], wanted[0], rtol=1e-5, atol=1e-6)
+
+
+def test_regions_that_are_not_there_are_nothing(tmp_path):
+    """As many samples as pixels of a region that has none; and a NaN stays one."""
+    nodes = [node("RoiAlign", ["x", "r", "i"], "y", output_height=2, output_width=2)]
+    made = of_indices(nodes, {"x": (1, 2, 8, 8), "r": (3, 4)}, ["y"], {"i": np.array([0, 0, 0])})
+    path = save(tmp_path, made)
+    feeds = {"x": np.full((1, 2, 8, 8), 7, np.float32)}
+    feeds["r"] = np.float32([[1, 1, 5, 5], [5, 5, 1, 1], [1, 1, np.nan, 5]])
+    executable, _ = build_sets(path, TARGET, 1)
+    (found,) = run(relax.VirtualMachine(executable, tvm.cpu())["main"], feeds)
+    wanted = onnxruntime.InferenceSession(path).run(None, {**feeds, "r": feeds["r"][[0, 1, 0]]})[0]
+    np.testing.assert_allclose(found[:2], wanted[:2], rtol=1e-5)
+    assert np.isnan(found[2]).all()
+
+
+def test_calls_in_a_table_are_refused_as_well(tmp_path, monkeypatch):
+    monkeypatch.setattr(steps, "LONGEST", 0)
+    nodes = [node("Gather", ["table", "ids"], "a"), node("Gather", ["short", "ids"], "b")]
+    nodes += [node("Add", ["a", "b"], "c"), node("MatMul", ["c", "w"], "d"), node("Relu", ["d"], "e")]
+    nodes += [node("MatMul", ["e", "v"], "f"), node("Relu", ["f"], "y")]
+    constants = {"table": (50, 64), "short": (40, 64), "w": (64, 64), "v": (64, 64)}
+    path = save(tmp_path, of_indices(nodes, {"ids": (9,)}, ["y"], constants))
+    written(tmp_path, path)
+    assert "steps_0[] = {" in (tmp_path / "net.c").read_text()
+    loaded = Loaded(tmp_path / "net.so", "net")
+    for number, who in ((FAR, "a"), (45, "b"), (-FAR, "a")):
+        with pytest.raises(CallError, match=rf"node '{who}' .*, and is given {number}$") as refusal:
+            loaded.run([*bad(path, number).values()])
+        assert refusal.value.code >= len(ERRORS)
+    loaded.run([*feeds_of(path, [3]).values()])
 
 
 def test_each_set_of_shapes_and_any_open_length_refuse(tmp_path):

@@ -26,6 +26,7 @@ from tuner.clibrary.build import Model, make, write
 from tuner.clibrary.checks import digest_of
 from tuner.clibrary.elf import facts_of
 from tuner.clibrary.loaded import CallError, Loaded
+from tuner.clibrary.refusals import calling
 from tuner.clibrary.served import check_in_child
 from tuner.clibrary.toolchain import link_shared
 from tuner.frontend.onnx_check import ModelError
@@ -319,9 +320,10 @@ def test_calls_in_a_table_compute_the_same(tmp_path, monkeypatch, threads):
     subprocess.run(["./own"], cwd=tmp_path, check=True)
     many = [(f"f{at % 7}", [f"a + {64 * at}", f"w + {at}", "in[0]", "a"]) for at in range(3000)]
     monkeypatch.undo()
-    tables, lines = steps.as_table(3, many)
+    write = calling({}, lambda code, _: f"return {code};")
+    tables, lines = steps.as_table(3, many, write)
     numbers = [int(each) for each in re.findall(r"\d+", tables.split("steps_3[] = ")[1])]
     assert len(numbers) == 3 * len(many)  # the function and two places, as the others are always the same
     assert sum("case" in line for line in lines) == 7
-    assert steps.as_table(0, many[: steps.LONGEST]) is None
-    assert steps.as_table(0, [*many, *(("g", [f"w + {at}"]) for at in (0, 1 << 30))]) is None
+    assert steps.as_table(0, many[: steps.LONGEST], write) is None
+    assert steps.as_table(0, [*many, *(("g", [f"w + {at}"]) for at in (0, 1 << 30))], write) is None

@@ -11,18 +11,19 @@ from onnx import NodeProto
 from tuner.frontend.intervals import Intervals
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
+from tuner.frontend.own_nodes import BOUNDED
 
 INDICES = {
+    BOUNDED: 0,
     "Gather": 1,
     "GatherElements": 1,
     "GatherND": 1,
-    "MaxUnpool": 1,
     "RoiAlign": 2,
     "Scatter": 1,
     "ScatterElements": 1,
     "ScatterND": 1,
 }
-"""Operators that are given indices, and the operand that these are."""
+"""Operators that are given indices, or lengths, and the operand that these are."""
 SAME = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 """Operators that leave whole numbers what they are, unless a type has no room for them."""
 Limits = tuple[tuple[int, int], ...]
@@ -40,7 +41,14 @@ class Bound:
     @property
     def who(self) -> str:
         """The node, as messages have it."""
+        if self.node.op_type == BOUNDED:
+            return str(attributes_of(self.node)["who"].decode())
         return f"node {node_name(self.node)!r} ({self.node.op_type})"
+
+    @property
+    def what(self) -> str:
+        """What the numbers are."""
+        return str(attributes_of(self.node).get("what", b"an index").decode())
 
 
 def bound_of(graph: OnnxGraph, node: NodeProto, intervals: Intervals) -> Bound | None:
@@ -61,9 +69,10 @@ def bound_of(graph: OnnxGraph, node: NodeProto, intervals: Intervals) -> Bound |
     columns = known.reshape(-1, len(limits))
     for column, (least, most) in zip(columns.T, limits, strict=True):
         if column.size and not least <= column.min() <= column.max() <= most:
+            bound = Bound(node, name, limits)
             raise ModelError(
-                f"node {node_name(node)!r} ({node.op_type}) reads places {column.min()} to {column.max()} of "
-                f"{most + 1}"
+                f"{bound.who} needs {bound.what} from {least} to {most}, and the model has {column.min()} to "
+                f"{column.max()}"
             )
     return None
 
@@ -71,10 +80,10 @@ def bound_of(graph: OnnxGraph, node: NodeProto, intervals: Intervals) -> Bound |
 def _limits(graph: OnnxGraph, node: NodeProto) -> Limits:
     """Of the indices that ``node`` is given, which count from the end where they are negative."""
     shape, attributes = graph.tensors[node.input[0]].shape, attributes_of(node)
+    if node.op_type == BOUNDED:
+        return ((attributes["low"], attributes["high"]),)
     if node.op_type == "RoiAlign":
         return ((0, shape[0] - 1),)
-    if node.op_type == "MaxUnpool":
-        return ((0, prod(graph.tensors[node.output[0]].shape) - 1),)
     if node.op_type in ("GatherND", "ScatterND"):
         first = attributes.get("batch_dims", 0)
         depth = graph.tensors[node.input[1]].shape[-1]

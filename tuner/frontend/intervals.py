@@ -9,6 +9,7 @@ import numpy as np
 from onnx import NodeProto
 
 from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
+from tuner.frontend.own_nodes import BOUNDED
 
 Interval = tuple[int, int]
 """The least and the greatest."""
@@ -79,6 +80,11 @@ def _nonzero(graph: OnnxGraph, node: NodeProto, _: str, __: Sequence[Interval]) 
     return -1, max(graph.tensors[node.input[0]].shape, default=1) - 1
 
 
+def _bounded(_: OnnxGraph, node: NodeProto, __: str, ___: Sequence[Interval]) -> Interval:
+    attributes = attributes_of(node)
+    return attributes["low"], attributes["high"]
+
+
 def _sum(_: OnnxGraph, __: NodeProto, ___: str, operands: Sequence[Interval]) -> Interval:
     return sum(low for low, _ in operands), sum(high for _, high in operands)
 
@@ -131,6 +137,7 @@ _RULES: dict[str, Rule] = {
     "Add": _sum,
     "ArgMax": _along,
     "ArgMin": _along,
+    BOUNDED: _bounded,
     "Clip": _clipped,
     "Concat": _ALL,
     "Max": _greatest,

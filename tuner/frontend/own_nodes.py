@@ -48,12 +48,16 @@ that each turn hands on, and what the body reads around it; its outputs the valu
 each turn leaves beside them, with room for all, and how many turns there were. ``body`` is a model that takes
 a turn's number, a truth, and the inputs from the third on, and gives whether there is another turn, and the
 rest; ``room`` has shape and type of each output, in JSON."""
+BOUNDED = "TilefleetBounded"
+"""Operator of a node that hands whole numbers on, all from ``low`` to ``high``, or ends the run; ``who`` is
+the node that needs them, ``what`` they are, "a length"."""
 CUT = "TilefleetCut"
 """Operator of a node that leaves of its first input, along ``axes``, as many elements as the second says: a
 result of the model, the one kind of tensor of which data decide the shape."""
 COMPUTED = {
     "ArgMax": "tuner.operators.extremes:place",
     "ArgMin": "tuner.operators.extremes:place",
+    BOUNDED: "tuner.operators.bounds:bounded",
     "CumProd": "tuner.operators.running_sum:running_sum",
     "CumSum": "tuner.operators.running_sum:running_sum",
     "Gather": "tuner.operators.gather:gather",

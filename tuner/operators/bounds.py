@@ -21,7 +21,7 @@ from tuner.operators.functions import Functions, name_of
 BOUNDS = "tilefleet_bounds_"
 """What the functions are called that look; a hash follows."""
 ATTRIBUTE = "tilefleet.bounds"
-"""Of such a function: of each array its limits and who needs them, as JSON."""
+"""Of such a function: of each array its limits and who needs what, as JSON."""
 
 
 class Looking:
@@ -72,8 +72,8 @@ class Looking:
         arrays = []
         for bound, name in zip(bounds, names, strict=True):
             info = self._graph.tensors[name]
-            arrays.append(array_of(info.shape, info.dtype, bound.limits, bound.who))
-        told = json.dumps([[bound.limits, bound.who] for bound in bounds])
+            arrays.append(_array_of(info.shape, info.dtype, bound.limits, _needs(bound)))
+        told = json.dumps([[bound.limits, _needs(bound)] for bound in bounds])
 
         def make(name: str) -> Any:
             return build_bounds(arrays, name).with_attr(ATTRIBUTE, told)
@@ -83,10 +83,17 @@ class Looking:
         return self._builder.emit(relax.call_tir(function, list(values), relax.TensorType((), "int64")))
 
 
-def array_of(shape: Sequence[int], dtype: str, limits: Limits, who: str) -> Bounds:
-    """What ``who`` needs of an array."""
-    needs = tuple(f"{who} needs an index from {low} to {high}" for low, high in limits)
-    return Bounds(tuple(shape), dtype, limits, needs)
+def bounded(_builder: Any, _graph: OnnxGraph, _node: NodeProto, inputs: Sequence[Any]) -> Any:
+    """See ``COMPUTED``: what a node that needs bounds is given has been looked at already."""
+    return inputs[0]
+
+
+def _needs(bound: Bound) -> str:
+    return f"{bound.who} needs {bound.what}"
+
+
+def _array_of(shape: Sequence[int], dtype: str, limits: Limits, needs: str) -> Bounds:
+    return Bounds(tuple(shape), dtype, limits, tuple(f"{needs} from {low} to {high}" for low, high in limits))
 
 
 def open_bounds(
@@ -99,11 +106,11 @@ def open_bounds(
     told = [json.loads(str(function.attrs[ATTRIBUTE])) for function in functions]
     arrays = []
     for at, alike in enumerate(zip(*told, strict=True)):
-        who, limits, needs = alike[-1][1], [], []
+        limits, needs = [], []
         for pairs in zip(*(limits for limits, _ in alike), strict=True):
             low, high = (_size(ends, lengths) for ends in zip(*pairs, strict=True))
             limits.append((expression(low, length), expression(high, length)))
-            needs.append(f"{who} needs an index from {_text(low)} to {_text(high)}")
+            needs.append(f"{alike[-1][1]} from {_text(low)} to {_text(high)}")
         dtype = str(functions[-1].params[at].dtype)
         arrays.append(Bounds(shapes[at], dtype, tuple(limits), tuple(needs)))
     return build_bounds(arrays, name)

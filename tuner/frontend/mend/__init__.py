@@ -15,6 +15,7 @@ from tuner.frontend.mend import (
     older,
     places,
     recurrent,
+    regions,
     spectra,
     windows,
 )
@@ -46,6 +47,8 @@ MENDS: dict[str, tuple[Mend, ...]] = {
         places.greatest,
         windows.padded,
     ),
+    "MaxRoiPool": (regions.pooled,),
+    "MaxUnpool": (places.unpooled,),
     "Mod": (newer.remainder,),
     "OneHot": (numbers.one_hot,),
     "PRelu": (older.prelu,),
@@ -55,7 +58,7 @@ MENDS: dict[str, tuple[Mend, ...]] = {
     "QuantizeLinear": (numbers.by_zero,),
     "RMSNormalization": (norms.of_all,),
     "ReverseSequence": (places.reverse,),
-    "RoiAlign": (numbers.regions,),
+    "RoiAlign": (regions.aligned,),
     "STFT": (spectra.framed,),
     "Slice": (
         cut.result,

@@ -9,7 +9,6 @@ import numpy as np
 
 from tuner.frontend.mend.writer import Writer
 
-
 OF_NOTHING = {
     "ReduceL1": 0.0,
     "ReduceL2": 0.0,

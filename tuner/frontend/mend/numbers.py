@@ -130,19 +130,6 @@ def dropout(writer: Writer) -> bool:
     return True
 
 
-def regions(writer: Writer) -> bool:
-    """RoiAlign of a scale, which TVM applies after the shift by half a pixel."""
-    if writer.attributes.get("mode", b"avg") != b"avg":
-        writer.refuse("takes a maximum, which implementations differ on")
-    scale = writer.attributes.get("spatial_scale", 1.0)
-    if scale == 1.0:
-        return False
-    factor = writer.constant(np.array(scale, writer.info(1).dtype))
-    writer.node.input[1] = writer.add("Mul", writer.node.input[1], factor)
-    writer.with_attributes(spatial_scale=1.0)
-    return True
-
-
 def eye(writer: Writer) -> bool:
     """EyeLike, which is known as soon as its shape is."""
     info = writer.graph.tensors[writer.node.output[0]]

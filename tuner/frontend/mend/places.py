@@ -21,7 +21,8 @@ def reverse(writer: Writer) -> bool:
     steps, rows = (shape[1], shape[0]) if rows_first else (shape[0], shape[1])
     step, row = np.arange(steps)[None], np.arange(rows)[:, None]
     turn = (1, rows) if rows_first else (rows, 1)
-    lengths = writer.add("Reshape", writer.node.input[1], writer.constant(vector(rows, 1)))
+    lengths = writer.bounded(writer.node.input[1], 0, steps, "a length")
+    lengths = writer.add("Reshape", lengths, writer.constant(vector(rows, 1)))
     last = writer.add("Sub", lengths, writer.constant(np.array([[1]])))
     back = writer.add("Sub", last, writer.constant(step))
     inside = writer.add("Less", writer.constant(step), lengths)
@@ -33,6 +34,19 @@ def reverse(writer: Writer) -> bool:
         at = writer.add("Transpose", at, perm=[1, 0])
     flat = writer.add("Reshape", writer.node.input[0], writer.constant(vector(steps * rows, *shape[2:])))
     writer.finish("Gather", flat, at, axis=0)
+    return True
+
+
+def unpooled(writer: Writer) -> bool:
+    """MaxUnpool: a scatter into zeros."""
+    out, dtype = writer.graph.tensors[writer.node.output[0]].shape, writer.info(0).dtype
+    whole = writer.constant(vector(-1))
+    data = writer.add("Reshape", writer.node.input[0], whole)
+    places = writer.bounded(writer.node.input[1], 0, prod(out) - 1, "an index")
+    places = writer.add("Reshape", places, whole)
+    zeros = writer.constant(np.zeros(prod(out), dtype))
+    made = writer.add("ScatterElements", zeros, places, data, axis=0)
+    writer.finish("Reshape", made, writer.constant(vector(*out)))
     return True
 
 

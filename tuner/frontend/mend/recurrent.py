@@ -203,7 +203,7 @@ def _lengths(writer: Writer, steps: int) -> str:
     known = writer.value(LENGTHS)
     if not writer.has(LENGTHS) or (known is not None and (known == steps).all()):
         return ""
-    return str(writer.node.input[LENGTHS])
+    return writer.bounded(writer.node.input[LENGTHS], 0, steps, "a length")
 
 
 def _names(writer: Writer, count: int) -> list[str]:

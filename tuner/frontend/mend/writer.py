@@ -11,6 +11,7 @@ from onnx import NodeProto, helper, numpy_helper
 
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import Array, OnnxGraph, TensorInfo, attributes_of
+from tuner.frontend.own_nodes import BOUNDED
 
 
 class Writer:
@@ -79,6 +80,17 @@ class Writer:
             if value is not None:
                 made.attribute.append(helper.make_attribute(name, value))
         self.nodes.append(made)
+
+    def bounded(self, name: str, low: int, high: int, what: str) -> str:
+        """``name``, whole numbers from ``low`` to ``high``: with others for ``what`` a run ends."""
+        output = self.graph.fresh(f"{self.node.output[0]}/bounded")
+        who = f"node {node_name(self.node)!r} ({self.node.op_type})"
+        made = helper.make_node(
+            BOUNDED, [name], [output], node_name(self.node), low=low, high=high, who=who, what=what
+        )
+        self.graph.tensors[output] = self.graph.tensors[name]
+        self.nodes.append(made)
+        return output
 
     def refuse(self, reason: str) -> NoReturn:
         """Raise ModelError that names the node."""

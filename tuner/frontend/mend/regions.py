@@ -1,0 +1,67 @@
+"""Pools over regions that are data: TVM computes where they lie, and trusts all of it."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from tuner.frontend.mend.writer import Writer, vector
+
+HALF_PIXEL = 16
+"""The operator set since which regions of a RoiAlign begin half a pixel before what they say."""
+
+
+def aligned(writer: Writer) -> bool:
+    """RoiAlign of a scale, which TVM applies after the shift by half a pixel, and of regions that have a NaN,
+    which are NaN, or no extent, which are zeros."""
+    attributes = dict(writer.attributes)
+    if attributes.get("mode", b"avg") != b"avg":
+        writer.refuse("takes a maximum, which implementations differ on")
+    data, rois, images = writer.node.input[:3]
+    scale, known = attributes.pop("spatial_scale", 1.0), writer.value(1)
+    dtype = writer.info(1).dtype
+    if scale == 1.0 and known is not None and np.isfinite(known).all():
+        return False
+    default = b"half_pixel" if writer.graph.opset >= HALF_PIXEL else b"output_half_pixel"
+    attributes.setdefault("coordinate_transformation_mode", default)
+    if scale != 1.0:
+        rois = writer.add("Mul", rois, writer.constant(np.array(scale, dtype)))
+    number = [writer.constant(np.array(each, dtype)) for each in (0.0, np.nan)]
+    strange = writer.add("IsNaN", rois)
+    there = writer.add("Where", strange, number[0], rois)
+    made = writer.add("RoiAlign", data, there, images, **attributes)
+    if attributes["coordinate_transformation_mode"] == b"half_pixel" and not attributes.get("sampling_ratio"):
+        # As many samples as pixels: TVM writes nothing where that is none.
+        first, middle, last = (writer.constant(vector(each)) for each in (0, 2, 4))
+        axis = writer.constant(vector(1))
+        ends = (writer.add("Slice", there, *part, axis) for part in ((middle, last), (first, middle)))
+        least = writer.add("ReduceMin", writer.add("Sub", *ends), axis)
+        none = writer.add("Not", writer.add("Greater", least, number[0]))
+        made = writer.add("Where", _of_each(writer, none), number[0], made)
+    numbers = writer.add("Cast", strange, to=TensorProto.FLOAT)
+    most = writer.add("ReduceMax", numbers, writer.constant(vector(1)))
+    some = writer.add("Greater", most, writer.constant(np.array(0, np.float32)))
+    writer.finish("Where", _of_each(writer, some), number[1], made)
+    return True
+
+
+def _of_each(writer: Writer, truths: str) -> str:
+    """Truths of regions beside their results."""
+    return writer.add("Reshape", truths, writer.constant(vector(-1, 1, 1, 1)))
+
+
+def pooled(writer: Writer) -> bool:
+    """MaxRoiPool, whose regions begin with the number of an image."""
+    known, dtype = writer.value(1), writer.info(1).dtype
+    images, last = writer.info(0).shape[0], writer.constant(vector(5))
+    if known is not None and known.size and (known[:, 0] >= 0).all() and (known[:, 0] < images).all():
+        return False
+    begin, one, axis = (writer.constant(vector(each)) for each in (0, 1, 1))
+    image = writer.add("Slice", writer.node.input[1], begin, one, axis)
+    image = writer.add("Where", writer.add("IsNaN", image), writer.constant(np.array(-1, dtype)), image)
+    whole = writer.bounded(writer.add("Cast", image, to=TensorProto.INT64), 0, images - 1, "an index")
+    kind = TensorProto.FLOAT if dtype == "float32" else TensorProto.DOUBLE
+    corners = writer.add("Slice", writer.node.input[1], one, last, axis)
+    rois = writer.add("Concat", writer.add("Cast", whole, to=kind), corners, axis=1)
+    writer.finish("MaxRoiPool", writer.node.input[0], rois, **writer.attributes)
+    return True
