@@ -184,7 +184,7 @@ def operators():
     yield "RNN", of_rnn, {"hidden_size": 16}, {**recurrent, "r": (1, 16, 16)}, [6, -1]
 
 
-@pytest.mark.parametrize(("op", "inputs", "attributes", "constants", "numbers"), operators())
+@pytest.mark.parametrize(("op", "inputs", "attributes", "constants", "numbers"), [*operators()])
 def test_lengths_and_numbers_of_images_too(tmp_path, op, inputs, attributes, constants, numbers):
     given = {name: value for name, value in inputs.items() if value is not None}
     made = model([node(op, [*inputs], ["y"], **attributes)], {}, ["y"], constants, opset=18)

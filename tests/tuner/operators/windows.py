@@ -123,6 +123,11 @@ POOLS = [
     case("MaxUnpool", floats(1, 2, 2, 2), Constant(np.array([[[[0, 3], [8, 15]], [[17, 19], [25, 31]]]])),
         kernel_shape=[2, 2], strides=[2, 2]),
     case("MaxRoiPool", X, Constant(np.array([[0, 0, 0, 4, 4]], np.float32)), pooled_shape=[2, 2]),
+    *(case("RoiAlign", X, ROIS.value, np.array([0, 0]), opset=opset, output_height=2, output_width=2,
+        sampling_ratio=ratio, spatial_scale=0.5) for opset in (10, 16) for ratio in (0, 2)),
+    case("MaxRoiPool", X, np.array([[0, 0, 0, 4, 4]], np.float32), pooled_shape=[2, 2]),
+    case("MaxUnpool", floats(1, 1, 2, 2), np.array([[[[0, 3], [8, 15]]]]), kernel_shape=[2, 2],
+        strides=[2, 2]),
     *(case("RoiAlign", X, ROIS, const(0, 0), opset=16, output_height=3, output_width=2, sampling_ratio=2,
         **more) for more in ({}, {"mode": "max", "refused": True}, {"coordinate_transformation_mode":
         "output_half_pixel"}, {"spatial_scale": 0.5})),

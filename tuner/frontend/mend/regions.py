@@ -20,29 +20,36 @@ def aligned(writer: Writer) -> bool:
     data, rois, images = writer.node.input[:3]
     scale, known = attributes.pop("spatial_scale", 1.0), writer.value(1)
     dtype = writer.info(1).dtype
-    if scale == 1.0 and known is not None and np.isfinite(known).all():
+    if known is not None and not np.isfinite(known).all():
+        writer.refuse("has regions that are no numbers")
+    if scale == 1.0 and known is not None:
         return False
     default = b"half_pixel" if writer.graph.opset >= HALF_PIXEL else b"output_half_pixel"
     attributes.setdefault("coordinate_transformation_mode", default)
     if scale != 1.0:
         rois = writer.add("Mul", rois, writer.constant(np.array(scale, dtype)))
+    if known is not None:
+        writer.finish("RoiAlign", data, rois, images, **attributes)
+        return True
     number = [writer.constant(np.array(each, dtype)) for each in (0.0, np.nan)]
     strange = writer.add("IsNaN", rois)
     there = writer.add("Where", strange, number[0], rois)
     made = writer.add("RoiAlign", data, there, images, **attributes)
     if attributes["coordinate_transformation_mode"] == b"half_pixel" and not attributes.get("sampling_ratio"):
         # As many samples as pixels: TVM writes nothing where that is none.
-        first, middle, last = (writer.constant(vector(each)) for each in (0, 2, 4))
-        axis = writer.constant(vector(1))
-        ends = (writer.add("Slice", there, *part, axis) for part in ((middle, last), (first, middle)))
-        least = writer.add("ReduceMin", writer.add("Sub", *ends), axis)
-        none = writer.add("Not", writer.add("Greater", least, number[0]))
-        made = writer.add("Where", _of_each(writer, none), number[0], made)
-    numbers = writer.add("Cast", strange, to=TensorProto.FLOAT)
-    most = writer.add("ReduceMax", numbers, writer.constant(vector(1)))
-    some = writer.add("Greater", most, writer.constant(np.array(0, np.float32)))
-    writer.finish("Where", _of_each(writer, some), number[1], made)
+        left, top, right, bottom = (_column(writer, there, at) for at in range(4))
+        sides = (writer.add("Greater", *pair) for pair in ((right, left), (bottom, top)))
+        full = writer.add("And", *sides)
+        made = writer.add("Where", _of_each(writer, full), made, number[0])
+    one, *others = (_column(writer, strange, at) for at in range(4))
+    for other in others:
+        one = writer.add("Or", one, other)
+    writer.finish("Where", _of_each(writer, one), number[1], made)
     return True
+
+
+def _column(writer: Writer, name: str, at: int) -> str:
+    return writer.add("Slice", name, *(writer.constant(vector(each)) for each in (at, at + 1, 1)))
 
 
 def _of_each(writer: Writer, truths: str) -> str:
@@ -56,12 +63,12 @@ def pooled(writer: Writer) -> bool:
     images, last = writer.info(0).shape[0], writer.constant(vector(5))
     if known is not None and known.size and (known[:, 0] >= 0).all() and (known[:, 0] < images).all():
         return False
-    begin, one, axis = (writer.constant(vector(each)) for each in (0, 1, 1))
-    image = writer.add("Slice", writer.node.input[1], begin, one, axis)
+    one = writer.constant(vector(1))
+    image = _column(writer, writer.node.input[1], 0)
     image = writer.add("Where", writer.add("IsNaN", image), writer.constant(np.array(-1, dtype)), image)
     whole = writer.bounded(writer.add("Cast", image, to=TensorProto.INT64), 0, images - 1, "an index")
     kind = TensorProto.FLOAT if dtype == "float32" else TensorProto.DOUBLE
-    corners = writer.add("Slice", writer.node.input[1], one, last, axis)
+    corners = writer.add("Slice", writer.node.input[1], one, last, one)
     rois = writer.add("Concat", writer.add("Cast", whole, to=kind), corners, axis=1)
     writer.finish("MaxRoiPool", writer.node.input[0], rois, **writer.attributes)
     return True

@@ -83,6 +83,11 @@ class Writer:
 
     def bounded(self, name: str, low: int, high: int, what: str) -> str:
         """``name``, whole numbers from ``low`` to ``high``: with others for ``what`` a run ends."""
+        known = self.graph.constants.get(name)
+        if known is not None:
+            if known.size and not low <= known.min() <= known.max() <= high:
+                self.refuse(f"needs {what} from {low} to {high}, and the model has another")
+            return name
         output = self.graph.fresh(f"{self.node.output[0]}/bounded")
         who = f"node {node_name(self.node)!r} ({self.node.op_type})"
         made = helper.make_node(
