@@ -29,7 +29,9 @@ EXPECTED = {
 
 def engine(folder: Path, book: MemoryBook) -> Engine:
     """Where what other tests do to a board's time is no sign of its health."""
-    return Engine(folder, preload=["faulty_kernels"], book=book, times=FleetTimes(drift_limit=1000.0))
+    return Engine(
+        folder, preload=["faulty_kernels"], book=book, times=FleetTimes(drift_limit=1000.0, kin_limit=1000.0)
+    )
 
 
 async def test_each_gets_its_error_kind_and_the_board_is_probed(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ async def test_what_runs_beside_a_board_is_run_again_when_the_scheduler_is_back(
     """As the check of a built model is, at a job's end."""
     here = next(board for board in shared.here.client.boards() if board.id == "one")
     calls = tmp_path / "calls"
-    steady = replace(USUAL, drift_limit=1000.0)  # other tests run beside it
+    steady = replace(USUAL, drift_limit=1000.0, kin_limit=1000.0)  # other tests run beside it
     async with Engine(tmp_path, scheduler=shared.scheduler, times=steady) as engine:
         (target,) = {board.target for board in engine.boards() if board.id == here.id}
         beside = asyncio.create_task(

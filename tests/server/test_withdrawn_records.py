@@ -187,7 +187,7 @@ def test_false_failures_go_too_and_imports_of_that_name_stay(client: TestClient,
     ]
     mine = replace(record(6), cost_s=None, error=ErrorKind.CRASH, board="pi-4", created=now)
     store(db, *claims, mine)
-    import_(client, replace(record(7), board="pi-3", created=now))
+    import_(client, replace(record(7), board="pi-3"))
     url = "/api/v1/boards/pi-3/withdraw"
     assert client.post(url, json={"good_too": True}).json()["records"] == len(kinds)
     assert client.post(url, json={"good_too": True}).json()["records"] == 0

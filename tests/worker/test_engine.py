@@ -32,7 +32,7 @@ WORKLOAD = Gemm(24, 64, 64)
 pytestmark = pytest.mark.timeout(900)
 
 
-BUSY = FleetTimes(drift_limit=1000.0)
+BUSY = FleetTimes(drift_limit=1000.0, kin_limit=1000.0)
 """What other tests do to a board's time is no sign of its health."""
 
 

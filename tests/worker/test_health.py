@@ -14,6 +14,7 @@ from worker.fleet.book import Check, Entry
 from worker.fleet.drivers.host import NativeBoard
 from worker.fleet.drivers.rpc import RpcBoard
 from worker.fleet.states import Standing
+from worker.fleet.times import USUAL
 from worker.measure.session import GREETING_S
 
 
@@ -80,7 +81,7 @@ GOOD = Check(1e-3, artifact="a")
 )
 def test_judgement(check, reference_s, artifact, clock, problem):
     entry = Entry(Standing(), reference_s=reference_s, reference_artifact=artifact)
-    judged = judge(check, "mine", entry, clock, drift_limit=2)
+    judged = judge(check, "mine", entry, clock, USUAL)
     assert problem in judged.problem
     assert bool(judged.problem) == bool(problem)
 
@@ -102,6 +103,6 @@ def test_judgement(check, reference_s, artifact, clock, problem):
 )
 def test_a_board_is_judged_by_its_kind_too(others, clock, differ):
     kin = [("mine", "a", 1.0), ("old", "b", 1.0), *((f"k{n}", "a", each) for n, each in enumerate(others))]
-    judged = judge(GOOD, "mine", Entry(Standing(), kin=tuple(kin)), clock, drift_limit=2)
+    judged = judge(GOOD, "mine", Entry(Standing(), kin=tuple(kin)), clock, USUAL)
     assert (f"on {differ} of {len(others)} other boards" in judged.problem) == bool(differ), judged.problem
     assert bool(judged.problem) == bool(differ)

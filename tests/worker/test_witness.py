@@ -36,10 +36,10 @@ CRASH, WRONG = ErrorKind.CRASH, ErrorKind.WRONG_RESULT
 )
 def test_who_is_alone(said, alone):
     outcomes = [told(str(n), each) for n, each in enumerate(said)]
-    assert out_of_line(outcomes) == (None if alone is None else outcomes[alone])
+    assert out_of_line(outcomes, 3.0) == (None if alone is None else outcomes[alone])
 
 
 def test_simulated_clocks_agree_to_the_bit():
     one = told("a", 1.0, "simulated:x")
-    assert agree(one, told("b", 1.0, "simulated:x"))
-    assert not agree(one, replace(one, cost_s=1e-3 * (1 + 2**-52)))
+    assert agree(one, told("b", 1.0, "simulated:x"), 3.0)
+    assert not agree(one, replace(one, cost_s=1e-3 * (1 + 2**-52)), 3.0)

@@ -121,7 +121,7 @@ class Engine:
             await self._dask.start()
             await self.dispatcher.start()
             self._stack.push_async_callback(self.dispatcher.close)
-            self._witness = Witness(self._dask, self.dispatcher)
+            self._witness = Witness(self._dask, self.dispatcher, self._times.kin_limit)
             self._stack.push_async_callback(self._witness.close)
             await self.refresh()
             self._watcher = asyncio.create_task(self._watch())
@@ -310,7 +310,7 @@ class Engine:
         if check.problem:
             await self.refresh()  # A board that has gone has not failed.
         (clock,) = [status.clock for status in self.boards() if status.id == board]
-        return judge(check, board, entry, clock, self._times.drift_limit)
+        return judge(check, board, entry, clock, self._times)
 
     async def _watch(self) -> None:
         """Refresh every now and then, and at once when a worker comes or goes."""

@@ -13,14 +13,13 @@ from worker.candidate import Candidate
 from worker.engine.worker_context import WorkerContext
 from worker.fleet.book import Check, Entry
 from worker.fleet.drivers.base import Driver
+from worker.fleet.times import FleetTimes
 from worker.measure.measure import BoardHandle, MeasureOptions, measure
 from worker.measure.session import lock_file, why_silent
 
 REFERENCE = Conv2d(1, 32, 28, 28, 32, 3, 3, pad=(1, 1, 1, 1))
 """Some 100 us on a large core; on an emulated one without vectors its check takes seconds."""
 RUN_S, EMULATED_RUN_S, BUILD_S = 10.0, 60.0, 60.0
-FASTER = 3.0
-"""So many times may boards of one target differ, and a board from its best."""
 
 
 def check_board(context: WorkerContext) -> Check:
@@ -46,31 +45,31 @@ def check_board(context: WorkerContext) -> Check:
     return check
 
 
-def judge(check: Check, board: str, entry: Entry, clock: str, drift_limit: float) -> Check:
+def judge(check: Check, board: str, entry: Entry, clock: str, times: FleetTimes) -> Check:
     """``check`` of ``board`` with a problem when its time is not what the book's ``entry`` leads to expect.
 
-    Times of another artifact say nothing. ``clock`` is the board's: the wall's may take ``drift_limit`` times
-    as long as at best, and be FASTER than that and than most others of its target, or slower, by no more; a
-    simulated one must be the same to the bit. A board that is faster need not be better: it may lie.
+    Times of another artifact say nothing. ``clock`` is the board's: the wall's may differ by ``drift_limit``
+    and ``kin_limit`` of ``times``; a simulated one must be the same to the bit. A board that is faster need
+    not be better: it may lie.
     """
     if check.problem or check.seconds is None:
         return check
     own_s = entry.reference_s if entry.reference_artifact == check.artifact else None
     kin = {id: seconds for id, artifact, seconds in entry.kin if artifact == check.artifact and id != board}
-    why = _alone(check.seconds, own_s, clock, drift_limit) or _beside(check.seconds, kin, clock)
+    why = _alone(check.seconds, own_s, clock, times) or _beside(check.seconds, kin, clock, times)
     return replace(check, problem=f"the reference kernel took {_ms(check.seconds)}, {why}") if why else check
 
 
-def _alone(seconds: float, own_s: float | None, clock: str, drift_limit: float) -> str:
+def _alone(seconds: float, own_s: float | None, clock: str, times: FleetTimes) -> str:
     """What is wrong with a time beside the board's own best; empty where nothing is."""
     if own_s is None:
         return ""
     if clock != "wall":
         return "" if seconds == own_s else f"not the {_ms(own_s)} that its clock always gave"
-    if seconds > drift_limit * own_s:
+    if seconds > times.drift_limit * own_s:
         best = f"{seconds / own_s:.1f} times its best of {_ms(own_s)}"
-        return f"{best}; {drift_limit:g} times are allowed"
-    if own_s > FASTER * seconds:
+        return f"{best}; {times.drift_limit:g} times are allowed"
+    if own_s > times.kin_limit * seconds:
         return (
             f"{own_s / seconds:.1f} times less than its best of {_ms(own_s)}: if it is another machine by "
             "now, `tilefleet boards return` takes this for its best"
@@ -78,9 +77,9 @@ def _alone(seconds: float, own_s: float | None, clock: str, drift_limit: float) 
     return ""
 
 
-def _beside(seconds: float, kin: dict[str, float], clock: str) -> str:
+def _beside(seconds: float, kin: dict[str, float], clock: str, times: FleetTimes) -> str:
     """What is wrong with a time beside those of others of its kind: more than half of them differ."""
-    most = FASTER if clock == "wall" else 1.0
+    most = times.kin_limit if clock == "wall" else 1.0
     others = {id: each for id, each in kin.items() if not each / most <= seconds <= each * most}
     if 2 * len(others) <= len(kin):
         return ""

@@ -19,7 +19,6 @@ from worker.demand import Demand
 from worker.engine.asyncio_tasks import end
 from worker.engine.dask_client import DaskClient
 from worker.engine.dask_worker import measure_task
-from worker.engine.health_check import FASTER
 from worker.engine.scheduler_link import WorkerGone
 from worker.fleet.dispatcher import Dispatcher, NoBoard
 from worker.fleet.matching import Request, fits
@@ -35,8 +34,8 @@ log = logging.getLogger(__name__)
 class Witness:
     """Hears of all trials of one engine."""
 
-    def __init__(self, dask: DaskClient, dispatcher: Dispatcher) -> None:
-        self._dask, self._dispatcher = dask, dispatcher
+    def __init__(self, dask: DaskClient, dispatcher: Dispatcher, limit: float) -> None:
+        self._dask, self._dispatcher, self._limit = dask, dispatcher, limit
         self._heard: Counter[str] = Counter()
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -73,9 +72,9 @@ class Witness:
                 again = await self._ask(board, built, demand, options, number)
                 if again is not None and _telling(again):
                     said.append(again)
-                if len(said) == 3 or (len(said) == 2 and agree(*said)):
+                if len(said) == 3 or (len(said) == 2 and agree(said[0], said[1], self._limit)):
                     break
-            alone = out_of_line(said)
+            alone = out_of_line(said, self._limit)
             if alone is not None and alone.error is ErrorKind.RUN_TIMEOUT:  # it may have been frozen
                 again = await self._ask(alone.board, built, demand, options, number)
                 alone = again if again is not None and again.error is ErrorKind.RUN_TIMEOUT else None
@@ -115,23 +114,23 @@ class Witness:
             return None
 
 
-def agree(one: Outcome, other: Outcome) -> bool:
-    """Whether two boards said the same of one candidate."""
+def agree(one: Outcome, other: Outcome, limit: float) -> bool:
+    """Whether two boards said the same of one candidate, by the wall's clock within ``limit``."""
     if one.cost_s is None or other.cost_s is None:
         return one.cost_s is other.cost_s
     if one.clock != "wall":
         return one.cost_s == other.cost_s
     least, most = sorted(min(each.repeats_s, default=each.cost_s or 0.0) for each in (one, other))
-    return most <= FASTER * least
+    return most <= limit * least
 
 
-def out_of_line(said: list[Outcome]) -> Outcome | None:
+def out_of_line(said: list[Outcome], limit: float) -> Outcome | None:
     """Who is not believed: of what two boards said, or three where the first two differ."""
-    if len(said) < 2 or agree(*said[:2]):
+    if len(said) < 2 or agree(said[0], said[1], limit):
         return None
     first, second, *third = said
     for alone, other in ((first, second), (second, first)):
-        if third and agree(third[0], other) and not agree(third[0], alone):
+        if third and agree(third[0], other, limit) and not agree(third[0], alone, limit):
             return alone
     if (first.cost_s is None) != (second.cost_s is None):
         return first if first.cost_s is None else second

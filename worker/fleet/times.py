@@ -11,7 +11,7 @@ from pydantic import ConfigDict
 
 @dataclass(frozen=True)
 class FleetTimes:
-    """All in seconds but ``drift_limit``."""
+    """All in seconds but ``drift_limit`` and ``kin_limit``."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 
@@ -51,6 +51,8 @@ class FleetTimes:
     """A board that has been away for so long gets its operator's repair, if it has one."""
     drift_limit: float = 2.0
     """So many times its best known time may the reference kernel take on a wall-clock board."""
+    kin_limit: float = 3.0
+    """So many times may wall-clock boards of one target differ, and one be faster than its best."""
 
 
 USUAL = FleetTimes()

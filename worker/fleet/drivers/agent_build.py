@@ -57,16 +57,16 @@ def agent_triple(triple: str) -> str:
     return f"{machine}-linux-musl" + ("eabihf" if machine == "arm" else "")
 
 
-def build_agent(triple: str, out_dir: Path) -> Path:
+def build_agent(triple: str, out_dir: Path, folder: Path = SOURCES) -> Path:
     """Return the agent for ``triple`` (for example ``x86_64-linux-musl``), built into ``out_dir`` if needed.
 
     The file's name holds a hash of sources, flags and compiler, so an old build is never mistaken for a new
     one; it is removed when there is a new one. Several processes may build at once: each builds its own and
-    the last rename wins. Raises AgentBuildError.
+    the last rename wins. ``folder`` has the sources. Raises AgentBuildError.
     """
     prefix = f"tilefleet-agent-{triple}-"
-    agent = out_dir / f"{prefix}{_fingerprint(triple, _AGENT_FLAGS, SOURCES.glob('*.[ch]'))}"
-    sources = [str(source) for source in sorted(SOURCES.glob("*.c"))]
+    agent = out_dir / f"{prefix}{_fingerprint(triple, _AGENT_FLAGS, folder.glob('*.[ch]'))}"
+    sources = [str(source) for source in sorted(folder.glob("*.c"))]
     header = f'-DARCH_HEADER="arch_{triple.partition("-")[0]}.h"'
     options = ["-target", triple, *_AGENT_FLAGS, header, *sources]
     return _build(agent, f"the agent for {triple}", options, prefix, telling_share)
