@@ -6,7 +6,7 @@ import asyncio
 import logging
 import shutil
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -22,7 +22,7 @@ from server.db.tables import BoardRow, JobRow, LabelRow, ModelRow, TargetRow, no
 from server.engine import Engine
 from server.jobs.schemas import ENDED
 from server.notices.notice import EndedJob, News, Notice
-from server.notices.places import Place, deliver
+from server.notices.outbox import Outbox
 from server.settings import Settings
 
 LOOK_S = 5.0
@@ -100,6 +100,7 @@ async def notifying(settings: Settings, db: Database, engine: Engine) -> AsyncIt
     if not to:
         yield
         return
+    boxes = [Outbox(place) for place in to]
     news = News(settings.notify_offline_s, settings.notify_disk_mb << 20)
     start = now()
 
@@ -112,26 +113,21 @@ async def notifying(settings: Settings, db: Database, engine: Engine) -> AsyncIt
                 free = await run_in_threadpool(free_bytes, settings.home_dir)
                 drift = await run_in_threadpool(drifts, db)
                 notices = news.look(jobs, engine.boards(), free, time.monotonic(), drift)
-                await run_in_threadpool(_deliver, to, notices)
+                for box in boxes:
+                    box.put(notices)
                 since = looked
                 # After all else is told: what keeps the report back keeps nothing else back.
                 report = await run_in_threadpool(weekly, settings, db, time.time())
-                await run_in_threadpool(_deliver, to, [report] if report else [])
+                for box in boxes:
+                    box.put([report] if report else [])
             except Exception as error:  # the database may come back
                 log.warning("nobody could be told any news: %s", error)
             await asyncio.sleep(LOOK_S)
 
-    task = asyncio.create_task(work(), name="notices")
+    tasks = [asyncio.create_task(each, name="notices") for each in (work(), *(box.run() for box in boxes))]
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.wait([task])
-
-
-def _deliver(to: Sequence[Place], notices: Sequence[Notice]) -> None:
-    for notice in notices:
-        for place in to:
-            reason = deliver(place, notice)
-            if reason is not None:
-                log.warning("%s was not told: %s", place.name, reason)
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)

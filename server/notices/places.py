@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import smtplib
 import socket
 import ssl
-import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.message import EmailMessage
@@ -20,6 +20,9 @@ from server.notices.notice import Notice
 TRIES = 3
 PAUSE_S = 2.0
 TIMEOUT_S = 10.0
+"""How long one step of sending may take, and ``DEADLINE_S`` all of it: who answers byte by byte is never
+late with a step."""
+DEADLINE_S = 20.0
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
@@ -30,7 +33,7 @@ class Place(Protocol):
     def name(self) -> str:
         """What logs call it: without what is secret in its address."""
 
-    def send(self, notice: Notice) -> None:
+    async def send(self, notice: Notice) -> None:
         """Send one; raises what goes wrong."""
 
 
@@ -46,14 +49,17 @@ class Webhook:
         """Its host: the path of a webhook is a secret."""
         return f"webhook at {urlsplit(self.url).hostname}"
 
-    def send(self, notice: Notice) -> None:
+    async def send(self, notice: Notice) -> None:
         """See ``Place.send``."""
         time_ = datetime.now(UTC).isoformat(timespec="seconds")
         plain = {"kind": notice.kind, "text": notice.text, "time": time_, "data": notice.data}
-        body: dict[str, Any] = {"text": f"Tilefleet: {notice.text}"} if self.slack else plain
-        response = httpx.post(self.url, json=body, timeout=TIMEOUT_S)
-        if not response.is_success:
-            raise OSError(f"it answered {response.status_code}")
+        body: dict[str, Any] = {"text": f"Tilefleet: {_as_slack_reads(notice.text)}"} if self.slack else plain
+        async with (
+            httpx.AsyncClient(timeout=TIMEOUT_S) as client,
+            client.stream("POST", self.url, json=body) as response,
+        ):
+            if not response.is_success:
+                raise OSError(f"it answered {response.status_code}")
 
 
 @dataclass(frozen=True)
@@ -80,8 +86,11 @@ class Mail:
         message.set_content(f"{notice.text}\n\n{details}")
         return message
 
-    def send(self, notice: Notice) -> None:
+    async def send(self, notice: Notice) -> None:
         """See ``Place.send``. A password goes over no line that others can read."""
+        await asyncio.to_thread(self._send, notice)
+
+    def _send(self, notice: Notice) -> None:
         parts = urlsplit(self.server)
         host, context = parts.hostname or "", ssl.create_default_context()
         with (
@@ -99,6 +108,11 @@ class Mail:
                     raise OSError("it offers no TLS, and a password is not sent without")
                 server.login(unquote(parts.username), unquote(parts.password or ""))
             server.send_message(self.message(notice))
+
+
+def _as_slack_reads(text: str) -> str:
+    """Text as Slack shows it: what stands between < and > there is a link, or calls a whole channel."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def places(addresses: list[str] | tuple[str, ...], smtp: str | None) -> list[Place]:
@@ -121,14 +135,19 @@ def places(addresses: list[str] | tuple[str, ...], smtp: str | None) -> list[Pla
     return found
 
 
-def deliver(place: Place, notice: Notice, sleep: Callable[[float], None] = time.sleep) -> str | None:
+async def deliver(
+    place: Place, notice: Notice, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+) -> str | None:
     """Send, again after a failure; why it did not go in the end, or None."""
     reason = ""
     for number in range(TRIES):
         if number:
-            sleep(PAUSE_S * 2**number)
+            await sleep(PAUSE_S * 2**number)
         try:
-            place.send(notice)
+            async with asyncio.timeout(DEADLINE_S):
+                await place.send(notice)
+        except TimeoutError:
+            reason = f"it did not take it within {DEADLINE_S:g} s"
         except (OSError, httpx.HTTPError, smtplib.SMTPException) as error:
             reason = str(error) or type(error).__name__
         else:

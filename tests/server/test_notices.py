@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import socketserver
 import threading
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -22,8 +24,10 @@ from test_jobs import create, wait
 from kernels.target import CATALOGUE
 from server import notifying
 from server.app import create_app
+from server.notices import outbox
 from server.notices.notice import EndedJob, News, Notice
-from server.notices.places import Mail, Webhook, deliver, places
+from server.notices.outbox import Outbox
+from server.notices.places import Mail, Place, Webhook, deliver, places
 from server.settings import Settings
 from worker.fleet.states import Activity, Health
 from worker.fleet.status import BoardStatus
@@ -115,11 +119,21 @@ class Post(socketserver.StreamRequestHandler):
                 return
 
 
+def sent(place: Place, notice: Notice, pauses: list[float] | None = None) -> str | None:
+    """What comes of delivering, without its pauses."""
+
+    async def pause(seconds: float) -> None:
+        if pauses is not None:
+            pauses.append(seconds)
+
+    return asyncio.run(deliver(place, notice, pause))
+
+
 def test_webhooks_get_plain_json_or_slacks(hook: Any) -> None:
     url = f"http://127.0.0.1:{hook.server_port}"
     plain, slack = places([f"{url}/secret", f"slack+{url}/chat"], None)
-    assert deliver(plain, NOTICE) is None
-    assert deliver(slack, NOTICE) is None
+    assert sent(plain, NOTICE) is None
+    assert sent(slack, NOTICE) is None
     (path, body), (_, message) = hook.got
     assert (path, body["kind"], body["text"], body["data"]) == (
         "/secret",
@@ -132,14 +146,86 @@ def test_webhooks_get_plain_json_or_slacks(hook: Any) -> None:
     assert "secret" not in plain.name
 
 
+def test_slack_calls_nobody_and_links_nowhere(hook: Any) -> None:
+    """For what a job is called."""
+    (slack,) = places([f"slack+http://127.0.0.1:{hook.server_port}/chat"], None)
+    text = 'job 1 "<!channel> <http://evil.example|click here>" & more'
+    assert sent(slack, Notice("job_ended", text, {})) is None
+    ((_, message),) = hook.got
+    assert message["text"] == (
+        'Tilefleet: job 1 "&lt;!channel&gt; &lt;http://evil.example|click here&gt;" &amp; more'
+    )
+
+
+class Recorder:
+    """A place that takes notices once ``open`` is set."""
+
+    def __init__(self, name: str, open: bool) -> None:
+        self.name, self.open, self.got = name, asyncio.Event(), list[str]()
+        if open:
+            self.open.set()
+
+    async def send(self, notice: Notice) -> None:
+        await self.open.wait()
+        self.got.append(notice.text)
+
+
+def test_a_slow_place_delays_no_other_and_keeps_the_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It loses the oldest of too many, which is logged."""
+    notices = [Notice("job_ended", f"job {each}", {}) for each in range(7)]
+    monkeypatch.setattr(outbox, "KEPT", 5)
+
+    async def send() -> tuple[Recorder, Recorder]:
+        slow, quick = Recorder("slow", open=False), Recorder("quick", open=True)
+        boxes = [Outbox(slow), Outbox(quick)]
+        tasks = [asyncio.create_task(box.run()) for box in boxes]
+        for notice in notices:
+            for box in boxes:
+                box.put([notice])
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+        while len(quick.got) < len(notices):
+            await asyncio.sleep(0.001)
+        assert slow.got == []
+        slow.open.set()
+        while len(slow.got) < 6:
+            await asyncio.sleep(0.001)
+        for task in tasks:
+            task.cancel()
+        return slow, quick
+
+    slow, quick = asyncio.run(send())
+    assert quick.got == [notice.text for notice in notices]
+    assert slow.got == ["job 0", *(f"job {each}" for each in range(2, 7))], "it had begun with the first"
+
+
+def test_a_place_that_answers_byte_by_byte_has_a_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("server.notices.places.DEADLINE_S", 0.5)
+    monkeypatch.setattr("server.notices.places.TRIES", 1)
+
+    async def drip(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError):
+            while True:
+                writer.write(b"H")
+                await writer.drain()
+                await asyncio.sleep(0.05)
+
+    async def send() -> str | None:
+        async with await asyncio.start_server(drip, "127.0.0.1", 0) as server:
+            port = server.sockets[0].getsockname()[1]
+            return await deliver(Webhook(f"http://127.0.0.1:{port}"), NOTICE)
+
+    assert asyncio.run(send()) == "it did not take it within 0.5 s"
+
+
 def test_a_failure_is_tried_again_and_then_told(hook: Any) -> None:
     place, pauses = Webhook(f"http://127.0.0.1:{hook.server_port}"), list[float]()
     hook.answers[:] = [500, 503]
-    assert deliver(place, NOTICE, pauses.append) is None
+    assert sent(place, NOTICE, pauses) is None
     assert len(pauses) == 2
     hook.answers[:] = [500] * 3
-    assert deliver(place, NOTICE, pauses.append) == "it answered 500"
-    assert "refused" in str(deliver(Mail("a@b.org", "smtp://127.0.0.1:1"), NOTICE, pauses.append))
+    assert sent(place, NOTICE, pauses) == "it answered 500"
+    assert "refused" in str(sent(Mail("a@b.org", "smtp://127.0.0.1:1"), NOTICE, pauses))
 
 
 def test_mail_goes_by_smtp_and_no_password_without_tls(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,10 +236,10 @@ def test_mail_goes_by_smtp_and_no_password_without_tls(monkeypatch: pytest.Monke
         address = f"127.0.0.1:{server.server_address[1]}"
         (place,) = places(["mailto:lab@example.org"], f"smtp://{address}?from=tilefleet@example.org")
         try:
-            assert deliver(place, NOTICE) is None
+            assert sent(place, NOTICE) is None
             monkeypatch.setattr("server.notices.places._LOOPBACK", ())
             secret = Mail("lab@example.org", f"smtp://me:word@{address}")
-            assert "no TLS" in str(deliver(secret, NOTICE, lambda _: None))
+            assert "no TLS" in str(sent(secret, NOTICE))
         finally:
             server.shutdown()
             thread.join()
