@@ -26,6 +26,7 @@ from server.http.links import add_links
 from server.http.origin import KnownHosts, SameOrigin
 from server.http.pages import known_parameters
 from server.http.problems import responses
+from server.http.safe_headers import SafeHeaders
 from server.jobs.manager import JobManager
 from server.jobs.orphans import Orphans
 from server.jobs.queue import Queue
@@ -157,6 +158,7 @@ def create_app(
     app.add_middleware(SameOrigin)
     app.add_middleware(CountRequests, metrics=metrics)
     app.add_middleware(KnownHosts, hosts=settings.allowed_hosts)
+    app.add_middleware(SafeHeaders)
     return app
 
 

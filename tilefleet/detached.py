@@ -28,7 +28,7 @@ def start(arguments: Sequence[str], home: Path, say: Callable[[str], None]) -> N
     """
     home.mkdir(parents=True, exist_ok=True)
     log = home / "up.log"
-    _shorten(log)
+    shorten(log)
     with log.open("a") as out, log.open() as lines:
         lines.seek(0, SEEK_END)
         server = subprocess.Popen(
@@ -59,9 +59,9 @@ def start(arguments: Sequence[str], home: Path, say: Callable[[str], None]) -> N
             raise
 
 
-def _shorten(log: Path) -> None:
-    """Keep the last lines of a log, in place: somebody may still write to it."""
-    if not log.exists() or log.stat().st_size <= KEPT_BYTES:
+def shorten(log: Path) -> None:
+    """Keep the last lines of a log that has twice as many, in place: somebody may still write to it."""
+    if not log.exists() or log.stat().st_size <= 2 * KEPT_BYTES:
         return
     with log.open("r+b") as file:
         file.seek(-KEPT_BYTES, SEEK_END)

@@ -15,9 +15,12 @@ from types import FrameType
 import uvicorn
 
 from server.app import create_app
+from server.http.door import Door
 from tilefleet.configuration import read_settings
 from tilefleet.errors import TilefleetError
+from tilefleet.own_log import keep_small
 from tilefleet.state_lock import only_one
+from worker.descriptors import raise_limit
 from worker.phases import phases
 
 
@@ -74,7 +77,15 @@ def up(
             fresh.replace(url_file)
             on_started(url)
 
-        config = uvicorn.Config(create_app(settings), log_level="warning", timeout_graceful_shutdown=5)
+        door = Door.for_descriptors(raise_limit())
+        config = uvicorn.Config(
+            create_app(settings),
+            log_level="warning",
+            http=door.protocol,
+            ws="none",
+            timeout_graceful_shutdown=5,
+        )
+        keep_small(home / "up.log")
         server = _Server(config, started)
         failure = _StartFailure()
         logging.getLogger("uvicorn.error").addFilter(failure)

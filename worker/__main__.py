@@ -20,6 +20,7 @@ from pathlib import Path
 
 import dask
 
+from worker.descriptors import raise_limit
 from worker.engine.cluster import DASK, EngineError, FleetBoards, make_nursery, make_worker, split_cpus
 from worker.engine.member import Member
 from worker.engine.worker_context import WorkerContext
@@ -45,6 +46,7 @@ def main() -> None:
     parser.add_argument("--state-dir", type=Path, default=Path.home() / ".tilefleet")
     parser.add_argument("--preload", nargs="*", default=(), help="more modules for the children to import")
     arguments = parser.parse_args()
+    raise_limit()
     # Each time that it is asked for its board it would say so.
     logging.getLogger("distributed").setLevel(logging.WARNING)
     try:

@@ -36,6 +36,11 @@ class BodyLimit:
             detail = f"Content-Encoding {coding!r} is not taken: send the body as it is"
             await body_of(scope["path"], 415, detail)(scope, receive, send)
             return
+        if "content-length" in headers and "transfer-encoding" in headers:
+            # A proxy in front may go by the other one, and take what is left over for a request.
+            detail = "Content-Length and Transfer-Encoding are not taken together"
+            await body_of(scope["path"], 400, detail, headers={"Connection": "close"})(scope, receive, send)
+            return
         declared = headers.get("content-length", "0")
         if declared.isdecimal() and int(declared) > limit:
             problem = too_large(limit, setting)

@@ -16,6 +16,8 @@ from pydantic import BaseModel, Field
 from sqlalchemy.exc import DataError, OperationalError
 from starlette.exceptions import HTTPException
 
+from worker.shortage import Shortage, shortage
+
 log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
 
@@ -78,6 +80,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(DataError, _on_data)
     app.add_exception_handler(OperationalError, _on_lost_database)
     app.add_exception_handler(OSError, _on_system)
+    app.add_exception_handler(Shortage, _on_shortage)
     app.add_exception_handler(Exception, _on_crash)
 
 
@@ -150,7 +153,13 @@ async def _on_system(request: Request, error: Exception) -> JSONResponse:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         where = f" with {error.filename}" if error.filename else ""
         return body_of(request.url.path, 507, f"the disk{where} is full: free some of it")
+    if short := shortage(error):
+        return body_of(request.url.path, 503, f"{short}; try again later", headers={"Retry-After": "5"})
     return await _on_crash(request, error)
+
+
+async def _on_shortage(request: Request, error: Exception) -> JSONResponse:
+    return body_of(request.url.path, 503, f"{error}; try again later", headers={"Retry-After": "5"})
 
 
 async def _on_crash(request: Request, error: Exception) -> JSONResponse:

@@ -35,3 +35,20 @@ def test_another_site_reaches_pages_alone(tmp_path: Path, site: str) -> None:
             assert client.get("/api/v1/jobs", headers={"Sec-Fetch-Site": own}).status_code == 200
         odd = client.post("/api/v1/jobs", headers={"Origin": "http://[::1"})
         assert odd.status_code == 403
+
+
+def test_browsers_take_no_answer_for_something_else(tmp_path: Path) -> None:
+    app = create_app(Settings(home=tmp_path, allowed_hosts=("testserver",)), FakeEngine().open)
+    with TestClient(app) as client:
+        for path in ("/", "/docs", "/api/v1/jobs", "/api/v1/nothing", "/health", "/metrics", "/openapi.json"):
+            answer = client.get(path)
+            assert answer.headers["x-content-type-options"] == "nosniff", path
+            assert answer.headers["cross-origin-resource-policy"] == "same-origin", path
+        page = client.get("/docs")
+        policy = page.headers["content-security-policy"]
+        assert "default-src 'none'" in policy
+        assert "script-src 'self' 'nonce-" in policy
+        nonce = policy.partition("'nonce-")[2].partition("'")[0]
+        assert page.text.count("<script") == 2
+        assert f'<script nonce="{nonce}">' in page.text
+        assert "<script>" not in page.text

@@ -17,15 +17,19 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, Protocol
 
 from worker.children.frames import FrameReader, frame
+from worker.shortage import shortage
 
 Json = Any
 STDERR_BYTES = 8 * 1024
 """How much of the end of a child's output is kept."""
 _START_S = 120.0
 _CANCEL_POLL_S = 0.05
+_SHORT_S, _SHORT_POLL_S = 10.0, 0.2
+"""For how long descriptors or memory may be short, and how often that is looked at."""
 _READ_BYTES = 256 * 1024
 _ONE_THREAD = dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "TVM_NUM_THREADS"), "1")
 
@@ -134,7 +138,8 @@ class Nursery:
         arrives there at once, in the calling thread. ``memory_bytes`` limits what the child may allocate.
         The child and its process group are killed when ``timeout_s`` has passed or nothing was sent for
         ``silence_s`` (ChildTimeout), or ``cancelled`` is set (ChildCancelled). Raises ChildCrashed or
-        ChildRaised when it failed.
+        ChildRaised when it failed, and Shortage when this process or machine has stayed out of
+        descriptors or memory.
         """
         request = {
             "function": function,
@@ -142,6 +147,29 @@ class Nursery:
             "memory_bytes": memory_bytes,
             "messages": on_message is not None,
         }
+        deadline = time.monotonic() + min(timeout_s, _SHORT_S)
+        while True:
+            try:
+                return self._call(request, timeout_s, silence_s, memory_bytes, on_message, cancelled)
+            except OSError as error:
+                short = shortage(error)
+                if short is None:
+                    raise
+                if time.monotonic() > deadline:
+                    raise short from None
+            if cancelled is not None and cancelled.is_set():
+                raise ChildCancelled("cancelled")
+            time.sleep(_SHORT_POLL_S)
+
+    def _call(
+        self,
+        request: Json,
+        timeout_s: float,
+        silence_s: float | None,
+        memory_bytes: int | None,
+        on_message: Callable[[Json], None] | None,
+        cancelled: Flag | None,
+    ) -> Json:
         for last_try in (False, True):
             call = _Call(on_message, cancelled)
             try:
@@ -161,7 +189,9 @@ class Nursery:
                 try:
                     socket.send_fds(control, [b"f"], call.child_ends)
                     break
-                except OSError:
+                except OSError as error:
+                    if shortage(error):  # what others run here goes on
+                        raise
                     self._drop()
                     if last_try:
                         raise NurseryError("the nursery does not stay up") from None
@@ -217,9 +247,11 @@ class _Call:
 
     def __init__(self, on_message: Callable[[Json], None] | None, cancelled: Flag | None) -> None:
         self._on_message, self._cancelled = on_message, cancelled
-        self._answers, answers = socket.socketpair()
-        self._status, status = socket.socketpair()
-        self._output, output = os.pipe()
+        with ExitStack() as made:  # all of them or none
+            self._answers, answers = map(made.enter_context, socket.socketpair())
+            self._status, status = map(made.enter_context, socket.socketpair())
+            self._output, output = os.pipe()
+            made.pop_all()
         self._theirs: list[socket.socket | int] = [answers, status, output]
         self._tail = b""
         self._reader = FrameReader()

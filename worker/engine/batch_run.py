@@ -26,6 +26,7 @@ from worker.fleet.known_board import Held
 from worker.fleet.matching import Request
 from worker.measure.measure import MeasureOptions
 from worker.outcome import ErrorKind, Outcome
+from worker.shortage import PAUSE_S, Shortage, shortage
 
 ATTEMPTS = 3
 """How often a candidate is tried when boards fail under it."""
@@ -77,6 +78,8 @@ class BatchRun:
                     await self._lease(suspects[:1] or pending)
                 except SchedulerGone:  # they wait for it, and nobody is to blame
                     await self._unless_cancelled(self._dask.back())
+                except (Shortage, OSError, MemoryError) as error:
+                    await self._wait_out(error)
         except NoBoard as error:
             self._fail_pending(ErrorKind.BOARD_LOST, str(error))
         except _Cancelled:
@@ -104,6 +107,8 @@ class BatchRun:
                     )
                 except SchedulerGone:
                     await self._unless_cancelled(self._dask.back())
+                except (Shortage, OSError, MemoryError) as error:
+                    await self._wait_out(error)
         except _Cancelled:
             built = Outcome(error=ErrorKind.CANCELLED, message="cancelled")
         except KilledWorker as error:
@@ -115,6 +120,12 @@ class BatchRun:
             self._end(number, built)
         else:
             self._built[number] = built
+
+    async def _wait_out(self, error: Exception) -> None:
+        """What a machine is short of comes back, and no board is to blame; another error is raised."""
+        if not shortage(error):
+            raise error
+        await self._unless_cancelled(asyncio.sleep(PAUSE_S))
 
     async def _lease(self, numbers: list[int]) -> None:
         """Measure some under one lease. Those for which the board is to blame stay pending."""

@@ -37,6 +37,7 @@ from worker.fleet.times import USUAL, FleetTimes
 from worker.measure.cores import Cores
 from worker.measure.measure import MeasureOptions
 from worker.outcome import Answer, ErrorKind, Fact, Outcome
+from worker.shortage import shortage
 
 log = logging.getLogger(__name__)
 PEAK_PRIORITY = 1 << 30
@@ -306,6 +307,11 @@ class Engine:
             raise CannotCheck(str(error)) from None
         except WorkerGone:
             await self.refresh()
+            raise
+        except Exception as error:
+            if short := shortage(error):
+                log.warning("board %s cannot be checked now: %s", board, short)
+                raise CannotCheck(str(short)) from None
             raise
         if check.problem:
             await self.refresh()  # A board that has gone has not failed.

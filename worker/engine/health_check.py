@@ -16,6 +16,7 @@ from worker.fleet.drivers.base import Driver
 from worker.fleet.times import FleetTimes
 from worker.measure.measure import BoardHandle, MeasureOptions, measure
 from worker.measure.session import lock_file, why_silent
+from worker.shortage import shortage
 
 REFERENCE = Conv2d(1, 32, 28, 28, 32, 3, 3, pad=(1, 1, 1, 1))
 """Some 100 us on a large core; on an emulated one without vectors its check takes seconds."""
@@ -41,6 +42,8 @@ def check_board(context: WorkerContext) -> Check:
         try:
             board.restart()
         except Exception as error:
+            if short := shortage(error):
+                raise short from None
             return replace(check, problem=f"{check.problem}; restarting it failed: {error}")
     return check
 

@@ -1,4 +1,5 @@
-"""Keeps Dask sending when the clock is set back; for a shared scheduler ``--preload worker.engine.steady``.
+"""Keeps Dask sending when the clock is set back, and from serving pages; for a shared scheduler
+``--preload worker.engine.steady``.
 
 Between two sends on a connection Dask pauses for milliseconds, until a time of the wall clock: where that was
 set back by an hour meanwhile, nothing was sent for an hour. Importing this is enough.
@@ -10,6 +11,8 @@ import time
 from typing import Any
 
 from distributed import batched
+
+import worker.engine.no_http  # noqa: F401  # of each process that Dask runs in, too
 
 _sends: Any = batched  # untyped
 _sends.time = time.monotonic

@@ -17,6 +17,7 @@ from worker.build.build import Built
 from worker.children.nursery import ChildCancelled, ChildCrashed, ChildRaised, ChildTimeout, Flag, Nursery
 from worker.measure.session import lock_file, why_silent
 from worker.outcome import ErrorKind, OnOutcome, Outcome
+from worker.shortage import shortage
 
 _LONGEST_S = 3600.0
 PREPARED_BYTES_S, REFERENCE_FLOPS_S = 50e6, 5e9
@@ -246,6 +247,8 @@ class _Sessions:
         try:
             self.board.restart()
         except Exception as error:
+            if short := shortage(error):
+                raise short from None
             who = f"board {self.board.id}: "  # most of its own errors begin so
             self._fail_pending(ErrorKind.BOARD_LOST, who + str(error).removeprefix(who))
 
