@@ -11,6 +11,12 @@ from onnx import ModelProto, NodeProto, helper, numpy_helper
 from tuner.frontend.names import fresh, names_of, reads, rename
 
 
+WINDOWED = {
+    *("AveragePool", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "LpPool", "MaxPool", "MaxUnpool"),
+    "QLinearConv",
+}
+
+
 class Info(Protocol):
     """Shape and ONNX element type of a tensor."""
 
@@ -48,6 +54,9 @@ def hold_empty(model: ModelProto) -> None:
 
 def nothing(node: NodeProto, tensors: Mapping[str, Info]) -> list[Any]:
     """The results of ``node``, none of which has an element; none where one has, or is not known."""
+    inputs = [tensors[name].shape for name in node.input if name in tensors]
+    if node.op_type in WINDOWED and not any(0 in shape for shape in inputs):
+        return []  # a window that is larger than what it moves over is a mistake
     infos = [tensors.get(name) for name in node.output if name]
     values = [
         np.zeros(info.shape, helper.tensor_dtype_to_np_dtype(info.elem_type))
