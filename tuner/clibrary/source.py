@@ -284,6 +284,13 @@ def _run(library: Library) -> str:
         indent = " " * len(f"int {name}_run_parallel(")
         declared = f"int {name}_run_parallel({ports},\n{indent}{by[2:]})"
     nl = "\n"
+
+    def some(which: int) -> str:
+        """C that says whether a tensor has elements, if there is one without: its pointer may be null."""
+        if all(port.bytes for ports in library.ports for port in ports[which]):
+            return ""
+        return f" && {name}_{('input', 'output')[which]}_bytes({given}i)"
+
     no_set = f"  if (set < 0 || set >= {sets}) return {prefix}_WRONG_SET;\n" if sets > 1 else ""
     if library.open is not None:
         no_set = f"  if (length < {prefix}_LENGTH_MIN || length > {prefix}_LENGTH_MAX) "
@@ -297,11 +304,11 @@ int {name}_run_on(int processor, {ports}{by}) {{
   if (!arena || !inputs || !outputs) return {prefix}_NULL_POINTER;
   if ((uintptr_t)arena % {ALIGNMENT}) return {prefix}_ARENA_MISALIGNED;
   for (int i = 0; i < {len(inputs)}; i++) {{
-    if (!inputs[i]) return {prefix}_NULL_POINTER;
+    if (!inputs[i]{some(0)}) return {prefix}_NULL_POINTER;
     if ((uintptr_t)inputs[i] % input_element[i]) return {prefix}_BUFFER_MISALIGNED;
   }}
   for (int i = 0; i < {len(outputs)}; i++) {{
-    if (!outputs[i]) return {prefix}_NULL_POINTER;
+    if (!outputs[i]{some(1)}) return {prefix}_NULL_POINTER;
     if ((uintptr_t)outputs[i] % output_element[i]) return {prefix}_BUFFER_MISALIGNED;
   }}
 {no_set}  w = weights_of(arena);

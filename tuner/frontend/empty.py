@@ -10,7 +10,6 @@ from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from tuner.frontend.names import fresh, names_of, reads, rename
 
-
 WINDOWED = {
     *("AveragePool", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "LpPool", "MaxPool", "MaxUnpool"),
     "QLinearConv",

@@ -46,7 +46,8 @@ class TvmImporter(ONNXGraphImporter):  # type: ignore[misc]  # TVM is untyped
     """TVM's importer of ``graph``, whose tensors it has in ``_nodes``."""
 
     def __init__(self, graph: OnnxGraph) -> None:
-        super().__init__({}, None)
+        # A size of 0 would be an open one to TVM, where only the file said it.
+        super().__init__({name: [*info.shape] for name, info in graph.inputs.items()}, None)
         self._nodes: dict[str, Any]
         self._graph = graph
 

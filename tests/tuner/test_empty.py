@@ -1,0 +1,109 @@
+"""Sizes of 0: inputs, results and what lies between, in every form that a user gets."""
+
+import numpy as np
+import pytest
+from every_form import check
+from onnx import TensorProto, helper
+from tiny_models import model, node, save
+
+from tuner.frontend.graph import load_partition
+from tuner.intake.extract import extract
+
+pytestmark = [pytest.mark.usefixtures("avx2"), pytest.mark.timeout(300)]
+
+
+def decoder():
+    """A layer of attention with a cache of any length."""
+    nodes = []
+    for name in "qkv":
+        nodes += [
+            node("MatMul", ["x", f"w{name}"], f"{name}0"),
+            node("Reshape", [f"{name}0", "split"], f"{name}1"),
+            node("Transpose", [f"{name}1"], f"{name}2", perm=[0, 2, 1, 3]),
+        ]
+    nodes += [
+        node("Concat", ["past_k", "k2"], "present_k", axis=2),
+        node("Concat", ["past_v", "v2"], "present_v", axis=2),
+        node("Transpose", ["present_k"], "turned", perm=[0, 1, 3, 2]),
+        node("MatMul", ["q2", "turned"], "scores"),
+        node("Softmax", ["scores"], "shares", axis=-1),
+        node("MatMul", ["shares", "present_v"], "mixed"),
+        node("Transpose", ["mixed"], "back", perm=[0, 2, 1, 3]),
+        node("Reshape", ["back", "join"], "joined"),
+        node("MatMul", ["joined", "wo"], "y"),
+    ]
+    inputs = {"x": (1, "n", 24), "past_k": (1, 2, "p", 12), "past_v": (1, 2, "p", 12)}
+    constants = dict.fromkeys(("wq", "wk", "wv", "wo"), (24, 24))
+    constants |= {"split": np.array([0, -1, 2, 12]), "join": np.array([0, -1, 24])}
+    return model(nodes, inputs, ["y", "present_k", "present_v", "past_k"], constants)
+
+
+def first_step():
+    """What it is given for a prompt of three tokens."""
+    rng = np.random.default_rng()
+    shapes = {"x": (1, 3, 24), "past_k": (1, 2, 0, 12), "past_v": (1, 2, 0, 12)}
+    return {name: rng.normal(size=shape).astype(np.float32) for name, shape in shapes.items()}
+
+
+def options(feeds):
+    return [f"--shape={name}={','.join(map(str, each.shape))}" for name, each in feeds.items()]
+
+
+def test_a_decoders_first_step_in_every_form(tmp_path):
+    feeds = first_step()
+    check(tmp_path, decoder(), feeds, *options(feeds))
+
+
+def test_a_files_own_size_of_0_in_every_form(tmp_path):
+    """Also results without elements, of which one is an input that is given back."""
+    nodes = [
+        node("Concat", ["x", "e"], "joined", axis=1),
+        node("MatMul", ["joined", "w"], "y"),
+        node("Relu", ["e"], "nothing"),
+        node("MatMul", ["e", "u"], "zeros"),
+    ]
+    made = model(
+        nodes,
+        {"x": (4, 7), "e": (4, 0)},
+        ["y", "nothing", "zeros", "e"],
+        {"w": (7, 5), "u": np.zeros((0, 3), np.float32)},
+    )
+    rng = np.random.default_rng()
+    check(tmp_path, made, {"x": rng.random((4, 7), np.float32), "e": np.zeros((4, 0), np.float32)})
+
+
+def test_nothing_at_all_is_computed(tmp_path):
+    made = model([node("Conv", ["x", "w"], "y")], {"x": (0, 3, 8, 8)}, ["y"], {"w": (4, 3, 3, 3)})
+    check(tmp_path, made, {"x": np.zeros((0, 3, 8, 8), np.float32)})
+
+
+def test_no_workload_is_made_of_nothing(tmp_path):
+    path = save(tmp_path, decoder())
+    feeds = first_step()
+    shapes = {name: list(each.shape) for name, each in feeds.items()}
+    found = extract(path, [shapes, {**shapes, "x": [1, 0, 24]}])
+    assert found.operators
+    assert all(each.workload.flops for each in found.operators)
+    assert [tuple(each.shape) for each in found.inputs] == [each.shape for each in feeds.values()]
+    assert not load_partition(path, {**shapes, "x": [1, 0, 24]}).products
+
+
+def test_an_explicit_0_is_a_size_and_what_is_left_out_is_not(tmp_path):
+    made = model([node("Relu", ["x"], "y")], {"x": (2, 0)}, ["y"])
+    assert extract(save(tmp_path, made)).inputs[0].shape == (2, 0)
+    assert extract(save(tmp_path, made), {"x": [2, 5]}).inputs[0].shape == (2, 5)
+    made.graph.input[0].type.tensor_type.shape.dim[1].Clear()
+    with pytest.raises(ValueError, match="dynamic shape"):
+        extract(save(tmp_path, made))
+
+
+def test_what_data_decide_of_nothing(tmp_path):
+    made = helper.make_graph(
+        [node("NonZero", ["e"], "places"), node("Transpose", ["places"], "rows")],
+        "empty",
+        [helper.make_tensor_value_info("e", TensorProto.FLOAT, [0, 3])],
+        [helper.make_tensor_value_info("rows", TensorProto.INT64, None)],
+    )
+    whole = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    graph = load_partition(save(tmp_path, whole)).graph
+    assert graph.tensors["rows"].shape == (0, 2)
