@@ -67,7 +67,7 @@ def compare(model: Path, rounds: int, threads: int = 1) -> dict[str, Any]:
 
     from kernels.numerics import Numerics
     from tuner.backend.apply import build_model
-    from tuner.backend.definition import random_feeds
+    from tuner.backend.draws import random_feeds
     from tuner.clibrary.build import Model, make, write
     from tuner.clibrary.elf import code_bytes
     from tuner.clibrary.loaded import Loaded

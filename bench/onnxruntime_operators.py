@@ -77,7 +77,7 @@ def compare(payload: dict[str, Any]) -> dict[str, Any]:
     from kernels.numerics import Numerics
     from tilefleet.c_library import Wanted
     from tilefleet.onnxruntime_model import build_onnxruntime_model
-    from tuner.backend.comparison import error_of
+    from tuner.backend.error import error_of
     from tuner.clibrary.build import Model
     from tuner.intake.assemble import assembled
     from tuner.ortmodel.model import fixed_model, plain_model

@@ -20,7 +20,7 @@ from kernels import target as targets
 from kernels.numerics import Numerics
 from kernels.target import Target
 from tilefleet.errors import TilefleetError
-from tuner.backend.comparison import error_of
+from tuner.backend.error import error_of
 from tuner.log.record import Record
 from tuner.log.relayouts import Relayouts
 from tuner.runtimes.engines import read_arrays

@@ -19,12 +19,13 @@ from tilefleet.c_library import Wanted, checks_of, manifest_of
 from tilefleet.errors import TilefleetError
 from tilefleet.render import milliseconds
 from tuner.backend.check import Check, worst
-from tuner.backend.comparison import compared
-from tuner.backend.definition import Undefined, define, random_feeds
+from tuner.backend.definition import Source, Undefined, define_each
+from tuner.backend.difference import compared
+from tuner.backend.draws import Draw, draws_of, random_feeds
 from tuner.clibrary.build import Made, Model, make, planned_as_c, write
 from tuner.clibrary.library import Library
 from tuner.clibrary.toolchain import ToolError, glibc_of
-from tuner.frontend.model_file import parse_file, read_as_written
+from tuner.frontend.model_file import load_graph, parse_file, read_as_written
 from tuner.frontend.onnx_check import ModelError, first_line
 from tuner.intake.shapes import FixedShapes, OpenRange, at_length, sets_of, text_of
 from tuner.ortmodel import session
@@ -268,19 +269,32 @@ class _Building:
 
     def _check_at(self, shapes: FixedShapes | None, model: Path, library: Path, tolerance: float) -> Check:
         written = read_as_written(self._model.path, shapes)
-        try:
-            feeds = random_feeds(ports_of(written))
-            defined = define(written, feeds)
-            results = session.computed(model, library, self._model.threads, feeds)
-        except Undefined as error:
-            return Check(tolerance, skipped=str(error))
-        except NotRun as error:
-            if OLD_CPU in str(error):
-                return Check(tolerance, skipped=str(error))
-            raise TilefleetError(f"{self._wanted.title}: nothing was written: {error}") from None
         names = [value.name for value in written.graph.output]
-        found = compared(dict(zip(names, results, strict=True)), defined, tolerance)
-        return replace(found, where="this machine")
+        try:
+            draws = [*draws_of(load_graph(self._model.path, shapes))]
+        except ModelError:  # of which onnxruntime computes a part
+            draws = [Draw("", random_feeds(ports_of(written)))]
+        found: dict[str, Check] = {}
+        reasons: list[str] = []
+        for draw, defined in zip(
+            draws, define_each(Source(written), [draw.feeds for draw in draws]), strict=True
+        ):
+            if isinstance(defined, Undefined):
+                reasons.append(str(defined))
+                continue
+            if draw.optional and not defined.finite:
+                continue
+            try:
+                results = session.computed(model, library, self._model.threads, defined.feeds)
+            except NotRun as error:
+                if OLD_CPU in str(error):
+                    return Check(tolerance, skipped=str(error))
+                raise TilefleetError(f"{self._wanted.title}: nothing was written: {error}") from None
+            one = compared(dict(zip(names, results, strict=True)), defined, tolerance)
+            found[draw.name] = replace(one, where="this machine")
+            if one.wrong:
+                break
+        return worst(found) if found else Check(tolerance, skipped=reasons[0])
 
 
 def _several(model: Model) -> bool:

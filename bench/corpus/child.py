@@ -20,8 +20,10 @@ from bench.corpus.references import defined
 from bench.corpus.shares import measure
 from kernels.target import Target
 from tuner.backend.apply import lower_partition, plan_of
-from tuner.backend.comparison import compared, error_of, run
+from tuner.backend.comparison import run
 from tuner.backend.definition import Array, Definition, Undefined
+from tuner.backend.difference import compared
+from tuner.backend.error import error_of
 from tuner.backend.executable import compile_module
 from tuner.backend.manifest import describe
 from tuner.backend.sequence import sequenced
@@ -84,14 +86,14 @@ def try_model(payload: dict[str, Any], send: Send) -> None:
     main = machine["main"]
     if whole is not module:
         main = relax.VirtualMachine(compile_module(whole, target), tvm.cpu())["main"]
-    outputs = run(main, feeds)
+    run(main, feeds)
     send({"ran": True})
     definition = None
     try:
         definition = defined(path, model, fed)
-        # LiteRT keeps to itself what streaming models leave behind; here it is an output.
-        made = dict(zip(partition.graph.outputs, outputs, strict=True))
-        made = {name: value for name, value in made.items() if name in definition.values}
+        # Of streaming models it is of a second run, which begins with what the first one left.
+        again = {name: definition.feeds[name] for name in partition.graph.inputs}
+        made = dict(zip(partition.graph.output_names, run(main, again), strict=True))
         found = compared(made, definition, tolerance)
         worst = max(found.errors.values(), default=None)
         send({"right": not found.wrong, "max_error": worst, "check": str(found), "by": definition.by})
@@ -175,7 +177,7 @@ def _wrong(outputs: Sequence[Array], definition: Definition | None) -> str:
     """How the outputs of a peer are wrong; empty where they are right, or nobody knows."""
     if definition is None:
         return ""
-    for value, right in zip(outputs, definition.values.values(), strict=True):
+    for value, right in zip(outputs, definition.values.values(), strict=False):
         if value.size != right.size:
             return f"its output has the shape {list(value.shape)}, which should be {list(right.shape)}"
         error = error_of(value.reshape(right.shape), right)

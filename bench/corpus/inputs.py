@@ -11,7 +11,8 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from onnx import TensorProto
 
 from bench.corpus.entries import Entry, Input
-from tuner.backend.definition import Array, random_feeds
+from tuner.backend.definition import Array
+from tuner.backend.draws import random_feeds
 from tuner.frontend.model_file import TFLITE
 from tuner.frontend.tflite.file import read_file
 from tuner.frontend.tflite.subgraphs import flat

@@ -136,6 +136,10 @@ class ModelCheck(BaseModel):
     wrong: str = Field(description="The first tensor that is wrong, and how; empty when none is.")
     skipped: str = Field(description="Why nothing was compared; empty when it was.")
     where: str = Field(description="What it ran on: `board pi-3`; empty when nothing was compared.")
+    blunt: list[str] = Field(default=[], description="Outputs of which the check could hardly have failed.")
+    inside: int = Field(
+        default=0, description="Tensors inside compared too, each by what the definition has before it."
+    )
 
 
 class LibraryRequest(BaseModel):

@@ -15,17 +15,12 @@ from kernels.target import CATALOGUE
 from tilefleet.cli import app
 from tuner.backend import apply
 from tuner.backend.apply import build_model, export
-from tuner.backend.comparison import (
-    Build,
-    OtherMachine,
-    check,
-    check_module,
-    compared,
-    differs_in_kind,
-    error_of,
-    locate,
-)
-from tuner.backend.definition import FAR, Undefined, define, random_feeds
+from tuner.backend.comparison import Build, OtherMachine, check, check_module, locate
+from tuner.backend.definition import LEAST_SHARE, Undefined, define
+from tuner.backend.difference import compared
+from tuner.backend.draws import random_feeds
+from tuner.backend.error import differs_in_kind, error_of
+from tuner.backend.evaluation import FAR
 from tuner.frontend.model_file import read_as_written
 from worker.measure.host import host_target
 
@@ -222,8 +217,8 @@ def test_shares_that_are_all_tiny_are_compared_as_what_they_are(tmp_path):
     made = model(nodes, {"x": (1, 8)}, ["y"], {"b": bias, "two": np.array([2, 4])})
     feeds = {"x": np.zeros((1, 8), np.float32)}
     defined = define(made, feeds)
-    assert defined.shares == {"y"}
+    assert defined.least == {"y": LEAST_SHARE}
     exact = (1 / (1 + np.exp(17.0)) * np.ones((2, 4))).astype(np.float32)
     assert not compared({"y": exact}, defined, 1e-4).wrong
     assert compared({"y": exact + np.float32(1e-6)}, defined, 1e-4).wrong
-    assert not define(model(nodes[:1], {"x": (1, 8)}, ["a"], {"b": bias}), feeds).shares
+    assert not define(model(nodes[:1], {"x": (1, 8)}, ["a"], {"b": bias}), feeds).least

@@ -12,7 +12,7 @@ from kernels import target as targets
 from kernels.target import CATALOGUE
 from tuner.backend import apply
 from tuner.backend.check import Delivery
-from tuner.backend.definition import random_feeds
+from tuner.backend.draws import random_feeds
 from tuner.job.delivery_child import deliver_in_child
 from tuner.job.profile import Ran, read_inputs, to_tensor
 from tuner.job.profile_child import profile_in_child

@@ -14,7 +14,8 @@ class Check:
     ``errors`` are those of its outputs, and ``allowed`` is how large each may be: ``tolerance``, or more
     where the model itself makes more of a little difference in its inputs. ``wrong`` says which tensor is the
     first that is wrong and how; where it is empty and ``skipped`` as well, the model is right. ``skipped``
-    says why nothing was compared.
+    says why nothing was compared. ``blunt`` are the outputs of which the check could hardly have failed, and
+    ``inside`` is how many tensors inside were compared, each made of what the definition has before it.
     """
 
     tolerance: float
@@ -24,6 +25,8 @@ class Check:
     wrong: str = ""
     skipped: str = ""
     where: str = ""
+    blunt: list[str] = field(default_factory=list)
+    inside: int = 0
 
     @property
     def checked(self) -> bool:
@@ -34,13 +37,21 @@ class Check:
         """What came out, for people."""
         if self.wrong or self.skipped:
             return f"wrong: {self.wrong}" if self.wrong else f"not checked: {self.skipped}"
-        worst = max(self.errors, key=lambda name: self.errors[name] / self.allowed[name])
+        sharp = [name for name in self.errors if name not in self.blunt] or [*self.errors]
+        worst = max(sharp, key=lambda name: self.errors[name] / self.allowed[name])
         error, allowed = self.errors[worst], self.allowed[worst]
         where = f" on {self.where}" if self.where else ""
-        return (
+        told = (
             f"checked{where}: {worst} differs by {error:.1g} from what {self.by} computes, "
             f"{allowed:.1g} is allowed"
         )
+        if self.inside:
+            told += (
+                f"; in pieces, each by the definition's own inputs, {self.inside} tensors inside are right"
+            )
+        if self.blunt:
+            told += f"; of {', '.join(self.blunt[:5])} alone it could hardly have failed"
+        return told
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import platform
 import signal
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tvm
 from tvm import relax
 
@@ -22,14 +22,25 @@ from kernels.space import Config
 from kernels.target import Target
 from tuner.backend.apply import lower_partition, plan_of
 from tuner.backend.chained import chain_as
-from tuner.backend.check import Check
-from tuner.backend.definition import DEADLINE_S, Array, Definition, Undefined, define, random_feeds
+from tuner.backend.check import Check, worst
+from tuner.backend.definition import (
+    DEADLINE_S,
+    Array,
+    Definition,
+    Source,
+    Undefined,
+    define,
+    define_each,
+)
+from tuner.backend.difference import LIMIT, compared
+from tuner.backend.draws import Draw, draws_of, fallbacks_of, feeds_of, has_wide
 from tuner.backend.executable import compile_module
+from tuner.backend.given import read_draws
+from tuner.backend.pieces import cut, cuts_of, exact_inputs
 from tuner.frontend.affine import merge_affine
 from tuner.frontend.graph import load_partition
-from tuner.frontend.model_file import load_graph, read_as_written
-from tuner.frontend.onnx_check import Shapes
-from tuner.frontend.onnx_graph import OnnxGraph
+from tuner.frontend.model_file import load_graph
+from tuner.frontend.onnx_check import ModelError, Shapes
 from worker.children.nursery import ChildCrashed, ChildError, Nursery
 from worker.measure.host import host_target
 
@@ -38,13 +49,10 @@ RUN_S = 120.0
 MEMORY_BYTES = 16 << 30
 LOCATE_S = 200.0
 """Where a comparison took longer, the first wrong tensor is not looked for: that takes a build more."""
+CONVERSION = "all tensors are as our conversion of the file has them: that is wrong, please report it"
+REFERENCE_S = 60.0
+"""How long onnx's own evaluator, which is slow, may take to disagree with onnxruntime."""
 HERE = "this machine"
-HALF_EPSILON = 2.0**-10
-"""How far numbers that are nearly equal can be apart for having been rounded to float16."""
-LEAST_SHARE = 1e-3
-"""What differences of shares that are all tiny are relative to: ``definition.SHARES``."""
-DRAWS = 2.0
-"""How much further than the nudged definition an output may be: both are one draw of what rounding does."""
 Main = Callable[..., Any]
 """The ``main`` of a built model: tensors in, one tensor or several out."""
 Load = Callable[[Any, Any], Main]
@@ -66,6 +74,8 @@ class Build:
     threads: int
     configs: Sequence[Config | None]
     tolerance: float
+    inputs: Sequence[str] = ()
+    """Files with inputs of the user's own (.npz), which it is compared on as well."""
 
     def to_json(self) -> dict[str, Any]:
         """As plain JSON values."""
@@ -75,7 +85,7 @@ class Build:
     @classmethod
     def of_payload(cls, payload: Mapping[str, Any]) -> Build:
         """The one within what a child was told."""
-        return cls.from_json({name: payload[name] for name in cls.__dataclass_fields__})
+        return cls.from_json({name: payload[name] for name in cls.__dataclass_fields__ if name in payload})
 
     @classmethod
     def from_json(cls, value: Mapping[str, Any]) -> Build:
@@ -148,20 +158,21 @@ def check_and_locate(
     where: str = HERE,
     load_other: Load = load_here,
     feeds: Mapping[str, Array] | None = None,
+    thorough: bool = True,
 ) -> Check:
     """``check``; what is wrong is sent at once, and told again with the first tensor that is.
 
-    ``load_other`` loads what is built to find that, on the same machine. ``feeds`` are the inputs, random
-    ones unless given.
+    ``load_other`` loads what is built to find that, on the same machine.
     """
     started = time.monotonic()
-    found = check(load, build, deadline_s, where, feeds)
+    found, wrong = _compared(load, build, deadline_s, where, load_other, feeds, thorough)
     if not found.wrong:
         return found
     send(vars(found))
-    if time.monotonic() - started > LOCATE_S:
+    if wrong is None or time.monotonic() - started > LOCATE_S:
         return found
-    return replace(found, wrong=locate(build, load_other, feeds) or found.wrong)
+    first = locate(build, load_other, wrong)
+    return replace(found, wrong=f"{found.wrong}; {first}" if first == CONVERSION else first or found.wrong)
 
 
 def check(
@@ -170,21 +181,157 @@ def check(
     deadline_s: float = DEADLINE_S,
     where: str = HERE,
     feeds: Mapping[str, Array] | None = None,
+    load_other: Load = load_here,
+    thorough: bool = True,
 ) -> Check:
-    """Compare the model that ``load`` gives, which runs on ``where``, with its definition."""
+    """Compare the model that ``load`` gives, which runs on ``where``, with its definition.
+
+    ``feeds`` are the inputs; without, those of the user's files and some that are drawn: of a ``thorough``
+    check all draws of ``draws_of``, else the first.
+    """
+    return _compared(load, build, deadline_s, where, load_other, feeds, thorough)[0]
+
+
+def _compared(
+    load: Callable[[], Main],
+    build: Build,
+    deadline_s: float,
+    where: str,
+    load_other: Load,
+    feeds: Mapping[str, Array] | None,
+    thorough: bool,
+) -> tuple[Check, Mapping[str, Array] | None]:
+    """The check, and the inputs at which the model is wrong or of which the check was made."""
+    started = time.monotonic()
     graph = load_graph(build.model, build.shapes)
-    feeds = feeds or feeds_of(graph)
+    source = Source.of(build.model, build.shapes)
+    if feeds is not None:
+        draws = [Draw("", feeds)]
+    else:
+        draws = [*read_draws(build.inputs, graph), *draws_of(graph)][
+            : None if thorough else len(build.inputs) + 1
+        ]
+    defined = define_each(source, [draw.feeds for draw in draws], deadline_s=deadline_s)
+    drawn = draws[len(build.inputs) :]
+    if (
+        feeds is None
+        and all(isinstance(each, Undefined) for each in defined[len(build.inputs) :])
+        and has_wide(graph)
+    ):
+        # What it refuses is mostly an index or a length of which nobody knew how large it may be.
+        drawn = [*fallbacks_of(graph)]
+        defined[len(build.inputs) :] = define_each(
+            source, [draw.feeds for draw in drawn], deadline_s=deadline_s
+        )
+        draws[len(build.inputs) :] = drawn
+    main: Main | None = None
+    found: dict[str, Check] = {}
+    reasons: list[str] = []
+    last: Mapping[str, Array] | None = None
+    for number, (draw, definition) in enumerate(zip(draws, defined, strict=True)):
+        if isinstance(definition, Undefined):
+            if number < len(build.inputs):
+                found[draw.name] = Check(build.tolerance, skipped=str(definition))
+            reasons.append(str(definition))
+            continue
+        if draw.optional and not definition.finite:
+            continue
+        main = main or load()
+        results = dict(zip(graph.output_names, run(main, definition.feeds), strict=True))
+        one = compared(results, definition, build.tolerance)
+        if one.wrong:
+            one = _by_reference(source, results, definition, build.tolerance) or one
+        found[draw.name] = replace(one, where=where)
+        last = definition.feeds
+        if one.wrong:
+            return worst(found), last
+    if not any(each.errors for each in found.values()):
+        return (worst(found) if found else Check(build.tolerance, skipped=reasons[0])), None
+    total = worst(found)
+    blunt = [
+        name for name in total.errors if all(name in each.blunt for each in found.values() if each.errors)
+    ]
+    total = replace(total, blunt=blunt)
+    if total.skipped or last is None or time.monotonic() - started > LOCATE_S:
+        return _told_blind(total), None
+    inside = _in_pieces(source, build, load_other, last, bool(blunt))
+    if inside is None:
+        return _told_blind(total), None
+    if inside.wrong:
+        return replace(inside, where=where), None
+    return replace(total, inside=inside.inside), None
+
+
+def _in_pieces(
+    source: Source, build: Build, load: Load, feeds: Mapping[str, Array], chaotic: bool
+) -> Check | None:
+    """The check of the model cut where it chooses, or rounds to quanta: each piece gets what the definition
+    has before it. None where there is nothing to cut, or no such model can be built."""
+    names = cuts_of(source.model, chaotic)
+    if not names:
+        return None
+    with tempfile.TemporaryDirectory(prefix="tilefleet-pieces-") as folder:
+        path = Path(folder) / "pieces.onnx"
+        try:
+            values = define(source.model, feeds, names).values
+            model, given = cut(source.model, {name: values[name] for name in names})
+            path.write_bytes(model.SerializeToString())
+            partition = load_partition(path)
+        except (ModelError, Undefined, ValueError):
+            return None
+        fed = {**feeds, **{given[name]: values[name] for name in names}}
+        # What is given is exact: what is chosen of it, and rounded, must be the same.
+        defined = define(model, fed, fixed=exact_inputs(model))
+        defined = replace(defined, chosen=frozenset())
+        plan = dict(enumerate(build.configs)) if len(build.configs) == len(partition.products) else {}
+        chosen = {index: config for index, config in plan.items() if config is not None}
+        planned = plan_of(partition, {}, build.target, build.threads, plan=chosen or None)
+        module = lower_partition(partition, planned, build.target, build.threads)
+        main = load(module, compile_module(module, build.target))
+        inputs = {name: fed[name] for name in partition.graph.inputs}
+        results = dict(zip(partition.graph.output_names, run(main, inputs), strict=True))
+    found = compared(results, defined, build.tolerance)
+    if found.wrong:
+        return replace(found, wrong=f"by the definition's own inputs, {found.wrong}")
+    count = sum(name not in found.blunt for name in names)
+    return replace(found, inside=count) if count else None
+
+
+def _told_blind(found: Check) -> Check:
+    """``found``, as not checked where no output could have been wrong."""
+    if found.skipped or not found.blunt or set(found.errors) - set(found.blunt):
+        return found
+    name = found.blunt[0]
+    why = f"the check could not have failed: {name} may differ by {found.allowed[name]:.1g}"
+    if found.allowed[name] <= LIMIT:
+        why = (
+            f"the check could not have failed: {name} is empty or one and the same number for what was tried"
+        )
+    return replace(found, skipped=why)
+
+
+def _by_reference(
+    source: Source, results: Mapping[str, Array], definition: Definition, tolerance: float
+) -> Check | None:
+    """The check by onnx's own evaluator, which has the last word on onnxruntime; None unless it is passed."""
+    if "onnxruntime" not in definition.by or source.tflite is not None:
+        return None
     try:
-        defined = define(read_as_written(build.model, build.shapes), feeds, deadline_s=deadline_s)
-    except Undefined as reason:
-        return Check(build.tolerance, skipped=str(reason))
-    results = dict(zip(graph.output_names, run(load(), feeds), strict=True))
-    return replace(compared(results, defined, build.tolerance), where=where)
+        other = define(source, definition.feeds, deadline_s=REFERENCE_S, reference=True)
+    except Undefined:
+        return None
+    found = compared(results, other, tolerance)
+    if found.wrong:
+        return None
+    return replace(
+        found, by=f"{other.by} (by which onnx defines it; {definition.by} computes something else)"
+    )
 
 
 def locate(build: Build, load: Load = load_here, feeds: Mapping[str, Array] | None = None) -> str:
     """Which tensor is the first that is wrong, and how: built once more with all tensors as outputs."""
-    model = read_as_written(build.model, build.shapes)
+    source = Source.of(build.model, build.shapes)
+    model = source.model
     defined_names = {name for node in model.graph.node for name in node.output}
     partition = load_partition(build.model, build.shapes)
     graph = partition.graph
@@ -199,72 +346,13 @@ def locate(build: Build, load: Load = load_here, feeds: Mapping[str, Array] | No
     main = load(module, compile_module(module, build.target))
     defined = define(model, feeds, names)
     results = dict(zip(graph.output_names, run(main, feeds), strict=True))
-    return compared(results, defined, build.tolerance).wrong
-
-
-def feeds_of(graph: OnnxGraph) -> dict[str, Array]:
-    """Random values for the inputs of a model."""
-    return random_feeds({name: (info.shape, info.dtype) for name, info in graph.inputs.items()})
+    wrong = compared(results, defined, build.tolerance).wrong
+    if not wrong and source.tflite is not None:
+        return CONVERSION
+    return wrong
 
 
 def run(main: Main, feeds: Mapping[str, Array]) -> list[Array]:
     """The outputs of a built model."""
     result = main(*map(tvm.runtime.tensor, feeds.values()))
     return [each.numpy() for each in ([result] if hasattr(result, "numpy") else result)]
-
-
-def compared(found: Mapping[str, Array], defined: Definition, tolerance: float) -> Check:
-    """How ``found`` differs from ``defined``: the first that is wrong, or the error of each."""
-    errors: dict[str, float] = {}
-    allowed: dict[str, float] = {}
-    for name, value in found.items():
-        right = defined.values[name]
-        if value.ndim == right.ndim and defined.nudged[name].shape != right.shape:
-            # Data decide how many results there are, and other last bits make it others.
-            errors[name] = allowed[name] = 1.0
-            continue
-        wrong = differs_in_kind(value, right)
-        if wrong:
-            return Check(tolerance, errors, allowed, defined.by, f"{name} {wrong}")
-        least = LEAST_SHARE if name in defined.shares else 0.0
-        errors[name] = error_of(value, right, least)
-        allowed[name] = max(
-            tolerance,
-            HALF_EPSILON if right.dtype == np.float16 else 0.0,
-            DRAWS * error_of(defined.nudged[name], right, least),
-        )
-        if not errors[name] <= allowed[name]:
-            wrong = f"{name} differs by {errors[name]:.2g} from what {defined.by} computes"
-            return Check(tolerance, errors, allowed, defined.by, f"{wrong}, {allowed[name]:.2g} is allowed")
-    return Check(tolerance, errors, allowed, defined.by)
-
-
-def differs_in_kind(value: Array, defined: Array) -> str:
-    """How type or shape differ from what they should be; empty when they do not."""
-    if value.dtype != defined.dtype:
-        return f"is {value.dtype} and should be {defined.dtype}"
-    if value.shape != defined.shape:
-        return f"has the shape {list(value.shape)} and should have {list(defined.shape)}"
-    return ""
-
-
-def error_of(value: Array, defined: Array, least: float = 0.0) -> float:
-    """The largest difference relative to the largest value, or to ``least`` where that is larger; 1 where one
-    is a number and the other is none.
-
-    Of integers of 32 bits and more it is the share that differs: an index is right or wrong.
-    """
-    if value.size == 0:
-        return 0.0
-    if value.dtype.kind not in "fiu" or (value.dtype.kind in "iu" and value.dtype.itemsize > 2):
-        return float(np.mean(value != defined))
-    ours, theirs = value.astype(np.float64), defined.astype(np.float64)
-    finite = np.isfinite(theirs)
-    if (
-        not np.array_equal(ours[~finite], theirs[~finite], equal_nan=True)
-        or not np.isfinite(ours[finite]).all()
-    ):
-        return 1.0
-    scale = float(np.abs(theirs[finite]).max(initial=least))
-    difference = float(np.abs(ours[finite] - theirs[finite]).max(initial=0.0))
-    return difference / scale if scale else min(difference, 1.0)

@@ -20,7 +20,8 @@ from kernels.numerics import Numerics
 from kernels.workload.base import OfActivations
 from tuner.backend.check import Check, Delivery
 from tuner.backend.comparison import Build, Main, Send, check_and_locate
-from tuner.backend.definition import Array, random_feeds
+from tuner.backend.definition import Array
+from tuner.backend.draws import random_feeds
 from tuner.backend.executable import compile_module
 from tuner.backend.manifest import Manifest
 from tuner.backend.on_board import SESSION_S, Board, BoardModel

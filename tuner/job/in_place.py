@@ -33,7 +33,7 @@ from kernels.target import Target
 from kernels.workload.base import Workload
 from tuner.backend.apply import build_model
 from tuner.backend.chained import chain_as
-from tuner.backend.comparison import feeds_of
+from tuner.backend.draws import feeds_of
 from tuner.frontend.affine import merge_affine
 from tuner.frontend.graph import Product, load_partition
 from tuner.log.record import Record

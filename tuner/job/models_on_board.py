@@ -14,7 +14,8 @@ from kernels import target as targets
 from kernels.numerics import Numerics
 from kernels.target import Target
 from tuner.backend.apply import lower_partition, plan_of
-from tuner.backend.comparison import Send, feeds_of
+from tuner.backend.comparison import Send
+from tuner.backend.draws import feeds_of
 from tuner.backend.executable import compile_module
 from tuner.backend.manifest import Manifest, describe
 from tuner.backend.on_board import SESSION_S, Board

@@ -15,7 +15,8 @@ from kernels import target as targets
 from kernels.numerics import Numerics
 from tuner.backend.apply import lower_partition, plan_of
 from tuner.backend.check import Check, Delivery
-from tuner.backend.comparison import Build, Main, Send, check_and_locate, feeds_of
+from tuner.backend.comparison import Build, Main, Send, check_and_locate
+from tuner.backend.draws import feeds_of
 from tuner.backend.executable import compile_module
 from tuner.backend.manifest import describe
 from tuner.backend.on_board import SESSION_S, Board

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 from onnx import ModelProto, ValueInfoProto
 
-from tuner.backend.definition import Array, random_feeds
+from tuner.backend.definition import Array
+from tuner.backend.draws import random_feeds
 from tuner.runtimes import turns
 from worker.children.nursery import ChildError, Nursery
 

@@ -14,7 +14,8 @@ import tvm
 from kernels import target as targets
 from kernels.numerics import Numerics
 from tuner.backend.apply import lower_partition, plan_of
-from tuner.backend.comparison import Build, Send, feeds_of
+from tuner.backend.comparison import Build, Send
+from tuner.backend.draws import feeds_of
 from tuner.backend.executable import Compiled, compile_module
 from tuner.backend.manifest import Manifest, describe
 from tuner.backend.on_board import SESSION_S, Board

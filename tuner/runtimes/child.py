@@ -12,7 +12,8 @@ import numpy as np
 from kernels import target as targets
 from kernels.numerics import Numerics
 from tuner.backend.apply import build_default, build_model, export
-from tuner.backend.definition import Undefined, define, random_feeds
+from tuner.backend.definition import Undefined, define
+from tuner.backend.draws import random_feeds
 from tuner.clibrary import extras
 from tuner.clibrary.build import Made, Model, make, write
 from tuner.clibrary.stock import make_stock
@@ -53,8 +54,8 @@ def define_in_child(payload: dict[str, Any]) -> dict[str, Any]:
         definition = define(model, feeds)
     except Undefined as reason:
         return {**found, "by": "", "why": str(reason)}
-    np.savez(payload["values"], *definition.values.values())
-    np.savez(payload["nudged"], *definition.nudged.values())
+    np.savez(payload["values"], *(definition.values[name] for name in found["outputs"]))
+    np.savez(payload["nudged"], *(definition.nudged[name] for name in found["outputs"]))
     return {**found, "by": definition.by, "why": ""}
 
 
