@@ -8,14 +8,15 @@ import keyword
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from kernels.target import Target
+from tilefleet.emulated import EMULATED_S, emulator_of, gave_up
 from tilefleet.errors import TilefleetError
-from tilefleet.module_check import called_beside
-from tilefleet.server_check import NotChecked, check_by_server, request_of, way_out
+from tilefleet.module_check import BoardSilent, called_beside
+from tilefleet.server_check import NotChecked, check_by_server, request_of
 from tuner.backend.check import Check
 from tuner.backend.comparison import Build, OtherMachine, check_module
 from tuner.clibrary import extras
@@ -26,6 +27,7 @@ from tuner.clibrary.on_board import ENTRY, packed_module
 from tuner.clibrary.toolchain import ToolError
 from tuner.clibrary.wheel import write_wheel
 from tuner.intake.shapes import text_of
+from tuner.job.delivery import TIMEOUT_S
 from worker.fleet.drivers.agent_build import AgentBuildError
 
 CHECK = "tuner.clibrary.run:check_in_child"
@@ -131,7 +133,7 @@ def manifest_of(made: Made, checks: Sequence[Check], folder: Path) -> dict[str, 
 
 def checks_of(model: Model, made: Made, folder: Path, wanted: Wanted) -> list[Check]:
     """Run each variant of what was written to ``folder`` by itself beside the model's definition, on the
-    board that is named, where this machine can, or on an idle board of the server.
+    board that is named, where this machine can, on an idle board of the server, or on an emulator.
 
     A check a variant. Raises ToolError, TilefleetError where the named board cannot be had.
     """
@@ -142,11 +144,13 @@ def checks_of(model: Model, made: Made, folder: Path, wanted: Wanted) -> list[Ch
         try:
             found += [_check_variant(model, made, number, folder, wanted) for number in numbers]
         except OtherMachine as reason:
-            found += _checks_by_server(model, made, level, folder, str(reason))
+            found += _checks_elsewhere(model, made, level, folder, wanted, str(reason))
     return found
 
 
-def _check_variant(model: Model, made: Made, number: int, folder: Path, wanted: Wanted) -> Check:
+def _check_variant(
+    model: Model, made: Made, number: int, folder: Path, wanted: Wanted, timeout_s: float = TIMEOUT_S
+) -> Check:
     """Of one whose size is open, that at some lengths. Raises OtherMachine where no board is named and this
     machine is another."""
     if not wanted.check:
@@ -161,7 +165,7 @@ def _check_variant(model: Model, made: Made, number: int, folder: Path, wanted: 
 
             def on_board(length: int | None, build: Build) -> Check:
                 told = told_of(made, number, length, build, module)
-                return Check(**called_beside(board, wanted.fleet, target, ENTRY, told))
+                return Check(**called_beside(board, wanted.fleet, target, ENTRY, told, timeout_s))
 
             return worst_of(builds, on_board)
         link_alone(made, number, folder, module)
@@ -169,8 +173,10 @@ def _check_variant(model: Model, made: Made, number: int, folder: Path, wanted: 
         return worst_of(builds, lambda _, build: check_module(module, build, entry=CHECK, more=more))
 
 
-def _checks_by_server(model: Model, made: Made, level: int, folder: Path, reason: str) -> list[Check]:
-    """A check for each set of shapes at one level, as a board of the server has it."""
+def _checks_elsewhere(
+    model: Model, made: Made, level: int, folder: Path, wanted: Wanted, reason: str
+) -> list[Check]:
+    """A check for each set of shapes at one level, as a board of the server has it, else an emulator."""
     library = made.library
     manifests = made.manifests[level * library.sets :][: library.sets]
     target = library.levels[level].target
@@ -180,7 +186,14 @@ def _checks_by_server(model: Model, made: Made, level: int, folder: Path, reason
     try:
         found = check_by_server(model.path, target.name, request, digest_of(made, folder), "library")
     except NotChecked as why:
-        skipped = f"{reason}, and {why}{way_out(target.name)}"
+        try:
+            emulated = replace(wanted, board=emulator_of(target), fleet=None)
+            numbers = range(level * library.sets, (level + 1) * library.sets)
+            return [_check_variant(model, made, each, folder, emulated, EMULATED_S) for each in numbers]
+        except NotChecked as also:
+            skipped = f"{reason}, and {why}; {also}"
+        except BoardSilent as error:
+            skipped = f"{reason}, and {why}; {gave_up(emulated.board or '', error)}"
         return [Check(each.tolerance, skipped=skipped) for each in manifests]
     # Behind one that is wrong, the server has run none.
     return found + [found[-1]] * (library.sets - len(found))

@@ -11,14 +11,16 @@ from typing import Any
 from kernels import target as targets
 from kernels.numerics import Numerics
 from kernels.target import Target
+from tilefleet.emulated import EMULATED_S, emulator_of, gave_up
 from tilefleet.errors import TilefleetError
 from tilefleet.one_board import started_board
-from tilefleet.server_check import NotChecked, check_by_server, request_of, way_out
+from tilefleet.server_check import NotChecked, check_by_server, request_of
 from tuner.backend.check import Check, Delivery, worst
 from tuner.backend.comparison import Build, OtherMachine, check_module
 from tuner.backend.manifest import Manifest
 from tuner.backend.shape_sets import Variant
 from tuner.intake.shapes import is_open, text_of
+from tuner.job.delivery import TIMEOUT_S
 from tuner.log.record import Record
 from tuner.log.relayouts import Relayouts
 from worker.children.nursery import ChildError
@@ -43,7 +45,8 @@ class BuiltModule:
         return self.variants[0].manifest
 
     def check(self) -> list[Check]:
-        """Compare it with its definition on this machine, else on an idle board of the server.
+        """Compare it with its definition on this machine, else on an idle board of the server, else on an
+        emulator of its target.
 
         One check a variant, up to the first that is wrong.
         """
@@ -62,10 +65,21 @@ class BuiltModule:
                     self.model, self.manifest.target.name, self._request(), self._sha256(), "module"
                 )
             except NotChecked as why:
-                skipped = f"{reason}, and {why}{way_out(self.manifest.target.name)}"
+                try:
+                    return self._check_emulated()
+                except NotChecked as also:
+                    skipped = f"{reason}, and {why}; {also}"
                 return [Check(each.manifest.tolerance, skipped=skipped) for each in self.variants]
 
-    def check_on(self, name: str, file: Path | None) -> list[Check]:
+    def _check_emulated(self) -> list[Check]:
+        """Compare it on an emulator of its target; raises NotChecked."""
+        name = emulator_of(self.manifest.target)
+        try:
+            return self.check_on(name, None, EMULATED_S)
+        except BoardSilent as error:
+            raise gave_up(name, error) from None
+
+    def check_on(self, name: str, file: Path | None, timeout_s: float = TIMEOUT_S) -> list[Check]:
         """Compare it with its definition on the board called ``name``, which the fleet file has, or which
         this machine can start.
 
@@ -76,7 +90,9 @@ class BuiltModule:
         # A child builds it once more, and runs it on the board from there.
         target = self.manifest.target
         payload = {**self._request(), "model": str(self.model), "target": targets.to_json(target)}
-        found = called_beside(name, file, target, "tuner.job.delivery_child:deliver_in_child", payload)
+        found = called_beside(
+            name, file, target, "tuner.job.delivery_child:deliver_in_child", payload, timeout_s
+        )
         delivery = Delivery.from_json(found)
         if delivery.sha256 != self._sha256():
             raise TilefleetError("the model is not built the same twice, and nothing was written")
@@ -103,18 +119,27 @@ class BuiltModule:
         return hashlib.sha256(self.path.read_bytes()).hexdigest()
 
 
+class BoardSilent(TilefleetError):
+    """A board did not come to an answer."""
+
+
 def called_beside(
-    name: str, file: Path | None, target: Target, entry: str, payload: Mapping[str, Any]
+    name: str,
+    file: Path | None,
+    target: Target,
+    entry: str,
+    payload: Mapping[str, Any],
+    timeout_s: float = TIMEOUT_S,
 ) -> Any:
     """What a child's ``entry`` returns that is told of the board called ``name``, which is for ``target``.
 
-    Raises TilefleetError when the board cannot be had or did not come to an answer.
+    Raises TilefleetError when the board cannot be had, BoardSilent when it did not come to an answer.
     """
     try:
         with started_board(name, file, target) as board:
-            return board.call(entry, payload)
+            return board.call(entry, payload, timeout_s)
     except ChildError as error:
-        raise TilefleetError(
+        raise BoardSilent(
             f"board {name} did not come to an answer, and nothing was written: {error}; "
             "--no-check writes it without"
         ) from None

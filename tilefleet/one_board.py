@@ -34,13 +34,13 @@ class StartedBoard:
     nursery: Nursery
     lock: Path
 
-    def call(self, entry: str, payload: Mapping[str, Any]) -> Any:
+    def call(self, entry: str, payload: Mapping[str, Any], timeout_s: float = TIMEOUT_S) -> Any:
         """What a child's ``entry`` returns that is told of the board; raises ChildError."""
         told = {"board": self.driver.address, "id": self.driver.id, "lock": str(self.lock)}
         return self.nursery.call(
             entry,
             {**payload, **told},
-            timeout_s=TIMEOUT_S,
+            timeout_s=timeout_s,
             memory_bytes=MEMORY_BYTES,
             on_message=lambda _: None,
         )

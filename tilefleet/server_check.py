@@ -17,7 +17,6 @@ from tuner.job.delivery import TIMEOUT_S
 from tuner.log.picks import best_by_layouts
 from tuner.log.record import Record
 from tuner.log.relayouts import Relayouts
-from worker.fleet.drivers.sim_models import SIM_MODELS
 from worker.fleet.states import Activity, Health
 
 
@@ -78,10 +77,3 @@ def check_by_server(
     if found.sha256 != sha256:
         raise NotChecked(f"the server at {client.url} builds another {thing} of the same")
     return [Check(**each.model_dump()) for each in found.each or [found.check]]
-
-
-def way_out(target: str) -> str:
-    """What to say behind why nothing was checked."""
-    simulated = [name for name, model in SIM_MODELS.items() if model.target == target]
-    such_as = f", such as {simulated[0]}" if simulated else ""
-    return f"; --board names one{such_as}"

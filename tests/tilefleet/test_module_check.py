@@ -1,4 +1,4 @@
-"""What ``tilefleet build`` says where no board can run what it has built."""
+"""What ``tilefleet build`` says of what this machine cannot run: no board, a server's, or an emulator."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ from kernels.target import CATALOGUE, to_json
 from server.models.schemas import BuildCheck, ModelCheck
 from tilefleet import module_check, one_board, server_check
 from tilefleet.cli import app
+from tilefleet.emulated import emulator_of
 from tilefleet.errors import Conflict, NotFound
+from tilefleet.server_check import NotChecked
 from tuner.backend.check import Check
 from tuner.clibrary import served
+from worker.fleet.drivers import simulated
+from worker.fleet.drivers.sim_models import SIM_MODELS
 
 FLEET = """
 [[board]]
@@ -26,6 +30,13 @@ kind = "rpc"
 target = "rpi4"
 address = "127.0.0.1:1"
 """
+
+
+@pytest.fixture(autouse=True)
+def no_emulator(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of this machine, but for tests that are named after it."""
+    if "emulator" not in request.node.name:
+        monkeypatch.setattr(simulated.shutil, "which", lambda _: None)
 
 
 @pytest.fixture
@@ -95,7 +106,8 @@ def test_without_a_server_the_way_is_named(small: Path, monkeypatch: pytest.Monk
     done = build(small)
     assert done.exit_code == 0, done.output
     assert "not checked: rpi4 is another machine than this, and no server answers" in done.stdout
-    assert said(small).endswith("--board names one, such as rpi4-sim")
+    assert "rpi4-sim needs qemu-aarch64, which is not there; install" in said(small)
+    assert said(small).endswith("apt-get install qemu-user; --board names a board")
 
 
 @pytest.mark.parametrize(
@@ -132,6 +144,63 @@ def test_what_is_wrong_on_the_servers_board_is_not_written(
     assert {path.name for path in small.parent.iterdir()} == {"model.onnx", "log.jsonl"}
 
 
+needs_qemu = pytest.mark.skipif(
+    simulated.why_no_emulator("rpi4-sim") is not None, reason=str(simulated.why_no_emulator("rpi4-sim"))
+)
+
+
+@needs_qemu
+def test_without_a_board_an_emulator_checks(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TILEFLEET_URL", "http://127.0.0.1:1")
+    done = build(small)
+    assert done.exit_code == 0, done.output
+    assert "checked on board rpi4-sim: y differs by" in done.stdout
+    manifest = json.loads(small.with_name("m.so.json").read_text())
+    assert (manifest["checked"], manifest["check"]["where"]) == (True, "board rpi4-sim")
+
+
+@needs_qemu
+@pytest.mark.parametrize("form", ["module", "c", "wheel"])
+def test_what_is_wrong_on_an_emulator_is_not_written(
+    small: Path, monkeypatch: pytest.MonkeyPatch, form: str
+) -> None:
+    monkeypatch.setenv("TILEFLEET_URL", "http://127.0.0.1:1")
+    monkeypatch.syspath_prepend(spoiling(small))
+    output = small.with_name("m.so") if form == "module" else small.with_name("lib")
+    more = [] if form == "module" else ["--as", form, "--name", "net"]
+    words = ["build", small, "--log", small.with_name("log.jsonl"), "--target", "rpi4", *more, "-o", output]
+    done = CliRunner().invoke(app, [*map(str, words)])
+    assert done.exit_code == 1, done.output
+    assert "is wrong and was not written: y differs by" in done.stderr
+    assert not output.exists() or list(output.iterdir()) == []
+
+
+def test_a_target_without_emulator_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = set(CATALOGUE) - {model.target for model in SIM_MODELS.values()}
+    for name in names:
+        with pytest.raises(NotChecked, match="there is no emulator of that target"):
+            emulator_of(CATALOGUE[name])
+    assert names
+
+
+def spoiling(small: Path) -> Path:
+    """A folder that makes the process that computes definitions say something else."""
+    folder = small.with_name("spoiling")
+    folder.mkdir()
+    (folder / "sitecustomize.py").write_text(
+        "import sys\n"
+        "if 'tuner.backend.evaluation' in sys.orig_argv:\n"
+        "    import numpy as np\n"
+        "    saved = np.savez\n"
+        "    def spoilt(path, *values):\n"
+        "        if 'values' in str(path) or 'nudged' in str(path):\n"
+        "            values = [value * np.float32(1.5) for value in values]\n"
+        "        saved(path, *values)\n"
+        "    np.savez = spoilt\n"
+    )
+    return folder
+
+
 def test_a_named_board_must_be_there(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(one_board, "PRESENT_S", 0.0)
     fleet = small.with_name("fleet.toml")
@@ -165,7 +234,7 @@ def test_a_library_is_run_by_the_server_too(small: Path, monkeypatch: pytest.Mon
 
     assert build_library(lambda _: checked(sha256="other")).exit_code == 0
     why = json.loads((folder / "net.json").read_text())["variants"][0]["check"]["skipped"]
-    assert "builds another library of the same; --board names one, such as rpi4-sim" in why
+    assert "builds another library of the same; rpi4-sim needs qemu-aarch64" in why
 
     monkeypatch.setattr(
         served, "_check", lambda *_: Check(1e-4, wrong="y differs by 0.3", where="board pi-3")

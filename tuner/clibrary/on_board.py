@@ -73,7 +73,8 @@ def check_in_child(payload: dict[str, Any], send: Send) -> dict[str, Any]:
             return lambda *inputs: _called(wire, function, payload, [each.numpy() for each in inputs])
 
         where = f"board {payload['id']}"
-        return vars(check_and_locate(load, build, send, where=where, load_other=board.load))
+        found = check_and_locate(load, build, send, where=where, load_other=board.load, thorough=False)
+        return vars(found)
 
 
 def _called(wire: Wire, function: Any, payload: dict[str, Any], inputs: list[Array]) -> list[Any]:

@@ -114,7 +114,10 @@ def check_on_board(
 ) -> Check:
     """Compare what ``load`` gives, which runs on ``board``, with its definition; a crash is wrong, too."""
     try:
-        return check_and_locate(load, build, send, where=where, load_other=board.load, feeds=feeds)
+        # Each run may take minutes there.
+        return check_and_locate(
+            load, build, send, where=where, load_other=board.load, feeds=feeds, thorough=False
+        )
     except RuntimeError as error:  # as TVM's client has it from the board
         crash = crash_of(str(error))
         if not crash or "SIGKILL" in crash:  # which no code sends itself
