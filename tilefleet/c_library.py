@@ -16,9 +16,10 @@ from kernels.target import Target
 from tilefleet.emulated import EMULATED_S, emulator_of, gave_up
 from tilefleet.errors import TilefleetError
 from tilefleet.module_check import BoardSilent, called_beside
-from tilefleet.server_check import NotChecked, check_by_server, request_of
+from tilefleet.server_check import NOT_SENT, NotChecked, check_by_server, request_of
 from tuner.backend.check import Check
 from tuner.backend.comparison import Build, OtherMachine, check_module
+from tuner.backend.given import GivenInputs
 from tuner.clibrary import extras
 from tuner.clibrary.build import C_NAME, Made, Model, facts, make, write
 from tuner.clibrary.checks import builds_of, digest_of, link_alone, told_of, worst_of
@@ -51,6 +52,7 @@ class Wanted:
     check: bool
     board: str | None
     fleet: Path | None
+    inputs: Sequence[GivenInputs] = ()
 
 
 def c_name(given: str | None, model: Path) -> str:
@@ -157,7 +159,7 @@ def _check_variant(
         return Check(made.manifests[number].tolerance, skipped="--no-check was given")
     library, board = made.library, wanted.board
     target, name = library.variants[number].target, library.name
-    builds = builds_of(model, made, number)
+    builds = builds_of(model, made, number, wanted.inputs)
     with tempfile.TemporaryDirectory(prefix="tilefleet-") as scratch:
         module = Path(scratch) / f"{name}.so"
         if board is not None:
@@ -184,6 +186,8 @@ def _checks_elsewhere(
     request = request_of(manifests, model.given, model.records, model.numerics, model.relayouts)
     request["library"] = {"name": library.name, "targets": names, "level": level}
     try:
+        if wanted.inputs:
+            raise NotChecked(NOT_SENT)
         found = check_by_server(model.path, target.name, request, digest_of(made, folder), "library")
     except NotChecked as why:
         try:

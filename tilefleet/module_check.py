@@ -14,9 +14,10 @@ from kernels.target import Target
 from tilefleet.emulated import EMULATED_S, emulator_of, gave_up
 from tilefleet.errors import TilefleetError
 from tilefleet.one_board import started_board
-from tilefleet.server_check import NotChecked, check_by_server, request_of
+from tilefleet.server_check import NOT_SENT, NotChecked, check_by_server, request_of
 from tuner.backend.check import Check, Delivery, worst
 from tuner.backend.comparison import Build, OtherMachine, check_module
+from tuner.backend.given import GivenInputs
 from tuner.backend.manifest import Manifest
 from tuner.backend.shape_sets import Variant
 from tuner.intake.shapes import is_open, text_of
@@ -38,6 +39,7 @@ class BuiltModule:
     numerics: Numerics
     records: Iterable[Record]
     relayouts: Iterable[Relayouts]
+    inputs: Sequence[GivenInputs] = ()
 
     @property
     def manifest(self) -> Manifest:
@@ -61,6 +63,8 @@ class BuiltModule:
             if is_open(self.variants[0].shapes):
                 return [Check(self.manifest.tolerance, skipped=f"{reason}, and {OPEN_IS_CHECKED_HERE}")]
             try:
+                if self.inputs:
+                    raise NotChecked(NOT_SENT)
                 return check_by_server(
                     self.model, self.manifest.target.name, self._request(), self._sha256(), "module"
                 )
@@ -90,6 +94,7 @@ class BuiltModule:
         # A child builds it once more, and runs it on the board from there.
         target = self.manifest.target
         payload = {**self._request(), "model": str(self.model), "target": targets.to_json(target)}
+        payload["inputs"] = [(str(given.file), given.number) for given in self.inputs]
         found = called_beside(
             name, file, target, "tuner.job.delivery_child:deliver_in_child", payload, timeout_s
         )
@@ -101,10 +106,18 @@ class BuiltModule:
     def _check_variant(self, each: Variant) -> Check:
         """With a size left open at both ends of its range, and at some lengths between."""
         manifest, found = each.manifest, {}
-        for shapes in each.checked_shapes:
+        number = self.variants.index(each)
+        files = [given for given in self.inputs if given.number == number]
+        for shapes in [*each.checked_shapes, *(given.shapes for given in files if given.shapes)]:
             configs = manifest.configs if shapes == each.shapes else ()
             build = Build(
-                str(self.model), shapes, manifest.target, manifest.threads, configs, manifest.tolerance
+                str(self.model),
+                shapes,
+                manifest.target,
+                manifest.threads,
+                configs,
+                manifest.tolerance,
+                [str(given.file) for given in files if given.shapes in (None, shapes)],
             )
             found["" if configs else text_of(shapes)] = check_module(self.path, build)
             if not all(check.checked for check in found.values()):

@@ -22,6 +22,7 @@ from tuner.backend.check import Check, worst
 from tuner.backend.definition import Source, Undefined, define_each
 from tuner.backend.difference import compared
 from tuner.backend.draws import Draw, draws_of, random_feeds
+from tuner.backend.given import fits, read_draws
 from tuner.clibrary.build import Made, Model, make, planned_as_c, write
 from tuner.clibrary.library import Library
 from tuner.clibrary.toolchain import ToolError, glibc_of
@@ -174,7 +175,7 @@ class _Building:
         write(made, folder)
         of = replace(self._model, path=region.path, shapes=region.shapes)
         if self._why_not_checked() or wanted.board is not None or len(made.codes) > 1:
-            checks = checks_of(of, made, folder, wanted)
+            checks = checks_of(of, made, folder, replace(wanted, inputs=()))
         else:
             skipped = "it is checked with the whole model"
             checks = [Check(each.tolerance, skipped=skipped) for each in made.manifests]
@@ -270,8 +271,11 @@ class _Building:
     def _check_at(self, shapes: FixedShapes | None, model: Path, library: Path, tolerance: float) -> Check:
         written = read_as_written(self._model.path, shapes)
         names = [value.name for value in written.graph.output]
+        files = [str(each.file) for each in self._wanted.inputs if each.shapes in (None, shapes)]
         try:
-            draws = [*draws_of(load_graph(self._model.path, shapes))]
+            graph = load_graph(self._model.path, shapes)
+            own = [name for name in files if fits(name, graph)]
+            draws = [*read_draws(own, graph), *draws_of(graph)]
         except ModelError:  # of which onnxruntime computes a part
             draws = [Draw("", random_feeds(ports_of(written)))]
         found: dict[str, Check] = {}

@@ -19,6 +19,8 @@ from tuner.log.record import Record
 from tuner.log.relayouts import Relayouts
 from worker.fleet.states import Activity, Health
 
+NOT_SENT = "inputs of your own go to no server"
+
 
 class NotChecked(Exception):
     """Why no board of a server was asked, or gave no answer."""

@@ -16,6 +16,7 @@ from tuner.backend.definition import Definition, define
 from tuner.backend.difference import compared
 from tuner.backend.draws import draws_of, ranges_of
 from tuner.frontend.model_file import load_graph
+from tuner.frontend.onnx_check import ModelError
 from worker.measure.host import host_target
 
 RNG = np.random.default_rng(0)
@@ -242,3 +243,48 @@ def test_a_chaotic_model_that_cannot_be_cut_says_that_nothing_could_fail(tmp_pat
     assert not found.checked
     assert "the check could not have failed: v2 may differ by" in str(found)
     assert isinstance(found, Check)
+
+
+def test_onnx_has_the_last_word_where_onnxruntime_computes_something_else(tmp_path):
+    """Of a window that reaches over the end onnxruntime 1.31 takes other elements."""
+    attributes = {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1, "p": 2}
+    made = model([node("LpPool", ["x"], "y", **attributes)], {"x": (1, 2, 6, 6)}, ["y"], opset=18)
+    path = save(tmp_path, made)
+    found = checked(path)
+    assert found.checked, found
+    assert "by which onnx defines it; onnxruntime" in found.by
+
+    def off(main):
+        return lambda x: tvm.runtime.tensor(main(x).numpy() * np.float32(1.01))
+
+    assert checked(path, off).wrong
+
+
+FLOAT8 = TensorProto.FLOAT8E4M3FN
+
+
+@pytest.mark.parametrize(
+    ("nodes", "dtype", "words"),
+    [
+        (
+            [node("Identity", ["x"], "y")],
+            FLOAT8,
+            "FLOAT8E4M3FN, which nothing here does: export the model as",
+        ),
+        (
+            [node("Cast", ["x"], "h", to=FLOAT8), node("Cast", ["h"], "y", to=TensorProto.FLOAT)],
+            TensorProto.FLOAT,
+            "quantize that to int8",
+        ),
+        (
+            [node("StringNormalizer", ["x"], "y")],
+            TensorProto.STRING,
+            "computes with strings; export the model",
+        ),
+        ([node("Identity", ["x"], "y")], TensorProto.COMPLEX64, "real and imaginary parts as floats"),
+    ],
+)
+def test_types_that_nothing_computes_with_are_refused_with_the_way_out(tmp_path, nodes, dtype, words):
+    path = save(tmp_path, model(nodes, {"x": (3,)}, ["y"], opset=19, dtype=dtype))
+    with pytest.raises(ModelError, match=words):
+        load_graph(path)

@@ -29,6 +29,7 @@ from tilefleet.render import config, mark, milliseconds, percent, table
 
 if TYPE_CHECKING:
     from kernels.target import Target
+    from tuner.backend.given import GivenInputs
     from tuner.backend.manifest import Manifest
     from tuner.backend.shares import Part
     from tuner.log.picks import Match
@@ -123,13 +124,21 @@ def build(
     data: DataOption = None,
     targets: TargetFile = None,
     compare: Annotated[
-        bool, typer.Option("--check/--no-check", help="Run it once beside the model's own definition.")
+        bool, typer.Option("--check/--no-check", help="Run it beside the model's own definition.")
     ] = True,
+    check_input: Annotated[
+        list[Path] | None,
+        typer.Option(
+            exists=True,
+            dir_okay=False,
+            help="An .npz file with an array for every input, by name, to run it on too; may be repeated.",
+        ),
+    ] = None,
     board: Annotated[
         str | None,
         typer.Option(
             help="The board to run it on: a simulated one, or one of the fleet file that --targets names. "
-            "Without, this machine, else an idle board of the server.",
+            "Without, this machine, else an idle board of the server, else an emulator of the target.",
             show_default=False,
         ),
     ] = None,
@@ -142,6 +151,8 @@ def build(
     package of that; with --as onnxruntime, a model for onnxruntime and a library of operators
     (docs/onnxruntime.md).
     """
+    if check_input and not compare:
+        raise TilefleetError("--no-check runs it on no inputs: leave it out, or --check-input")
     if form is not Form.MODULE:
         if board is not None and not compare:
             raise TilefleetError("--no-check runs the library nowhere: leave it out, or --board")
@@ -169,6 +180,7 @@ def build(
                 compare,
                 board,
                 targets,
+                check_input or [],
                 as_json,
             )
         return
@@ -193,9 +205,10 @@ def build(
     unchecked = output.with_name(f".{output.name}.unchecked.so")
     with _whole(model, value, data, shapes) as whole:
         try:
+            given = _given_inputs(whole, shapes, check_input or [])
             executable, variants = build_sets(whole, chosen, threads, shapes, records, numerics, relayouts)
             export(executable, unchecked)
-            built = BuiltModule(unchecked, whole, variants, numerics, records, relayouts)
+            built = BuiltModule(unchecked, whole, variants, numerics, records, relayouts, given)
             if not compare:
                 skipped = "--no-check was given"
                 checks = [Check(each.manifest.tolerance, skipped=skipped) for each in variants]
@@ -245,6 +258,7 @@ def _build_c(
     compare: bool,
     board: str | None,
     fleet: Path | None,
+    check_input: list[Path],
     as_json: bool,
 ) -> None:
     if len(targets) > 1 and not all(each.triple.startswith("x86_64") for each in targets):
@@ -273,6 +287,7 @@ def _build_c(
                 compare,
                 board,
                 fleet,
+                _given_inputs(whole, shapes, check_input),
             ),
         )
     except OtherTargetError as error:
@@ -282,6 +297,19 @@ def _build_c(
     lines = (told if form is Form.ONNXRUNTIME else lines_of)(manifest, output)
     shown = {"library": str(output), "name": called, **manifest}
     show(shown, as_json, "\n".join(lines))
+
+
+def _given_inputs(model: Path, shapes: Sequence[Set], files: list[Path]) -> list[GivenInputs]:
+    """What the user's own files hold; TilefleetError for what the model does not take."""
+    if not files:
+        return []
+    from tuner.backend.given import WrongInputs, given_inputs
+    from tuner.intake.shapes import given_sets
+
+    try:
+        return given_inputs(model, given_sets(shapes), files)
+    except WrongInputs as error:
+        raise TilefleetError(f"--check-input {error}") from None
 
 
 @contextmanager

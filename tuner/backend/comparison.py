@@ -172,7 +172,9 @@ def check_and_locate(
     if wrong is None or time.monotonic() - started > LOCATE_S:
         return found
     first = locate(build, load_other, wrong)
-    return replace(found, wrong=f"{found.wrong}; {first}" if first == CONVERSION else first or found.wrong)
+    if first and found.wrong.startswith("with "):
+        first = f"{found.wrong.partition(': ')[0]}: {first}"
+    return replace(found, wrong=f"{found.wrong}; {first}" if CONVERSION in first else first or found.wrong)
 
 
 def check(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,17 @@ class WrongInputs(ValueError):
     """A file does not hold what the model takes; the message says what should be there."""
 
 
+@dataclass(frozen=True)
+class GivenInputs:
+    """A file of inputs, the number of the set of shapes that it fits, and its own shapes where that set
+    leaves a size open."""
+
+    file: Path
+    number: int
+    shapes: FixedShapes | None = None
+    length: int | None = None
+
+
 def read_draws(files: Sequence[str], graph: OnnxGraph) -> list[Draw]:
     """The files as draws, in the order of the model's inputs."""
     draws = []
@@ -30,23 +42,22 @@ def read_draws(files: Sequence[str], graph: OnnxGraph) -> list[Draw]:
     return draws
 
 
-def shapes_of_files(
-    model: Path, sets: Sequence[Shapes], files: Sequence[Path]
-) -> list[tuple[Path, int, FixedShapes | None]]:
-    """For each file the number of the set of shapes that it fits, and its shapes where that set leaves a size
-    open; raises WrongInputs for what fits none, ModelError as ``load_graph``."""
+def given_inputs(model: Path, sets: Sequence[Shapes], files: Sequence[Path]) -> list[GivenInputs]:
+    """What the files hold for a model that is built for ``sets`` of shapes; raises WrongInputs for one that
+    fits none, ModelError as ``load_graph``."""
     found, graphs = [], {}
     for file in files:
         arrays, problems = _arrays(file), []
         for number, given in enumerate(sets or [{}]):
-            fixed = _fixed(given, arrays) if is_open(given) else None
-            key = (number, text_of(fixed) if fixed else "")
+            length = _length(given, arrays) if is_open(given) else None
+            fixed = None if length is None else at_length(given, length)
+            key = (number, text_of(fixed or {}))
             if key not in graphs:
                 usual = at_length(given, OpenRange.of(given).usual) if is_open(given) else dict(given)
                 graphs[key] = load_graph(model, fixed or usual)  # type: ignore[arg-type]
             problem = _problem(arrays, graphs[key])
             if not problem:
-                found.append((file, number, fixed))
+                found.append(GivenInputs(file, number, fixed, length))
                 break
             problems.append(problem)
         else:
@@ -55,13 +66,18 @@ def shapes_of_files(
     return found
 
 
-def _fixed(given: Shapes, arrays: Mapping[str, Array]) -> FixedShapes | None:
-    """The shapes of an open set at the length of ``arrays``; None where that is not of the range."""
+def fits(file: str, graph: OnnxGraph) -> bool:
+    """Whether a file is for a model of these shapes."""
+    return not _problem(_arrays(Path(file)), graph)
+
+
+def _length(given: Shapes, arrays: Mapping[str, Array]) -> int | None:
+    """What the open size of a set is in ``arrays``; None where that is not of the range."""
     for name, shape in given.items():
         for axis, size in enumerate(shape):
             if isinstance(size, str) and name in arrays and arrays[name].ndim == len(shape):
                 length, allowed = arrays[name].shape[axis], OpenRange.of(given)
-                return at_length(given, length) if allowed.first <= length <= allowed.last else None
+                return length if allowed.first <= length <= allowed.last else None
     return None
 
 

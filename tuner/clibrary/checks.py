@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from tuner.backend.check import Check, worst
 from tuner.backend.comparison import Build
+from tuner.backend.given import GivenInputs
 from tuner.clibrary import extras
 from tuner.clibrary.build import Made, Model, only, ports_at
 from tuner.clibrary.header import header
@@ -21,25 +22,36 @@ from tuner.intake.shapes import FixedShapes, OpenRange, at_length
 Builds = Mapping[int | None, Build]
 
 
-def builds_of(model: Model, made: Made, number: int) -> Builds:
-    """What variant ``number`` is compared as: by the length, where a size is open, else under None."""
+def builds_of(model: Model, made: Made, number: int, inputs: Sequence[GivenInputs] = ()) -> Builds:
+    """What variant ``number`` is compared as, with ``inputs`` of the user's own: by the length, where a size
+    is open, else under None."""
     manifest = made.manifests[number]
     target = made.library.variants[number].target
+    files = [given for given in inputs if given.number == number % made.library.sets]
+    lengths = [given.length for given in files if given.shapes is not None]
     return {
-        length: Build(str(model.path), shapes, target, model.threads, configs, manifest.tolerance)
-        for length, shapes, configs in _checked(model, number % made.library.sets, manifest.configs)
+        length: Build(
+            str(model.path),
+            shapes,
+            target,
+            model.threads,
+            configs,
+            manifest.tolerance,
+            [str(given.file) for given in files if given.length == length],
+        )
+        for length, shapes, configs in _checked(model, number % made.library.sets, manifest.configs, lengths)
     }
 
 
 def _checked(
-    model: Model, number: int, configs: tuple[Any, ...]
+    model: Model, number: int, configs: tuple[Any, ...], more: Sequence[int | None]
 ) -> Iterator[tuple[int | None, FixedShapes | None, tuple[Any, ...]]]:
     """The shapes at which a set is checked, with the configs that the definition is told of; of an open size
     the lengths, of most of which there are none."""
     if model.open is None:
         yield None, model.sets[number] if model.sets else model.shapes, configs
         return
-    for length in OpenRange.of(model.open).checked:
+    for length in sorted({*OpenRange.of(model.open).checked, *(each for each in more if each)}):
         yield length, at_length(model.open, length), ()
 
 

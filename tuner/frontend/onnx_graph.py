@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,11 @@ FOLDED_BYTES = MAX_TENSOR_BYTES
 """All constants that are computed while reading may take as much as one tensor may."""
 QUANTA = ("int4", "uint4", "int8", "uint8", "int32")
 """Types of quantized constants."""
+FLOATS_OF_BYTES = (
+    *(TensorProto.FLOAT8E4M3FN, TensorProto.FLOAT8E4M3FNUZ, TensorProto.FLOAT8E5M2),
+    *(TensorProto.FLOAT8E5M2FNUZ, TensorProto.FLOAT8E8M0),
+)
+COMPLEX = (TensorProto.COMPLEX64, TensorProto.COMPLEX128)
 PARTS_OF_BYTES = (
     *(TensorProto.INT2, TensorProto.UINT2, TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1),
 )
@@ -111,6 +116,7 @@ def graph_of(model: ModelProto) -> OnnxGraph:
     nodes, tensors = folded(model, expanded(model, constants), constants)
     # What only shapes were taken of is needed no more.
     nodes = needed(nodes, [value.name for value in model.graph.output])
+    _refuse_types(model, nodes, tensors)
     unknown = _unknown(nodes, tensors)
     if unknown:
         node = unknown[0]
@@ -147,6 +153,30 @@ def graph_of(model: ModelProto) -> OnnxGraph:
         opset=opset,
         given_back={value.name: name_of(value) for value in model.graph.output},
     )
+
+
+def _refuse_types(model: ModelProto, nodes: Sequence[NodeProto], tensors: Mapping[str, TensorInfo]) -> None:
+    """Raise ModelError for numbers that nothing here computes with, and for strings that nothing looks up."""
+    kinds = {each.name: each.type.tensor_type.elem_type for each in model.graph.input}
+    kinds |= {name: info.elem_type for name, info in tensors.items()}
+    for node in nodes:
+        for name in (*node.input, *node.output):
+            kind = kinds.get(name, TensorProto.UNDEFINED)
+            of = f"node {node_name(node)!r} ({node.op_type})"
+            if kind in FLOATS_OF_BYTES:
+                raise ModelError(
+                    f"{of} computes with {TensorProto.DataType.Name(kind)}, which nothing here does: export "
+                    "the model as it was before it was quantized to float8, or quantize that to int8"
+                )
+            if kind in COMPLEX:
+                raise ModelError(
+                    f"{of} computes with complex numbers, which nothing here does: export the model with "
+                    "their real and imaginary parts as floats"
+                )
+            if kind == TensorProto.STRING and not all(each in tensors for each in node.output if each):
+                raise ModelError(
+                    f"{of} computes with strings; export the model without them, or cut it before them"
+                )
 
 
 def folded(

@@ -76,7 +76,7 @@ def _here(
     checks: dict[str, Check] = {}
     for each in variants:
         found = check_and_locate(
-            lambda: machine["main"], _build_of(payload, each), send, where=f"board {payload['id']}"
+            lambda: machine["main"], _build_of(payload, each, variants), send, where=f"board {payload['id']}"
         )
         if found.wrong:
             return Delivery.of_all({each.name: Delivery(found)})
@@ -97,7 +97,7 @@ def _on_board(
     found: dict[str, Delivery] = {}
     for each in lowered.variants:
         main = model.at(each.entry)
-        checked = check_on_board(main.itself, _build_of(payload, each), board, where, send)
+        checked = check_on_board(main.itself, _build_of(payload, each, lowered.variants), board, where, send)
         if checked.wrong:
             return Delivery.of_all({each.name: Delivery(checked)}, sha256)
         found[each.name] = _delivery(each, checked, profile_on_board(main, _arguments(each)))
@@ -125,11 +125,12 @@ def check_on_board(
         return Check(build.tolerance, wrong=f"the module does not run: {crash}", where=where)
 
 
-def _build_of(payload: dict[str, Any], variant: Variant) -> Build:
-    manifest = variant.manifest
+def _build_of(payload: dict[str, Any], variant: Variant, every: Sequence[Variant]) -> Build:
+    manifest, number = variant.manifest, every.index(variant)
+    files = [file for file, of in payload.get("inputs", ()) if of == number]
     target, threads = manifest.target, manifest.threads
     (shapes,) = sets_of(variant.shapes)
-    return Build(payload["model"], shapes, target, threads, manifest.configs, manifest.tolerance)
+    return Build(payload["model"], shapes, target, threads, manifest.configs, manifest.tolerance, files)
 
 
 def cold_functions(manifest: Manifest) -> set[str]:
