@@ -18,6 +18,13 @@ GUARD = Path(__file__).parent / "tests/process_guard.py"
 MARK = "TILEFLEET_TEST_RUN"
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What takes too long for every run."""
+    parser.addoption(
+        "--all-operators", action="store_true", help="sanitize the C libraries of all one-operator models"
+    )
+
+
 def pytest_configure() -> None:
     """Watch over a run; workers of pytest-xdist belong to the one that started them."""
     if MARK in os.environ:
