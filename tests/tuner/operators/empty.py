@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+import pickle
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
-from one_operator import Case, Constant
+from one_operator import Case, Constant, reference
+from onnx.reference import ReferenceEvaluator
 
 
 def variants(row: Case) -> Iterator[Case]:
@@ -45,3 +49,45 @@ def _emptied(row: Case, values: list[Any], at: int, where: tuple[int, int, int],
     for each in axes:
         value = value.take(range(0), each)
     return Constant(value) if isinstance(given, Constant) else value
+
+
+def defined(rows: list[Case]) -> dict[str, list[list[Any]]]:
+    """What onnxruntime makes of rows, and what onnx's reference does, by their names; in processes that a
+    division by nothing may end."""
+    found: dict[str, list[list[Any]]] = {}
+    for define in (reference, _by_onnx):
+        at = 0
+        while at < len(rows):
+            here, there = os.pipe()
+            child = os.fork()
+            if not child:
+                _tell(rows[at:], define, there)
+            os.close(there)
+            with os.fdopen(here, "rb") as said:
+                while at < len(rows):
+                    try:
+                        result = pickle.load(said)
+                    except EOFError:
+                        break
+                    if result is not None:
+                        found.setdefault(str(rows[at]), []).append(result)
+                    at += 1
+            if os.waitpid(child, 0)[1]:
+                at += 1
+    return found
+
+
+def _by_onnx(row: Case) -> list[Any]:
+    return list(ReferenceEvaluator(row.model()).run(None, row.arrays))
+
+
+def _tell(rows: list[Case], define: Callable[[Case], list[Any]], there: int) -> None:
+    """In a process of its own: write a pickle of what each row is, which ends with it."""
+    with os.fdopen(there, "wb") as file:
+        for row in rows:
+            result = None
+            with suppress(Exception):  # they raise whatever they like where this is no input
+                result = define(row)
+            pickle.dump(result, file)
+            file.flush()
+    os._exit(0)
