@@ -34,12 +34,16 @@ def compared(tmp_path, made, x):
         ((7, 6), (3, 2), (3, 2), (2, 0, 2, 1)),
         ((5, 8), (1, 2), (3, 3), (0, 0, 0, 1)),
         ((9, 7), (3, 3), (2, 2), (1, 1, 1, 1)),
+        ((9, 6), (3, 2), (3, 2), (1, 0, 0, 1)),
+        ((8, 9), (3, 4), (2, 3), (1, 1, 1, 0)),
     ],
     ids=str,
 )
 def test_windows_of_two_axes(tmp_path, op, opset, size, kernel, steps, pads):
     if op == "LpPool" and opset < 18:
         pytest.skip("LpPool has ceil_mode from operator set 18 on")
+    if op == "LpPool" and size == (8, 9):
+        pytest.skip("onnxruntime reads beyond the last row here")
     more = {"count_include_pad": 1} if op == "counted" else {}
     pool = node(
         "AveragePool" if op == "counted" else op,

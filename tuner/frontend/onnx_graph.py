@@ -15,7 +15,7 @@ from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, num
 
 from tuner.frontend import axes
 from tuner.frontend.blame import blame_inputs
-from tuner.frontend.ceiled import drop_windows
+from tuner.frontend.ceiled import round_down
 from tuner.frontend.definitions import expanded
 from tuner.frontend.empty import nothing
 from tuner.frontend.evaluate import Uncomputed, evaluated
@@ -201,7 +201,7 @@ def folded(
         if opset < axes.ALLOWED:
             axes.count_axes(nodes, ranks)
         pad_transposed(nodes, constants, shapes)
-        drop_windows(nodes, shapes)
+        round_down(nodes, constants, opset, shapes)
         tensors = _infer(model, nodes, constants)
         nodes, budget, progress = _fold(nodes, constants, tensors, opset, budget)
         if not _unknown(nodes, tensors):
