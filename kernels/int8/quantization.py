@@ -32,12 +32,15 @@ class Quantization:
             raise ValueError(f"a zero point of {self.dtype} is from {low} to {high}, got {self.zero}")
 
     def quanta(self, real: Array) -> Array:
-        """Nearest quanta, ties to even, saturated: ONNX's QuantizeLinear, whose quotient is float32."""
+        """Nearest quanta, ties to even, saturated: ONNX's QuantizeLinear, whose quotient is float32.
+
+        What is no number becomes the least one.
+        """
         low, high = LIMITS[self.dtype]
         with np.errstate(over="ignore"):  # infinity saturates as well
             quotient = np.asarray(real, np.float32) / np.float32(self.scale)
         # Limits before the zero: they are whole, and nothing is too large to convert.
-        limited = np.rint(quotient).clip(low - self.zero, high - self.zero)
+        limited = np.nan_to_num(np.rint(quotient), nan=-np.inf).clip(low - self.zero, high - self.zero)
         result: Array = (limited.astype(np.int32) + self.zero).astype(self.dtype)
         return result
 

@@ -11,6 +11,12 @@ from kernels.workload.qconv2d import LIMITS, Range
 INT16 = (-(1 << 15), (1 << 15) - 1)
 
 
+def inside(value: Vector, low: Vector, high: Vector) -> Vector:
+    """A float from ``low`` to ``high``; what is no number becomes ``low``, as in onnxruntime."""
+    value = tirx.Select(value > low, value, low)
+    return tirx.Select(value < high, value, high)
+
+
 def saturated(value: Vector, dtype: str, clamp: Range, lanes: int) -> Vector:
     """``value`` (int32) clipped to ``clamp``, which lies in ``dtype``, as lanes of ``dtype``."""
     low, high = LIMITS[dtype]

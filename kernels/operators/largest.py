@@ -24,7 +24,7 @@ from kernels.operators.wide import lanes_of
 class Largest:
     """``count`` elements along ``axis`` of an array of ``shape``; the ``smallest`` ones perhaps.
 
-    Of equal ones the first counts as better.
+    Of equal ones the first counts as better. NaN is larger than all numbers, as in onnx's reference.
     """
 
     shape: tuple[int, ...]
@@ -82,7 +82,12 @@ class _Heap:
         blocks = rest // block if self.inner == 1 else 0
         with tir.loop(blocks) as number:
             first = T.Bind(self.it.count + number * block)
-            with tir.when(self._better(self._best(base + first), self.values[0])):
+            # Stored, as an expression would be computed again for each time that it is named.
+            tir.store(self.held, self._best(base + first), 0)
+            worth = self._better(self.held[0], self.values[0])
+            if "float" in self.it.dtype and self.it.smallest:
+                worth = worth | tirx.isnan(self.held[0])  # it hides what else there is
+            with tir.when(worth):
                 self._each(base, first, first + block)
         self._each(base, self.it.count + blocks * block, self.extent)
 
@@ -93,7 +98,7 @@ class _Heap:
                 self._sink(tir.index(0), self.it.count, value, place)
 
     def _best(self, start: Index) -> Expr:
-        """The best element of a vector."""
+        """The best element of a vector; NaN where one is."""
         lanes = lanes_of(self.it.dtype)
         extreme: Callable[[Expr, Expr], Expr] = tirx.Min if self.it.smallest else tirx.Max
         best = T.Bind(self.data[tir.vector(start, lanes)])
@@ -103,7 +108,12 @@ class _Heap:
         return best
 
     def _better(self, one: Expr, other: Expr) -> Expr:
-        return one < other if self.it.smallest else one > other
+        if "float" not in self.it.dtype:
+            return one < other if self.it.smallest else one > other
+        # Not by comparisons the other way round, negated: TVM turns those as if there were no NaN.
+        if self.it.smallest:
+            return (one < other) | (tirx.isnan(other) & tirx.Not(tirx.isnan(one)))
+        return (one > other) | (tirx.isnan(one) & tirx.Not(tirx.isnan(other)))
 
     def _put(self, at: Index, value: Expr, place: Expr) -> None:
         tir.store(self.values, value, at)
@@ -134,4 +144,4 @@ class _Heap:
             self._put(self.at[0], self.held[0], self.origin[0])
 
     def _worse(self, value: Expr, place: Expr, other: Expr, second: Expr) -> Expr:
-        return self._better(other, value) | (value.equal(other) & (place > second))
+        return self._better(other, value) | (tirx.Not(self._better(value, other)) & (place > second))

@@ -14,6 +14,7 @@ from tvm.script.ir_builder import tirx as T
 from kernels.emit import tir
 from kernels.emit.function import Function
 from kernels.emit.types import Buffer, Expr, Index, PrimFunc
+from kernels.int8.saturate import inside
 
 FAR = 2.0
 """So far outside an image nothing is read, and whole numbers still hold the place."""
@@ -46,6 +47,7 @@ def build_sampling(it: Sampling, name: str) -> PrimFunc:
     shapes = {"data": it.shape, "grid": (images, *it.out, 2), "out": (images, channels, *it.out)}
     function = Function(name, shapes)
     with function as (data, grid, out):
+        padded = it.padding == "zeros"
         offsets, weights = tir.scratch(it.taps * pixels, "int32"), tir.scratch(it.taps * pixels)
         with tir.loop(images) as image:
             with tir.loop(pixels) as pixel:
@@ -55,10 +57,16 @@ def build_sampling(it: Sampling, name: str) -> PrimFunc:
                 plane = T.Bind((image * channels + channel) * (rows * columns))
                 to = T.Bind((image * channels + channel) * pixels)
                 with tir.loop(pixels) as pixel:
-                    terms = [
-                        data[plane + offsets[tap * pixels + pixel]] * weights[tap * pixels + pixel]
-                        for tap in range(it.taps)
-                    ]
+                    terms = []
+                    for tap in range(it.taps):
+                        offset = T.Bind(offsets[tap * pixels + pixel])
+                        weight = weights[tap * pixels + pixel]
+                        if not padded:
+                            terms.append(data[plane + offset] * weight)
+                            continue
+                        # Not by a weight of zero: what is read instead may be infinite.
+                        value = data[plane + tirx.Max(offset, tir.index(0))]
+                        terms.append(tirx.Select(offset < 0, tir.number(0), value) * weight)
                     total = terms[0]
                     for term in terms[1:]:
                         total = total + term
@@ -67,16 +75,29 @@ def build_sampling(it: Sampling, name: str) -> PrimFunc:
 
 
 def _find(it: Sampling, grid: Buffer, at: Index, pixel: Index, offsets: Buffer, weights: Buffer) -> None:
-    """Where the elements of one pixel lie in a plane, and what each counts."""
+    """Where the elements of one pixel lie in a plane, and what each counts; -1 for one that is zero."""
     rows, columns = it.shape[2:]
     across, down = (_taps(it, grid[at + axis], extent) for axis, extent in enumerate((columns, rows)))
     pairs = [(row, column) for row in down for column in across]
-    for tap, ((row, high), (column, wide)) in enumerate(pairs):
-        tir.store(offsets, row * columns + column, tap * prod(it.out) + pixel)
-        tir.store(weights, high * wide, tap * prod(it.out) + pixel)
+    for tap, (row, column) in enumerate(pairs):
+        offset = row.inside * columns + column.inside
+        if it.padding == "zeros":
+            there = row.inside.equal(row.whole) & column.inside.equal(column.whole)
+            offset = tirx.Select(there, offset, tir.index(-1))
+        tir.store(offsets, offset, tap * prod(it.out) + pixel)
+        tir.store(weights, row.weight * column.weight, tap * prod(it.out) + pixel)
 
 
-def _taps(it: Sampling, place: Expr, extent: int) -> list[tuple[Expr, Expr]]:
+@dataclass(frozen=True)
+class _Tap:
+    """An element along one axis: ``whole`` is its number, ``inside`` that of one which is there."""
+
+    whole: Expr
+    inside: Expr
+    weight: Expr
+
+
+def _taps(it: Sampling, place: Expr, extent: int) -> list[_Tap]:
     """The elements along one axis, with what each counts, for a place between -1 and 1."""
     number = tir.number
     if it.aligned:
@@ -86,21 +107,19 @@ def _taps(it: Sampling, place: Expr, extent: int) -> list[tuple[Expr, Expr]]:
     place = T.Bind(tirx.nearbyint(place) if it.nearest else place)
     if it.padding == "reflection":
         place = T.Bind(_reflected(it, place, extent))
-    place = T.Bind(tirx.Min(tirx.Max(place, number(-FAR)), number(extent + FAR - 1)))
+    # A place that is no number lies before the image; what is weighed for it is no number either.
+    near = T.Bind(inside(place, number(-FAR), number(extent + FAR - 1)))
     if it.nearest:
-        return [_tap(it, place, number(1), extent)]
-    low = T.Bind(tirx.floor(place))
-    part = T.Bind(place - low)
-    return [_tap(it, low, number(1) - part, extent), _tap(it, low + number(1), part, extent)]
+        return [_tap(near, number(1), extent)]
+    low = T.Bind(tirx.floor(near))
+    part = T.Bind(tirx.Select(tirx.isnan(place), place, near - low))
+    return [_tap(low, number(1) - part, extent), _tap(low + number(1), part, extent)]
 
 
-def _tap(it: Sampling, place: Expr, weight: Expr, extent: int) -> tuple[Expr, Expr]:
+def _tap(place: Expr, weight: Expr, extent: int) -> _Tap:
     whole = T.Bind(place.astype("int32"))
-    # Of a place that is no number, too, something inside is read.
-    inside = T.Bind(tirx.Min(tirx.Max(whole, tir.index(0)), tir.index(extent - 1)))
-    if it.padding == "zeros":
-        weight = tirx.Select(inside.equal(whole), weight, tir.number(0))
-    return inside, T.Bind(weight)
+    there = T.Bind(tirx.Min(tirx.Max(whole, tir.index(0)), tir.index(extent - 1)))
+    return _Tap(whole, there, T.Bind(weight))
 
 
 def _reflected(it: Sampling, place: Expr, extent: int) -> Expr:

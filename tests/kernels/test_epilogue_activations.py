@@ -54,9 +54,8 @@ def test_every_activation_is_right_for_numbers_of_all_sizes(activation, target):
         slope = np.float64(SLOPE) if activation.has_slope else None
         expected = activated(activation, x.astype(np.float64), slope)
         bound = CLOSE * np.maximum(np.abs(expected), np.minimum(np.abs(x), 1)) + 1e-37
-    # Minus infinity times zero is as good as the limit, zero.
-    known = ~(np.isneginf(x) & np.isnan(expected))
-    x, result, expected, bound = x[known], result[known], expected[known], bound[known]
+    if activation.kind in ("silu", "gelu", "tanh_gelu", "mish"):
+        assert np.isnan(expected[np.isneginf(x)]).all()  # a product with zero
     finite = np.isfinite(expected)
     assert (np.abs(result[finite] - expected[finite]) <= bound[finite]).all()
     assert np.array_equal(result[~finite], expected[~finite].astype(np.float32), equal_nan=True)

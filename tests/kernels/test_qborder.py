@@ -26,7 +26,7 @@ def test_quantizing_rounds_ties_to_even_and_saturates(code, shape):
     real = rng.normal(0, 100 * code.scale, shape).astype(np.float32)
     ties = (rng.integers(-300, 300, shape) + 0.5).astype(np.float32) * np.float32(code.scale)
     real = np.where(rng.random(shape) < 0.3, ties, real)
-    real.flat[:4] = np.inf, -np.inf, 3e38, -3e38
+    real.flat[:5] = np.inf, -np.inf, 3e38, -3e38, np.nan
     for threads in (1, 3):
         got = run(build_quantize(shape, code, HOST, threads, "main"), real, np.zeros(shape, code.dtype))
         assert np.array_equal(got, code.quanta(real))

@@ -76,7 +76,8 @@ class StoredTensors:
 def constant_operand(value: Array, layout: str) -> Any:
     """A constant of an elementwise operator as it meets activations in ``layout``."""
     if value.size == 1:
-        return constant(value.reshape(()))
+        # TVM sets in a number without axes, and takes all that is times zero for zero.
+        return constant(value.reshape(() if value.any() else 1))
     image = value.reshape((1,) * (4 - value.ndim) + value.shape)
     if block_of(layout) is not None and image.shape[1] == 1:
         return constant(image[..., np.newaxis])  # the same for all channels

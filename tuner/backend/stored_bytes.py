@@ -157,8 +157,8 @@ def quantized(value: Any, code: Quantization) -> Any:
     """The formula of ``kernels/operators/int8/border.py``."""
     low, high = (float(limit - code.zero) for limit in LIMITS[code.dtype])
     steps = relax.op.divide(value, relax.const(code.scale, "float32"))
-    inside = relax.op.maximum(
-        relax.op.minimum(steps, relax.const(high, "float32")), relax.const(low, "float32")
-    )
+    least, most = (relax.const(end, "float32") for end in (low, high))
+    above = relax.op.where(relax.op.greater(steps, least), steps, least)  # NaN is not greater
+    inside = relax.op.minimum(above, most)
     whole = relax.op.astype(relax.op.round(inside), "int32")
     return relax.op.astype(relax.op.add(whole, relax.const(code.zero, "int32")), code.dtype)

@@ -18,7 +18,7 @@ LARGEST = 1 << 24
 
 
 def place(builder: Any, graph: OnnxGraph, node: NodeProto, inputs: Sequence[Any]) -> Any:
-    """See ``COMPUTED``. Among NaN it is some place of the axis."""
+    """See ``COMPUTED``. A NaN is the extreme, as in onnx's reference."""
     attributes, shape = attributes_of(node), graph.tensors[node.input[0]].shape
     axis = attributes.get("axis", 0) % len(shape)
     last, extreme = attributes.get("select_last_index", 0), te.max if node.op_type == "ArgMax" else te.min
@@ -32,7 +32,10 @@ def place(builder: Any, graph: OnnxGraph, node: NodeProto, inputs: Sequence[Any]
         best = te.compute(kept, lambda *at: extreme(data(*at[:axis], k, *at[axis:]), axis=k), name="best")
 
         def found(*at: Any) -> Any:
-            here = data(*at[:axis], j, *at[axis:]).equal(best(*at))
+            value = data(*at[:axis], j, *at[axis:])
+            here = value.equal(best(*at))
+            if "float" in str(value.ty.dtype):
+                here = tirx.any(here, tirx.isnan(value))
             where = tirx.Select(here, j.var.astype(number), nowhere)
             return (te.max if last else te.min)(where, axis=j)
 

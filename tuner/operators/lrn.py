@@ -30,9 +30,9 @@ def lrn(builder: Any, _: OnnxGraph, node: NodeProto, inputs: Sequence[Any]) -> A
         def square(indices: Any, offset: int) -> Any:
             # Clamped and masked, not branched on: a branch would keep the inner loop scalar.
             at = indices[1] + offset
-            inside = tvm.tirx.all(at >= 0, at < channels).astype(x.dtype)
+            inside = tvm.tirx.all(at >= 0, at < channels)
             near = x(indices[0], te.max(te.min(at, channels - 1), 0), *indices[2:])
-            return near * near * inside
+            return tvm.tirx.Select(inside, near * near, tvm.tirx.const(0, x.dtype))
 
         def element(*indices: Any) -> Any:
             total = square(indices, -before)

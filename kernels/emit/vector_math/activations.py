@@ -6,6 +6,7 @@ fewer digits are right. NaN gives NaN. Without fused multiply-add they lose a di
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from numpy.polynomial import Polynomial
@@ -40,7 +41,7 @@ def sigmoid(x: Value) -> Value:
 def silu(x: Value, alpha: float) -> Value:
     """``x * sigmoid(alpha * x)``, alpha above zero."""
     above = x.at_least(-FARTHEST / alpha)
-    return above / (_exp((above * -alpha).at_least(-FARTHEST)) + 1.0)
+    return _product(x, above / (_exp((above * -alpha).at_least(-FARTHEST)) + 1.0))
 
 
 def hard_sigmoid(x: Value, alpha: float, beta: float) -> Value:
@@ -57,7 +58,7 @@ def gelu(x: Value) -> Value:
     """x times the share of the normal distribution below x."""
     size = x.absolute().at_most(_TAIL_END)
     tail = _exp2(size.polynomial(_TAIL) * -size, -1.0)
-    return x.at_least(0.0) - size * tail
+    return _product(x, x.at_least(0.0) - size * tail)
 
 
 def tanh_gelu(x: Value) -> Value:
@@ -67,7 +68,7 @@ def tanh_gelu(x: Value) -> Value:
     above = x.at_least(-end)
     inside = above.at_most(end)
     u = (inside * inside * (-2.0 * factor * cube) + -2.0 * factor) * inside
-    return above / (_exp(u) + 1.0)
+    return _product(x, above / (_exp(u) + 1.0))
 
 
 def mish(x: Value) -> Value:
@@ -75,7 +76,7 @@ def mish(x: Value) -> Value:
     above = x.at_least(-FARTHEST)
     power = _exp(above.at_most(FARTHEST / 4))
     more = power * (power + 2.0)
-    return above * (more / (more + 2.0))
+    return _product(x, above * (more / (more + 2.0)))
 
 
 def softplus(x: Value) -> Value:
@@ -106,6 +107,11 @@ WRITTEN: dict[str, Callable[..., Value]] = {
     )
 }
 """By the activation's kind: takes x, the slope of prelu, then the numbers."""
+
+
+def _product(x: Value, value: Value) -> Value:
+    """``value``, a product of x and what is zero for minus infinity: NaN there."""
+    return x.equals(-math.inf).choose(x.of_bits(-1).number(), value)  # all bits: LLVM puts in no choice
 
 
 def _within(x: Value, low: float, high: float) -> Value:

@@ -47,7 +47,7 @@ def ends_of(code: Quantization) -> WordTable:
         middle = (lower + upper) >> 1
         fits = code.quanta(_in_order(middle)).astype(np.int64) - LIMITS[code.dtype][0] <= wanted
         lower, upper = np.where(fits, middle, lower), np.where(fits, upper, middle)
-    # Nothing is above the last one: not even what is no number.
+    # Nothing is above the last one.
     return WordTable((*lower.tolist(), _MOST))
 
 
@@ -62,11 +62,10 @@ def _in_order(number: npt.NDArray[np.int64]) -> npt.NDArray[np.float32]:
 
 
 def numbers(bits: Vector) -> Vector:
-    """The bits of floats (words), of which what is no number has lost its sign: it counts as the largest."""
+    """The bits of floats (words), of which what is no number is negative: it counts as the least."""
     magnitude = words("vand", bits, _all(_SIGN_LESS))
     beyond = words("vminw", words("vmaxw", words("vsubw", magnitude, _all(_INFINITY)), _all(0)), _all(1))
-    sign = words("vand", words("vaslw", beyond, const(31)), bits)
-    return pinned("vxor", bits, sign)
+    return pinned("vor", bits, words("vaslw", beyond, const(31)))
 
 
 def is_above(bits: Vector, end: Vector) -> Vector:

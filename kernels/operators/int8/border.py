@@ -17,7 +17,7 @@ from kernels.int8.hvx import instructions as hvx
 from kernels.int8.hvx.border import SCALES, ends_of, estimate, floats_of, is_above, numbers, packed
 from kernels.int8.hvx.tables import words_looked_up
 from kernels.int8.quantization import Quantization
-from kernels.int8.saturate import saturated
+from kernels.int8.saturate import inside, saturated
 from kernels.isa.registry import isa_of
 from kernels.target import Target
 from kernels.workload.qconv2d import LIMITS
@@ -31,7 +31,7 @@ def build_quantize(
 ) -> PrimFunc:
     """The PrimFunc ``name``: its arguments are floats and bytes, both of ``shape``.
 
-    Quotients are rounded to the nearest, ties to even; what is no number becomes the largest byte.
+    Quotients are rounded to the nearest, ties to even; what is no number becomes the least byte.
     """
     low, high = LIMITS[code.dtype]
     function = Function(name, {"data": shape, "out": shape}, {"out": code.dtype})
@@ -51,8 +51,8 @@ def build_quantize(
 
             at = tir.vector(first, width)
             # Limited before the zero is added: the limits are whole, so that rounding later is the same.
-            value = tirx.Min(data[at] / constant(code.scale), constant(high - code.zero))
-            value = tirx.Max(value, constant(low - code.zero))
+            value = data[at] / constant(code.scale)
+            value = inside(value, constant(low - code.zero), constant(high - code.zero))
             value = convert(tirx.nearbyint(value), "int32", width) + const(code.zero, lanes=width)
             tir.store(out, saturated(value, code.dtype, (low, high), width), at)
 

@@ -15,7 +15,7 @@ from kernels.emit.open_rows import held, quotient
 from kernels.emit.tir import convert
 from kernels.emit.types import Buffer, Expr, Index, PrimFunc, Vector
 from kernels.emit.vectors import shuffle
-from kernels.int8.saturate import saturated
+from kernels.int8.saturate import inside, saturated
 from kernels.target import Target
 from kernels.workload.qconv2d import LIMITS
 
@@ -43,6 +43,7 @@ def build_dynamic_quantize(
 
     The step, float32, is the range of the floats and zero over 255, or one where that is nothing; the byte
     ``zero`` (uint8) stands for zero. Quotients are rounded to the nearest, ties to even, as onnxruntime does.
+    Of floats with a NaN the step is NaN.
     """
     data_shape, out_shape = ((elements,), (elements,)) if lies is None else (lies.data, lies.out)
     shapes: dict[str, tuple[Index, ...]] = {"data": data_shape, "out": out_shape, "step": (), "zero": ()}
@@ -52,8 +53,12 @@ def build_dynamic_quantize(
         count: Index = elements if lies is None else held(lies.count.astype("int32"))
         first, last = range_of(data, count, parts, target.lanes())
         span = T.Bind(last - first)
-        scale = T.Bind(tirx.Select(span > tir.number(0), span / tir.number(255), tir.number(1)))
-        middle = T.Bind(tirx.nearbyint(_between(tir.number(0) - first / scale, 0, 255, 1)))
+        # NaN is no range, but it must not be lost.
+        scale = T.Bind(tirx.Select(span.equal(tir.number(0)), tir.number(1), span / tir.number(255)))
+        # Of an infinite range there is no middle: then, and for NaN, it is the largest byte.
+        place = T.Bind(tir.number(0) - first / scale)
+        place = tirx.Select(place < tir.number(255), place, tir.number(255))
+        middle = T.Bind(tirx.nearbyint(tirx.Select(place > tir.number(0), place, tir.number(0))))
         tir.store(step, scale, 0)
         tir.store(zero, convert(convert(middle, "int32", 1), "uint8", 1), 0)
         lanes = min(target.lanes("uint8"), 1 << (elements.bit_length() - 1))
@@ -120,7 +125,7 @@ def _quantize(
         zero = tir.splat(middle, width)
         # Limited before the zero is added: it is whole, so that rounding later is the same.
         value = data[at] / tir.splat(scale, width)
-        value = tirx.Max(tirx.Min(value, tir.splat(tir.number(255), width) - zero), tir.zeros(width) - zero)
+        value = inside(value, tir.zeros(width) - zero, tir.splat(tir.number(255), width) - zero)
         value = convert(tirx.nearbyint(value) + zero, "int32", width)
         tir.store(out, saturated(value, "uint8", LIMITS["uint8"], width), at)
 
@@ -129,8 +134,3 @@ def _quantize(
         some(turn * lanes, lanes)
     if not isinstance(elements, int) or elements % lanes:
         some(tir.index(elements - lanes), lanes)
-
-
-def _between(value: Vector, low: int, high: int, lanes: int) -> Vector:
-    low_, high_ = (tir.splat(tir.number(end), lanes) for end in (low, high))
-    return tirx.Max(tirx.Min(value, high_), low_)

@@ -108,7 +108,10 @@ class _Emitter:
         hidden, way = self.it.hidden, self.way
         least, greatest = range_of(self.state, self.it.batch * hidden, 1, self.lanes)
         span = T.Bind(greatest - least)
-        self.step = T.Bind(tirx.Select(span > tir.number(0.0), span / tir.number(255.0), tir.number(1.0)))
+        # NaN is no range, but it must not be lost.
+        self.step = T.Bind(
+            tirx.Select(span.equal(tir.number(0.0)), tir.number(1.0), span / tir.number(255.0))
+        )
         low = T.Bind(tirx.nearbyint(least / self.step))
         width = min(self.lanes, 1 << (hidden.bit_length() - 1))
 

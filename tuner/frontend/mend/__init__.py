@@ -16,6 +16,7 @@ from tuner.frontend.mend import (
     places,
     recurrent,
     regions,
+    special,
     spectra,
     windows,
 )
@@ -38,8 +39,9 @@ MENDS: dict[str, tuple[Mend, ...]] = {
     "DeformConv": (deformed.convolution,),
     "Dropout": (numbers.dropout,),
     "Einsum": (einsum.product,),
-    "Equal": (numbers.equal_truths, older.broadcast),
+    "Equal": (numbers.equal_truths, special.itself, older.broadcast),
     "EyeLike": (numbers.eye,),
+    "Hardmax": (special.hardmax,),
     "IsInf": (numbers.infinities,),
     "LayerNormalization": (norms.moments,),
     "LpPool": (windows.padded,),
@@ -65,15 +67,16 @@ MENDS: dict[str, tuple[Mend, ...]] = {
         older.slices,
     ),
     "SpaceToDepth": (newer.space_to_depth,),
-    **dict.fromkeys(("Add", "And", "Div", "Greater", "Less", "Mul", "Or", "Sub", "Xor"), (older.broadcast,)),
+    **dict.fromkeys(("Add", "And", "Greater", "Less", "Or", "Xor"), (older.broadcast,)),
+    "Sub": (special.less_itself, older.broadcast),
+    **dict.fromkeys(("Div", "Mul"), (special.by_zero, older.broadcast)),
+    **dict.fromkeys(("GreaterOrEqual", "LessOrEqual"), (special.itself,)),
     **dict.fromkeys(
-        (
-            f"Reduce{kind}"
-            for kind in ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum")
-        ),
+        (f"Reduce{kind}" for kind in ("L1", "L2", "LogSum", "Max", "Mean", "Min", "Prod", "Sum")),
         (empty.reduced, numbers.reduced),
     ),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), (recurrent.recurrent,)),
+    "ReduceLogSumExp": (empty.reduced, numbers.reduced, special.log_sum_exp),
     "ReduceSumSquare": (empty.reduced, numbers.reduced),
 }
 

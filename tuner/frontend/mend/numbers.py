@@ -7,6 +7,7 @@ import math
 import numpy as np
 from onnx import TensorProto, helper
 
+from tuner.frontend.mend.special import root
 from tuner.frontend.mend.writer import Writer, vector
 
 REDUCED_TO_ITSELF = {
@@ -61,7 +62,7 @@ def _product(writer: Writer) -> bool:
     elif exponent == 3 and writer.info(0).dtype != "float16":  # where the square would be rounded
         writer.finish("Mul", writer.add("Mul", data, data), data)
     elif exponent == 0.5:
-        writer.finish("Sqrt", data)
+        root(writer, data)
     else:
         return False
     return True

@@ -1,0 +1,1 @@
+"""Every operator on NaN, infinities, zeros of both signs and the smallest and largest numbers."""
