@@ -12,7 +12,8 @@ COPY requirements-run.lock /
 RUN pip install --no-cache-dir --require-hashes --no-deps --requirement /requirements-run.lock
 COPY --from=build /wheel /wheel
 RUN pip install --no-cache-dir --no-deps /wheel/*.whl
-RUN useradd --create-home tilefleet && install -d -o tilefleet -m 700 /data
+# Files that are mounted for it, such as boards' tokens, belong to the user 1000, and can be for it alone.
+RUN useradd --create-home --uid 1000 tilefleet && install -d -o tilefleet -m 700 /data
 USER tilefleet
 WORKDIR /data
 ENV TILEFLEET_HOME=/data

@@ -103,7 +103,7 @@ def create_app(
             stack.push_async_callback(events.close)
             await stack.enter_async_context(pruning(db))
             await stack.enter_async_context(watching(db, engine))
-            await stack.enter_async_context(notifying(settings, db, engine))
+            await stack.enter_async_context(notifying(settings, db, engine, metrics))
             models = Models(db, settings.models_dir, parser, settings.max_model_mb << 20)
             targets = Targets(engine, settings.plan.targets)
             jobs = Jobs(db, models, targets, engine)

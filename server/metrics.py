@@ -26,6 +26,14 @@ class Metrics:
             registry=self.registry,
         )
         self.jobs = Gauge("tilefleet_jobs", "Jobs by state.", ["state"], registry=self.registry)
+        self.free = Gauge(
+            "tilefleet_free_disk_bytes", "What is free on the state folder's disk.", registry=self.registry
+        )
+        self.undelivered = Gauge(
+            "tilefleet_notices_undelivered",
+            "Notices that a place was not told, after all tries.",
+            registry=self.registry,
+        )
         self.boards = BoardMetrics(self.registry)
         self.requests = Counter(
             "tilefleet_http_requests",

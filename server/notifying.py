@@ -21,6 +21,7 @@ from server.db.database import Database
 from server.db.tables import BoardRow, JobRow, LabelRow, ModelRow, TargetRow, now
 from server.engine import Engine
 from server.jobs.schemas import ENDED
+from server.metrics import Metrics
 from server.notices.notice import EndedJob, News, Notice
 from server.notices.outbox import Outbox
 from server.settings import Settings
@@ -94,13 +95,16 @@ def free_bytes(folder: Path) -> int:
 
 
 @asynccontextmanager
-async def notifying(settings: Settings, db: Database, engine: Engine) -> AsyncIterator[None]:
+async def notifying(
+    settings: Settings, db: Database, engine: Engine, metrics: Metrics
+) -> AsyncIterator[None]:
     """Send notices meanwhile, if the settings say where to."""
     to = settings.places
     if not to:
         yield
         return
     boxes = [Outbox(place) for place in to]
+    metrics.undelivered.set_function(lambda: sum(box.undelivered for box in boxes))
     news = News(settings.notify_offline_s, settings.notify_disk_mb << 20)
     start = now()
 

@@ -13,6 +13,7 @@ from sqlalchemy import func, select, text
 from server.db.tables import JobRow
 from server.http.problems import Problem, responses
 from server.metrics import CONTENT_TYPE
+from server.notifying import free_bytes
 from server.services import Ctx
 from tuner.states import JobState
 
@@ -89,4 +90,5 @@ def get_metrics(ctx: Ctx) -> Response:
     for state in JobState:
         ctx.metrics.jobs.labels(state.value).set(jobs.get(state.value, 0))
     ctx.metrics.boards.show(ctx.boards.all(), len(ctx.engine.dispatcher.waiting()))
+    ctx.metrics.free.set(free_bytes(ctx.settings.home_dir))
     return Response(ctx.metrics.text(), media_type=CONTENT_TYPE)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import keyword
 import re
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -25,6 +24,7 @@ from tuner.clibrary.build import C_NAME, Made, Model, facts, make, write
 from tuner.clibrary.checks import builds_of, digest_of, link_alone, told_of, worst_of
 from tuner.clibrary.elf import code_bytes
 from tuner.clibrary.on_board import ENTRY, packed_module
+from tuner.clibrary.reserved import reserved
 from tuner.clibrary.toolchain import ToolError
 from tuner.clibrary.wheel import write_wheel
 from tuner.intake.shapes import text_of
@@ -55,15 +55,16 @@ class Wanted:
     inputs: Sequence[GivenInputs] = ()
 
 
-def c_name(given: str | None, model: Path) -> str:
-    """The name of a library: what the user gave, else the model's; TilefleetError where C cannot have it."""
+def c_name(given: str | None, model: Path, wheel: bool) -> str:
+    """The name of a library: what the user gave, else the model's; TilefleetError where C cannot have it, or
+    another has it that a ``wheel`` or a program needs."""
     name = given if given is not None else re.sub(r"\W+", "_", model.stem, flags=re.ASCII).strip("_")
-    if given is None and not C_NAME.fullmatch(name):
+    if given is None and (not C_NAME.fullmatch(name) or reserved(name, wheel)):
         name = f"model_{name}".rstrip("_")
     if not C_NAME.fullmatch(name):
         raise TilefleetError(f"--name {given!r} cannot begin names in C: use letters, digits and _")
-    if keyword.iskeyword(name):
-        raise TilefleetError(f"{name!r} is a word of Python's: choose another by --name")
+    if whose := reserved(name, wheel):
+        raise TilefleetError(f"--name {name} is {whose}: choose another, such as model_{name}")
     return name
 
 

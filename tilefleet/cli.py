@@ -14,6 +14,7 @@ from typer.main import get_command, get_group
 
 from tilefleet.commands.help import Command, Group, example
 from tilefleet.errors import Incomplete, TilefleetError
+from tilefleet.visible import guard_output, visible
 
 if TYPE_CHECKING:
     from typer._click import Context
@@ -100,7 +101,7 @@ class _Tilefleet(Group):
         except BrokenPipeError:
             raise  # the reader, like head, has had enough: click ends silently
         except (TilefleetError, OSError) as error:
-            typer.echo(f"tilefleet: {error}", err=True)
+            typer.echo(f"tilefleet: {visible(str(error))}", err=True)
             raise typer.Exit(3 if isinstance(error, Incomplete) else 1) from None
 
 
@@ -146,4 +147,5 @@ def options(
 
 def main() -> None:
     """The entry point of the installed script."""
+    guard_output()
     app()

@@ -55,7 +55,11 @@ def examine(say: Callable[[str], None]) -> Iterator[Finding]:
         ("host", lambda: _child("host"), "see the message; it comes from /proc/cpuinfo and TVM's LLVM"),
         ("lightgbm", lambda: _child("lightgbm"), f"it needs libgomp (apt-get install libgomp1); {REINSTALL}"),
         ("state folder", lambda: _state(settings.home_dir), "set TILEFLEET_HOME to a folder you can write"),
-        ("database", lambda: _database(settings), "check TILEFLEET_DATABASE_URL and that its server runs"),
+        (
+            "database",
+            lambda: _database(settings),
+            "see the message; check TILEFLEET_DATABASE_URL and that its server runs",
+        ),
         ("board", lambda: _board(settings.home_dir), "see the message; the agent is C11 built by ziglang"),
     ]
     for spec in settings.plan.boards:
@@ -129,10 +133,16 @@ def _state(home: Path) -> str:
 def _database(settings: Settings) -> str:
     import sqlalchemy
 
-    engine = sqlalchemy.create_engine(settings.database)
-    with engine.connect() as connection:
+    from server.db.database import Database, DatabaseError
+
+    database = Database(settings.database)
+    with database.engine.connect() as connection:
         connection.execute(sqlalchemy.text("select 1"))
-    engine.dispose()
+    problem = database.why_not()
+    database.close()
+    if problem:
+        raise DatabaseError(problem)
+    engine = database.engine
     return f"{engine.dialect.name} answers at {engine.url.render_as_string(hide_password=True)}"
 
 

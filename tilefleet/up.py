@@ -9,6 +9,7 @@ import signal
 import socket
 from collections.abc import Callable
 from contextlib import suppress
+from ipaddress import ip_address
 from pathlib import Path
 from types import FrameType
 
@@ -52,9 +53,15 @@ class _Server(uvicorn.Server):
 
 
 def up(
-    host: str, port: int, boards: str | None, fleet: Path | None, on_started: Callable[[str], None]
+    host: str,
+    port: int,
+    boards: str | None,
+    fleet: Path | None,
+    on_started: Callable[[str], None],
+    on_warning: Callable[[str], None],
 ) -> None:
-    """Run coordinator, engine and boards until interrupted; ``on_started`` gets the URL. Port 0 is any.
+    """Run coordinator, engine and boards until interrupted; ``on_started`` gets the URL, ``on_warning`` what
+    the operator should know of ``host``. Port 0 is any.
 
     ``boards`` and ``fleet`` are as in ``read_settings``.
 
@@ -66,6 +73,8 @@ def up(
     logging.getLogger("distributed").setLevel(logging.ERROR)
     home = settings.home_dir
     home.mkdir(parents=True, exist_ok=True)
+    if warned := reached_by_others(host):
+        on_warning(warned)
     with only_one(home), _listen(host, port) as listener:
         url = _url(listener)
         url_file = home / "url"
@@ -99,6 +108,22 @@ def up(
             url_file.unlink(missing_ok=True)
         if not server.started:
             raise TilefleetError(f"the server did not start: {failure.reason}")
+
+
+def reached_by_others(host: str) -> str:
+    """Says what it means to listen on ``host``; empty for this machine alone."""
+    try:
+        if ip_address(host).is_loopback:
+            return ""
+    except ValueError:  # a name
+        if host == "localhost":
+            return ""
+    return (
+        f"warning: whoever reaches {host} can have code compiled and run on this machine and its boards, "
+        "read all models, and cancel or delete anything: there are no users and no passwords, and the Host "
+        "check keeps nobody out. Put a proxy that knows your users in front, or listen on 127.0.0.1 and "
+        "reach it by ssh -L (docs/operations.md)"
+    )
 
 
 class _StartFailure(logging.Filter):

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic.config import JsonDict
 
+from server import lengths
 from server.http.lists import Items, Page
 from server.http.times import InUtc
 from worker.fleet.book import Purpose
@@ -132,7 +133,7 @@ class BoardHistory(Page[BoardEvent]):
     """What happened to a board, the newest first."""
 
 
-Reason = Annotated[str, Field(min_length=1, max_length=500, pattern=r"\S", examples=["fan replaced"])]
+Reason = Annotated[str, Field(min_length=1, max_length=500, pattern=lengths.SAID, examples=["fan replaced"])]
 
 
 class Change(BaseModel):

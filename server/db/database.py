@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from alembic import command
 from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import Connection, create_engine, event, make_url, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
+from server.db.restored import foreign_log
+
 MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
 _UPGRADE_LOCK = 0x7111EF1EE7
+
+
+class DatabaseError(RuntimeError):
+    """A database that must not be used; the message says why, and what to do."""
 
 
 class Database:
@@ -56,11 +65,31 @@ class Database:
             yield session
 
     def upgrade(self) -> None:
-        """Bring the schema to the newest revision; several processes may do so at once."""
+        """Bring the schema to the newest revision; several processes may do so at once.
+
+        Raises DatabaseError for a database that must not be used, and changes nothing in it.
+        """
+        if foreign := self.why_foreign():
+            raise DatabaseError(foreign)
         with self._writing.begin() as connection:
             if not self.sqlite:
                 connection.execute(text(f"select pg_advisory_xact_lock({_UPGRADE_LOCK})"))
-            command.upgrade(alembic_config(connection), "head")
+            config = alembic_config(connection)
+            if newer := why_newer(connection, config):
+                raise DatabaseError(newer)
+            command.upgrade(config, "head")
+
+    def why_foreign(self) -> str:
+        """Why the file must not be opened as it lies there; empty where it may be."""
+        inside = self.url.database
+        return foreign_log(Path(inside)) if self.sqlite and inside and inside != ":memory:" else ""
+
+    def why_not(self) -> str:
+        """Why ``upgrade`` would refuse the database; empty where it would not. Changes nothing."""
+        if foreign := self.why_foreign():
+            return foreign
+        with self.engine.connect() as connection:
+            return why_newer(connection, alembic_config(connection))
 
     def why_away(self, error: Exception) -> str:
         """Why the database does not answer now, if another time it may; empty for any other error."""
@@ -84,6 +113,25 @@ class Database:
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
+
+
+def why_newer(connection: Connection, config: Config) -> str:
+    """Says that a newer version has changed the database, which this one cannot read; empty if none has."""
+    revision = MigrationContext.configure(connection).get_current_revision()
+    known = ScriptDirectory.from_config(config)
+    if revision is None or revision in {each.revision for each in known.walk_revisions()}:
+        return ""
+    by = ""
+    with suppress(DBAPIError):
+        last = connection.execute(
+            text("select version from jobs where version <> '' order by id desc limit 1")
+        )
+        by = "".join(f", whose last job ran with version {each}" for each in last.scalars())
+    return (
+        f"the database was changed by a newer Tilefleet (its schema is {revision}{by}); this is version "
+        f"{version('tilefleet')}, which knows schemas up to {known.get_current_head()}: update this one, or "
+        "restore the backup from before the update (docs/operations.md)"
+    )
 
 
 def alembic_config(connection: Connection) -> Config:

@@ -38,7 +38,7 @@ Labels = Annotated[
 ]
 Name = Annotated[
     str,
-    StringConstraints(strip_whitespace=True, max_length=lengths.NAME, pattern=r"^[^\x00-\x1f\x7f]*$"),
+    StringConstraints(strip_whitespace=True, max_length=lengths.NAME, pattern=lengths.PLAIN),
     Field(description="What it is called, or empty.", examples=["before the new kernel"]),
 ]
 

@@ -71,7 +71,7 @@ class Models:
                 whole.unlink(missing_ok=True)
         known = self._known(upload.sha256, shapes)
         if known is not None:
-            return known, False
+            return self._renamed(known, name), False
         extraction = self._extract(upload.path, name, shapes, cancelled)
         return self._store(upload.path, upload.size, upload.sha256, name, shapes, extraction)
 
@@ -93,7 +93,7 @@ class Models:
         """Move the file at ``path`` to its place and write its row, unless it is stored already."""
         known = self._known(model_hash, shapes)
         if known is not None:
-            return known, False
+            return self._renamed(known, name), False
         path.replace(self.path(model_hash))
         row = {
             "hash": model_hash,
@@ -106,6 +106,15 @@ class Models:
         with self._db.write() as session:
             session.execute(insert(session, ModelRow).values(row).on_conflict_do_nothing())
             return session.get_one(ModelRow, model_hash), True
+
+    def _renamed(self, known: ModelRow, name: str) -> ModelRow:
+        """The model, which is called what it was called last."""
+        if known.name == name:
+            return known
+        with self._db.write() as session:
+            row = session.get_one(ModelRow, known.hash)
+            row.name = name
+            return row
 
     def page(self, after: str | None, limit: int) -> Sequence[ModelRow]:
         """Models, the newest first, from behind the one whose hash is ``after``."""

@@ -20,6 +20,8 @@ class Outbox:
 
     def __init__(self, place: Place) -> None:
         self._place = place
+        self.undelivered = 0
+        """Notices that the place was not told."""
         self._waiting: deque[Notice] = deque()
         self._news = asyncio.Event()
 
@@ -29,6 +31,7 @@ class Outbox:
         if lost := max(0, len(self._waiting) - KEPT):
             for _ in range(lost):
                 self._waiting.popleft()
+            self.undelivered += lost
             log.warning("%s is too slow: it was not told of %d notices", self._place.name, lost)
         if self._waiting:
             self._news.set()
@@ -40,5 +43,6 @@ class Outbox:
             while self._waiting:
                 reason = await deliver(self._place, self._waiting.popleft())
                 if reason is not None:
+                    self.undelivered += 1
                     log.warning("%s was not told: %s", self._place.name, reason)
             self._news.clear()

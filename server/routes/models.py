@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.responses import FileResponse
 from starlette.concurrency import run_in_threadpool
 
+from server import lengths
 from server.db.tables import ModelRow
 from server.http.json_text import JsonRoute
 from server.http.pages import Limit, Threads
@@ -65,7 +66,7 @@ async def upload_model(
     response: Response,
     ctx: Ctx,
     name: Annotated[
-        str, Query(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f]+$", description="The file's name.")
+        str, Query(min_length=1, max_length=200, pattern=lengths.FILE_NAME, description="The file's name.")
     ] = "model.onnx",
     shapes: ShapesText = None,
     values: Annotated[

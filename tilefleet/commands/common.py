@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
+
+from tilefleet.visible import visible
 
 if TYPE_CHECKING:
     from tilefleet.client import Client
@@ -38,9 +41,18 @@ _WIDE = 160
 """Columns where no terminal says how many there are."""
 
 
+class VisibleConsole(Console):
+    """A console whose texts cannot move its cursor or colour it."""
+
+    def _render_buffer(self, buffer: Iterable[Segment]) -> str:
+        return super()._render_buffer(
+            each if each.control else Segment(visible(each.text), each.style) for each in buffer
+        )
+
+
 def console() -> Console:
     """Standard output, made anew so that redirections made since are seen."""
-    return Console(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
+    return VisibleConsole(highlight=False, width=None if sys.stdout.isatty() else _WIDE)
 
 
 @contextmanager

@@ -270,7 +270,7 @@ def _build_c(
     from tuner.log.picks import OtherTargetError
 
     shapes, embedded = read_sets(shape), weights is WeightsIn.EMBED
-    called = c_name(name, model)
+    called = c_name(name, model, form is Form.WHEEL)
     records, relayouts = read_log_file(log)
     try:
         build_it = build_onnxruntime_model if form is Form.ONNXRUNTIME else build_c_library

@@ -64,7 +64,7 @@ def up(
             told.ready()
             typer.echo(f"{UP}{url}  (API: {url}/docs, stop: Ctrl-C)")
 
-        run(host, port, boards, fleet, started)
+        run(host, port, boards, fleet, started, lambda text: typer.echo(text, err=True))
 
 
 def stop() -> None:

@@ -32,7 +32,7 @@ _PLAIN = (
 )
 
 
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
+_FORMULA = ("=", "+", "-", "@", "\t", "\n")
 """How a cell begins that a spreadsheet computes, or reads as one after it has dropped what is in front."""
 
 
@@ -99,4 +99,8 @@ def to_csv(table: Sequence[dict[str, Any]]) -> str:
 def _cell(item: Any) -> Any:
     if isinstance(item, list):
         return json.dumps(item)
-    return f"'{item}" if isinstance(item, str) and item.startswith(_FORMULA) else item
+    if not isinstance(item, str):
+        return item
+    # A lone CR ends a row for many readers, and csv does not put it into quotes.
+    item = item.replace("\r\n", "\n").replace("\r", "\n")
+    return f"'{item}" if item.startswith(_FORMULA) else item
