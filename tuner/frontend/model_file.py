@@ -9,6 +9,7 @@ from google.protobuf.message import DecodeError  # type: ignore[import-untyped] 
 from onnx import ModelProto
 
 from tuner.frontend import classical
+from tuner.frontend.classical.wire import parse
 from tuner.frontend.control.assigned import assign
 from tuner.frontend.control.idle import drop_idle
 from tuner.frontend.control.kept import refuse_own
@@ -55,7 +56,7 @@ def read_model(path: str | Path, shapes: Shapes | None = None) -> ModelProto:
     of onnxruntime's optimizer become ONNX's, and floats of 16 bits float32.
     Raises ModelError for whatever is no usable model. Nothing outside the file is read.
     """
-    model = parse_file(Path(path), shapes)
+    model = parse_file(Path(path), shapes, tables=True)
     refuse_own(model)
     return _standard(model, shapes or {})
 
@@ -132,10 +133,11 @@ def read_as_written(path: str | Path, shapes: Shapes | None = None) -> ModelProt
     return model
 
 
-def parse_file(path: Path, shapes: Shapes | None = None) -> ModelProto:
+def parse_file(path: Path, shapes: Shapes | None = None, tables: bool = False) -> ModelProto:
     """The model at ``path`` as its file has it; ModelError for what is none.
 
-    A TFLite one is as ONNX, for ``shapes`` of inputs that it leaves open.
+    A TFLite one is as ONNX, for ``shapes`` of inputs that it leaves open. Large ``tables`` of trees become
+    tensors, which our own forms alone understand (``classical/wire.py``).
     """
     try:
         size = path.stat().st_size
@@ -144,10 +146,10 @@ def parse_file(path: Path, shapes: Shapes | None = None) -> ModelProto:
         data = path.read_bytes()
     except OSError as error:
         raise ModelError(f"{path.name} cannot be read: {error.strerror}") from None
-    return parse_bytes(data, path.name, shapes)
+    return parse_bytes(data, path.name, shapes, tables)
 
 
-def parse_bytes(data: bytes, name: str, shapes: Shapes | None = None) -> ModelProto:
+def parse_bytes(data: bytes, name: str, shapes: Shapes | None = None, tables: bool = False) -> ModelProto:
     """The model that the bytes of the file ``name`` are; ModelError as ``parse_file`` raises it."""
     if not data:
         raise ModelError(f"{name} is empty")
@@ -156,9 +158,8 @@ def parse_bytes(data: bytes, name: str, shapes: Shapes | None = None) -> ModelPr
         from tuner.frontend.tflite.convert import to_onnx
 
         return to_onnx(data, shapes)
-    model = ModelProto()
     try:
-        model.ParseFromString(data)
+        model = parse(data) if tables else ModelProto.FromString(data)
     except DecodeError:
         raise ModelError(f"{name} is not an ONNX or TFLite model, or is truncated") from None
     if not model.ir_version or not model.opset_import or not (model.graph.node or model.graph.output):

@@ -10,7 +10,8 @@ from onnx import TensorProto, numpy_helper
 
 from kernels.operators.trees import RECORD
 from tuner.frontend.classical.linear import after, classified, labels
-from tuner.frontend.classical.nodes import MODES, Nodes, compared, ordered
+from tuner.frontend.classical.nodes import MEMBER, Compared, Nodes, compared, ordered
+from tuner.frontend.classical.wire import MODES, codes
 from tuner.frontend.microsoft.fused import Array, Fused
 from tuner.frontend.own_nodes import OWN_DOMAIN, TREES
 
@@ -23,19 +24,30 @@ AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 
 @dataclass(frozen=True)
 class _Trees:
-    """Nodes whose ways lead to rows, or to leaf ``i`` as ``-1 - i``; ``values`` are (leaves, results)."""
+    """Nodes whose ways lead to rows, or to leaf ``i`` as ``-1 - i``.
+
+    ``values`` are (leaves, results), or a number for the one result of each in ``targets``.
+    """
 
     nodes: Nodes
-    roots: list[int]
+    roots: Array
     values: Array
-    there: Array
-    """Which of the values a leaf has."""
+    targets: Array | None
+    results: int
+    whole: bool
+    """Whether each leaf says something of each result."""
 
 
-def _given(form: Fused, name: str) -> Any:
+def _given(form: Fused, name: str, default: Any = ()) -> Any:
     """An attribute of numbers, which may be a tensor of them."""
-    tensor = form.attributes.get(f"{name}_as_tensor", form.attributes.get(name, ()))
+    tensor = form.attributes.get(f"{name}_as_tensor", form.attributes.get(name, default))
     return numpy_helper.to_array(tensor) if isinstance(tensor, TensorProto) else np.asarray(tensor)
+
+
+def _whole(form: Fused, name: str, default: Any = ()) -> Any:
+    """An attribute of integers."""
+    found = _given(form, name, default)
+    return found if found.size else found.astype(np.int64)
 
 
 def _fits(form: Fused, count: int, *columns: Any) -> None:
@@ -53,57 +65,97 @@ def _keys(form: Fused, trees: Array, numbers: Array) -> Array:
 
 def _written_by_name(form: Fused, kind: str, results: int) -> _Trees:
     """Of a classifier or regressor; ``kind`` is what it calls what leaves add to: ``class`` or ``target``."""
-    said = form.attributes
-    trees, numbers, features, yes, no = (
-        np.asarray(said.get(f"nodes_{key}", ()), np.int64)
-        for key in ("treeids", "nodeids", "featureids", "truenodeids", "falsenodeids")
+    trees, numbers, yes, no = (
+        _whole(form, f"nodes_{key}") for key in ("treeids", "nodeids", "truenodeids", "falsenodeids")
     )
-    modes = np.array([mode.decode().removeprefix("BRANCH_") for mode in said.get("nodes_modes", ())], object)
-    limits, count = _given(form, "nodes_values"), len(trees)
-    missing = np.asarray(said.get("nodes_missing_value_tracks_true") or [0] * count, bool)
-    _fits(form, count, numbers, features, yes, no, modes, limits, missing)
+    count, modes = len(trees), form.attributes.get("nodes_modes", ())
+    modes = numpy_helper.to_array(modes) if isinstance(modes, TensorProto) else codes(modes)
+    leaf = modes == MODES.index("LEAF")
     adds = [_given(form, f"{kind}_{key}") for key in ("treeids", "nodeids", "ids", "weights")]
+    _fits(form, count, numbers, yes, no, modes)
     _fits(form, len(adds[0]), *adds)
-    # Leaves and nodes that ask are counted apart.
-    inner = modes != "LEAF"
-    counts = np.cumsum(inner)
-    places = np.where(inner, counts - 1, counts - np.arange(count) - 1)
-    asking = np.flatnonzero(inner)
-    keys = _keys(form, trees, numbers)
-    order = np.argsort(keys, kind="stable")
-
-    def place_of(of_trees: Array, of_numbers: Array) -> Array:
-        wanted = _keys(form, of_trees, of_numbers)
-        found = order[np.minimum(np.searchsorted(keys, wanted, sorter=order), count - 1)]
-        if (keys[found] != wanted).any():
-            form.refuse("has a node or leaf that leads to none of its tree")
-        return np.asarray(places[found])
-
-    first, second = (place_of(trees[asking], way[asking]) for way in (yes, no))
-    reached = np.isin(places, np.concatenate([first, second]))
+    place_of = _Places(form, trees, numbers, leaf)
     leaves, to = -1 - place_of(adds[0], adds[1]), adds[2]
     if len(to) and (leaves.min() < 0 or to.min() < 0 or to.max() >= results):
         form.refuse("has a leaf that adds to nothing")
-    shape = (count - len(asking), results)
-    values, there = np.zeros(shape, np.float64), np.zeros(shape, bool)
-    np.add.at(values, (leaves, to), adds[3])
+    said = _said(int(leaf.sum()), results, leaves, to, adds[3])
+    del adds, leaves, to
+    asking = np.flatnonzero(~leaf)
+    trees = trees[asking]
+    first, second = (place_of(trees, way[asking]) for way in (yes, no))
+    del trees, yes, no
+    roots = place_of.all_but(first, second)
+    del numbers, place_of, leaf
+    features, limits, missing = (
+        _whole(form, f"nodes_{key}", default)
+        for key, default in (
+            ("featureids", ()),
+            ("values", ()),
+            ("missing_value_tracks_true", np.zeros(count, np.int8)),
+        )
+    )
+    missing = missing if missing.size else np.zeros(count, np.int8)
+    _fits(form, count, features, limits, missing)
+    features, limits, modes, missing = (each[asking] for each in (features, limits, modes, missing))
+    return _Trees(Nodes(features, limits, modes, first, second, missing), roots, *said)
+
+
+def _said(
+    count: int, results: int, leaves: Array, to: Array, weights: Array
+) -> tuple[Array, Array | None, int, bool]:
+    """What ``count`` leaves say, as ``_Trees`` has it, of ``weights`` for a leaf and a result each."""
+    if results > 1 and np.bincount(leaves, minlength=1).max() <= 1:
+        values, targets = np.zeros((count, 1), np.float64), np.zeros(count, np.int32)
+        values[leaves, 0], targets[leaves] = weights, to
+        return values, targets, results, False
+    values, there = np.zeros((count, results), np.float64), np.zeros((count, results), bool)
+    np.add.at(values, (leaves, to), weights)
     there[leaves, to] = True
-    asked, limited, modes_asked = features[asking].tolist(), limits[asking].tolist(), modes[asking].tolist()
-    ways = first.tolist(), second.tolist()
-    nodes = Nodes(asked, limited, modes_asked, *ways, missing[asking].tolist())
-    return _Trees(nodes, places[~reached].tolist(), values, there)
+    return values, None, results, bool(there.all())
+
+
+class _Places:
+    """Where the nodes of a table are by their trees and numbers; leaves are counted apart, from -1 down."""
+
+    def __init__(self, form: Fused, trees: Array, numbers: Array, leaf: Array) -> None:
+        self._form = form
+        self._keys = _keys(form, trees, numbers)
+        self._order = None
+        if (self._keys[1:] <= self._keys[:-1]).any():
+            self._order = np.argsort(self._keys, kind="stable")
+        counts = np.cumsum(leaf, dtype=np.int32)
+        self._places = np.where(leaf, -counts, np.arange(len(leaf), dtype=np.int32) - counts)
+
+    def __call__(self, trees: Array, numbers: Array) -> Array:
+        wanted = _keys(self._form, trees, numbers)
+        found = np.searchsorted(self._keys, wanted, sorter=self._order)
+        np.minimum(found, len(self._keys) - 1, out=found)
+        if self._order is not None:
+            found = self._order[found]
+        if (self._keys[found] != wanted).any():
+            self._form.refuse("has a node or leaf that leads to none of its tree")
+        return np.asarray(self._places[found])
+
+    def all_but(self, *some: Array) -> Array:
+        """The places that are none of ``some``, in the order of the table."""
+        reached = np.zeros(len(self._places), bool)
+        for places in some:
+            # Those of leaves are below zero, and so count from the end: none is in the way of another.
+            reached[places] = True
+        return np.asarray(self._places[~reached[self._places]])
 
 
 def _written_by_row(form: Fused, results: int) -> _Trees:
     """Of TreeEnsemble, where a way is a row of the nodes or of the leaves."""
     said = form.attributes
     features, yes, yes_leaf, no, no_leaf = (
-        np.asarray(said.get(f"nodes_{key}", ()), np.int64)
+        _whole(form, f"nodes_{key}")
         for key in ("featureids", "truenodeids", "trueleafs", "falsenodeids", "falseleafs")
     )
     modes, limits = _given(form, "nodes_modes"), _given(form, "nodes_splits")
     count = len(features)
-    missing = np.asarray(said.get("nodes_missing_value_tracks_true") or [0] * count, bool)
+    missing = _whole(form, "nodes_missing_value_tracks_true")
+    missing = missing if missing.size else np.zeros(count, np.int8)
     _fits(form, count, yes, yes_leaf, no, no_leaf, modes, limits, missing)
     targets, weights = _given(form, "leaf_targetids"), _given(form, "leaf_weights")
     _fits(form, len(targets), targets, weights)
@@ -115,14 +167,9 @@ def _written_by_row(form: Fused, results: int) -> _Trees:
     ):
         if not len(ways) or ways.min() < 0 or (ways >= last).any():
             form.refuse("has a node that leads to none of its tree")
-    if targets.min() < 0 or targets.max() >= results or modes.max() >= len(MODES):
+    if targets.min() < 0 or targets.max() >= results or modes.max() > MEMBER:
         form.refuse("has a leaf that adds to nothing, or compares in a way that is not known")
-    values, there = np.zeros((leaves, results), np.float64), np.zeros((leaves, results), bool)
-    values[np.arange(leaves), targets] = weights
-    there[np.arange(leaves), targets] = True
-    first, second = (np.where(leaf, -1 - way, way).tolist() for way, leaf in ((yes, yes_leaf), (no, no_leaf)))
-    names = [MODES[mode] for mode in modes]
-    nodes = Nodes(features.tolist(), limits.tolist(), names, first, second, missing.tolist())
+    first, second = (np.where(leaf, -1 - way, way) for way, leaf in ((yes, yes_leaf), (no, no_leaf)))
     # A set for each node that asks for one, with NaN behind each.
     sets: list[list[float]] = [[]]
     for value in _given(form, "membership_values").tolist():
@@ -130,11 +177,12 @@ def _written_by_row(form: Fused, results: int) -> _Trees:
             sets.append([])
         else:
             sets[-1].append(value)
-    asking = [at for at, name in enumerate(names) if name == "MEMBER"]
+    asking = np.flatnonzero(modes == MEMBER).tolist()
     if len(sets) <= len(asking) or not all(sets[: len(asking)]):
         form.refuse("has a node that looks for a member of a set that is empty or missing")
-    nodes.sets.update(zip(asking, sets, strict=False))
-    return _Trees(nodes, roots.tolist(), values, there)
+    members = dict(zip(asking, sets, strict=False))
+    nodes = Nodes(features, limits, modes.astype(np.uint8), first, second, missing, members)
+    return _Trees(nodes, roots, *_said(leaves, results, np.arange(leaves), targets, weights))
 
 
 def _check_ways(form: Fused, roots: Array, ways: tuple[Array, Array]) -> None:
@@ -149,56 +197,63 @@ def _check_ways(form: Fused, roots: Array, ways: tuple[Array, Array]) -> None:
             form.refuse(f"has trees of more than {DEEPEST} levels")
 
 
+def _steps(ways: Array, leaves: int) -> Array:
+    """Where ways lead as records are counted, from the first node that asks."""
+    return RECORD * np.where(ways < 0, -1 - leaves - ways, ways).astype(np.int32)
+
+
+def _records(form: Fused, nodes: Nodes, asked: Compared, leaves: int, exact: bool) -> Array:
+    """Leaves come first, the last of them before 0, and lead to themselves; from 0 on are nodes that ask."""
+    if len(nodes.features) and not 0 <= nodes.features.min() <= nodes.features.max() < MOST:
+        form.refuse("has a node that asks for a column that is negative or too large")
+    if RECORD * (leaves + len(asked.first)) >= MOST:
+        form.refuse("has too many nodes")
+    records = np.zeros((leaves + len(asked.first), RECORD), np.int32)
+    records[leaves:, 0] = nodes.features
+    for at, ways in ((1, asked.second), (2, asked.first)):
+        records[:leaves, at] = RECORD * np.arange(-leaves, 0, dtype=np.int32)
+        records[leaves:, at] = _steps(ways, leaves)
+    if not exact:
+        records[leaves:, 3] = asked.limits.view(np.int32)
+    return records
+
+
 def _sums(form: Fused, trees: _Trees, how: str) -> str:
-    """What the leaves make together: (rows, results)."""
+    """What the leaves make together: (rows, results). Nobody else has the ``trees``, so that they go soon."""
     data = form.needed(0)
     exact = form.is_double(data)
     dtype: Any = np.float64 if exact else np.float32
     data = form.add("Cast", [data], to=TensorProto.DOUBLE if exact else TensorProto.FLOAT)
-    ordered(trees.nodes)
-    features = np.asarray(trees.nodes.features, np.int64)
-    if len(features) and not 0 <= features.min() <= features.max() < MOST:
-        form.refuse("has a node that asks for a column that is negative or too large")
-    asked, (leaves, results) = compared(form, trees.nodes, dtype), trees.values.shape
-    roots = np.asarray(trees.roots)
-    _check_ways(form, roots, (asked.first, asked.second))
-    # Leaves come first, the last of them before 0, and lead to themselves; from 0 on are the nodes that ask.
-    here = np.arange(leaves)
-    there = RECORD * (here - leaves)
-    lower, upper, roots = (
-        RECORD * np.where(way < 0, -1 - way - leaves, way) for way in (asked.first, asked.second, roots)
-    )
-    if RECORD * (leaves + len(lower)) >= MOST:
-        form.refuse("has too many nodes")
-    records = np.zeros((leaves + len(lower), RECORD), np.int32)
-    for at, way in enumerate(([*here * 0, *features], [*there, *upper], [*there, *lower])):
-        records[:, at] = way
-    if how in ("MIN", "MAX") and not trees.there.all():
+    if how in ("MIN", "MAX") and not trees.whole:
         form.refuse(f"takes the {how} of trees that do not all say something of each result")
-    # Each leaf has a number for each result, or where they say something of one at most, just that.
-    single = results > 1 and (trees.there.sum(axis=1) <= 1).all()
-    targets = trees.there.argmax(axis=1)
-    values = trees.values[here, targets][:, None] if single else trees.values
-    if not exact:
-        records[leaves:, 3] = asked.limits.astype(dtype).view(np.int32)
-    tables: list[Array | None] = [roots.astype(np.int32), records]
-    tables += [
-        None if table is None else np.concatenate([np.zeros(leaves), table]).astype(dtype)
-        for table in (asked.limits if exact else None, asked.signs)
-    ]
-    tables += [values.astype(dtype), targets.astype(np.int32) if single else None]
+    values, targets, roots, results = trees.values, trees.targets, trees.roots, trees.results
+    nodes, leaves, count = ordered(trees.nodes), len(values), len(roots)
+    del trees
+    asked = compared(form, nodes, dtype)
+    _check_ways(form, roots, (asked.first, asked.second))
+    records = _records(form, nodes, asked, leaves, exact)
+    operator, more = (
+        asked.operator,
+        [
+            "" if table is None else form.constant(np.concatenate([np.zeros(leaves), table]).astype(dtype))
+            for table in (asked.limits if exact else None, asked.signs)
+        ],
+    )
+    del nodes, asked
+    tables = [form.constant(_steps(roots, leaves)), form.constant(records), *more]
+    tables += [form.constant(values.astype(dtype)), "" if targets is None else form.constant(targets)]
     rows = form.add("Gather", [form.add("Shape", [data]), form.constant(np.array([0]))])
     shape = form.add("Concat", [rows, form.constant(np.array([results]))], axis=0)
     total = form.add(
         TREES,
-        [data, shape, *("" if table is None else form.constant(table) for table in tables)],
+        [data, shape, *tables],
         domain=OWN_DOMAIN,
-        operator=asked.operator,
+        operator=operator,
         how="SUM" if how == "AVERAGE" else how,
         double=exact,
     )
     if how == "AVERAGE":
-        total = form.add("Div", [total, form.constant(np.array(len(roots), dtype))])
+        total = form.add("Div", [total, form.constant(np.array(count, dtype))])
     base = _given(form, "base_values").astype(dtype)
     if base.size not in (0, results):
         form.refuse(f"has {base.size} base values for {results} results")
@@ -219,8 +274,8 @@ def ensemble(form: Fused) -> None:
             f"has the post_transform {post}, which means one thing to ONNX and another to onnxruntime; write "
             "it as a Softmax or Sigmoid behind it"
         )
-    trees = _written_by_row(form, form.attributes.get("n_targets", 1))
-    form.finish(_sums(form, trees, AGGREGATES[how]))
+    results = int(form.attributes.get("n_targets", 1))
+    form.finish(_sums(form, _written_by_row(form, results), AGGREGATES[how]))
 
 
 def regressor(form: Fused) -> None:
@@ -228,17 +283,18 @@ def regressor(form: Fused) -> None:
     how = form.attributes.get("aggregate_function", b"SUM").decode()
     if how not in AGGREGATES:
         form.refuse(f"takes the {how} of its trees, which is not known")
-    trees = _written_by_name(form, "target", int(form.attributes.get("n_targets", 1)))
-    form.finish(after(form, _floats(form, _sums(form, trees, how))))
+    results = int(form.attributes.get("n_targets", 1))
+    total = _sums(form, _written_by_name(form, "target", results), how)
+    form.finish(after(form, _floats(form, total)))
 
 
 def classifier(form: Fused) -> None:
     """TreeEnsembleClassifier with weights for each class, or for one of two."""
     classes = labels(form)
-    used = set(form.attributes.get("class_ids", ()))
+    used = set(np.unique(_given(form, "class_ids")).tolist())
     if len(used) > 1 or len(classes) != 2:
-        trees = _written_by_name(form, "class", len(classes))
-        classified(form, _floats(form, _sums(form, trees, "SUM")), classes)
+        total = _sums(form, _written_by_name(form, "class", len(classes)), "SUM")
+        classified(form, _floats(form, total), classes)
         return
     if used != {0}:
         form.refuse("adds to the second of two classes alone, which is not supported")

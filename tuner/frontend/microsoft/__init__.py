@@ -72,6 +72,8 @@ UNDECLARED: dict[str, Callable[[Fused], None]] = {
 """Those that it writes as if they were ONNX's."""
 
 
+LARGE_BYTES = 2**16
+
 Forms = Mapping[str, Callable[[Fused], None]]
 
 
@@ -97,7 +99,9 @@ def to_standard(model: ModelProto, others: Mapping[str, Forms]) -> None:
             continue
         form = Fused(node, opset, known.value, known.shape, known.is_double)
         write(form)
-        known.nodes += form.nodes
+        known.nodes += [each for each in form.nodes if not _is_large(each)]
+        for each in filter(_is_large, form.nodes):
+            known.hold(each)
         if any(each.domain for each in form.nodes):
             declare_own(model)
     del model.graph.node[:]
@@ -115,6 +119,11 @@ def _form(node: NodeProto, opset: int, forms: Mapping[str, Forms]) -> Callable[[
     if node.domain or (node.op_type == "LayerNormalization" and opset >= normal.SINCE):
         return None
     return UNDECLARED.get(node.op_type)
+
+
+def _is_large(node: NodeProto) -> bool:
+    """Whether ``node`` is a constant that is better not copied wherever nodes are."""
+    return node.op_type == "Constant" and len(node.attribute[0].t.raw_data) > LARGE_BYTES
 
 
 class _Known:
@@ -140,6 +149,13 @@ class _Known:
             else:
                 kind = helper.make_tensor_value_info(name, tensor.data_type, tensor.dims)
                 self._bare.graph.input.append(kind)
+
+    def hold(self, constant: NodeProto) -> None:
+        """Let a Constant be an initializer of the model."""
+        name, tensor = constant.output[0], self._model.graph.initializer.add()
+        tensor.CopyFrom(constant.attribute[0].t)
+        tensor.name = name
+        self._constants[name], self._shapes[name] = tensor, tuple(tensor.dims)
 
     def value(self, name: str) -> Array | None:
         """The value of a constant, None for what is computed."""

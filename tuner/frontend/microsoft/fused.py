@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import NodeProto, helper, numpy_helper
+from onnx import AttributeProto, NodeProto, helper
 
 from tuner.frontend.form import Form
 from tuner.frontend.onnx_check import node_name
@@ -41,7 +41,13 @@ class Fused(Form):
 
     def constant(self, value: Array) -> str:
         """A constant."""
-        return self.add("Constant", [], value=numpy_helper.from_array(value))
+        made = self.add("Constant", [])
+        # In its place at once: the helpers of onnx would copy it several times.
+        tensor = self.nodes[-1].attribute.add(name="value", type=AttributeProto.TENSOR).t
+        tensor.data_type = helper.np_dtype_to_tensor_dtype(value.dtype)
+        tensor.dims.extend(value.shape)
+        tensor.raw_data = value.astype(value.dtype.newbyteorder("<"), "C", copy=False).tobytes()
+        return made
 
     def unsqueezed(self, name: str, *axes: int) -> str:
         """A tensor with more axes, of extent one, at these places of the result."""
