@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import ModelProto, TensorProto, helper
+from onnx import AttributeProto, ModelProto, TensorProto, helper
 
 FEATURES = 100
 READERS = {
@@ -78,11 +78,16 @@ def ensemble(trees: int, nodes: int, seed: int = 0) -> ModelProto:
         "nodes_hitrates": np.ones(trees * count, np.float32),
         "target_weights": (rng.standard_normal(trees * (inner + 1)) / trees).astype(np.float32),
     }
-    said = {name: value.tolist() for name, value in (whole | floats).items()}
-    said["nodes_modes"] = np.where(asks, "BRANCH_LEQ", "LEAF").tolist()
     made = helper.make_node(
-        "TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml", n_targets=1, post_transform="NONE", **said
+        "TreeEnsembleRegressor", ["x"], ["y"], domain="ai.onnx.ml", n_targets=1, post_transform="NONE"
     )
+    # Not by the helpers of onnx, which look at each number.
+    for name, value in whole.items():
+        made.attribute.add(name=name, type=AttributeProto.INTS).ints.extend(value.tolist())
+    for name, value in floats.items():
+        made.attribute.add(name=name, type=AttributeProto.FLOATS).floats.extend(value.tolist())
+    modes = np.where(asks, b"BRANCH_LEQ", b"LEAF").tolist()
+    made.attribute.add(name="nodes_modes", type=AttributeProto.STRINGS).strings.extend(modes)
     inputs = [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, FEATURES])]
     outputs = [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 1])]
     graph = helper.make_graph([made], "trees", inputs, outputs)

@@ -231,16 +231,12 @@ def _sums(form: Fused, trees: _Trees, how: str) -> str:
     del trees
     asked = compared(form, nodes, dtype)
     _check_ways(form, roots, (asked.first, asked.second))
-    records = _records(form, nodes, asked, leaves, exact)
-    operator, more = (
-        asked.operator,
-        [
-            "" if table is None else form.constant(np.concatenate([np.zeros(leaves), table]).astype(dtype))
-            for table in (asked.limits if exact else None, asked.signs)
-        ],
-    )
-    del nodes, asked
-    tables = [form.constant(_steps(roots, leaves)), form.constant(records), *more]
+    tables = [form.constant(_steps(roots, leaves))]
+    tables.append(form.constant(_records(form, nodes, asked, leaves, exact)))
+    tables += [
+        "" if table is None else form.constant(np.concatenate([np.zeros(leaves), table]).astype(dtype))
+        for table in (asked.limits if exact else None, asked.signs)
+    ]
     tables += [form.constant(values.astype(dtype)), "" if targets is None else form.constant(targets)]
     rows = form.add("Gather", [form.add("Shape", [data]), form.constant(np.array([0]))])
     shape = form.add("Concat", [rows, form.constant(np.array([results]))], axis=0)
@@ -248,7 +244,7 @@ def _sums(form: Fused, trees: _Trees, how: str) -> str:
         TREES,
         [data, shape, *tables],
         domain=OWN_DOMAIN,
-        operator=operator,
+        operator=asked.operator,
         how="SUM" if how == "AVERAGE" else how,
         double=exact,
     )

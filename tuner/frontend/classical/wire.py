@@ -24,6 +24,7 @@ MODES = ("LEQ", "LT", "GTE", "GT", "EQ", "NEQ", "MEMBER", "LEAF")
 _GRAPH, _NODE, _ATTRIBUTE, _OPERATOR, _NAME = 7, 1, 5, 4, 1
 _FLOATS, _INTS, _STRINGS = 7, 8, 9
 _CHUNK = 2**20
+_WHOLE = (np.int8, np.int16, np.int32, np.int64)
 
 Bytes = npt.NDArray[np.uint8]
 Array = npt.NDArray[Any]
@@ -154,7 +155,10 @@ def _varints(several: Bytes, tag: int | None) -> Array:
             part = (several[starts[more] + place] & 127).astype(np.uint64)
             values[more] |= part << np.uint64(7 * place)
         whole = values.view(np.int64)
-        found.append(whole.astype(np.result_type(*map(np.min_scalar_type, (whole.min(), whole.max(), -1)))))
+        low, high = whole.min(), whole.max()
+        found.append(
+            whole.astype(next(t for t in _WHOLE if np.iinfo(t).min <= low and high <= np.iinfo(t).max))
+        )
         several = several[used:]
     return np.concatenate(found)
 

@@ -46,7 +46,9 @@ class Fused(Form):
         tensor = self.nodes[-1].attribute.add(name="value", type=AttributeProto.TENSOR).t
         tensor.data_type = helper.np_dtype_to_tensor_dtype(value.dtype)
         tensor.dims.extend(value.shape)
-        tensor.raw_data = value.astype(value.dtype.newbyteorder("<"), "C", copy=False).tobytes()
+        content = value.astype(value.dtype.newbyteorder("<"), "C", copy=False).tobytes()
+        del value  # perhaps large, and nobody else's
+        tensor.raw_data = content
         return made
 
     def unsqueezed(self, name: str, *axes: int) -> str:
