@@ -131,6 +131,7 @@ class _Known:
 
     def __init__(self, model: ModelProto) -> None:
         self.nodes: list[NodeProto] = []
+        self._model = model
         self._constants = {tensor.name: tensor for tensor in model.graph.initializer}
         self._shapes = {name: tuple(tensor.dims) for name, tensor in self._constants.items()}
         self._doubles: set[str] = set()
@@ -156,6 +157,7 @@ class _Known:
         tensor.CopyFrom(constant.attribute[0].t)
         tensor.name = name
         self._constants[name], self._shapes[name] = tensor, tuple(tensor.dims)
+        self._bare.graph.input.append(helper.make_tensor_value_info(name, tensor.data_type, tensor.dims))
 
     def value(self, name: str) -> Array | None:
         """The value of a constant, None for what is computed."""
