@@ -15,10 +15,11 @@ from sqlalchemy.orm import Session
 from kernels.target import Target
 from kernels.workload.base import Workload
 from server import ownership
+from server.boards.book import SqlBook
 from server.boards.leases import recordable
 from server.db.database import Database
 from server.db.insert import insert
-from server.db.tables import JobRow, RelayoutRow, TaskRow, TrialRow, now
+from server.db.tables import JobRow, PeakRow, RelayoutRow, TaskRow, TrialRow, now
 from server.metrics import Metrics
 from server.records import repository, told
 from server.records.bests import choose_best, lock_tasks
@@ -26,6 +27,8 @@ from tuner.backend.check import Delivery
 from tuner.log.record import Record
 from tuner.spec import Trial
 from tuner.states import JobState, StoreAway, TakenOver, TaskState
+from worker.fleet.book import LIED
+from worker.measure import plausible
 from worker.outcome import ErrorKind
 
 P = ParamSpec("P")
@@ -110,6 +113,11 @@ class SqlStore:
             for task_id in tasks:
                 choose_best(session, task_id)
             session.execute(update(JobRow).where(JobRow.id == job_id).values(elapsed_s=elapsed_s))
+            lies = dict(filter(None, (_beyond_its_peak(session, trial) for trial in new)))
+        book = SqlBook(self._db)
+        for board, why in lies.items():
+            book.change(board, lambda standing, why=why: standing.lied(why), LIED)  # type: ignore[misc]
+            book.revoke(board, why)
         for trial in new:
             outcome = "reused" if trial.reused else trial.record.error or "ok"
             self._metrics.trials.labels(str(outcome)).inc()
@@ -179,6 +187,18 @@ class SqlStore:
                     before, began = self._runs.pop(job_id)
                     row.elapsed_s = before + time.monotonic() - began
             row.state, row.message = state.value, message
+
+
+def _beyond_its_peak(session: Session, trial: Trial) -> tuple[str, str] | None:
+    """The board of a trial that is faster than what that same board said it can be, and why."""
+    record = trial.record
+    key = (record.target.key, record.threads, record.clock)
+    row = session.get(PeakRow, key)
+    peak = told.value(session, PeakRow, key) if row is not None and row.board == record.board else None
+    if trial.reused or not record.board or record.gflops is None or peak is None:
+        return None
+    why = plausible.beyond_peak(record.workload, record.config.kernel, record.gflops, peak)
+    return (record.board, f"board {record.board}: {why}") if why else None
 
 
 def put_down(session: Session, jobs: Sequence[int] | Select[int]) -> None:

@@ -16,7 +16,7 @@ from server import ownership
 from server.boards.book import SqlBook
 from server.db.database import Database
 from server.db.tables import BoardEventRow, BoardRow, LeaseRow
-from worker.fleet.book import Book, Check, Lease, Listing, Purpose, Usage
+from worker.fleet.book import LIED, RETURNED, Book, Check, Lease, Listing, Purpose, Usage
 from worker.fleet.states import Health, Standing
 from worker.fleet.times import USUAL
 
@@ -302,3 +302,23 @@ def test_of_several_processes_one_gets_the_board(racers: list[subprocess.Popen[s
         process.stdin.flush()
     tokens = [int(process.communicate(timeout=240)[0]) for process in racers]
     assert sorted(token > 0 for token in tokens) == [False, False, True]
+
+
+def test_others_of_its_target_are_known_but_not_those_that_lied(book: SqlBook) -> None:
+    book.enlist([Listing(id, TARGET, "wall", 2) for id in "abc"] + [Listing("d", TARGET, "simulated:x", 2)])
+    book.checked("a", Check(1e-3, artifact="one"))
+    book.checked("b", Check(5e-3, "5 times as slow", artifact="one"))
+    book.checked("c", Check(1e-6, artifact="one"))
+    book.change("c", lambda standing: standing.lied("it lied"), LIED)
+    assert book.entries()["a"].kin == (("a", "one", 1e-3), ("b", "one", 5e-3))
+    assert book.entries()["d"].kin == ()
+
+
+def test_a_faster_time_is_the_best_once_an_operator_returns_the_board(book: SqlBook) -> None:
+    book.checked("a", Check(4e-3, artifact="one"))
+    for seconds, problem, best_s in ((9e-3, "slower", 4e-3), (1e-3, "faster", 1e-3)):
+        book.checked("a", Check(seconds, problem, artifact="one"))
+        assert book.entries()["a"].reference_s == 4e-3
+        book.change("a", lambda standing: standing.park("it failed"), "park")
+        book.change("a", lambda standing: standing.put_back("returned"), RETURNED)
+        assert book.entries()["a"].reference_s == best_s

@@ -18,13 +18,14 @@ from kernels.workload.base import Gemm
 from server.boards.book import SqlBook
 from server.boards.withdrawal import doubt, last_good_check, withdraw
 from server.db.database import Database
-from server.db.tables import RecordRow, TargetRow, TaskRow
+from server.db.tables import PeakRow, RecordRow, TargetRow, TaskRow
 from server.jobs.store import SqlStore
 from server.metrics import Metrics
 from server.records import repository
 from tuner.log.record import Record
 from tuner.spec import Trial
 from worker.fleet.book import Check, Listing
+from worker.fleet.states import Standing
 from worker.outcome import ErrorKind
 
 WORKLOAD = Gemm(m=8, n=8, k=8)
@@ -232,3 +233,23 @@ def test_what_was_withdrawn_meanwhile_is_not_measured_into_being_again(db: Datab
     assert not SqlStore(db, Metrics()).remeasured(replace(record(1), verified_s=2e-6))
     with db.read() as session:
         assert session.scalars(select(RecordRow)).one().error == ErrorKind.WITHDRAWN
+
+
+@pytest.mark.parametrize("said_by", ["pi-3", "pi-4"])
+def test_a_board_that_is_faster_than_it_said_it_can_be_is_parked(db: Database, said_by: str) -> None:
+    """Its own word counts against it, and no other's: who says a low peak would park honest boards."""
+    book = SqlBook(db)
+    book.enlist([BOARD, replace(BOARD, id="pi-4")])
+    book.change("pi-3", Standing.check_passed, "good_check")
+    peak = PeakRow(target_key=TARGET.key, threads=1, clock="wall", gflops=0.3, board=said_by)
+    with db.write() as session:
+        session.add(peak)
+    job, task = new_job(db)
+    SqlStore(db, Metrics()).save(job, [Trial(task, 0, record(1, board="pi-3"), False)], 1.0)  # 1 GFLOP/s
+    parked = said_by == "pi-3"
+    standing = book.entries()["pi-3"].standing
+    assert standing.lying == parked
+    assert ("3.41 times that cannot be" in standing.reason) == parked
+    with db.read() as session:
+        assert session.scalars(select(RecordRow)).one().disturbed == parked
+        assert (session.scalars(select(PeakRow)).all() == []) == parked

@@ -16,6 +16,8 @@ _OPS_PER_BYTE = 64.0
 multiplying and adding, by matrices of integers, and Winograd's products count for more than they are."""
 _MATRIX, _WINOGRAD = 4.0, 6.5
 """By how much a matrix unit of floats, and Winograd's largest tile of eight points, beat vectors at most."""
+_OF_PEAK = 3.0
+"""What a kernel that makes each product may reach of the peak that its board was measured to have."""
 _LOADS = 4.0
 """Vectors that a core loads a cycle at most, wherever they are."""
 _SLOWEST, _LONGEST_S = 1e3, 3600.0
@@ -40,11 +42,31 @@ def least_s(operations: float, target: Target, threads: int) -> float:
 def least_s_of(workload: Workload, target: Target, threads: int) -> float:
     """The same of a workload; of floats by what vectors multiply, even with Winograd."""
     general = least_s(workload.flops, target, threads)
-    # Products of integers are faster, and those with padding need not be made.
-    of_integers = workload.unit != "FLOP" or isinstance(workload, NarrowGemm)
-    if of_integers or any(_mostly_padding(part) for part in getattr(workload, "parts", (workload,))):
+    if not _of_float_products(workload):
         return general
     return max(general, workload.flops / (_WINOGRAD * most_flops(target, threads)))
+
+
+def beyond_peak(workload: Workload, kernel: str, gflops: float, peak_gflops: float) -> str:
+    """Why a board that has said it has such a peak cannot compute so fast; empty where it may.
+
+    What else ran on it can have made the peak too small, but not by so much.
+    """
+    most = _WINOGRAD if kernel.startswith("winograd") else _OF_PEAK
+    if not _of_float_products(workload) or gflops <= most * peak_gflops:
+        return ""
+    return (
+        f"it said that it computed {gflops:.4g} GFLOP/s, and that its peak is {peak_gflops:.4g}: "
+        f"{gflops / peak_gflops:.3g} times that cannot be"
+    )
+
+
+def _of_float_products(workload: Workload) -> bool:
+    """Whether all that is counted must be multiplied as floats: products of integers are faster, and those
+    with padding need not be made."""
+    if workload.unit != "FLOP" or isinstance(workload, NarrowGemm):
+        return False
+    return not any(_mostly_padding(part) for part in getattr(workload, "parts", (workload,)))
 
 
 def _mostly_padding(workload: Any) -> bool:
