@@ -87,7 +87,7 @@ class FakeEngine:
 
     async def evaluate(self, batch: Batch) -> list[Outcome]:
         if batch.rounds:
-            board = self.listings[0]
+            board = next(each for each in self.listings if batch.demand.tags <= {*each.tags})
             return [
                 Outcome(cost(each) * 1.01, board=board.id, clock=board.clock) for each in batch.candidates
             ]
