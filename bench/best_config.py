@@ -50,7 +50,8 @@ def fill(db: Database, records: int, seed: int = 0) -> list[tuple[str, str]]:
         config = {"kernel": "bench", "point": at}
         document = {**sample["document"], "config": config, "cost_s": cost}
         keys = {"workload_key": workload.key, "target_key": target.key, "config_key": f"{at:016x}"}
-        rows.append({**sample, **keys, "ranking_s": cost, "document": document})
+        measured = {"ranking_s": cost, "rate": workload.flops / cost, "document": document}
+        rows.append({**sample, **keys, **measured})
         if len(rows) == _BATCH or at == records - 1:
             with db.write() as session:
                 session.execute(RecordRow.__table__.insert(), rows)  # type: ignore[attr-defined]  # a Table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -89,7 +89,7 @@ class Target:
     @cached_property
     def key(self) -> str:
         """16 hex digits over everything that makes a kind of machine; two with the same key are one kind."""
-        facts = asdict(self)
+        facts = _facts(self)
         for name in _NOT_IN_KEY:
             del facts[name]
         for name in _IN_KEY_IF_SET:
@@ -121,7 +121,12 @@ _MOST_BITS, _MOST = 1 << 16, 1 << 48
 
 def to_json(target: Target) -> dict[str, Any]:
     """The target as plain JSON values; ``from_json`` reads it back."""
-    return {**asdict(target), "features": list(target.features)}
+    return {**_facts(target), "features": list(target.features)}
+
+
+def _facts(target: Target) -> dict[str, Any]:
+    """Its fields by name: none is nested, so that ``asdict``, ten times as slow, is not needed."""
+    return {field.name: getattr(target, field.name) for field in fields(target)}
 
 
 def from_json(value: dict[str, Any]) -> Target:
@@ -140,7 +145,7 @@ def from_json(value: dict[str, Any]) -> Target:
             )
     if not 32 <= target.vector_bits <= _MOST_BITS or target.vector_bits % 32:
         raise ValueError(f"target vector_bits: {target.vector_bits} is no width of vectors")
-    for name, number in asdict(target).items():
+    for name, number in _facts(target).items():
         if isinstance(number, (int, float)) and not 0 <= number < _MOST:
             raise ValueError(f"target {name}: {number} is no size")
     return target

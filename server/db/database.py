@@ -41,7 +41,8 @@ class Database:
         self.sqlite = self.url.get_backend_name() == "sqlite"
         if self.sqlite and self.url.database:
             Path(self.url.database).parent.mkdir(parents=True, exist_ok=True)
-        self.engine = create_engine(self.url, pool_pre_ping=not self.sqlite)
+        # As many connections as the API has threads: with fewer, requests wait for each other.
+        self.engine = create_engine(self.url, pool_pre_ping=not self.sqlite, pool_size=10, max_overflow=30)
         if self.sqlite:
             event.listen(self.engine, "connect", _configure_sqlite)
             event.listen(self.engine, "begin", _begin_sqlite)

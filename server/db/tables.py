@@ -303,7 +303,28 @@ class RecordRow(Base):
             postgresql_where=text("ranking_s IS NOT NULL"),
         ),
         Index(None, "target_key", "id"),
+        Index(None, "workload_key", "id"),
         Index(None, "minute"),
+        # Serve the sorted lists, of all records and of one kernel's or one target's.
+        *(
+            Index(
+                f"ix_records_{'_'.join((*first, by))}",
+                *first,
+                by,
+                "id",
+                sqlite_where=text(f"{by} IS NOT NULL"),
+                postgresql_where=text(f"{by} IS NOT NULL"),
+            )
+            for by in ("ranking_s", "rate")
+            for first in ((), ("kernel",), ("target_key",))
+        ),
+        Index(
+            "ix_records_failed",
+            "id",
+            "error",
+            sqlite_where=text("error IS NOT NULL"),
+            postgresql_where=text("error IS NOT NULL"),
+        ),
     )
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
     workload_key: Mapped[str] = mapped_column(ForeignKey("workloads.key"))
@@ -317,6 +338,8 @@ class RecordRow(Base):
     imported: Mapped[bool] = mapped_column(server_default=false())
     """Whether it came in a log, and was not measured here since."""
     ranking_s: Mapped[float | None] = mapped_column(Float(53))
+    rate: Mapped[float | None] = mapped_column(Float(53))
+    """Operations a second by ``ranking_s``."""
     error: Mapped[str | None] = mapped_column(String(32))
     exact: Mapped[bool] = mapped_column(server_default=false())
     layouts: Mapped[str] = mapped_column(String(64), server_default="nchw")

@@ -8,7 +8,7 @@ from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
 from server.db.tables import JobRow, RecordRow, TaskRow, TrialRow
-from server.records import repository
+from server.records import groups
 
 BATCH = 500
 
@@ -30,7 +30,7 @@ def choose_best(session: Session, task_id: int) -> None:
         .join(TrialRow, TrialRow.record_id == RecordRow.id)
         .join(JobRow, JobRow.id == TrialRow.job_id)
         .where(TrialRow.task_id == task_id, RecordRow.ranking_s.is_not(None), RecordRow.clock == JobRow.clock)
-        .order_by(*repository.RANK)
+        .order_by(*groups.RANK)
         .limit(1)
     )
     session.execute(update(TaskRow).where(TaskRow.id == task_id).values(best_id=best.scalar_subquery()))

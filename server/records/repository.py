@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from typing import Any, Literal
 
 from sqlalchemy import (
     ColumnElement,
     Select,
-    Subquery,
     and_,
     case,
     func,
@@ -31,6 +31,8 @@ from kernels.workload.base import Workload
 from server.db.database import Database
 from server.db.insert import insert
 from server.db.tables import RecordRow, TargetRow, TrialRow, WorkloadRow
+from server.records import groups
+from server.records.groups import RANK
 from tuner.log.record import Identity, Record
 from worker.outcome import ErrorKind
 
@@ -39,6 +41,8 @@ Selection = Literal["best", "top", "all"]
 Found = tuple[int, Record]
 _BATCH = 500
 _SPARE = 5
+_WORKLOADS = 50
+"""Of a log's batch: the first lines come when their best records are found."""
 _MANY = 7_470
 """Names the lock of whoever stores several records at once."""
 
@@ -48,9 +52,7 @@ TRANSIENT = tuple(kind for kind in ErrorKind if kind.transient)
 _OF_INTEGERS = tuple(kind for kind, each in workloads.KINDS.items() if each.unit == "OP")
 """Kinds of workloads whose results have to be exact, unless a query says otherwise."""
 _TRANSIENT_ERROR = RecordRow.error.in_([literal_column(f"'{kind.value}'") for kind in TRANSIENT])
-RANK = (RecordRow.imported, RecordRow.disturbed, RecordRow.ranking_s, RecordRow.id)
-"""What the records of a search are sorted by, as ``Record.rank`` does."""
-_MEASURED = ("disturbed", "imported", "ranking_s", "error", "document")
+_MEASURED = ("disturbed", "imported", "ranking_s", "rate", "error", "document")
 _IDENTITY = ["workload_key", "target_key", "clock", "config_key", "kernel_version", "threads"]
 
 
@@ -184,15 +186,23 @@ def log(
                 found, after = _some(session, with_documents().where(among, RecordRow.id > after), _BATCH)
             yield from (record for _, record in found)
         return
-    ranked = _ranked(among)
-    chosen = select(ranked.c.id).where(ranked.c.place <= (1 if select_ == "best" else k))
-    order = (ranked.c.workload_key, ranked.c.layouts, ranked.c.place)
-    with db.read() as session:
-        ids = list(session.execute(chosen.order_by(*order)).scalars())
-    for start in range(0, len(ids), _BATCH):
-        wanted = ids[start : start + _BATCH]
+    if job is not None:
         with db.read() as session:
-            yield from (record for _, record in _of_ids(session, wanted))
+            found = _of_ids(session, _top_ids(session, 1 if select_ == "best" else k, among))
+        yield from (record for _, record in found)
+        return
+    last: str | None = ""
+    while last is not None:
+        with db.read() as session:
+            keys = groups.workloads(session, target_keys or [], None, last, _WORKLOADS)
+            if select_ == "best":
+                allowed = and_(not_outdated(), _allowed(numerics))
+                ids = [each for _, each in groups.best_ids(session, keys, target_keys or [], allowed)]
+            else:
+                ids = _top_ids(session, k, among, RecordRow.workload_key.in_(keys))
+            found = _of_ids(session, ids)
+        yield from (record for _, record in found)
+        last = keys[-1] if len(keys) == _WORKLOADS else None
 
 
 def bests(
@@ -206,20 +216,17 @@ def bests(
 ) -> tuple[list[Found], str | None]:
     """The best records of the first ``limit`` workloads after a key, one a clock and layouts; the last of
     these keys where there are more."""
-    ranked = _ranked(
-        RecordRow.target_key.in_(target_keys),
-        RecordRow.threads == threads,
-        _allowed(numerics),
-        true() if layouts is None else RecordRow.layouts == str(layouts),
-        true() if after is None else RecordRow.workload_key > after,
-    )
-    chosen = select(ranked.c.workload_key, ranked.c.id).where(ranked.c.place == 1)
+    allowed, pair = and_(not_outdated(), _allowed(numerics)), None if layouts is None else str(layouts)
     ids: dict[str, list[int]] = {}
-    for key, id_ in session.execute(chosen.order_by(ranked.c.workload_key, ranked.c.layouts)):
-        if len(ids) == limit and key not in ids:
-            return _of_ids(session, [each for some in ids.values() for each in some]), next(reversed(ids))
-        ids.setdefault(key, []).append(id_)
-    return _of_ids(session, [each for some in ids.values() for each in some]), None
+    last: str | None = after or ""
+    while last is not None:  # workloads that have nothing that is allowed do not count
+        keys = groups.workloads(session, target_keys, threads, last, limit + 1)
+        last = keys[-1] if len(keys) > limit else None
+        for key, id_ in groups.best_ids(session, keys, target_keys, allowed, threads=threads, layouts=pair):
+            if len(ids) == limit and key not in ids:
+                return _of_ids(session, list(chain(*ids.values()))), next(reversed(ids))
+            ids.setdefault(key, []).append(id_)
+    return _of_ids(session, list(chain(*ids.values()))), None
 
 
 def not_outdated() -> ColumnElement[bool]:
@@ -255,8 +262,8 @@ def with_documents() -> Select[Any]:
     )
 
 
-def _ranked(*among: ColumnElement[bool]) -> Subquery:
-    """Rows that may be used, each with its place among those like it: 1 is the best."""
+def _top_ids(session: Session, k: int, *among: ColumnElement[bool]) -> list[int]:
+    """The ids of the ``k`` best that may be used of each group, by workload, layouts and rank."""
     place = func.row_number().over(
         partition_by=(
             RecordRow.workload_key,
@@ -268,7 +275,9 @@ def _ranked(*among: ColumnElement[bool]) -> Subquery:
         order_by=RANK,
     )
     columns = (RecordRow.id, RecordRow.workload_key, RecordRow.layouts, place.label("place"))
-    return select(*columns).where(*among, RecordRow.ranking_s.is_not(None), not_outdated()).subquery()
+    ranked = select(*columns).where(*among, RecordRow.ranking_s.is_not(None), not_outdated()).subquery()
+    order = (ranked.c.workload_key, ranked.c.layouts, ranked.c.place)
+    return list(session.execute(select(ranked.c.id).where(ranked.c.place <= k).order_by(*order)).scalars())
 
 
 def _of_ids(session: Session, ids: Sequence[int]) -> list[Found]:
@@ -334,6 +343,7 @@ def columns(record: Record) -> dict[str, Any]:
         "disturbed": record.disturbed,
         "imported": record.imported,
         "ranking_s": record.ranking_s,
+        "rate": record.ranking_s and record.workload.flops / record.ranking_s,
         "error": record.error and record.error.value,
         "exact": record.numerics is Numerics.EXACT,
         "layouts": str(record.layouts),

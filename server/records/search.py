@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, Select, and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from server.db.database import Database
-from server.db.tables import RecordRow, WorkloadRow
+from server.db.tables import RecordRow
 from server.http.problems import Problem
 from server.records import words
 from server.records.repository import Found, in_job, sound, with_documents
@@ -18,6 +18,8 @@ from tuner.log.record import Record
 
 Sort = Literal["oldest", "newest", "fastest", "slowest", "highest_rate", "lowest_rate"]
 _BATCH = 500
+_FEW = 20
+"""Workloads that are looked up one by one."""
 
 
 @dataclass(frozen=True)
@@ -52,21 +54,34 @@ class Filter:
             wildcards = {"none": RecordRow.error.is_(None), "any": RecordRow.error.is_not(None)}
             found.append(wildcards.get(self.error, RecordRow.error == self.error))
         for word in words.split(self.search):
-            keys = words.having(session, [word])
-            if len(keys) < len(words.texts(session)):  # else it leaves nothing out
-                kernel = func.lower(RecordRow.kernel).contains(word, autoescape=True)
-                found.append(or_(RecordRow.workload_key.in_(list(keys)), kernel))
+            keys = list(words.having(session, [word]))
+            if len(keys) == len(words.texts(session)):
+                continue  # it leaves nothing out
+            if kernels := [name for name in _kernels(session) if word in name.lower()]:
+                found.append(or_(RecordRow.workload_key.in_(keys), RecordRow.kernel.in_(kernels)))
+            elif len(keys) <= _FEW:
+                found.append(RecordRow.workload_key.in_(keys))
+            else:  # so many that they come soon enough in the order of the list: no index by workload
+                found.append(RecordRow.workload_key.concat("").in_(keys))
         return found
+
+
+def _kernels(session: Session) -> list[str]:
+    """The kernels that records name, each found behind the one before in an index."""
+    found: list[str] = []
+    while True:
+        query = select(func.min(RecordRow.kernel)).where(RecordRow.ranking_s.is_not(None))
+        following = session.execute(query.where(RecordRow.kernel > found[-1]) if found else query).scalar()
+        if following is None:
+            return found
+        found.append(following)
 
 
 def _key(sort: Sort) -> ColumnElement[Any]:
     """What is sorted by."""
     if sort in ("oldest", "newest"):
         return RecordRow.id.expression
-    if sort in ("fastest", "slowest"):
-        return RecordRow.ranking_s.expression
-    # Of the float's precision: operations are whole numbers, and seconds are not.
-    return WorkloadRow.flops / RecordRow.ranking_s
+    return (RecordRow.ranking_s if sort in ("fastest", "slowest") else RecordRow.rate).expression
 
 
 def page(
@@ -78,10 +93,10 @@ def page(
     Sorted by a time, those without one are left out. ``after`` is the id of the last row of the page before.
     """
     key, down = _key(sort), sort in ("newest", "slowest", "highest_rate")
-    base = select(RecordRow.id, key).join(WorkloadRow, WorkloadRow.key == RecordRow.workload_key)
+    base = select(RecordRow.id, key)
     query = base.where(*which.conditions(session))
     if key is not RecordRow.id.expression:
-        query = query.where(RecordRow.ranking_s.is_not(None))
+        query = query.where(RecordRow.ranking_s.is_not(None), key.is_not(None))
     if after is not None:
         query = query.where(_behind(session, base, key, after, down))
     order = (key.desc(), RecordRow.id.desc()) if down else (key, RecordRow.id)

@@ -133,7 +133,7 @@ async def import_records(
 @router.get("/damaged", summary="List damaged records")
 def list_damaged_records(
     ctx: Ctx,
-    limit: Annotated[int, Query(ge=1, le=10_000, description="How many rows to look at.")] = 10_000,
+    limit: Annotated[int, Query(ge=1, le=200, description="How many rows to look at.")] = 200,
     after: AfterId = None,
 ) -> DamagedPage:
     """Rows that cannot be read: other lists leave them out. They can be deleted."""

@@ -74,12 +74,12 @@ def trials(
     )
     costs = [(row.id, None if row.ranking_s is None else tuple(row)[1:]) for row in found]
     ids = kept(costs, limit)
+    columns = ("id", "document", "ranking_s", "disturbed", "imported", "error", "layouts", "exact")
+    query = select(*(getattr(RecordRow, name) for name in columns)).order_by(RecordRow.id)
     rows = [
         row
         for at in range(0, len(ids), 500)
-        for row in session.execute(
-            select(RecordRow).where(RecordRow.id.in_(ids[at : at + 500])).order_by(RecordRow.id)
-        ).scalars()
+        for row in session.execute(query.where(RecordRow.id.in_(ids[at : at + 500])))
     ]
     items = [
         TrialPoint(

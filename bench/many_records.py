@@ -1,0 +1,114 @@
+"""What each question about records costs with so many of them: processor time of the process that answers.
+
+``python -m bench.many_records --records 1000000 [--database-url URL] --json FILE``
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from fastapi.testclient import TestClient
+
+from bench.best_config import fill
+from kernels.target import CATALOGUE
+from server.app import create_app
+from server.db.database import Database
+from server.settings import Settings
+from worker.children.nursery import Nursery
+
+_ENOUGH = "x86-avx2"  # a target of the catalogue that has records
+
+
+def questions(workload: str, target: str) -> dict[str, str]:
+    """The paths that are asked, by what stands in the table."""
+    records, log = "/api/v1/records", f"/api/v1/targets/{target}/log?select="
+    some = f"target={target}"
+    return {
+        "records": f"{records}?limit=100",
+        "records, newest": f"{records}?sort=newest",
+        "records, fastest": f"{records}?sort=fastest",
+        "records, slowest": f"{records}?sort=slowest",
+        "records, highest rate": f"{records}?sort=highest_rate",
+        "a kernel's, fastest": f"{records}?kernel=bench&sort=fastest",
+        "a target's, highest rate": f"{records}?{some}&sort=highest_rate",
+        "found by words": f"{records}?search=gemm+164",
+        "found by a word in many": f"{records}?search=12&sort=newest",
+        "failures": f"{records}?error=any",
+        "failures of a kind": f"{records}?error=crash",
+        "damaged": f"{records}/damaged",
+        "best configs of a target": f"/api/v1/configs?{some}&limit=100",
+        "best configs, any layouts": f"/api/v1/configs?{some}&limit=100&layouts=any",
+        "best config": f"/api/v1/configs/best?workload={workload}&{some}",
+        "recent bests": "/api/v1/configs/recent",
+        "workloads": "/api/v1/workloads?limit=50",
+        "a target's workloads": f"/api/v1/workloads?{some}",
+        "workload": f"/api/v1/workloads/{workload}",
+        "its trials": f"/api/v1/workloads/{workload}/trials?{some}",
+        "records by minute": f"{records}/rate",
+        "log of bests": f"{log}best",
+    }
+
+
+def measure(client: TestClient, paths: dict[str, str], times: int) -> dict[str, float]:
+    """The median milliseconds of processor time that each takes, client included; raises on a bad answer."""
+    found = {}
+    for name, path in paths.items():
+        spent = []
+        for _ in range(times + 1):
+            start = time.process_time()
+            answer = client.get(path)
+            spent.append(1e3 * (time.process_time() - start))
+            if answer.status_code != 200:
+                raise RuntimeError(f"{path}: {answer.status_code} {answer.text[:300]}")
+        found[name] = statistics.median(spent[1:])  # the first prepares statements and texts
+    return found
+
+
+def first_line(client: TestClient, path: str) -> float:
+    """Milliseconds of processor time until the first record of a log has come."""
+    start = time.process_time()
+    with client.stream("GET", path) as answer:
+        lines = answer.iter_lines()
+        for _ in range(2):
+            next(lines)
+        return 1e3 * (time.process_time() - start)
+
+
+def main() -> None:
+    """Fill a database, ask, print and write the figures."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--database-url", help="an empty database; without one, SQLite in a temporary folder")
+    parser.add_argument("--times", type=int, default=7)
+    parser.add_argument("--json", type=Path, help="write the figures there")
+    arguments = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        url = arguments.database_url or f"sqlite:///{Path(folder) / 'bench.sqlite3'}"
+        db = Database(url)
+        db.upgrade()
+        keys = fill(db, arguments.records)
+        db.close()
+        workload = next(workload for workload, target in keys if target == CATALOGUE[_ENOUGH].key)
+        settings = Settings(
+            home=Path(folder) / "home", database_url=url, boards="", allowed_hosts=("testserver",)
+        )
+        with Nursery() as nursery, TestClient(create_app(settings, nursery=nursery)) as client:
+            paths = questions(workload, _ENOUGH)
+            figures: dict[str, Any] = {
+                "records": len(keys),
+                "cpu_ms": measure(client, paths, arguments.times),
+            }
+    for name, spent in figures["cpu_ms"].items():
+        print(f"{name:28}{spent:10.1f}")
+    if arguments.json:
+        arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

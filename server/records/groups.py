@@ -1,0 +1,91 @@
+"""The groups of records that are ranked among themselves, and the best of each, without reading the rest.
+
+A group is a workload, target, clock, thread count and pair of layouts. ``ix_records_best`` has the groups one
+behind the other, the best record of each first: a query goes from group to group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from sqlalchemy import CTE, ColumnElement, join, select, true, tuple_
+from sqlalchemy.orm import Session, aliased
+
+from server.db.tables import RecordRow, TargetRow, WorkloadRow
+
+RANK = (RecordRow.imported, RecordRow.disturbed, RecordRow.ranking_s, RecordRow.id)
+"""What the records of a group are sorted by, as ``Record.rank`` does."""
+
+
+def workloads(
+    session: Session, target_keys: Sequence[str], threads: int | None, after: str, limit: int
+) -> list[str]:
+    """The first ``limit`` workloads behind a key that have a time on these targets."""
+    has = select(RecordRow.id).where(
+        RecordRow.workload_key == WorkloadRow.key,
+        RecordRow.target_key.in_(target_keys),
+        RecordRow.ranking_s.is_not(None),
+        true() if threads is None else RecordRow.threads == threads,
+    )
+    query = select(WorkloadRow.key).where(WorkloadRow.key > after, has.exists())
+    return list(session.execute(query.order_by(WorkloadRow.key).limit(limit)).scalars())
+
+
+def best_ids(
+    session: Session,
+    workload_keys: Sequence[str],
+    target_keys: Sequence[str],
+    allowed: ColumnElement[bool],
+    *,
+    threads: int | None = None,
+    layouts: str | None = None,
+) -> list[tuple[str, int]]:
+    """The workload and the id of each group's best record that is ``allowed``, by workload and layouts."""
+    firsts, group = _first_of_each(workload_keys, target_keys), aliased(RecordRow)
+    best = (
+        select(RecordRow.id)
+        .where(
+            RecordRow.workload_key == group.workload_key,
+            RecordRow.target_key == group.target_key,
+            RecordRow.clock == group.clock,
+            RecordRow.threads == group.threads,
+            RecordRow.layouts == group.layouts,
+            RecordRow.ranking_s.is_not(None),
+            allowed,
+        )
+        .order_by(*RANK)
+        .limit(1)
+    )
+    query = (
+        select(group.workload_key, best.correlate(group).scalar_subquery())
+        .join(firsts, firsts.c.id == group.id)
+        .where(
+            true() if threads is None else group.threads == threads,
+            true() if layouts is None else group.layouts == layouts,
+        )
+        .order_by(group.workload_key, group.layouts)
+    )
+    return [(key, id_) for key, id_ in session.execute(query) if id_ is not None]
+
+
+def _first_of_each(workload_keys: Sequence[str], target_keys: Sequence[str]) -> CTE:
+    """The id of one record of each group."""
+
+    def following(workload: Any, target: Any, *behind: ColumnElement[bool]) -> Any:
+        order = (RecordRow.clock, RecordRow.threads, RecordRow.layouts)
+        of_both = (RecordRow.workload_key == workload, RecordRow.target_key == target)
+        found = select(RecordRow.id).where(*of_both, RecordRow.ranking_s.is_not(None), *behind)
+        return found.order_by(*order).limit(1).correlate_except(RecordRow).scalar_subquery().label("id")
+
+    chosen = (WorkloadRow.key.in_(workload_keys), TargetRow.key.in_(target_keys))
+    columns = (WorkloadRow.key.label("workload"), TargetRow.key.label("target"))
+    pairs = select(*columns, following(WorkloadRow.key, TargetRow.key))
+    firsts = pairs.select_from(join(WorkloadRow, TargetRow, true())).where(*chosen)
+    firsts = firsts.cte("firsts", recursive=True)
+    last = aliased(RecordRow)
+    behind = tuple_(RecordRow.clock, RecordRow.threads, RecordRow.layouts) > tuple_(
+        last.clock, last.threads, last.layouts
+    )
+    step = select(firsts.c.workload, firsts.c.target, following(firsts.c.workload, firsts.c.target, behind))
+    return firsts.union_all(step.join(last, last.id == firsts.c.id))
