@@ -81,8 +81,8 @@ def _first_of_each(workload_keys: Sequence[str], target_keys: Sequence[str]) -> 
     chosen = (WorkloadRow.key.in_(workload_keys), TargetRow.key.in_(target_keys))
     columns = (WorkloadRow.key.label("workload"), TargetRow.key.label("target"))
     pairs = select(*columns, following(WorkloadRow.key, TargetRow.key))
-    firsts = pairs.select_from(join(WorkloadRow, TargetRow, true())).where(*chosen)
-    firsts = firsts.cte("firsts", recursive=True)
+    pairs = pairs.select_from(join(WorkloadRow, TargetRow, true())).where(*chosen)
+    firsts = pairs.cte("firsts", recursive=True)
     last = aliased(RecordRow)
     behind = tuple_(RecordRow.clock, RecordRow.threads, RecordRow.layouts) > tuple_(
         last.clock, last.threads, last.layouts
