@@ -270,6 +270,11 @@ class TaskRow(Base):
     """The record of trial 0, the analysis's config."""
 
 
+def _where(some: str, name: str, *columns: str) -> Index:
+    """An index of the rows that meet a condition."""
+    return Index(name, *columns, sqlite_where=text(some), postgresql_where=text(some))
+
+
 class RecordRow(Base):
     """One measurement. ``document`` is the record's JSON without workload and target.
 
@@ -289,42 +294,30 @@ class RecordRow(Base):
             name="uq_records_identity",
         ),
         # Serves the best config: its first entry is the answer.
-        Index(
+        _where(
+            "ranking_s IS NOT NULL",
             "ix_records_best",
-            "workload_key",
-            "target_key",
-            "clock",
-            "threads",
-            "layouts",
-            "imported",
-            "disturbed",
-            "ranking_s",
-            sqlite_where=text("ranking_s IS NOT NULL"),
-            postgresql_where=text("ranking_s IS NOT NULL"),
+            *(
+                "workload_key",
+                "target_key",
+                "clock",
+                "threads",
+                "layouts",
+                "imported",
+                "disturbed",
+                "ranking_s",
+            ),
         ),
         Index(None, "target_key", "id"),
         Index(None, "workload_key", "id"),
         Index(None, "minute"),
-        # Serve the sorted lists, of all records and of one kernel's or one target's.
+        # Serve the sorted lists, of all records and of one kernel's or one target's; and the list of failures.
         *(
-            Index(
-                f"ix_records_{'_'.join((*first, by))}",
-                *first,
-                by,
-                "id",
-                sqlite_where=text(f"{by} IS NOT NULL"),
-                postgresql_where=text(f"{by} IS NOT NULL"),
-            )
+            _where(f"{by} IS NOT NULL", f"ix_records_{'_'.join((*first, by))}", *first, by, "id")
             for by in ("ranking_s", "rate")
             for first in ((), ("kernel",), ("target_key",))
         ),
-        Index(
-            "ix_records_failed",
-            "id",
-            "error",
-            sqlite_where=text("error IS NOT NULL"),
-            postgresql_where=text("error IS NOT NULL"),
-        ),
+        _where("error IS NOT NULL", "ix_records_failed", "id", "error"),
     )
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
     workload_key: Mapped[str] = mapped_column(ForeignKey("workloads.key"))
