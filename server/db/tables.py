@@ -311,7 +311,7 @@ class RecordRow(Base):
         Index(None, "target_key", "id"),
         Index(None, "workload_key", "id"),
         Index(None, "minute"),
-        # Serve the sorted lists, of all records and of one kernel's or one target's; and the list of failures.
+        # Serve the sorted lists, of all records and of one kernel's or one target's, and that of failures.
         *(
             _where(f"{by} IS NOT NULL", f"ix_records_{'_'.join((*first, by))}", *first, by, "id")
             for by in ("ranking_s", "rate")
