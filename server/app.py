@@ -15,6 +15,7 @@ from server.boards.book import SqlBook
 from server.boards.changes import tell_of_boards
 from server.boards.presence import watching
 from server.boards.pruning import pruning
+from server.boards.reload import FleetFile
 from server.boards.service import Boards
 from server.db.database import Database
 from server.engine import Engine, open_engine
@@ -40,6 +41,7 @@ from server.routes import (
     baselines,
     boards,
     configs,
+    fleet,
     jobs,
     models,
     profiles,
@@ -60,7 +62,7 @@ _DESCRIPTION = """Upload a model, tune its convolutions and matrix products for 
 best configs back. Times are seconds, timestamps ISO 8601 UTC. Errors are problem bodies (RFC 9457). Beside
 those that are listed, any request may be answered by 400 (a `Host` header that this server does not know),
 403 (a page of another site wants to change something), 500, or 503 (the database does not answer)."""
-_ROUTES = (models, jobs, strategies, profiles, targets, records, configs, workloads, baselines, boards)
+_ROUTES = (models, jobs, strategies, profiles, targets, records, configs, workloads, baselines, boards, fleet)
 _TAGS = [
     {"name": "models", "description": "Uploaded models and what there is to tune in them."},
     {"name": "jobs", "description": "Tuning one model or workload for one target within a budget."},
@@ -124,6 +126,7 @@ def create_app(
                 nursery=parser,
                 jobs=jobs,
                 boards=Boards(db, engine),
+                fleet=FleetFile(settings, engine, targets),
                 manager=manager,
             )
             yield

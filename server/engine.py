@@ -10,8 +10,10 @@ from server import ownership
 from server.settings import Settings
 from tuner.job import engine
 from worker.demand import Demand
+from worker.engine.cluster import Changes
 from worker.engine.engine import Engine as WorkerEngine
 from worker.fleet.book import Book
+from worker.fleet.fleet_file import Fleet as FleetPlan
 from worker.fleet.matching import Place
 from worker.fleet.status import BoardStatus
 from worker.outcome import Fact
@@ -55,6 +57,9 @@ class Engine(engine.Engine, Protocol):
 
     async def refresh(self) -> None:
         """See which boards there are now."""
+
+    async def reload(self, fleet: FleetPlan) -> Changes:
+        """Become another fleet; raises EngineError or BoardError, and then nothing has changed."""
 
     async def peak_gflops(self, demand: Demand) -> Fact:
         """The measured peak of a board that meets a demand; several may ask at once."""

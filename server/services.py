@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
+from server.boards.reload import FleetFile
 from server.boards.service import Boards
 from server.db.database import Database
 from server.engine import Engine
@@ -48,6 +49,7 @@ class Services:
     """Where models are read and configs explained."""
     jobs: Jobs
     boards: Boards
+    fleet: FleetFile
     manager: JobManager
     reading: Turns = field(default_factory=lambda: Turns(READS_WAIT, READERS, READERS_EACH))
     """Of those who have a model read."""

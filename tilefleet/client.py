@@ -430,6 +430,10 @@ class Client(Connection):
         body = {"good_too": good_too} | ({} if since is None else {"since": since.isoformat()})
         return Withdrawn.model_validate(self._send("POST", path, json=body).json())
 
+    def reload_fleet(self) -> dict[str, list[str]]:
+        """Have the fleet file and its tokens read again; the names of boards that were added, and so on."""
+        return dict(self._send("POST", "/api/v1/fleet:reload").json())
+
     def change_board(self, board: str, action: str, reason: str | None = None) -> Board:
         """``drain``, ``park`` (which needs a reason), ``return`` or ``retire`` a board; ``Conflict`` when
         its health does not allow it."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import os
 import re
@@ -14,9 +15,11 @@ from pathlib import Path
 from types import FrameType
 
 import uvicorn
+from fastapi import FastAPI
 
 from server.app import create_app
 from server.http.door import Door
+from server.http.problems import Problem
 from tilefleet.configuration import read_settings
 from tilefleet.errors import TilefleetError
 from tilefleet.own_log import keep_small
@@ -28,15 +31,36 @@ from worker.phases import phases
 class _Server(uvicorn.Server):
     """Calls back once it answers, and says when it ends."""
 
-    def __init__(self, config: uvicorn.Config, started: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, app: FastAPI, started: Callable[[], None]) -> None:
         super().__init__(config)
-        self._started = started
+        self._app, self._started = app, started
+        self._terminal = _has_terminal()
+        self._reloads: set[asyncio.Task[None]] = set()
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, then call back, unless the application did not come up."""
         await super().startup(sockets)
         if not self.should_exit:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
             self._started()
+
+    def _hang_up(self) -> None:
+        """Read the fleet file again; where the signal says that the terminal is gone, end."""
+        if self._terminal and not _has_terminal():
+            self.handle_exit(signal.SIGTERM, None)
+            return
+        reload = asyncio.ensure_future(self._reload())
+        self._reloads.add(reload)
+        reload.add_done_callback(self._reloads.discard)
+
+    async def _reload(self) -> None:
+        try:
+            change = await self._app.state.services.fleet.reload()
+        except Problem as problem:
+            phases.info("%s", problem.detail)
+            return
+        told = [f"{what}: {', '.join(boards)}" for what, boards in change.model_dump().items() if boards]
+        phases.info("the fleet file was read again; %s", "; ".join(told) or "nothing has changed")
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Take note of a signal. A start that is under way ends first, which may take a minute."""
@@ -86,20 +110,22 @@ def up(
             fresh.replace(url_file)
             on_started(url)
 
-        door = Door.for_descriptors(raise_limit())
+        app, door = create_app(settings), Door.for_descriptors(raise_limit())
         config = uvicorn.Config(
-            create_app(settings),
+            app,
             log_level="warning",
             http=door.protocol,
             ws="none",
             timeout_graceful_shutdown=5,
         )
         keep_small(home / "up.log")
-        server = _Server(config, started)
+        server = _Server(config, app, started)
         failure = _StartFailure()
         logging.getLogger("uvicorn.error").addFilter(failure)
         # uvicorn shuts down on either signal and raises it again afterwards, when the file is still there.
         signal.signal(signal.SIGTERM, signal.default_int_handler)
+        if not _has_terminal():  # whose end is a reason to end; another's wish to reload is none
+            signal.signal(signal.SIGHUP, lambda *_: None)
         try:
             # The exit is uvicorn's way to say that it did not start.
             with suppress(KeyboardInterrupt, SystemExit):
@@ -124,6 +150,15 @@ def reached_by_others(host: str) -> str:
         "check keeps nobody out. Put a proxy that knows your users in front, or listen on 127.0.0.1 and "
         "reach it by ssh -L (docs/operations.md)"
     )
+
+
+def _has_terminal() -> bool:
+    """Whether this process belongs to a terminal that is there."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
 
 
 class _StartFailure(logging.Filter):

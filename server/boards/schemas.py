@@ -159,6 +159,21 @@ def _no_number(value: object) -> object:
     raise ValueError("give a time as a text, like 2026-11-21T06:02:40Z")
 
 
+class FleetChange(BaseModel):
+    """What became of the fleet when its file was read again: names of boards."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "examples": [{"added": ["pi-4"], "removed": [], "changed": ["pi-2"], "tokens": ["pi-1"]}]
+        }
+    )
+
+    added: list[str] = Field(description="They start.")
+    removed: list[str] = Field(description="They go once nobody has a lease of them.")
+    changed: list[str] = Field(description="They start anew, once nobody has a lease of them.")
+    tokens: list[str] = Field(description="They have other tokens and nothing else, at once.")
+
+
 class Withdrawal(BaseModel):
     """From when on a board is not to be believed."""
 

@@ -18,6 +18,10 @@ class Targets:
 
     def __init__(self, engine: Engine, own: Mapping[str, Target]) -> None:
         self._engine = engine
+        self.take(own)
+
+    def take(self, own: Mapping[str, Target]) -> None:
+        """Have these of the fleet file, in the place of those before."""
         self._named = {**CATALOGUE, **own}
 
     @property

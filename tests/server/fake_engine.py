@@ -18,8 +18,10 @@ from tuner.backend.check import Delivery
 from worker.batch import Batch
 from worker.candidate import Candidate
 from worker.demand import Demand
+from worker.engine.cluster import Changes
 from worker.fleet.book import Book, Check, Entry, Listing, Usage
 from worker.fleet.dispatcher import Dispatcher, NoBoard
+from worker.fleet.fleet_file import Fleet
 from worker.fleet.matching import Request
 from worker.fleet.states import Health
 from worker.fleet.status import BoardStatus
@@ -73,6 +75,9 @@ class FakeEngine:
 
     def _fact(self, demand: Demand, value: Any) -> Fact:
         return Fact(value, next(each.id for each in self.listings if each.clock == demand.clock))
+
+    async def reload(self, fleet: Fleet) -> Changes:
+        return Changes()
 
     async def peak_gflops(self, demand: Demand) -> Fact:
         await asyncio.sleep(self.peak_delay_s)

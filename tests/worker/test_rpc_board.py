@@ -106,7 +106,7 @@ def test_an_agent_with_a_token_serves_who_knows_it(agent_dir, tmp_path, nursery,
     if ":" in address and not Path("/proc/net/if_inet6").exists():
         pytest.skip("this machine has no IPv6")
     with dialing.agent(agent_dir, tmp_path, "--bind", address) as (_, process):
-        board = RpcBoard("board", address, listening_port(process), token=TOKEN, cached_s=0.05)
+        board = RpcBoard("board", address, listening_port(process), tokens=(TOKEN,), cached_s=0.05)
         assert board.alive()
         assert board.address["key"] == f"board.{TOKEN}"
         assert nursery.call("board_clients:stats", board.address, timeout_s=200)["clock"] == "wall"
@@ -153,13 +153,13 @@ def test_what_would_be_open_to_all_is_refused(agent_dir, tmp_path):
     for where in ("127.0.0.1", ":1", "host:", "host:port"):
         assert f"not like HOST:PORT: {where}" in said("--dial", where, "--key", "b", *token_file(TOKEN))
     with pytest.raises(BoardError, match="16 to 256 characters, not 5"):
-        RpcBoard("board", "127.0.0.1", 1, token="short")
+        RpcBoard("board", "127.0.0.1", 1, tokens=("short",))
 
 
 def test_nobody_sees_the_token_and_a_spinning_candidate_is_stopped(agent_dir, tmp_path, nursery):
     with dialing.agent(agent_dir, tmp_path, "--bind", "127.0.0.1") as (agent, process):
         assert TOKEN not in json.dumps([agent.cmdline(), agent.environ()])
-        board = RpcBoard("board", "127.0.0.1", listening_port(process), token=TOKEN, cached_s=0.05)
+        board = RpcBoard("board", "127.0.0.1", listening_port(process), tokens=(TOKEN,), cached_s=0.05)
         spin = {"address": board.address, "path": str(c_candidate(tmp_path, SPIN_C)), "session_s": 1}
         with pytest.raises(ChildRaised, match="the session's 1 s are over"):
             nursery.call("board_clients:run_main", spin, timeout_s=200)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,6 +53,18 @@ def show_board(board: BoardId, as_json: Json = False, url: Url = None) -> None:
     with connect(url) as client:
         found = client.board(board)
     show(found, as_json, render.board(found))
+
+
+@app.command(cls=Command, epilog=example("boards reload"))
+def reload(as_json: Json = False, url: Url = None) -> None:
+    """Read the fleet file and its tokens again: boards come, go and change without a stop."""
+    with connect(url) as client:
+        found = client.reload_fleet()
+    if as_json:
+        typer.echo(json.dumps(found))
+        return
+    told = [f"{what}: {', '.join(boards)}" for what, boards in found.items() if boards]
+    typer.echo("; ".join(told) or "nothing has changed")
 
 
 @app.command(cls=Command, epilog=example("boards report --days 30"))

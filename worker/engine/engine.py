@@ -20,7 +20,7 @@ from worker.children.nursery import Nursery
 from worker.demand import Demand
 from worker.engine.asyncio_tasks import either, end
 from worker.engine.batch_run import BatchRun, next_request
-from worker.engine.cluster import Cluster, EngineError, FleetBoards, make_nursery, split_cpus
+from worker.engine.cluster import Changes, Cluster, EngineError, FleetBoards, make_nursery, split_cpus
 from worker.engine.dask_client import DaskClient
 from worker.engine.dask_worker import beside_task, check_task, probe_task
 from worker.engine.health_check import judge
@@ -83,6 +83,7 @@ class Engine:
             times=times,
             repairs=self._fleet.repairs,
         )
+        self._boards: FleetBoards | None = None
         self._watcher: asyncio.Task[None] | None = None
         self._witness: Witness | None = None
         self._best: dict[tuple[str, str, int, bool, str], dict[str, float]] = {}
@@ -105,7 +106,7 @@ class Engine:
             self._stack.callback(self._nursery.close)
             address = self._address
             if address is None:
-                boards = FleetBoards(
+                self._boards = boards = FleetBoards(
                     self._state_dir,
                     self._nursery,
                     self._fleet,
@@ -145,6 +146,23 @@ class Engine:
         except SchedulerGone:  # and with it whatever had joined it
             listings = []
         await self.dispatcher.seen(listings)
+
+    async def reload(self, fleet: Fleet) -> Changes:
+        """Become this fleet; boards that go or change do so once nobody has them.
+
+        Boards of a shared cluster are the workers'. Raises EngineError or BoardError, and then nothing has
+        changed.
+        """
+        changes = Changes()
+        if self._boards is not None:
+            changes = await self._boards.reload(fleet, self.dispatcher.leave, self._forget)
+        self._fleet = fleet
+        self.dispatcher.repair_by(fleet.repairs)
+        return changes
+
+    async def _forget(self, board: str) -> None:
+        await self.refresh()
+        await self.dispatcher.forget(board)
 
     @property
     def away(self) -> str:

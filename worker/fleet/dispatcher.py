@@ -25,6 +25,7 @@ from worker.fleet.times import USUAL, FleetTimes
 MOST_GONE = 3
 """In how many checks in a row a board may go away before that counts as failing them."""
 BOOK_THREADS = 4
+_LOOK_S = 0.1
 _STOPPING = "the service is stopping"
 
 T = TypeVar("T")
@@ -168,6 +169,24 @@ class Dispatcher:
         await self._change(board, lambda standing: standing.retire(reason), "retire")
         await self._revoke(board, reason)
 
+    async def leave(self, board: str) -> None:
+        """Give a board to nobody any more, and wait until nobody has it."""
+        known = self._known.get(board)
+        if known is not None:
+            known.leaving = True
+            known.changed()
+            while known.pending or known.held is not None:
+                await asyncio.sleep(_LOOK_S)
+
+    async def forget(self, board: str) -> None:
+        """Know nothing more of a board that is gone."""
+        async with self._seeing:
+            self._known.pop(board, None)
+
+    def repair_by(self, repairs: Mapping[str, Repair]) -> None:
+        """Take these repairs of boards in the place of the former."""
+        self._repairs = Repairs(repairs, self._times.repair_absent_s)
+
     async def put_back(self, board: str, reason: str) -> None:
         """Bring the board back into service, if it passes its health check."""
         await self._change(board, lambda standing: standing.put_back(reason), RETURNED)
@@ -288,8 +307,14 @@ class Dispatcher:
         versions = {id: known.version for id, known in self._known.items()}
         entries = await self._ask(self._book.entries)
         for id, version in versions.items():
-            known = self._known[id]
-            if known.version != version or id not in entries or known.pending or known.ending:
+            known = self._known.get(id)
+            if (
+                known is None
+                or known.version != version
+                or id not in entries
+                or known.pending
+                or known.ending
+            ):
                 continue
             known.entry, known.refused = entries[id], False
             if known.held is not None and known.entry.lease != known.held.lease:
@@ -301,7 +326,11 @@ class Dispatcher:
         self._wake()
 
     def _check_if_due(self, known: KnownBoard) -> None:
-        if not self._closed and due(known, asyncio.get_running_loop().time(), self._times):
+        if (
+            not self._closed
+            and not known.leaving
+            and due(known, asyncio.get_running_loop().time(), self._times)
+        ):
             known.pending = True
             known.changed()
             self._spawn(self._check(known), self._background)

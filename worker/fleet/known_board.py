@@ -65,6 +65,8 @@ class KnownBoard:
         """A lease is being taken."""
         self.refused = False
         """The book refused a lease for a reason that it has not told yet."""
+        self.leaving = False
+        """It belongs to the fleet no longer, and gets nothing more."""
         self.version = 0
         """Grows with every change of ours: what was read from the book before one is out of date."""
         self.fresh = True
@@ -116,12 +118,14 @@ class KnownBoard:
                     alive=listing.alive,
                     leased=self.taken,
                     measuring=lease is not None and lease.purpose is Purpose.TRIALS,
-                    draining=standing.draining,
+                    draining=standing.draining or self.leaving,
                 ),
                 health=standing.health,
-                draining=standing.draining,
+                draining=standing.draining or self.leaving,
                 clock=listing.clock,
-                reason=(listing.problem if standing.health in _SERVING else "") or standing.reason,
+                reason="leaves the fleet"
+                if self.leaving
+                else (listing.problem if standing.health in _SERVING else "") or standing.reason,
                 job=lease.job if lease else None,
             )
         return self._status

@@ -6,7 +6,7 @@ from typing import Literal
 
 from worker.fleet.drivers.rpc import AddressSpec, RpcBoard
 from worker.fleet.drivers.spec import Address, split_address
-from worker.fleet.drivers.token_file import TokenFile, read_token, why_no_token
+from worker.fleet.drivers.token_file import TokenFile, read_tokens, why_no_token
 
 
 class AgentSpec(AddressSpec):
@@ -21,6 +21,10 @@ class AgentSpec(AddressSpec):
         """See ``AddressSpec.where``."""
         return self.address
 
+    def tokens(self) -> tuple[str, ...]:
+        """See ``BoardSpec.tokens``."""
+        return read_tokens(self.id, self.token_file)
+
     def why_not(self) -> str | None:
         """See ``BoardSpec.why_not``."""
         return why_no_token(self.id, self.token_file)
@@ -28,5 +32,5 @@ class AgentSpec(AddressSpec):
     def connect(self) -> RpcBoard:
         """See ``AddressSpec.connect``."""
         host, port = split_address(self.address)
-        token = read_token(self.id, self.token_file)
-        return RpcBoard(self.id, host, port, token=token, target=self.target, threads=self.threads)
+        tokens = self.tokens()
+        return RpcBoard(self.id, host, port, tokens=tokens, target=self.target, threads=self.threads)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from worker.measure.measure import BoardHandle
 
@@ -28,6 +28,14 @@ class Driver(BoardHandle, Protocol):
 
     def stop(self) -> None:
         """Give it up."""
+
+
+@runtime_checkable
+class Tokened(Protocol):
+    """A board whose tokens may be exchanged while it works."""
+
+    def retoken(self, tokens: tuple[str, ...]) -> None:
+        """Take these tokens from now on, and those that are no more among them no longer."""
 
 
 def keep_alive(connection: socket.socket) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from worker.fleet.drivers.base import BoardError
 from worker.fleet.drivers.gateway import Gateway
 from worker.fleet.drivers.spec import RemoteSpec, Site
-from worker.fleet.drivers.token_file import TokenFile, read_token, why_no_token
+from worker.fleet.drivers.token_file import TokenFile, read_tokens, why_no_token
 
 _BACK_S = 10.0
 
@@ -28,6 +28,10 @@ class DialSpec(RemoteSpec):
         """See ``BoardSpec.absence``."""
         return "it has not dialed in"
 
+    def tokens(self) -> tuple[str, ...]:
+        """See ``BoardSpec.tokens``."""
+        return read_tokens(self.id, self.token_file)
+
     def why_not(self) -> str | None:
         """See ``BoardSpec.why_not``."""
         return why_no_token(self.id, self.token_file)
@@ -38,12 +42,11 @@ class DialSpec(RemoteSpec):
 
     def driver(self, site: Site) -> DialedBoard:
         """See ``BoardSpec.driver``."""
-        token = read_token(self.id, self.token_file)
-        return DialedBoard(self.id, site.gateway, token, target=self.target, threads=self.threads)
+        return DialedBoard(self.id, site.gateway, *self.tokens(), target=self.target, threads=self.threads)
 
 
 class DialedBoard:
-    """Our agent, started elsewhere with ``--dial`` and the same ``token``.
+    """Our agent, started elsewhere with ``--dial`` and one of the same ``tokens``.
 
     ``target``, ``clock`` and ``threads`` are as in ``Driver``.
     """
@@ -54,15 +57,14 @@ class DialedBoard:
         self,
         id: str,
         gateway: Gateway,
-        token: str,
-        *,
+        *tokens: str,
         target: str = "",
         clock: str = "wall",
         threads: int = 1,
     ) -> None:
         self.id, self.key, self.target, self.clock, self.threads = id, id, target, clock, threads
         self.port = 0
-        self._gateway, self._token = gateway, token
+        self._gateway, self._tokens = gateway, tokens
 
     @property
     def address(self) -> dict[str, Any]:
@@ -71,7 +73,12 @@ class DialedBoard:
 
     def start(self) -> None:
         """Let it dial in, now or later. Raises BoardError."""
-        self.port, self.key = self._gateway.add(self.id, self._token)
+        self.port, self.key = self._gateway.add(self.id, *self._tokens)
+
+    def retoken(self, tokens: tuple[str, ...]) -> None:
+        """See ``Tokened.retoken``."""
+        self._tokens = tokens
+        self._gateway.retoken(self.id, tokens)
 
     def stop(self) -> None:
         """Let it in no more."""

@@ -80,12 +80,14 @@ class _Board:
     """One board's side of the gateway."""
 
     id: str
-    token: str
+    tokens: tuple[str, ...]
     secret: str = field(default_factory=lambda: secrets.token_hex(32))
     """What clients on this machine have to know."""
     clients: asyncio.Queue[_Client] = field(default_factory=lambda: asyncio.Queue(_WAITING_CLIENTS))
     server: asyncio.Server | None = None
     agent: _Peer | None = None
+    proven: str = ""
+    """The token that the agent has proved."""
     session: _Client | None = None
     served: float = float("-inf")
     """When its last session ended."""
@@ -126,10 +128,11 @@ class Gateway:
         self._thread: threading.Thread | None = None
         self._server: asyncio.Server | None = None
 
-    def add(self, id: str, token: str) -> tuple[int, str]:
-        """Let the board ``id`` dial in; its port on 127.0.0.1, and the secret key that sessions are opened
-        with. Raises BoardError."""
-        if problem := check_id(id) or check_token(token):
+    def add(self, id: str, *tokens: str) -> tuple[int, str]:
+        """Let the board ``id`` dial in with any of ``tokens``; its port on 127.0.0.1, and the secret key that
+        sessions are opened with. Raises BoardError."""
+        problems = [check_id(id), *map(check_token, tokens or [""])]
+        if problem := next(filter(None, problems), None):
             raise BoardError(f"board {id}: {problem}")
         with self._lock:
             if self._loop is None:
@@ -139,13 +142,20 @@ class Gateway:
                 )
                 self._thread.start()
             try:
-                return self._call(self._add(id, token))
+                return self._call(self._add(id, tokens))
             except OSError as error:
                 raise BoardError(
                     f"board {id}: cannot listen on {self.host} port {self.port}: {error}"
                 ) from None
             finally:
                 self._stop_if_unused()
+
+    def retoken(self, id: str, tokens: tuple[str, ...]) -> None:
+        """Let the board dial in with these tokens from now on; who came in by another one goes after its
+        session."""
+        with self._lock:
+            if self._loop is not None:
+                self._call(self._retoken(id, tokens))
 
     def remove(self, id: str) -> None:
         """Forget a board and end its connections."""
@@ -190,13 +200,19 @@ class Gateway:
             self._thread.join()
             self._loop = self._thread = None
 
-    async def _add(self, id: str, token: str) -> tuple[int, str]:
+    async def _retoken(self, id: str, tokens: tuple[str, ...]) -> None:
+        if board := self._boards.get(id):
+            board.tokens = tokens
+            if board.agent and board.proven not in tokens and board.session is None:
+                board.agent.drop()
+
+    async def _add(self, id: str, tokens: tuple[str, ...]) -> tuple[int, str]:
         if id in self._boards:
             raise BoardError(f"board {id}: there are two of that name")
         if self._server is None:
             self._server = await asyncio.start_server(self._arrived, self.host, self.port, limit=_MAX_LINE)
             self.port = self._server.sockets[0].getsockname()[1]
-        board = _Board(id, token)
+        board = _Board(id, tokens)
         board.server = await asyncio.start_server(
             lambda reader, writer: self._client(board, _Client(reader, writer)), "127.0.0.1", 0, limit=_PIECE
         )
@@ -292,17 +308,20 @@ class Gateway:
         said = await peer.line(GREETING_S)
         board = self._boards.get(id)
         # The same work and the same answer for an unknown board: nobody learns which ones there are.
-        token = board.token if board else secrets.token_hex(16)
-        right = hmac.compare_digest(
-            said.encode(), f"proof {prove(token, 'agent', id, ours, theirs)}".encode()
-        )
+        most = max((len(each.tokens) for each in self._boards.values()), default=1)
+        tokens = (board.tokens if board else ()) + tuple(secrets.token_hex(16) for _ in range(most))
+        right = [
+            token
+            for token in tokens[:most]
+            if hmac.compare_digest(said.encode(), f"proof {prove(token, 'agent', id, ours, theirs)}".encode())
+        ]
         if board is None or not right:
             what = "not the token" if board else "no such board"
             raise _RefusedError(f"board {id!r}: {what}", "this gateway knows no such board, or another token")
         if board.connected:
             raise _RefusedError(f"board {id}: a second agent", "another agent of this name is connected")
-        board.agent = peer
-        await peer.say(f"welcome {prove(token, 'gateway', id, ours, theirs)}")
+        board.agent, board.proven = peer, right[0]
+        await peer.say(f"welcome {prove(right[0], 'gateway', id, ours, theirs)}")
         return board
 
     async def _serve(self, board: _Board, agent: _Peer, where: str) -> None:

@@ -143,18 +143,28 @@ class RemoteBoard(ABC):
 class RpcBoard(RemoteBoard):
     """TVM's own RPC server, or our agent with ``--bind``, at ``host`` and ``port``.
 
-    ``key`` is the server's (by default the id). Our agent's is its id and ``token`` together. Raises
-    BoardError for a short token.
+    ``key`` is the server's (by default the id). Our agent's is its id and one of ``tokens`` together; of
+    several it is found out which. Raises BoardError for a short token.
     """
 
     def __init__(
-        self, id: str, host: str, port: int, *, key: str | None = None, token: str = "", **facts: Any
+        self,
+        id: str,
+        host: str,
+        port: int,
+        *,
+        key: str | None = None,
+        tokens: tuple[str, ...] = (),
+        **facts: Any,
     ) -> None:
         super().__init__(id, **facts)
-        if token and (problem := check_token(token)):
-            raise BoardError(f"board {id}: {problem}")
+        for token in tokens:
+            if problem := check_token(token):
+                raise BoardError(f"board {id}: {problem}")
         self.host, self.port = host, port
-        self.key = f"{key or id}.{token}" if token else key or id
+        self._name = key or id
+        self._keys = self._keys_of(tokens)
+        self.key = self._keys[0]
         self._pending: tuple[socket.socket, float] | None = None
 
     @property
@@ -166,6 +176,16 @@ class RpcBoard(RemoteBoard):
     def _where(self) -> str:
         return f"{self.host} port {self.port}"
 
+    def _keys_of(self, tokens: tuple[str, ...]) -> list[str]:
+        return [f"{self._name}.{token}" for token in tokens] or [self._name]
+
+    def retoken(self, tokens: tuple[str, ...]) -> None:
+        """See ``Tokened.retoken``."""
+        with self._lock:
+            self._keys = self._keys_of(tokens)
+            if self.key not in self._keys:
+                self.key = self._keys[0]
+
     def stop(self) -> None:
         """Drop the probe that may be under way."""
         with self._lock:
@@ -175,15 +195,18 @@ class RpcBoard(RemoteBoard):
         """Greet with a key that nobody has: a server that listens says so, and goes on listening.
 
         One that serves a session answers after that, so that at most one greeting waits at a time: TVM's
-        server has room for little more in its queue.
+        server has room for little more in its queue. Of several keys the one in use is tried, which costs the
+        server a session without a candidate; when it is wrong, the next one is.
         """
+        several = len(self._keys) > 1
+        said_key = f"client:{self.key}".encode() if several else _NOBODY
         patience_s = 0.0
         if self._pending is None:
             patience_s = _ANSWER_S
             try:
                 server = socket.create_connection((self.host, self.port), _ANSWER_S)
                 keep_alive(server)
-                server.sendall(struct.pack("<ii", _MAGIC, len(_NOBODY)) + _NOBODY)
+                server.sendall(struct.pack("<ii", _MAGIC, len(said_key)) + said_key)
             except OSError:
                 return False
             self._pending = server, time.monotonic()
@@ -198,7 +221,10 @@ class RpcBoard(RemoteBoard):
         except OSError:
             said = b""
         self._forget()
-        return said == struct.pack("<i", _MAGIC + 2)
+        wrong = said == struct.pack("<i", _MAGIC + 2)
+        if wrong and several:
+            self.key = self._keys[(self._keys.index(self.key) + 1) % len(self._keys)]
+        return wrong or (several and said == struct.pack("<i", _MAGIC))
 
     def _forget(self) -> None:
         if self._pending is not None:

@@ -94,6 +94,10 @@ class BoardSpec(BaseModel, ABC):
     def absence(self) -> str:
         """What to say of it while it is not there."""
 
+    def tokens(self) -> tuple[str, ...]:
+        """The tokens that its agent may have, as they are now; raises BoardError."""
+        return ()
+
     def why_not(self) -> str | None:
         """What this machine lacks to drive it, with the way out; None when it could."""
         return None

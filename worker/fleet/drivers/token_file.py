@@ -22,7 +22,7 @@ TokenFile = Annotated[Path, Field(strict=False), AfterValidator(_in_folder)]
 def why_no_token(board: str, path: Path) -> str | None:
     """Why a board's token cannot or should not be used, with the way out; None when it can."""
     try:
-        read_token(board, path)
+        read_tokens(board, path)
     except BoardError as error:
         return str(error)
     if path.stat().st_mode & stat.S_IROTH:
@@ -30,16 +30,19 @@ def why_no_token(board: str, path: Path) -> str | None:
     return None
 
 
-def read_token(board: str, path: Path) -> str:
-    """The token in a board's file; raises BoardError that names the file and the way out."""
+def read_tokens(board: str, path: Path) -> tuple[str, ...]:
+    """The tokens in a board's file, a line each, any of which the board may have: while one takes the place
+    of another, both hold. Raises BoardError that names the file and the way out."""
     try:
-        token = path.read_text().strip()
+        tokens = tuple(path.read_text().split("\n"))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise BoardError(
             f"board {board}: token file {path}: {reason}; make it with: "
             f"(umask 077; openssl rand -hex 24 > {path})"
         ) from None
-    if problem := check_token(token):
-        raise BoardError(f"board {board}: token file {path}: {problem}")
-    return token
+    tokens = tuple(token.strip() for token in tokens if token.strip()) or ("",)
+    for token in tokens:
+        if problem := check_token(token):
+            raise BoardError(f"board {board}: token file {path}: {problem}")
+    return tokens
