@@ -15,12 +15,12 @@ from server.boards.book import SqlBook
 from server.boards.changes import tell_of_boards
 from server.boards.presence import watching
 from server.boards.pruning import pruning
-from server.boards.reload import FleetFile
 from server.boards.service import Boards
 from server.db.database import Database
 from server.engine import Engine, open_engine
 from server.events.base import Events, LocalEvents
 from server.events.redis import RedisEvents
+from server.fleet_file import FleetFile
 from server.http import dashboard_page, docs_page, problems
 from server.http.limits import BodyLimit
 from server.http.links import add_links

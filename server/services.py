@@ -7,11 +7,11 @@ from typing import Annotated, Any
 
 from fastapi import Depends, Request
 
-from server.boards.reload import FleetFile
 from server.boards.service import Boards
 from server.db.database import Database
 from server.engine import Engine
 from server.events.base import Events
+from server.fleet_file import FleetFile
 from server.http.turns import Turns
 from server.in_child import Nursery
 from server.jobs.manager import JobManager

@@ -46,9 +46,8 @@ class Client(Connection):
         """Upload a model file; the same bytes give the same model again.
 
         What it keeps in other files goes with it: those beside it, and ``data``, by their names. Raises
-        ``TilefleetError`` when one is missing.
-        ``shapes`` is for dynamic inputs, one set or several; those that ``values`` names become
-        constants of the model.
+        ``TilefleetError`` when one is missing. ``shapes`` is for dynamic inputs, one set or several; those
+        that ``values`` names become constants of the model.
         """
         from server.models.schemas import Model
 
@@ -206,11 +205,10 @@ class Client(Connection):
         sort: str = "id",
         order: str = "down",
     ) -> Iterator[Job]:
-        """All jobs, page by page, the newest first; with filters only those that meet all of them.
+        """All jobs that meet all filters, page by page, the newest first.
 
-        ``model`` is a name or a hash, ``search`` words that are in the name, number, submitter, model,
-        target, strategy or labels. ``sort`` is ``id``, ``name``, ``model``, ``target``, ``state``,
-        ``elapsed`` or ``finished``, ``order`` is ``down`` or ``up``.
+        ``model`` is a name or a hash, ``search`` words of what names a job. ``sort`` is ``id``, ``name``,
+        ``model``, ``target``, ``state``, ``elapsed`` or ``finished``, ``order`` is ``down`` or ``up``.
         """
         from tilefleet.job import Job
 

@@ -8,7 +8,7 @@ from bisect import insort
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from worker.demand import Demand
@@ -18,9 +18,10 @@ from worker.fleet.known_board import Held, KnownBoard
 from worker.fleet.matching import Place, Request, fits, match, places
 from worker.fleet.repair import Repair, Repairs
 from worker.fleet.repair import run as run_repair
-from worker.fleet.states import Activity, Health, Standing
+from worker.fleet.states import Standing
 from worker.fleet.status import BoardStatus
 from worker.fleet.times import USUAL, FleetTimes
+from worker.fleet.waiter import Waiter
 
 MOST_GONE = 3
 """In how many checks in a row a board may go away before that counts as failing them."""
@@ -38,17 +39,6 @@ class NoBoard(RuntimeError):
 
 class CannotCheck(RuntimeError):
     """Nobody can be asked how a board is, which is no fault of the board; the message says why."""
-
-
-@dataclass(eq=False)
-class _Waiter:
-    request: Request
-    granted: asyncio.Future[Held]
-    hopeless_since: float | None = None
-    order: tuple[float, ...] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.order = self.request.order
 
 
 class Dispatcher:
@@ -77,7 +67,7 @@ class Dispatcher:
         self._threads = ThreadPoolExecutor(BOOK_THREADS, "book") if threaded else None
         self.on_change: Callable[[BoardStatus], None] = lambda board: None
         self._known: dict[str, KnownBoard] = {}
-        self._queue: list[_Waiter] = []
+        self._queue: list[Waiter] = []
         self._tasks: set[asyncio.Task[Any]] = set()
         """What takes and gives back leases: short, and never cancelled."""
         self._background: set[asyncio.Task[Any]] = set()
@@ -131,7 +121,7 @@ class Dispatcher:
             for id in listed.keys() - self._known.keys():
                 self._known[id] = KnownBoard(listed[id], lambda status: self.on_change(status))
             for id, known in self._known.items():
-                listing = listed.get(id) or _gone(known.listing)
+                listing = listed.get(id) or replace(known.listing, alive=False)
                 came_back = listing.alive and not known.listing.alive
                 if listing != known.listing:
                     known.describe(listing)
@@ -171,8 +161,7 @@ class Dispatcher:
 
     async def leave(self, board: str) -> None:
         """Give a board to nobody any more, and wait until nobody has it."""
-        known = self._known.get(board)
-        if known is not None:
+        if known := self._known.get(board):
             known.leaving = True
             known.changed()
             while known.pending or known.held is not None:
@@ -199,7 +188,7 @@ class Dispatcher:
             raise NoBoard(_STOPPING)
         if not self.fitting(request.demand):
             raise NoBoard(places([request], self.boards())[0].reason)
-        waiter = _Waiter(request, asyncio.get_running_loop().create_future())
+        waiter = Waiter(request, asyncio.get_running_loop().create_future())
         insort(self._queue, waiter, key=lambda waiter: waiter.order)
         self._wake()
         try:
@@ -231,7 +220,7 @@ class Dispatcher:
             known.changed()
             self._spawn(self._grant(waiter, known))
 
-    async def _grant(self, waiter: _Waiter, known: KnownBoard) -> None:
+    async def _grant(self, waiter: Waiter, known: KnownBoard) -> None:
         held = await self._acquire(known, Purpose.TRIALS, waiter.request.demand.job)
         if waiter.granted.done():
             if held is not None:
@@ -308,13 +297,9 @@ class Dispatcher:
         entries = await self._ask(self._book.entries)
         for id, version in versions.items():
             known = self._known.get(id)
-            if (
-                known is None
-                or known.version != version
-                or id not in entries
-                or known.pending
-                or known.ending
-            ):
+            if known is None or known.version != version or id not in entries:
+                continue
+            if known.pending or known.ending:
                 continue
             known.entry, known.refused = entries[id], False
             if known.held is not None and known.entry.lease != known.held.lease:
@@ -403,7 +388,7 @@ class Dispatcher:
         for waiter in list(self._queue):
             wants = waiter.request.demand.wants
             if wants not in hopes:
-                hopes[wants] = any(map(_may_serve, self.fitting(waiter.request.demand)))
+                hopes[wants] = any(board.may_serve for board in self.fitting(waiter.request.demand))
             if hopes[wants]:
                 waiter.hopeless_since = None
                 continue
@@ -459,14 +444,3 @@ class Dispatcher:
         tasks.add(task)
         task.add_done_callback(tasks.discard)
         return task
-
-
-def _may_serve(board: BoardStatus) -> bool:
-    """Whether it is worth waiting for a board: an operator who works on it means to bring it back."""
-    if board.health is Health.MAINTENANCE:
-        return True
-    return board.activity is not Activity.OFFLINE and board.health in (Health.GOOD, Health.UNKNOWN)
-
-
-def _gone(listing: Listing) -> Listing:
-    return replace(listing, alive=False)

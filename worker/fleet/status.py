@@ -33,6 +33,13 @@ class BoardStatus:
         return self.health is Health.GOOD and not self.draining and self.activity is not Activity.OFFLINE
 
     @property
+    def may_serve(self) -> bool:
+        """Whether it is worth waiting for: an operator who works on it means to bring it back."""
+        if self.health is Health.MAINTENANCE:
+            return True
+        return self.activity is not Activity.OFFLINE and self.health in (Health.GOOD, Health.UNKNOWN)
+
+    @property
     def free(self) -> bool:
         """Whether it takes trials now."""
         return self.in_service and self.activity is Activity.IDLE
