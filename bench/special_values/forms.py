@@ -208,7 +208,6 @@ FORMS: dict[str, Form] = {
     "Where": _where,
     "Where NaN": _without_nan,
     **{f"Cast {name}": one("Cast", to=code) for name, code in _TYPES.items()},
-    "Cast float16": lambda b: b.node("Cast", b.node("Cast", b.input(*IMAGE), to=10), to=b.code),
     **{
         f"Reduce{op} {name}": _reduced(f"Reduce{op}", axes, keepdims=len(name) % 2)
         for op in ("Max", "Min", "Sum", "Mean", "Prod", "L1", "L2", "LogSum", "LogSumExp", "SumSquare")

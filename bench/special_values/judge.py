@@ -8,11 +8,15 @@ from bench.special_values.values import Array
 
 ALLOWED = {2: 1e-2, 4: 1e-4, 8: 1e-6}
 """The difference that is rounding, by the bytes of a float."""
+WINOGRAD = 10
+"""So many times as much is rounding of Winograd."""
+LARGE = 10
+"""Numbers that rounding carries through a tile of Winograd, as much of it as they are larger."""
 NEAR = 8
 """Pixels around a special value into which the largest tile of Winograd spreads it."""
 
 
-def difference(ours: Array, right: Array, asked: Array) -> str:
+def difference(ours: Array, right: Array, asked: Array, times: float = 1) -> str:
     """How ``ours`` differs where it is ``asked``; empty where it does not.
 
     A sum that is nearly too large for its type may be infinite: that depends on its order.
@@ -23,7 +27,7 @@ def difference(ours: Array, right: Array, asked: Array) -> str:
         wrong = ours != right
     else:
         one, other = np.float64(ours), np.float64(right)
-        allowed = ALLOWED[ours.dtype.itemsize]
+        allowed = times * ALLOWED[ours.dtype.itemsize]
         high = np.float64(np.finfo(ours.dtype).max) / 8
         with np.errstate(all="ignore"):
             same = np.isclose(one, other, allowed, allowed, equal_nan=True)
@@ -39,7 +43,7 @@ def difference(ours: Array, right: Array, asked: Array) -> str:
 def far_from(data: Array, shape: tuple[int, ...]) -> Array:
     """The results whose place on the image is far from all special values of ``data``."""
     with np.errstate(all="ignore"):
-        odd = ~np.isfinite(data) | (np.abs(data) > 1e3)
+        odd = ~np.isfinite(data) | (np.abs(data) > LARGE)
     far = np.ones(shape, bool)
     extents, found = data.shape[2:], shape[2 : data.ndim]
     for at in np.argwhere(odd):

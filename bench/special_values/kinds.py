@@ -60,9 +60,10 @@ class Kind:
 
 def all_kinds(layouts: Sequence[str]) -> list[Kind]:
     """All that there are, with operators of images in ``layouts``."""
+    elementwise = [fusion for fusion in FUSIONS if not fusion.startswith(("Reduce", "Softmax"))]
     kinds = []
     for form in FORMS:
-        whole = form.startswith(_OF_INTEGERS) and not form.endswith(("back", "float16"))
+        whole = form.startswith(_OF_INTEGERS) and not form.endswith("back")
         types = ["float32"] if form in _SINGLE or "Quantize" in form or "Scatter" in form else list(FLOATS)
         kinds += [
             Kind(form, fusion, dtype)
@@ -71,17 +72,18 @@ def all_kinds(layouts: Sequence[str]) -> list[Kind]:
             if fusion == "alone" or not whole
         ]
         if form in _WINOGRAD:
-            kinds += [Kind(form, fusion, numerics=DEFAULT) for fusion in FUSIONS]
-    elementwise = [fusion for fusion in FUSIONS if not fusion.startswith(("Reduce", "Softmax"))]
+            kinds += [Kind(form, fusion, numerics=DEFAULT) for fusion in elementwise]
     kinds += [
         Kind(form, fusion, layout=each) for form in IN_LAYOUTS for fusion in elementwise for each in layouts
     ]
     return kinds
 
 
-def models_of(kinds: Sequence[Kind]) -> tuple[onnx.ModelProto, onnx.ModelProto, dict[Kind, Branch]]:
-    """A model with a branch and an output for each, in order, the one that defines its results, and the
-    branches."""
+def models_of(
+    kinds: Sequence[Kind],
+) -> tuple[onnx.ModelProto, onnx.ModelProto, dict[Kind, Branch], list[str]]:
+    """A model with a branch and an output for each, in order, the one that defines its results, the branches
+    and the names of their results."""
     branches, results = {}, []
     for number, kind in enumerate(kinds):
         branches[kind], result = kind.branch(f"b{number}")
@@ -90,7 +92,7 @@ def models_of(kinds: Sequence[Kind]) -> tuple[onnx.ModelProto, onnx.ModelProto, 
         [node for branch in branches.values() for node in branch.nodes], branches.values(), results
     )
     nodes = [node for branch in branches.values() for node in defined(branch)]
-    return model, model_of(nodes, branches.values(), results), branches
+    return model, model_of(nodes, branches.values(), results), branches, results
 
 
 def model_of(
