@@ -41,6 +41,8 @@ _NUMBERS = {
     "Min",
 }
 """Operators of which every number is an operand like any other."""
+_EXACT = {"Mul", "Div", "Neg", "Abs", "Sign", "Relu", "Clip"}
+"""The same of floats: next to the largest integers a sum loses what is added, in each order another part."""
 _LENGTHS = {"GRU": 4, "LSTM": 4, "RNN": 4, "ReverseSequence": 1}
 """Which input of an operator has lengths of sequences; they are along the first axis of its first input, but
 of ReverseSequence."""
@@ -226,8 +228,8 @@ def _is_wide(info: TensorInfo) -> bool:
 
 
 def _numbers(graph: OnnxGraph, names: Any) -> set[str]:
-    """The inputs whose numbers are compared, chosen among, or made floats, and nothing else: no result can be
-    out of range of anything, however large they are."""
+    """The inputs that are compared, chosen among, or made floats that are multiplied, and nothing else: no
+    result can be out of range of anything, or lost in a sum, however large they are."""
     readers, found = graph.consumers(), set()
     for name in names:
         todo, seen, fine = [name], set(), True
@@ -239,10 +241,9 @@ def _numbers(graph: OnnxGraph, names: Any) -> set[str]:
             kind = np.dtype(graph.tensors[tensor].dtype).kind
             for node in readers.get(tensor, ()):
                 # A float of any size may become an integer again, which processors disagree about.
-                if (node.op_type == "Cast" and kind == "f" and _is_integer(graph, node.output[0])) or (
-                    kind in "iu" and node.op_type not in _MOVES | _NUMBERS | {"Concat"}
-                ):
-                    fine = False
+                back = node.op_type == "Cast" and kind == "f" and _is_integer(graph, node.output[0])
+                known = _MOVES | _NUMBERS | {"Concat"} | (_EXACT if kind == "f" else set())
+                fine = fine and not back and node.op_type in known
                 todo += node.output
         if fine and np.dtype(graph.inputs[name].dtype).kind in "iu":
             found.add(name)
