@@ -66,7 +66,7 @@ def test_a_model_is_called_what_it_was_called_last(client: TestClient) -> None:
         assert client.get(f"/api/v1/models/{answer.json()['hash']}").json()["name"] == name
 
 
-AHEAD = (datetime.now(UTC) + timedelta(days=3)).isoformat()
+AHEAD = (datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=3)).isoformat()
 WRONG: list[dict[str, Any]] = [
     *({"clock": each} for each in ("=HYPERLINK(1)", "", "-1", " a", "x" * 101)),
     *({"board": each} for each in ("=1", "@a", "x" * 201)),
