@@ -279,20 +279,24 @@ function Targets({
   value: string;
   onChange: (target: string) => void;
 }) {
-  const given = shapes ? JSON.stringify(shapes) : undefined;
+  const given = shapes && JSON.stringify(shapes);
   const forecasts = useQueries({
     queries: targets.map((target) => ({
       queryKey: ["forecast", model, target, threads, given],
       staleTime: 60_000,
-      queryFn: () =>
-        data(
-          api.GET("/api/v1/models/{model_hash}/forecast", {
-            params: {
-              path: { model_hash: model },
-              query: { target, threads, ...(given && { shapes: given }) },
-            },
-          }),
-        ),
+      queryFn: () => {
+        const path = { model_hash: model };
+        const query = { target, threads };
+        return data(
+          given
+            ? api.POST("/api/v1/models/{model_hash}/forecast", {
+                params: { path, query: { ...query, shapes: given } },
+              })
+            : api.GET("/api/v1/models/{model_hash}/forecast", {
+                params: { path, query },
+              }),
+        );
+      },
     })),
   });
   return (
