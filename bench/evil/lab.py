@@ -25,6 +25,7 @@ from tuner.log.relayouts import read_relayouts
 
 TARGET, HONEST = "evil-lab", "honest"
 TRIALS, JOB_S = 3, 600.0
+REPEAT_S = 30.0
 FACTS = {"peaks": "gflops", "bandwidths": "gbs", "relayouts": "document"}
 
 
@@ -104,6 +105,10 @@ class Lab:
             wait_for(lambda: self._job_is_over(job.id, evil), JOB_S, why=lambda: client.job(job.id))
             if not client.job(job.id).state.final:
                 client.cancel(job.id)
+        # A trial may still be repeated on the other board when its job is over.
+        until = time.monotonic() + REPEAT_S
+        while self._board(evil).health != "bad" and time.monotonic() < until:
+            time.sleep(0.2)
         board = self._board(evil)
         if board.health != "bad":
             client.change_board(evil, "park", "it is to be taken back")
