@@ -49,24 +49,23 @@ def build_sampling(it: Sampling, name: str) -> PrimFunc:
     with function as (data, grid, out):
         padded = it.padding == "zeros"
         offsets, weights = tir.scratch(it.taps * pixels, "int32"), tir.scratch(it.taps * pixels)
+        # A table of its own: of an offset below 0, TVM would read the choice's other side at that offset.
+        absent = tir.scratch(it.taps * pixels if padded else 1, "int32")
         with tir.loop(images) as image:
             with tir.loop(pixels) as pixel:
                 at = T.Bind((image * pixels + pixel) * 2)
-                _find(it, grid, at, pixel, offsets, weights)
+                _find(it, grid, at, pixel, offsets, weights, absent)
             with tir.loop(channels) as channel:
                 plane = T.Bind((image * channels + channel) * (rows * columns))
                 to = T.Bind((image * channels + channel) * pixels)
                 with tir.loop(pixels) as pixel:
                     terms = []
                     for tap in range(it.taps):
-                        offset = T.Bind(offsets[tap * pixels + pixel])
-                        weight = weights[tap * pixels + pixel]
-                        if not padded:
-                            terms.append(data[plane + offset] * weight)
-                            continue
-                        # Not by a weight of zero: what is read instead may be infinite.
-                        value = data[plane + tirx.Max(offset, tir.index(0))]
-                        terms.append(tirx.Select(offset < 0, tir.number(0), value) * weight)
+                        at = tap * pixels + pixel
+                        value = data[plane + offsets[at]]
+                        if padded:  # not by a weight of zero: what is read instead may be infinite
+                            value = tirx.Select(absent[at] > 0, tir.number(0), value)
+                        terms.append(value * weights[at])
                     total = terms[0]
                     for term in terms[1:]:
                         total = total + term
@@ -74,17 +73,18 @@ def build_sampling(it: Sampling, name: str) -> PrimFunc:
     return function.result()
 
 
-def _find(it: Sampling, grid: Buffer, at: Index, pixel: Index, offsets: Buffer, weights: Buffer) -> None:
-    """Where the elements of one pixel lie in a plane, and what each counts; -1 for one that is zero."""
+def _find(
+    it: Sampling, grid: Buffer, at: Index, pixel: Index, offsets: Buffer, weights: Buffer, absent: Buffer
+) -> None:
+    """Where the elements of one pixel lie in a plane, what each counts, and which are zeros beside it."""
     rows, columns = it.shape[2:]
     across, down = (_taps(it, grid[at + axis], extent) for axis, extent in enumerate((columns, rows)))
     pairs = [(row, column) for row in down for column in across]
     for tap, (row, column) in enumerate(pairs):
-        offset = row.inside * columns + column.inside
         if it.padding == "zeros":
             there = row.inside.equal(row.whole) & column.inside.equal(column.whole)
-            offset = tirx.Select(there, offset, tir.index(-1))
-        tir.store(offsets, offset, tap * prod(it.out) + pixel)
+            tir.store(absent, tirx.Select(there, tir.index(0), tir.index(1)), tap * prod(it.out) + pixel)
+        tir.store(offsets, row.inside * columns + column.inside, tap * prod(it.out) + pixel)
         tir.store(weights, row.weight * column.weight, tap * prod(it.out) + pixel)
 
 
