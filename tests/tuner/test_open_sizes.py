@@ -23,6 +23,7 @@ from kernels.int8.x86.instructions import why_not_x86
 from kernels.target import CATALOGUE
 from tuner.backend.apply import export
 from tuner.backend.check import Check
+from tuner.backend.evaluation import SATURATING
 from tuner.backend.sequence import SEQUENCE
 from tuner.backend.shape_sets import build_sets, description_of
 from tuner.frontend.onnx_check import ModelError
@@ -164,6 +165,9 @@ def run_all(
     main = relax.VirtualMachine(tvm.runtime.load_module(str(folder / "open.so")), tvm.cpu())["main"]
     as_written = onnxruntime.SessionOptions()
     as_written.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    if any(node.op_type in SATURATING for node in made.graph.node):  # exact on all processors only so
+        as_written.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+        as_written.add_session_config_entry("session.x64quantprecision", "1")
     session = onnxruntime.InferenceSession(str(path), as_written)
     rng = np.random.default_rng(0)
     for length in lengths:
