@@ -68,8 +68,9 @@ def test_trials_are_learned_from_and_their_predictions_shown(client: TestClient)
         Record(CONV, TARGET, config, registry.kernel(config.kernel).version, cost_s=rng.lognormal(-8, 0.5))
         for config in configs.values()
     ]
-    records += [record(1, CONV), record(2, CONV, error=ErrorKind.CRASH)]
-    assert client.post("/api/v1/records", content="".join(write_log(records))).status_code == 200
+    records += [record(9, CONV), record(2, CONV, error=ErrorKind.CRASH)]
+    answer = client.post("/api/v1/records", content="".join(write_log(records)))
+    assert answer.status_code == 200, answer.text
     url, where = f"/api/v1/workloads/{CONV.key}", {"target": TARGET.name}
     found = client.get(f"{url}/insight", params=where).json()
     assert found["trials"] == len(configs) + 1

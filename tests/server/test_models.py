@@ -82,6 +82,7 @@ def test_upload_list_read_and_dedup(client: TestClient, settings: Settings) -> N
     assert model["flops"] == 2 * 8 * 8 * 4 * (27 + 4 + 4)
 
     again = client.post(URL, params={"name": "other.onnx"}, content=body)
+    model["name"] = "other.onnx"  # the last that it was given
     assert (again.status_code, again.json()) == (200, model)
     assert len(files_of(settings)) == 1
 

@@ -28,7 +28,7 @@ def is_resize(before: int, after: int, align: bool, half: bool) -> bool:
         edges = places + 0.5
     else:
         edges = (np.arange(after) + (0.5 if half else 0)) * before / after
-        nearest, exact = np.floor(edges), after % before == 0 or ((before / after).is_integer() and not half)
+        nearest, exact = np.floor(edges), after % before == 0  # else onnxruntime divides by a rounded scale
     far = np.abs(edges - np.round(edges)) > MARGIN
     same = np.array_equal(nearest.clip(0, before - 1), taken(before, after, align, half))
     return same and (exact or bool(far.all()))
