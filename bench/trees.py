@@ -51,7 +51,7 @@ def tree(inner: int, rng: np.random.Generator) -> tuple[npt.NDArray[np.int64], n
 
 
 def ensemble(trees: int, nodes: int, seed: int = 0) -> ModelProto:
-    """A TreeEnsembleRegressor of ``trees`` of ``nodes`` each, of which half are leaves."""
+    """A TreeEnsembleRegressor with ``trees`` of ``nodes`` each; half of the nodes are leaves."""
     rng, inner = np.random.default_rng(seed), max(nodes // 2, 1)
     count = 2 * inner + 1
     shapes = [tree(inner, rng) for _ in range(8)]
