@@ -34,6 +34,8 @@ AS_BYTES = 0.25
 """How far LiteRT may be from a file's real numbers where it rounds the data of its layers to bytes."""
 OF_16_BITS = 1e-2
 """The same where it has tables of 513 points for functions of 16 bits."""
+TO_BYTES = 0.05
+"""How far onnxruntime may be where it rounds data to bytes that are floats in the model, and here."""
 HALF_RANGE = 128
 """Quanta that differences of bytes are relative to: LiteRT may be one off, however small a result is."""
 MODEL, TFLITE, OTHER, ASKED = "model.onnx", "model.tflite", "other.onnx", "asked.json"
@@ -118,7 +120,9 @@ class _Onnx:
         by, (values, others) = self.run([(MODEL, feeds), (other, nudged)])
         if other != MODEL and not _rounds_to_quanta(self.model):
             others = [_near(each, value) for each, value in zip(others, values, strict=True)]
-        return Found(values, others, by)
+        return Found(
+            values, others, by, TO_BYTES if any(map(_has_byte_kernel, self.model.graph.node)) else 0.0
+        )
 
     def run(self, runs: Sequence[tuple[str, Mapping[str, Array]]]) -> tuple[str, list[list[Array]]]:
         """Which library computes the models, and what it makes of each for its feeds; of several the first
@@ -268,6 +272,13 @@ def _near(other: Array, value: Array) -> Array:
         return other
     most = FAR * float(np.nan_to_num(np.abs(value)).max())
     return np.where(np.isfinite(other - value), np.clip(other, value - most, value + most), value)
+
+
+def _has_byte_kernel(node: NodeProto) -> bool:
+    """Whether it is a QMoE for blocks of which onnxruntime has no kernel of floats, or need not take it."""
+    said = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
+    of_floats = said.get("expert_weight_bits", 4) == 4 and said.get("accuracy_level", 0) != 4
+    return node.op_type == "QMoE" and said.get("block_size", 0) > 0 and not of_floats
 
 
 def _rounds_to_quanta(model: ModelProto) -> bool:

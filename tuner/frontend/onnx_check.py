@@ -37,6 +37,10 @@ OPTIMIZED = {
     *("RelativePositionBias", "RemovePadding", "RestorePadding", "SkipGroupNorm"),
 }
 """Those of com.microsoft that no exporter writes but onnxruntime's optimizer."""
+INSTEAD = {
+    "MatMulFpQ4": "onnxruntime computes it on some processors alone: quantize the weights for MatMulNBits",
+}
+"""What to do about others of com.microsoft that have a way of their own."""
 
 Shapes = Mapping[str, Sequence[int]]
 
@@ -171,7 +175,7 @@ def _way_out(op: str) -> str | None:
     domain, _, name = op.rpartition(".")
     if domain == MICROSOFT and name in OPTIMIZED:
         return "export the model without onnxruntime's optimizer, which writes " + op
-    return WAYS_OUT.get(domain)
+    return INSTEAD.get(name, WAYS_OUT[domain]) if domain == MICROSOFT else WAYS_OUT.get(domain)
 
 
 def tensors_of(graph: GraphProto) -> Iterator[tuple[str, TensorProto]]:

@@ -12,8 +12,11 @@ from onnx import ModelProto, NodeProto, TensorProto, helper, numpy_helper
 
 from tuner.frontend.microsoft import (
     attention,
+    codes,
+    crops,
     distances,
     earlier,
+    experts,
     fused,
     gathered,
     group_query,
@@ -22,6 +25,7 @@ from tuner.frontend.microsoft import (
     normal,
     recurrent,
     rotary,
+    windows,
 )
 from tuner.frontend.microsoft.fused import Array, Fused
 from tuner.frontend.onnx_check import ModelError
@@ -37,6 +41,7 @@ FORMS: dict[str, Callable[[Fused], None]] = {
     "Attention": attention.attention,
     "BiasGelu": fused.gelu,
     "CDist": distances.distances,
+    "CropAndResize": crops.crop_and_resize,
     "DynamicQuantizeLSTM": recurrent.lstm,
     "DynamicQuantizeMatMul": integers.dynamic_matmul,
     "EmbedLayerNormalization": normal.embed_layer,
@@ -51,20 +56,39 @@ FORMS: dict[str, Callable[[Fused], None]] = {
     "GridSample": earlier.same,
     "GroupQueryAttention": group_query.group_query,
     "Inverse": matrices.inverse,
+    "MatMulBnb4": codes.coded_matmul,
     "MatMulIntegerToFloat": integers.integer_matmul,
     "MatMulNBits": integers.packed_matmul,
+    "MaxpoolWithMask": windows.masked_maximum,
+    "MoE": experts.mixture,
     "MultiHeadAttention": attention.multi_head,
     "Pad": earlier.pad,
     "QAttention": attention.quantized,
+    "QEmbedLayerNormalization": normal.quantized_embed_layer,
+    "QMoE": experts.quantized_mixture,
     "QuickGelu": fused.quick_gelu,
     "Range": earlier.counted,
     "RotaryEmbedding": rotary.embedding,
     "SkipLayerNormalization": normal.skip_layer,
     "SkipSimplifiedLayerNormalization": normal.skip_simplified,
     "TransposeMatMul": fused.matmul,
-    "Trilu": earlier.triangle,
+    "Trilu": earlier.same,
+    "UnfoldTensor": windows.unfolded,
 }
 """Those of com.microsoft. To add one, write what makes its nodes, and have onnxruntime judge it."""
+SINCE = {
+    "CropAndResize": 11,
+    "GatherND": 11,
+    "GridSample": 16,
+    "MaxpoolWithMask": 11,
+    "MoE": 11,
+    "Pad": 11,
+    "QEmbedLayerNormalization": 10,
+    "QMoE": 13,
+    "Range": 11,
+    "Trilu": 14,
+}
+"""The set of ONNX's operators that has what they become, where there are older ones."""
 UNDECLARED: dict[str, Callable[[Fused], None]] = {
     "LayerNormalization": normal.layer,
     "SimplifiedLayerNormalization": normal.simplified,
@@ -98,6 +122,10 @@ def to_standard(model: ModelProto, others: Mapping[str, Forms]) -> None:
             known.nodes.append(node)
             continue
         form = Fused(node, opset, known.value, known.shape, known.is_double)
+        if opset < (least := least_opset(node)):
+            form.refuse(
+                f"needs operator set {least}: convert the model (onnx.version_converter.convert_version)"
+            )
         write(form)
         known.nodes += [each for each in form.nodes if not _is_large(each)]
         for each in filter(_is_large, form.nodes):
@@ -110,7 +138,7 @@ def to_standard(model: ModelProto, others: Mapping[str, Forms]) -> None:
 
 def least_opset(node: NodeProto) -> int:
     """The set of ONNX's operators that has what ``node`` becomes; 0 where it does not matter."""
-    return earlier.SINCE.get(node.op_type, 0) if node.domain == DOMAIN else 0
+    return SINCE.get(node.op_type, 0) if node.domain == DOMAIN else 0
 
 
 def _form(node: NodeProto, opset: int, forms: Mapping[str, Forms]) -> Callable[[Fused], None] | None:

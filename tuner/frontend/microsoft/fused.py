@@ -13,8 +13,10 @@ from tuner.frontend.form import Form
 from tuner.frontend.onnx_check import node_name
 
 Array = npt.NDArray[Any]
-AXES_OF_UNSQUEEZE = 13
-"""From which operator set on Unsqueeze has its axes as an input."""
+AXES_AS_INPUT = 13
+"""From which operator set on Unsqueeze and ReduceSum have their axes as an input."""
+OTHERS_AS_INPUT = 18
+"""From which on the other reductions have."""
 
 
 class Fused(Form):
@@ -53,9 +55,15 @@ class Fused(Form):
 
     def unsqueezed(self, name: str, *axes: int) -> str:
         """A tensor with more axes, of extent one, at these places of the result."""
-        if self.opset < AXES_OF_UNSQUEEZE:
+        if self.opset < AXES_AS_INPUT:
             return self.add("Unsqueeze", [name], axes=axes)
         return self.add("Unsqueeze", [name, self.constant(np.array(axes))])
+
+    def reduced(self, op: str, name: str, axis: int, keepdims: int = 1) -> str:
+        """A reduction along an axis."""
+        if self.opset < (AXES_AS_INPUT if op == "ReduceSum" else OTHERS_AS_INPUT):
+            return self.add(op, [name], axes=[axis], keepdims=keepdims)
+        return self.add(op, [name, self.constant(np.array([axis]))], keepdims=keepdims)
 
     def value(self, at: int) -> Array:
         """The constant that input ``at`` is; raises ModelError for one that is computed."""
@@ -159,18 +167,21 @@ def gelu(form: Fused) -> None:
     form.finish(_erf_gelu(form, form.add("Add", [data, form.given(1)]) if form.given(1) else data))
 
 
-def fast_gelu(form: Fused) -> None:
-    """FastGelu, by tanh."""
-    data = form.needed(0)
-    if form.given(1):
-        data = form.add("Add", [data, form.given(1)])
+def tanh_gelu(form: Fused, data: str) -> str:
+    """The Gelu of ``data`` by tanh."""
     square = form.add("Mul", [data, data])
     inner = form.add(
         "Add", [form.add("Mul", [square, form.number(0.035677408136300125)]), form.number(0.7978845608028654)]
     )
     tanh = form.add("Tanh", [form.add("Mul", [data, inner])])
     half = form.add("Mul", [data, form.number(0.5)])
-    form.finish(form.add("Mul", [half, form.add("Add", [tanh, form.number(1.0)])]))
+    return form.add("Mul", [half, form.add("Add", [tanh, form.number(1.0)])])
+
+
+def fast_gelu(form: Fused) -> None:
+    """FastGelu, by tanh."""
+    data = form.needed(0)
+    form.finish(tanh_gelu(form, form.add("Add", [data, form.given(1)]) if form.given(1) else data))
 
 
 def quick_gelu(form: Fused) -> None:

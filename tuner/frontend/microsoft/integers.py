@@ -76,20 +76,31 @@ def _quantized_matmul(form: Fused, scales: Array, bits: int, sizes: tuple[int, i
     zeros: Array = np.full((n, blocks), 2 ** (bits - 1), np.uint8)
     if form.given(3):
         zeros = _unpacked(form, form.value(3), bits, n, blocks)
-    scales, zeros = (_shaped(form, each, n, blocks).reshape(-1) for each in (scales, zeros))
-    inputs = [quanta.reshape(n * blocks, block), np.ones(n * blocks, np.float32), zeros]
-    names = [form.constant(np.ascontiguousarray(each)) for each in inputs]
-    # The scales apart: here they may be negative, those of a DequantizeLinear may not.
-    whole = form.add("DequantizeLinear", names, axis=0)
-    real = form.add("Mul", [whole, form.constant(scales.reshape(-1, 1))])
-    real = form.add("Reshape", [real, form.constant(np.array([n, blocks * block]))])
-    if k < blocks * block:
-        ends = [form.constant(np.array([value])) for value in (0, k, 1)]
-        real = form.add("Slice", [real, *ends])
-    result = form.add("MatMul", [form.needed(0), form.add("Transpose", [real], perm=[1, 0])])
+    scales, zeros = (_shaped(form, each, n, blocks)[..., 0] for each in (scales, zeros))
+    weights = narrow_weights(form, quanta, scales, zeros, k)
+    result = form.add("MatMul", [form.needed(0), weights])
     if int(form.attributes.get("accuracy_level", 0)) == OF_INT8:
         form.nodes[-1].metadata_props.add(key=ROUNDED, value=str(block))
     form.finish(form.add("Add", [result, form.given(5)]) if form.given(5) else result)
+
+
+def narrow_weights(form: Fused, quanta: Array, scales: Array, zeros: Array, inputs: int) -> str:
+    """Weights (inputs, outputs) of ``(quantum - zero) * scale``, of quanta (outputs, whole blocks of inputs).
+
+    Scales and zeros (outputs, blocks). The scales apart: here they may be negative, those of a
+    DequantizeLinear may not.
+    """
+    outputs, width = quanta.shape
+    rows = scales.size
+    whole = [quanta.reshape(rows, -1), np.ones(rows, np.float32), zeros.reshape(-1)]
+    names = [form.constant(np.ascontiguousarray(each)) for each in whole]
+    real = form.add("DequantizeLinear", names, axis=0)
+    real = form.add("Mul", [real, form.constant(scales.reshape(-1, 1))])
+    real = form.add("Reshape", [real, form.constant(np.array([outputs, width]))])
+    if inputs < width:
+        ends = [form.constant(np.array([value])) for value in (0, inputs, 1)]
+        real = form.add("Slice", [real, *ends])
+    return form.add("Transpose", [real], perm=[1, 0])
 
 
 def _order(form: Fused, bits: int, k: int, blocks: int) -> Array:

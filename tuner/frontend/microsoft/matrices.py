@@ -8,8 +8,6 @@ from tuner.frontend.microsoft.fused import Fused
 
 LARGEST = 32
 """Rows that are written out, a dozen nodes each; ONNX has no operator for it."""
-AXES_SINCE = 13
-"""From which operator set on ReduceSum has its axes as an input."""
 
 
 def inverse(form: Fused) -> None:
@@ -48,9 +46,7 @@ def _eliminated(form: Fused, both: str, row: int, sizes: tuple[int, int], nothin
 def _only(form: Fused, both: str, which: str, rank: int, nothing: str) -> str:
     """The one row that is marked."""
     marked = form.add("Where", [which, both, nothing])
-    if form.opset < AXES_SINCE:
-        return form.add("ReduceSum", [marked], axes=[rank - 2], keepdims=1)
-    return form.add("ReduceSum", [marked, form.constant(np.array([rank - 2]))], keepdims=1)
+    return form.reduced("ReduceSum", marked, rank - 2)
 
 
 def _columns(form: Fused, data: str, columns: range | list[int], rank: int) -> str:

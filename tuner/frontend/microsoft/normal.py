@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
+from onnx import TensorProto
 
 from tuner.frontend.microsoft.fused import Fused
 
 SINCE = 17
 """From which operator set on ONNX has LayerNormalization."""
-AXES_SINCE = 18
-"""From which operator set on ReduceMean has its axes as an input."""
-
-
-def _mean(form: Fused, data: str) -> str:
-    if form.opset < AXES_SINCE:
-        return form.add("ReduceMean", [data], axes=[-1])
-    return form.add("ReduceMean", [data, form.constant(np.array([-1]))])
 
 
 def _over_root(form: Fused, data: str, epsilon: float) -> str:
     """``data`` over the root of the mean of its squares."""
-    mean = form.add("Add", [_mean(form, form.add("Mul", [data, data])), form.number(epsilon)])
+    mean = form.add(
+        "Add", [form.reduced("ReduceMean", form.add("Mul", [data, data]), -1), form.number(epsilon)]
+    )
     return form.add("Div", [data, form.add("Sqrt", [mean])])
 
 
@@ -28,7 +23,7 @@ def _layer(form: Fused, data: str, scale: str, shift: str, epsilon: float) -> st
     if form.opset >= SINCE:
         inputs = [data, scale] + ([shift] if shift else [])
         return form.add("LayerNormalization", inputs, epsilon=epsilon)
-    centred = form.add("Sub", [data, _mean(form, data)])
+    centred = form.add("Sub", [data, form.reduced("ReduceMean", data, -1)])
     result = form.add("Mul", [_over_root(form, centred, epsilon), scale])
     return form.add("Add", [result, shift]) if shift else result
 
@@ -79,16 +74,52 @@ def skip_simplified(form: Fused) -> None:
 
 def embed_layer(form: Fused) -> None:
     """EmbedLayerNormalization: of the sum of embeddings of words, places and segments."""
-    ids = form.needed(0)
-    data = form.add("Gather", [form.needed(2), ids])
-    if form.given(8):
-        places = form.add("Gather", [form.needed(3), form.given(8)])
-    else:
-        count = form.add("Gather", [form.add("Shape", [ids]), form.constant(np.array([1]))])
-        start, axis = form.constant(np.array([0])), form.constant(np.array([0]))
-        places = form.add("Slice", [form.needed(3), start, count, axis])
-    data = form.add("Add", [data, places])
+    parts = [
+        _rows_of(form, 2, 0),
+        _rows_of(form, 3, 8) if form.given(8) else _first_rows(form, form.needed(3)),
+    ]
     if form.given(1):
-        data = form.add("Add", [data, form.add("Gather", [form.needed(4), form.given(1)])])
+        parts.append(_rows_of(form, 4, 1))
+    _embedded(form, parts, (form.needed(5), form.needed(6)), form.given(7))
+
+
+def quantized_embed_layer(form: Fused) -> None:
+    """QEmbedLayerNormalization: the same of tables of bytes, each with one scale and zero point."""
+
+    def real(quanta: str, table: int) -> str:
+        return form.add("DequantizeLinear", [quanta, form.needed(6 + table), form.needed(11 + table)])
+
+    parts = [real(_rows_of(form, 2, 0), 2), real(_first_rows(form, form.needed(3)), 3)]
+    if form.given(1):
+        parts.append(real(_rows_of(form, 4, 1), 4))
+    _embedded(form, parts, (real(form.needed(5), 5), real(form.needed(6), 6)), form.given(7))
+
+
+def _embedded(form: Fused, parts: list[str], affine: tuple[str, str], mask: str) -> None:
+    """The outputs: a layer of the sum of ``parts``, how many tokens ``mask`` has, and the sum."""
+    data = parts[0]
+    for part in parts[1:]:
+        data = form.add("Add", [data, part])
     form.finish(data, 2)
-    form.finish(_layer(form, data, form.needed(5), form.needed(6), form.attributes.get("epsilon", 1e-12)))
+    form.finish(_layer(form, data, *affine, form.attributes.get("epsilon", 1e-12)))
+    if len(form.node.output) > 1 and form.node.output[1]:
+        ones = form.add("Equal", [mask or form.needed(0), form.constant(np.ones((), np.int32))])
+        if not mask:
+            ones = form.add("And", [ones, form.constant(np.zeros((), bool))])
+        counts = form.add("Cast", [ones], to=TensorProto.INT32)
+        form.finish(form.reduced("ReduceSum", counts, 1, keepdims=0), 1)
+
+
+def _rows_of(form: Fused, table: int, places: int) -> str:
+    """Rows of an input; a run ends by one that is outside, as one is that counts from the end."""
+    given, rows = form.add("Cast", [form.needed(places)], to=TensorProto.INT64), form.needed(table)
+    nothing, outside = (form.constant(np.array(each)) for each in (0, form.extent(rows, 0)))
+    place = form.add("Where", [form.add("Less", [given, nothing]), outside, given])
+    return form.add("Gather", [rows, place])
+
+
+def _first_rows(form: Fused, table: str) -> str:
+    """As many rows as there are tokens."""
+    count = form.add("Gather", [form.add("Shape", [form.needed(0)]), form.constant(np.array([1]))])
+    start, axis = form.constant(np.array([0])), form.constant(np.array([0]))
+    return form.add("Slice", [table, start, count, axis])
