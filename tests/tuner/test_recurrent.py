@@ -119,13 +119,15 @@ def test_data_and_states_become_bytes_as_onnxruntime_makes_them(
     quantized = ["w_scale", "w_zero", "r_scale", "r_zero"]
     node = helper.make_node(
         "DynamicQuantizeLSTM",
-        ["x", "w", "r", "b", "", "h", "c", "", *quantized],
+        ["x", "w", "r", "b", "n" if batch == 1 else "", "h", "c", "", *quantized],
         ["y", "last_h", "last_c"],
         domain="com.microsoft",
         hidden_size=hidden,
         direction=direction,
     )
     values = [helper.make_tensor_value_info(n, TensorProto.FLOAT, s) for n, s in shapes.items()]
+    if batch == 1:
+        values.append(helper.make_tensor_value_info("n", TensorProto.INT32, (1,)))
     results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in node.output]
     weights = [numpy_helper.from_array(value, name) for name, value in constants.items()]
     graph = helper.make_graph([node], "g", values, results, weights)
@@ -137,8 +139,10 @@ def test_data_and_states_become_bytes_as_onnxruntime_makes_them(
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = 1  # each of several would quantize its part of the batch by itself
     session, far = onnxruntime.InferenceSession(str(path), options), []
-    for _ in range(3):  # a state halfway between two bytes may become either
+    for number in range(3):  # a state halfway between two bytes may become either
         feeds = {name: rng.standard_normal(shape).astype("f") for name, shape in shapes.items()}
+        if batch == 1:
+            feeds["n"] = np.array([steps - number], np.int32)
         made = main(*map(tvm.runtime.tensor, feeds.values()))
         both = zip(made, session.run(None, feeds), strict=True)
         far.append(max(float(np.abs(found.numpy() - right).max()) for found, right in both))

@@ -2,51 +2,142 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 
 import numpy as np
 from onnx import ModelProto, NodeProto, helper
 
 from kernels.operators.suppression import LEAST
-from tuner.frontend.counted import elements, moves, reductions, shapes
+from tuner.frontend.counted import (
+    borders,
+    elements,
+    moves,
+    norms,
+    products,
+    recurrent,
+    reductions,
+    scatter,
+    shapes,
+    windows,
+)
 from tuner.frontend.counted.places import compacted, how_many, not_below
-from tuner.frontend.counted.sizes import compute
+from tuner.frontend.counted.sizes import bounded, compute
 from tuner.frontend.counted.slices import part
 from tuner.frontend.counted.state import Axes, Size, State
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import SIZED_BY_DATA, attributes_of
 
+Rule = Callable[[State, NodeProto], Axes]
 SINGLE = {
-    *("Abs", "Add", "And", "Cast", "Ceil", "Clip", "Cos", "Div", "Equal", "Erf", "Exp", "Floor", "Greater"),
-    *("GreaterOrEqual", "HardSigmoid", "HardSwish", "Identity", "IsInf", "IsNaN", "LeakyRelu", "Less"),
-    *("LessOrEqual", "Log", "Max", "Min", "Mod", "Mul", "Neg", "Not", "Or", "Pow", "PRelu", "Reciprocal"),
-    *("Relu", "Round", "Sigmoid", "Sign", "Sin", "Softplus", "Sqrt", "Sub", "Sum", "Tanh", "Where", "Xor"),
-    *("Dropout", "Elu", "Gelu", "Tan", "Atan", "Mish"),
+    *(
+        "Abs",
+        "Acos",
+        "Acosh",
+        "Add",
+        "And",
+        "Asin",
+        "Asinh",
+        "Atan",
+        "Atanh",
+        "BitShift",
+        "BitwiseAnd",
+        "BitwiseNot",
+    ),
+    *(
+        "BitwiseOr",
+        "BitwiseXor",
+        "Cast",
+        "CastLike",
+        "Ceil",
+        "Celu",
+        "Clip",
+        "Cos",
+        "Cosh",
+        "Div",
+        "Dropout",
+        "Elu",
+    ),
+    *(
+        "Equal",
+        "Erf",
+        "Exp",
+        "Floor",
+        "Gelu",
+        "Greater",
+        "GreaterOrEqual",
+        "HardSigmoid",
+        "HardSwish",
+        "Identity",
+    ),
+    *(
+        "IsInf",
+        "IsNaN",
+        "LeakyRelu",
+        "Less",
+        "LessOrEqual",
+        "Log",
+        "Max",
+        "Mean",
+        "Min",
+        "Mish",
+        "Mod",
+        "Mul",
+        "Neg",
+    ),
+    *(
+        "Not",
+        "Or",
+        "Pow",
+        "PRelu",
+        "Reciprocal",
+        "Relu",
+        "Round",
+        "Selu",
+        "Shrink",
+        "Sigmoid",
+        "Sign",
+        "Sin",
+        "Sinh",
+    ),
+    *("Softplus", "Softsign", "Sqrt", "Sub", "Sum", "Tan", "Tanh", "ThresholdedRelu", "Where", "Xor"),
 }
 """Operators of single elements."""
-RULES: dict[str, Callable[[State, NodeProto], Axes]] = {
+RULES: dict[str, Rule] = {
     **dict.fromkeys(SINGLE, elements.each_element),
+    **dict.fromkeys(("QuantizeLinear", "DequantizeLinear"), elements.scaled),
     **dict.fromkeys(reductions.NEUTRAL, reductions.reduced),
-    **dict.fromkeys(("ReduceLogSum", "ReduceLogSumExp"), reductions.reduced),
-    **dict.fromkeys(("Flatten", "Squeeze", "Unsqueeze"), moves.flatten),
-    **dict.fromkeys(("MatMul", "Gemm"), elements.product),
+    **dict.fromkeys(("Flatten", "Reshape"), moves.reshape),
+    **dict.fromkeys(("Squeeze", "Unsqueeze"), moves.squeeze),
+    **dict.fromkeys(("MatMul", "MatMulInteger", "Gemm"), products.product),
     **dict.fromkeys(("Shape", "Size"), shapes.shape_of),
     **dict.fromkeys(("Expand", "ConstantOfShape"), shapes.expand),
-    **dict.fromkeys(("Softmax", "LogSoftmax", "CumSum", "Split"), reductions.along),
+    **dict.fromkeys(("Softmax", "LogSoftmax", "Hardmax", "LpNormalization"), reductions.of_all),
+    **dict.fromkeys(("Conv", "ConvInteger", "AveragePool", "LpPool", "MaxPool"), windows.window),
+    **dict.fromkeys(("GlobalAveragePool", "GlobalMaxPool"), windows.global_pool),
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), recurrent.recurrent),
+    **dict.fromkeys(("Scatter", "ScatterElements", "ScatterND"), scatter.scattered),
+    **dict.fromkeys(("LayerNormalization", "InstanceNormalization", "BatchNormalization"), norms.normalized),
     "Concat": elements.concat,
+    "ConvTranspose": windows.transposed,
+    "CumSum": reductions.running,
+    "DynamicQuantizeLinear": elements.quantized,
     "Gather": moves.gather,
     "GatherElements": moves.gather_elements,
     "GatherND": moves.gather_nd,
+    "OneHot": shapes.one_hot,
+    "Pad": borders.pad,
     "Range": shapes.range_,
-    "Reshape": moves.reshape,
+    "Resize": borders.resize,
+    "STFT": windows.frames,
     "Slice": part,
+    "Split": reductions.split,
     "Tile": moves.tile,
     "TopK": reductions.largest,
     "Transpose": moves.transpose,
 }
-"""A rule writes a node, changed where it must be, and says along which axes of its results (all of which have
-as many axes) how many elements count."""
+"""A rule writes a node, changed where it must be, and says along which axes of its results how many elements
+count: of all that have as many axes as the first."""
 WAY_OUT = "cut the model before it"
 
 
@@ -63,27 +154,31 @@ def bound(model: ModelProto) -> None:
 
     A model without such stays as it is. Raises ModelError that names a node for which that cannot be.
     """
-    if not any(_decides(node) for node in model.graph.node):
+    if not _decides(model):
         return
-    nodes = list(model.graph.node)
     state = State(model)
-    if not any(node.op_type in SIZED_BY_DATA or _is_open(state, node) for node in nodes):
+    opened = [node for node in state.before if _is_open(state, node)]
+    if not opened and not any(node.op_type in SIZED_BY_DATA for node in state.before):
         return
+    deciding = _deciding(state, opened)
     sources: list[str] = []
     outputs = {value.name for value in model.graph.output}
-    for node in nodes:
+    for node in state.before:
         if node.output[0] in state.constants:
             if node.output[0] in outputs:
                 state.nodes.append(node)
             continue
+        makes = node.op_type in MAKERS or _is_open(state, node)
         state.begin(node)
         try:
             _walk(state, node)
+            for name in deciding.intersection(node.output):
+                bounded(state, name)
         except ModelError as error:
             if not sources:
                 raise
             raise ModelError(f"{error}: that is behind {sources[-1]}; {WAY_OUT}") from None
-        if node.op_type in MAKERS:
+        if makes:
             sources.append(f"node {node_name(node)!r} ({node.op_type})")
     _cut(state, model)
     known = {tensor.name for tensor in model.graph.initializer}
@@ -94,24 +189,60 @@ def bound(model: ModelProto) -> None:
     model.graph.node.extend(state.nodes)
 
 
-def _decides(node: NodeProto) -> bool:
-    return node.op_type in (*MAKERS, "Slice")
+def _decides(model: ModelProto) -> bool:
+    """Whether data, not shapes alone, say how many results some node of ``model`` has."""
+    data = {value.name for value in model.graph.input} - {tensor.name for tensor in model.graph.initializer}
+    for node in model.graph.node:
+        if node.op_type in MAKERS or any(name in data for name in _shapes_of(node)):
+            return True
+        if node.op_type not in ("Shape", "Size") and any(name in data for name in node.input):
+            data.update(node.output)
+    return False
+
+
+def _shapes_of(node: NodeProto) -> list[str]:
+    """The operands of ``node`` that say the shape of its result."""
+    places = SHAPED.get(node.op_type, slice(0, 0))
+    return [name for name in node.input[places] if name]
 
 
 def _is_open(state: State, node: NodeProto) -> bool:
-    """Whether ``node`` is a Slice to an end that data decide."""
-    ends = node.input[2] if node.op_type == "Slice" and len(node.input) > 2 else ""
-    return bool(ends) and ends not in state.constants and node.output[0] not in state.tensors
+    """Whether data decide the shape of what ``node`` makes."""
+    if node.output[0] in state.tensors:
+        return False
+    return any(name not in state.constants for name in _shapes_of(node))
+
+
+def _deciding(state: State, opened: Sequence[NodeProto]) -> set[str]:
+    """The whole numbers that such shapes are made of, which are followed from where they begin."""
+    makers = {name: node for node in state.before for name in node.output if name}
+    pending = [name for node in opened for name in _shapes_of(node)]
+    found: set[str] = set()
+    while pending:
+        name = pending.pop()
+        info = state.tensors.get(name)
+        if name in found or name in state.constants or (info and info.dtype not in ("int32", "int64")):
+            continue
+        found.add(name)
+        pending += makers[name].input if name in makers else []
+    return found
 
 
 def _walk(state: State, node: NodeProto) -> None:
     """Write one node."""
+    if any(name in state.renamed for name in node.input):
+        read = NodeProto()
+        read.CopyFrom(node)
+        read.input[:] = [state.renamed.get(name, name) for name in node.input]
+        node = read
+        state.begin(node)
     if node.op_type in MAKERS:
         axes = MAKERS[node.op_type](state, node)
     elif compute(state, node):
         return
     elif _is_open(state, node) or any(name in state.axes or name in state.sizes for name in node.input):
-        if not any(name in state.axes for name in node.input) and node.op_type not in SHAPED:
+        counted = any(name in state.axes for name in node.input)
+        if not counted and (node.op_type not in SHAPED or node.output[0] in state.tensors):
             state.keep(node)
             return
         rule = RULES.get(node.op_type)
@@ -122,13 +253,27 @@ def _walk(state: State, node: NodeProto) -> None:
         state.keep(node)
         return
     state.begin(node)
+    if not axes or not node.output[0]:
+        return
+    rank = len(state.info(node.output[0]).shape)
     for name in node.output:
-        if name and axes:
+        if name and len(state.info(name).shape) == rank:
             state.axes[name] = dict(axes)
 
 
-SHAPED = {"ConstantOfShape", "Expand", "Range", "Reshape", "Slice", "TopK", "Tile"}
-"""Operators of which some operand says the shape of the result; all others take sizes for data."""
+SHAPED = {
+    "ConstantOfShape": slice(0, 1),
+    "Expand": slice(1, 2),
+    "OneHot": slice(1, 2),
+    "Pad": slice(1, 2),
+    "Range": slice(0, 3),
+    "Reshape": slice(1, 2),
+    "Resize": slice(2, 4),
+    "Slice": slice(1, 5),
+    "Tile": slice(1, 2),
+    "TopK": slice(1, 2),
+}
+"""Operators of which some operands say the shape of the result; all others take sizes for data."""
 
 
 def _suppression(state: State, node: NodeProto) -> Axes:
@@ -169,6 +314,9 @@ def _places(state: State, node: NodeProto) -> Axes:
         state.refuse("takes one number")
     if not size:
         state.make_constant(node.output[0], np.zeros((len(info.shape), 0), np.int64))
+        return {}
+    if data in state.constants:
+        state.make_constant(node.output[0], np.array(state.constants[data].nonzero(), np.int64))
         return {}
     found = state.add("NonZero", [data], (len(info.shape), size))
     first = state.add("Gather", [found, state.constant(np.array(0))], axis=0)
@@ -212,7 +360,7 @@ def _cut(state: State, model: ModelProto) -> None:
                 names[:] = [whole if name == value.name else name for name in names]
         state.tensors[whole] = info
         if value.name in state.constants:
-            state.make_constant(whole, state.constants.pop(value.name))
+            state.rename_constant(value.name, whole)
         state.begin(helper.make_node("Slice", [whole], [value.name], name=value.name))
         counts = [state.count(size) for size in axes.values()]
         ends = counts[0] if len(counts) == 1 else state.add("Concat", counts, axis=0)

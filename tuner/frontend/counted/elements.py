@@ -1,10 +1,14 @@
-"""Operators of single elements, products and Concat."""
+"""Operators of single elements, and Concat."""
 
 from __future__ import annotations
 
+from math import prod
+
+import numpy as np
 from onnx import NodeProto
 
-from tuner.frontend.counted.places import compacted
+from tuner.frontend.counted.derived import total
+from tuner.frontend.counted.places import within
 from tuner.frontend.counted.state import ALONG, APART, Axes, Size, State, exactly
 from tuner.frontend.onnx_graph import attributes_of
 
@@ -27,25 +31,28 @@ def each_element(state: State, node: NodeProto) -> Axes:
     return {axis: size for axis, size in found.items() if not size.known}
 
 
-def product(state: State, node: NodeProto) -> Axes:
-    """MatMul and Gemm: rows of the left operand, columns of the right one."""
-    left, right = (state.info(name).shape for name in node.input[:2])
-    attributes = attributes_of(node)
-    if len(left) != 2 or len(right) != 2:
-        rows, columns = len(left) - 2, len(right) - 1
-        batched = [axis for axis in state.axes_of(node.input[0]) if axis < rows]
-        if batched or set(state.axes_of(node.input[1])) - {columns} or min(len(left), len(right)) < 2:
-            state.refuse(ALONG)
-    else:
-        rows = 1 if attributes.get("transA") else 0
-        columns = 0 if attributes.get("transB") else 1
-    ours, theirs = state.axes_of(node.input[0]), state.axes_of(node.input[1])
-    if set(ours) - {rows} or set(theirs) - {columns} or any(map(state.axes_of, node.input[2:])):
+def scaled(state: State, node: NodeProto) -> Axes:
+    """QuantizeLinear and DequantizeLinear: a scale for all, or for each place of an axis."""
+    axes = state.axes_of(node.input[0])
+    rank, many = len(state.info(node.input[0]).shape), len(state.info(node.input[1]).shape)
+    if any(map(state.axes_of, node.input[1:])) or many > 1:
+        state.refuse(ALONG)
+    if (
+        many
+        and prod(state.info(node.input[1]).shape) > 1
+        and attributes_of(node).get("axis", 1) % rank in axes
+    ):
         state.refuse(ALONG)
     state.keep(node)
-    rank = max(len(left), len(right))
-    found = {rank - 2: ours[rows]} if rows in ours else {}
-    return found | ({rank - 1: theirs[columns]} if columns in theirs else {})
+    return dict(axes)
+
+
+def quantized(state: State, node: NodeProto) -> Axes:
+    """DynamicQuantizeLinear: zeros, which every range has in it and the zero point stands for."""
+    axes = dict(state.axes_of(node.input[0]))
+    state.like(node, {0: state.masked(node.input[0], 0)})
+    state.fills[node.output[0]] = node.output[2]
+    return axes
 
 
 def concat(state: State, node: NodeProto) -> Axes:
@@ -58,20 +65,30 @@ def concat(state: State, node: NodeProto) -> Axes:
         for at, size in state.axes_of(name).items():
             if at != axis and around.setdefault(at, size) != size:
                 state.refuse(APART)
+    if any(at not in state.axes_of(name) for name in names for at in around):
+        state.refuse(APART)
     parts = [state.axes_of(n).get(axis, exactly(state.info(n).shape[axis])) for n in names]
     if all(part.known for part in parts):
         state.keep(node)
         return around
-    total = Size(sum(part.low for part in parts), sum(part.high for part in parts))
-    counts = [state.count(part) for part in parts]
-    while len(counts) > 1:
-        counts[:2] = [state.add("Add", counts[:2])]
-    total = Size(total.low, total.high, counts[0])
+    size = total(state, parts)
     if all(part.known for part in parts[:-1]):
         state.keep(node)
-        return around | {axis: total}
-    there = [state.inside(part, state.info(n).shape[axis]) for n, part in zip(names, parts, strict=True)]
+        return around | {axis: size}
     whole = state.add("Concat", names, axis=axis)
-    places = compacted(state, state.add("Concat", there, axis=0))
-    state.write("Gather", [whole, places], node.output, axis=axis)
-    return around | {axis: total}
+    rooms = [state.info(name).shape[axis] for name in names]
+    state.write("Gather", [whole, _places(state, parts, rooms, size)], node.output, axis=axis)
+    return around | {axis: size}
+
+
+def _places(state: State, parts: list[Size], rooms: list[int], size: Size) -> str:
+    """Where in the whole each element lies that counts: further on by what the parts before have to spare."""
+    numbers = state.constant(np.arange(size.high, dtype=np.int64))
+    places, none = numbers, state.constant(np.array([0]))
+    for at, (part, room) in enumerate(zip(parts[:-1], rooms, strict=False)):
+        if part.known:
+            continue
+        before = state.add("Less", [numbers, state.count(total(state, parts[: at + 1]))])
+        spare = state.add("Sub", [state.constant(np.array([room])), state.count(part)])
+        places = state.add("Add", [places, state.add("Where", [before, none, spare])])
+    return within(state, places, sum(rooms))

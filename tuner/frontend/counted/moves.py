@@ -8,8 +8,12 @@ from math import prod
 import numpy as np
 from onnx import NodeProto
 
-from tuner.frontend.counted.sizes import sizes_of
-from tuner.frontend.counted.state import ALONG, Axes, Size, State
+from tuner.frontend.counted.derived import wanted
+from tuner.frontend.counted.places import from_the_start
+from tuner.frontend.counted.regroup import regrouped
+from tuner.frontend.counted.sizes import needed
+from tuner.frontend.counted.state import ALONG, Axes, State
+from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.onnx_graph import attributes_of
 
 
@@ -19,28 +23,38 @@ def transpose(state: State, node: NodeProto) -> Axes:
     order = attributes_of(node).get("perm", [*range(rank)][::-1])
     axes = state.axes_of(node.input[0])
     state.keep(node)
+    keep_fill(state, node)
     return {to: axes[axis] for to, axis in enumerate(order) if axis in axes}
 
 
+def keep_fill(state: State, node: NodeProto) -> None:
+    """What does not count in the operand of ``node`` does not in its result."""
+    if node.input[0] in state.fills:
+        state.fills[node.output[0]] = state.fills[node.input[0]]
+
+
 def reshape(state: State, node: NodeProto) -> Axes:
-    """Reshape: rows stay rows, or become as many times as many."""
-    source = node.input[0]
+    """Reshape: rows stay rows, or become as many times as many; else each element is moved by itself."""
+    made = NodeProto()
+    made.CopyFrom(node)
     if node.op_type == "Reshape" and state.value(1) is None:
-        state.like(node, {1: greatest(state, node.input[1])})
-    else:
-        state.keep(node)
-    shape, out = state.info(source).shape, state.info(node.output[0]).shape
-    return reshape_axes(state, shape, out, state.axes_of(source))
-
-
-def reshape_axes(state: State, shape: Sequence[int], out: Sequence[int], axes: Axes) -> Axes:
-    """Those that ``axes`` of an array of ``shape`` become when that has the shape ``out``."""
+        made.input[1] = greatest(state, node.input[1])
+    shape, counted = state.info(node.input[0]).shape, state.axes_of(node.input[0])
+    try:
+        out = state.shape_of(made)
+    except ModelError:
+        # The greatest sizes need not go together as those that count do.
+        return regrouped(state, node)
+    places = {axis: _place(shape, out, axis) for axis in counted}
+    if None in places.values():
+        return regrouped(state, node)
+    state.like(made, {})
+    keep_fill(state, node)
     found: Axes = {}
-    for axis, size in axes.items():
-        at = _place(shape, out, axis)
-        if at is None:
-            state.refuse("puts rows, of which data decide the number, beside others")
-        found[at] = size if out[at] == shape[axis] else _times(state, size, out[at] // shape[axis])
+    for axis, at in places.items():
+        assert at is not None
+        size, factor = counted[axis], out[at] // shape[axis]
+        found[at] = size if factor == 1 else wanted(state, lambda number, by=factor: number * by, size)
     return found
 
 
@@ -55,26 +69,18 @@ def _place(shape: Sequence[int], out: Sequence[int], axis: int) -> int | None:
     return merged[0] if merged else None
 
 
-def _times(state: State, size: Size, factor: int) -> Size:
-    name = state.add("Mul", [state.count(size), state.constant(np.array([factor]))])
-    return Size(size.low * factor, size.high * factor, name)
-
-
 def greatest(state: State, name: str) -> str:
     """A shape with the greatest that data may make of it, as a constant."""
-    sizes = sizes_of(state, name)
-    if sizes is None:
-        state.refuse("makes a shape of data, not of how many there are")
-    return state.constant(np.array([size.high for size in sizes.reshape(-1)], np.int64))
+    sizes = needed(state, name).reshape(-1)
+    return state.constant(np.array([size.high for size in sizes], np.int64))
 
 
-def flatten(state: State, node: NodeProto) -> Axes:
-    """Flatten, Squeeze and Unsqueeze."""
+def squeeze(state: State, node: NodeProto) -> Axes:
+    """Squeeze and Unsqueeze."""
     state.keep(node)
+    keep_fill(state, node)
     source, out = state.info(node.input[0]).shape, state.info(node.output[0]).shape
     axes = state.axes_of(node.input[0])
-    if node.op_type == "Flatten":
-        return reshape_axes(state, source, out, axes)
     moved = attributes_of(node).get("axes") if len(node.input) < 2 else state.value(1)
     if node.op_type == "Squeeze":
         gone = [axis for axis, extent in enumerate(source) if extent == 1] if moved is None else moved
@@ -93,10 +99,9 @@ def gather(state: State, node: NodeProto) -> Axes:
     data, indices = node.input[:2]
     rank, many = len(state.info(data).shape), len(state.info(indices).shape)
     axis = attributes_of(node).get("axis", 0) % rank
-    known = state.value(1)
-    if axis in state.axes_of(data) and known is not None and known.min(initial=0) < 0:
-        state.refuse("counts from the end of rows of which data decide the number")
-    _keep_masked(state, node)
+    if axis in state.axes_of(data):
+        indices = from_the_start(state, indices, state.axes_of(data)[axis])
+    _keep_masked(state, node, indices)
     found = {at + axis: size for at, size in state.axes_of(indices).items()}
     for at, size in state.axes_of(data).items():
         if at != axis:
@@ -111,7 +116,10 @@ def gather_nd(state: State, node: NodeProto) -> Axes:
     many = len(state.info(indices).shape)
     if many - 1 in state.axes_of(indices):
         state.refuse(ALONG)
-    _keep_masked(state, node)
+    for at, size in state.axes_of(data).items():
+        if batch <= at < batch + depth:
+            indices = from_the_start(state, indices, size, at - batch if depth > 1 else None)
+    _keep_masked(state, node, indices)
     found = dict(state.axes_of(indices))
     for at, size in state.axes_of(data).items():
         if at >= batch + depth:
@@ -121,14 +129,19 @@ def gather_nd(state: State, node: NodeProto) -> Axes:
 
 def gather_elements(state: State, node: NodeProto) -> Axes:
     """GatherElements: a place for each result."""
-    _keep_masked(state, node)
+    data, indices = node.input[:2]
+    axis = attributes_of(node).get("axis", 0) % len(state.info(data).shape)
+    if axis in state.axes_of(data):
+        indices = from_the_start(state, indices, state.axes_of(data)[axis])
+    _keep_masked(state, node, indices)
     return dict(state.axes_of(node.input[1]))
 
 
-def _keep_masked(state: State, node: NodeProto) -> None:
+def _keep_masked(state: State, node: NodeProto, indices: str) -> None:
     """Keep ``node``, whose indices that do not count are 0: nobody may be blamed for what is left over."""
-    indices = node.input[1]
-    state.like(node, {1: state.masked(indices, 0)} if state.axes_of(indices) else {})
+    state.like(
+        node, {1: state.masked(indices, 0)} if indices != node.input[1] or state.axes_of(indices) else {}
+    )
 
 
 def tile(state: State, node: NodeProto) -> Axes:

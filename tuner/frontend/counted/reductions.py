@@ -7,34 +7,55 @@ from math import inf
 import numpy as np
 from onnx import NodeProto
 
-from tuner.frontend.counted.sizes import sizes_of
+from tuner.frontend.counted.norms import write_mean
+from tuner.frontend.counted.sizes import needed
 from tuner.frontend.counted.state import ALONG, Axes, State
 from tuner.frontend.onnx_graph import attributes_of
 
 NEUTRAL = {"ReduceMax": -inf, "ReduceMin": inf, "ReduceSum": 0, "ReduceProd": 1, "ReduceL1": 0} | {
     "ReduceL2": 0,
+    "ReduceLogSum": 0,
+    "ReduceLogSumExp": -inf,
     "ReduceSumSquare": 0,
     "ArgMax": -inf,
     "ArgMin": inf,
     "ReduceMean": 0,
 }
 """What changes nothing, in the place of what does not count."""
+ONE_AXIS = 13
+"""The operator set since which a Softmax is along one axis."""
 
 
-def along(state: State, node: NodeProto) -> Axes:
-    """What computes along one axis, of which all elements count (Softmax, CumSum, Split)."""
+def split(state: State, node: NodeProto) -> Axes:
+    """Split along an axis of which all elements count."""
     rank = len(state.info(node.input[0]).shape)
-    default = 0 if node.op_type == "Split" else -1
-    axis = attributes_of(node).get("axis", default) % rank
-    if node.op_type == "CumSum":
-        # What comes before is what counts, unless it is added up from the end.
-        if attributes_of(node).get("reverse", 0):
-            state.refuse(ALONG)
-        axis = -1
     axes = state.axes_of(node.input[0])
-    if axis in axes:
+    if attributes_of(node).get("axis", 0) % rank in axes:
         state.refuse(ALONG)
     state.keep(node)
+    return dict(axes)
+
+
+def running(state: State, node: NodeProto) -> Axes:
+    """CumSum: what comes before counts; what comes after, where it is added up from the end, is zeros."""
+    axes, axis = state.axes_of(node.input[0]), state.value(1)
+    if attributes_of(node).get("reverse", 0) and axes:
+        rank = len(state.info(node.input[0]).shape)
+        along = None if axis is None else [int(axis.item()) % rank]
+        state.like(node, {0: state.masked(node.input[0], 0, along)})
+    else:
+        state.keep(node)
+    return dict(axes)
+
+
+def of_all(state: State, node: NodeProto) -> Axes:
+    """Softmax, LogSoftmax, Hardmax and LpNormalization: the rest is made what changes nothing."""
+    rank, axes = len(state.info(node.input[0]).shape), state.axes_of(node.input[0])
+    norm = node.op_type == "LpNormalization"
+    old = not norm and state.opset < ONE_AXIS
+    axis = attributes_of(node).get("axis", 1 if old else -1) % rank
+    along = [*range(axis, rank)] if old else [axis]
+    state.like(node, {0: state.masked(node.input[0], 0 if norm else -inf, along)})
     return dict(axes)
 
 
@@ -51,12 +72,10 @@ def reduced(state: State, node: NodeProto) -> Axes:
     gone = [axis % rank for axis in gone]
     axes = state.axes_of(node.input[0])
     hit = [axis for axis in axes if axis in gone]
-    if hit and node.op_type not in NEUTRAL:
-        state.refuse(ALONG)
     if not hit:
         state.keep(node)
     elif node.op_type == "ReduceMean":
-        state.refuse(f"{ALONG}; write the mean as a sum over a number")
+        write_mean(state, node, gone, attributes.get("keepdims", 1))
     else:
         state.like(node, {0: state.masked(node.input[0], NEUTRAL[node.op_type], hit)})
     keep = attributes.get("keepdims", 1)
@@ -68,12 +87,8 @@ def largest(state: State, node: NodeProto) -> Axes:
     """TopK, of as many as data say or of what counts alone."""
     attributes, info = attributes_of(node), state.info(node.input[0])
     axis = attributes.get("axis", -1) % len(info.shape)
-    axes, sizes = (
-        state.axes_of(node.input[0]),
-        sizes_of(state, node.input[1]) if len(node.input) > 1 else None,
-    )
-    if len(node.input) > 1 and sizes is None:
-        state.refuse("has a number of results that data decide")
+    axes = state.axes_of(node.input[0])
+    sizes = needed(state, node.input[1]) if len(node.input) > 1 else None
     fill = -inf if attributes.get("largest", 1) else inf
     inputs = {0: state.masked(node.input[0], fill, [axis])} if axis in axes else {}
     found = {at: size for at, size in axes.items() if at != axis}

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from math import prod
 from typing import Any
 
 import numpy as np
 from onnx import NodeProto, helper
 
+from tuner.frontend.counted.derived import derived
 from tuner.frontend.counted.moves import greatest
-from tuner.frontend.counted.places import not_below
-from tuner.frontend.counted.sizes import put, sizes_of
-from tuner.frontend.counted.state import APART, Axes, Size, State, exactly
+from tuner.frontend.counted.places import from_the_start, not_below
+from tuner.frontend.counted.sizes import needed, put
+from tuner.frontend.counted.state import ALONG, APART, Axes, Size, State, exactly
+from tuner.frontend.onnx_check import check_size
 from tuner.frontend.onnx_graph import attributes_of
 
 
@@ -29,13 +32,14 @@ def shape_of(state: State, node: NodeProto) -> Axes:
         written = _node(node, "Concat", names, axis=0) if len(names) > 1 else _node(node, "Identity", names)
         put(state, written, made)
         return {}
-    counts = [state.count(size) for size in sizes]
+    size = derived(state, lambda *numbers: reduce(np.multiply, numbers), *sizes)
+    counts = [state.count(size)] if size else [state.count(each) for each in sizes]
     while len(counts) > 1:
         counts[:2] = [state.add("Mul", counts[:2])]
     state.write("Reshape", [counts[0], state.constant(np.array([], np.int64))], node.output)
-    low, high = prod(size.low for size in sizes), prod(size.high for size in sizes)
+    low, high = prod(each.low for each in sizes), prod(each.high for each in sizes)
     whole = np.empty((), object)
-    whole[()] = Size(low, high, node.output[0])
+    whole[()] = size or Size(low, high, node.output[0])
     state.sizes[node.output[0]] = whole
     return {}
 
@@ -47,14 +51,13 @@ def _node(around: NodeProto, op: str, inputs: list[str], **attributes: Any) -> N
 def expand(state: State, node: NodeProto) -> Axes:
     """Expand and ConstantOfShape by counts."""
     at = 1 if node.op_type == "Expand" else 0
-    sizes = sizes_of(state, node.input[at])
+    sizes = needed(state, node.input[at])
     state.like(node, {at: greatest(state, node.input[at])})
     out = state.info(node.output[0]).shape
     found: Axes = {}
     if at:
         shape = state.info(node.input[0]).shape
         found = {axis + len(out) - len(shape): size for axis, size in state.axes_of(node.input[0]).items()}
-    assert sizes is not None
     for axis, size in enumerate(sizes.reshape(-1)):
         place = axis + len(out) - sizes.size
         if size.known and size.low == 1:
@@ -69,21 +72,37 @@ def _not_below(state: State, size: Size) -> Size:
     """``size``, or 0 where data make it negative."""
     if size.low >= 0:
         return size
-    return Size(0, max(0, size.high), not_below(state, state.count(size)))
+    found = derived(state, lambda number: np.maximum(0, number), size)
+    return found or Size(0, max(0, size.high), not_below(state, state.count(size)))
 
 
 def range_(state: State, node: NodeProto) -> Axes:
-    """Range from a known start up to a count, in ones."""
-    start, step, limit = state.value(0), state.value(2), sizes_of(state, node.input[1])
-    if start is None or step is None or limit is None or int(step) != 1:
-        state.refuse("has a start or a step that data decide")
-    (size,) = limit.reshape(-1)
-    first, dtype = int(start), state.info(node.input[1]).dtype
-    high = max(0, size.high - first)
-    state.make_constant(node.output[0], np.arange(first, first + high).astype(dtype))
-    if size.known:
-        return {}
-    if first == 0 and size.low >= 0:
-        return {0: size}
-    less = state.add("Sub", [state.count(size), state.constant(np.array([first]))])
-    return {0: _not_below(state, Size(size.low - first, high, less))}
+    """Range of whole numbers, from a start and by steps that are known, up to a number with a limit."""
+    start, step = state.value(0), state.value(2)
+    dtype = np.dtype(state.info(node.input[1]).dtype)
+    if start is None or step is None or dtype.kind not in "iu" or int(step) == 0:
+        state.refuse("has a start or a step that data decide, or is of floats to a limit that data decide")
+    (limit,) = needed(state, node.input[1]).reshape(-1)
+    first, by = int(start), int(step)
+    size = derived(state, lambda number: np.maximum(0, -((first - number) // by)), limit)
+    if size is None:
+        state.refuse("has a limit that may be too many numbers")
+    check_size(size.high * dtype.itemsize, "the result", [size.high])
+    state.make_constant(node.output[0], (first + by * np.arange(size.high)).astype(dtype))
+    return {} if size.known else {0: size}
+
+
+def one_hot(state: State, node: NodeProto) -> Axes:
+    """OneHot: a new axis of as many classes as there may be."""
+    indices, depth = node.input[:2]
+    if any(map(state.axes_of, node.input[1:])):
+        state.refuse(ALONG)
+    (size,) = needed(state, depth).reshape(-1)
+    rank = len(state.info(indices).shape) + 1
+    axis = attributes_of(node).get("axis", -1) % rank
+    counted = state.axes_of(indices)
+    if not size.known:
+        indices = from_the_start(state, indices, size)
+    state.like(node, {0: indices, 1: state.constant(np.array(size.high, np.int64))})
+    found = {at if at < axis else at + 1: each for at, each in counted.items()}
+    return found if size.known else found | {axis: size}

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
 from onnx import NodeProto, helper
 
-from tuner.frontend.counted.state import Size, State, exactly
+from tuner.frontend.blame import FEW_ELEMENTS
+from tuner.frontend.counted.derived import derived
+from tuner.frontend.counted.state import WHOLE_EXTREMES, Size, State, exactly
 from tuner.frontend.onnx_graph import attributes_of, evaluate_node
 
 Numbers = np.ndarray[Any, Any]
@@ -19,7 +22,9 @@ MOVES = {
     *("Transpose", "Unsqueeze"),
 }
 """Operators that put elements elsewhere."""
-RISING = {"Add", "Ceil", "Floor", "Max", "Min", "ReduceMax", "ReduceMin", "ReduceSum", "Sum"}
+EACH = {"Abs", "Add", "Clip", "Div", "Max", "Min", "Mod", "Mul", "Neg", "Sub", "Sum"}
+"""Operators of single elements."""
+RISING = {"Add", "Ceil", "CumSum", "Floor", "Max", "Min", "ReduceMax", "ReduceMin", "ReduceSum", "Sum"}
 """Operators that make more of more."""
 COMPARED: dict[str, Callable[[Size, Size], bool | None]] = {
     "Equal": lambda one, other: _surely(one.known and one == other, _apart(one, other)),
@@ -28,7 +33,7 @@ COMPARED: dict[str, Callable[[Size, Size], bool | None]] = {
     "Less": lambda one, other: _surely(one.high < other.low, one.low >= other.high),
     "LessOrEqual": lambda one, other: _surely(one.high <= other.low, one.low > other.high),
 }
-MOST = 64
+MOST = 256
 """Tensors of more elements are no sizes."""
 
 
@@ -42,12 +47,60 @@ def _apart(one: Size, other: Size) -> bool:
 
 def sizes_of(state: State, name: str) -> Numbers | None:
     """The numbers of a tensor as ``Size``; None where no limits of them are known."""
+    if name not in state.sizes:
+        bounded(state, name)
+    name = state.renamed.get(name, name)
     if name in state.sizes:
         return state.sizes[name]
     value = state.constants.get(name)
     if value is None or value.size > MOST or value.dtype.kind not in "iub":
         return None
     return _array([exactly(int(number)) for number in value.reshape(-1)], value.shape)
+
+
+def needed(state: State, name: str) -> Numbers:
+    """As ``sizes_of``; ModelError where no limits are known, which says what would make them so."""
+    found = sizes_of(state, name)
+    if found is not None:
+        return found
+    info = state.info(name)
+    if info.dtype not in ("int32", "int64") or prod(info.shape) > MOST:
+        state.refuse("has a size that is no few whole numbers")
+    endless = state.limits.endless(name)
+    given = [
+        each for each in endless if each in state.tensors and prod(state.tensors[each].shape) <= FEW_ELEMENTS
+    ]
+    way = "bound it in the model, by a Clip or a Min"
+    if endless and len(given) == len(endless):
+        options = " ".join(f"--value {each}=NUMBER" for each in given)
+        names = ", ".join(map(repr, given))
+        way = f"give the input {names} the value that it shall always have, {options}, or {way}"
+    return state.refuse(f"has a size that data decide, and nothing says how great it may be: {way}")
+
+
+def bounded(state: State, name: str) -> None:
+    """Have few whole numbers ``name``, for which limits are known, be sizes, and never beyond these: whoever
+    reads them from here on reads what is within, whatever NaN becomes."""
+    info = state.tensors.get(name)
+    if info is None or name in state.constants or name in state.sizes or name in state.renamed:
+        return
+    if info.dtype not in ("int32", "int64") or prod(info.shape) > MOST or state.axes_of(name):
+        return
+    low, high = (np.broadcast_to(end, info.shape) for end in state.limits.of(name))
+    if not (np.isfinite(low).all() and np.isfinite(high).all()):
+        return
+    low, high = np.floor(low).astype(np.int64), np.ceil(high).astype(np.int64)
+    kept = name
+    for op, end in (("Max", low), ("Min", high)):
+        limit = state.constant(end.astype(info.dtype))
+        if state.opset >= WHOLE_EXTREMES:
+            kept = state.add(op, [kept, limit])
+        else:
+            beyond = state.add("Less", [kept, limit] if op == "Max" else [limit, kept])
+            kept = state.add("Where", [beyond, limit, kept])
+    ends = zip(low.reshape(-1), high.reshape(-1), strict=True)
+    state.sizes[kept] = _array([Size(int(a), int(b), kept, at) for at, (a, b) in enumerate(ends)], info.shape)
+    state.renamed[name] = kept
 
 
 def compute(state: State, node: NodeProto) -> bool:
@@ -67,10 +120,10 @@ def compute(state: State, node: NodeProto) -> bool:
 def put(state: State, node: NodeProto, made: Numbers) -> None:
     """Write ``node``, which makes these sizes: as a constant where data do not change them."""
     name = node.output[0]
-    kind: Any = np.int64
+    kind: Any = np.dtype(state.tensors[name].dtype if name in state.tensors else np.int64)
     if node.op_type == "Cast":
         kind = helper.tensor_dtype_to_np_dtype(attributes_of(node)["to"])
-    elif all(isinstance(each, bool) for each in made.reshape(-1)):
+    elif made.size and all(isinstance(each, bool) for each in made.reshape(-1)):
         kind = np.bool_
     if all(isinstance(each, bool) or each.known for each in made.reshape(-1)):
         state.make_constant(name, _map(made, lambda each: each if isinstance(each, bool) else each.low, kind))
@@ -98,6 +151,8 @@ def _computed(state: State, node: NodeProto, operands: list[Numbers | None]) -> 
             for condition, yes, no in zip(*(each.reshape(-1) for each in (truth, one, other)), strict=True)
         ]
         return _array(chosen, truth.shape) if all(each.known for each in truth.reshape(-1)) else None
+    if op in EACH and (each := _each(state, node, there)) is not None:
+        return each
     ends = _ends(state, node, there)
     if ends is None:
         return None
@@ -119,6 +174,20 @@ def _ends(state: State, node: NodeProto, there: list[Numbers]) -> tuple[Numbers,
     if op == "Div" and low[0].min(initial=0) >= 0 and low[1].min(initial=1) > 0:
         return low[0] // high[1], high[0] // low[1]
     return None
+
+
+def _each(state: State, node: NodeProto, there: list[Numbers]) -> Numbers | None:
+    """What arithmetic makes of each element, where that follows from one number alone."""
+    wide = np.broadcast_arrays(*there)
+    made = []
+    for sizes in zip(*(each.reshape(-1) for each in wide), strict=True):
+        if node.op_type in ("Div", "Mod") and sizes[1].low <= 0 <= sizes[1].high:
+            return None
+        found = derived(state, lambda *numbers: _run(state, node, [*numbers]), *sizes)
+        if found is None:
+            return None
+        made.append(found)
+    return _array(made, wide[0].shape)
 
 
 def _run(state: State, node: NodeProto, values: list[Numbers]) -> Numbers:

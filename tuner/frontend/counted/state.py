@@ -2,33 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import prod
 from typing import Any, NoReturn
 
 import numpy as np
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
+from tuner.frontend.counted.limits import Limits
 from tuner.frontend.definitions import expanded
 from tuner.frontend.names import fresh, names_of
-from tuner.frontend.onnx_check import ModelError, node_name
-from tuner.frontend.onnx_graph import Array, TensorInfo, attributes_of, constant_result, folded
+from tuner.frontend.onnx_check import ModelError, check_size, node_name
+from tuner.frontend.onnx_graph import Array, TensorInfo, constant_result, folded
 
 AXES_AS_INPUTS = 13
 """The operator set since which a ReduceSum has its axes as an input."""
+WHOLE_EXTREMES = 12
+"""The operator set since which Max and Min take whole numbers."""
 ALONG = "computes along an axis of which data decide the length"
 APART = "meets arrays of which data decide the lengths, which may differ"
 
 
+LARGE = 1024
+"""Constants of more elements take part in the inference of shapes with their shapes alone."""
+Fill = float | str
+"""A number, or the name of a tensor of one."""
+
+
 @dataclass(frozen=True)
 class Size:
-    """A number between ``low`` and ``high``: where they differ, element ``at`` of the tensor ``source``."""
+    """A number between ``low`` and ``high``.
+
+    Where they differ, it is ``times`` element ``at`` of the tensor ``source``, and ``plus``: sizes that are
+    equal whatever data say are equal here.
+    """
 
     low: int
     high: int
     source: str = ""
     at: int = 0
+    times: int = 1
+    plus: int = 0
 
     @property
     def known(self) -> bool:
@@ -54,14 +70,19 @@ class State:
         self._taken = set(names_of(model.graph))
         self.constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
         # onnx's inference cannot look into some operators that others define.
+        self.before = expanded(model, self.constants)
         found = dict(self.constants)
-        _, self.tensors = folded(model, expanded(model, found), found)
-        named = {name for node in model.graph.node for name in node.output}
+        _, self.tensors = folded(model, list(self.before), found)
+        named = {name for node in self.before for name in node.output}
+        self._taken |= named
         self.constants |= {name: value for name, value in found.items() if name in named}
         self.nodes: list[NodeProto] = []
         self.axes: dict[str, Axes] = {}
         self.sizes: dict[str, np.ndarray[Any, Any]] = {}
-        self._counts: dict[Size, str] = {}
+        self.fills: dict[str, Fill] = {}
+        self.renamed: dict[str, str] = {}
+        self.limits = Limits(self.before, self.constants, self.tensors, self.sizes, self.opset)
+        self._made: dict[Any, Any] = {}
         self._around: NodeProto
 
     def begin(self, node: NodeProto) -> None:
@@ -102,6 +123,11 @@ class State:
         self.tensors[name] = TensorInfo(value.shape, helper.np_dtype_to_tensor_dtype(value.dtype))
         self._model.graph.initializer.append(_tensor(value, name))
 
+    def rename_constant(self, name: str, to: str) -> None:
+        """Have a constant that was made here be called ``to``."""
+        self.constants[to] = self.constants.pop(name)
+        next(tensor for tensor in self._model.graph.initializer if tensor.name == name).name = to
+
     def add(
         self, op: str, inputs: Sequence[str], room: Sequence[int] | None = None, **attributes: Any
     ) -> str:
@@ -123,38 +149,50 @@ class State:
 
     def keep(self, node: NodeProto, room: Sequence[int] | None = None) -> None:
         """Have ``node`` as it is, and infer what it makes."""
-        made = constant_result(node, self.constants, self.tensors, self.opset) if room is None else None
-        if made is not None:
-            self.make_constant(node.output[0], np.asarray(made))
-            return
-        self.nodes.append(node)
         given = []
         if room is not None:
             given = [helper.make_tensor_value_info(node.output[0], TensorProto.INT64, room)]
             self._model.graph.value_info.extend(given)
         if room is not None or any(name and name not in self.tensors for name in node.output):
             self._infer(node, given)
+        made = constant_result(node, self.constants, self.tensors, self.opset) if room is None else None
+        if made is None:
+            self.nodes.append(node)
+        else:
+            self.make_constant(node.output[0], np.asarray(made))
 
-    def like(self, node: NodeProto, inputs: Mapping[int, str], **attributes: Any) -> None:
-        """Keep ``node`` with other operands, and attributes, in these places."""
-        names = [inputs.get(place, name) for place, name in enumerate(node.input)]
-        made = helper.make_node(node.op_type, names, node.output, name=node.name)
-        for name, value in (attributes_of(node) | attributes).items():
-            made.attribute.append(helper.make_attribute(name, value))
+    def like(self, node: NodeProto, inputs: Mapping[int, str]) -> None:
+        """Keep ``node`` with other operands in these places."""
+        made = NodeProto()
+        made.CopyFrom(node)
+        count = max([len(node.input), *(place + 1 for place in inputs)])
+        given = {**dict(enumerate(node.input)), **inputs}
+        made.input[:] = [given.get(place, "") for place in range(count)]
         for name in node.output:
             self.tensors.pop(name, None)
         self.keep(made)
+
+    def shape_of(self, node: NodeProto) -> tuple[int, ...]:
+        """The shape of what ``node`` would make."""
+        held = self.tensors.pop(node.output[0], None)
+        self._infer(node, [])
+        shape = self.info(node.output[0]).shape
+        del self.tensors[node.output[0]]
+        if held is not None:
+            self.tensors[node.output[0]] = held
+        return shape
 
     def _infer(self, node: NodeProto, given: Sequence[ValueInfoProto]) -> None:
         names = dict.fromkeys(name for name in node.input if name)
         if any(name not in self.tensors for name in names):
             return
+        small = {name for name in names if name in self.constants and self.constants[name].size <= LARGE}
         infos = [
             helper.make_tensor_value_info(name, self.tensors[name].elem_type, self.tensors[name].shape)
             for name in names
-            if name not in self.constants
+            if name not in small
         ]
-        known = [_tensor(self.constants[name], name) for name in names if name in self.constants]
+        known = [_tensor(self.constants[name], name) for name in names if name in small]
         outputs = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
         graph = helper.make_graph([node], "one", infos, outputs, known, value_info=given)
         if given:
@@ -170,16 +208,28 @@ class State:
             if kind.HasField("shape") and all(dim.HasField("dim_value") for dim in kind.shape.dim):
                 shape = tuple(dim.dim_value for dim in kind.shape.dim)
                 self.tensors[value.name] = TensorInfo(shape, kind.elem_type)
+                itemsize = helper.tensor_dtype_to_np_dtype(kind.elem_type).itemsize
+                check_size(prod(shape) * itemsize, f"tensor {value.name!r}", shape)
+
+    def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
+        """What ``make`` writes the first time that there is such a ``key``."""
+        if key not in self._made:
+            self._made[key] = make()
+        return self._made[key]
 
     def count(self, size: Size) -> str:
         """The name of ``size`` as an int64 tensor of one element."""
-        if size not in self._counts:
-            self._counts[size] = self._count(size)
-        return self._counts[size]
+        return str(self.once(size, lambda: self._count(size)))
 
     def _count(self, size: Size) -> str:
         if size.known:
             return self.constant(np.array([size.low], np.int64))
+        if size.plus:
+            number = self.count(replace(size, plus=0))
+            return self.add("Add", [number, self.constant(np.array([size.plus]))])
+        if size.times != 1:
+            number = self.count(replace(size, times=1))
+            return self.add("Mul", [number, self.constant(np.array([size.times]))])
         info, name = self.info(size.source), size.source
         if info.dtype != "int64":
             name = self.add("Cast", [name], to=TensorProto.INT64)
@@ -190,25 +240,47 @@ class State:
 
     def inside(self, size: Size, extent: int) -> str:
         """Which of ``extent`` elements count, as truths."""
-        places = self.constant(np.arange(extent, dtype=np.int64))
-        return self.add("Less", [places, self.count(size)])
 
-    def masked(self, name: str, fill: float, axes: Sequence[int] | None = None) -> str:
+        def make() -> str:
+            places = self.constant(np.arange(extent, dtype=np.int64))
+            return self.add("Less", [places, self.count(size)])
+
+        return str(self.once(("inside", size, extent), make))
+
+    def masked(self, name: str, fill: Fill, axes: Sequence[int] | None = None) -> str:
         """``name`` with ``fill`` in the place of what does not count along ``axes``, or along any."""
-        info = self.info(name)
-        dtype = np.dtype(info.dtype)
+        counted = self.axes_of(name)
+        hit = tuple(axis for axis in counted if axes is None or axis in axes)
+        if not hit or self.fills.get(name) == fill:
+            return name
+        made = str(self.once(("masked", name, fill, hit), lambda: self._masked(name, fill, hit)))
+        self.axes[made] = dict(counted)
+        if len(hit) == len(counted):
+            self.fills[made] = fill
+        return made
+
+    def _masked(self, name: str, fill: Fill, axes: Sequence[int]) -> str:
+        info, counted = self.info(name), self.axes_of(name)
+        nothing = fill if isinstance(fill, str) else self._number(fill, np.dtype(info.dtype))
+        for axis in axes:
+            name = self.add("Where", [self.there(counted[axis], axis, info.shape), name, nothing])
+        return name
+
+    def there(self, size: Size, axis: int, shape: Sequence[int]) -> str:
+        """Which elements count along ``axis`` of an array of ``shape``, as truths that go with it."""
+        wide = [1] * len(shape)
+        wide[axis] = shape[axis]
+
+        def make() -> str:
+            return self.add("Reshape", [self.inside(size, shape[axis]), self.constant(np.array(wide))])
+
+        return str(self.once(("there", size, axis, *wide), make))
+
+    def _number(self, fill: float, dtype: np.dtype[Any]) -> str:
         if dtype.kind in "iu":
             limits = np.iinfo(dtype)
             fill = min(max(fill, limits.min), limits.max)
-        nothing = self.constant(np.array(bool(fill) if dtype.kind == "b" else fill).astype(dtype))
-        for axis, size in self.axes_of(name).items():
-            if axes is not None and axis not in axes:
-                continue
-            wide = [1] * len(info.shape)
-            wide[axis] = info.shape[axis]
-            there = self.add("Reshape", [self.inside(size, info.shape[axis]), self.constant(np.array(wide))])
-            name = self.add("Where", [there, name, nothing])
-        return name
+        return self.constant(np.array(bool(fill) if dtype.kind == "b" else fill).astype(dtype))
 
 
 def _tensor(value: Array, name: str) -> TensorProto:

@@ -33,7 +33,7 @@ MENDS: dict[str, tuple[Mend, ...]] = {
     "Col2Im": (places.images,),
     "Concat": (empty.joined,),
     "Conv": (windows.padded,),
-    "ConvInteger": (windows.padded,),
+    "ConvInteger": (windows.integer_line, windows.padded),
     "ConvTranspose": (windows.transposed,),
     "DFT": (spectra.transform,),
     "DeformConv": (deformed.convolution,),

@@ -42,8 +42,9 @@ def recurrent(writer: Writer) -> bool:
     cells = _cells(writer, CELLS[kind] * len(ways))
     each, whole = len(CELLS[kind]), whole_of(writer, data)
     lengths = _lengths(writer, writer.graph.tensors[data].shape[0])
-    if lengths and whole:
-        writer.refuse("has quantized weights and sequence_lens other than the whole sequence")
+    if lengths and whole and writer.graph.tensors[data].shape[1] > 1:
+        # Bytes are made of the states of all rows, those at their end among them.
+        writer.refuse("has quantized weights, several rows, and sequence_lens other than the whole sequence")
     made = [
         _direction(
             writer,

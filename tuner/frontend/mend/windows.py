@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tuner.frontend.mend.writer import Writer
+from tuner.frontend.mend.writer import Writer, vector
 from tuner.frontend.same import SAME, split
 
 MODES = (b"NOTSET", b"VALID", *SAME)
@@ -34,6 +34,38 @@ def pads_of(writer: Writer) -> list[int] | None:
         for extent, taps, step, spread in zip(size, kernel, steps, spreads, strict=True)
     ]
     return split(totals, more_first=mode == b"SAME_LOWER")
+
+
+def integer_line(writer: Writer) -> bool:
+    """A ConvInteger along one axis as one of an image of one row.
+
+    Padding with a zero point that is computed is written beside the data: taken off the sums behind, it would
+    be another number at each place near an end.
+    """
+    weights, shape = writer.value(1), writer.info(0).shape
+    if len(shape) != 3 or weights is None:
+        return False
+    attributes = dict(writer.attributes)
+    before, after = pads_of(writer) or attributes.get("pads", (0, 0))
+    attributes.pop("auto_pad", None)
+    data = writer.add("Reshape", writer.node.input[0], writer.constant(vector(*shape[:2], 1, shape[2])))
+    if (before or after) and writer.has(2) and writer.value(2) is None:
+        zero = writer.add("Reshape", writer.node.input[2], writer.constant(vector(1, 1, 1, 1)))
+        ends = [
+            [writer.add("Expand", zero, writer.constant(vector(*shape[:2], 1, count)))] if count else []
+            for count in (before, after)
+        ]
+        data, before, after = writer.add("Concat", *ends[0], data, *ends[1], axis=3), 0, 0
+    for name in ("kernel_shape", "strides", "dilations"):
+        if name in attributes:
+            attributes[name] = (1, *attributes[name])
+    attributes["pads"] = (0, before, 0, after)
+    operands = [data, writer.constant(weights[:, :, None, :]), *writer.node.input[2:]]
+    made = writer.add("ConvInteger", *operands, **attributes)
+    writer.finish(
+        "Reshape", made, writer.constant(vector(*writer.graph.tensors[writer.node.output[0]].shape))
+    )
+    return True
 
 
 def transposed(writer: Writer) -> bool:
