@@ -174,19 +174,42 @@ def test_sequences_that_loops_read_and_fill(tmp_path, stacked):
     same(save(tmp_path, model(nodes, {"x": (3, 4)}, ["y"], {"two": np.array(-2)})), x=data(3, 4))
 
 
+@pytest.mark.usefixtures("avx2")
+@pytest.mark.parametrize("kind", ["Loop", "Loop of a condition", "Scan"])
+def test_no_turn_leaves_states_and_nothing_beside_them(kind, tmp_path):
+    """What a turn would make is not computed: it reads a row of a tensor that has none."""
+    nodes = [node("Gather", ["rows", "turn"], "row"), node("Add", ["s", "row"], "next")]
+    inputs, ends = {"x": (3,), "rows": (0, 3)}, ["y", "kept"]
+    if kind == "Scan":
+        inner = body([node("Add", ["s", "row"], "next")], ["s", "row"], ["next", "next"])
+        made = [node("Scan", ["x", "rows"], ends, body=inner, num_scan_inputs=1)]
+    else:
+        inner = body(nodes, ["turn", "going", "s"], ["going", "next", "next"])
+        names = {"Loop": ["n", "", "x"], "Loop of a condition": ["", "no", "x"]}[kind]
+        made = [node("Loop", names, ends, body=inner)]
+    constants = {"n": np.array(0), "no": np.array(False)}
+    path = save(tmp_path, model(made, inputs, ends, constants))
+    assert not any(each.op_type == "Add" for each in load_graph(path).nodes)
+    executable, _ = build_model(path, {}, CATALOGUE["x86-avx2"])
+    x = data(3)
+    feeds = map(tvm.runtime.tensor, (x, np.zeros((0, 3), np.float32)))
+    state, kept = (each.numpy() for each in relax.VirtualMachine(executable, tvm.cpu())["main"](*feeds))
+    np.testing.assert_array_equal(state, x)
+    assert kept.shape == (0, 3)
+
+
 def refused(tmp_path, nodes, words, inputs=None, **constants):
     with pytest.raises(ModelError, match=words):
         read_model(save(tmp_path, model(nodes, inputs or {"x": (2, 3)}, ["y"], constants)))
 
 
 def test_what_is_not_unrolled(tmp_path):
-    """Turns that data end, or a value that a user can give, or far too many, or none."""
+    """Turns that data end, or a value that a user can give, or far too many."""
     plain = body([node("Exp", ["s"], "s2")], ["turn", "going", "s"], ["going", "s2", "s2"])
     loop = node("Loop", ["n", "", "x"], ["end", "y"], body=plain)
     sums = [node("ReduceSum", ["x"], "t", keepdims=0), node("Cast", ["t"], "n", to=TensorProto.INT64)]
     refused(tmp_path, [*sums, loop], r"'end' \(Loop\).*--value x")
     refused(tmp_path, [*sums, loop], r"'end' \(Loop\).*until data", {"x": (20, 3)})
-    refused(tmp_path, [loop], r"\(Loop\) has no turn", n=np.array(0))
     refused(tmp_path, [node("Loop", ["", "", "x"], ["end", "y"], body=plain)], r"\(Loop\) never ends")
     at = [node("SequenceConstruct", ["x", "x"], "s"), node("SequenceAt", ["s", "p"], "y")]
     refused(tmp_path, at, r"\(SequenceAt\) reads place 2 of a sequence of 2", p=np.array(2))

@@ -4,13 +4,14 @@ import numpy as np
 import onnxruntime
 import pytest
 import tvm
-from onnx import helper
+from onnx import TensorProto, helper
 from tiny_models import model, node, save
 from tvm import relax
 
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
+from tuner.frontend.onnx_check import ModelError
 
 KINDS = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 
@@ -31,3 +32,31 @@ def test_they_are_what_onnxruntime_has(tmp_path, dtype):
     for name, ours, right in zip(KINDS, found, wanted, strict=True):
         assert (ours.shape, ours.dtype) == (right.shape, right.dtype)
         np.testing.assert_array_equal(ours, right, err_msg=name)
+
+
+@pytest.mark.parametrize("op", ["ArgMax", "ArgMin"])
+def test_there_is_no_place_among_them(tmp_path, op):
+    made = model([node(op, ["x"], "y", axis=1, keepdims=0)], {"x": (2, 0)}, ["y"])
+    made.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    with pytest.raises(ModelError, match="without elements"):
+        build_model(save(tmp_path, made), {}, CATALOGUE["x86-avx2"])
+
+
+@pytest.mark.usefixtures("avx2")
+def test_quanta_of_nothing_have_a_scale_of_one(tmp_path):
+    made = model([node("DynamicQuantizeLinear", ["x"], ["y", "s", "z"])], {"x": (2, 0)}, ["s"])
+    executable, _ = build_model(save(tmp_path, made), {}, CATALOGUE["x86-avx2"])
+    nothing = {"x": np.zeros((2, 0), np.float32)}
+    (found,) = run(relax.VirtualMachine(executable, tvm.cpu())["main"], nothing)
+    assert found == onnxruntime.InferenceSession(made.SerializeToString()).run(None, nothing)[0] == 1
+
+
+@pytest.mark.usefixtures("avx2")
+def test_nothing_written_into_a_tensor_leaves_it(tmp_path):
+    places, updates = np.zeros((0, 3), np.int64), np.zeros((0, 3), np.float32)
+    nodes = [node("ScatterElements", ["x", "p", "u"], "y")]
+    made = model(nodes, {"x": (2, 3)}, ["y"], {"p": places, "u": updates})
+    executable, _ = build_model(save(tmp_path, made), {}, CATALOGUE["x86-avx2"])
+    data = np.arange(6, dtype=np.float32).reshape(2, 3)
+    (found,) = run(relax.VirtualMachine(executable, tvm.cpu())["main"], {"x": data})
+    np.testing.assert_array_equal(found, data)

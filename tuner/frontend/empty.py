@@ -52,8 +52,13 @@ def hold_empty(model: ModelProto) -> None:
 
 
 def nothing(node: NodeProto, tensors: Mapping[str, Info]) -> list[Any]:
-    """The results of ``node``, none of which has an element; none where one has, or is not known."""
+    """The results of ``node``, none of which has an element; none where one has, or is not known.
+
+    Of nothing a DynamicQuantizeLinear has a scale of 1, as onnxruntime does.
+    """
     inputs = [tensors[name].shape for name in node.input if name in tensors]
+    if node.op_type == "DynamicQuantizeLinear" and inputs and 0 in inputs[0]:
+        return [np.zeros(inputs[0], np.uint8), np.ones((), np.float32), np.zeros((), np.uint8)]
     if node.op_type in WINDOWED and not any(0 in shape for shape in inputs):
         return []  # a window that is larger than what it moves over is a mistake
     infos = [tensors.get(name) for name in node.output if name]

@@ -215,8 +215,6 @@ class _Kept:
                 f"collects {name or 'values'!r} until data end it, and no constant limits its turns; "
                 f"{WAY_OUT}"
             )
-        if self.most == 0:
-            self._refuse(f"has no turn, so {name!r} is empty")
         return self.most
 
     def _given(self, name: str, default: Array) -> str | TensorProto:

@@ -73,7 +73,7 @@ class _Turns:
             return [self._constant(number), self._constant(np.full([1] * ranks[1], True))]
 
         results = self._run(count, list(self.node.input[2:]), given, first=1)
-        self._finish(results[:states], results[states:], [0] * len(results), [])
+        self._finish(count, results[:states], results[states:], [0] * len(results), [])
         return self._written
 
     def scan(self, tensors: Mapping[str, TensorInfo]) -> Written | None:
@@ -98,6 +98,9 @@ class _Turns:
         def given(turn: int) -> list[str]:
             slices = []
             for name, axis, back in zip(names, axes, backwards, strict=True):
+                if not count:
+                    slices.append(self._constant(_slice_of(tensors[name], axis)))
+                    continue
                 place = self._constant(np.array(count - 1 - turn if back else turn, np.int64))
                 slices.append(self._fresh(f"{turn}/{name}"))
                 self._written.node("Gather", [name, place], slices[-1], self.node, axis=axis)
@@ -107,7 +110,7 @@ class _Turns:
         outputs = len(self.node.output) - states
         stacked = list(attributes.get("scan_output_axes", [0] * outputs))
         back = list(attributes.get("scan_output_directions", [0] * outputs))
-        self._finish(results[:states], results[states:], stacked, back)
+        self._finish(count, results[:states], results[states:], stacked, back)
         return self._written
 
     def map(self, lists: Sequence[Sequence[str] | None], count: int) -> Written:
@@ -133,7 +136,8 @@ class _Turns:
     ) -> list[list[str]]:
         """Write all turns: the values of each state, its first one included, and of each other result.
 
-        ``first`` is how many results of the body come before its states.
+        ``first`` is how many results of the body come before its states. Where there is no turn and other
+        results are wanted, one is written: what it would make has their shape, and nobody reads it.
         """
         body = self.body
         wanted = (len(self.node.input), first + len(self.node.output))
@@ -154,7 +158,8 @@ class _Turns:
         }
         others: list[list[str]] = [[] for _ in body.output[first + len(states) :]]
         inner, shared = self._invariant(still)
-        for turn in range(count):
+        one = any(self.node.output[len(states) :]) and self.node.op_type != "SequenceMap"
+        for turn in range(count or int(one)):
             current = [each[-1] for each in values]
             passed = [*current, *given(turn)] if states_first else [*given(turn), *current]
             names = {value.name: name for value, name in zip(body.input, passed, strict=True)}
@@ -188,19 +193,26 @@ class _Turns:
         return inner, shared
 
     def _finish(
-        self, states: list[list[str]], scans: list[list[str]], axes: list[int], backwards: list[int]
+        self,
+        count: int,
+        states: list[list[str]],
+        scans: list[list[str]],
+        axes: list[int],
+        backwards: list[int],
     ) -> None:
-        """The last value of each state, and the values of each other result stacked."""
+        """The value of each state after all turns, and the values of each other result stacked."""
         outputs = list(self.node.output)
         for name, values in zip(outputs, states, strict=False):
             if name:
-                self._written.node("Identity", [values[-1]], name, self.node)
+                self._written.node("Identity", [values[count]], name, self.node)
         for place, (name, values) in enumerate(zip(outputs[len(states) :], scans, strict=False)):
             if not name:
                 continue
-            if not values:
-                self._refuse(f"has no turn, so {name!r} is empty")
             wide = [self._unsqueezed(value, axes[place]) for value in values]
+            if not count:
+                nobody = self._constant(np.zeros(0, np.int64))
+                self._written.node("Gather", [*wide, nobody], name, self.node, axis=axes[place])
+                continue
             ordered = wide[::-1] if backwards and backwards[place] else wide
             self._written.node("Concat", ordered, name, self.node, axis=axes[place])
 
@@ -222,3 +234,10 @@ class _Turns:
 
     def _refuse(self, reason: str) -> NoReturn:
         raise ModelError(f"node {node_name(self.node)!r} ({self.node.op_type}) {reason}")
+
+
+def _slice_of(info: TensorInfo, axis: int) -> Array:
+    """A turn's share of a tensor, as zeros."""
+    shape = list(info.shape)
+    del shape[axis]
+    return np.zeros(shape, info.dtype)

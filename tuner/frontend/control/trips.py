@@ -19,11 +19,11 @@ MOST_TURNS = 10_000
 def trips(node: NodeProto, body: GraphProto, known: Mapping[str, Array], opset: int) -> int | None:
     """The turns of the Loop ``node``; None where that is not known. Raises ModelError for far too many."""
     limit_name, condition_name = node.input[0], node.input[1] if len(node.input) > 1 else ""
+    limit = max(0, int(known[limit_name].item())) if limit_name in known else None
+    if limit == 0 or (condition_name in known and not known[condition_name].item()):
+        return 0
     if any(name and name not in known for name in (limit_name, condition_name)):
         return None
-    limit = max(0, int(known[limit_name].item())) if limit_name else None
-    if limit == 0 or (condition_name and not known[condition_name].item()):
-        return 0
     needed = _needed(node, body, known)
     if needed is None:
         return None

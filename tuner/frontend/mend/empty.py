@@ -7,7 +7,7 @@ from math import inf, prod
 
 import numpy as np
 
-from tuner.frontend.mend.writer import Writer
+from tuner.frontend.mend.writer import Writer, vector
 
 OF_NOTHING = {
     "ReduceL1": 0.0,
@@ -49,3 +49,56 @@ def reduced(writer: Writer) -> bool:
     value = np.full(out.shape, number > 0 if kind.kind == "b" else number).astype(kind)
     writer.finish("Identity", writer.constant(value))
     return True
+
+
+def chosen(writer: Writer) -> bool:
+    """A place among no elements is refused, as onnxruntime does."""
+    shape, out = writer.info(0).shape, writer.graph.tensors[writer.node.output[0]].shape
+    if 0 in shape and 0 not in out:
+        writer.refuse(f"chooses a place along an axis without elements, of {list(shape)}")
+    return False
+
+
+def scattered(writer: Writer) -> bool:
+    """What no updates are written into stays as it is."""
+    if 0 not in writer.info(1).shape:
+        return False
+    writer.finish("Identity", writer.node.input[0])
+    return True
+
+
+def convolved(writer: Writer) -> bool:
+    """A convolution of nothing, or of no channels, is its bias."""
+    out = writer.graph.tensors[writer.node.output[0]]
+    if 0 in out.shape or all(0 not in writer.info(at).shape for at in range(2)):
+        return False
+    _, _, *extents = writer.info(0).shape
+    kernel, axes = writer.info(1).shape[2:], len(extents)
+    pads, spread = (
+        writer.attributes.get(name, [number] * axes * many)
+        for name, number, many in (("pads", 0, 2), ("dilations", 1, 1))
+    )
+    room = [
+        extent + before + after for extent, before, after in zip(extents, pads, pads[axes:], strict=False)
+    ]
+    if writer.node.op_type == "Conv" and any(
+        step * (taps - 1) >= all_ for step, taps, all_ in zip(spread, kernel, room, strict=True)
+    ):
+        writer.refuse(
+            f"has a window of {list(kernel)}, which is larger than its data of {extents} with padding"
+        )
+    bias = writer.constant(np.zeros(1, out.dtype))
+    if len(writer.node.input) > 2 and writer.node.input[2]:
+        bias = writer.node.input[2]
+    shape = writer.constant(vector(1, -1, *[1] * (len(out.shape) - 2)))
+    writer.finish("Expand", writer.add("Reshape", bias, shape), writer.constant(vector(*out.shape)))
+    return True
+
+
+def seen(writer: Writer) -> bool:
+    """Windows and regions of planes that have no elements are refused: each library makes something else of
+    them."""
+    shape, out = writer.info(0).shape, writer.graph.tensors[writer.node.output[0]].shape
+    if 0 in shape and 0 not in out:
+        writer.refuse(f"looks at planes without elements, of {list(shape)}")
+    return False

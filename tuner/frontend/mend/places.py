@@ -40,6 +40,9 @@ def reverse(writer: Writer) -> bool:
 def unpooled(writer: Writer) -> bool:
     """MaxUnpool: a scatter into zeros."""
     out, dtype = writer.graph.tensors[writer.node.output[0]].shape, writer.info(0).dtype
+    shapes = [writer.info(at).shape for at in range(2)]
+    if shapes[0] != shapes[1]:
+        writer.refuse(f"has data of {list(shapes[0])} and places of {list(shapes[1])}")
     whole = writer.constant(vector(-1))
     data = writer.add("Reshape", writer.node.input[0], whole)
     places = writer.bounded(writer.node.input[1], 0, prod(out) - 1, "an index")
