@@ -1,4 +1,4 @@
-"""What each question about records costs with so many of them: processor time of the process that answers.
+"""Processor time that each question about records takes in a database of many records.
 
 ``python -m bench.many_records --records 1000000 [--database-url URL] --json FILE``
 """
@@ -26,7 +26,7 @@ _ENOUGH = "x86-avx2"  # a target of the catalogue that has records
 
 
 def questions(workload: str, target: str) -> dict[str, str]:
-    """The paths that are asked, by what stands in the table."""
+    """The path of each question, by its name in the table."""
     records, log = "/api/v1/records", f"/api/v1/targets/{target}/log?select="
     some = f"target={target}"
     return {

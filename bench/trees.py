@@ -1,8 +1,8 @@
-"""What it takes to read a model of many trees, beside onnxruntime: memory and processor of a process each.
+"""Memory and processor time to read a model of many trees, beside onnxruntime, each in its own process.
 
     python -m bench.trees [--trees 3000] [--nodes 1600]
 
-The trees are as LightGBM's converter writes them: leaves that are far from even, NaN that goes either way.
+The trees look like those of LightGBM's converter: uneven depths, and NaN that takes either branch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ print(before, most(), seconds() - start)
 
 
 def tree(inner: int, rng: np.random.Generator) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """The ways of a tree of ``inner`` nodes that ask; the nodes from ``inner`` on are leaves."""
+    """The children of ``inner`` decision nodes of a random tree; nodes from ``inner`` on are leaves."""
     ways = np.full((inner, 2), -1)
     for node in range(1, inner):
         at = int(rng.integers(0, node))
@@ -111,7 +111,7 @@ def main() -> None:
     given = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "trees.onnx"
-        # By a process of its own: what it takes to make the model is nobody's cost.
+        # In its own process: making the model counts for neither reader.
         pid = os.fork()
         if not pid:
             path.write_bytes(ensemble(given.trees, given.nodes).SerializeToString())

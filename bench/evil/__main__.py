@@ -1,7 +1,7 @@
-"""``python -m bench.evil [MODE ...] [--busy] [--json FILE]``: what becomes of a lab whose boards lie.
+"""``python -m bench.evil [MODE ...] [--busy] [--json FILE]``: boards that lie, in a real lab.
 
-A mode is its number or a part of its words; all by default. With ``--busy`` times are no sign of a board's
-health, and modes that are noticed by them alone are left to the operator.
+A mode is a number or a part of its words; all by default. With ``--busy`` the service does not judge boards
+by their times, so modes that only times betray are left to the operator.
 """
 
 from __future__ import annotations

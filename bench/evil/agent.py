@@ -1,4 +1,4 @@
-"""The board's agent with a few lines of C more, so that it lies as ``TILEFLEET_LIE`` says."""
+"""The board's agent with a few more lines of C: it lies as ``TILEFLEET_LIE`` says."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ CHANGES = (
         "  if (!status) reply_bytes(seconds, bytes);\n",
     ),
 )
-"""What is replaced in ``functions.c``, by what."""
+"""Replacements in ``functions.c``: the old lines and the new ones."""
 
 
 def build_evil_agent(out_dir: Path) -> Path:
-    """The program; built into a folder of its own, as the honest agent would take its place."""
+    """Build the agent in its own folder, as the honest agent has the same name; returns the program."""
     with tempfile.TemporaryDirectory() as folder:
         sources = Path(folder) / "agent"
         shutil.copytree(SOURCES, sources)

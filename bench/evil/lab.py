@@ -1,4 +1,4 @@
-"""A service with an honest board and, one after the other, boards that lie; what is left of each."""
+"""A service with an honest board; boards that lie join one after the other, and must leave nothing behind."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ FACTS = {"peaks": "gflops", "bandwidths": "gbs", "relayouts": "document"}
 
 @dataclass(frozen=True)
 class Answer:
-    """What came of one mode. ``parked`` is the service's reason, empty where only the operator's ``withdraw``
-    took it back; ``faults`` are what must not be, none where all is well."""
+    """The result of one mode. ``parked`` is the service's reason, empty where only the operator's
+    ``withdraw`` took the lies back; ``faults`` lists what is wrong in the end."""
 
     words: str
     parked: str
@@ -122,7 +122,7 @@ class Lab:
         return Answer(mode.words, parked, withdrawn, faults, time.monotonic() - began)
 
     def _faults(self, evil: str, honest: Any) -> list[str]:
-        """What is not as it would be without the board."""
+        """Everything that differs from a lab without the board."""
         faults = []
         if honest.state != "done":
             faults.append(f"the honest job is {honest.state}: {honest.message}")

@@ -1,7 +1,7 @@
 """The model by which results are judged: onnxruntime without optimisations computes it.
 
-onnxruntime loses a NaN in maxima by the place where it stands, and its LRN hands one on to all channels after
-it. So the first get a second term here, which is NaN where an operand is, and LRN is written by its formula.
+onnxruntime loses a NaN in maxima at some places, and its LRN spreads a NaN to all later channels. So a
+maximum gets a second term here, which is NaN where an operand is, and LRN is written by its formula.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _TERMS = {
     "MaxPool": "AveragePool",
     "GlobalMaxPool": "GlobalAveragePool",
 }
-"""What of zeros, and of a NaN where there is one, is zero or NaN, by what loses it."""
+"""For each operator that loses a NaN: one that makes zeros of zeros, and NaN where an operand is NaN."""
 
 
 def defined(branch: Branch) -> list[NodeProto]:

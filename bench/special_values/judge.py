@@ -7,11 +7,11 @@ import numpy as np
 from bench.special_values.values import Array
 
 ALLOWED = {2: 1e-2, 4: 1e-4, 8: 1e-6}
-"""The difference that is rounding, by the bytes of a float."""
+"""The difference that rounding explains, by the bytes of a float."""
 WINOGRAD = 10
-"""So many times as much is rounding of Winograd."""
+"""Winograd rounds this many times as much."""
 LARGE = 10
-"""Numbers that rounding carries through a tile of Winograd, as much of it as they are larger."""
+"""Larger numbers than this add their rounding to a whole tile of Winograd, in proportion to their size."""
 NEAR = 8
 """Pixels around a special value into which the largest tile of Winograd spreads it."""
 

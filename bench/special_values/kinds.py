@@ -22,7 +22,7 @@ _OF_INTEGERS = ("ArgM", "Cast ", "TopK 0 1", "TopK 1 1", "Quantize", "DynamicQua
 _WINOGRAD = ("Conv 3x3", "Conv 3x3 s2", "Conv 5x5", "Conv 1-D")
 _RECURRENT = ("LSTM", "LSTM clip", "GRU", "RNN", "RNN Relu")
 _SINGLE = (*_RECURRENT, "Celu", "MeanVarianceNormalization", "Gelu", "Gelu tanh", "Mish", "LRN")
-"""What onnxruntime or we know of float32 alone, or what overflows in other places in float16."""
+"""Operators that run in float32 alone, or overflow in other places in float16."""
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,10 @@ class Kind:
 
     @property
     def values(self) -> tuple[str, ...]:
-        """Which special values it is tried with: all, but what has no one right result."""
-        if self.form in _RECURRENT:  # whose onnxruntime loses NaN, and makes numbers of infinities
+        """The special values for which there is one right result."""
+        if self.form in _RECURRENT:  # onnxruntime loses NaN in them, and turns infinities into numbers
             return tuple(name for name in NAMES if "nan" not in name and "inf" not in name)
-        if self.form.startswith("ReduceProd"):  # which overflows or not by its order
+        if self.form.startswith("ReduceProd"):  # the order of factors decides if it overflows
             return tuple(name for name in NAMES if "largest" not in name and name != "wide")
         if self.numerics == DEFAULT:
             return tuple(name for name in SPECIAL if name not in FILLED)
@@ -82,8 +82,8 @@ def all_kinds(layouts: Sequence[str]) -> list[Kind]:
 def models_of(
     kinds: Sequence[Kind],
 ) -> tuple[onnx.ModelProto, onnx.ModelProto, dict[Kind, Branch], list[str]]:
-    """A model with a branch and an output for each, in order, the one that defines its results, the branches
-    and the names of their results."""
+    """Returns a model with one branch and one output for each kind, in order; the model that defines the
+    right results; the branches; and the names of the results."""
     branches, results = {}, []
     for number, kind in enumerate(kinds):
         branches[kind], result = kind.branch(f"b{number}")

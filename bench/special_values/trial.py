@@ -33,7 +33,7 @@ from tuner.runtimes.engines import onnx_session
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a kind with a value: ``right``, ``refused`` or ``wrong``, and why."""
+    """The verdict on one kind with one value: ``right``, ``refused`` or ``wrong``, and why."""
 
     kind: Kind
     value: str
@@ -44,7 +44,7 @@ class Outcome:
 def tried(
     kinds: Sequence[Kind], values: Sequence[Sequence[str]], seed: int, target: Target
 ) -> Iterator[Outcome]:
-    """Each kind with each of its values; kinds are of one layout and numerics, so that one build does."""
+    """Each kind with each of its values. Kinds of one layout and one numerics are built together."""
     model, definition, branches, results = models_of(kinds)
     try:
         main, order = _built(model, kinds[0], target)

@@ -1,4 +1,4 @@
-"""What inputs hold beside ordinary numbers."""
+"""The special values that inputs hold."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ SPECIAL: Mapping[str, Callable[[Any], list[float]]] = {
     "far": lambda limits: [100.0, -100.0, 1000.0, -1000.0],
     "wide": lambda limits: [2.0**31, -(2.0**31), 3e9, 1e10] if limits.bits == 32 else [4e4, -4e4],
 }
-"""By name: what stands at random places among ordinary numbers, by the limits of a type of floats."""
+"""By name: the values put at random places among ordinary numbers; a function of the float type's limits."""
 FILLED: Mapping[str, float] = {"all nan": NAN, "all inf": INF, "all -inf": -INF, "all -0": -0.0}
-"""By name: what stands everywhere."""
+"""By name: the value that fills the whole array."""
 NAMES = (*SPECIAL, *FILLED)
 
 
