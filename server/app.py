@@ -54,7 +54,6 @@ from server.services import Services
 from server.settings import Settings
 from server.targets.service import Targets
 from worker.children.nursery import Nursery
-from worker.engine.cluster import split_cpus
 from worker.fleet.book import Book
 
 OpenEngine = Callable[[Settings, Book], AbstractAsyncContextManager[Engine]]
@@ -86,7 +85,7 @@ def create_app(
     Args:
         settings: the operator's choices.
         make_engine: opens the engine that builds and measures.
-        nursery: where models are parsed; by default one of its own.
+        nursery: where models are parsed; by default that of the engine.
     """
     metrics = Metrics()
 
@@ -100,7 +99,7 @@ def create_app(
             engine = await stack.enter_async_context(
                 make_engine(settings, SqlBook(db, lease_s=settings.times.lease_s))
             )
-            parser = nursery or stack.enter_context(_parser(settings))
+            parser = nursery or engine.nursery
             events: Events = RedisEvents(settings.redis_url) if settings.redis_url else LocalEvents()
             stack.push_async_callback(events.close)
             await stack.enter_async_context(pruning(db))
@@ -143,6 +142,9 @@ def create_app(
     )
     docs_page.install(app)
     problems.install(app)
+    # The document of the API says the same, but takes seconds to make: no wrong request waits for it.
+    app.state.methods = problems.methods_of("/api/v1", (module.router for module in _ROUTES))
+    app.state.methods |= problems.methods_of("", [status.router])
     for module in _ROUTES:
         app.include_router(
             module.router,
@@ -163,14 +165,6 @@ def create_app(
     app.add_middleware(KnownHosts, hosts=settings.allowed_hosts)
     app.add_middleware(SafeHeaders)
     return app
-
-
-def _parser(settings: Settings) -> Nursery:
-    """A nursery for models and explanations, off the board's cores: neither must disturb measuring."""
-    return Nursery(
-        ("tvm", "tuner.intake.extract", "tuner.intake.trial", "tuner.explain.explain"),
-        split_cpus(settings.host_threads)[0],
-    )
 
 
 class _App(FastAPI):

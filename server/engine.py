@@ -9,6 +9,7 @@ from typing import Protocol
 from server import ownership
 from server.settings import Settings
 from tuner.job import engine
+from worker.children.nursery import Nursery
 from worker.demand import Demand
 from worker.engine.cluster import Changes
 from worker.engine.engine import Engine as WorkerEngine
@@ -49,6 +50,10 @@ class Engine(engine.Engine, Protocol):
         """Who gives boards to those who wait."""
 
     @property
+    def nursery(self) -> Nursery:
+        """Where builds run and models are read: off the cores of the host's board."""
+
+    @property
     def away(self) -> str:
         """Says that the scheduler does not answer; empty while it does."""
 
@@ -80,6 +85,7 @@ async def open_engine(settings: Settings, book: Book) -> AsyncIterator[Engine]:
         state_dir,
         scheduler=settings.scheduler,
         boards=settings.plan,
+        preload=("tuner.intake.extract", "tuner.intake.trial", "tuner.explain.explain"),
         book=book,
         holder=ownership.me(),
         times=settings.times,

@@ -79,7 +79,7 @@ async def _serve(arguments: argparse.Namespace, fleet: Fleet) -> None:
         stack.enter_context(dask.config.set(DASK))
         nursery = stack.enter_context(make_nursery(arguments.preload, cores.builds))
         await asyncio.to_thread(nursery.start)
-        boards = FleetBoards(arguments.state_dir, nursery, fleet, cores, preload=arguments.preload)
+        boards = FleetBoards(arguments.state_dir, nursery, fleet, cores)
         await stack.enter_async_context(boards)
         builder = WorkerContext(nursery, arguments.state_dir, cores=cores)
         contexts = [(f"build-{index}", builder) for index in range(arguments.builds)]

@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from http import HTTPStatus
+from itertools import chain
 from typing import Any
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from pydantic import BaseModel, Field
 from sqlalchemy.exc import DataError, OperationalError
 from starlette.exceptions import HTTPException
@@ -20,6 +22,8 @@ from worker.shortage import Shortage, shortage
 
 log = logging.getLogger(__name__)
 MEDIA_TYPE = "application/problem+json"
+Methods = dict[str, set[str]]
+"""The methods of each path of the API."""
 
 
 class InvalidInput(BaseModel):
@@ -104,7 +108,8 @@ async def on_http(request: Request, error: Exception) -> JSONResponse:
     errors = error.errors if isinstance(error, Problem) else []
     if error.status_code == 400 and isinstance(error.__cause__, UnicodeDecodeError):
         return body_of(request.url.path, 422, "invalid input: the body is no JSON in UTF-8")
-    headers, methods = dict(error.headers or {}), _methods(request)
+    headers = dict(error.headers or {})
+    methods = _methods(request) if error.status_code in (405, 422) else set()
     if error.status_code == 422 and request.method not in methods:  # /jobs/labels is no job
         error = HTTPException(405)
     if error.status_code == 405:
@@ -112,16 +117,25 @@ async def on_http(request: Request, error: Exception) -> JSONResponse:
     return body_of(request.url.path, error.status_code, str(error.detail), errors, headers)
 
 
+def methods_of(prefix: str, routers: Iterable[APIRouter]) -> Methods:
+    """The methods of each path of ``routers``, with ``prefix`` before it."""
+    found: Methods = {}
+    for route in chain.from_iterable(router.routes for router in routers):
+        if isinstance(route, APIRoute):
+            found.setdefault(prefix + route.path_format, set()).update(route.methods or ())
+    return found
+
+
 def _methods(request: Request) -> set[str]:
     """What a path of the API can be asked by; each route knows its own methods alone."""
     found: set[str] = set()
-    paths = request.app.openapi()["paths"]
+    paths: Methods = request.app.state.methods
     if request.url.path in paths:  # it is a name of its own, and no job or record that is called so
-        return {method.upper() for method in paths[request.url.path]}
-    for path, operations in paths.items():
+        return paths[request.url.path]
+    for path, methods in paths.items():
         pattern = re.sub(r"\\{[^}]*\\}", "[^/]+", re.escape(path))
         if re.fullmatch(pattern, request.url.path):
-            found |= {method.upper() for method in operations}
+            found |= methods
     return found
 
 

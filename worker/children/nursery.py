@@ -93,6 +93,7 @@ class Nursery:
     ) -> None:
         self._preload, self._env = tuple(preload), dict(env or {})
         self._cpus = list(cpus or ())
+        self._shared: Nursery | None = None
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
@@ -104,16 +105,23 @@ class Nursery:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    def on(self, cpus: Sequence[int]) -> Nursery:
+        """The same process, which goes on to belong to this nursery, with other cores for the children."""
+        other = Nursery((), cpus)
+        other._shared = self
+        return other
+
     @property
     def pid(self) -> int | None:
         """The process id of the nursery, or None when it is not running."""
-        process = self._process
+        process = (self._shared or self)._process
         return process.pid if process is not None and process.poll() is None else None
 
     def start(self) -> None:
         """Start the process and wait until it has imported everything; raises NurseryError."""
-        with self._lock:
-            self._ensure()
+        owner = self._shared or self
+        with owner._lock:
+            owner._ensure()
 
     def close(self) -> None:
         """Kill all children and the nursery."""
@@ -146,6 +154,7 @@ class Nursery:
             "payload": payload,
             "memory_bytes": memory_bytes,
             "messages": on_message is not None,
+            "cpus": self._cpus if self._shared else [],
         }
         deadline = time.monotonic() + min(timeout_s, _SHORT_S)
         while True:
@@ -174,7 +183,7 @@ class Nursery:
             call = _Call(on_message, cancelled)
             try:
                 with call:
-                    self._fork(call)
+                    (self._shared or self)._fork(call)
                     return call.run(frame(request), timeout_s, silence_s)
             except _NurseryDied:
                 # Somebody killed it, or it ran out of memory: once is bad luck, twice is this call's doing.

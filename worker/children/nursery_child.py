@@ -124,6 +124,8 @@ def _answer(answers: socket.socket) -> bytes:
     """Do what the owner asks for; the final frame."""
     try:
         request = _receive(answers)
+        if request["cpus"]:
+            os.sched_setaffinity(0, request["cpus"])
         if request["memory_bytes"] is not None:
             limit = _private_bytes() + int(request["memory_bytes"])
             resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))

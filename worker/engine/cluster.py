@@ -137,8 +137,7 @@ class FleetBoards:
 
     The boards that run here must start, or starting fails. The others need not be there: they are offline
     until they are, and those that could not be set up are tried again every ``retry_s``. Of ``fleet`` the
-    host is this machine itself, on the board's part of ``cores``, with a nursery of its own, whose children
-    get ``preload`` and ``env``.
+    host is this machine itself, on the board's part of ``cores``.
 
     The fleet may become another one: boards come, go and change, each once nobody has a lease of it.
     """
@@ -150,13 +149,11 @@ class FleetBoards:
         fleet: Fleet,
         cores: Cores,
         *,
-        preload: Sequence[str] = (),
-        env: dict[str, str] | None = None,
         retry_s: float = USUAL.retry_s,
     ) -> None:
         self._retry_s = retry_s
         self._state_dir, self._nursery, self._fleet = state_dir, nursery, fleet
-        self._cores, self._preload, self._env = cores, preload, env
+        self._cores = cores
         self._site = Site(state_dir, cores.board, cores.builds, Gateway(*split_address(fleet.listen)))
         self._posts: dict[str, _Post] = {}
         """Those of the fleet."""
@@ -300,9 +297,8 @@ class FleetBoards:
         stack.callback(driver.stop)
         nursery, starts = self._nursery, list[Callable[[], Any]]()
         native = spec is fleet.host
-        if native:  # what is measured on the board's own cores starts there
-            nursery = make_nursery(self._preload, self._cores.board, self._env)
-            stack.callback(nursery.close)
+        if native:  # what is measured on the board's own cores runs there
+            nursery = self._nursery.on(self._cores.board)
         context = WorkerContext(
             nursery,
             self._state_dir,
@@ -315,7 +311,7 @@ class FleetBoards:
         )
         if native:
             context.cores = self._cores
-            starts = [nursery.start, partial(_find_target, context, self._nursery)]
+            starts = [partial(_find_target, context, self._nursery)]
         return _Post(spec, tokens, target, driver, context, stack, starts)
 
 

@@ -98,6 +98,12 @@ class Engine:
     ) -> None:
         await self.close()
 
+    @property
+    def nursery(self) -> Nursery:
+        """Where builds run: off the board's cores."""
+        assert self._nursery is not None, "not started"
+        return self._nursery
+
     async def start(self) -> None:
         """Start everything and wait until it is ready; raises EngineError, BoardError or NurseryError."""
         try:
@@ -111,8 +117,6 @@ class Engine:
                     self._nursery,
                     self._fleet,
                     cores,
-                    preload=self._preload,
-                    env=self._env,
                     retry_s=self._times.retry_s,
                 )
                 cluster = Cluster(self._state_dir, self._nursery, boards, cores)
