@@ -228,7 +228,7 @@ class Client(Connection):
         """Go on with a job that ended; no trial is repeated."""
         return self._job("POST", f"/api/v1/jobs/{job_id}/resume")
 
-    def resume_all(self, **which: Any) -> int:
+    def resume_all(self, /, **which: Any) -> int:
         """Go on with all jobs that were interrupted, or that ``which`` names as the API does; how many."""
         return int(self._send("POST", "/api/v1/jobs:resume", json=which).json()["resumed"])
 

@@ -58,7 +58,7 @@ def examine(say: Callable[[str], None]) -> Iterator[Finding]:
         (
             "database",
             lambda: _database(settings),
-            "see the message; check TILEFLEET_DATABASE_URL and that its server runs",
+            "check TILEFLEET_DATABASE_URL and that its server runs",
         ),
         ("board", lambda: _board(settings.home_dir), "see the message; the agent is C11 built by ziglang"),
     ]

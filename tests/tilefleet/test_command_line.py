@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 import uvicorn
+from fastapi import FastAPI
 from rich.progress_bar import ProgressBar
 from typer.testing import CliRunner
 
@@ -124,7 +125,7 @@ def test_up_names_a_wrong_setting(tmp_path: Path) -> None:
 
 def test_a_signal_during_the_start_is_answered_at_once(capsys: pytest.CaptureFixture[str]) -> None:
     """Not a minute later, when the agent is compiled that the start waits for."""
-    server = _Server(uvicorn.Config("none", log_level="warning"), lambda: None)
+    server = _Server(uvicorn.Config("none", log_level="warning"), FastAPI(), lambda: None)
     with Told():
         server.handle_exit(signal.SIGINT, None)
         assert "stopping once what is being started is there" in capsys.readouterr().err

@@ -195,7 +195,7 @@ def cancel(job: JobId, as_json: Json = False, url: Url = None) -> None:
 
 
 def resume(
-    job: Annotated[int | None, typer.Argument(metavar="[JOB]", help="The job's number.")] = None,
+    job: Annotated[int | None, typer.Argument(metavar="JOB", help="The job's number.")] = None,
     every: Annotated[
         bool, typer.Option("--all", help="All jobs that were interrupted, or as the other options say.")
     ] = False,
