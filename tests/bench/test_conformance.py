@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bench.conformance import run, run_tflite, summary
 
-SAMPLE = 150
+SAMPLE = 80
 
 
 def test_a_sample_is_right_or_refused_by_name() -> None:

@@ -356,7 +356,7 @@ def test_a_file_keeps_its_name_and_a_bad_one_is_refused(page: Page, dynamic: Pat
     expect(page.get_by_role("heading", name=re.compile("What is in"))).to_have_count(0)
 
 
-@pytest.fixture(params=[("light", 1280), ("dark", 1280), ("light", 390)], ids=str)
+@pytest.fixture(params=[("light", 1280), ("dark", 390)], ids=str)
 def checked(chromium: Browser, url: str, request: pytest.FixtureRequest) -> Iterator[Page]:
     """A page in either theme, or a narrow one, that the checker can be put into despite its policy."""
     scheme, width = request.param
