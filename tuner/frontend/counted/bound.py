@@ -22,6 +22,7 @@ from tuner.frontend.counted import (
     windows,
 )
 from tuner.frontend.counted.places import compacted, how_many, not_below
+from tuner.frontend.counted.reals import follow
 from tuner.frontend.counted.sizes import bounded, compute
 from tuner.frontend.counted.slices import part
 from tuner.frontend.counted.state import Axes, Size, State
@@ -238,7 +239,7 @@ def _walk(state: State, node: NodeProto) -> None:
         state.begin(node)
     if node.op_type in MAKERS:
         axes = MAKERS[node.op_type](state, node)
-    elif compute(state, node):
+    elif compute(state, node) or follow(state, node):
         return
     elif _is_open(state, node) or any(name in state.axes or name in state.sizes for name in node.input):
         counted = any(name in state.axes for name in node.input)

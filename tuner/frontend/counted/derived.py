@@ -26,8 +26,7 @@ def derived(state: State, function: Callable[..., npt.NDArray[np.generic]], *siz
     if not unknown:
         return exactly(int(function(*(np.array([size.low]) for size in sizes))[0]))
     first = unknown[0]
-    source = replace(first, low=(first.low - first.plus) // first.times, times=1, plus=0)
-    source = replace(source, high=(first.high - first.plus) // first.times)
+    source = source_of(first)
     if any((size.source, size.at) != (first.source, first.at) for size in unknown):
         return None
     if source.high - source.low >= MOST_TRIED:
@@ -48,6 +47,12 @@ def derived(state: State, function: Callable[..., npt.NDArray[np.generic]], *siz
     if len(made) > MOST_TOLD:
         return None
     return _told(state, source, made)
+
+
+def source_of(size: Size) -> Size:
+    """The number that ``size``, which is not known, is a factor of."""
+    low, high = ((end - size.plus) // size.times for end in (size.low, size.high))
+    return Size(low, high, size.source, size.at)
 
 
 def _told(state: State, source: Size, made: Integers) -> Size:

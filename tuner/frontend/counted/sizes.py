@@ -139,7 +139,7 @@ def _computed(state: State, node: NodeProto, operands: list[Numbers | None]) -> 
     if op == "Cast" and helper.tensor_dtype_to_np_dtype(attributes_of(node)["to"]).kind not in "iu":
         return None
     if op in MOVES:
-        return _moved(state, node, operands)
+        return moved(state, node, operands)
     if op in COMPARED:
         one, other = np.broadcast_arrays(*there)
         found = [COMPARED[op](*pair) for pair in zip(one.reshape(-1), other.reshape(-1), strict=True)]
@@ -195,8 +195,8 @@ def _run(state: State, node: NodeProto, values: list[Numbers]) -> Numbers:
     return evaluate_node(node, dict(zip(names, values, strict=True)), state.opset)
 
 
-def _moved(state: State, node: NodeProto, operands: list[Numbers | None]) -> Numbers | None:
-    """The sizes of the first operand (of a Concat all) where ``node`` puts them."""
+def moved(state: State, node: NodeProto, operands: list[Numbers | None]) -> Numbers | None:
+    """What is in the first operand (of a Concat in all) where ``node`` puts it."""
     many = len(operands) if node.op_type == "Concat" else 1
     if any(each is None for each in operands[:many]):
         return None

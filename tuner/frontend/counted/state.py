@@ -79,6 +79,7 @@ class State:
         self.nodes: list[NodeProto] = []
         self.axes: dict[str, Axes] = {}
         self.sizes: dict[str, np.ndarray[Any, Any]] = {}
+        self.reals: dict[str, np.ndarray[Any, Any]] = {}
         self.fills: dict[str, Fill] = {}
         self.renamed: dict[str, str] = {}
         self.limits = Limits(self.before, self.constants, self.tensors, self.sizes, self.opset)
