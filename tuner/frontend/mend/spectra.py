@@ -9,6 +9,8 @@ from tuner.frontend.onnx_graph import Array
 
 MOST_BYTES = 64 << 20
 """Tables are at most so large: they grow with the square of the points."""
+SMALLEST = 1e-14
+"""Of cosines and sines; those of a million points are greater by far."""
 AXIS_AS_INPUT = 20
 """The version of DFT that takes it so."""
 
@@ -83,4 +85,8 @@ def _waves(writer: Writer, at: Array, waves: Array, points: int, numbers: int) -
     if size > MOST_BYTES:
         writer.refuse(f"transforms {points} points, whose waves would take {size >> 20} MiB")
     angles = np.outer(at, waves) % points * (2 * np.pi / points)
-    return np.cos(angles), np.sin(angles)
+    # What is nothing shall be nothing: the sign of what is left over would make a phase of -pi one of pi.
+    cosines, sines = np.cos(angles), np.sin(angles)
+    cosines[abs(cosines) < SMALLEST] = 0
+    sines[abs(sines) < SMALLEST] = 0
+    return cosines, sines
