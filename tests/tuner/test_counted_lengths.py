@@ -330,7 +330,7 @@ def test_a_length_without_a_limit_is_refused_with_the_way_out(tmp_path):
     made.graph.node[1].input.append("speed")
     made.graph.input.append(helper.make_tensor_value_info("speed", FLOAT, (1,)))
     path.write_bytes(made.SerializeToString())
-    with pytest.raises(ModelError, match=r"'places' \(Range\).*give the input 'speed'.*--value speed=NUMBER"):
+    with pytest.raises(ModelError, match=r"'places' \(Range\).*on the input 'speed'.*--value speed=NUMBER"):
         read_model(path)
 
 

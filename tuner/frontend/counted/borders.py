@@ -8,7 +8,7 @@ from onnx import NodeProto
 from tuner.frontend.counted.derived import derived, wanted
 from tuner.frontend.counted.moves import greatest
 from tuner.frontend.counted.places import above_zero, within
-from tuner.frontend.counted.sizes import sizes_of
+from tuner.frontend.counted.sizes import advise, sizes_of
 from tuner.frontend.counted.state import ALONG, Axes, Size, State, exactly
 from tuner.frontend.onnx_graph import attributes_of
 
@@ -28,6 +28,7 @@ def pad(state: State, node: NodeProto) -> Axes:
     given = attributes.get("pads") if len(node.input) < 2 else state.value(1)
     axes = state.value(3)
     if given is None or (len(node.input) > 3 and node.input[3] and axes is None):
+        advise(state, *filter(None, node.input[1:2]), *filter(None, node.input[3:]))
         state.refuse("pads by numbers that data decide")
     along = [*range(len(shape))] if axes is None else [int(axis) % len(shape) for axis in axes]
     pads = dict(
@@ -140,6 +141,7 @@ def _factors(state: State, node: NodeProto, along: list[int]) -> Factors:
         }
     sizes = sizes_of(state, node.input[SIZES]) if len(node.input) > SIZES else None
     if sizes is None or attributes_of(node).get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
+        advise(state, *filter(None, node.input[place:]))
         state.refuse("has sizes that data decide")
     found = {}
     for axis, size in zip(along, sizes.reshape(-1), strict=True):

@@ -11,7 +11,7 @@ from onnx import NodeProto
 from tuner.frontend.counted.derived import wanted
 from tuner.frontend.counted.places import from_the_start
 from tuner.frontend.counted.regroup import regrouped
-from tuner.frontend.counted.sizes import needed
+from tuner.frontend.counted.sizes import advise, needed
 from tuner.frontend.counted.state import ALONG, Axes, State
 from tuner.frontend.onnx_check import ModelError
 from tuner.frontend.onnx_graph import attributes_of
@@ -148,6 +148,7 @@ def tile(state: State, node: NodeProto) -> Axes:
     """Tile along axes of which all elements count."""
     axes, repeats = state.axes_of(node.input[0]), state.value(1)
     if repeats is None or any(int(repeats[axis]) != 1 for axis in axes):
+        advise(state, node.input[1])
         state.refuse("repeats rows of which data decide the number")
     state.keep(node)
     return dict(axes)

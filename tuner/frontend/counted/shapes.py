@@ -12,7 +12,7 @@ from onnx import NodeProto, helper
 from tuner.frontend.counted.derived import derived
 from tuner.frontend.counted.moves import greatest
 from tuner.frontend.counted.places import from_the_start, not_below
-from tuner.frontend.counted.sizes import needed, put
+from tuner.frontend.counted.sizes import advise, needed, put
 from tuner.frontend.counted.state import ALONG, APART, Axes, Size, State, exactly
 from tuner.frontend.onnx_check import check_size
 from tuner.frontend.onnx_graph import attributes_of
@@ -81,6 +81,7 @@ def range_(state: State, node: NodeProto) -> Axes:
     start, step = state.value(0), state.value(2)
     dtype = np.dtype(state.info(node.input[1]).dtype)
     if start is None or step is None or dtype.kind not in "iu" or int(step) == 0:
+        advise(state, *node.input)
         state.refuse("has a start or a step that data decide, or is of floats to a limit that data decide")
     (limit,) = needed(state, node.input[1]).reshape(-1)
     first, by = int(start), int(step)

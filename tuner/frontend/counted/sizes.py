@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from onnx import NodeProto, helper
 
-from tuner.frontend.blame import FEW_ELEMENTS
+from tuner.frontend.blame import blame_inputs
 from tuner.frontend.counted.derived import derived
 from tuner.frontend.counted.state import WHOLE_EXTREMES, Size, State, exactly
 from tuner.frontend.onnx_graph import attributes_of, evaluate_node
@@ -66,16 +66,18 @@ def needed(state: State, name: str) -> Numbers:
     info = state.info(name)
     if info.dtype not in ("int32", "int64") or prod(info.shape) > MOST:
         state.refuse("has a size that is no few whole numbers")
-    endless = state.limits.endless(name)
-    given = [
-        each for each in endless if each in state.tensors and prod(state.tensors[each].shape) <= FEW_ELEMENTS
-    ]
-    way = "bound it in the model, by a Clip or a Min"
-    if endless and len(given) == len(endless):
-        options = " ".join(f"--value {each}=NUMBER" for each in given)
-        names = ", ".join(map(repr, given))
-        way = f"give the input {names} the value that it shall always have, {options}, or {way}"
-    return state.refuse(f"has a size that data decide, and nothing says how great it may be: {way}")
+    advise(state, name)
+    return state.refuse(
+        "has a size that data decide, and nothing says how great it may be: bound it in the model, by a Clip "
+        "or a Min"
+    )
+
+
+def advise(state: State, *names: str) -> None:
+    """Raise ModelError if values that a user may give for inputs are all that leaves the numbers ``names``
+    without a limit."""
+    endless = [each for name in names for each in state.limits.endless(name)]
+    blame_inputs(state.model, [], state.around, endless, lambda node: node.input)
 
 
 def bounded(state: State, name: str) -> None:

@@ -10,7 +10,7 @@ from onnx import NodeProto
 
 from tuner.frontend.counted.derived import derived
 from tuner.frontend.counted.places import within
-from tuner.frontend.counted.sizes import sizes_of
+from tuner.frontend.counted.sizes import advise, sizes_of
 from tuner.frontend.counted.state import Axes, Size, State, exactly
 from tuner.frontend.onnx_graph import attributes_of
 
@@ -25,6 +25,7 @@ def part(state: State, node: NodeProto) -> Axes:
     shape, counted = state.info(name).shape, dict(state.axes_of(name))
     starts, ends, axes, steps = (_operand(state, node, place, given) for place in range(4))
     if axes is None or steps is None or not all(size.known for size in [*axes, *steps]):
+        advise(state, *filter(None, node.input[3:]))
         state.refuse("has a step that data decide")
     found, cuts = dict(counted), []
     for at, (along, step) in enumerate(zip(axes, steps, strict=True)):
@@ -58,6 +59,7 @@ def _line(
         if first is not None and many is not None:
             return first, many
     if start is None or not start.known or start.low < 0 or by != 1:
+        advise(state, *node.input[1:3])
         state.refuse(
             "has a start that data decide, or takes rows from the end of some of which data decide it"
         )

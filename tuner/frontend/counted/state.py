@@ -65,7 +65,7 @@ class State:
     """A model while nodes are written for those it has."""
 
     def __init__(self, model: ModelProto) -> None:
-        self._model = model
+        self.model = model
         self.opset = next(entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx"))
         self._taken = set(names_of(model.graph))
         self.constants = {tensor.name: numpy_helper.to_array(tensor) for tensor in model.graph.initializer}
@@ -84,11 +84,11 @@ class State:
         self.renamed: dict[str, str] = {}
         self.limits = Limits(self.before, self.constants, self.tensors, self.sizes, self.opset)
         self._made: dict[Any, Any] = {}
-        self._around: NodeProto
+        self.around: NodeProto
 
     def begin(self, node: NodeProto) -> None:
         """What is written from here on stands for ``node``."""
-        self._around = node
+        self.around = node
 
     def axes_of(self, name: str) -> Axes:
         """Along which axes only some elements of ``name`` count."""
@@ -102,19 +102,19 @@ class State:
 
     def value(self, place: int, default: Any = None) -> Any:
         """Operand ``place`` as an array; ``default`` where it is left out or computed."""
-        names = self._around.input
+        names = self.around.input
         if place >= len(names) or not names[place]:
             return default
         return self.constants.get(names[place], default)
 
     def refuse(self, reason: str) -> NoReturn:
         """Raise ModelError that names the node."""
-        node = self._around
+        node = self.around
         raise ModelError(f"node {node_name(node)!r} ({node.op_type}) {reason}")
 
     def constant(self, value: Array) -> str:
         """A new constant; its name."""
-        name = fresh(f"{self._around.output[0]}/constant", self._taken)
+        name = fresh(f"{self.around.output[0]}/constant", self._taken)
         self.make_constant(name, value)
         return name
 
@@ -122,18 +122,18 @@ class State:
         """Have ``name`` be a constant of the model."""
         self.constants[name] = value
         self.tensors[name] = TensorInfo(value.shape, helper.np_dtype_to_tensor_dtype(value.dtype))
-        self._model.graph.initializer.append(_tensor(value, name))
+        self.model.graph.initializer.append(_tensor(value, name))
 
     def rename_constant(self, name: str, to: str) -> None:
         """Have a constant that was made here be called ``to``."""
         self.constants[to] = self.constants.pop(name)
-        next(tensor for tensor in self._model.graph.initializer if tensor.name == name).name = to
+        next(tensor for tensor in self.model.graph.initializer if tensor.name == name).name = to
 
     def add(
         self, op: str, inputs: Sequence[str], room: Sequence[int] | None = None, **attributes: Any
     ) -> str:
         """Write a node of one result; its name. ``room`` is its greatest shape where data decide that."""
-        output = fresh(f"{self._around.output[0]}/{op}", self._taken)
+        output = fresh(f"{self.around.output[0]}/{op}", self._taken)
         self.write(op, inputs, [output], room, **attributes)
         return output
 
@@ -146,14 +146,14 @@ class State:
         **attributes: Any,
     ) -> None:
         """Write a node with these results."""
-        self.keep(helper.make_node(op, inputs, outputs, name=node_name(self._around), **attributes), room)
+        self.keep(helper.make_node(op, inputs, outputs, name=node_name(self.around), **attributes), room)
 
     def keep(self, node: NodeProto, room: Sequence[int] | None = None) -> None:
         """Have ``node`` as it is, and infer what it makes."""
         given = []
         if room is not None:
             given = [helper.make_tensor_value_info(node.output[0], TensorProto.INT64, room)]
-            self._model.graph.value_info.extend(given)
+            self.model.graph.value_info.extend(given)
         if room is not None or any(name and name not in self.tensors for name in node.output):
             self._infer(node, given)
         made = constant_result(node, self.constants, self.tensors, self.opset) if room is None else None
@@ -199,7 +199,7 @@ class State:
         if given:
             del graph.output[:]
             graph.output.extend(given)
-        one = helper.make_model(graph, opset_imports=self._model.opset_import, ir_version=8)
+        one = helper.make_model(graph, opset_imports=self.model.opset_import, ir_version=8)
         try:
             found = onnx.shape_inference.infer_shapes(one, strict_mode=True).graph
         except Exception as error:  # the C++ side raises its own types as well as plain RuntimeError
