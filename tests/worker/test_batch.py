@@ -95,7 +95,7 @@ def run(answers, boards="ab", lost_builds=0, **demand):
         batch = Batch(
             WORKLOAD, CONFIGS, Demand(TARGET, **demand), on_outcome=lambda *ended: came.append(ended)
         )
-        outcomes = await BatchRun(dask, dispatcher, batch, MeasureOptions()).run()
+        outcomes = await BatchRun(dask, dispatcher, batch, MeasureOptions(), {}).run()
         assert dict(came) == dict(enumerate(outcomes))
         assert len(came) == len(outcomes)
         await asyncio.sleep(1)

@@ -37,7 +37,10 @@ def widen(model: ModelProto) -> None:
     for tensor in graph.initializer:
         tensor.name = names.get(tensor.name, tensor.name)
     first = [_cast(value.name, names[value.name], TensorProto.FLOAT) for value in inputs]
-    last = [_cast(names[value.name], value.name, value.type.tensor_type.elem_type) for value in outputs]
+    # What is given back needs no node, and what is given twice needs one.
+    given = {value.name for value in inputs}
+    made = {value.name: value for value in outputs if value.name not in given}
+    last = [_cast(names[name], name, value.type.tensor_type.elem_type) for name, value in made.items()]
     del graph.node[:]
     graph.node.extend([*first, *nodes, *last])
 
