@@ -259,6 +259,32 @@ def test_a_grouped_attention_with_a_past_is_built_as_one(tmp_path):
         np.testing.assert_allclose(result.numpy(), expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.usefixtures("avx2")
+def test_lengths_for_which_a_past_has_no_room_end_the_run(tmp_path):
+    """And such as are shorter than the new tokens, as onnxruntime refuses them."""
+    case = Case(
+        "GroupQueryAttention",
+        grouped(1, 2, 4, [5], packed=False),
+        (np.int32(6),),
+        outputs=3,
+        num_heads=4,
+        kv_num_heads=2,
+    )
+    path = save(tmp_path, case.model())
+    executable, _ = build_model(path, {}, CATALOGUE["x86-avx2"])
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    for found, right in zip(
+        main(*map(tvm.runtime.tensor, case.feeds.values())), run(case.model(), case.feeds), strict=True
+    ):
+        np.testing.assert_allclose(found.numpy(), right, rtol=1e-4, atol=1e-5)
+    for length in (6, 0, -1, 2**30, -(2**31)):
+        feeds = case.feeds | {"x5": np.int32([length])}
+        with pytest.raises(Exception, match="seqlens_k"):
+            run(case.model(), feeds)
+        with pytest.raises(Exception, match="needs an index"):
+            main(*map(tvm.runtime.tensor, feeds.values()))
+
+
 def test_a_chain_is_built_and_its_products_are_tuned(tmp_path):
     """An encoder layer's second half as the optimizer writes it."""
     nodes = [

@@ -31,19 +31,17 @@ def group_query(form: Fused) -> None:
     tokens = extent(form, queries, 2)
     total = _integers(form, TOTAL, (1,))
     start = form.constant(np.zeros(1, np.int64))
+    length = total
     if form.given(PAST):
-        used = form.add("Sub", [_integers(form, LENGTHS, (-1,)), tokens])
-        used = form.add("Add", [used, form.constant(np.ones(1, np.int64))])
-        start = form.add("Where", [form.add("Equal", [tokens, total]), start, used])
+        length = form.add("Max", [total, extent(form, form.given(PAST), 2)])
+        start = _started(form, tokens, total, length)
     start = form.add("Reshape", [start, form.constant(np.array([-1, 1, 1, 1]))])
     places = form.add("Add", [start, form.unsqueezed(count(form, tokens), 1)])
     if form.attributes.get("do_rotary", 0):
         queries, parts[0] = _rotated(form, [queries, parts[0]], places, heads)
     if form.given(PAST):
-        length = form.add("Max", [total, extent(form, form.given(PAST), 2)])
         parts = [_appended(form, part, PAST + at, start, length) for at, part in enumerate(parts)]
     else:
-        length = total
         parts = [_of_length(form, part, total) for part in parts]
     for at, part in enumerate(parts):
         form.finish(part, 1 + at)
@@ -56,6 +54,19 @@ def group_query(form: Fused) -> None:
     mask = form.add("Where", [hidden, form.number(HIDDEN), form.number(0.0)])
     wide = [_repeated(form, part, heads // kept) for part in parts]
     attend(form, [queries, *wide], [mask, form.given(ADDED)])
+
+
+def _started(form: Fused, tokens: str, total: str, length: str) -> str:
+    """Where the new tokens of each sequence begin; a run ends by a length for which there is no room, or that
+    has no room for them."""
+    nothing = form.constant(np.zeros(1, np.int64))
+    others = form.add("Sub", [tokens, form.constant(np.ones(1, np.int64))])
+    last, first = _integers(form, LENGTHS, (-1,)), form.add("Equal", [tokens, total])
+    least = form.add("Where", [first, last, form.add("Sub", [last, others])])
+    place = form.add("Where", [form.add("Less", [least, nothing]), length, last])
+    # Of all places there are, so that none is taken that is not.
+    inside = form.add("Gather", [count(form, length), place])
+    return form.add("Where", [first, nothing, form.add("Sub", [inside, others])])
 
 
 def _parts(form: Fused, heads: int, kept: int) -> list[str]:
