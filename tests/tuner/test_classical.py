@@ -8,6 +8,7 @@ from tflite_compare import built
 
 from tuner.frontend.model_file import parse_bytes, read_model
 from tuner.frontend.onnx_check import ModelError
+from tuner.intake.extract import extract
 
 ROWS, COLUMNS = 17, 5
 
@@ -384,3 +385,50 @@ def test_a_list_is_a_table_of_one_row():
     (right,) = session.run(["y"], {"x": x})
     assert right.shape == (1, ROWS)
     np.testing.assert_array_equal(built(made)({"x": x})["y"], right)
+
+
+FOREST = {
+    "nodes_treeids": [0, 0, 0, 1, 1, 1],
+    "nodes_nodeids": [0, 1, 2, 0, 1, 2],
+    "nodes_featureids": [0, 0, 0, 1, 0, 0],
+    "nodes_modes": ["BRANCH_LEQ", "LEAF", "LEAF"] * 2,
+    "nodes_values": [0.5, 0.0, 0.0, 0.2, 0.0, 0.0],
+    "nodes_truenodeids": [1, 0, 0, 1, 0, 0],
+    "nodes_falsenodeids": [2, 0, 0, 2, 0, 0],
+    "class_treeids": [0, 0, 1, 1],
+    "class_nodeids": [1, 2, 1, 2],
+    "class_ids": [0, 1, 2, 0],
+    "class_weights": [0.1, 0.2, 0.3, 0.4],
+    "classlabels_int64s": [0, 1, 2],
+}
+DAMAGED = [
+    ("nodes_truenodeids", [9, 0, 0, 1, 0, 0], "leads to none"),
+    ("nodes_truenodeids", [-1, 0, 0, 1, 0, 0], "negative or too large"),
+    ("nodes_truenodeids", [0, 0, 0, 1, 0, 0], "lead round"),
+    ("nodes_truenodeids", [2, 0, 0, 1, 0, 0], "to which none leads"),
+    ("nodes_modes", ["BRANCH_LEQ", "BRANCH_LEQ", "LEAF"] * 2, "adds to nothing"),
+    ("nodes_nodeids", [0, 1, 1, 0, 1, 2], "leads to none"),
+    ("nodes_nodeids", [0, 1, 5, 0, 1, 2], "leads to none"),
+    ("nodes_treeids", [0, 0, 0, 2**40, 1, 1], "negative or too large"),
+    ("nodes_values", [0.5, 0.0], "do not fit"),
+    ("nodes_featureids", [2, 0, 0, 1, 0, 0], "column 2 of data of 2"),
+    ("nodes_featureids", [-1, 0, 0, 1, 0, 0], "column that is negative"),
+    ("class_ids", [0, 1, 3, 0], "adds to nothing"),
+    ("class_ids", [0, -1, 2, 0], "adds to nothing"),
+    ("class_nodeids", [0, 2, 1, 2], "adds to nothing"),
+    ("class_treeids", [0, 0, 5, 1], "leads to none"),
+    ("class_weights", [0.1], "do not fit"),
+    ("classlabels_int64s", [0, 1], "adds to nothing"),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "words"), [("base_values", [0.0] * 3, ""), *DAMAGED])
+def test_tables_of_damaged_trees_are_refused(name, value, words, tmp_path):
+    """Before anything goes down them; as they are they are fine."""
+    file = tmp_path / "it.onnx"
+    file.write_bytes(classifier("TreeEnsembleClassifier", **FOREST | {name: value}).SerializeToString())
+    if not words:
+        extract(file)
+        return
+    with pytest.raises(ModelError, match=words):
+        extract(file)

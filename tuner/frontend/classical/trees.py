@@ -18,6 +18,7 @@ from tuner.frontend.own_nodes import OWN_DOMAIN, TREES
 DEEPEST = 256
 MOST = 2**31
 """Trees of a model, and nodes of a tree."""
+NOT_ONE = "has a tree of nodes that lead round, or one with nodes to which none leads"
 AGGREGATES = ("AVERAGE", "SUM", "MIN", "MAX")
 """What becomes of the leaves of all trees, in the order of TreeEnsemble's numbers."""
 
@@ -123,6 +124,8 @@ class _Places:
         self._order = None
         if (self._keys[1:] <= self._keys[:-1]).any():
             self._order = np.argsort(self._keys, kind="stable")
+        several = trees if self._order is None else np.sort(trees)
+        self._trees = np.count_nonzero(several[1:] != several[:-1]) + 1
         counts = np.cumsum(leaf, dtype=np.int32)
         self._places = np.where(leaf, -counts, np.arange(len(leaf), dtype=np.int32) - counts)
 
@@ -137,12 +140,16 @@ class _Places:
         return np.asarray(self._places[found])
 
     def all_but(self, *some: Array) -> Array:
-        """The places that are none of ``some``, in the order of the table."""
+        """The places that are none of ``some``, one in each tree, in the order of the table."""
         reached = np.zeros(len(self._places), bool)
         for places in some:
             # Those of leaves are below zero, and so count from the end: none is in the way of another.
             reached[places] = True
-        return np.asarray(self._places[~reached[self._places]])
+        first = ~reached[self._places]
+        found = np.unique(self._keys[first] // MOST)
+        if not len(found) == self._trees == np.count_nonzero(first):
+            self._form.refuse(NOT_ONE)
+        return np.asarray(self._places[first])
 
 
 def _written_by_row(form: Fused, results: int) -> _Trees:
@@ -188,13 +195,17 @@ def _written_by_row(form: Fused, results: int) -> _Trees:
 def _check_ways(form: Fused, roots: Array, ways: tuple[Array, Array]) -> None:
     """Raises ModelError where some way down takes more than ``DEEPEST`` nodes, or goes round."""
     level, depth = roots[roots >= 0], 0
+    reached = np.zeros(len(ways[0]), bool)
     while level.size:
+        reached[level] = True
         there = np.zeros(len(ways[0]), bool)
         for way in ways:
             there[way[level][way[level] >= 0]] = True
         level, depth = np.flatnonzero(there), depth + 1
         if depth > DEEPEST:
-            form.refuse(f"has trees of more than {DEEPEST} levels")
+            form.refuse(f"has trees of more than {DEEPEST} levels, or nodes that lead round")
+    if not reached.all():
+        form.refuse(NOT_ONE)
 
 
 def _steps(ways: Array, leaves: int) -> Array:
