@@ -411,7 +411,7 @@ DAMAGED = [
     ("nodes_nodeids", [0, 1, 5, 0, 1, 2], "leads to none"),
     ("nodes_treeids", [0, 0, 0, 2**40, 1, 1], "negative or too large"),
     ("nodes_values", [0.5, 0.0], "do not fit"),
-    ("nodes_featureids", [2, 0, 0, 1, 0, 0], "column 2 of data of 2"),
+    ("nodes_featureids", [5, 0, 0, 1, 0, 0], "column 5 of data of 5"),
     ("nodes_featureids", [-1, 0, 0, 1, 0, 0], "column that is negative"),
     ("class_ids", [0, 1, 3, 0], "adds to nothing"),
     ("class_ids", [0, -1, 2, 0], "adds to nothing"),
