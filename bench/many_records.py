@@ -96,7 +96,7 @@ def main() -> None:
         db.close()
         workload = next(workload for workload, target in keys if target == CATALOGUE[_ENOUGH].key)
         settings = Settings(
-            home=Path(folder) / "home", database_url=url, boards="", allowed_hosts=("testserver",)
+            home=Path(folder) / "home", database_url=url, boards="host", allowed_hosts=("testserver",)
         )
         with Nursery() as nursery, TestClient(create_app(settings, nursery=nursery)) as client:
             paths = questions(workload, _ENOUGH)

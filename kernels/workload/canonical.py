@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from dataclasses import asdict
+from functools import lru_cache
 from typing import Any
 
 YOUNGER = ("activation", "late")
@@ -23,6 +24,7 @@ def to_json(workload: Any) -> dict[str, Any]:
     return {"kind": workload.kind, **json.loads(json.dumps(values))}
 
 
+@lru_cache(maxsize=4096)  # lists of records ask for the same few again and again
 def key_of(workload: Any) -> str:
     """16 hex digits of the SHA-256 of the canonical JSON."""
     text = json.dumps(to_json(workload), sort_keys=True, separators=(",", ":"))
