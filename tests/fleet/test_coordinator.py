@@ -70,6 +70,22 @@ def test_a_killed_coordinator_goes_on_where_it_was(service: Service) -> None:
     assert dead[0]["ended"] < dead[0]["expires"], "a dead holder's lease is over at once"
 
 
+def test_jobs_that_run_and_wait_go_on_after_a_stop_and_a_start(service: Service) -> None:
+    jobs = [
+        service.client.submit(target=target, workload=to_json(layer(11 + at)), trials=3, strategy="random")
+        for at, target in enumerate(["host", "host", "host", "rare"])
+    ]
+    wait_for(lambda: any(service.client.job(job.id).trials for job in jobs))
+    service.stop()
+    service.start()
+    left = {service.client.job(job.id).state for job in jobs}
+    assert "interrupted" not in left, "nobody has to resume them"
+    assert left & {"queued", "running"}, "all ended before the stop"
+    ended = [wait_for(lambda id=job.id: (now := service.client.job(id)).ended and now, 300) for job in jobs]
+    assert [(job.state, job.trials) for job in ended] == [("done", 3)] * len(jobs)
+    exclusive(service)
+
+
 def test_a_job_waits_for_its_only_board_and_says_so(service: Service, lonely_port: int) -> None:
     agent = service.world.agent("lonely")
     job = Job(service, "rare", layer(8), 20)
