@@ -34,8 +34,7 @@ def fill(db: Database, records: int, seed: int = 0) -> list[tuple[str, str]]:
     rng = random.Random(seed)
     targets = list(CATALOGUE.values())
     searches = [
-        (Gemm(m=1 + at, n=8, k=8), targets[at % len(targets)])
-        for at in range(max(1, records // CONFIGS))
+        (Gemm(m=1 + at, n=8, k=8), targets[at % len(targets)]) for at in range(max(1, records // CONFIGS))
     ]
     with db.write() as session:
         repository.add_targets(session, targets)
