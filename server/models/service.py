@@ -209,5 +209,5 @@ def _is_value(value: Any) -> bool:
 
 def _is_shape(value: Any) -> bool:
     return isinstance(value, list) and all(
-        isinstance(item, str) if type(item) is not int else 0 < item < 2**31 for item in value
+        isinstance(item, str) if type(item) is not int else 0 <= item < 2**31 for item in value
     )

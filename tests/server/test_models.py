@@ -106,6 +106,8 @@ def test_dynamic_shapes(client: TestClient, settings: Settings) -> None:
     shapes = '{"x": [2, 3, 8, 8]}'
     model = client.post(URL, params={"shapes": shapes}, content=body).json()
     assert model["inputs"] == [{"name": "x", "shape": [2, 3, 8, 8]}]
+    none = client.post(f"{URL}/{model['hash']}/workloads", params={"shapes": '{"x": [0, 3, 8, 8]}'})
+    assert none.status_code == 200, none.text
     found = client.post(f"{URL}/{model['hash']}/workloads", params={"shapes": '{"x": [5, 3, 8, 8]}'}).json()
     assert [each["workload"]["n"] for each in found["workloads"]] == [5, 5]
     other = client.post(URL, params={"shapes": '{"x": [5, 3, 8, 8]}'}, content=body)

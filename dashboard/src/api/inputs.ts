@@ -23,7 +23,7 @@ export function setOf(text: string): ShapeSet | string {
       .slice(at + 1)
       .split(",")
       .map((size) => size.trim());
-    const wrong = sizes.find((size) => !/^[1-9]\d*$|^\d+\.\.\d+$/.test(size));
+    const wrong = sizes.find((size) => !/^(0|[1-9]\d*)$|^\d+\.\.\d+$/.test(size));
     if (at < 1 || wrong !== undefined)
       return `"${line}" is not like x=1,3,224,224${wrong ? `: "${wrong}" is no size` : ""}`;
     shapes[line.slice(0, at)] = sizes.map((size) => (size.includes("..") ? size : Number(size)));
