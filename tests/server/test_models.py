@@ -113,7 +113,7 @@ def test_dynamic_shapes(client: TestClient, settings: Settings) -> None:
     other = client.post(URL, params={"shapes": '{"x": [5, 3, 8, 8]}'}, content=body)
     assert other.status_code == 409
     assert "[2, 3, 8, 8]" in other.json()["detail"]
-    for wrong in ("[1]", "{", '{"x": [0]}', '{"x": [true]}'):
+    for wrong in ("[1]", "{", '{"x": [-1]}', '{"x": [true]}'):
         response = client.post(URL, params={"shapes": wrong}, content=body)
         assert (response.status_code, response.json()["errors"][0]["loc"]) == (422, ["query", "shapes"])
 
