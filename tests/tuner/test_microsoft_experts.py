@@ -69,7 +69,7 @@ SCORES = [
     [2, 2, 1, 2],
     [-np.inf, 0, 1, 1],
 ]
-"""Equal ones, some of which are chosen; and those of which no weights come."""
+"""Scores that tie, and scores from which no weights follow."""
 WEIGHTS = [[1, -1, 0, 2], [0, 0, 0, 0], [0.5, 2, 1, -3], [-1, -1, -3, -1], [3, 2, 1, 1], [-2, 1, 5, 0.25]]
 CASES = [
     *(mixture(kind, opset=opset) for kind in ("relu", "gelu") for opset in (9, 13, 18)),

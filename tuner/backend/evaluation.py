@@ -275,7 +275,7 @@ def _near(other: Array, value: Array) -> Array:
 
 
 def _has_byte_kernel(node: NodeProto) -> bool:
-    """Whether it is a QMoE for blocks of which onnxruntime has no kernel of floats, or need not take it."""
+    """Whether it is a QMoE with blocks for which onnxruntime lacks a float kernel, or may not take it."""
     said = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
     of_floats = said.get("expert_weight_bits", 4) == 4 and said.get("accuracy_level", 0) != 4
     return node.op_type == "QMoE" and said.get("block_size", 0) > 0 and not of_floats

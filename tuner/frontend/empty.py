@@ -52,7 +52,7 @@ def hold_empty(model: ModelProto) -> None:
 
 
 def nothing(node: NodeProto, tensors: Mapping[str, Info]) -> list[Any]:
-    """The results of ``node``, none of which has an element; none where one has, or is not known.
+    """The results of ``node`` where none of them has an element; nothing where one has, or is not known.
 
     Of nothing a DynamicQuantizeLinear has a scale of 1, as onnxruntime does.
     """

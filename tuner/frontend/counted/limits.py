@@ -49,7 +49,7 @@ class Limits:
         return self._known[name]
 
     def endless(self, name: str) -> list[str]:
-        """The tensors that nothing makes because of which those of ``name`` are infinite."""
+        """The inputs that leave the numbers of ``name`` without a limit."""
         found, pending, seen = [], [name], set()
         while pending:
             each = pending.pop()

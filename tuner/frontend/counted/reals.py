@@ -1,4 +1,4 @@
-"""Floats that follow from one number of which data decide, until they are whole numbers again.
+"""Floats that follow from one count, until they are whole numbers again.
 
 Exporters write ``floor(length * 2.0)`` for the size of what they resize.
 """

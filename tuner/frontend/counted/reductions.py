@@ -27,7 +27,7 @@ ONE_AXIS = 13
 
 
 def split(state: State, node: NodeProto) -> Axes:
-    """Split along an axis of which all elements count."""
+    """Split along an axis where all elements count."""
     rank = len(state.info(node.input[0]).shape)
     axes = state.axes_of(node.input[0])
     if attributes_of(node).get("axis", 0) % rank in axes:

@@ -1,4 +1,4 @@
-"""Mixtures of experts: two layers of each, of which a router chooses for every token.
+"""Mixtures of experts: each has two layers, and a router chooses some experts for every token.
 
 All experts are computed, as one product by the weights of all for each layer: those that were not chosen
 leave zeros between the two. So a row takes as many multiply-adds as the model has weights.
@@ -91,7 +91,7 @@ def _refuse_third(form: Fused, inputs: tuple[int, ...]) -> None:
 
 
 def _quantized(form: Fused, at: int, name: str) -> Layer:
-    """The layer ``name`` whose inputs begin with ``at``: weights, scales, biases."""
+    """The layer ``name``: weights, scales and biases are the inputs from ``at`` on."""
     bits = int(form.attributes.get("expert_weight_bits", 4))
     if int(form.attributes.get(f"{name}_expert_weight_bits", bits)) != bits:
         form.refuse("has layers of different bits, which onnxruntime does not compute on a CPU")

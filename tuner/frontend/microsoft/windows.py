@@ -12,7 +12,7 @@ from tuner.frontend.same import SAME, split
 
 
 def unfolded(form: Fused) -> None:
-    """UnfoldTensor: the windows of one axis, whose elements are a new last axis."""
+    """UnfoldTensor: the windows of one axis; the elements of a window are a new last axis."""
     data, rank = form.needed(0), form.rank(form.needed(0))
     axis, size, step = (
         int(form.attributes.get(name, at)) for name, at in (("dim", -1), ("size", 0), ("step", 1))
