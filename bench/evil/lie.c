@@ -40,8 +40,8 @@ int lie_instead(size_t first_bytes) {
   if (!lie) return 0;
   if (!strcmp(lie, "crash")) raise(SIGSEGV);
   if (!strcmp(lie, "exit")) _exit(3);
-  if (!strcmp(lie, "hang"))
-    for (;;) pause();
+  if (!strcmp(lie, "hang"))  // in no system call: most of them end a candidate
+    for (volatile int ever = 1; ever;) continue;
   return !strcmp(lie, "unwritten");
 }
 
