@@ -17,6 +17,7 @@ from server.settings import Settings
 from tuner.backend.check import Delivery
 from worker.batch import Batch
 from worker.candidate import Candidate
+from worker.children.nursery import Nursery
 from worker.demand import Demand
 from worker.engine.cluster import Changes
 from worker.fleet.book import Book, Check, Entry, Listing, Usage
@@ -62,6 +63,8 @@ class FakeEngine:
     functions: list[str] = field(default_factory=list)
     """Of whom."""
     away: str = ""
+    nursery: Nursery = field(default_factory=Nursery)
+    """Starts when a test that has no other reads a model."""
     _numbers: Any = field(default_factory=itertools.count)
 
     def boards(self) -> Sequence[BoardStatus]:

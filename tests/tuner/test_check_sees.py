@@ -187,6 +187,14 @@ def test_near_ties_may_stand_either_way_and_nothing_else():
     assert compared({"y": right["y"] * np.float32(1.01)}, defined, 1e-4).wrong
 
 
+def test_another_length_says_nothing_of_chaos_alone():
+    sound = RNG.random(600).astype(np.float32)
+    chaos, calm = of({"y": sound}, {"y": sound[::-1]}), of({"y": sound}, {"y": sound * np.float32(1.00001)})
+    assert compared({"y": sound[:500]}, chaos, 1e-4).blunt == ["y"]
+    assert "shape" in compared({"y": sound[:500]}, calm, 1e-4).wrong
+    assert "shape" in compared({"y": sound[:500, None]}, chaos, 1e-4).wrong
+
+
 def test_places_of_ties_are_right_and_of_others_wrong(tmp_path):
     nodes = [node("Identity", ["x"], "scores"), node("ArgMax", ["scores"], "y", axis=1, keepdims=1)]
     made = model(nodes, {"x": (2, 4)}, ["y"])
