@@ -287,8 +287,11 @@ def _in_pieces(
         defined = replace(defined, chosen=frozenset())
         plan = dict(enumerate(build.configs)) if len(build.configs) == len(partition.products) else {}
         chosen = {index: config for index, config in plan.items() if config is not None}
-        planned = plan_of(partition, {}, build.target, build.threads, plan=chosen or None)
-        module = lower_partition(partition, planned, build.target, build.threads)
+        try:
+            planned = plan_of(partition, {}, build.target, build.threads, plan=chosen or None)
+            module = lower_partition(partition, planned, build.target, build.threads)
+        except ValueError:  # data decide lengths: what is given has others than there is room for
+            return None
         main = load(module, compile_module(module, build.target))
         inputs = {name: fed[name] for name in partition.graph.inputs}
         results = dict(zip(partition.graph.output_names, run(main, inputs), strict=True))
