@@ -140,6 +140,15 @@ def test_children_use_the_given_cores():
         assert call(nursery, "affinity") == [core]
 
 
+def test_one_process_forks_children_for_other_cores():
+    cores = sorted(os.sched_getaffinity(0))
+    with Nursery(preload=("child_functions",), cpus=cores[:1]) as nursery:
+        other = nursery.on(cores[-1:])
+        assert call(other, "affinity") == cores[-1:]
+        assert call(nursery, "affinity") == cores[:1]
+        assert other.pid == nursery.pid
+
+
 def test_a_nursery_that_cannot_start_says_why():
     with Nursery(preload=("no_such_module",)) as nursery, pytest.raises(NurseryError, match="no_such_module"):
         nursery.start()

@@ -56,8 +56,8 @@ def compared(found: Mapping[str, Array], defined: Definition, tolerance: float) 
 
 
 def _other_length(value: Array, right: Array, nudged: Array) -> bool:
-    """Whether lengths say nothing of a build: the nudged definition has another one itself, or is another
-    result altogether, which has the same length by chance."""
+    """Whether another length says nothing of a build: the nudged definition has another length itself, or its
+    values are so different that its equal length is chance."""
     if value.ndim != right.ndim or value.dtype != right.dtype:
         return False
     if nudged.shape != right.shape:

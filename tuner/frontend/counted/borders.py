@@ -21,7 +21,7 @@ Factors = dict[int, tuple[float, Size]]
 
 
 def pad(state: State, node: NodeProto) -> Axes:
-    """Pad by known numbers: with a value, or with elements whose places are computed."""
+    """Pad by known numbers: with a value, or with elements at computed places."""
     name, attributes = node.input[0], attributes_of(node)
     shape, mode = state.info(name).shape, attributes.get("mode", b"constant").decode()
     counted = dict(state.axes_of(name))

@@ -274,7 +274,7 @@ SHAPED = {
     "Tile": slice(1, 2),
     "TopK": slice(1, 2),
 }
-"""Operators of which some operands say the shape of the result; all others take sizes for data."""
+"""Operators with an operand that says the shape of the result; all others take sizes for data."""
 
 
 def _suppression(state: State, node: NodeProto) -> Axes:

@@ -17,7 +17,7 @@ def recurrent(state: State, node: NodeProto) -> Axes:
     counted, time = state.axes_of(data), 1 if first else 0
     if set(counted) != {time} or any(map(state.axes_of, node.input[1:])):
         state.refuse(ALONG)
-    # Where bytes are made of all steps, zeros widen no range.
+    # All steps are quantized together: zeros do not widen their range.
     inputs = {0: state.masked(data, 0)}
     if len(node.input) <= LENGTHS or not node.input[LENGTHS]:
         batch = state.info(data).shape[0 if first else 1]

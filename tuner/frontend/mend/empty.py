@@ -60,7 +60,7 @@ def chosen(writer: Writer) -> bool:
 
 
 def scattered(writer: Writer) -> bool:
-    """What no updates are written into stays as it is."""
+    """A scatter without updates gives back its data."""
     if 0 not in writer.info(1).shape:
         return False
     writer.finish("Identity", writer.node.input[0])
