@@ -1,4 +1,7 @@
-"""Every operator on what has no elements, as onnxruntime or onnx's reference has it."""
+"""Every operator on what has no elements, as onnxruntime or onnx's reference has it.
+
+Some of all variants; ``--all-operators`` runs every one, which takes half an hour.
+"""
 
 import os
 import re
@@ -51,16 +54,24 @@ def is_other(row):
     return row.op in ("ArgMax", "ArgMin") and not first.shape[attributes.get("axis", 0)]
 
 
-def chosen():
-    """Some of all variants, the same in every run."""
+def chosen(every):
+    """One of ``every`` variants, the same in every run."""
     rows = [row for table in TABLES for row in table.CASES if not row.refused]
     found = (each for row in rows for each in variants(row) if not is_other(each))
-    return [row for row in found if zlib.crc32(str(row).encode()) % EVERY == 0]
+    return [row for row in found if zlib.crc32(str(row).encode()) % every == 0]
+
+
+def pytest_generate_tests(metafunc):
+    if "row" in metafunc.fixturenames:
+        every = 1 if metafunc.config.getoption("--all-operators") else EVERY
+        metafunc.parametrize("row", chosen(every), ids=str)
 
 
 @pytest.fixture(scope="module")
-def definitions():
-    return defined(chosen())
+def definitions(request):
+    """What is right of each row that is run."""
+    ours = (each for each in request.session.items if "definitions" in getattr(each, "fixturenames", ()))
+    return defined([each.callspec.params["row"] for each in ours])
 
 
 def same(value, right):
@@ -77,7 +88,6 @@ def fits(results, row):
 
 
 @pytest.mark.usefixtures("avx2")
-@pytest.mark.parametrize("row", chosen(), ids=str)
 def test_an_axis_of_no_extent(tmp_path, row, definitions):
     expected = [each for each in definitions.get(str(row), []) if fits(each, row)]
     if not expected:
