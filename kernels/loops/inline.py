@@ -37,9 +37,11 @@ Place = Callable[[Buffer, Sequence[Expr]], Expr]
 
 
 def kept_stages(program: Program) -> list[Stage]:
-    """The stages whose results are stored: outputs, reductions, and what would be computed too often."""
+    """The stages whose results are stored: outputs, reductions, what would be computed too often, and what
+    must be the same each time."""
     by_buffer = {stage.buffer: stage for stage in program.stages}
     kept = {stage.buffer for stage in program.stages if stage.reduced or stage.buffer in program.outputs}
+    kept |= _compared_products(program, by_buffer, kept)
     # From the last to the first: by then it is known how often the readers of a stage are computed.
     times: Counter[Any] = Counter()
     for stage in reversed(program.stages):
@@ -52,6 +54,30 @@ def kept_stages(program: Program) -> list[Stage]:
             if source in by_buffer:
                 times[source] += times[stage.buffer] * places
     return [stage for stage in program.stages if stage.buffer in kept]
+
+
+def _compared_products(program: Program, by_buffer: Mapping[Buffer, Stage], kept: set[Buffer]) -> set[Buffer]:
+    """The float products that are read beside their own maximum or minimum.
+
+    ``a * b - max(a * b)``, of softmax, becomes a fused multiply-add, which does not round its product. Of
+    large numbers the difference is not 0 then, but as large as the rounding of the maximum.
+    """
+    readers = Counter(source for stage in program.stages for source in _reads(stage))
+    found = set()
+    for reduction in program.stages:
+        if reduction.combiner not in (tirx.Max, tirx.Min):
+            continue
+        left = [(source, False) for source in _reads(reduction)]
+        while left:
+            buffer, shared = left.pop()
+            stage, shared = by_buffer.get(buffer), shared or readers[buffer] > 1
+            if stage is None or buffer in kept:
+                continue
+            if isinstance(stage.value, TensorLoad):  # the same value from another place
+                left.append((stage.value.source, shared))
+            elif shared and isinstance(stage.value, tirx.Mul) and dtype_of(stage.value).startswith("float"):
+                found.add(buffer)
+    return found
 
 
 def _is_dear(stage: Stage, by_buffer: Mapping[Buffer, Stage], kept: set[Buffer]) -> bool:

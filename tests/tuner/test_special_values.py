@@ -194,3 +194,14 @@ def test_bytes_saturate_and_nan_is_the_least(tmp_path):
     constants = {"s": np.float32(0.1), "z": np.int8(3)}
     result = computed(tmp_path, nodes, x, constants, kind=TensorProto.INT8)
     assert result.tolist() == [-128, 127, -128, 127, 4, 2] * 20
+
+
+@pytest.mark.parametrize("size", [1e7, 1e20, 3e38])
+def test_the_largest_of_products_is_one_of_them(tmp_path, size):
+    """A fused multiply-add would subtract the rounded maximum from the product before it is rounded."""
+    x = np.float32(size) * np.random.default_rng().uniform(0.5, 1, (60, 7)).astype(np.float32)
+    nodes = [("Mul", "x c", "t", {}), ("Softmax", "t", "y", {})]
+    result = computed(tmp_path, nodes, x, {"c": np.float32(0.7)})
+    scaled = np.float64(x * np.float32(0.7))
+    right = np.exp(scaled - scaled.max(-1, keepdims=True))
+    np.testing.assert_allclose(result, right / right.sum(-1, keepdims=True), rtol=1e-5, atol=1e-6)
