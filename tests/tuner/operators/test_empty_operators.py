@@ -88,6 +88,7 @@ def fits(results, row):
 
 
 @pytest.mark.usefixtures("avx2")
+@pytest.mark.timeout(300, func_only=True)  # what is right of all rows is computed before the first
 def test_an_axis_of_no_extent(tmp_path, row, definitions):
     expected = [each for each in definitions.get(str(row), []) if fits(each, row)]
     if not expected:
