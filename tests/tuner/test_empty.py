@@ -1,11 +1,17 @@
 """Sizes of 0: inputs, results and what lies between, in every form that a user gets."""
 
 import numpy as np
+import onnxruntime
 import pytest
+import tvm
 from every_form import check
 from onnx import TensorProto, helper
 from tiny_models import model, node, save
+from tvm import relax
 
+from kernels.target import CATALOGUE
+from tuner.backend.apply import build_model
+from tuner.backend.comparison import run
 from tuner.frontend.graph import load_partition
 from tuner.intake.extract import extract
 
@@ -107,3 +113,30 @@ def test_what_data_decide_of_nothing(tmp_path):
     whole = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
     graph = load_partition(save(tmp_path, whole)).graph
     assert graph.tensors["rows"].shape == (0, 2)
+
+
+BESIDE = {
+    "split": (node("Split", ["x", "parts"], ["y", "z"]), (3, 6), {"parts": np.array([0, 3])}),
+    "rows": (node("Compress", ["x", "truths"], "y", axis=0), (2, 3), {"truths": np.zeros(2, bool)}),
+    "truths": (node("Compress", ["x", "truths"], "y"), (2, 0), {"truths": np.ones(0, bool)}),
+    "resize": (
+        node("Resize", ["x", "", "", "sizes"], "y", axes=[2, 3]),
+        (0, 3, 4, 4),
+        {"sizes": np.array([8, 6])},
+    ),
+    "heads": (node("MultiHeadAttention", ["x"] * 3, "y", domain="com.microsoft", num_heads=2), (0, 3, 8), {}),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE)
+def test_what_has_no_elements_beside_what_has(tmp_path, name):
+    one, shape, constants = BESIDE[name]
+    made = model([one], {"x": shape}, [*one.output], constants, opset=18)
+    made.opset_import.append(helper.make_opsetid("com.microsoft", 1))
+    data = np.random.default_rng().normal(size=shape).astype(np.float32)
+    executable, _ = build_model(save(tmp_path, made), {}, CATALOGUE["x86-avx2"])
+    found = run(relax.VirtualMachine(executable, tvm.cpu())["main"], {"x": data})
+    wanted = onnxruntime.InferenceSession(made.SerializeToString()).run(None, {"x": data})
+    for ours, right in zip(found, wanted, strict=True):
+        assert (ours.dtype, ours.shape) == (right.dtype, right.shape)
+        np.testing.assert_allclose(ours, right)

@@ -10,7 +10,7 @@ import onnx
 import pytest
 import tvm
 from c_models import MODELS
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 from test_c_library import TARGET
 from test_c_shapes import open_model
 from test_open_sizes import transformer

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 from onnx import ModelProto, NodeProto, helper, numpy_helper
 
 from tuner.frontend.names import fresh, names_of, reads, rename
@@ -51,7 +52,9 @@ def hold_empty(model: ModelProto) -> None:
     model.ir_version = max(model.ir_version, 4)
 
 
-def nothing(node: NodeProto, tensors: Mapping[str, Info]) -> list[Any]:
+def nothing(
+    node: NodeProto, tensors: Mapping[str, Info], constants: Mapping[str, npt.NDArray[Any]]
+) -> list[Any]:
     """The results of ``node`` where none of them has an element; nothing where one has, or is not known.
 
     Of nothing a DynamicQuantizeLinear has a scale of 1, as onnxruntime does.
@@ -61,6 +64,8 @@ def nothing(node: NodeProto, tensors: Mapping[str, Info]) -> list[Any]:
         return [np.zeros(inputs[0], np.uint8), np.ones((), np.float32), np.zeros((), np.uint8)]
     if node.op_type in WINDOWED and not any(0 in shape for shape in inputs):
         return []  # a window that is larger than what it moves over is a mistake
+    if node.op_type == "Resize" and inputs and (made := _resized(node, tensors[node.input[0]], constants)):
+        return made
     infos = [tensors.get(name) for name in node.output if name]
     values = [
         np.zeros(info.shape, helper.tensor_dtype_to_np_dtype(info.elem_type))
@@ -68,3 +73,15 @@ def nothing(node: NodeProto, tensors: Mapping[str, Info]) -> list[Any]:
         if info is not None and 0 in info.shape
     ]
     return values if len(values) == len(infos) else []
+
+
+def _resized(node: NodeProto, info: Info, constants: Mapping[str, npt.NDArray[Any]]) -> list[Any]:
+    """A Resize by ``axes`` to ``sizes`` of what has no elements, whose shape onnx does not infer."""
+    said = {each.name: helper.get_attribute_value(each) for each in node.attribute}
+    sizes = constants.get(node.input[3]) if len(node.input) > 3 else None
+    if sizes is None or "axes" not in said or said.get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
+        return []
+    shape = list(info.shape)
+    for axis, size in zip(said["axes"], sizes.reshape(-1).tolist(), strict=False):
+        shape[axis] = size
+    return [np.zeros(shape, helper.tensor_dtype_to_np_dtype(info.elem_type))] if 0 in shape else []

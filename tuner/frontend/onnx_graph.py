@@ -352,7 +352,7 @@ def _constant_results(
     node: NodeProto, constants: dict[str, Array], tensors: dict[str, TensorInfo], opset: int
 ) -> list[Array]:
     """The values of all outputs of the node, or none of them: of one, of what Split makes, or nothing."""
-    if made := nothing(node, tensors):
+    if made := nothing(node, tensors, constants):
         return made
     if node.op_type == "Split":
         # What it makes is as large as what it reads.

@@ -29,8 +29,8 @@ class Generated:
     tables: tuple[Array, ...] | None = None
 
     def name(self, layout: str) -> str:
-        """What the function is called for tensors in ``layout``."""
-        return "_".join(map(str, ("tilefleet", self.kind, layout, *self.numbers)))
+        """What the function is called for tensors in ``layout``: a name in C as well."""
+        return "_".join(map(str, ("tilefleet", self.kind, layout, *self.numbers))).replace("-", "minus")
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,6 @@ def is_other(row):
     if row.op in STEPS:
         given = any(each is not None for each in row.inputs[5:7])
         return given and not first.shape[attributes.get("layout", 0)]
-    if row.op == "Resize":  # onnx infers no shape of it
-        return "axes" in attributes
     if row.op == "Concat":
         arrays = [getattr(each, "value", each) for each in row.inputs]
         return len({tuple(np.delete(each.shape, attributes["axis"])) for each in arrays}) > 1

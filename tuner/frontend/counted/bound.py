@@ -334,12 +334,28 @@ def _compress(state: State, node: NodeProto) -> Axes:
     if any(map(state.axes_of, node.input)):
         state.refuse("takes arrays of which data decide the lengths")
     if axis is None:
-        data = state.add("Reshape", [data, state.constant(np.array([-1]))])
+        data = state.add("Reshape", [data, state.constant(np.array([prod(state.info(data).shape)]))])
         axis = 0
-    (extent,) = state.info(truths).shape
-    places = compacted(state, truths)
-    state.write("Gather", [data, places], node.output, axis=axis)
-    return {axis % len(state.info(data).shape): Size(0, extent, how_many(state, truths))}
+    shape = list(state.info(data).shape)
+    axis %= len(shape)
+    # Truths beyond the last row choose nothing.
+    extent = min(shape[axis], *state.info(truths).shape)
+    if truths in state.constants:
+        places = np.flatnonzero(state.constants[truths][:extent])
+        state.write("Gather", [data, state.constant(places)], node.output, axis=axis)
+        return {}
+    shape[axis] = extent
+    if not extent:
+        nothing = np.zeros(shape, state.info(data).dtype)
+        state.make_constant(node.output[0], nothing)
+        return {}
+    if 0 in shape:
+        state.refuse("chooses among rows without elements, as many as data decide")
+    if state.info(truths).shape != (extent,):
+        first = state.constant(np.arange(extent))
+        truths = state.add("Gather", [truths, first], axis=0)
+    state.write("Gather", [data, compacted(state, truths)], node.output, axis=axis)
+    return {axis: Size(0, extent, how_many(state, truths))}
 
 
 MAKERS: dict[str, Callable[[State, NodeProto], Axes]] = {

@@ -66,6 +66,7 @@ MENDS: dict[str, tuple[Mend, ...]] = {
         cut.result,
         older.slices,
     ),
+    "Split": (empty.parts,),
     "SpaceToDepth": (newer.space_to_depth,),
     **dict.fromkeys(("Add", "And", "Greater", "Less", "Or", "Xor"), (older.broadcast,)),
     "Sub": (special.less_itself, older.broadcast),

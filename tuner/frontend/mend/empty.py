@@ -37,6 +37,22 @@ def joined(writer: Writer) -> bool:
     return True
 
 
+def parts(writer: Writer) -> bool:
+    """A Split of which some results have no elements: those are constants."""
+    infos = {name: writer.graph.tensors[name] for name in writer.node.output}
+    full = [name for name, info in infos.items() if 0 not in info.shape]
+    if len(full) == len(infos) or not full:
+        return False
+    for name in infos.keys() - set(full):
+        writer.finish("Identity", writer.constant(np.zeros(infos[name].shape, infos[name].dtype)))
+        writer.nodes[-1].output[0] = name
+    axis = writer.attributes.get("axis", 0)
+    sizes = writer.constant(vector(*(infos[name].shape[axis] for name in full)))
+    writer.finish("Split", writer.node.input[0], sizes, axis=axis)
+    writer.nodes[-1].output[:] = full
+    return True
+
+
 def reduced(writer: Writer) -> bool:
     """A reduction over no elements is a constant: of integers the type's own limit for an infinity."""
     out = writer.graph.tensors[writer.node.output[0]]

@@ -120,7 +120,9 @@ def attend(form: Fused, parts: list[str], masks: list[str]) -> None:
         scores = form.add("Add", [scores, mask])
     weights = form.add("Softmax", [scores], axis=3 if form.opset < PER_AXIS else -1)
     result = form.add("Transpose", [form.add("MatMul", [weights, values])], perm=[0, 2, 1, 3])
-    form.finish(form.add("Reshape", [result, form.constant(np.array([0, 0, -1]))]))
+    # Sizes are said in full: of no elements, -1 could be any.
+    heads = form.add("Mul", [extent(form, values, 1), extent(form, values, 3)])
+    form.finish(form.add("Reshape", [result, _shape(form, [0, 0], heads)]))
 
 
 def _mask(form: Fused, at: int, keys: str) -> str:
@@ -171,8 +173,13 @@ def _heads(form: Fused) -> int:
 
 def split_heads(form: Fused, data: str, heads: int) -> str:
     """(batch, length, heads * size) as (batch, heads, length, size)."""
-    shaped = form.add("Reshape", [data, form.constant(np.array([0, 0, heads, -1]))])
+    size = form.add("Div", [extent(form, data, 2), form.constant(np.array([heads]))])
+    shaped = form.add("Reshape", [data, _shape(form, [0, 0, heads], size)])
     return form.add("Transpose", [shaped], perm=[0, 2, 1, 3])
+
+
+def _shape(form: Fused, first: list[int], last: str) -> str:
+    return form.add("Concat", [form.constant(np.array(first)), last], axis=0)
 
 
 def _thirds(form: Fused) -> list[str]:
