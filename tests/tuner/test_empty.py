@@ -13,6 +13,7 @@ from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
 from tuner.frontend.graph import load_partition
+from tuner.frontend.onnx_check import ModelError
 from tuner.intake.extract import extract
 
 pytestmark = [pytest.mark.usefixtures("avx2"), pytest.mark.timeout(300)]
@@ -140,3 +141,46 @@ def test_what_has_no_elements_beside_what_has(tmp_path, name):
     for ours, right in zip(found, wanted, strict=True):
         assert (ours.dtype, ours.shape) == (right.dtype, right.shape)
         np.testing.assert_allclose(ours, right)
+
+
+@pytest.mark.parametrize("op", ["GRU", "LSTM", "RNN"])
+@pytest.mark.parametrize("rows", [1, 3])
+def test_steps_without_data_go_on_by_their_states(tmp_path, op, rows):
+    """onnxruntime ends with the process of these; zeros by any weights are the same."""
+    gates = {"GRU": 3, "LSTM": 4, "RNN": 1}[op]
+    rng = np.random.default_rng()
+    constants = {"r": rng.normal(size=(1, gates * 5, 5)), "b": rng.normal(size=(1, gates * 10))}
+    results = []
+    for width in (0, 1):
+        constants["w"] = np.ones((1, gates * 5, width))
+        held = {name: value.astype(np.float32) for name, value in constants.items()}
+        made = model([node(op, [*"xwrb"], "y", hidden_size=5)], {"x": (4, rows, width)}, ["y"], held)
+        data = {"x": np.zeros((4, rows, width), np.float32)}
+        if width:
+            results += onnxruntime.InferenceSession(made.SerializeToString()).run(None, data)
+        else:
+            executable, _ = build_model(save(tmp_path, made), {}, CATALOGUE["x86-avx2"])
+            results += run(relax.VirtualMachine(executable, tvm.cpu())["main"], data)
+    np.testing.assert_allclose(*results, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("one", "inputs", "constants", "said"),
+    [
+        (node("ReverseSequence", ["x", "n"], "y"), {"x": (5, 4)}, {"n": np.zeros(0, np.int64)},
+         r"\[0\] for 4 rows"),
+        (node("RoiAlign", ["x", "r", "n"], "y"), {"x": (1, 4, 0, 6)},
+         {"r": np.zeros((2, 4), np.float32), "n": np.zeros(2, np.int64)}, "planes without elements"),
+        (node("LayerNormalization", ["x", "s"], ["y", "m"]), {"x": (2, 0)}, {"s": np.ones(0, np.float32)},
+         "axis without elements"),
+        (node("NonMaxSuppression", ["x", "s", "k"], "y"), {"x": (2, 0, 4)},
+         {"s": np.ones((2, 3, 50), np.float32), "k": np.array([9])}, r"boxes of \[2, 0, 4\] for 50 scores"),
+    ],
+    ids=lambda each: getattr(each, "op_type", ""),
+)  # fmt: skip
+def test_a_mistake_with_no_elements_is_told(tmp_path, one, inputs, constants, said):
+    made = model([one], inputs, [*one.output], constants)
+    if one.op_type == "NonMaxSuppression":
+        made.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    with pytest.raises(ModelError, match=said):
+        build_model(save(tmp_path, made), {}, CATALOGUE["x86-avx2"])

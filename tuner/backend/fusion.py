@@ -14,6 +14,7 @@ from kernels.emit.compile import KERNEL_ATTRIBUTE
 from kernels.loops.schedule import LOOPS_ATTRIBUTE, NO_LOOPS_ATTRIBUTE, schedule
 from kernels.target import Target
 from tuner.backend.identities import begun_at_infinity
+from tuner.backend.quanta import quantize
 from tuner.backend.reductions import fusable
 from tuner.backend.reshapes import merged_reshapes
 
@@ -40,7 +41,7 @@ def fused(module: Any, target: Target) -> Any:
         [
             relax.transform.DecomposeOpsForInference(),
             relax.transform.RemoveRedundantReshape(),
-            relax.transform.LegalizeOps(),
+            relax.transform.LegalizeOps({"relax.quantize": quantize}),
             relax.transform.AnnotateTIROpPattern(),
             relax.transform.FoldConstant(),
         ]

@@ -15,6 +15,11 @@ WINDOWED = {
     *("AveragePool", "Conv", "ConvInteger", "ConvTranspose", "DeformConv", "LpPool", "MaxPool", "MaxUnpool"),
     "QLinearConv",
 }
+LOOKING = {
+    *("AveragePool", "GlobalAveragePool", "GlobalLpPool", "GlobalMaxPool", "LpPool", "MaxPool"),
+    *("MaxRoiPool", "RoiAlign"),
+}
+"""Those that look at planes, which must have elements: each library makes something else of none."""
 
 
 class Info(Protocol):

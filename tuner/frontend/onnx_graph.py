@@ -13,11 +13,10 @@ import numpy.typing as npt
 import onnx
 from onnx import ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
-from tuner.frontend import axes
+from tuner.frontend import axes, empty
 from tuner.frontend.blame import blame_inputs
 from tuner.frontend.ceiled import round_down
 from tuner.frontend.definitions import expanded
-from tuner.frontend.empty import nothing
 from tuner.frontend.evaluate import Uncomputed, evaluated
 from tuner.frontend.onnx_check import MAX_TENSOR_BYTES, ModelError, check_size, node_name
 from tuner.frontend.own_nodes import LOOP, OPERATOR, PRODUCT, TREES
@@ -352,7 +351,7 @@ def _constant_results(
     node: NodeProto, constants: dict[str, Array], tensors: dict[str, TensorInfo], opset: int
 ) -> list[Array]:
     """The values of all outputs of the node, or none of them: of one, of what Split makes, or nothing."""
-    if made := nothing(node, tensors, constants):
+    if made := empty.nothing(node, tensors, constants):
         return made
     if node.op_type == "Split":
         # What it makes is as large as what it reads.
@@ -388,14 +387,16 @@ def constant_result(
             raise ModelError(f"node {node_name(node)!r} (ConstantOfShape) has the negative shape {shape}")
         check_size(math.prod(shape) * fill.itemsize, f"node {node_name(node)!r} (ConstantOfShape)", shape)
         return np.broadcast_to(fill, shape)
-    # Computed only when the size of the result is known beforehand.
-    if name not in tensors:
+    if node.op_type in empty.LOOKING and 0 in constants[node.input[0]].shape:
+        return None  # a mistake, which is told when the node is read
+    # Computed only when the size of the result is known beforehand: at most what is cut.
+    if name not in tensors and node.op_type != "Slice":
         return None
     try:
         value = evaluate_node(node, constants, opset)
     except Uncomputed:
         return None  # the build computes it
-    return value if value.shape == tensors[name].shape else None
+    return value if name not in tensors or value.shape == tensors[name].shape else None
 
 
 def evaluate_node(node: NodeProto, constants: Mapping[str, Array], opset: int) -> Array:

@@ -31,7 +31,7 @@ from tuner.frontend.onnx_check import ModelError
 
 TABLES = (elementwise, layers, moves, recurrent, reductions, resizes, windows)
 EVERY = 58
-REFUSED = "shapes do not fit together|without elements|window of .* larger than"
+REFUSED = "shapes do not fit together|without elements|window of .* larger than|(boxes|lens|lengths) of"
 """Words of refusals of what is no input, which some library computes in its way."""
 STEPS = ("GRU", "LSTM", "RNN")
 
@@ -39,17 +39,21 @@ STEPS = ("GRU", "LSTM", "RNN")
 def is_other(row):
     """Whether ONNX says something else, or nothing, where these compute something.
 
-    Of no steps at all onnxruntime hands on zeros, not the state that it was given; it joins what does not fit
-    together; and onnx's reference finds places where there are none.
+    Of no steps at all onnxruntime hands on zeros, not the state that it was given, and whatever was in memory
+    for the cell, and it ends where data have no width; it joins what does not fit together. onnx's reference
+    finds places where there are none, and a mean that is not onnxruntime's; it alone attends to values of no
+    size.
     """
     first, attributes = row.inputs[0], row.attributes
     if row.op in STEPS:
-        given = any(each is not None for each in row.inputs[5:7])
-        return given and not first.shape[attributes.get("layout", 0)]
+        given = row.op == "LSTM" or any(each is not None for each in row.inputs[5:7])
+        return not first.shape[-1] or (given and not first.shape[attributes.get("layout", 0)])
     if row.op == "Concat":
         arrays = [getattr(each, "value", each) for each in row.inputs]
         return len({tuple(np.delete(each.shape, attributes["axis"])) for each in arrays}) > 1
-    return row.op in ("ArgMax", "ArgMin") and not first.shape[attributes.get("axis", 0)]
+    if row.op == "Attention":
+        return not row.inputs[2].shape[-1]
+    return row.op in ("ArgMax", "ArgMin", "ReduceMean") and 0 in first.shape
 
 
 def chosen(every):

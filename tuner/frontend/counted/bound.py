@@ -285,6 +285,8 @@ def _suppression(state: State, node: NodeProto) -> Axes:
     ):
         state.refuse("takes arrays of which data decide the lengths")
     batch, classes, count = state.info(scores).shape
+    if tuple(state.info(boxes).shape) != (batch, count, 4):
+        state.refuse(f"has boxes of {list(state.info(boxes).shape)} for {count} scores of {batch} images")
     most = state.value(2, None)
     given = len(node.input) > 2 and bool(node.input[2])
     limit = count if most is None and given else min(count, max(0, int(most.item()) if given else 0))
@@ -333,14 +335,14 @@ def _compress(state: State, node: NodeProto) -> Axes:
     axis = attributes_of(node).get("axis")
     if any(map(state.axes_of, node.input)):
         state.refuse("takes arrays of which data decide the lengths")
-    if axis is None:
-        data = state.add("Reshape", [data, state.constant(np.array([prod(state.info(data).shape)]))])
-        axis = 0
     shape = list(state.info(data).shape)
+    if axis is None:
+        shape, axis = [prod(shape)], 0
+        data = state.add("Reshape", [data, state.constant(np.array([-1]))]) if shape[0] else data
     axis %= len(shape)
     # Truths beyond the last row choose nothing.
     extent = min(shape[axis], *state.info(truths).shape)
-    if truths in state.constants:
+    if truths in state.constants and extent:
         places = np.flatnonzero(state.constants[truths][:extent])
         state.write("Gather", [data, state.constant(places)], node.output, axis=axis)
         return {}

@@ -42,6 +42,7 @@ MENDS: dict[str, tuple[Mend, ...]] = {
     "Einsum": (einsum.product,),
     "Equal": (numbers.equal_truths, special.itself, older.broadcast),
     "EyeLike": (numbers.eye,),
+    "GatherND": (empty.whole,),
     "Hardmax": (special.hardmax,),
     "IsInf": (numbers.infinities,),
     "LayerNormalization": (norms.moments,),

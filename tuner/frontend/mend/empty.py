@@ -75,6 +75,18 @@ def chosen(writer: Writer) -> bool:
     return False
 
 
+def whole(writer: Writer) -> bool:
+    """A GatherND by places of no numbers: all that there is, once for each."""
+    shape, out = writer.info(0).shape, writer.graph.tensors[writer.node.output[0]].shape
+    (*places, depth), kept = writer.info(1).shape, writer.attributes.get("batch_dims", 0)
+    if depth or 0 in out:
+        return False
+    data, ones = writer.node.input[0], [1] * (len(places) - kept)
+    data = writer.add("Reshape", data, writer.constant(vector(*shape[:kept], *ones, *shape[kept:])))
+    writer.finish("Expand", data, writer.constant(vector(*out)))
+    return True
+
+
 def scattered(writer: Writer) -> bool:
     """A scatter without updates gives back its data."""
     if 0 not in writer.info(1).shape:

@@ -15,7 +15,7 @@ def moments(writer: Writer) -> bool:
     if not any(more) or writer.info(0).dtype != "float32":
         return False
     if 0 in writer.info(0).shape:
-        writer.refuse("has the mean of no elements as a result")
+        writer.refuse("has means along an axis without elements as a result")
     mean = _mean(writer, data)
     centred = writer.add("Sub", data, mean)
     inverse = _inverse(writer, centred)

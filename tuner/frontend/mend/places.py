@@ -21,6 +21,8 @@ def reverse(writer: Writer) -> bool:
     steps, rows = (shape[1], shape[0]) if rows_first else (shape[0], shape[1])
     step, row = np.arange(steps)[None], np.arange(rows)[:, None]
     turn = (1, rows) if rows_first else (rows, 1)
+    if writer.info(1).shape != (rows,):
+        writer.refuse(f"has lengths of {list(writer.info(1).shape)} for {rows} rows")
     lengths = writer.bounded(writer.node.input[1], 0, steps, "a length")
     lengths = writer.add("Reshape", lengths, writer.constant(vector(rows, 1)))
     last = writer.add("Sub", lengths, writer.constant(np.array([[1]])))

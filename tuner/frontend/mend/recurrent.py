@@ -16,6 +16,7 @@ from tuner.frontend.onnx_graph import Array, TensorInfo
 from tuner.frontend.own_nodes import CELL_CLIP, RECURRENT
 
 CELLS = {"RNN": ("Tanh",), "GRU": ("Sigmoid", "Tanh"), "LSTM": ("Sigmoid", "Tanh", "Tanh")}
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
 FACTORS: dict[str, tuple[float | None, float | None]] = {
     **dict.fromkeys(("Relu", "Sigmoid", "Softplus", "Softsign", "Tanh"), (None, None)),
     **dict.fromkeys(("Elu", "ThresholdedRelu"), (1.0, None)),
@@ -34,14 +35,14 @@ def recurrent(writer: Writer) -> bool:
     attributes, kind = writer.attributes, writer.node.op_type
     if writer.info(0).dtype != "float32":
         writer.refuse(f"computes in {writer.info(0).dtype}; only float32 is supported")
-    data, batch_first = writer.node.input[0], bool(attributes.get("layout", 0))
+    data, batch_first = _some_width(writer), bool(attributes.get("layout", 0))
     if batch_first:
         data = writer.add("Transpose", data, perm=[1, 0, 2])
     said = attributes.get("direction", b"forward")
     ways = [False, True] if said == b"bidirectional" else [said == b"reverse"]
     cells = _cells(writer, CELLS[kind] * len(ways))
     each, whole = len(CELLS[kind]), whole_of(writer, data)
-    lengths = _lengths(writer, writer.graph.tensors[data].shape[0])
+    lengths = _lengths(writer, *writer.graph.tensors[data].shape[:2])
     if lengths and whole and writer.graph.tensors[data].shape[1] > 1:
         # Bytes are made of the states of all rows, those at their end among them.
         writer.refuse("has quantized weights, several rows, and sequence_lens other than the whole sequence")
@@ -199,8 +200,28 @@ def _bias(writer: Writer, number: int, hidden: int, after: bool) -> tuple[str, s
     return writer.add("Add", own, rest), cut(2 * hidden, size)
 
 
-def _lengths(writer: Writer, steps: int) -> str:
+def _some_width(writer: Writer) -> str:
+    """The data; where they have no elements a step, zeros in their place, and for their weights."""
+    data: str = writer.node.input[0]
+    *rows, width = writer.info(0).shape
+    gates, hidden = writer.info(WEIGHTS).shape[1], writer.info(STATES).shape[2]
+    if tuple(writer.info(STATES).shape[1:]) != (gates, gates // GATES[writer.node.op_type]):
+        writer.refuse(f"has weights for {gates} gates, and {hidden} states a gate")
+    if width:
+        return data
+    directions = writer.info(WEIGHTS).shape[0]
+    weights = writer.constant(np.zeros((directions, gates, 1), np.float32))
+    writer.node = helper.make_node(
+        writer.node.op_type, writer.node.input, writer.node.output, name=writer.node.name
+    )
+    writer.node.input[WEIGHTS] = weights
+    return writer.constant(np.zeros((*rows, 1), np.float32))
+
+
+def _lengths(writer: Writer, steps: int, rows: int) -> str:
     """The number of steps of each row, int32; empty where all rows have all."""
+    if writer.has(LENGTHS) and writer.info(LENGTHS).shape != (rows,):
+        writer.refuse(f"has sequence_lens of {list(writer.info(LENGTHS).shape)} for {rows} rows")
     known = writer.value(LENGTHS)
     if not writer.has(LENGTHS) or (known is not None and (known == steps).all()):
         return ""
