@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import Result
 from tiny_models import model, node, save
@@ -157,6 +158,22 @@ def test_without_a_board_an_emulator_checks(small: Path, monkeypatch: pytest.Mon
     assert "checked on board rpi4-sim: y differs by" in done.stdout
     manifest = json.loads(small.with_name("m.so.json").read_text())
     assert (manifest["checked"], manifest["check"]["where"]) == (True, "board rpi4-sim")
+
+
+@needs_qemu
+def test_a_byte_for_nan_is_the_least_on_an_emulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A processor's own conversion of NaN to an integer may be another."""
+    monkeypatch.setenv("TILEFLEET_URL", "http://127.0.0.1:1")
+    constants = {"s": np.float32([0.02, 0.1, 1]), "z": np.int8([-3, 0, 5])}
+    kinds = ("QuantizeLinear", "x", "b"), ("DequantizeLinear", "b", "y")
+    nodes = [node(kind, [data, "s", "z"], result, axis=1) for kind, data, result in kinds]
+    made = save(tmp_path, model(nodes, {"x": (5, 3)}, ["y"], constants))
+    (tmp_path / "log.jsonl").write_text("")
+    special = [np.nan, -np.nan, np.inf, -np.inf, -0.0, 1e-45, 3e38, -3e38, 1e9, 0.5, -2.5, 7, 100, -1e-38, 1]
+    np.savez(tmp_path / "special.npz", x=np.float32(special).reshape(5, 3))
+    done = build(made, "--check-input", tmp_path / "special.npz")
+    assert done.exit_code == 0, done.output
+    assert "checked on board rpi4-sim: y differs by 0 from" in done.stdout
 
 
 @needs_qemu
