@@ -69,7 +69,7 @@ def nothing(
         return [np.zeros(inputs[0], np.uint8), np.ones((), np.float32), np.zeros((), np.uint8)]
     if node.op_type in WINDOWED and not any(0 in shape for shape in inputs):
         return []  # a window that is larger than what it moves over is a mistake
-    if node.op_type == "Resize" and inputs and (made := _resized(node, tensors[node.input[0]], constants)):
+    if node.op_type == "Resize" and (made := _resized(node, tensors.get(node.input[0]), constants)):
         return made
     infos = [tensors.get(name) for name in node.output if name]
     values = [
@@ -80,11 +80,16 @@ def nothing(
     return values if len(values) == len(infos) else []
 
 
-def _resized(node: NodeProto, info: Info, constants: Mapping[str, npt.NDArray[Any]]) -> list[Any]:
+def _resized(node: NodeProto, info: Info | None, constants: Mapping[str, npt.NDArray[Any]]) -> list[Any]:
     """A Resize by ``axes`` to ``sizes`` of what has no elements, whose shape onnx does not infer."""
     said = {each.name: helper.get_attribute_value(each) for each in node.attribute}
     sizes = constants.get(node.input[3]) if len(node.input) > 3 else None
-    if sizes is None or "axes" not in said or said.get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
+    if (
+        info is None
+        or sizes is None
+        or "axes" not in said
+        or said.get("keep_aspect_ratio_policy", b"stretch") != b"stretch"
+    ):
         return []
     shape = list(info.shape)
     for axis, size in zip(said["axes"], sizes.reshape(-1).tolist(), strict=False):

@@ -29,7 +29,7 @@ def pad(state: State, node: NodeProto) -> Axes:
     axes = state.value(3)
     if given is None or (len(node.input) > 3 and node.input[3] and axes is None):
         advise(state, *filter(None, node.input[1:2]), *filter(None, node.input[3:]))
-        state.refuse("pads by numbers that data decide")
+        state.refuse("pads by data-dependent numbers")
     along = [*range(len(shape))] if axes is None else [int(axis) % len(shape) for axis in axes]
     pads = dict(
         zip(
@@ -84,7 +84,7 @@ def _reach(state: State, name: str, axis: int, size: Size, before: int, made: Si
     elif mode == "wrap":
         places = state.add("Mod", [places, above_zero(state, count)])
     else:
-        state.refuse(f"pads with {mode!r} along an axis of which data decide the length")
+        state.refuse(f"pads with {mode!r} along an axis with a data-dependent length")
     return state.add("Gather", [name, within(state, places, extent)], axis=axis)
 
 
@@ -142,7 +142,7 @@ def _factors(state: State, node: NodeProto, along: list[int]) -> Factors:
     sizes = sizes_of(state, node.input[SIZES]) if len(node.input) > SIZES else None
     if sizes is None or attributes_of(node).get("keep_aspect_ratio_policy", b"stretch") != b"stretch":
         advise(state, *filter(None, node.input[place:]))
-        state.refuse("has sizes that data decide")
+        state.refuse("has data-dependent sizes")
     found = {}
     for axis, size in zip(along, sizes.reshape(-1), strict=True):
         factor = size.high / max(1, before[axis].high)

@@ -248,7 +248,7 @@ def _walk(state: State, node: NodeProto) -> None:
             return
         rule = RULES.get(node.op_type)
         if rule is None:
-            state.refuse("takes arrays of which data decide the lengths")
+            state.refuse("takes arrays with data-dependent lengths")
         axes = rule(state, node)
     else:
         state.keep(node)
@@ -283,7 +283,7 @@ def _suppression(state: State, node: NodeProto) -> Axes:
     if set(state.axes_of(scores)) | set(state.axes_of(boxes)) and (
         set(state.axes_of(scores)) != {2} or set(state.axes_of(boxes)) != {1}
     ):
-        state.refuse("takes arrays of which data decide the lengths")
+        state.refuse("takes arrays with data-dependent lengths")
     batch, classes, count = state.info(scores).shape
     if tuple(state.info(boxes).shape) != (batch, count, 4):
         state.refuse(f"has boxes of {list(state.info(boxes).shape)} for {count} scores of {batch} images")
@@ -334,7 +334,7 @@ def _compress(state: State, node: NodeProto) -> Axes:
     data, truths = node.input
     axis = attributes_of(node).get("axis")
     if any(map(state.axes_of, node.input)):
-        state.refuse("takes arrays of which data decide the lengths")
+        state.refuse("takes arrays with data-dependent lengths")
     shape = list(state.info(data).shape)
     if axis is None:
         shape, axis = [prod(shape)], 0
@@ -352,7 +352,7 @@ def _compress(state: State, node: NodeProto) -> Axes:
         state.make_constant(node.output[0], nothing)
         return {}
     if 0 in shape:
-        state.refuse("chooses among rows without elements, as many as data decide")
+        state.refuse("chooses a data-dependent count of rows without elements")
     if state.info(truths).shape != (extent,):
         first = state.constant(np.arange(extent))
         truths = state.add("Gather", [truths, first], axis=0)

@@ -71,7 +71,7 @@ def wanted(state: State, function: Callable[..., npt.NDArray[np.generic]], *size
     """As ``derived``; ModelError where that is None."""
     found = derived(state, function, *sizes)
     if found is None:
-        state.refuse("has a size that follows from several numbers that data decide")
+        state.refuse("has a size that follows from several data-dependent numbers")
     return found
 
 

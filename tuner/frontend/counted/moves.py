@@ -149,6 +149,6 @@ def tile(state: State, node: NodeProto) -> Axes:
     axes, repeats = state.axes_of(node.input[0]), state.value(1)
     if repeats is None or any(int(repeats[axis]) != 1 for axis in axes):
         advise(state, node.input[1])
-        state.refuse("repeats rows of which data decide the number")
+        state.refuse("repeats rows with a data-dependent count")
     state.keep(node)
     return dict(axes)

@@ -54,5 +54,5 @@ def zero_of(state: State, node: NodeProto, place: int) -> Fill:
             state.refuse("has several computed zero points")
         return str(node.input[place])
     if known.size and (known != known.reshape(-1)[0]).any():
-        state.refuse("has several zero points for an array of which data decide the lengths")
+        state.refuse("has several zero points for an array with data-dependent lengths")
     return int(known.reshape(-1)[0])

@@ -68,7 +68,7 @@ def needed(state: State, name: str) -> Numbers:
         state.refuse("has a size that is no few whole numbers")
     advise(state, name)
     return state.refuse(
-        "has a size that data decide, and nothing says how great it may be: bound it in the model, by a Clip "
+        "has a data-dependent size, and nothing says how great it may be: bound it in the model, by a Clip "
         "or a Min"
     )
 

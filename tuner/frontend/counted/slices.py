@@ -26,7 +26,7 @@ def part(state: State, node: NodeProto) -> Axes:
     starts, ends, axes, steps = (_operand(state, node, place, given) for place in range(4))
     if axes is None or steps is None or not all(size.known for size in [*axes, *steps]):
         advise(state, *filter(None, node.input[3:]))
-        state.refuse("has a step that data decide")
+        state.refuse("has a data-dependent step")
     found, cuts = dict(counted), []
     for at, (along, step) in enumerate(zip(axes, steps, strict=True)):
         axis, by = along.low % len(shape), step.low
@@ -61,7 +61,7 @@ def _line(
     if start is None or not start.known or start.low < 0 or by != 1:
         advise(state, *node.input[1:3])
         state.refuse(
-            "has a start that data decide, or takes rows from the end of some of which data decide it"
+            "has a data-dependent start, or takes rows from the end of an axis with a data-dependent length"
         )
     return start, _rest(state, size, start.low, end, node, at)
 

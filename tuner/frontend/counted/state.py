@@ -21,8 +21,8 @@ AXES_AS_INPUTS = 13
 """The operator set since which a ReduceSum has its axes as an input."""
 WHOLE_EXTREMES = 12
 """The operator set since which Max and Min take whole numbers."""
-ALONG = "computes along an axis of which data decide the length"
-APART = "meets arrays of which data decide the lengths, which may differ"
+ALONG = "computes along an axis with a data-dependent length"
+APART = "meets arrays with data-dependent lengths, which may differ"
 
 
 LARGE = 1024

@@ -13,6 +13,6 @@ def result(writer: Writer) -> bool:
         return False
     axes = writer.value(3)
     if output not in writer.graph.outputs or axes is None:
-        writer.refuse("has an end that data decide")
+        writer.refuse("has a data-dependent end")
     writer.finish(CUT, writer.node.input[0], writer.node.input[2], axes=[int(axis) for axis in axes])
     return True

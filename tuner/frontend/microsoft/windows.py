@@ -29,11 +29,11 @@ def unfolded(form: Fused) -> None:
 
 
 def masked_maximum(form: Fused) -> None:
-    """MaxpoolWithMask: of each window, the largest number that is in a row of it before a mask of 0.
+    """MaxpoolWithMask: the largest number of each window. A mask of 0 ends the search in its row.
 
-    As onnxruntime has it: its kernel finds neither NaN nor what is less than all finite numbers, does not
-    look at the mask of the first element where there are several spatial axes, and begins with the mask of a
-    channel as many elements behind the first as there are before that channel, modulo the number of masks.
+    This is what onnxruntime's kernel does. It finds neither NaN nor minus infinity. With several spatial axes
+    it ignores the mask of the first element. The masks of channel n begin n x pixels elements behind the
+    first mask, modulo the number of masks.
     """
     data, mask = form.needed(0), form.needed(1)
     batch, channels, *extents = (form.extent(data, axis) for axis in range(form.rank(data)))
