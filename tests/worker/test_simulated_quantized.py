@@ -236,3 +236,20 @@ def test_scaling_after_all_sums_is_exact_too_and_takes_longer(
     # Sums by fours are scaled as fast afterwards where all stay in L1, as those of so small a layer do.
     least = 0.95 if dict(config.knobs).get("block") == "fours" else 1.0
     assert unfused > least * fused.counters["cycles"]
+
+
+def test_integers_take_the_same_cycles_each_time(simulated_boards, nursery, builder, tmp_path):
+    """How often a scaled sum lies so near a half that it is looked at again depends on the data."""
+    board, target = simulated_boards["rpi4-sim"], CATALOGUE["rpi4"]
+    workload = QConv2d(1, 14, 14, 96, 96, 1, 1, **SYMMETRIC)
+    kernel = registry.kernel("qgemm")
+    best = kernel.recommend(workload, target)
+    configs = [
+        replace(best, knobs=tuple({**dict(best.knobs), "requant": way}.items()))
+        for way in kernel.space(workload, target).knobs["requant"]
+    ]
+    batch = [builder.build(Candidate(workload, config, target)) for config in configs]
+    found = [measure(nursery, board, batch, OPTIONS, lock_dir=tmp_path) for _ in range(3)]
+    assert not any(outcome.error for outcomes in found for outcome in outcomes)
+    times = [[(outcome.cost_s, outcome.counters) for outcome in outcomes] for outcomes in found]
+    assert times[0] == times[1] == times[2]

@@ -9,9 +9,12 @@ from __future__ import annotations
 import math
 import statistics
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
+from zlib import crc32
 
 import numpy as np
 
@@ -164,14 +167,32 @@ def _cost(seconds: list[float]) -> dict[str, Any]:
 
 
 class _Problem:
-    """What all sessions of a batch share: inputs, expected result, options."""
+    """What all sessions of a batch share: inputs, expected result, options.
 
-    def __init__(self, payload: dict[str, Any]) -> None:
-        self.options = payload["options"]
+    ``timed`` are the data of timed calls where those are not the ``inputs``.
+    """
+
+    def __init__(
+        self, payload: dict[str, Any], timed: Array | None = None, rest: Sequence[Array] = ()
+    ) -> None:
+        self._payload, self.options = payload, payload["options"]
         self.workload = workloads.from_json(payload["workload"])
         # Fresh inputs each time: no candidate can be right by accident.
-        self.inputs = random_inputs(self.workload, np.random.default_rng())
+        fresh = random_inputs(self.workload, np.random.default_rng())
+        self.timed, self.inputs = timed, [fresh[0], *(rest or fresh[1:])]
         self.expected = reference(self.workload, self.inputs)
+
+    @cached_property
+    def on_simulated_clock(self) -> _Problem:
+        """The same with weights, and data of timed calls, that follow from the workload.
+
+        The time to scale integers depends on their values, and the clock shall say the same each time.
+        """
+        if self.expected.dtype.kind not in "iu":
+            return self
+        rng = np.random.default_rng(crc32(self.workload.key.encode()))
+        timed, *rest = random_inputs(self.workload, rng)
+        return _Problem(self._payload, timed, rest)
 
 
 @dataclass(frozen=True)
@@ -187,6 +208,9 @@ class _Shared:
     out: Any
     out_layout: str
     nothing: Array
+    inputs: Array
+    timed: Array | None
+    """What ``data`` holds while it is checked, and while it is timed where that is something else."""
 
     @classmethod
     def of(cls, problem: _Problem, layouts: Layouts, wire: Wire) -> _Shared:
@@ -200,8 +224,10 @@ class _Shared:
                 problem.workload.constants if isinstance(problem.workload, workloads.NarrowGemm) else 1
             )
             rest = rest[constants:]
+        timed = problem.timed
         if layouts != PLAIN:
             data = to_layout(data, layouts.data)
+            timed = None if timed is None else to_layout(timed, layouts.data)
             rest = [to_layout(array, layouts.out) if array.ndim == 4 else array for array in rest]
         if problem.workload.unit == "OP":
             rest = []
@@ -212,7 +238,7 @@ class _Shared:
             shape = shape if layouts == PLAIN else stored_shape(layouts.out, shape)
             nothing = np.full(shape, np.nan, np.float32)
         tensors = [wire.tensor(array) for array in (data, *rest, nothing)]
-        return cls(tensors[0], tensors[1:-1], tensors[-1], layouts.out, nothing)
+        return cls(tensors[0], tensors[1:-1], tensors[-1], layouts.out, nothing, data, timed)
 
 
 class _Loaded:
@@ -235,10 +261,11 @@ class _Session:
     """One session with the tensors that all candidates use."""
 
     def __init__(self, problem: _Problem, wire: Wire) -> None:
-        self._problem, self._wire, self._session = problem, wire, wire.session
+        self._wire, self._session = wire, wire.session
         self._shared: dict[Layouts, _Shared] = {}
         self._stats, self._divide = stats_reader(self._session), divider(self._session)
         self.simulated = bool(self._stats and self._stats()["simulated"])
+        self._problem = problem.on_simulated_clock if self.simulated else problem
         evict = "tilefleet.cold_weights" if self._stats else "cache_flush_cpu_non_first_arg"
         # What one layer has just made for another is not cold.
         warm = isinstance(problem.workload, workloads.OfActivations) or not problem.options["cold"]
@@ -273,14 +300,17 @@ class _Session:
         return self._shared[layouts]
 
     def check(self, loaded: _Loaded) -> dict[str, Any]:
-        """Run once and compare with the reference; where that takes seconds, the timed run is the one."""
+        """Run once and compare with the reference; where that takes seconds, a timed run is the one."""
+        shared = loaded.shared
         try:
-            self._wire.put(loaded.shared.nothing, loaded.shared.out)
-            if self.simulated:
+            self._wire.put(shared.nothing, shared.out)
+            if shared.timed is not None:
+                self._wire.put(shared.inputs, shared.data)
+            if self.simulated and shared.timed is None:
                 loaded.first = self._repeat(loaded, 1)
             else:
                 loaded.module[ENTRY](*loaded.arguments)
-            result = from_layout(self._wire.get(loaded.shared.out), loaded.shared.out_layout)
+            result = from_layout(self._wire.get(shared.out), shared.out_layout)
             error = max_error(result, self._problem.expected)
         except (_Failed, plausible.Lie):
             raise
@@ -300,7 +330,7 @@ class _Session:
         Longer where others disturb it, within bounds.
         """
         if self.simulated:
-            return loaded.first
+            return loaded.first if loaded.shared.timed is None else self._repeat(loaded, 1)
         options = self._problem.options
         cutoff_s = math.inf if options["best_s"] is None else options["cutoff"] * options["best_s"]
         found = self._repeat(loaded, 1)
@@ -335,6 +365,8 @@ class _Session:
     def _repeat(self, loaded: _Loaded, repeats: int) -> Repeats:
         """Time ``repeats`` repeats after one call to warm up."""
         try:
+            if loaded.shared.timed is not None:
+                self._wire.put(loaded.shared.timed, loaded.shared.data)
             evaluator = loaded.module.time_evaluator(
                 ENTRY, self._wire.device, number=loaded.number, repeat=repeats, f_preproc=self._preparation
             )
