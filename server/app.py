@@ -22,6 +22,8 @@ from server.events.base import Events, LocalEvents
 from server.events.redis import RedisEvents
 from server.fleet_file import FleetFile
 from server.http import dashboard_page, docs_page, problems
+from server.http.door import LEAST
+from server.http.event_stream import Streams
 from server.http.limits import BodyLimit
 from server.http.links import add_links
 from server.http.origin import KnownHosts, SameOrigin
@@ -79,6 +81,7 @@ def create_app(
     settings: Settings,
     make_engine: OpenEngine = open_engine,
     nursery: Nursery | None = None,
+    connections: int = LEAST,
 ) -> FastAPI:
     """The service; its database, engine and jobs live from start-up to shutdown of the application.
 
@@ -86,6 +89,7 @@ def create_app(
         settings: the operator's choices.
         make_engine: opens the engine that builds and measures.
         nursery: where models are parsed; by default that of the engine.
+        connections: how many may be open at a time.
     """
     metrics = Metrics()
 
@@ -127,6 +131,7 @@ def create_app(
                 boards=Boards(db, engine),
                 fleet=FleetFile(settings, engine, targets),
                 manager=manager,
+                streams=Streams(connections * 5 // 8, connections // 2),
             )
             yield
 

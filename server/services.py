@@ -12,6 +12,7 @@ from server.db.database import Database
 from server.engine import Engine
 from server.events.base import Events
 from server.fleet_file import FleetFile
+from server.http.event_stream import Streams
 from server.http.turns import Turns
 from server.in_child import Nursery
 from server.jobs.manager import JobManager
@@ -51,6 +52,7 @@ class Services:
     boards: Boards
     fleet: FleetFile
     manager: JobManager
+    streams: Streams
     reading: Turns = field(default_factory=lambda: Turns(READS_WAIT, READERS, READERS_EACH))
     """Of those who have a model read."""
     importing: Turns = field(default_factory=lambda: Turns(IMPORTS_WAIT))

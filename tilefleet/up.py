@@ -18,7 +18,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from server.app import create_app
-from server.http.door import Door
+from server.http.door import Door, room
 from server.http.problems import Problem
 from tilefleet.configuration import read_settings
 from tilefleet.errors import TilefleetError
@@ -110,7 +110,8 @@ def up(
             fresh.replace(url_file)
             on_started(url)
 
-        app, door = create_app(settings), Door.for_descriptors(raise_limit())
+        connections = room(raise_limit())
+        app, door = create_app(settings, connections=connections), Door(connections)
         config = uvicorn.Config(
             app,
             log_level="warning",

@@ -34,6 +34,11 @@ class _Stage(Enum):
     ANSWER = auto()
 
 
+def room(descriptors: int) -> int:
+    """How many connections may be open: half of a process's ``descriptors`` are left to all else in it."""
+    return max(LEAST, min(MOST, descriptors // 2))
+
+
 class Door:
     """The connections of one server, at most ``most``, and three quarters of that of one address."""
 
@@ -42,11 +47,6 @@ class Door:
         self._inside: dict[str, dict[Visitor, None]] = {}
         self._turned_away, self._told = 0, -TELL_S
         self._sweeping = False
-
-    @classmethod
-    def for_descriptors(cls, descriptors: int) -> Door:
-        """One that leaves half of a process's ``descriptors`` to all else in it."""
-        return cls(max(LEAST, min(MOST, descriptors // 2)))
 
     @property
     def protocol(self) -> type[asyncio.Protocol]:

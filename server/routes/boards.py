@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Header, Path, Query
+from fastapi import APIRouter, Body, Header, Path, Query, Request
 from fastapi.responses import StreamingResponse
 
 from server.boards import days, views, withdrawal
@@ -24,7 +24,6 @@ from server.boards.schemas import (
     Withdrawn,
 )
 from server.events.base import BOARDS
-from server.http.event_stream import event_stream
 from server.http.json_text import JsonRoute
 from server.http.pages import AfterId, Limit
 from server.http.problems import responses
@@ -55,6 +54,7 @@ def list_boards(ctx: Ctx) -> BoardList:
 
 @router.get("/events", summary="Follow the boards", response_class=StreamingResponse, responses=_EVENT_STREAM)
 async def follow_boards(
+    request: Request,
     ctx: Ctx,
     last_event_id: Annotated[str | None, Header(description="Replay from behind this event.")] = None,
 ) -> StreamingResponse:
@@ -62,7 +62,7 @@ async def follow_boards(
 
     An idle stream carries a comment every 15 seconds.
     """
-    return event_stream(ctx.events.follow(BOARDS, last_event_id))
+    return ctx.streams.answer(request, ctx.events.follow(BOARDS, last_event_id))
 
 
 @router.get("/report", summary="Report on the fleet")

@@ -15,7 +15,6 @@ from starlette.concurrency import run_in_threadpool
 from kernels.numerics import Numerics
 from server.db.tables import JobRow, RelayoutRow
 from server.events.base import END, Event
-from server.http.event_stream import event_stream
 from server.http.json_text import JsonRoute
 from server.http.pages import AfterId, JobId, Limit
 from server.http.problems import Problem, responses
@@ -216,6 +215,7 @@ _EVENT_STREAM: dict[int | str, dict[str, Any]] = {
 )
 async def follow_job(
     job_id: JobId,
+    request: Request,
     ctx: Ctx,
     last_event_id: Annotated[str | None, Header(description="Replay from behind this event.")] = None,
 ) -> StreamingResponse:
@@ -225,8 +225,8 @@ async def follow_job(
     """
     job = await run_in_threadpool(_row, ctx, job_id)
     if job.state not in ENDED:
-        return event_stream(ctx.events.follow(job_id, last_event_id))
-    return event_stream(_replayed(ctx, job, last_event_id))
+        return ctx.streams.answer(request, ctx.events.follow(job_id, last_event_id))
+    return ctx.streams.answer(request, _replayed(ctx, job, last_event_id))
 
 
 def _row(ctx: Services, job_id: int) -> JobRow:

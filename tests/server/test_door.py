@@ -22,8 +22,10 @@ import uvicorn
 from fastapi import FastAPI, Request
 from fastapi.responses import StreamingResponse
 
+from server.events.base import BOARDS, EventTimes, LocalEvents
 from server.http import door as doors
 from server.http.door import Door
+from server.http.event_stream import Streams
 from server.http.limits import BodyLimit
 from tilefleet.own_log import MOST_A_MINUTE, Sparing
 
@@ -44,14 +46,20 @@ def small_app() -> FastAPI:
     async def body(request: Request) -> int:
         return len(await request.body())
 
-    @app.get("/stream")
-    async def stream() -> StreamingResponse:
+    @app.get("/long")
+    async def long() -> StreamingResponse:
         async def pieces() -> Any:
             while True:
                 yield b": ping\n\n"
                 await asyncio.sleep(0.2)
 
-        return StreamingResponse(pieces(), media_type="text/event-stream")
+        return StreamingResponse(pieces())
+
+    streams, events = Streams(ROOM // 2, ROOM // 2), LocalEvents(EventTimes(idle_s=0.2))
+
+    @app.get("/events")
+    async def follow(request: Request) -> StreamingResponse:
+        return streams.answer(request, events.follow(BOARDS, None))
 
     @app.get("/endless")
     async def endless() -> StreamingResponse:
@@ -125,7 +133,7 @@ def test_slow_bodies_make_room(port: int, monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_who_is_being_answered_stays_and_others_are_told(port: int) -> None:
-    streams = [sent(port, "GET /stream HTTP/1.1\r\nHost: a\r\n\r\n") for _ in range(ROOM * 3 // 4)]
+    streams = [sent(port, "GET /long HTTP/1.1\r\nHost: a\r\n\r\n") for _ in range(ROOM * 3 // 4)]
     for each in streams:
         assert each.recv(100).startswith(b"HTTP/1.1 200")
     refused = said(sent(port, ""))
@@ -137,6 +145,19 @@ def test_who_is_being_answered_stays_and_others_are_told(port: int) -> None:
     deadline = time.monotonic() + PATIENCE_S
     while httpx.get(f"http://127.0.0.1:{port}/quick", timeout=PATIENCE_S).status_code != 200:
         assert time.monotonic() < deadline
+
+
+def test_streams_without_end_leave_room_for_others(port: int) -> None:
+    streams = []
+    for _ in range(ROOM * 4):
+        streams.append(sent(port, "GET /events HTTP/1.1\r\nHost: a\r\n\r\n"))
+        assert streams[-1].recv(1 << 16).startswith(b"HTTP/1.1 200"), "the newest is let in"
+        assert httpx.get(f"http://127.0.0.1:{port}/quick", timeout=PATIENCE_S).json() == "here"
+    for oldest in streams[: -ROOM // 2]:
+        assert said(oldest).endswith(b"0\r\n\r\n"), "it ends as a whole answer"
+    for stays in streams[-ROOM // 2 :]:
+        stays.recv(1 << 16)
+        assert b"ping" in stays.recv(1 << 16)
 
 
 def test_a_head_and_a_body_have_their_time(port: int, monkeypatch: pytest.MonkeyPatch) -> None:

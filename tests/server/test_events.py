@@ -11,7 +11,7 @@ import pytest
 
 from server.events.base import KEPT_EVENTS, Event, Events, EventTimes, LocalEvents
 from server.events.redis import RedisEvents
-from server.http.event_stream import event_stream
+from server.http.event_stream import pieces as wire
 
 Make = Callable[..., Events]
 
@@ -119,7 +119,7 @@ async def test_a_subscriber_gets_what_has_come_in_one_piece(make: Make, job: int
         pieces: list[bytes] = []
 
         async def subscribe() -> None:
-            async for piece in event_stream(events.follow(job, None)).body_iterator:
+            async for piece in wire(events.follow(job, None)):
                 pieces.append(bytes(piece))
 
         subscriber = asyncio.create_task(subscribe())
@@ -165,7 +165,7 @@ async def test_news_do_not_wait_and_take_with_them_what_may() -> None:
 
 async def test_an_idle_stream_says_that_it_lives(make: Make, job: int) -> None:
     async with opened(partial(make, times=EventTimes(idle_s=0.05))) as events:
-        async for piece in event_stream(events.follow(job, None)).body_iterator:
+        async for piece in wire(events.follow(job, None)):
             assert piece == b": ping\n\n"
             return
 
