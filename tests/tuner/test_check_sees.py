@@ -161,6 +161,65 @@ def test_places_alone_tell_of_what_feeds_them(tmp_path, spoil):
     assert checked(path).wrong.startswith("by the definition's own inputs, scores differs")
 
 
+STEPS = {
+    "few exceed": ([node("Greater", ["h", "limit"], "y")], TensorProto.BOOL, 100.0),
+    "any exceeds": (
+        [
+            node("Less", ["h", "limit"], "less"),
+            node("Not", ["less"], "not"),
+            node("Cast", ["not"], "number", to=TensorProto.INT32),
+            node("ReduceMax", ["number"], "y", keepdims=0),
+        ],
+        TensorProto.INT32,
+        0.0,
+    ),
+    "signs": ([node("Sign", ["h"], "y")], TensorProto.FLOAT, 0.0),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_what_feeds_a_step_is_compared(tmp_path, spoil, name):
+    """Truths and signs are the same of weights that are all one per cent off."""
+    nodes, kind, limit = STEPS[name]
+    arrays = {"w": (64, 8), "limit": np.array(limit, np.float32), "two": np.array(2, np.float32)}
+    made = model([node("MatMul", ["x", "w"], "h"), *nodes], {"x": (5, 64)}, ["y"], arrays)
+    made.graph.output[0].type.tensor_type.elem_type = kind
+    path = save(tmp_path, made)
+    found = checked(path)
+    assert found.checked, found
+    assert found.inside == 1
+    spoil()
+    assert checked(path).wrong.startswith("by the definition's own inputs, ")
+
+
+def test_truths_that_are_all_the_same_say_that_the_check_could_not_have_failed(tmp_path):
+    made = model(
+        [node("Greater", ["x", "far"], "y")], {"x": (5, 8)}, ["y"], {"far": np.array(1e6, np.float32)}
+    )
+    made.graph.output[0].type.tensor_type.elem_type = TensorProto.BOOL
+    found = checked(save(tmp_path, made))
+    assert not found.checked
+    assert "could not have failed: y is empty or one and the same value" in str(found)
+
+
+def test_shapes_in_floats_are_no_steps(tmp_path):
+    """What follows from shapes stays as it is, or the model in pieces could not be built."""
+    nodes = [
+        node("Shape", ["x"], "shape"),
+        node("Cast", ["shape"], "floats", to=TensorProto.FLOAT),
+        node("Floor", ["floats"], "whole"),
+        node("Cast", ["whole"], "sizes", to=TensorProto.INT64),
+        node("MatMul", ["x", "w"], "h"),
+        node("Expand", ["h", "sizes"], "wide"),
+        node("Greater", ["wide", "zero"], "y"),
+    ]
+    made = model(nodes, {"x": (8, 8)}, ["y"], {"w": (8, 8), "zero": np.array(0, np.float32)})
+    made.graph.output[0].type.tensor_type.elem_type = TensorProto.BOOL
+    found = checked(save(tmp_path, made))
+    assert found.checked, found
+    assert found.inside == 1
+
+
 def of(values, nudged=None, **more):
     given = dict.fromkeys(values) if nudged is None else nudged
     return Definition(

@@ -8,7 +8,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from onnx import ModelProto, NodeProto, numpy_helper
+from onnx import ModelProto, NodeProto, TensorProto, numpy_helper
+
+from tuner.frontend.onnx_graph import OnnxGraph
 
 Array = npt.NDArray[Any]
 
@@ -23,6 +25,17 @@ CHOICES = {
     "Unique": 1,
 }
 """Operators that make something else of values that hardly differ, and how many inputs decide that."""
+STEPS = {
+    **dict.fromkeys(("Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Mod"), 2),
+    **dict.fromkeys(("Binarizer", "Cast", "Ceil", "Floor", "IsInf", "IsNaN", "Round", "Sign"), 1),
+    **dict.fromkeys(("LinearClassifier", "SVMClassifier", "TreeEnsemble", "TreeEnsembleClassifier"), 1),
+    "TreeEnsembleRegressor": 1,
+}
+"""Operators that make mostly the same of floats that hardly differ, and how many inputs decide that. Unlike
+choices they keep rows in order, and what comes of a step says nothing of how near it was."""
+_FLOATS = {
+    *(TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.BFLOAT16),
+}
 _SAME = {"Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze", "Flatten"}
 
 
@@ -54,14 +67,7 @@ class Places:
 
 def feeds_of_choices(model: ModelProto) -> list[str]:
     """The tensors of which the values decide a choice that an output depends on, each once."""
-    needed, makers = {each.name for each in model.graph.output}, _makers(model)
-    todo = list(needed)
-    while todo:
-        node = makers.get(todo.pop())
-        for name in node.input if node is not None else ():
-            if name not in needed:
-                needed.add(name)
-                todo.append(name)
+    needed = _needed(model)
     return list(
         dict.fromkeys(
             name
@@ -71,6 +77,25 @@ def feeds_of_choices(model: ModelProto) -> list[str]:
             if name
         )
     )
+
+
+def feeds_of_steps(model: ModelProto, graph: OnnxGraph) -> list[str]:
+    """The floats of a step that an output depends on. ``graph`` is the model with its constants folded: what
+    is no more in it follows from shapes."""
+    needed, made = _needed(model), {name for node in graph.nodes for name in node.output}
+    return [
+        name
+        for node in model.graph.node
+        if is_step(node) and not needed.isdisjoint(node.output)
+        for name in node.input[: STEPS[node.op_type]]
+        if name in made and graph.tensors[name].dtype.startswith("float")
+    ]
+
+
+def is_step(node: NodeProto) -> bool:
+    """Whether it makes mostly the same of floats that hardly differ."""
+    to = next((each.i for each in node.attribute if each.name == "to"), None)
+    return node.op_type in STEPS and to not in _FLOATS
 
 
 def chosen_by(model: ModelProto, names: Collection[str]) -> tuple[frozenset[str], frozenset[int]]:
@@ -118,6 +143,19 @@ def places_of(model: ModelProto) -> dict[str, Places]:
         axis = next((each.i for each in node.attribute if each.name == "axis"), -1 if several else 0)
         found[value.name] = Places(node.input[0], axis, several)
     return found
+
+
+def _needed(model: ModelProto) -> set[str]:
+    """The tensors that an output depends on."""
+    needed, makers = {each.name for each in model.graph.output}, _makers(model)
+    todo = list(needed)
+    while todo:
+        node = makers.get(todo.pop())
+        for name in node.input if node is not None else ():
+            if name not in needed:
+                needed.add(name)
+                todo.append(name)
+    return needed
 
 
 def _makers(model: ModelProto) -> dict[str, NodeProto]:

@@ -32,7 +32,7 @@ from tuner.backend.definition import (
     define,
     define_each,
 )
-from tuner.backend.difference import LIMIT, compared
+from tuner.backend.difference import LIMIT, compared, is_coarse
 from tuner.backend.draws import Draw, draws_of, fallbacks_of, feeds_of, has_wide
 from tuner.backend.executable import compile_module
 from tuner.backend.given import read_draws
@@ -229,7 +229,7 @@ def _compared(
     main: Main | None = None
     found: dict[str, Check] = {}
     reasons: list[str] = []
-    last: Mapping[str, Array] | None = None
+    last: Definition | None = None
     for number, (draw, definition) in enumerate(zip(draws, defined, strict=True)):
         if isinstance(definition, Undefined):
             if number < len(build.inputs):
@@ -244,9 +244,9 @@ def _compared(
         if one.wrong:
             one = _by_reference(source, results, definition, build.tolerance) or one
         found[draw.name] = replace(one, where=where)
-        last = definition.feeds
+        last = definition
         if one.wrong:
-            return worst(found), last
+            return worst(found), last.feeds
     if not any(each.errors for each in found.values()):
         return (worst(found) if found else Check(build.tolerance, skipped=reasons[0])), None
     total = worst(found)
@@ -256,7 +256,8 @@ def _compared(
     total = replace(total, blunt=blunt)
     if total.skipped or last is None or time.monotonic() - started > LOCATE_S:
         return _told_blind(total), None
-    inside = _in_pieces(source, build, load_other, last, bool(blunt))
+    names = cuts_of(source.model, graph, bool(blunt), any(map(is_coarse, last.values.values())))
+    inside = _in_pieces(source, build, load_other, last.feeds, names)
     if inside is None:
         return _told_blind(total), None
     if inside.wrong:
@@ -265,11 +266,10 @@ def _compared(
 
 
 def _in_pieces(
-    source: Source, build: Build, load: Load, feeds: Mapping[str, Array], chaotic: bool
+    source: Source, build: Build, load: Load, feeds: Mapping[str, Array], names: Sequence[str]
 ) -> Check | None:
-    """The check of the model cut where it chooses, or rounds to quanta: each piece gets what the definition
-    has before it. None where there is nothing to cut, or no such model can be built."""
-    names = cuts_of(source.model, chaotic)
+    """The check of the model cut at the tensors ``names``: each piece gets what the definition has before it.
+    None where there is nothing to cut, or no such model can be built."""
     if not names:
         return None
     with tempfile.TemporaryDirectory(prefix="tilefleet-pieces-") as folder:
@@ -283,7 +283,7 @@ def _in_pieces(
             return None
         fed = {**feeds, **{given[name]: values[name] for name in names}}
         # What is given is exact: what is chosen of it, and rounded, must be the same.
-        defined = define(model, fed, fixed=exact_inputs(model))
+        defined = define(model, fed, fixed=exact_inputs(model, given.values()))
         defined = replace(defined, chosen=frozenset())
         plan = dict(enumerate(build.configs)) if len(build.configs) == len(partition.products) else {}
         chosen = {index: config for index, config in plan.items() if config is not None}
@@ -310,7 +310,8 @@ def _told_blind(found: Check) -> Check:
     why = f"the check could not have failed: {name} may differ by {found.allowed[name]:.1g}"
     if found.allowed[name] <= LIMIT:
         why = (
-            f"the check could not have failed: {name} is empty or one and the same number for what was tried"
+            f"the check could not have failed: {name} is empty or one and the same value for what was tried; "
+            "--check-input FILE.npz tries your own data"
         )
     return replace(found, skipped=why)
 

@@ -17,6 +17,10 @@ DRAWS = 2.0
 """How much further than the nudged definition an output may be: both are one draw of what rounding does."""
 LIMIT = 0.1
 """Where an output may be further off than this, hardly any module could fail: it says nothing."""
+FEW = 4
+"""How many times each value of a tensor of few different ones is there, on average."""
+SEEN = 4096
+"""So many elements tell."""
 
 
 def compared(found: Mapping[str, Array], defined: Definition, tolerance: float) -> Check:
@@ -87,11 +91,22 @@ def _in_order(values: Mapping[str, Array], defined: Definition) -> dict[str, Arr
     return {**values, **matched(chosen, defined.values, defined.counts)}
 
 
+def is_coarse(right: Array) -> bool:
+    """Whether it has few different values, or whole numbers: hardly any change of what they are made of
+    makes others."""
+    if right.dtype.kind != "f":
+        return True
+    seen = right.reshape(-1)[:SEEN]
+    few = seen.size >= FEW and np.unique(seen).size * FEW <= seen.size
+    return few or bool((seen == np.round(seen)).all())
+
+
 def _says_nothing(right: Array) -> bool:
-    """Whether about any module makes it: nothing, no number at all, or many floats that are all the same."""
+    """Whether about any module makes it: nothing, no number at all, many values that are all the same, or one
+    truth."""
     if right.size == 0:
         return True
-    if right.dtype.kind != "f":
-        return False
-    finite = right[np.isfinite(right)]
-    return finite.size == 0 or (right.size > 1 and bool((right == right.flat[0]).all()))
+    if right.dtype.kind == "f" and not np.isfinite(right).any():
+        return True
+    alike = bool((right == right.flat[0]).all())
+    return alike and (right.size > 1 or right.dtype.kind == "b")

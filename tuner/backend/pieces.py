@@ -6,13 +6,14 @@ what the definition has before it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import numpy.typing as npt
 from onnx import AttributeProto, GraphProto, ModelProto, ValueInfoProto, helper
 
-from tuner.backend.choices import CHOICES, feeds_of_choices
+from tuner.backend.choices import CHOICES, feeds_of_choices, feeds_of_steps, is_step
+from tuner.frontend.onnx_graph import OnnxGraph
 
 Array = npt.NDArray[Any]
 
@@ -25,9 +26,12 @@ MOST = 256
 """Places at which a model is cut."""
 
 
-def cuts_of(model: ModelProto, chaotic: bool) -> list[str]:
-    """The tensors at which to cut: what feeds choices; of a ``chaotic`` model what is quantized as well."""
+def cuts_of(model: ModelProto, graph: OnnxGraph, chaotic: bool, coarse: bool) -> list[str]:
+    """The tensors at which to cut: what feeds choices; where results are ``coarse`` what feeds steps, and of
+    a ``chaotic`` model what is quantized as well. ``graph`` is the model with its constants folded."""
     names = feeds_of_choices(model)
+    if chaotic or coarse:
+        names += feeds_of_steps(model, graph)
     if chaotic:
         names += [node.input[0] for node in model.graph.node if node.op_type in QUANTIZING]
     made = {name for node in model.graph.node for name in node.output}
@@ -35,12 +39,13 @@ def cuts_of(model: ModelProto, chaotic: bool) -> list[str]:
     return [name for name in dict.fromkeys(names) if name in made and name not in outside][:MOST]
 
 
-def exact_inputs(model: ModelProto) -> set[str]:
-    """The inputs of which a choice is made, or which are rounded to quanta, at once."""
-    read = {
-        name for node in model.graph.node if node.op_type in {*CHOICES, *QUANTIZING} for name in node.input
-    }
-    return read.intersection(each.name for each in model.graph.input)
+def exact_inputs(model: ModelProto, given: Collection[str]) -> set[str]:
+    """The inputs of which a choice is made, or which are rounded to quanta, at once; and of those that were
+    ``given`` because of a cut what goes into a step."""
+    nodes = model.graph.node
+    read = {name for node in nodes if node.op_type in {*CHOICES, *QUANTIZING} for name in node.input}
+    stepped = {name for node in nodes if is_step(node) for name in node.input}
+    return read.intersection(each.name for each in model.graph.input) | stepped.intersection(given)
 
 
 def cut(model: ModelProto, values: Mapping[str, Array]) -> tuple[ModelProto, dict[str, str]]:
