@@ -20,12 +20,14 @@ from kernels.space import Config
 from kernels.target import CATALOGUE
 from kernels.workload.base import Gemm
 from server.db.database import Database
-from server.db.tables import RecordRow
+from server.db.tables import RecordRow, this_minute
 from server.records import repository
 from tuner.log.record import Record
 
 CONFIGS = 1000
 """Records of one workload on one target: a long search."""
+MINUTES = 30 * 24 * 60
+"""The time in which all were measured: a month."""
 _BATCH = 20_000
 
 
@@ -50,6 +52,7 @@ def fill(db: Database, records: int, seed: int = 0) -> list[tuple[str, str]]:
         document = {**sample["document"], "config": config, "cost_s": cost}
         keys = {"workload_key": workload.key, "target_key": target.key, "config_key": f"{at:016x}"}
         measured = {"ranking_s": cost, "rate": workload.flops / cost, "document": document}
+        measured["minute"] = this_minute() - MINUTES * (records - at) // records
         rows.append({**sample, **keys, **measured})
         if len(rows) == _BATCH or at == records - 1:
             with db.write() as session:

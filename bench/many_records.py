@@ -39,6 +39,11 @@ def questions(workload: str, target: str) -> dict[str, str]:
         "a target's, highest rate": f"{records}?{some}&sort=highest_rate",
         "found by words": f"{records}?search=gemm+164",
         "found by a word in many": f"{records}?search=12&sort=newest",
+        "of a clock that is not there": f"{records}?clock=x&sort=fastest",
+        "of so many threads": f"{records}?threads=7&sort=highest_rate",
+        "of some threads, without error": f"{records}?error=none&sort=fastest&threads=1",
+        "failures, fastest": f"{records}?error=any&sort=fastest",
+        "of a kernel that is not there": f"{records}?kernel=nope",
         "failures": f"{records}?error=any",
         "failures of a kind": f"{records}?error=crash",
         "damaged": f"{records}/damaged",
@@ -105,7 +110,7 @@ def main() -> None:
                 "cpu_ms": measure(client, paths, arguments.times),
             }
     for name, spent in figures["cpu_ms"].items():
-        print(f"{name:28}{spent:10.1f}")
+        print(f"{name:32}{spent:8.1f}")
     if arguments.json:
         arguments.json.write_text(json.dumps(figures, indent=2) + "\n")
 

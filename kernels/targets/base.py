@@ -13,7 +13,7 @@ from pydantic import ConfigDict
 
 from kernels.isa.base import Isa
 from kernels.isa.registry import isa_of
-from kernels.workload.checked import STRICT_FIELDS, read
+from kernels.workload.checked import STRICT_FIELDS, read, remembered
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,7 @@ def _facts(target: Target) -> dict[str, Any]:
     return {field.name: getattr(target, field.name) for field in fields(target)}
 
 
+@remembered
 def from_json(value: dict[str, Any]) -> Target:
     """Read a target; raises ValueError that names what is wrong with it."""
     target = read(Target, value, "target")

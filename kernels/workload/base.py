@@ -12,7 +12,7 @@ from kernels.workload.activation import Activation
 from kernels.workload.attention import Attention
 from kernels.workload.canonical import key_of, require_positive, to_json
 from kernels.workload.chain import AnyChain, ConvChain, QConvChain
-from kernels.workload.checked import STRICT_FIELDS, read
+from kernels.workload.checked import STRICT_FIELDS, read, remembered
 from kernels.workload.conv2d import Conv2d
 from kernels.workload.epilogue import RELU, Epilogue, suffix
 from kernels.workload.geometry import GemmSizes
@@ -85,6 +85,7 @@ def array_shapes(workload: Workload) -> dict[str, tuple[int, ...]]:
     return {**inputs, "out": workload.out_shape}
 
 
+@remembered
 def from_json(value: dict[str, Any]) -> Workload:
     """Read a workload; raises ValueError that names what is wrong with it."""
     kind = value.get("kind") if isinstance(value, dict) else value

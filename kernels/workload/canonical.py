@@ -15,16 +15,22 @@ is ``rounded`` of a product by narrow weights."""
 
 def to_json(workload: Any) -> dict[str, Any]:
     """A dataclass with a ``kind`` as plain JSON values; what None means is left to its reader."""
+    values: dict[str, Any] = json.loads(_text_of(workload))
+    return values
+
+
+@lru_cache(maxsize=4096)  # lists of records ask for the same few again and again
+def _text_of(workload: Any) -> str:
     values = asdict(workload)
     for name in YOUNGER:
         if not values.get("epilogue", {}).get(name, True):
             del values["epilogue"][name]
     if not values.get("rounded", True):
         del values["rounded"]
-    return {"kind": workload.kind, **json.loads(json.dumps(values))}
+    return json.dumps({"kind": workload.kind, **values})
 
 
-@lru_cache(maxsize=4096)  # lists of records ask for the same few again and again
+@lru_cache(maxsize=4096)
 def key_of(workload: Any) -> str:
     """16 hex digits of the SHA-256 of the canonical JSON."""
     text = json.dumps(to_json(workload), sort_keys=True, separators=(",", ":"))

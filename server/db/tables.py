@@ -275,6 +275,11 @@ def _where(some: str, name: str, *columns: str) -> Index:
     return Index(name, *columns, sqlite_where=text(some), postgresql_where=text(some))
 
 
+FACTS = {"clock": "(clock || '')", "kernel": "(kernel || '')", "threads": "(threads + 0)"}
+"""Facts that lists of records are filtered by, as the expressions that have an index: no other query, which
+says the column alone, shall take that index for a better one."""
+
+
 class RecordRow(Base):
     """One measurement. ``document`` is the record's JSON without workload and target.
 
@@ -311,6 +316,7 @@ class RecordRow(Base):
         Index(None, "target_key", "id"),
         Index(None, "workload_key", "id"),
         Index(None, "minute"),
+        *(Index(f"ix_records_of_{name}", text(fact), "id") for name, fact in FACTS.items()),
         # Serve the sorted lists, of all records and of one kernel's or one target's, and that of failures.
         *(
             _where(f"{by} IS NOT NULL", f"ix_records_{'_'.join((*first, by))}", *first, by, "id")

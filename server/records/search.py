@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sqlalchemy import ColumnElement, Select, and_, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, false, func, literal_column, or_, select
 from sqlalchemy.orm import Session
 
 from server.db.database import Database
-from server.db.tables import RecordRow
+from server.db.tables import FACTS, RecordRow
 from server.http.problems import Problem
 from server.records import words
 from server.records.repository import Found, in_job, sound, with_documents
@@ -20,6 +20,8 @@ Sort = Literal["oldest", "newest", "fastest", "slowest", "highest_rate", "lowest
 _BATCH = 500
 _FEW = 20
 """Workloads that are looked up one by one."""
+_RARE = 2000
+"""As many records, or fewer, are found by the fact that they share, and sorted then."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +37,13 @@ class Filter:
     threads: int | None = None
     clock: str | None = None
 
-    def conditions(self, session: Session) -> list[ColumnElement[bool]]:
-        """As conditions on rows of records."""
-        found: list[ColumnElement[bool]] = []
-        for name, column in (
-            (self.workload, RecordRow.workload_key),
-            (self.kernel, RecordRow.kernel),
-            (self.threads, RecordRow.threads),
-            (self.clock, RecordRow.clock),
-        ):
-            if name is not None:
-                found.append(column == name)
+    def conditions(self, session: Session, by_time: bool = False) -> list[ColumnElement[bool]]:
+        """As conditions on rows of records, which are sorted ``by_time`` or by id."""
+        if by_time and self.error not in (None, "none"):
+            return [false()]  # what failed has no time
+        found = self._facts(session)
+        if self.workload is not None:
+            found.append(RecordRow.workload_key == self.workload)
         if self.target_keys is not None:
             found.append(RecordRow.target_key.in_(self.target_keys))
         if self.job is not None:
@@ -53,9 +51,11 @@ class Filter:
         if self.error is not None:
             wildcards = {"none": RecordRow.error.is_(None), "any": RecordRow.error.is_not(None)}
             found.append(wildcards.get(self.error, RecordRow.error == self.error))
-        for word in words.split(self.search):
-            keys = list(words.having(session, [word]))
-            if len(keys) == len(words.texts(session)):
+        asked = words.split(self.search)
+        texts = words.texts(session) if asked else {}
+        for word in asked:
+            keys = list(words.having(texts, [word]))
+            if len(keys) == len(texts):
                 continue  # it leaves nothing out
             if kernels := [name for name in _kernels(session) if word in name.lower()]:
                 found.append(or_(RecordRow.workload_key.in_(keys), RecordRow.kernel.in_(kernels)))
@@ -64,6 +64,17 @@ class Filter:
             else:  # so many that they come soon enough in the order of the list: no index by workload
                 found.append(RecordRow.workload_key.concat("").in_(keys))
         return found
+
+    def _facts(self, session: Session) -> list[ColumnElement[bool]]:
+        """Conditions by the index of a rare fact; records with a common one come soon enough in any order."""
+        asked = {"kernel": self.kernel, "threads": self.threads, "clock": self.clock}
+        facts = {name: value for name, value in asked.items() if value is not None}
+        conditions = [getattr(RecordRow, name) == value for name, value in facts.items()]
+        for name, value in facts.items():
+            some = select(RecordRow.id).where(literal_column(FACTS[name]) == value)
+            if len(session.execute(some.limit(_RARE + 1)).all()) <= _RARE:
+                return [RecordRow.id.in_(some), *conditions]
+        return conditions
 
 
 def _kernels(session: Session) -> list[str]:
@@ -94,7 +105,7 @@ def page(
     """
     key, down = _key(sort), sort in ("newest", "slowest", "highest_rate")
     base = select(RecordRow.id, key)
-    query = base.where(*which.conditions(session))
+    query = base.where(*which.conditions(session, by_time=key is not RecordRow.id.expression))
     if key is not RecordRow.id.expression:
         query = query.where(RecordRow.ranking_s.is_not(None), key.is_not(None))
     if after is not None:

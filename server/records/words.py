@@ -12,7 +12,8 @@ from server.http.problems import Problem
 MOST = 8
 """Words of a search: each asks the database for all workloads that have it."""
 _TEXTS: dict[str, str] = {}
-"""By key, which is a hash of all that a text says: what is true once stays so."""
+_SMALL: dict[str, str] = {}
+"""Texts, and what words are looked for in, by key: a hash of all that a text says, so both stay true."""
 
 
 def texts(session: Session) -> dict[str, str]:
@@ -23,7 +24,8 @@ def texts(session: Session) -> dict[str, str]:
         query = select(WorkloadRow.key, WorkloadRow.document)
         for key, document in session.execute(query.where(WorkloadRow.key.in_(unknown[at : at + 500]))):
             try:
-                _TEXTS[key] = str(workloads.from_json(document))
+                _TEXTS[key] = text = str(workloads.from_json(document))
+                _SMALL[key] = f"{text.lower()} {key}"
             except (ValueError, TypeError):
                 continue
     return {key: _TEXTS[key] for key in keys if key in _TEXTS}
@@ -37,9 +39,6 @@ def split(search: str | None) -> list[str]:
     return found
 
 
-def having(session: Session, words: list[str]) -> dict[str, str]:
-    """The texts, by key, that have all of the words; a key counts as a word of its own."""
-    found = texts(session)
-    return {
-        key: text for key, text in found.items() if all(word in f"{text.lower()} {key}" for word in words)
-    }
+def having(found: dict[str, str], words: list[str]) -> dict[str, str]:
+    """Those of the ``texts`` that have all of the words; a key counts as a word of its own."""
+    return {key: text for key, text in found.items() if all(word in _SMALL[key] for word in words)}

@@ -18,7 +18,7 @@ def page(
     session: Session, search: str | None, target_keys: Sequence[str] | None, after: int, limit: int
 ) -> WorkloadPage:
     """``limit`` workloads behind the first ``after``, those measured last first, that have all the words."""
-    texts = words.having(session, words.split(search))
+    texts = words.having(words.texts(session), words.split(search))
     chosen = true() if target_keys is None else RecordRow.target_key.in_(target_keys)
     # The last record of each is looked up in an index; only those that are shown are counted.
     last = select(func.max(RecordRow.id)).where(RecordRow.workload_key == WorkloadRow.key).scalar_subquery()

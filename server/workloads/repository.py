@@ -73,19 +73,24 @@ def trials(
         .order_by(RecordRow.id)
     )
     costs = [(row.id, None if row.ranking_s is None else tuple(row)[1:]) for row in found]
-    ids = kept(costs, limit)
-    columns = ("id", "document", "ranking_s", "disturbed", "imported", "error", "layouts", "exact")
-    query = select(*(getattr(RecordRow, name) for name in columns)).order_by(RecordRow.id)
-    rows = [
-        row
-        for at in range(0, len(ids), 500)
-        for row in session.execute(query.where(RecordRow.id.in_(ids[at : at + 500])))
-    ]
+    columns = ("id", "ranking_s", "disturbed", "imported", "error", "layouts", "exact")
+    query = select(
+        *(getattr(RecordRow, name) for name in columns),
+        RecordRow.document["config"].label("config"),
+        RecordRow.document["verified_s"].as_float().label("verified_s"),
+        RecordRow.document["cost_s"].as_float().label("cost_s"),
+    ).order_by(RecordRow.id)
+    if len(costs) <= limit:
+        rows = list(session.execute(query.where(*chosen)))
+    else:
+        ids = kept(costs, limit)
+        parts = [ids[at : at + 500] for at in range(0, len(ids), 500)]
+        rows = [row for part in parts for row in session.execute(query.where(RecordRow.id.in_(part)))]
     items = [
         TrialPoint(
             record=row.id,
-            config=row.document["config"],
-            cost_s=row.document.get("verified_s") or row.document.get("cost_s"),
+            config=row.config,
+            cost_s=row.verified_s or row.cost_s,
             ranking_s=row.ranking_s,
             disturbed=row.disturbed,
             imported=row.imported,
