@@ -23,7 +23,8 @@ NOTHING = -1
 
 @dataclass(frozen=True)
 class Bounds:
-    """An array of ``shape`` of which every element is from ``low`` to ``high``.
+    """An array of ``shape`` of which every element is from ``low`` to ``high``; where ``low`` is above
+    ``high``, any but those between them.
 
     There is a pair for each place of the last axis, or one for all. ``needs`` say so for those who are given
     something else.
@@ -112,6 +113,9 @@ class _Looking:
         """Whether numbers are not in their bounds; what the type cannot hold is never found."""
         dtype, info = self.array.dtype, np.iinfo(self.array.dtype)
         low, high = self.array.limits[column]
+        if isinstance(low, int) and isinstance(high, int) and low > high:
+            first, last = (self._limit(limit, lanes) for limit in (max(high + 1, info.min), low - 1))
+            return value.equal(first) if low - high == 2 else tirx.And(value >= first, value <= last)
         found = []
         if not isinstance(low, int) or low > info.min:
             found.append(value < self._limit(low, lanes))

@@ -57,7 +57,8 @@ extern "C" {{
 #define {prefix}_ALIGNMENT {ALIGNMENT}
 {_all_ports(library)}
 
-/* From {prefix}_REFUSED on a code is that a node needs another index than data gave it. */
+/* From {prefix}_REFUSED on a code is that a node needs another index, length or divisor than data
+ * gave it. */
 enum {{
 {codes}
 }};
@@ -78,8 +79,8 @@ int {name}_run_checked({which}void *arena, size_t arena_bytes, const void *const
 /* What a code means. */
 const char *{name}_error(int code);
 
-/* Where the arena's last run returned a `code` from {prefix}_REFUSED on, the index that it was given; else
- * null. Nothing was read by it, and the outputs mean nothing. */
+/* Where the arena's last run returned a `code` from {prefix}_REFUSED on, the number that it was given; else
+ * null. Nothing was computed by it, and the outputs mean nothing. */
 const int64_t *{name}_refused(const void *arena, int code);
 
 size_t {name}_arena_bytes(void);

@@ -28,6 +28,8 @@ SAME = ("Cast", "Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze")
 """Operators that leave whole numbers what they are, unless a type has no room for them."""
 Limits = tuple[tuple[int, int], ...]
 """The least and the greatest of all, or of those in each place of the last axis."""
+NOT_ZERO = (1, -1)
+"""The pair of all numbers but 0. Where the least is above the greatest, what is between them is left out."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +65,7 @@ def bound_of(graph: OnnxGraph, node: NodeProto, intervals: Intervals) -> Bound |
     limits = _limits(graph, node)
     known = graph.constants.get(name)
     if known is None:
-        low, high = intervals.of(name)
-        inside = all(least <= low and high <= most for least, most in limits)
+        inside = all(is_within(*intervals.of(name), *pair) for pair in limits)
         return None if inside or not prod(graph.tensors[name].shape) else Bound(node, name, limits)
     columns = known.reshape(-1, len(limits))
     for column, (least, most) in zip(columns.T, limits, strict=True):
@@ -75,6 +76,16 @@ def bound_of(graph: OnnxGraph, node: NodeProto, intervals: Intervals) -> Bound |
                 f"{column.max()}"
             )
     return None
+
+
+def is_within(low: int, high: int, least: int, most: int) -> bool:
+    """Whether all numbers from ``low`` to ``high`` are within a pair of limits."""
+    return low >= least or high <= most if least > most else least <= low and high <= most
+
+
+def needs(low: int | str, high: int | str) -> str:
+    """Which numbers are within a pair of limits, as messages have it."""
+    return "other than 0" if (low, high) == NOT_ZERO else f"from {low} to {high}"
 
 
 def _limits(graph: OnnxGraph, node: NodeProto) -> Limits:

@@ -43,6 +43,9 @@ def evaluated(node: NodeProto, constants: Mapping[str, Array], opset: int) -> li
         # The reference does not know older versions, which say the same of fewer types.
         opset = max(opset, QUANTIZING_OPSET)
     inputs = {name: constants[name] for name in node.input if name}
+    if node.op_type in ("Div", "Mod") and (by := inputs[node.input[1]]).dtype.kind in "iu" and not by.all():
+        who = f"node {node_name(node)!r} ({node.op_type})"
+        raise ModelError(f"{who} needs a divisor other than 0, and the model has 0")
     if node.op_type == "CumSum" and inputs[node.input[1]].size == 1:
         # tf2onnx writes the axis as a list of one, which onnxruntime takes and the reference does not.
         inputs[node.input[1]] = inputs[node.input[1]].reshape(())

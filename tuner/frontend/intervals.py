@@ -80,9 +80,11 @@ def _nonzero(graph: OnnxGraph, node: NodeProto, _: str, __: Sequence[Interval]) 
     return -1, max(graph.tensors[node.input[0]].shape, default=1) - 1
 
 
-def _bounded(_: OnnxGraph, node: NodeProto, __: str, ___: Sequence[Interval]) -> Interval:
-    attributes = attributes_of(node)
-    return attributes["low"], attributes["high"]
+def _bounded(_: OnnxGraph, node: NodeProto, __: str, operands: Sequence[Interval]) -> Interval:
+    (low, high), attributes = operands[0], attributes_of(node)
+    if attributes["low"] > attributes["high"]:
+        return low, high
+    return max(low, attributes["low"]), min(high, attributes["high"])
 
 
 def _sum(_: OnnxGraph, __: NodeProto, ___: str, operands: Sequence[Interval]) -> Interval:

@@ -13,7 +13,7 @@ from kernels.loops.open import LENGTH, shapes_of
 from kernels.loops.program import NoLoops
 from kernels.open_size import Size, expression, size_through
 from kernels.operators.bounds import Bounds, build_bounds
-from tuner.frontend.bounds import Bound, Limits, bound_of, origin
+from tuner.frontend.bounds import Bound, Limits, bound_of, needs, origin
 from tuner.frontend.intervals import Intervals
 from tuner.frontend.onnx_graph import OnnxGraph
 from tuner.operators.functions import Functions, name_of
@@ -92,8 +92,8 @@ def _needs(bound: Bound) -> str:
     return f"{bound.who} needs {bound.what}"
 
 
-def _array_of(shape: Sequence[int], dtype: str, limits: Limits, needs: str) -> Bounds:
-    return Bounds(tuple(shape), dtype, limits, tuple(f"{needs} from {low} to {high}" for low, high in limits))
+def _array_of(shape: Sequence[int], dtype: str, limits: Limits, who: str) -> Bounds:
+    return Bounds(tuple(shape), dtype, limits, tuple(f"{who} {needs(low, high)}" for low, high in limits))
 
 
 def open_bounds(
@@ -106,13 +106,13 @@ def open_bounds(
     told = [json.loads(str(function.attrs[ATTRIBUTE])) for function in functions]
     arrays = []
     for at, alike in enumerate(zip(*told, strict=True)):
-        limits, needs = [], []
+        limits, texts = [], []
         for pairs in zip(*(limits for limits, _ in alike), strict=True):
             low, high = (_size(ends, lengths) for ends in zip(*pairs, strict=True))
             limits.append((expression(low, length), expression(high, length)))
-            needs.append(f"{alike[-1][1]} from {_text(low)} to {_text(high)}")
+            texts.append(f"{alike[-1][1]} {needs(_text(low), _text(high))}")
         dtype = str(functions[-1].params[at].dtype)
-        arrays.append(Bounds(shapes[at], dtype, tuple(limits), tuple(needs)))
+        arrays.append(Bounds(shapes[at], dtype, tuple(limits), tuple(texts)))
     return build_bounds(arrays, name)
 
 
@@ -123,9 +123,9 @@ def _size(values: Sequence[int], lengths: Sequence[int]) -> Size:
     return size
 
 
-def _text(size: Size) -> str:
+def _text(size: Size) -> int | str:
     """A size, in messages."""
     if isinstance(size, int):
-        return str(size)
+        return size
     product = {1: "n", -1: "-n"}.get(size.factor, f"{size.factor} n")
     return product + (f" {'-' if size.more < 0 else '+'} {abs(size.more)}" if size.more else "")

@@ -31,6 +31,7 @@ SOME = [
     case("LSTM", X[0], *(np.full(shape, 0.1, np.float32) for shape in ((1, 16, 8), (1, 16, 4), (1, 32))),
          np.int32([3, 2, 1, 3, 3, 0, 1, 2]), hidden_size=4),
     case("TopK", X[0, 0], const(3), outputs=2),
+    case("Div", np.arange(37, dtype=np.int32), np.arange(1, 38, dtype=np.int32)),
     # Its planes are put beside each other, the first one from before the image.
     case("ConvTranspose", np.zeros((1, 2, 5, 6, 4), np.float32), np.ones((2, 3, 3, 2, 2), np.float32),
          strides=[2, 1, 2], pads=[1, 0, 0, 1, 1, 0], output_padding=[1, 0, 1]),

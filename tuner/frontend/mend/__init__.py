@@ -7,6 +7,7 @@ from collections.abc import Callable
 from tuner.frontend.mend import (
     cut,
     deformed,
+    division,
     einsum,
     empty,
     newer,
@@ -82,14 +83,21 @@ MENDS: dict[str, tuple[Mend, ...]] = {
     "ReduceSumSquare": (empty.reduced, numbers.reduced),
 }
 
+LAST: dict[str, tuple[Mend, ...]] = {
+    "BitShift": (division.shifted,),
+    **dict.fromkeys(("Div", "Mod"), (division.divided,)),
+}
+"""The same of nodes that others may have become."""
+
 
 def mend(graph: OnnxGraph) -> None:
     """Write every node that TVM's importer gets wrong as others; raises ModelError where there are none."""
-    nodes = []
-    for node in graph.nodes:
-        writer = Writer(graph, node)
-        if any(each(writer) for each in MENDS.get(node.op_type, ())):
-            nodes += writer.nodes
-        else:
-            nodes.append(node)
-    graph.nodes = nodes
+    for mends in (MENDS, LAST):
+        nodes = []
+        for node in graph.nodes:
+            writer = Writer(graph, node)
+            if any(each(writer) for each in mends.get(node.op_type, ())):
+                nodes += writer.nodes
+            else:
+                nodes.append(node)
+        graph.nodes = nodes

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 from onnx import NodeProto, helper, numpy_helper
 
+from tuner.frontend.bounds import is_within, needs
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import Array, OnnxGraph, TensorInfo, attributes_of
 from tuner.frontend.own_nodes import BOUNDED
@@ -81,12 +82,22 @@ class Writer:
                 made.attribute.append(helper.make_attribute(name, value))
         self.nodes.append(made)
 
+    def with_operands(self, *inputs: str) -> None:
+        """Write the node with these operands in place of its own."""
+        made = helper.make_node(self.node.op_type, inputs, self.node.output, name=self.node.name)
+        made.attribute.extend(self.node.attribute)
+        self.nodes.append(made)
+
     def bounded(self, name: str, low: int, high: int, what: str) -> str:
-        """``name``, whole numbers from ``low`` to ``high``: with others for ``what`` a run ends."""
+        """``name``, whole numbers from ``low`` to ``high``: with others for ``what`` a run ends.
+
+        Where ``low`` is above ``high``, those between them are the others.
+        """
         known = self.graph.constants.get(name)
         if known is not None:
-            if known.size and not low <= known.min() <= known.max() <= high:
-                self.refuse(f"needs {what} from {low} to {high}, and the model has another")
+            for number in np.unique(known).tolist():
+                if not is_within(number, number, low, high):
+                    self.refuse(f"needs {what} {needs(low, high)}, and the model has {number}")
             return name
         output = self.graph.fresh(f"{self.node.output[0]}/bounded")
         who = f"node {node_name(self.node)!r} ({self.node.op_type})"
