@@ -302,16 +302,8 @@ class RecordRow(Base):
         _where(
             "ranking_s IS NOT NULL",
             "ix_records_best",
-            *(
-                "workload_key",
-                "target_key",
-                "clock",
-                "threads",
-                "layouts",
-                "imported",
-                "disturbed",
-                "ranking_s",
-            ),
+            *("workload_key", "target_key", "clock", "threads"),
+            *("layouts", "imported", "disturbed", "ranking_s"),
         ),
         Index(None, "target_key", "id"),
         Index(None, "workload_key", "id"),
