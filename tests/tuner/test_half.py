@@ -11,8 +11,10 @@ from tvm import relax
 from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import Build, check
+from tuner.frontend.graph import load_partition
 from tuner.frontend.model_file import read_model
 from tuner.frontend.onnx_check import ModelError
+from tuner.frontend.own_nodes import ROUNDING
 from tuner.intake.extract import extract
 
 TARGET = CATALOGUE["x86-avx2"]
@@ -114,3 +116,60 @@ def test_a_node_that_depends_on_itself(tmp_path):
     nodes = [node("Add", ["x", "b"], "a"), node("Relu", ["a"], "b"), node("Exp", ["b"], "y")]
     with pytest.raises(ModelError, match=r"'a' \(Add\) depends on its own result"):
         read_model(save(tmp_path, model(nodes, {"x": (2,)}, ["y"])))
+
+
+SPECIAL = np.array(
+    [0, -0.0, 1.2345678, 65504, 65519, 65520, -1e5, 3.4e38, np.inf, -np.inf, np.nan, 1e-8, 6e-8, 1e-5, 1e-40],
+    np.float32,
+)
+ODD = np.array([0x7FFFFFFF, 0xFFC00001, 0x3F808000, 0x3F818000, 0x7F7FFFFF], np.uint32).view(np.float32)
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT16, TensorProto.BFLOAT16])
+def test_a_cast_to_16_bits_that_somebody_wrote_rounds(tmp_path, kind):
+    """To the even of two, to infinity, and to denormals; also behind a move, and of a sum with a constant."""
+    nodes = [
+        node("Cast", ["x"], "b", to=kind),
+        node("Reshape", ["b", "shape"], "c"),
+        node("Cast", ["c"], "y", to=TensorProto.FLOAT),
+        node("Mul", ["y", "three"], "product"),
+        node("Cast", ["product"], "d", to=kind),
+        node("Cast", ["d"], "z", to=TensorProto.FLOAT),
+    ]
+    x = np.concatenate([SPECIAL, ODD, np.random.default_rng().standard_normal(44).astype(np.float32)])
+    constants = {"shape": np.array([8, -1]), "three": np.array(3, np.float32)}
+    path = save(tmp_path, model(nodes, {"x": x.shape}, ["y", "z"], constants))
+    expected = onnxruntime.InferenceSession(path).run(None, {"x": x})
+    executable, manifest = build_model(path, {}, TARGET)
+    for value, right in zip(run(executable, x), expected, strict=True):
+        np.testing.assert_array_equal(value, right)
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    found = check(lambda: main, Build(str(path), None, TARGET, 1, manifest.configs, manifest.tolerance))
+    assert found.checked, found
+    assert found.by.startswith("onnxruntime")
+    assert "float32" not in found.by, "that is what onnxruntime makes of the file as it is"
+
+
+def test_what_is_computed_in_16_bits_is_rounded_nowhere_and_the_check_says_so(tmp_path):
+    """A model of float16 throughout, with casts at both ends and around a function of float32."""
+    nodes = [
+        node("Cast", ["x"], "h", to=TensorProto.FLOAT16),
+        node("Mul", ["h", "w"], "product"),
+        node("Cast", ["product"], "wide", to=TensorProto.FLOAT),
+        node("Exp", ["wide"], "e"),
+        node("Cast", ["e"], "narrow", to=TensorProto.FLOAT16),
+        node("Add", ["narrow", "w"], "sum"),
+        node("Cast", ["sum"], "y", to=TensorProto.FLOAT),
+    ]
+    made = model(nodes, {"x": (4,)}, ["y"], {"w": np.array([0.1, 0.2, 0.3, 0.4], np.float16)})
+    path = save(tmp_path, made)
+    assert [each.op_type for each in load_partition(path).graph.nodes].count(ROUNDING) == 1
+    executable, manifest = build_model(path, {}, TARGET)
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    found = check(lambda: main, Build(str(path), None, TARGET, 1, manifest.configs, manifest.tolerance))
+    assert found.checked, found
+    assert "(of the model computed in float32)" in str(found)
+    x = np.array([0.1, 1.7, -0.3, 2.2], np.float32)
+    w = np.array([0.1, 0.2, 0.3, 0.4], np.float16).astype(np.float32)
+    right = np.exp(x.astype(np.float16).astype(np.float32) * w) + w
+    np.testing.assert_allclose(run(executable, x)[0], right, rtol=1e-6)

@@ -25,6 +25,7 @@ from tuner.backend.choices import Places, chosen_by, places_of
 from tuner.backend.evaluation import load_arrays
 from tuner.frontend.model_file import is_tflite, read_as_written
 from tuner.frontend.onnx_check import Shapes
+from tuner.frontend.own_nodes import HALVES
 
 Array = npt.NDArray[Any]
 Feeds = Mapping[str, Array]
@@ -143,6 +144,7 @@ def define_each(
             if not problem or last:
                 break
         chosen, counts = chosen_by(model, names)
+        widened = not source.tflite and any(each.key == HALVES for each in model.metadata_props)
         shares = dict.fromkeys(_shares(model, names), LEAST_SHARE)
         found: list[Definition | Undefined] = []
         for number in range(len(draws)):
@@ -160,7 +162,8 @@ def define_each(
                 )
             )
             least = {**shares, **answer["least"]}
-            about = (answer["by"], least, chosen, counts, places, fed, answer["tolerance"])
+            by = answer["by"] + (" (of the model computed in float32)" if widened else "")
+            about = (by, least, chosen, counts, places, fed, answer["tolerance"])
             found.append(Definition(values, nudged, *about))
     return found
 

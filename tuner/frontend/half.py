@@ -2,26 +2,33 @@
 
 No kernel computes in them, and hardware seldom does: onnxruntime, too, computes most operators in float32 and
 rounds after each. Here nothing is rounded in between: constants are what they were, exactly, and what is
-rounded are the inputs by whoever makes them, and the results.
+rounded are the inputs by whoever makes them, and the results. A Cast to 16 bits of what nothing of 16 bits
+went into is a rounding that somebody asked for: ``tuner/frontend/roundings.py``.
 """
 
 from __future__ import annotations
+
+from collections.abc import Container
 
 import numpy as np
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
 from tuner.frontend.names import rename
 from tuner.frontend.onnx_check import nested
+from tuner.frontend.roundings import NARROW, keep_roundings
 
-NARROW = (TensorProto.FLOAT16, TensorProto.BFLOAT16)
 TYPES = ("to", "dtype", "output_dtype", "output_datatype", "stash_type", "softmax_precision")
 """Attributes that say an element type."""
 
 
-def widen(model: ModelProto) -> None:
-    """Compute in float32 whatever is narrower, in place; casts keep the types of inputs and outputs."""
+def widen(model: ModelProto) -> bool:
+    """Compute in float32 whatever is narrower, in place; casts keep the types of inputs and outputs.
+
+    Says whether anything is computed otherwise than it was.
+    """
     graph = model.graph
-    _widen(graph)
+    rounded, otherwise = keep_roundings(graph)
+    _widen(graph, rounded)
     constants = {tensor.name for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in constants and _narrow(value)]
     outputs = [value for value in graph.output if _narrow(value)]
@@ -30,7 +37,7 @@ def widen(model: ModelProto) -> None:
         if value.name in constants and _narrow(value):
             value.type.tensor_type.elem_type = TensorProto.FLOAT
     if not names:
-        return
+        return otherwise
     nodes = [NodeProto.FromString(node.SerializeToString()) for node in graph.node]
     for node in nodes:
         rename(node, names)
@@ -43,6 +50,7 @@ def widen(model: ModelProto) -> None:
     last = [_cast(names[name], name, value.type.tensor_type.elem_type) for name, value in made.items()]
     del graph.node[:]
     graph.node.extend([*first, *nodes, *last])
+    return otherwise
 
 
 def _cast(source: str, to: str, kind: int) -> NodeProto:
@@ -53,18 +61,21 @@ def _narrow(value: ValueInfoProto) -> bool:
     return value.type.tensor_type.elem_type in NARROW
 
 
-def _widen(graph: GraphProto, inner: bool = False) -> None:
-    """Constants and types that attributes say; and of a graph inside a node those of its results."""
+def _widen(graph: GraphProto, rounded: Container[str], inner: bool = False) -> None:
+    """Constants and types that attributes say, but of what is ``rounded``; and of a graph inside a node those
+    of its results."""
     for tensor in graph.initializer:
         _widen_tensor(tensor)
     for node in graph.node:
+        if node.output and node.output[0] in rounded:
+            continue
         for attribute in node.attribute:
             if attribute.HasField("t"):
                 _widen_tensor(attribute.t)
             elif attribute.name in TYPES and attribute.i in NARROW:
                 attribute.i = TensorProto.FLOAT
         for body in nested(node):
-            _widen(body, inner=True)
+            _widen(body, rounded, inner=True)
     for value in graph.output if inner else ():
         if _narrow(value):
             value.type.tensor_type.elem_type = TensorProto.FLOAT

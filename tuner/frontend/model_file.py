@@ -32,6 +32,7 @@ from tuner.frontend.onnx_check import (
 )
 from tuner.frontend.onnx_graph import OnnxGraph, graph_of
 from tuner.frontend.order import sort
+from tuner.frontend.own_nodes import HALVES
 from tuner.frontend.quantized.qdq_form import to_qdq_form
 from tuner.frontend.raised import raise_opset
 from tuner.frontend.results import give_back
@@ -129,7 +130,10 @@ def read_as_written(path: str | Path, shapes: Shapes | None = None) -> ModelProt
     """
     model = parse_file(Path(path), shapes)
     fix_input_shapes(model, shapes or {})
-    widen(model)
+    if len(model.graph.node) <= MAX_NODES:
+        sort(model)
+    if widen(model):
+        model.metadata_props.add(key=HALVES)
     return model
 
 

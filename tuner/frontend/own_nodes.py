@@ -13,6 +13,8 @@ UNITS = "tilefleet.units"
 JSON, what one is worth of the weights and of the recurrent ones, for each direction and column."""
 ROUNDED = "tilefleet.rounded"
 """Metadata of a MatMul: its data may be rounded to int8, in blocks of so many of a row."""
+HALVES = "tilefleet.halves"
+"""Key of the metadata of a model as written of which what is of 16 bits is computed in float32."""
 CELL_CLIP = "tilefleet.cell_clip"
 """Key of the metadata of an LSTM whose memory stays within this number of zero: TFLite's."""
 INTERLEAVE = "TilefleetInterleave"
@@ -51,6 +53,8 @@ rest; ``room`` has shape and type of each output, in JSON."""
 BOUNDED = "TilefleetBounded"
 """Operator of a node that hands whole numbers on, all from ``low`` to ``high``, or ends the run; ``who`` is
 the node that needs them, ``what`` they are, "a length"."""
+ROUNDING = "TilefleetRounding"
+"""Operator of a node that rounds float32 to the numbers of a type of 16 bits, its attribute ``to``."""
 CUT = "TilefleetCut"
 """Operator of a node that leaves of its first input, along ``axes``, as many elements as the second says: a
 result of the model, the one kind of tensor of which data decide the shape."""
@@ -68,6 +72,7 @@ COMPUTED = {
     "NonMaxSuppression": "tuner.operators.suppression:suppression",
     "NonZero": "tuner.operators.suppression:places",
     PLACES: "tuner.operators.places:places",
+    ROUNDING: "tuner.operators.rounding:rounding",
     "Resize": "tuner.operators.resize:resize",
     "Scatter": "tuner.operators.scatter:elements",
     "ScatterElements": "tuner.operators.scatter:elements",

@@ -32,6 +32,7 @@ MENDS: dict[str, tuple[Mend, ...]] = {
     "AveragePool": (empty.seen, windows.padded),
     "BatchNormalization": (older.normalization,),
     "BitShift": (newer.shift,),
+    "Cast": (numbers.rounding,),
     "Col2Im": (places.images,),
     "Concat": (empty.joined,),
     "Conv": (empty.convolved, windows.padded),

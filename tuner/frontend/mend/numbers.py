@@ -9,6 +9,8 @@ from onnx import TensorProto, helper
 
 from tuner.frontend.mend.special import root
 from tuner.frontend.mend.writer import Writer, vector
+from tuner.frontend.onnx_graph import TensorInfo
+from tuner.frontend.own_nodes import ROUNDING
 
 REDUCED_TO_ITSELF = {
     "ReduceL1": ("Abs",),
@@ -149,4 +151,17 @@ def by_zero(writer: Writer) -> bool:
     zero = writer.constant(np.zeros((), writer.info(0).dtype))
     above = writer.add("Less" if np.signbit(scale).all() else "Greater", writer.node.input[0], zero)
     writer.finish("Where", above, high, low)
+    return True
+
+
+def rounding(writer: Writer) -> bool:
+    """Cast to 16 bits within the model: float32 that is rounded so, as hardly any processor has the type."""
+    to, name = writer.attributes["to"], writer.node.output[0]
+    if to not in (TensorProto.FLOAT16, TensorProto.BFLOAT16) or name in writer.graph.outputs:
+        return False
+    data = writer.node.input[0]
+    if writer.info(0).dtype != "float32":
+        data = writer.add("Cast", data, to=TensorProto.FLOAT)
+    writer.finish(ROUNDING, data, to=to)
+    writer.graph.tensors[name] = TensorInfo(writer.info(0).shape, TensorProto.FLOAT)
     return True
