@@ -29,6 +29,10 @@ READERS, READERS_EACH, READS_WAIT = 3, 2, 200
 for that."""
 IMPORTS_WAIT = 200
 """Logs that may wait to be read, one at a time: they keep the interpreter busy, and the database."""
+EXPORTS_WAIT = 200
+"""Logs and tables that may wait to be begun; a part of one is made at a time."""
+TABLES, TABLES_EACH = 4, 2
+"""Tables that are in memory at once, of tens of megabytes each, and those of one client."""
 REMEMBERED = 64
 """Explanations that are kept, and as many forecasts and insights."""
 EXPLANATIONS_WAIT = 16
@@ -57,6 +61,10 @@ class Services:
     """Of those who have a model read."""
     importing: Turns = field(default_factory=lambda: Turns(IMPORTS_WAIT))
     """Of those who bring a log."""
+    exporting: Turns = field(default_factory=lambda: Turns(EXPORTS_WAIT))
+    """Of those who download a log or a table."""
+    tables: Turns = field(default_factory=lambda: Turns(EXPORTS_WAIT, TABLES, TABLES_EACH))
+    """Of those whose table is made or sent."""
     explanations: Remembered[dict[str, Any]] = field(default_factory=lambda: Remembered(REMEMBERED))
     forecasts: Remembered[list[float | None]] = field(default_factory=lambda: Remembered(REMEMBERED))
     insights: Remembered[Insight] = field(default_factory=lambda: Remembered(REMEMBERED))

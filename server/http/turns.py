@@ -17,9 +17,11 @@ from server.http.problems import Problem
 
 @dataclass(eq=False)
 class _Waiting:
-    """A request in the queue: which client's, and what is set when it is its turn."""
+    """A request in the queue: which client's, whether it may be refused, and what is set when it is its
+    turn."""
 
     client: str
+    refusable: bool
     turn: asyncio.Future[None] = field(default_factory=asyncio.Future)
 
 
@@ -46,21 +48,27 @@ class Turns:
     @asynccontextmanager
     async def turn(self, request: Request) -> AsyncIterator[threading.Event]:
         """Wait for a turn and have it; the event is set once the one who sent ``request`` has gone."""
-        client = request.client.host if request.client else ""
-        await self._wait(client)
-        try:
+        async with self.part(request):
             if await request.is_disconnected():
                 raise Problem(400, "the connection broke while the request waited for its turn")
             async with watched(request.is_disconnected, threading.Event()) as gone:
                 yield gone
+
+    @asynccontextmanager
+    async def part(self, request: Request, *, begun: bool = False) -> AsyncIterator[None]:
+        """A turn at a part of an answer. One that has ``begun`` is not refused, however many wait."""
+        client = request.client.host if request.client else ""
+        await self._wait(client, refusable=not begun)
+        try:
+            yield
         finally:
             self._end(client)
 
-    async def _wait(self, client: str) -> None:
-        mine = _Waiting(client)
+    async def _wait(self, client: str, *, refusable: bool) -> None:
+        mine = _Waiting(client, refusable)
         self._queue.append(mine)
         self._give()
-        if len(self._queue) > self._most:
+        if sum(one.refusable for one in self._queue) > self._most:
             self._refuse_one()
         try:
             await mine.turn
@@ -95,9 +103,10 @@ class Turns:
         self._give()
 
     def _refuse_one(self) -> None:
-        held = Counter(one.client for one in self._queue if not one.turn.done())
+        able = [one for one in self._queue if one.refusable and not one.turn.done()]
+        held = Counter(one.client for one in able)
         most = max(held.values())
-        last = next(one for one in reversed(self._queue) if not one.turn.done() and held[one.client] == most)
+        last = next(one for one in reversed(able) if held[one.client] == most)
         self._queue.remove(last)
         self._forget(last.client)
         others = f"{self._most} other requests wait for this already; try again later"

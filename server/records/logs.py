@@ -6,14 +6,15 @@ import itertools
 from collections.abc import Iterator
 from typing import Annotated, Any
 
-from fastapi import Query, Response
-from fastapi.responses import StreamingResponse
+from fastapi import Query, Request
 
 from kernels.numerics import Numerics
+from server.http.downloads import Download, WholeDownload
+from server.http.turns import Turns
 from server.records.repository import Selection
 from tuner.log.record import Record, write_log
 from tuner.log.relayouts import Relayouts, header
-from tuner.log.rows import rows, to_csv
+from tuner.log.rows import csv_lines
 
 MEDIA_TYPE = "application/x-ndjson"
 EXAMPLE = (
@@ -48,16 +49,16 @@ TABLE_RESPONSE: dict[int | str, dict[str, Any]] = {
 """Either, as is asked for."""
 
 
-def log_response(records: Iterator[Record], relayouts: list[Relayouts], name: str) -> StreamingResponse:
-    """Stream the log's header, then records, as a JSON-lines file called ``name``."""
+def log_response(
+    request: Request, turns: Turns, records: Iterator[Record], relayouts: list[Relayouts], name: str
+) -> Download:
+    """The log's header, then records, as a JSON-lines file called ``name``."""
     lines = itertools.chain([header(relayouts)], write_log(records))
-    disposition = f'attachment; filename="{name}.jsonl"'
-    return StreamingResponse(lines, media_type=MEDIA_TYPE, headers={"Content-Disposition": disposition})
+    return Download(request, turns, lines, MEDIA_TYPE, f"{name}.jsonl")
 
 
-def csv_response(records: Iterator[Record], name: str) -> Response:
+def csv_response(
+    request: Request, turns: Turns, kept: Turns, records: Iterator[Record], name: str
+) -> WholeDownload:
     """Records as a table with a head line, a file called ``name``."""
-    disposition = f'attachment; filename="{name}.csv"'
-    return Response(
-        to_csv(rows(records)), media_type="text/csv", headers={"Content-Disposition": disposition}
-    )
+    return WholeDownload(request, turns, csv_lines(records), "text/csv", f"{name}.csv", kept)

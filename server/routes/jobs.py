@@ -173,10 +173,11 @@ def list_tasks(job_id: JobId, ctx: Ctx) -> TaskList:
     "/{job_id}/log",
     summary="Download a job's tuning log",
     response_class=StreamingResponse,
-    responses={**LOG_RESPONSE, **responses(404)},
+    responses={**LOG_RESPONSE, **responses(404, 503)},
 )
 def get_job_log(
     job_id: JobId,
+    request: Request,
     ctx: Ctx,
     select: Select = "best",
     k: K = 10,
@@ -192,7 +193,7 @@ def get_job_log(
             RelayoutRow.clock == row.clock,
         )
     records = repository.log(ctx.db, select, k, job=job_id, numerics=numerics)
-    return log_response(records, relayouts if row.model_hash else [], f"job-{job_id}")
+    return log_response(request, ctx.exporting, records, relayouts if row.model_hash else [], f"job-{job_id}")
 
 
 _EVENT_STREAM: dict[int | str, dict[str, Any]] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request, Response
+from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
@@ -94,21 +94,22 @@ def list_records(
     "/log",
     summary="Download records",
     response_class=StreamingResponse,
-    responses={**TABLE_RESPONSE, **responses(404, 422)},
+    responses={**TABLE_RESPONSE, **responses(404, 422, 503)},
 )
 def download_records(
+    request: Request,
     ctx: Ctx,
     which: Which,
     format: Annotated[
         Literal["log", "csv"], Query(description="A tuning log of JSON lines, or a table.")
     ] = "log",
-) -> Response:
+) -> StreamingResponse:
     """All records that meet what is asked of them, failures too, oldest first: a list as a file."""
     if format == "csv":
         with ctx.db.read() as session:
             search.refuse_more(session, which, MOST_ROWS)
-        return csv_response(search.every(ctx.db, which), "records")
-    return log_response(search.every(ctx.db, which), [], "records")
+        return csv_response(request, ctx.exporting, ctx.tables, search.every(ctx.db, which), "records")
+    return log_response(request, ctx.exporting, search.every(ctx.db, which), [], "records")
 
 
 @router.post(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Request
 from fastapi.responses import StreamingResponse
 
 from kernels.numerics import Numerics
@@ -35,10 +35,11 @@ def get_target(name: TargetName, ctx: Ctx) -> Target:
     "/{name}/log",
     summary="Download a target's tuning log",
     response_class=StreamingResponse,
-    responses={**LOG_RESPONSE, **responses(404, 422)},
+    responses={**LOG_RESPONSE, **responses(404, 422, 503)},
 )
 def get_target_log(
     name: TargetName,
+    request: Request,
     ctx: Ctx,
     select: Select = "best",
     k: K = 10,
@@ -49,4 +50,4 @@ def get_target_log(
         keys = ctx.targets.keys(session, name)
         relayouts = told.relayouts(session, RelayoutRow.target_key.in_(keys))
     records = repository.log(ctx.db, select, k, target_keys=keys, numerics=numerics)
-    return log_response(records, relayouts, "target")
+    return log_response(request, ctx.exporting, records, relayouts, "target")

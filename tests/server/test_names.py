@@ -21,7 +21,7 @@ from tilefleet.c_library import c_name
 from tilefleet.errors import TilefleetError
 from tilefleet.up import reached_by_others
 from tuner.log.record import write_log
-from tuner.log.rows import rows, to_csv
+from tuner.log.rows import to_csv
 from worker.outcome import ErrorKind
 
 
@@ -122,7 +122,7 @@ def test_what_this_lab_writes_meets_the_grammar() -> None:
 
 def test_a_table_has_no_formulas() -> None:
     kinds = ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "plain"]
-    table = to_csv(rows(record(n, board=kind, spread=-0.5) for n, kind in enumerate(kinds, 1)))
+    table = to_csv(record(n, board=kind, spread=-0.5) for n, kind in enumerate(kinds, 1))
     read = list(csv.DictReader(io.StringIO(table, newline="")))
     assert [each["board"] for each in read] == ["'=1+1", "'+1", "'-1", "'@x", "'\tx", "'\nx", "plain"]
     assert {each["spread"] for each in read} == {"-0.5"}, "a number stays one"

@@ -137,7 +137,7 @@ def test_rows_have_one_set_of_columns_and_csv_keeps_them() -> None:
     assert [row["knob.block"] for row in table] == ["4x4", "6", "4x4"]
     assert [row["counter.cycles"] for row in table] == [3000, None, 3000]
     assert table[2]["ranking_s"] == 1e-6
-    read = list(csv.DictReader(io.StringIO(to_csv(table))))
+    read = list(csv.DictReader(io.StringIO(to_csv([GOOD, BAD, OTHER]))))
     assert [row["error"] for row in read] == ["", "wrong_result", ""]
     assert json.loads(read[0]["repeats_s"]) == [2e-6, 3e-6]
     assert json.loads(read[0]["workload_json"]) == GOOD.to_json()["workload"]

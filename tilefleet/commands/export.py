@@ -64,7 +64,7 @@ def export(
         table, parquet = pyarrow
         parquet.write_table(table.Table.from_pylist(rows(found)), output)
     else:
-        text = _t4(found) if format is Format.T4 else to_csv(rows(found))
+        text = _t4(found) if format is Format.T4 else to_csv(found)
         if output is None:
             sys.stdout.write(text)
             return

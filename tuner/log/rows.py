@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from tuner.log.record import Record
@@ -66,7 +66,10 @@ def row(record: Record) -> dict[str, Any]:
 
 def rows(records: Iterable[Record]) -> list[dict[str, Any]]:
     """All records, each with the same columns; None where a record has nothing there."""
-    found = [row(record) for record in records]
+    return list(_alike([row(record) for record in records]))
+
+
+def _alike(found: Sequence[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     columns: dict[str, None] = {}
     for each in found:
         columns |= dict.fromkeys(each)
@@ -76,24 +79,36 @@ def rows(records: Iterable[Record]) -> list[dict[str, Any]]:
         if name.startswith("knob.") and len({type(each[name]) for each in found if name in each}) > 1
     }
     # A column has one type: a knob that is a number in one family and a word in another is words.
-    return [
-        {name: str(each[name]) if name in mixed and name in each else each.get(name) for name in columns}
-        for each in found
-    ]
+    for each in found:
+        yield {
+            name: str(each[name]) if name in mixed and name in each else each.get(name) for name in columns
+        }
 
 
-def to_csv(table: Sequence[dict[str, Any]]) -> str:
+def to_csv(records: Iterable[Record]) -> str:
     """As CSV with a head line; lists are JSON, and None is empty.
 
     A text that a spreadsheet would take for a formula has a ``'`` before it.
     """
+    return "".join(csv_lines(records))
+
+
+def csv_lines(records: Iterable[Record]) -> Iterator[str]:
+    """The lines of ``to_csv``. Each record that is read before the first is an empty text, as all must be
+    known for the head: who takes the lines may pause or stop there."""
+    found = []
+    for record in records:
+        found.append(row(record))
+        yield ""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
-    if table:
-        writer.writerow(map(_cell, table[0]))
-    for each in table:
+    for number, each in enumerate(_alike(found)):
+        if number == 0:
+            writer.writerow(map(_cell, each))
         writer.writerow(map(_cell, each.values()))
-    return text.getvalue()
+        yield text.getvalue()
+        text.seek(0)
+        text.truncate()
 
 
 def _cell(item: Any) -> Any:
