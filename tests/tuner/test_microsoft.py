@@ -54,6 +54,9 @@ CASES = [
     Case("Attention", (HEADS,), (QKV, QKV_BIAS), num_heads=2),
     Case("Attention", (HEADS,), (QKV, QKV_BIAS, PADDING), num_heads=2, opset=12),
     Case("Attention", (HEADS,), (QKV, QKV_BIAS, np.array([4, 2], np.int32)), num_heads=4, scale=0.3),
+    Case("Attention", (HEADS,), (QKV, QKV_BIAS), num_heads=4, behind=(np.int32([4, 9, 1, 3]),)),
+    Case("Attention", (HEADS,), (QKV, QKV_BIAS, np.int32([4, 2, 0, 5, 10, 0, 5, 10])), num_heads=4),
+    Case("MultiHeadAttention", (HEADS,) * 3, (None, np.int32([4, 2, 0, 5, 10, 0, 5, 10])), num_heads=2),
     Case("Attention", (HEADS,), (floats(8, 20), floats(20)), num_heads=2, qkv_hidden_sizes=[8, 8, 4]),
     Case(
         "Attention",
@@ -281,7 +284,10 @@ def test_lengths_for_which_a_past_has_no_room_end_the_run(tmp_path):
         feeds = case.feeds | {"x5": np.int32([length])}
         with pytest.raises(Exception, match="seqlens_k"):
             run(case.model(), feeds)
-        with pytest.raises(Exception, match="needs an index"):
+        words = rf"\(GroupQueryAttention\) needs seqlens_k from 0 to 5, and is given {length}$"
+        if not length:
+            words = r"needs seqlens_k \+ 1 less the number of new tokens from 0 to 5, and is given -1$"
+        with pytest.raises(Exception, match=words):
             main(*map(tvm.runtime.tensor, feeds.values()))
 
 
@@ -371,3 +377,45 @@ def test_ranks_follow_from_small_constants(tmp_path, how, rows):
     x = floats(4, 4)
     for found, expected in zip(run(read, {"x": x}), run(made, {"x": x}), strict=True):
         np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+REFUSED = {
+    "an end of the used keys": (
+        Case("Attention", (HEADS,), (QKV, QKV_BIAS), num_heads=2, behind=(np.int32([3, 5, 0, 0]),)),
+        "x3",
+        [[-1, 5, 0, 0], [3, -7, 0, 0]],
+    ),
+    "a position": (Case("RotaryEmbedding", (HEADS, PLACES), ANGLES), "x1", [PLACES - 16, PLACES * 0 + 16]),
+    "a position after the first": (
+        Case(
+            "RotaryEmbedding", (floats(2, 5, 30), np.array([3])), ANGLES, num_heads=3, rotary_embedding_dim=8
+        ),
+        "x1",
+        [[-1], [12]],
+    ),
+    "a column": (
+        Case("ArrayFeatureExtractor", (ROWS, np.array([0, 7])), domain="ai.onnx.ml"),
+        "x1",
+        [[-1, 0], [3, 8]],
+    ),
+}
+
+
+@pytest.mark.usefixtures("avx2")
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_onnxruntime_refuses_of_data_ends_the_run(tmp_path, what):
+    """Negative numbers count from the end nowhere but in operators of ONNX that say so."""
+    case, name, bad = REFUSED[what]
+    path = save(tmp_path, case.model())
+    executable, _ = build_model(path, {}, CATALOGUE["x86-avx2"])
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    feeds = case.feeds
+    found = main(*map(tvm.runtime.tensor, feeds.values())).numpy()
+    np.testing.assert_allclose(found, run(case.model(), feeds)[0], rtol=1e-4, atol=1e-5)
+    words = rf"\({case.op}\) needs {what.removesuffix(' after the first')} from 0 to \d+, and is given -?\d+$"
+    for each in bad:
+        feeds = case.feeds | {name: np.asarray(each, case.feeds[name].dtype)}
+        with pytest.raises(Exception, match=r"range|negative|exceeds"):
+            run(case.model(), feeds)
+        with pytest.raises(Exception, match=words):
+            main(*map(tvm.runtime.tensor, feeds.values()))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
@@ -11,7 +12,7 @@ from onnx import NodeProto
 from tuner.frontend.intervals import Intervals
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
-from tuner.frontend.own_nodes import BOUNDED
+from tuner.frontend.own_nodes import BOUNDED, NEEDS
 
 INDICES = {
     BOUNDED: 0,
@@ -45,11 +46,15 @@ class Bound:
         """The node, as messages have it."""
         if self.node.op_type == BOUNDED:
             return str(attributes_of(self.node)["who"].decode())
+        if needs := _needs(self.node):
+            return needs[0]
         return f"node {node_name(self.node)!r} ({self.node.op_type})"
 
     @property
     def what(self) -> str:
         """What the numbers are."""
+        if needs := _needs(self.node):
+            return needs[1]
         return str(attributes_of(self.node).get("what", b"an index").decode())
 
 
@@ -99,7 +104,13 @@ def _limits(graph: OnnxGraph, node: NodeProto) -> Limits:
         first = attributes.get("batch_dims", 0)
         depth = graph.tensors[node.input[1]].shape[-1]
         return _from_either_end(shape[first : first + depth])
-    return _from_either_end([shape[attributes.get("axis", 0) % len(shape)]])
+    extent = shape[attributes.get("axis", 0) % len(shape)]
+    return ((0, extent - 1),) if _needs(node) else _from_either_end([extent])
+
+
+def _needs(node: NodeProto) -> list[str]:
+    """See ``NEEDS``; nothing of most nodes."""
+    return next((json.loads(each.value) for each in node.metadata_props if each.key == NEEDS), [])
 
 
 def _from_either_end(extents: Sequence[int]) -> Limits:

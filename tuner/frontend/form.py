@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any, NoReturn
 
 from onnx import NodeProto, helper
 
 from tuner.frontend.onnx_check import ModelError, node_name
 from tuner.frontend.onnx_graph import attributes_of
+from tuner.frontend.own_nodes import NEEDS
 
 
 class Form:
@@ -35,6 +37,13 @@ class Form:
     def add(self, op: str, inputs: list[str], **attributes: Any) -> str:
         """Add a node; its output."""
         return self.add_all(op, inputs, 1, **attributes)[0]
+
+    def gathered(self, table: str, places: str, what: str, axis: int = 0) -> str:
+        """What lies at ``places``; they are ``what`` to the node, and a run ends by one that is not there."""
+        found = self.add("Gather", [table, places], axis=axis)
+        who = f"node {node_name(self.node)!r} ({self.node.op_type})"
+        self.nodes[-1].metadata_props.add(key=NEEDS, value=json.dumps([who, what]))
+        return found
 
     def add_all(self, op: str, inputs: list[str], count: int, **attributes: Any) -> list[str]:
         """Add a node of ``count`` outputs; these."""

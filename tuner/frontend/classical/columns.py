@@ -79,7 +79,7 @@ def extractor(form: Fused) -> None:
     data = form.needed(0)
     # A list is taken for a table of one row.
     table = form.unsqueezed(data, 0) if form.rank_known(data) == 1 else data
-    form.finish(form.add("Gather", [table, flat], axis=-1))
+    form.finish(form.gathered(table, flat, "a column", axis=-1))
 
 
 def vectorizer(form: Fused) -> None:

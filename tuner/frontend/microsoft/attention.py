@@ -126,15 +126,13 @@ def attend(form: Fused, parts: list[str], masks: list[str]) -> None:
 
 
 def _mask(form: Fused, at: int, keys: str) -> str:
-    """What is added to scores because of input ``at``: keys in use, or how many those are."""
+    """What is added to scores because of input ``at``: keys in use, or where those end, and perhaps begin."""
     given = form.given(at)
     if not given:
         return ""
     rank = form.rank(given)
     if rank == 1:
-        shape = form.add("Concat", [extent(form, keys, 0), form.constant(np.ones(3, np.int64))], axis=0)
-        lengths = form.add("Reshape", [form.add("Cast", [given], to=TensorProto.INT64), shape])
-        used = form.add("Less", [count(form, extent(form, keys, 2)), lengths])
+        used = _between(form, given, keys)
     elif rank in (2, 3):
         axes = (1, 2) if rank == 2 else (1,)
         used = form.unsqueezed(form.add("Cast", [given], to=TensorProto.BOOL), *axes)
@@ -142,6 +140,39 @@ def _mask(form: Fused, at: int, keys: str) -> str:
         form.refuse(f"has a mask of {rank} axes, which is not supported")
     hidden = form.number(form.attributes.get("mask_filter_value", FILTER))
     return form.add("Where", [used, form.number(0.0), hidden])
+
+
+def _between(form: Fused, given: str, keys: str) -> str:
+    """Which keys are used: those before the first numbers of ``given``, one for each row of the batch, and of
+    an Attention not before the second ones. Others than these tell how rows are packed."""
+    size, batch = form.extent_known(given, 0), form.extent_known(form.needed(0), 0)
+    many = form.node.op_type == "MultiHeadAttention"
+    starts = bool(batch) and size == 2 * batch and not many
+    if batch and size and not starts and size not in (batch, 3 * batch + 2):
+        form.refuse(f"has a mask of {size} numbers for a batch of {batch}")
+    numbers, places = form.add("Cast", [given], to=TensorProto.INT64), count(form, extent(form, keys, 2))
+    ends = numbers if size in (0, batch) else _slice(form, numbers, 0, batch)
+    if not many:
+        # None is below zero; those behind the last key are as good as that.
+        length = extent(form, keys, 2)
+        ends = form.add("Min", [ends, length])
+        longer = form.add("Add", [length, form.constant(np.ones(1, np.int64))])
+        ends = form.gathered(count(form, longer), ends, "an end of the used keys")
+    used = form.add("Less", [places, _column(form, ends, keys)])
+    if not starts:
+        return used
+    before = form.add("Less", [places, _column(form, _slice(form, numbers, batch, size), keys)])
+    return form.add("And", [used, form.add("Not", [before])])
+
+
+def _slice(form: Fused, numbers: str, first: int, last: int) -> str:
+    return form.add("Slice", [numbers, form.constant(np.array([first])), form.constant(np.array([last]))])
+
+
+def _column(form: Fused, numbers: str, keys: str) -> str:
+    """A number for each row of the batch, beside its scores."""
+    shape = form.add("Concat", [extent(form, keys, 0), form.constant(np.ones(3, np.int64))], axis=0)
+    return form.add("Reshape", [numbers, shape])
 
 
 def _later(form: Fused, queries: str, keys: str) -> str:

@@ -91,6 +91,11 @@ class Fused(Form):
             self.refuse("has an input of which the shape is not known")
         return found[axis]
 
+    def extent_known(self, name: str, axis: int) -> int:
+        """The extent of an axis, 0 when that is not known yet."""
+        found = self._shape_of(name)
+        return found[axis] if found else 0
+
     def finish(self, made: str, output: int = 0) -> None:
         """Say that ``made`` is the node's ``output``, if that is wanted."""
         if output < len(self.node.output) and self.node.output[output]:

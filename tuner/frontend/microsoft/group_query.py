@@ -61,12 +61,12 @@ def _started(form: Fused, tokens: str, total: str, length: str) -> str:
     has no room for them."""
     nothing = form.constant(np.zeros(1, np.int64))
     others = form.add("Sub", [tokens, form.constant(np.ones(1, np.int64))])
-    last, first = _integers(form, LENGTHS, (-1,)), form.add("Equal", [tokens, total])
-    least = form.add("Where", [first, last, form.add("Sub", [last, others])])
-    place = form.add("Where", [form.add("Less", [least, nothing]), length, last])
     # Of all places there are, so that none is taken that is not.
-    inside = form.add("Gather", [count(form, length), place])
-    return form.add("Where", [first, nothing, form.add("Sub", [inside, others])])
+    places = count(form, length)
+    last = form.gathered(places, _integers(form, LENGTHS, (-1,)), "seqlens_k")
+    first = form.add("Equal", [tokens, total])
+    start = form.add("Where", [first, nothing, form.add("Sub", [last, others])])
+    return form.gathered(places, start, "seqlens_k + 1 less the number of new tokens")
 
 
 def _parts(form: Fused, heads: int, kept: int) -> list[str]:
@@ -98,7 +98,9 @@ def _rotated(form: Fused, parts: list[str], places: str, heads: int) -> list[str
     rows = form.given(PLACES)
     if not rows:
         rows = form.add("Reshape", [places, form.constant(np.array([0, -1]))])
-    waves = [form.unsqueezed(form.add("Gather", [form.given(COSINE + at), rows]), 1) for at in range(2)]
+    waves = [
+        form.unsqueezed(form.gathered(form.given(COSINE + at), rows, "a position"), 1) for at in range(2)
+    ]
     apart = bool(form.attributes.get("rotary_interleaved", 0))
     return [turned(form, part, (waves[0], waves[1]), half, apart, size > 2 * half) for part in parts]
 

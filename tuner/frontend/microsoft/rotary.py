@@ -20,7 +20,7 @@ def embedding(form: Fused) -> None:
         data = form.add("Transpose", [shaped], perm=[0, 2, 1, 3])
     elif rank != 4:
         form.refuse(f"has data of {rank} axes instead of 3 or 4")
-    cosine, sine = (form.add("Gather", [form.needed(at), _places(form, data)]) for at in (2, 3))
+    cosine, sine = (form.gathered(form.needed(at), _places(form, data), "a position") for at in (2, 3))
     if form.rank(form.needed(1)) > 1:
         cosine, sine = (form.unsqueezed(each, 1) for each in (cosine, sine))
     rest = bool(form.attributes.get("rotary_embedding_dim", 0))
