@@ -19,8 +19,9 @@ from tilefleet.c_library import Wanted, checks_of, manifest_of
 from tilefleet.errors import TilefleetError
 from tilefleet.render import milliseconds
 from tuner.backend.check import Check, worst
-from tuner.backend.definition import Source, Undefined, define_each
+from tuner.backend.definition import Source, Undefined
 from tuner.backend.difference import compared
+from tuner.backend.drawn import defined_draws
 from tuner.backend.draws import Draw, draws_of, random_feeds
 from tuner.backend.given import fits, read_draws
 from tuner.clibrary.build import Made, Model, make, planned_as_c, write
@@ -275,14 +276,12 @@ class _Building:
         try:
             graph = load_graph(self._model.path, shapes)
             own = [name for name in files if fits(name, graph)]
-            draws = [*read_draws(own, graph), *draws_of(graph)]
+            draws = defined_draws(Source(written), read_draws(own, graph), [*draws_of(graph)], graph)
         except ModelError:  # of which onnxruntime computes a part
-            draws = [Draw("", random_feeds(ports_of(written)))]
+            draws = defined_draws(Source(written), [], [Draw("", random_feeds(ports_of(written)))])
         found: dict[str, Check] = {}
         reasons: list[str] = []
-        for draw, defined in zip(
-            draws, define_each(Source(written), [draw.feeds for draw in draws]), strict=True
-        ):
+        for draw, defined in draws:
             if isinstance(defined, Undefined):
                 reasons.append(str(defined))
                 continue

@@ -112,6 +112,18 @@ def test_what_the_definition_refuses_is_drawn_otherwise(tmp_path):
     assert found.checked, found
 
 
+@pytest.mark.parametrize("kind", [TensorProto.INT8, TensorProto.INT64])
+@pytest.mark.parametrize("op", ["Div", "Mod"])
+def test_divisors_of_0_are_drawn_otherwise(tmp_path, op, kind):
+    """onnxruntime refuses them; onnx's own evaluator, which knows a quotient, is not asked."""
+    made = model([node(op, ["a", "b"], "y")], {"a": (999,), "b": (999,)}, ["y"], dtype=kind)
+    found = checked(save(tmp_path, made))
+    assert found.checked, found
+    assert "onnxruntime" in found.by
+    wrong = checked(save(tmp_path, made), lambda main: lambda a, b: main(b, a))
+    assert wrong.wrong.startswith("with small integers: y differs")
+
+
 def rows(folder, count=300, k=50):
     """The best of many rows, as detectors end: scores, and the boxes behind them."""
     nodes = [

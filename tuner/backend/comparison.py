@@ -30,10 +30,10 @@ from tuner.backend.definition import (
     Source,
     Undefined,
     define,
-    define_each,
 )
 from tuner.backend.difference import LIMIT, compared, is_coarse
-from tuner.backend.draws import Draw, draws_of, fallbacks_of, feeds_of, has_wide
+from tuner.backend.drawn import defined_draws
+from tuner.backend.draws import Draw, draws_of, feeds_of
 from tuner.backend.executable import compile_module
 from tuner.backend.given import read_draws
 from tuner.backend.pieces import cut, cuts_of, exact_inputs
@@ -208,29 +208,15 @@ def _compared(
     graph = load_graph(build.model, build.shapes)
     source = Source.of(build.model, build.shapes)
     if feeds is not None:
-        draws = [Draw("", feeds)]
+        defined = defined_draws(source, [], [Draw("", feeds)], None, deadline_s)
     else:
-        draws = [*read_draws(build.inputs, graph), *draws_of(graph)][
-            : None if thorough else len(build.inputs) + 1
-        ]
-    defined = define_each(source, [draw.feeds for draw in draws], deadline_s=deadline_s)
-    drawn = draws[len(build.inputs) :]
-    if (
-        feeds is None
-        and all(isinstance(each, Undefined) for each in defined[len(build.inputs) :])
-        and has_wide(graph)
-    ):
-        # What it refuses is mostly an index or a length of which nobody knew how large it may be.
-        drawn = [*fallbacks_of(graph)]
-        defined[len(build.inputs) :] = define_each(
-            source, [draw.feeds for draw in drawn], deadline_s=deadline_s
-        )
-        draws[len(build.inputs) :] = drawn
+        drawn = [*draws_of(graph)][: None if thorough else 1]
+        defined = defined_draws(source, read_draws(build.inputs, graph), drawn, graph, deadline_s)
     main: Main | None = None
     found: dict[str, Check] = {}
     reasons: list[str] = []
     last: Definition | None = None
-    for number, (draw, definition) in enumerate(zip(draws, defined, strict=True)):
+    for number, (draw, definition) in enumerate(defined):
         if isinstance(definition, Undefined):
             if number < len(build.inputs):
                 found[draw.name] = Check(build.tolerance, skipped=str(definition))

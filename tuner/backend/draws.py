@@ -48,6 +48,10 @@ _LENGTHS = {"GRU": 4, "LSTM": 4, "RNN": 4, "ReverseSequence": 1}
 of ReverseSequence."""
 
 
+DIVISOR = 9
+"""The largest that is drawn of integers that may divide."""
+
+
 @dataclass(frozen=True)
 class Range:
     """The integers that an input may hold, as the graph has it: rows of a table, or lengths."""
@@ -124,22 +128,24 @@ def draws_of(graph: OnnxGraph, seed: int = 0) -> Iterator[Draw]:
         yield Draw("the ends of integers", usual | ends, optional=True)
 
 
-def has_wide(graph: OnnxGraph) -> bool:
-    """Whether an input has integers or truths of which not all values will do."""
-    return any(map(_is_wide, graph.inputs.values()))
-
-
 def fallbacks_of(graph: OnnxGraph, seed: int = 0) -> Iterator[Draw]:
-    """What to try where the definition refuses all those."""
+    """What to try where the definition refuses all those: it is mostly an index or a length of which nobody
+    knew how large it may be, or a 0 that divides. Nothing where inputs have neither integers nor truths."""
+    if not any(np.dtype(info.dtype).kind in "iub" for info in graph.inputs.values()):
+        return
+    ranges, rng = ranges_of(graph), np.random.default_rng(seed + 1)
     usual = plain_feeds(graph, seed)
+    whole = {name: info for name, info in graph.inputs.items() if np.dtype(info.dtype).kind in "iu"}
+    small = {name: _above_zero(info, ranges.get(name), rng) for name, info in whole.items()}
+    yield Draw("small integers", usual | small)
     yield Draw("", usual)
-    for value in (1, 0):
+    for name, value in (("ones", 1), ("zeros", 0)):
         yield Draw(
-            "",
+            name,
             usual
             | {
-                name: np.full_like(usual[name], value)
-                for name, info in graph.inputs.items()
+                each: np.full_like(usual[each], value)
+                for each, info in graph.inputs.items()
                 if _is_wide(info)
             },
         )
@@ -259,6 +265,12 @@ def _usual(value: Array, range_: Range | None, rng: np.random.Generator) -> Arra
     if not range_.length:
         flat[:1], flat[1:2] = range_.high, range_.low
     return flat.reshape(value.shape)
+
+
+def _above_zero(info: TensorInfo, range_: Range | None, rng: np.random.Generator) -> Array:
+    """Numbers that divide: small ones, as others would make most quotients 0."""
+    low, high = (1, DIVISOR) if range_ is None else (range_.low, min(range_.high, DIVISOR))
+    return rng.integers(min(max(low, 1), high), high, info.shape, endpoint=True).astype(info.dtype)
 
 
 def _ends(info: TensorInfo) -> Array:
