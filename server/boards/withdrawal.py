@@ -9,6 +9,7 @@ from sqlalchemy import delete, or_, select
 from sqlalchemy.orm import Session
 
 from server.boards.views import get_row
+from server.db.documents import of_record
 from server.db.tables import BoardEventRow, BoardRow, RecordRow
 from server.http.problems import Problem
 from server.records import told
@@ -65,7 +66,7 @@ def withdraw(session: Session, board: str, since: datetime) -> int:
         touched.append(row.id)
     of = get_row(session, board)
     count = len(touched)
-    placed = RecordRow.document["placed_s"].as_string().is_not(None)
+    placed = of_record(session, RecordRow.document["placed_s"].as_string()).is_not(None)
     alike = (RecordRow.target_key == of.target_key, RecordRow.clock == of.clock)
     for row in session.execute(select(RecordRow).where(*alike, placed)).scalars():
         row.document = {**row.document, "placed_s": None, "in_place_s": None}
@@ -105,7 +106,7 @@ def forget_facts(session: Session, board: BoardRow) -> None:
 
 def _said_by(session: Session, board: str) -> Iterator[RecordRow]:
     """What a board of that name measured in this lab."""
-    said_by = RecordRow.document["board"].as_string() == board
+    said_by = of_record(session, RecordRow.document["board"].as_string()) == board
     yield from session.execute(select(RecordRow).where(said_by, RecordRow.imported.is_(False))).scalars()
 
 

@@ -18,6 +18,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
+from server.db.documents import decoded
 from server.db.restored import foreign_log
 
 MIGRATIONS = Path(__file__).resolve().parents[2] / "migrations"
@@ -42,7 +43,13 @@ class Database:
         if self.sqlite and self.url.database:
             Path(self.url.database).parent.mkdir(parents=True, exist_ok=True)
         # As many connections as the API has threads: with fewer, requests wait for each other.
-        self.engine = create_engine(self.url, pool_pre_ping=not self.sqlite, pool_size=10, max_overflow=30)
+        self.engine = create_engine(
+            self.url,
+            pool_pre_ping=not self.sqlite,
+            pool_size=10,
+            max_overflow=30,
+            json_deserializer=decoded,
+        )
         if self.sqlite:
             event.listen(self.engine, "connect", _configure_sqlite)
             event.listen(self.engine, "begin", _begin_sqlite)

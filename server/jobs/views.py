@@ -180,6 +180,7 @@ def show_tasks(session: Session, row: JobRow, live: Live | None) -> list[Task]:
     libraries = baselines.of_workloads(session, keys, [row.target_key], row.clock, row.threads)
     for task, stored, record, recommended_s in found:
         workload = workloads.from_json(stored.document)
+        said = record.document if record and isinstance(record.document, dict) else {}
         best_s = record.ranking_s if record else None
         gflops = workload.flops / best_s / 1e9 if best_s else None
         reachable = peak if workload.unit == "FLOP" else None
@@ -202,9 +203,9 @@ def show_tasks(session: Session, row: JobRow, live: Live | None) -> list[Task]:
                 share_of_peak=gflops / reachable if gflops and reachable else None,
                 bound_s=_bound(workload, reachable, bandwidth),
                 best_disturbed=bool(record and record.disturbed),
-                best_spread=record.document.get("spread") if record else None,
+                best_spread=said.get("spread"),
                 best_kernel_version=record.kernel_version if record else None,
-                best_config=record.document["config"] if record else None,
+                best_config=said.get("config"),
                 best_layouts=record.layouts if record else None,
                 curve=curves.get(task.id, []),
                 baselines=libraries.get(stored.key, []),

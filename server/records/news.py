@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session, aliased
 
-from kernels.workload import base as workloads
 from server.db.tables import JobRow, RecordRow, TargetRow, TaskRow, WorkloadRow, this_minute
+from server.records.repository import sound
 from server.records.schemas import Minute, RecentBest, RecentBests, RecordRate
 
 
@@ -36,36 +36,39 @@ def recent_bests(session: Session, limit: int) -> RecentBests:
     # Of jobs that share a best, the newest is named.
     newest = select(func.max(TaskRow.id)).where(TaskRow.best_id.is_not(None)).group_by(TaskRow.best_id)
     query = (
-        select(JobRow, RecordRow, RecordRow.ranking_s, WorkloadRow, TargetRow.name, recommended.ranking_s)
+        select(
+            *(RecordRow.id, RecordRow.document, WorkloadRow.document, TargetRow.document),
+            *(JobRow, TargetRow.name, recommended.ranking_s),
+        )
         .select_from(TaskRow)
         .join(JobRow, JobRow.id == TaskRow.job_id)
         .join(RecordRow, RecordRow.id == TaskRow.best_id)
         .join(WorkloadRow, WorkloadRow.key == TaskRow.workload_key)
         .join(TargetRow, TargetRow.key == JobRow.target_key)
         .outerjoin(recommended, recommended.id == TaskRow.recommended_id)
-        .where(TaskRow.id.in_(newest))
+        .where(TaskRow.id.in_(newest), RecordRow.ranking_s.is_not(None))
         .order_by(TaskRow.best_id.desc())
         .limit(limit)
     )
-    found = session.execute(query).all()
+    rows = session.execute(query).all()
+    found = dict(sound(row[:4] for row in rows))
     return RecentBests(
         items=[
             RecentBest(
-                record=record.id,
+                record=id_,
                 job=job.id,
-                workload_key=stored.key,
-                text=str(workload),
+                workload_key=record.workload.key,
+                text=str(record.workload),
                 target=target,
                 clock=job.clock,
                 threads=job.threads,
-                best_s=best_s,
+                best_s=record.ranking_s,
                 recommended_s=recommended_s,
-                gflops=workload.flops / best_s / 1e9,
-                unit=workload.unit,
-                config=record.document["config"],
+                gflops=record.workload.flops / record.ranking_s / 1e9,
+                unit=record.workload.unit,
+                config=record.config.to_json(),
             )
-            for job, record, best_s, stored, target, recommended_s in found
-            if best_s is not None
-            for workload in (workloads.from_json(stored.document),)
+            for id_, *_, job, target, recommended_s in rows
+            if (record := found.get(id_)) is not None and record.ranking_s
         ]
     )

@@ -29,6 +29,7 @@ from kernels.target import Target
 from kernels.workload import base as workloads
 from kernels.workload.base import Workload
 from server.db.database import Database
+from server.db.documents import UNREADABLE
 from server.db.insert import insert
 from server.db.tables import RecordRow, TargetRow, TrialRow, WorkloadRow
 from server.records import groups
@@ -309,12 +310,16 @@ def sound(rows: Iterable[Any]) -> list[Found]:
     return found
 
 
-def read(document: dict[str, Any], workload: dict[str, Any], target: dict[str, Any]) -> Record | str:
+def read(document: Any, workload: Any, target: Any) -> Record | str:
     """A record as its row, its workload's and its target's have it; what is wrong where one is damaged."""
+    for name, stored in (("record", document), ("workload", workload), ("target", target)):
+        if not isinstance(stored, dict) or UNREADABLE in stored:
+            why = stored[UNREADABLE] if isinstance(stored, dict) else "it is no JSON object"
+            return f"the document of the {name} cannot be read: {why}"
     try:
         return Record.from_json({**document, "workload": workload, "target": target})
-    except (ValueError, TypeError) as error:
-        return str(error)
+    except Exception as error:  # a row may hold anything
+        return str(error) or type(error).__name__
 
 
 def damaged(session: Session, after: int, limit: int) -> tuple[list[tuple[int, str]], int | None]:

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import and_, case, func, not_, select, true
 from sqlalchemy.orm import Session
 
+from server.db.documents import of_record
 from server.db.tables import BandwidthRow, PeakRow, RecordRow, TargetRow, WorkloadRow
 from server.http.problems import Problem
 from server.records import told
@@ -76,9 +77,9 @@ def trials(
     columns = ("id", "ranking_s", "disturbed", "imported", "error", "layouts", "exact")
     query = select(
         *(getattr(RecordRow, name) for name in columns),
-        RecordRow.document["config"].label("config"),
-        RecordRow.document["verified_s"].as_float().label("verified_s"),
-        RecordRow.document["cost_s"].as_float().label("cost_s"),
+        of_record(session, RecordRow.document["config"]).label("config"),
+        of_record(session, RecordRow.document["verified_s"].as_float()).label("verified_s"),
+        of_record(session, RecordRow.document["cost_s"].as_float()).label("cost_s"),
     ).order_by(RecordRow.id)
     if len(costs) <= limit:
         rows = list(session.execute(query.where(*chosen)))
@@ -99,6 +100,7 @@ def trials(
             numerics="exact" if row.exact else "relaxed",
         )
         for row in rows
+        if isinstance(row.config, dict)  # else it is damaged
     ]
     return TrialPoints(items=items, total=len(costs), failed=sum(rank is None for _, rank in costs))
 
