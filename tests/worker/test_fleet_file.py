@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from kernels.target import CATALOGUE
+from worker.fleet.drivers.agent_process import AgentBoard
 from worker.fleet.drivers.base import BoardError
 from worker.fleet.drivers.gateway import Gateway
 from worker.fleet.drivers.registry import KINDS
 from worker.fleet.drivers.rpc import RpcSpec
 from worker.fleet.drivers.spec import Site
+from worker.fleet.drivers.token_file import read_tokens
 from worker.fleet.fleet_file import FleetError, fleet_of, read_fleet, read_targets
+from worker.fleet.small_file import MOST_BYTES
 
 EXAMPLE = Path(__file__).parents[2] / "docs" / "fleet.example.toml"
 TARGET = '[[target]]\nname = "my-board"\ntriple = "aarch64-linux-gnu"\ncpu = "cortex-a55"\n'
@@ -122,3 +127,39 @@ def test_names_make_a_fleet() -> None:
     ):
         with pytest.raises(FleetError, match=message):
             fleet_of(names)
+
+
+def test_what_is_no_small_file_is_refused_and_not_waited_for(tmp_path: Path) -> None:
+    pipe, large, deep = tmp_path / "pipe", tmp_path / "large", tmp_path / "deep"
+    os.mkfifo(pipe)
+    large.write_bytes(b"a" * (MOST_BYTES + 1))
+    deep.write_text("a = " + "[" * 100_000)
+    for path, words in ((pipe, "no regular file"), (large, "larger than 1 MB")):
+        with pytest.raises(FleetError, match=words):
+            read_fleet(path)
+        with pytest.raises(BoardError, match=words):
+            read_tokens("pi", path)
+    with pytest.raises(FleetError, match="lists in lists"):
+        read_fleet(deep)
+
+
+def test_a_board_that_is_stopped_while_it_starts_leaves_no_agent(tmp_path: Path) -> None:
+    class Slow(AgentBoard):
+        def _prepare(self) -> list[str]:
+            self.stop()
+            return [sys.executable, "-c", f"open({str(tmp_path / 'ran')!r}, 'w')"]
+
+    board = Slow(
+        "x",
+        state_dir=tmp_path,
+        cpus=sorted(os.sched_getaffinity(0))[:1],
+        threads=1,
+        target="host",
+        clock="wall",
+        memory_mb=64,
+    )
+    for _ in range(2):
+        with pytest.raises(BoardError, match="stopped before it had started"):
+            board.start()
+    assert board._thread is None
+    assert not (tmp_path / "ran").exists()

@@ -217,9 +217,10 @@ class FleetBoards:
         for spec in fleet.boards:
             old = self._posts.get(spec.id)
             if old is None or old.spec != spec or old.known_target != known.get(old.driver.target):
-                posts[spec.id] = self._post(spec, fleet)
+                # Off the loop, as a disk may hang.
+                posts[spec.id] = await asyncio.to_thread(self._post, spec, fleet)
                 continue
-            posts[spec.id], now = old, spec.tokens()
+            posts[spec.id], now = old, await asyncio.to_thread(spec.tokens)
             if old.tokens != now:
                 tokens[spec.id] = now
         before, self._posts, self._fleet = self._posts, posts, fleet

@@ -16,6 +16,7 @@ from worker.fleet.drivers.host import HOST, HostSpec
 from worker.fleet.drivers.registry import kinds
 from worker.fleet.drivers.spec import Address, BoardSpec
 from worker.fleet.repair import Repair
+from worker.fleet.small_file import read_small
 
 
 class FleetError(ValueError):
@@ -141,12 +142,13 @@ def _board(entry: dict[str, Any], context: dict[str, Any]) -> BoardSpec:
 
 def _parse(path: Path) -> _File:
     try:
-        with path.open("rb") as file:
-            entries = tomllib.load(file)
+        entries = tomllib.loads(read_small(path).decode())
     except OSError as error:
         raise FleetError(f"{path}: {error.strerror}; give the path of a fleet file") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise FleetError(f"{path}: not TOML: {error}") from None
+    except RecursionError:
+        raise FleetError(f"{path}: it has lists in lists without end; a fleet file has none") from None
     try:
         return _File.model_validate(entries)
     except ValidationError as error:

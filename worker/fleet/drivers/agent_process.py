@@ -61,7 +61,7 @@ class AgentBoard(ABC):
         self._process: subprocess.Popen[bytes] | None = None
         self._listening = False
         self._problem = ""
-        self._stopping = False
+        self._stopping = self._over = False
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
 
@@ -94,27 +94,35 @@ class AgentBoard(ABC):
         if unknown:
             raise BoardError(f"board {self.id}: this process may not use the CPUs {sorted(unknown)}")
         self._command = self._prepare()
-        self._stopping, self._problem = False, ""
-        starts = self.starts
-        # The kernel kills the agent with the thread that started it: that thread lives as long as the board.
-        self._thread = threading.Thread(target=self._supervise, name=f"board-{self.id}", daemon=True)
-        self._thread.start()
+        with self._changed:
+            if self._over:
+                raise BoardError(f"board {self.id}: it was stopped before it had started")
+            self._stopping, self._problem = False, ""
+            starts = self.starts
+            # The kernel kills the agent with the thread that started it, which lives as long as the board.
+            self._thread = threading.Thread(target=self._supervise, name=f"board-{self.id}", daemon=True)
+            self._thread.start()
         try:
             self._await_start(after=starts)
         except BoardError:
-            self.stop()
+            self._end()
             raise
 
     def stop(self) -> None:
-        """End the agent and whatever session it serves."""
+        """End the agent and whatever session it serves, for good: a start that is under way comes to none."""
+        with self._changed:
+            self._over = True
+        self._end()
+
+    def _end(self) -> None:
         with self._changed:
             self._stopping = True
             self._changed.notify_all()
             if self._process:
                 self._process.kill()
-        if self._thread:
-            self._thread.join()
-            self._thread = None
+            thread, self._thread = self._thread, None
+        if thread:
+            thread.join()
 
     def alive(self) -> bool:
         """Whether the agent runs and listens now."""
@@ -131,7 +139,9 @@ class AgentBoard(ABC):
 
     def _await_start(self, after: int) -> None:
         with self._changed:
-            self._changed.wait_for(lambda: self.starts > after or self._problem, START_TIMEOUT_S)
+            self._changed.wait_for(
+                lambda: self.starts > after or self._problem or self._over, START_TIMEOUT_S
+            )
             if self.starts <= after:
                 raise BoardError(f"board {self.id}: {self._problem or 'its agent did not start in time'}")
 

@@ -10,6 +10,7 @@ from pydantic import AfterValidator, Field, ValidationInfo
 
 from worker.fleet.drivers.base import BoardError
 from worker.fleet.drivers.dial_proof import check_token
+from worker.fleet.small_file import read_small
 
 
 def _in_folder(path: Path, info: ValidationInfo) -> Path:
@@ -34,7 +35,7 @@ def read_tokens(board: str, path: Path) -> tuple[str, ...]:
     """The tokens in a board's file, a line each, any of which the board may have: while one takes the place
     of another, both hold. Raises BoardError that names the file and the way out."""
     try:
-        tokens = tuple(path.read_text().split("\n"))
+        tokens = tuple(read_small(path).decode().split("\n"))
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise BoardError(
