@@ -13,6 +13,7 @@ from tvm.s_tir import Schedule
 from kernels.emit.compile import KERNEL_ATTRIBUTE
 from kernels.loops.schedule import LOOPS_ATTRIBUTE, NO_LOOPS_ATTRIBUTE, schedule
 from kernels.target import Target
+from tuner.backend.emptied import without_empty
 from tuner.backend.identities import begun_at_infinity
 from tuner.backend.quanta import quantize
 from tuner.backend.reductions import fusable
@@ -56,7 +57,7 @@ def fused(module: Any, target: Target) -> Any:
     current = tvm.transform.PassContext.current()
     limits = {**current.config, "relax.FuseOps.max_depth": MOST_FUSED}
     with tvm.target.Target(target.tvm), tvm.transform.PassContext(current.opt_level, config=limits):
-        return begun_at_infinity(fuse(fusable(lowered(merged_reshapes(module)))))
+        return begun_at_infinity(fuse(fusable(without_empty(lowered(merged_reshapes(module))))))
 
 
 def _scheduled(function: Any, name: str, target: Target, threads: int) -> Any:

@@ -45,6 +45,7 @@ MENDS: dict[str, tuple[Mend, ...]] = {
     "Equal": (numbers.equal_truths, special.itself, older.broadcast),
     "EyeLike": (numbers.eye,),
     "GatherND": (empty.whole,),
+    "GridSample": (empty.seen,),
     "Hardmax": (special.hardmax,),
     "IsInf": (numbers.infinities,),
     "LayerNormalization": (norms.moments,),
