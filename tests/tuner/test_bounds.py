@@ -209,17 +209,25 @@ def test_lengths_and_numbers_of_images_too(tmp_path, op, inputs, attributes, con
 
 
 def test_regions_that_are_not_there_are_nothing(tmp_path):
-    """As many samples as pixels of a region that has none; and a NaN stays one."""
+    """As many samples as pixels of a region that has none; NaN and infinities end the run."""
     nodes = [node("RoiAlign", ["x", "r", "i"], "y", output_height=2, output_width=2)]
     made = of_indices(nodes, {"x": (1, 2, 8, 8), "r": (3, 4)}, ["y"], {"i": np.array([0, 0, 0])})
     path = save(tmp_path, made)
     feeds = {"x": np.full((1, 2, 8, 8), 7, np.float32)}
-    feeds["r"] = np.float32([[1, 1, 5, 5], [5, 5, 1, 1], [1, 1, np.nan, 5]])
+    feeds["r"] = np.float32([[1, 1, 5, 5], [5, 5, 1, 1], [1, 1, 3e38, 5]])
     executable, _ = build_sets(path, TARGET, 1)
-    (found,) = run(relax.VirtualMachine(executable, tvm.cpu())["main"], feeds)
-    wanted = onnxruntime.InferenceSession(path).run(None, {**feeds, "r": feeds["r"][[0, 1, 0]]})[0]
-    np.testing.assert_allclose(found[:2], wanted[:2], rtol=1e-5)
-    assert np.isnan(found[2]).all()
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    (found,) = run(main, feeds)
+    session = onnxruntime.InferenceSession(path)
+    np.testing.assert_allclose(found, session.run(None, feeds)[0], rtol=1e-5)
+    for number in (np.nan, np.inf, -np.inf):
+        feeds["r"][2, 2] = number
+        with pytest.raises(REFUSALS, match="finite"):
+            session.run(None, feeds)
+        with pytest.raises(
+            IndexError, match=r"\(RoiAlign\) needs a count of NaN and infinities .*, and is given 1$"
+        ):
+            run(main, feeds)
 
 
 def test_calls_in_a_table_are_refused_as_well(tmp_path, monkeypatch):
@@ -304,3 +312,34 @@ def test_constants_and_what_cannot_be_outside_are_not_looked_at(tmp_path):
     path = save(tmp_path, model(nodes, {"x": (4, 40)}, list("abcd"), constants))
     library = written(tmp_path, path)
     assert library.refusals == ()
+
+
+@pytest.mark.parametrize(
+    ("op", "shapes", "what", "good", "bad"),
+    [
+        ("Attention", [(2, 2, 5, 4)] * 3, "nonpad_kv_seqlen", [0, 5], [-1, 6]),
+        ("Attention", [(2, 5, 8)] * 3, "nonpad_kv_seqlen", [3, 5], [-1, 6]),
+        ("RotaryEmbedding", [(1, 2, 2, 4), (8, 2), (8, 2)], "a position", [[0, 7]], [-1, 8]),
+    ],
+)
+def test_numbers_that_a_definition_would_take_end_the_run(tmp_path, op, shapes, what, good, bad):
+    names = ["q", "k", "v"]
+    more = {"q_num_heads": 2, "kv_num_heads": 2} if len(shapes[0]) == 3 else {}
+    given = ["ids"] if op == "RotaryEmbedding" else ["", "", "", "ids"]
+    inputs = dict(zip(names, shapes, strict=True)) | {"ids": np.shape(good)}
+    made = of_indices([node(op, [*names, *given], "y", **more)], inputs, ["y"])
+    made.opset_import[0].version, made.ir_version = 24, 11
+    path = save(tmp_path, made)
+    executable, _ = build_sets(path, TARGET, 1)
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    rng = np.random.default_rng()
+    feeds = {name: rng.standard_normal(shape).astype(np.float32) for name, shape in inputs.items()}
+    feeds["ids"] = np.array(good)
+    session = onnxruntime.InferenceSession(path)
+    np.testing.assert_allclose(run(main, feeds)[0], session.run(None, feeds)[0], rtol=1e-4, atol=1e-6)
+    for number in bad:
+        feeds["ids"].reshape(-1)[1] = number
+        with pytest.raises(REFUSALS):
+            session.run(None, feeds)
+        with pytest.raises(IndexError, match=rf"\({op}\) needs {what} from 0 to \d, and is given {number}$"):
+            run(main, feeds)

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import onnx
-from onnx import ModelProto, NodeProto, TypeProto, helper
+from onnx import ModelProto, NodeProto, TypeProto, helper, numpy_helper
 from onnx.inliner import inline_local_functions, inline_selected_functions
+
+from tuner.frontend.onnx_check import node_name
+from tuner.frontend.own_nodes import NEEDS
 
 DEFINED = {
     *("Attention", "Celu", "CenterCropPad", "GroupNormalization", "MeanVarianceNormalization"),
     *("CausalConvWithState", "NegativeLogLikelihoodLoss", "RotaryEmbedding"),
     *("SoftmaxCrossEntropyLoss", "SwiGLU", "Swish"),
 }
+GUARDED = {"Attention": (6, 1, -2, 1, "nonpad_kv_seqlen"), "RotaryEmbedding": (3, 1, 0, 0, "a position")}
+"""Operators of which a definition takes any whole numbers: which operand these are; of which axis of which
+operand the extent, and so much more, is above them; and what they are."""
 FORGETTING = {"STFT"}
 """Operators of which onnx infers shapes as if attributes that are left out were zero."""
 MOST_DEEP = 4
@@ -45,6 +52,7 @@ def _expanded(
     wanted = sorted(DEFINED.intersection(node.op_type for node in nodes))
     if not wanted:
         return nodes
+    nodes, before = [each for node in nodes for each in _guarded(node)], nodes
     # Without weights, which would be copied.
     inputs = [value for value in model.graph.input if value.name not in constants]
     inputs += [
@@ -60,8 +68,33 @@ def _expanded(
         )
     except RuntimeError:
         # A type that nothing tells: who reads on names the node.
-        return nodes
+        return before
     return list(written.graph.node)
+
+
+def _guarded(node: NodeProto) -> list[NodeProto]:
+    """``node``, behind nodes that end a run by numbers that are not among those of GUARDED."""
+    place, of, axis, more, what = GUARDED.get(node.op_type, (len(node.input), 0, 0, 0, ""))
+    if len(node.input) <= place or not node.input[place]:
+        return [node]
+    made: list[NodeProto] = []
+    name = f"{node.output[0]}/{what}"
+
+    def add(op: str, *inputs: str, **attributes: Any) -> str:
+        output = f"{name}{len(made)}"
+        made.append(helper.make_node(op, inputs, [output], name=node_name(node), **attributes))
+        return output
+
+    def number(value: int) -> str:
+        return add("Constant", value=numpy_helper.from_array(np.array(value)))
+
+    extent = add("Gather", add("Shape", node.input[of]), number(axis))
+    numbers = add("Range", number(0), add("Add", extent, number(more)), number(1))
+    guarded = NodeProto.FromString(node.SerializeToString())
+    guarded.input[place] = add("Gather", numbers, node.input[place])
+    needs = [f"node {node_name(node)!r} ({node.op_type})", what]
+    made[-1].metadata_props.add(key=NEEDS, value=json.dumps(needs))
+    return [*made, guarded]
 
 
 def _define_gaps(bare: ModelProto, opset: int) -> None:

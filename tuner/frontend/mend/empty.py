@@ -44,7 +44,11 @@ def parts(writer: Writer) -> bool:
     if len(full) == len(infos) or not full:
         return False
     for name in infos.keys() - set(full):
-        writer.finish("Identity", writer.constant(np.zeros(infos[name].shape, infos[name].dtype)))
+        nothing = np.zeros(infos[name].shape, infos[name].dtype)
+        if name not in writer.graph.outputs:
+            writer.graph.constants[name] = nothing
+            continue
+        writer.finish("Identity", writer.constant(nothing))
         writer.nodes[-1].output[0] = name
     axis = writer.attributes.get("axis", 0)
     sizes = writer.constant(vector(*(infos[name].shape[axis] for name in full)))

@@ -12,8 +12,8 @@ HALF_PIXEL = 16
 
 
 def aligned(writer: Writer) -> bool:
-    """RoiAlign of a scale, which TVM applies after the shift by half a pixel, and of regions that have a NaN,
-    which are NaN, or no extent, which are zeros."""
+    """RoiAlign of a scale, which TVM applies after the shift by half a pixel, of regions that have no extent,
+    which are zeros, and of such that are no finite numbers, which end the run."""
     attributes = dict(writer.attributes)
     if attributes.get("mode", b"avg") != b"avg":
         writer.refuse("takes a maximum, which implementations differ on")
@@ -31,20 +31,20 @@ def aligned(writer: Writer) -> bool:
     if known is not None:
         writer.finish("RoiAlign", data, rois, images, **attributes)
         return True
-    number = [writer.constant(np.array(each, dtype)) for each in (0.0, np.nan)]
-    strange = writer.add("IsNaN", rois)
-    there = writer.add("Where", strange, number[0], rois)
+    zero = writer.constant(np.array(0.0, dtype))
+    largest = writer.constant(np.array(np.finfo(dtype).max, dtype))
+    finite = writer.add("LessOrEqual", writer.add("Abs", writer.node.input[1]), largest)
+    strange = writer.add("Where", finite, *(writer.constant(np.array(each)) for each in (0, 1)))
+    count = writer.bounded(strange, 0, 0, "a count of NaN and infinities in its regions")
+    there = writer.add("Where", writer.add("Cast", count, to=TensorProto.BOOL), zero, rois)
     made = writer.add("RoiAlign", data, there, images, **attributes)
     if attributes["coordinate_transformation_mode"] == b"half_pixel" and not attributes.get("sampling_ratio"):
         # As many samples as pixels: TVM writes nothing where that is none.
         left, top, right, bottom = (_column(writer, there, at) for at in range(4))
         sides = (writer.add("Greater", *pair) for pair in ((right, left), (bottom, top)))
         full = writer.add("And", *sides)
-        made = writer.add("Where", _of_each(writer, full), made, number[0])
-    one, *others = (_column(writer, strange, at) for at in range(4))
-    for other in others:
-        one = writer.add("Or", one, other)
-    writer.finish("Where", _of_each(writer, one), number[1], made)
+        made = writer.add("Where", _of_each(writer, full), made, zero)
+    writer.finish("Identity", made)
     return True
 
 
