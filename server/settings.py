@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import cached_property
 from pathlib import Path
 from typing import Self
@@ -13,6 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from server.notices.places import Place, places
 from worker.fleet.fleet_file import Fleet, FleetError, fleet_of, read_fleet, split_names
 from worker.fleet.times import USUAL, FleetTimes
+from worker.private_folder import keep_private
 
 
 class Settings(BaseSettings):
@@ -117,9 +117,7 @@ class Settings(BaseSettings):
 
     def keep_private(self) -> None:
         """Make the state folder, for this user alone: models and records are nobody else's."""
-        self.home_dir.mkdir(parents=True, exist_ok=True)
-        with suppress(PermissionError):  # another user's, who has decided that
-            self.home_dir.chmod(0o700)
+        keep_private(self.home_dir)
 
     @property
     def database(self) -> str:

@@ -10,6 +10,7 @@ from os import SEEK_END
 from pathlib import Path
 
 from tilefleet.errors import TilefleetError
+from worker.private_folder import keep_private, private_file
 
 LOOK_S = 0.1
 KEPT_BYTES = 1 << 20
@@ -26,10 +27,10 @@ def start(arguments: Sequence[str], home: Path, say: Callable[[str], None]) -> N
     too. Raises TilefleetError with
     its last words when it ends before that. Interrupted, it ends what it started.
     """
-    home.mkdir(parents=True, exist_ok=True)
+    keep_private(home)
     log = home / "up.log"
     shorten(log)
-    with log.open("a") as out, log.open() as lines:
+    with open(log, "a", opener=private_file) as out, log.open() as lines:
         lines.seek(0, SEEK_END)
         server = subprocess.Popen(
             [sys.executable, "-P", "-m", "tilefleet", "up", *arguments],

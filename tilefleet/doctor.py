@@ -17,6 +17,7 @@ from packaging.specifiers import SpecifierSet
 from server.settings import Settings
 from tilefleet.configuration import read_settings
 from worker.fleet.drivers.spec import BoardSpec
+from worker.private_folder import keep_private
 
 REINSTALL = "run `make setup`, or install requirements.lock with --require-hashes"
 _CHILD_S = 300
@@ -123,7 +124,7 @@ def _child(test: str) -> str:
 
 
 def _state(home: Path) -> str:
-    home.mkdir(parents=True, exist_ok=True)
+    keep_private(home)
     probe = home / ".doctor"
     probe.write_text("")
     probe.unlink()

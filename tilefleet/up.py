@@ -96,7 +96,7 @@ def up(
     # Dask tells of every worker that comes and goes, and of every task cut off at the end.
     logging.getLogger("distributed").setLevel(logging.ERROR)
     home = settings.home_dir
-    home.mkdir(parents=True, exist_ok=True)
+    settings.keep_private()
     if warned := reached_by_others(host):
         on_warning(warned)
     with only_one(home), _listen(host, port) as listener:

@@ -20,8 +20,8 @@ _OF_THE_API = ("/api/", "/health/", "/version/", "/metrics/", "/openapi.json/")
 class SameOrigin:
     """Refuses what pages of others ask for through a visitor's browser, which alone sends these headers.
 
-    From another site (``Sec-Fetch-Site``) there are ways to pages of ours, and nothing else; requests whose
-    ``Origin`` is another than the host asked change nothing.
+    From another site (``Sec-Fetch-Site``, or an ``Origin`` that is another than the host asked) there are
+    ways to pages of ours, and nothing else.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -37,15 +37,17 @@ class SameOrigin:
 
 
 def _why_not(scope: Scope, headers: Headers) -> str | None:
-    safe = scope["method"] in _SAFE
-    if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
-        leads = headers.get("sec-fetch-mode", "navigate") == "navigate"
-        if not (safe and leads) or f"{scope['path']}/".startswith(_OF_THE_API):
-            return "a page of another site may lead to the pages here, and ask for nothing else"
     origin = headers.get("origin")
-    if not safe and origin is not None and _place(origin) != headers.get("host"):
-        return f"a page of {origin} may not change anything here"
-    return None
+    site = headers.get("sec-fetch-site")
+    foreign = site not in (None, "none", "same-origin")
+    # A browser that is too old for the one header, or asks over plain HTTP, says the other alone.
+    foreign = foreign or (origin is not None and _place(origin) != headers.get("host"))
+    if not foreign:
+        return None
+    leads = headers.get("sec-fetch-mode", "navigate") == "navigate"
+    if scope["method"] in _SAFE and leads and not f"{scope['path']}/".startswith(_OF_THE_API):
+        return None
+    return "a page of another site may lead to the pages here, and ask for nothing else"
 
 
 def _place(origin: str) -> str:

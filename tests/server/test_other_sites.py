@@ -33,6 +33,17 @@ def test_another_site_reaches_pages_alone(tmp_path: Path, site: str) -> None:
             assert image.status_code == 403
         for own in ("same-origin", "none"):
             assert client.get("/api/v1/jobs", headers={"Sec-Fetch-Site": own}).status_code == 200
+        for origin in (
+            "http://evil.example",
+            "null",
+            "http://testserver:81",
+            "http://testserver.evil.example",
+        ):
+            for path in ("/api/v1/jobs", "/health", "/metrics", "/openapi.json", "/api/v1/records/log"):
+                refused = client.get(path, headers={"Origin": origin})
+                assert refused.status_code == 403, (origin, path)
+            assert client.get("/docs", headers={"Origin": origin}).status_code == 200
+        assert client.get("/api/v1/jobs", headers={"Origin": "http://testserver"}).status_code == 200
         odd = client.post("/api/v1/jobs", headers={"Origin": "http://[::1"})
         assert odd.status_code == 403
 

@@ -162,6 +162,17 @@ def test_up_in_the_background_says_why_it_did_not_start(tmp_path: Path) -> None:
     assert log.stat().st_size < KEPT_BYTES + 1000
 
 
+def test_what_up_makes_is_closed_from_the_first_moment(tmp_path: Path) -> None:
+    """It ends before the service would have closed its folder."""
+    home = tmp_path / "home"
+    before = os.umask(0o022)
+    try:
+        run("up", "--detach", "--port", "0", "--boards", "nix", TILEFLEET_HOME=str(home))
+    finally:
+        os.umask(before)
+    assert [each.stat().st_mode & 0o777 for each in (home, home / "up.log")] == [0o700, 0o600]
+
+
 def test_up_says_why_the_service_did_not_start(tmp_path: Path) -> None:
     """In a process of its own, as uvicorn handles signals in the main thread only."""
     environment = os.environ | {
