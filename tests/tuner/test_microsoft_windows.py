@@ -139,6 +139,10 @@ def test_a_crop_of_an_image_that_is_not_there_ends_the_run(tmp_path):
         (pooled((2, 3, 7, 6), (1, 3), kernel_shape=[3, 2], pads=[3, 0, 0, 0]), "pads of"),
         (coded(32, 6, 24, 0), "blocks of 24"),
         (
+            Case("MatMulBnb4", *coded(32, 6, 16, 0).operands, N=6),
+            "lacks its attributes K, block_size, quant_type",
+        ),
+        (
             Case("MatMulBnb4", *coded(32, 6, 16, 0).operands, K=64, N=6, block_size=16, quant_type=0),
             "do not go",
         ),

@@ -22,13 +22,16 @@ NORMAL = np.array(
 """NF4: equally many numbers of a normal distribution lie between two of them."""
 BLOCKS = (16, 32, 64, 128, 256)
 """How many weights in a row may have a scale."""
+SIZES = ("K", "N", "block_size", "quant_type")
+"""Attributes without which nothing is known of the weights."""
 
 
 def coded_matmul(form: Fused) -> None:
     """MatMulBnb4: the weights become floats."""
-    k, n, block, kind = (
-        int(form.attributes.get(name, -1)) for name in ("K", "N", "block_size", "quant_type")
-    )
+    missing = [name for name in SIZES if name not in form.attributes]
+    if missing:
+        form.refuse(f"lacks its attributes {', '.join(missing)}; write them into the node")
+    k, n, block, kind = (int(form.attributes[name]) for name in SIZES)
     if k < 1 or n < 1 or block not in BLOCKS or kind not in (0, 1):
         form.refuse(f"has {k} inputs, {n} outputs, blocks of {block} and a quant_type of {kind}")
     if not form.attributes.get("transB", 1):
