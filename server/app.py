@@ -62,7 +62,7 @@ OpenEngine = Callable[[Settings, Book], AbstractAsyncContextManager[Engine]]
 _DESCRIPTION = """Upload a model, tune its convolutions and matrix products for a kind of board, and get the
 best configs back. Times are seconds, timestamps ISO 8601 UTC. Errors are problem bodies (RFC 9457). Beside
 those that are listed, any request may be answered by 400 (a `Host` header that this server does not know),
-403 (a page of another site wants to change something), 500, or 503 (the database does not answer)."""
+403 (a page of another site asks for it), 500, or 503 (the database does not answer)."""
 _ROUTES = (models, jobs, strategies, profiles, targets, records, configs, workloads, baselines, boards, fleet)
 _TAGS = [
     {"name": "models", "description": "Uploaded models and what there is to tune in them."},
