@@ -15,6 +15,7 @@ from tvm.tirx.compilation_pipeline import (
 )
 
 from kernels.emit import fast_memory
+from kernels.emit.differences import keep_differences
 from kernels.emit.types import Module, PrimFunc
 from kernels.emit.vector_math.lower import lower as without_libm
 from kernels.target import Target
@@ -82,7 +83,7 @@ def _kernel_pipeline() -> Any:
     """The passes of one kernel, which calls nothing of libm either: its time is to be that in a model."""
 
     def lower(module: Module, _context: Any) -> Module:
-        return without_libm(_kernel_passes()(module))
+        return without_libm(_kernel_passes()(keep_differences(module)))
 
     passes = tvm.transform.module_pass(lower, opt_level=0)
     return passes, _host_passes, finalize_device_passes
@@ -95,7 +96,7 @@ def _model_pipeline() -> Any:
     def lower(module: Module, _context: Any) -> Module:
         kernels: dict[Any, Any] = {}
         others: dict[Any, Any] = {}
-        for name, function in module.functions_items():
+        for name, function in keep_differences(module).functions_items():
             is_kernel = function.attrs is not None and KERNEL_ATTRIBUTE in function.attrs
             (kernels if is_kernel else others)[name] = function
         lowered = stock(tvm.IRModule(others))

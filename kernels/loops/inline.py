@@ -17,6 +17,7 @@ from kernels.emit.types import Buffer, Expr
 from kernels.loops.expressions import (
     COMPARISONS,
     CONDITIONAL,
+    any_node,
     cost_of,
     dtype_of,
     has_vectors,
@@ -160,7 +161,9 @@ class Formulas:
         )
 
     def _chosen(self, mutator: Any, condition: Expr, then: Expr, otherwise: Expr, lazy: bool) -> Expr:
-        condition = self.analyzer.simplify(mutator.mutate(condition))
+        condition = mutator.mutate(condition)
+        if not any_node(condition, tirx.Sub, lambda node: not dtype_of(node).startswith("int")):
+            condition = self.analyzer.simplify(condition)  # which takes x + y - y for x, also of floats
         if isinstance(condition, tirx.IntImm):
             return mutator.mutate(then if condition.value else otherwise)
         if not lazy:

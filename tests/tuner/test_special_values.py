@@ -205,3 +205,24 @@ def test_the_largest_of_products_is_one_of_them(tmp_path, size):
     scaled = np.float64(x * np.float32(0.7))
     right = np.exp(scaled - scaled.max(-1, keepdims=True))
     np.testing.assert_allclose(result, right / right.sum(-1, keepdims=True), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("far", [12582912.0, INF])
+def test_a_sum_less_one_of_its_terms_is_rounded(tmp_path, far):
+    """Exporters round by it; a simplifier would take it for the other term."""
+    x = 5 * floats(3, 17)
+    nodes = [("Add", "x c", "a", {}), ("Sub", "a c", "b", {}), ("Neg", "b", "y", {})]
+    result = computed(tmp_path, nodes, x, {"c": np.float32(far)})
+    np.testing.assert_array_equal(result, -np.round(x) if np.isfinite(far) else np.full_like(x, NAN))
+
+
+def test_a_choice_by_a_rounded_sum(tmp_path):
+    x = 5 * floats(3, 17)
+    nodes = [
+        ("Add", "x c", "a", {}),
+        ("Sub", "a c", "b", {}),
+        ("Equal", "b zero", "e", {}),
+        ("Where", "e x c", "y", {}),
+    ]
+    result = computed(tmp_path, nodes, x, {"c": np.float32(12582912), "zero": np.float32(0)})
+    np.testing.assert_array_equal(result, np.where(np.round(x) == 0, x, np.float32(12582912)))
