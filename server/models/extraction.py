@@ -70,9 +70,12 @@ def _asked(
         raise Problem(400, GONE) from None
     except ChildTimeout:
         sets = payload["shapes"]
-        all_of = f" with all {len(sets)} sets of shapes" if isinstance(sets, list) else ""
+        many = len(sets) if isinstance(sets, list) else 1
+        all_of, way_out = "", "cut the model, or fold what follows from shapes alone (onnxsim)"
+        if many > 1:
+            all_of, way_out = f" with all {many} sets of shapes", "give fewer of them"
         detail = f"model {name}: reading it{all_of} took more than {TIMEOUT_S:.0f} s"
-        raise Problem(422, f"{detail}; give fewer of them" if all_of else detail) from None
+        raise Problem(422, f"{detail}; {way_out}") from None
     except ChildCrashed as error:
         how = f"signal {error.signal}" if error.signal else str(error)
         raise Problem(422, f"model {name}: the process that read it died ({how})") from None
