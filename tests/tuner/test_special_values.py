@@ -226,3 +226,14 @@ def test_a_choice_by_a_rounded_sum(tmp_path):
     ]
     result = computed(tmp_path, nodes, x, {"c": np.float32(12582912), "zero": np.float32(0)})
     np.testing.assert_array_equal(result, np.where(np.round(x) == 0, x, np.float32(12582912)))
+
+
+@pytest.mark.parametrize("padding", ["zeros", "border"])
+def test_a_sample_far_outside_is_what_lies_there(tmp_path, padding):
+    grid = np.float32([[[[1e9, 1e9], [-1e30, 0], [INF, -INF]]]])
+    image = floats(1, 1, 4, 5)
+    nodes = [("GridSample", "image x", "y", {"mode": "cubic", "padding_mode": padding})]
+    found = computed(tmp_path, nodes, grid, {"image": image}, opset=20)[0, 0, 0]
+    assert np.isfinite(found).all()
+    corners = [image[0, 0, -1, -1], image[0, 0, 0, -1]] if padding == "border" else [0, 0]
+    np.testing.assert_allclose(found[[0, 2]], corners, atol=1e-6)

@@ -14,6 +14,8 @@ from tuner.operators.functions import Functions, name_of
 
 METHODS = {"linear": "bilinear", "cubic": "bicubic"}
 """TVM's words for ONNX's newer ones."""
+FAR = 1e4
+"""Images from the middle of one."""
 
 
 def sampling(builder: Any, graph: OnnxGraph, node: NodeProto, inputs: Sequence[Any]) -> Any:
@@ -29,6 +31,9 @@ def sampling(builder: Any, graph: OnnxGraph, node: NodeProto, inputs: Sequence[A
         axes = len(info.shape)
         grid = builder.emit(relax.op.permute_dims(grid, [0, axes - 1, *range(1, axes - 1)]))
         layout = "NCHW" if axes == 4 else "NCDHW"
+        if padding != "reflection":
+            # All places so far outside are alike, and TVM's whole numbers hold no farther ones.
+            grid = builder.emit(relax.op.clip(grid, -FAR, FAR))
         return builder.emit(relax.op.image.grid_sample(data, grid, method, layout, padding, aligned))
     out = graph.tensors[node.output[0]].shape
     it = Sampling(info.shape, out[2:], method == "nearest", padding, aligned)
