@@ -97,7 +97,8 @@ def test_boards_come_change_and_go_without_a_stop(lab: Lab) -> None:
         lab.service.process.send_signal(signal.SIGHUP)
         wait_for(lambda: "removed: two" in lab.said(), why=lab.said)
         wait_for(lambda: lab.boards()["two"].startswith("offline"), why=lab.boards)
-        assert lab.there("one")
+        # Its tags are told before it has come again with them.
+        wait_for(lambda: lab.there("one"), why=lab.boards)
         done = wait_for(lambda: (now := lab.client.job(job.id)).ended and now)
         assert (done.state, done.failed) == ("done", 0)
         lab.write(HOST, dial("one"))
