@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import chain
 from typing import Any, Literal
 
@@ -232,10 +233,15 @@ def bests(
 
 def not_outdated() -> ColumnElement[bool]:
     """Leaves out records whose kernel generates other code by now."""
+    return _of_versions(tuple((each.name, each.version) for each in registry.all_kernels().values()))
+
+
+@lru_cache(maxsize=8)  # to make it takes longer than to ask by it
+def _of_versions(versions: tuple[tuple[str, int], ...]) -> ColumnElement[bool]:
     # One term, however many kernels there are: with some numbers of terms SQLite sorts what its index has in
     # order.
-    versions = {kernel.name: kernel.version for kernel in registry.all_kernels().values()}
-    return RecordRow.kernel_version == case(versions, value=RecordRow.kernel, else_=RecordRow.kernel_version)
+    current = case(dict(versions), value=RecordRow.kernel, else_=RecordRow.kernel_version)
+    return RecordRow.kernel_version == current
 
 
 def _allowed(numerics: Numerics) -> ColumnElement[bool]:
