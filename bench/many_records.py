@@ -75,16 +75,6 @@ def measure(client: TestClient, paths: dict[str, str], times: int) -> dict[str, 
     return found
 
 
-def first_line(client: TestClient, path: str) -> float:
-    """Milliseconds of processor time until the first record of a log has come."""
-    start = time.process_time()
-    with client.stream("GET", path) as answer:
-        lines = answer.iter_lines()
-        for _ in range(2):
-            next(lines)
-        return 1e3 * (time.process_time() - start)
-
-
 def main() -> None:
     """Fill a database, ask, print and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__)

@@ -64,7 +64,7 @@ class Services:
     exporting: Turns = field(default_factory=lambda: Turns(EXPORTS_WAIT))
     """Of those who download a log or a table."""
     tables: Turns = field(default_factory=lambda: Turns(EXPORTS_WAIT, TABLES, TABLES_EACH))
-    """Of those whose table is made or sent."""
+    """Turns of clients that download a table, which is kept in memory until it is sent."""
     explanations: Remembered[dict[str, Any]] = field(default_factory=lambda: Remembered(REMEMBERED))
     forecasts: Remembered[list[float | None]] = field(default_factory=lambda: Remembered(REMEMBERED))
     insights: Remembered[Insight] = field(default_factory=lambda: Remembered(REMEMBERED))

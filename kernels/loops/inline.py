@@ -38,8 +38,8 @@ Place = Callable[[Buffer, Sequence[Expr]], Expr]
 
 
 def kept_stages(program: Program) -> list[Stage]:
-    """The stages whose results are stored: outputs, reductions, what would be computed too often, and what
-    must be the same each time."""
+    """The stages to store: outputs, reductions, results that are dear to compute again, and results that must
+    be the same each time."""
     by_buffer = {stage.buffer: stage for stage in program.stages}
     kept = {stage.buffer for stage in program.stages if stage.reduced or stage.buffer in program.outputs}
     kept |= _compared_products(program, by_buffer, kept)

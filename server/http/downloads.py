@@ -78,7 +78,7 @@ async def _pieces(request: Request, turns: Turns, lines: Iterator[str]) -> Async
 
 
 def _piece(lines: Iterator[str]) -> tuple[bytes, bool]:
-    """What there is of the lines after ``PIECE_S``, and whether that is all."""
+    """The lines that are made within ``PIECE_S``, and whether they are the last ones."""
     until, found = time.monotonic() + PIECE_S, []
     for line in lines:
         found.append(line)

@@ -1,4 +1,4 @@
-"""Rows whose JSON is none, or another than it should be: they fail no list, and can be deleted."""
+"""Rows with broken or wrong JSON: they fail no list, and can be deleted."""
 
 from __future__ import annotations
 
