@@ -60,6 +60,7 @@ class Lab:
         finally:
             process.kill()
             process.wait()
+            wait_for(lambda: not self.there(id), why=self.boards)
 
     def boards(self) -> dict[str, str]:
         return {board.id: f"{board.activity} {board.health}" for board in self.client.boards()}
@@ -132,16 +133,18 @@ def test_a_broken_file_changes_nothing(lab: Lab, file: str, words: str) -> None:
 def test_a_token_is_exchanged_without_a_stop(lab: Lab) -> None:
     """The old one and the new one hold, then the new one alone: who has the old one is sent away."""
     lab.write(HOST, dial("one"))
+    lab.tokens("one", FIRST)
+    lab.client.reload_fleet()
     with lab.agent("one", FIRST):
         wait_for(lambda: lab.there("one"), why=lab.boards)
         lab.tokens("one", FIRST, SECOND)
         assert lab.client.reload_fleet()["tokens"] == ["one"]
-        assert lab.there("one")
+        assert lab.there("one"), lab.boards()
     with lab.agent("one", SECOND):
         wait_for(lambda: lab.there("one"), why=lab.boards)
         lab.tokens("one", SECOND)
         assert lab.client.reload_fleet()["tokens"] == ["one"]
-        assert lab.there("one")
+        assert lab.there("one"), lab.boards()
     with lab.agent("one", FIRST):
         log = lab.folder / "one.log"
         wait_for(lambda: "another token" in log.read_text(), why=log.read_text)

@@ -377,6 +377,9 @@ async def test_who_watches_sees_each_change_once():
             ("leased", "good"),
             ("idle", "good"),
         ]
+        await it.dispatcher.seen([])
+        await it.dispatcher.seen([listing()])  # is never seen as good before its check
+        assert seen[6:8] == [("offline", "good"), ("offline", "unknown")]
 
 
 async def test_a_good_board_is_checked_when_it_comes_into_service():

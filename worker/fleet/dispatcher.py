@@ -122,11 +122,11 @@ class Dispatcher:
                 self._known[id] = KnownBoard(listed[id], lambda status: self.on_change(status))
             for id, known in self._known.items():
                 listing = listed.get(id) or replace(known.listing, alive=False)
-                came_back = listing.alive and not known.listing.alive
+                if listing.alive and not known.listing.alive:
+                    # Before it is there for anyone: nobody gets a board that is still to be checked.
+                    await self._change(id, Standing.came_back, "came_back")
                 if listing != known.listing:
                     known.describe(listing)
-                if came_back:
-                    await self._change(id, Standing.came_back, "came_back")
             await self._sync()
 
     @asynccontextmanager
