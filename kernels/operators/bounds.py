@@ -133,6 +133,8 @@ class _Looking:
 
     def _note(self, value: Expr, column: int) -> None:
         """Note the first number that is not in its bounds, and which refusal it is for."""
-        with tir.when(tirx.And(self.found[0].equal(tir.const(NOTHING)), self._outside(value, column, 1))):
+        # Bound, because TVM solves a condition for its numbers, and makes -1 of an unsigned type for that.
+        outside = T.Bind(self._outside(value, column, 1))
+        with tir.when(tirx.And(self.found[0].equal(tir.const(NOTHING)), outside)):
             tir.store(self.zero, value.astype("int64"), 0)
             tir.store(self.found, tir.const(self.refusals[column]), 0)

@@ -174,15 +174,13 @@ def build_places(shape: Sequence[int], dtype: str, name: str) -> PrimFunc:
             tir.store(out, tir.const(NONE, "int64"), at)
         found = tir.scratch(1, "int32")
         tir.store(found, tir.const(0), 0)
-        with T.serial(0, size) as at:
-            value = data[at]
-            zero = tirx.const(0, dtype)
-            with tir.when(value if dtype == "bool" else value != zero):
-                column = T.Bind(found[0])
-                behind = size
-                for axis, extent in enumerate(shape):
-                    behind //= extent
-                    place = tirx.FloorMod(tirx.FloorDiv(at, tir.index(behind)), tir.index(extent))
-                    tir.store(out, place.astype("int64"), axis * size + column)
-                tir.store(found, column + 1, 0)
+        # By a Cast, for which NaN is not zero: a comparison of floats takes it for neither.
+        with T.serial(0, size) as at, tir.when(tirx.Cast("bool", data[at])):
+            column = T.Bind(found[0])
+            behind = size
+            for axis, extent in enumerate(shape):
+                behind //= extent
+                place = tirx.FloorMod(tirx.FloorDiv(at, tir.index(behind)), tir.index(extent))
+                tir.store(out, place.astype("int64"), axis * size + column)
+            tir.store(found, column + 1, 0)
     return function.result()

@@ -108,6 +108,18 @@ def test_a_tflite_file_refuses(op):
         made(feeds)
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind[0] == "u"])
+def test_one_divisor_without_a_sign(tmp_path, kind):
+    """TVM makes -1 of its type where a condition asks whether it is 0."""
+    a = np.arange(20, dtype=kind)
+    nodes = [helper.make_node("Div", ["a", "b"], ["y"], "y")]
+    executable, _ = build_sets(save(tmp_path, of_integers(nodes, {"a": a, "b": a})), TARGET, 1)
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    np.testing.assert_array_equal(run(main, {"a": a, "b": a % 7 + 1})[0], a // (a % 7 + 1))
+    with pytest.raises(IndexError, match=r"needs a divisor other than 0, and is given 0$"):
+        run(main, {"a": a, "b": a})
+
+
 def test_divisors_that_cannot_be_0_are_not_looked_at(tmp_path):
     nodes = [
         helper.make_node("Max", ["b", "one"], ["above"]),

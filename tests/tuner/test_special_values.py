@@ -228,6 +228,32 @@ def test_a_choice_by_a_rounded_sum(tmp_path):
     np.testing.assert_array_equal(result, np.where(np.round(x) == 0, x, np.float32(12582912)))
 
 
+@pytest.mark.parametrize("op", ["Equal", "Less", "LessOrEqual", "Greater", "GreaterOrEqual"])
+def test_what_is_not_so_of_a_nan(tmp_path, op):
+    """A simplifier takes ``y <= x`` for the opposite of ``x < y``."""
+    x = np.where(np.arange(51) % 5, np.repeat(np.float32([1, 2, 3]), 17), NAN).astype(np.float32)
+    constants = {"c": np.roll(x, 9)}
+    nodes = [(op, "x c", "e", {}), ("Not", "e", "n", {}), ("Where", "n x c", "y", {})]
+    compare = getattr(
+        np, {"LessOrEqual": "less_equal", "GreaterOrEqual": "greater_equal"}.get(op, op.lower())
+    )
+    right = np.where(~compare(x, constants["c"]), x, constants["c"])
+    np.testing.assert_array_equal(computed(tmp_path, nodes, x, constants), right)
+
+
+def test_a_nan_is_not_zero(tmp_path):
+    x = np.where(np.arange(51) % 5, floats(51), NAN).astype(np.float32)
+    x[3:9] = 0
+    places = computed(tmp_path, [("NonZero", "x", "y", {})], x, kind=TensorProto.INT64)
+    np.testing.assert_array_equal(places, [*np.nonzero(x)])
+
+
+def test_a_zero_more_than_minus_zero_is_zero(tmp_path):
+    x = np.float32([-0.0, 0, 2])
+    nodes = [("Add", "x c", "a", {}), ("Reciprocal", "a", "y", {})]
+    assert computed(tmp_path, nodes, x, {"c": np.float32(0)}).tolist() == [INF, INF, 0.5]
+
+
 @pytest.mark.parametrize("padding", ["zeros", "border"])
 def test_a_sample_far_outside_is_what_lies_there(tmp_path, padding):
     grid = np.float32([[[[1e9, 1e9], [-1e30, 0], [INF, -INF]]]])

@@ -74,6 +74,7 @@ COMPUTED = {
     "LRN": "tuner.operators.lrn:lrn",
     "NonMaxSuppression": "tuner.operators.suppression:suppression",
     "NonZero": "tuner.operators.suppression:places",
+    "Not": "tuner.operators.special:negation",
     PLACES: "tuner.operators.places:places",
     ROUNDING: "tuner.operators.rounding:rounding",
     "Resize": "tuner.operators.resize:resize",

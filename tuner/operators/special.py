@@ -22,6 +22,13 @@ def sign(builder: Any, _: OnnxGraph, node: NodeProto, inputs: Sequence[Any]) -> 
     return _each(builder, node, inputs[0], element)
 
 
+def negation(builder: Any, _: OnnxGraph, node: NodeProto, inputs: Sequence[Any]) -> Any:
+    """See ``COMPUTED``: Not. TVM makes ``y <= x`` of what is not ``x < y``, which NaN is neither."""
+    return _each(
+        builder, node, inputs[0], lambda x: (x.astype("int8") ^ tirx.const(1, "int8")).astype("bool")
+    )
+
+
 def above(builder: Any, _: OnnxGraph, node: NodeProto, inputs: Sequence[Any]) -> Any:
     """See ``COMPUTED``: ThresholdedRelu, zero for all that is not above the threshold, as NaN is."""
     threshold = attributes_of(node).get("alpha", 1.0)

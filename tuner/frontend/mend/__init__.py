@@ -72,9 +72,9 @@ MENDS: dict[str, tuple[Mend, ...]] = {
     ),
     "Split": (empty.parts,),
     "SpaceToDepth": (newer.space_to_depth,),
-    **dict.fromkeys(("Add", "And", "Greater", "Less", "Or", "Xor"), (older.broadcast,)),
+    **dict.fromkeys(("And", "Greater", "Less", "Or", "Xor"), (older.broadcast,)),
     "Sub": (special.less_itself, older.broadcast),
-    **dict.fromkeys(("Div", "Mul"), (special.by_zero, older.broadcast)),
+    **dict.fromkeys(("Add", "Div", "Mul"), (special.by_zero, older.broadcast)),
     **dict.fromkeys(("GreaterOrEqual", "LessOrEqual"), (special.itself,)),
     **dict.fromkeys(
         (f"Reduce{kind}" for kind in ("L1", "L2", "LogSum", "Max", "Mean", "Min", "Prod", "Sum")),

@@ -26,8 +26,9 @@ def less_itself(writer: Writer) -> bool:
 
 
 def by_zero(writer: Writer) -> bool:
-    """A product with, or a quotient by, a zero that the model has: TVM sets in 0 for the product, which NaN
-    and infinities have not, and refuses the quotient. Of an array with an axis it does not see it."""
+    """A product with, a quotient by, or a sum with a zero that the model has: TVM sets in 0 for the product,
+    which NaN and infinities have not, refuses the quotient, and leaves -0 of the sum. Of an array with an
+    axis it does not see it."""
     for place in (0, 1):
         value, rank = writer.value(place), len(writer.info(1 - place).shape)
         if value is None or value.size != 1 or value.any() or value.dtype.kind != "f" or not rank:
