@@ -94,6 +94,12 @@ def truth(value: bool) -> Expr:
     return tirx.const(value, "bool")
 
 
+def negation(condition: Expr) -> Expr:
+    """Whether ``condition`` is false, as a number: TVM turns the comparisons in a ``Not`` round, and takes
+    ``y <= x`` for what is not ``x < y``, which NaN is neither."""
+    return tirx.Cast("bool", tirx.Cast("int8", condition) ^ tirx.const(1, "int8"))
+
+
 def of_type(dtype: str, lanes: int) -> str:
     """TVM's name of a vector type."""
     return dtype if lanes == 1 else f"{dtype}x{lanes}"

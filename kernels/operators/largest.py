@@ -144,4 +144,4 @@ class _Heap:
             self._put(self.at[0], self.held[0], self.origin[0])
 
     def _worse(self, value: Expr, place: Expr, other: Expr, second: Expr) -> Expr:
-        return self._better(other, value) | (tirx.Not(self._better(value, other)) & (place > second))
+        return self._better(other, value) | (tir.negation(self._better(value, other)) & (place > second))

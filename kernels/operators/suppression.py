@@ -156,7 +156,7 @@ class _Suppressing:
             positive = [*spans, shared, own["area"], area, union]
             meets = reduce(tirx.And, (each > zero for each in positive))
             much = tirx.And(meets, shared / union > overlap)
-            with tir.when(tirx.And(at != best, tirx.Not(much))):
+            with tir.when(tirx.And(at != best, tir.negation(much))):
                 self._keep(box, score)
 
 

@@ -230,6 +230,30 @@ def test_regions_that_are_not_there_are_nothing(tmp_path):
             run(main, feeds)
 
 
+def test_an_overlap_that_is_no_part_is_refused(tmp_path):
+    nodes = [node("NonMaxSuppression", ["x", "s", "i", "t"], "y")]
+    made = of_indices(nodes, {"x": (1, 9, 4), "s": (1, 1, 9), "t": (1,)}, ["y"], {"i": np.array([9])})
+    made.graph.output[0].type.tensor_type.elem_type = TensorProto.INT64
+    path = save(tmp_path, made)
+    boxes, scores = (
+        np.random.default_rng().uniform(0, 9, (1, 9, 4)),
+        np.random.default_rng().random((1, 1, 9)),
+    )
+    feeds = {"x": boxes.astype(np.float32), "s": scores.astype(np.float32)}
+    executable, _ = build_sets(path, TARGET, 1)
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    session = onnxruntime.InferenceSession(path)
+    for part in (0, 0.3, 1):
+        feeds["t"] = np.float32([part])
+        np.testing.assert_array_equal(run(main, feeds)[0], session.run(None, feeds)[0])
+    for number in (-0.1, 1.1, np.nan, -np.inf):
+        feeds["t"] = np.float32([number])
+        with pytest.raises(REFUSALS, match="iou_threshold must be in"):
+            session.run(None, feeds)
+        with pytest.raises(IndexError, match=r"needs an iou_threshold from 0 to 1, and is given -?\d+$"):
+            run(main, feeds)
+
+
 def test_calls_in_a_table_are_refused_as_well(tmp_path, monkeypatch):
     monkeypatch.setattr(steps, "LONGEST", 0)
     nodes = [node("Gather", ["table", "ids"], "a"), node("Gather", ["short", "ids"], "b")]

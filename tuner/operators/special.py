@@ -8,6 +8,7 @@ from typing import Any
 from onnx import NodeProto
 from tvm import relax, te, tirx
 
+from kernels.emit import tir
 from tuner.frontend.onnx_graph import OnnxGraph, attributes_of
 
 
@@ -23,10 +24,8 @@ def sign(builder: Any, _: OnnxGraph, node: NodeProto, inputs: Sequence[Any]) -> 
 
 
 def negation(builder: Any, _: OnnxGraph, node: NodeProto, inputs: Sequence[Any]) -> Any:
-    """See ``COMPUTED``: Not. TVM makes ``y <= x`` of what is not ``x < y``, which NaN is neither."""
-    return _each(
-        builder, node, inputs[0], lambda x: (x.astype("int8") ^ tirx.const(1, "int8")).astype("bool")
-    )
+    """See ``COMPUTED``: Not."""
+    return _each(builder, node, inputs[0], tir.negation)
 
 
 def above(builder: Any, _: OnnxGraph, node: NodeProto, inputs: Sequence[Any]) -> Any:

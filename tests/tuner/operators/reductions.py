@@ -18,6 +18,8 @@ BOXES, RANKED = (np.random.default_rng(8).uniform(0, 1, shape).astype(np.float32
     ((2, 50, 4), (2, 3, 50)))
 TIED = np.round(RANKED, 1)
 EVEN = np.floor(BOXES * 5)
+STRANGE = np.where(BOXES[:, :, ::-1] < 0.02, np.nan, BOXES * 3e30).astype(np.float32)
+STRANGE[:, 7] = np.inf
 SUPPRESSIONS = [
     *(case("NonMaxSuppression", boxes, scores, const(9), reals(0.3), reals(0.5), opset=11,
         center_point_box=centred) for boxes in (BOXES, EVEN) for scores in (RANKED, TIED)
@@ -29,6 +31,10 @@ SUPPRESSIONS = [
     case("NonMaxSuppression", BOXES, RANKED), case("NonMaxSuppression", BOXES, RANKED, np.array([4])),
     case("NonMaxSuppression", BOXES, RANKED, np.array([4]), np.float32([0.2]), np.float32([0.9])),
     case("NonMaxSuppression", BOXES, RANKED, const(5), reals(0.5), reals(2.0)),
+    *(case("NonMaxSuppression", STRANGE, RANKED, const(60), reals(0.1), center_point_box=centred)
+        for centred in (0, 1)),
+    *(case("NonMaxSuppression", BOXES, RANKED, const(5), reals(each), refused=True)
+        for each in (1.5, np.nan)),
 ]
 
 CASES = [

@@ -55,6 +55,7 @@ MENDS: dict[str, tuple[Mend, ...]] = {
     "MaxRoiPool": (empty.seen, regions.pooled),
     "MaxUnpool": (places.unpooled,),
     "Mod": (newer.remainder,),
+    "NonMaxSuppression": (regions.suppressed,),
     "OneHot": (numbers.one_hot,),
     "PRelu": (older.prelu,),
     "Pow": (numbers.power, older.broadcast),

@@ -1,4 +1,4 @@
-"""Pools over regions that are data: TVM computes where they lie, and trusts all of it."""
+"""Pools over regions that are data: TVM computes where they lie, and trusts all of it. What regions share."""
 
 from __future__ import annotations
 
@@ -71,4 +71,20 @@ def pooled(writer: Writer) -> bool:
     corners = writer.add("Slice", writer.node.input[1], one, last, one)
     rois = writer.add("Concat", writer.add("Cast", whole, to=kind), corners, axis=1)
     writer.finish("MaxRoiPool", writer.node.input[0], rois, **writer.attributes)
+    return True
+
+
+def suppressed(writer: Writer) -> bool:
+    """NonMaxSuppression, whose overlap is a part of a region."""
+    known, what = writer.value(3), "an iou_threshold"
+    if known is not None and not ((known >= 0) & (known <= 1)).all():
+        writer.refuse(f"needs {what} from 0 to 1, and the model has {known.reshape(-1)[0]}")
+    if known is not None or not writer.has(3):
+        return False
+    overlap, kind = writer.node.input[3], writer.info(3).elem_type
+    below, nothing = (writer.constant(np.array(each, np.float32)) for each in (-1, 0))
+    rounded = writer.add("Where", writer.add("Less", overlap, nothing), below, writer.add("Ceil", overlap))
+    whole = writer.bounded(writer.add("Cast", rounded, to=TensorProto.INT64), 0, 1, what)
+    part = writer.add("Min", overlap, writer.add("Cast", whole, to=kind))
+    writer.with_operands(*writer.node.input[:3], part, *writer.node.input[4:])
     return True
