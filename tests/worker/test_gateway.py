@@ -194,9 +194,13 @@ def test_the_agent_comes_back_to_a_gateway_that_was_away(
         with pytest.raises(ChildRaised):
             client.result()
         wait_until(lambda: "cannot reach 127.0.0.1" in (tmp_path / "board.log").read_text())
-        board.start()
-        wait_until(board.alive)
-        assert ask("stats")
+        back = DialedBoard("board", gateway, TOKEN)
+        back.start()
+        try:
+            wait_until(back.alive)
+            assert nursery.call("board_clients:stats", back.address, timeout_s=200)
+        finally:
+            back.stop()
     assert (tmp_path / "board.log").read_text().count("is connected to") == 2
 
 
@@ -391,3 +395,29 @@ def test_other_machines_dial_too(agent_dir, tmp_path, gateway, board, ask, machi
             told = ask("stats")
             assert told["simulated"] is False
             assert {"temperature_c", "frequency_mhz"} <= set(told)
+
+
+def test_a_board_that_is_stopped_while_it_starts_is_not_let_in(gateway):
+    # As a board that is removed from the fleet file while another thread waits for the gateway.
+    starting, stopped = threading.Event(), threading.Event()
+    add = gateway.add
+
+    def slow(*arguments):
+        starting.set()
+        stopped.wait(0.2)
+        return add(*arguments)
+
+    gateway.add = slow
+    board = DialedBoard("board", gateway, TOKEN)
+    with ThreadPoolExecutor() as pool:
+        start = pool.submit(board.start)
+        starting.wait()
+        board.stop()
+        stopped.set()
+        start.result()
+    with pytest.raises(BoardError, match="stopped before it had started"):
+        board.start()
+    again = DialedBoard("board", gateway, TOKEN)
+    again.start()
+    again.stop()
+    assert gateway._thread is None

@@ -8,6 +8,7 @@ import socket
 import struct
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -170,3 +171,19 @@ def test_nobody_sees_the_token_and_a_spinning_candidate_is_stopped(agent_dir, tm
 def test_the_address_is_what_measuring_understands():
     with pytest.raises(Exception, match=r"[Cc]onnect|retry|[Rr]efused"):
         connect(RpcBoard("nobody", "127.0.0.1", 1).address, 1)
+
+
+def test_a_tracker_whose_answer_is_too_deep_is_one_that_is_away():
+    deep = b"[" * 100_000
+
+    def answer():
+        peer, _ = server.accept()
+        with peer:
+            peer.sendall(peer.recv(4) + struct.pack("<i", len(deep)) + deep)
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        board = TrackedBoard("tracked", f"127.0.0.1:{server.getsockname()[1]}")
+        answering = threading.Thread(target=answer)
+        answering.start()
+        assert not board.alive()
+        answering.join()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import Any, Literal
 
@@ -65,6 +66,7 @@ class DialedBoard:
         self.id, self.key, self.target, self.clock, self.threads = id, id, target, clock, threads
         self.port = 0
         self._gateway, self._tokens = gateway, tokens
+        self._changing, self._over = threading.Lock(), False
 
     @property
     def address(self) -> dict[str, Any]:
@@ -73,7 +75,10 @@ class DialedBoard:
 
     def start(self) -> None:
         """Let it dial in, now or later. Raises BoardError."""
-        self.port, self.key = self._gateway.add(self.id, *self._tokens)
+        with self._changing:
+            if self._over:
+                raise BoardError(f"board {self.id}: it was stopped before it had started")
+            self.port, self.key = self._gateway.add(self.id, *self._tokens)
 
     def retoken(self, tokens: tuple[str, ...]) -> None:
         """See ``Tokened.retoken``."""
@@ -81,8 +86,10 @@ class DialedBoard:
         self._gateway.retoken(self.id, tokens)
 
     def stop(self) -> None:
-        """Let it in no more."""
-        self._gateway.remove(self.id)
+        """Let it in no more, for good: a start that is under way in another thread comes to none."""
+        with self._changing:
+            self._over = True
+            self._gateway.remove(self.id)
 
     def alive(self) -> bool:
         """Whether it is connected, or was a moment ago."""

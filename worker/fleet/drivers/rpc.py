@@ -261,7 +261,7 @@ class TrackedBoard(RemoteBoard):
         try:
             servers = _tracker_summary(self._tracker)["server_info"]
             return any(server.get("key") == f"server:{self.key}" for server in servers)
-        except (OSError, ValueError, KeyError, AttributeError, TypeError):
+        except (OSError, ValueError, KeyError, AttributeError, TypeError, RecursionError):
             return False
 
 
