@@ -7,25 +7,31 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import statistics
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
 from fastapi.testclient import TestClient
+from sqlalchemy import select
 
 from bench.best_config import fill
 from kernels.target import CATALOGUE
 from server.app import create_app
 from server.db.database import Database
+from server.db.tables import JobRow, RecordRow, TaskRow, TrialRow
+from server.records.bests import choose_best
 from server.settings import Settings
+from tuner.states import JobState
 from worker.children.nursery import Nursery
 
 _ENOUGH = "x86-avx2"  # a target of the catalogue that has records
 
 
-def questions(workload: str, target: str) -> dict[str, str]:
+def questions(workload: str, target: str, job: int) -> dict[str, str]:
     """The path of each question, by its name in the table."""
     records, log = "/api/v1/records", f"/api/v1/targets/{target}/log?select="
     some = f"target={target}"
@@ -56,8 +62,54 @@ def questions(workload: str, target: str) -> dict[str, str]:
         "workload": f"/api/v1/workloads/{workload}",
         "its trials": f"/api/v1/workloads/{workload}/trials?{some}",
         "records by minute": f"{records}/rate",
+        "jobs": "/api/v1/jobs",
+        "a job's tasks": f"/api/v1/jobs/{job}/tasks",
+        "its progress": f"/api/v1/jobs/{job}/progress",
         "log of bests": f"{log}best",
     }
+
+
+def add_job(db: Database, target: str, trials: int) -> int:
+    """Store a job that ended, with so many of the target's records as its trials; its number."""
+    with db.write() as session:
+        job = JobRow(
+            target_key=target,
+            threads=1,
+            clock="wall",
+            strategy="random",
+            seed=0,
+            budget_trials=trials,
+            state=JobState.DONE.value,
+        )
+        session.add(job)
+        session.flush()
+        found = session.execute(
+            select(RecordRow.id, RecordRow.workload_key)
+            .where(RecordRow.target_key == target)
+            .order_by(RecordRow.workload_key, RecordRow.id)
+            .limit(trials)
+        ).all()
+        counts = Counter(record.workload_key for record in found)
+        tasks = {
+            key: TaskRow(job_id=job.id, workload_key=key, weight=1, trials=count)
+            for key, count in counts.items()
+        }
+        session.add_all(tasks.values())
+        session.flush()
+        numbers = dict.fromkeys(tasks, 0)
+        rows = []
+        for id_, key in found:
+            place = {"job_id": job.id, "task_id": tasks[key].id, "record_id": id_}
+            rows.append({**place, "number": numbers[key], "reused": False})
+            if numbers[key] == 0:
+                tasks[key].recommended_id = id_
+            numbers[key] += 1
+        random.Random(0).shuffle(rows)  # tasks take turns
+        session.execute(TrialRow.__table__.insert(), rows)  # type: ignore[attr-defined]  # a Table
+        session.flush()
+        for task in tasks.values():
+            choose_best(session, task.id)
+        return job.id
 
 
 def measure(client: TestClient, paths: dict[str, str], times: int) -> dict[str, float]:
@@ -79,6 +131,7 @@ def main() -> None:
     """Fill a database, ask, print and write the figures."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--records", type=int, default=1_000_000)
+    parser.add_argument("--trials", type=int, default=50_000, help="of the job that is asked for")
     parser.add_argument("--database-url", help="an empty database; without one, SQLite in a temporary folder")
     parser.add_argument("--times", type=int, default=7)
     parser.add_argument("--json", type=Path, help="write the figures there")
@@ -88,13 +141,14 @@ def main() -> None:
         db = Database(url)
         db.upgrade()
         keys = fill(db, arguments.records)
+        job = add_job(db, CATALOGUE[_ENOUGH].key, arguments.trials)
         db.close()
         workload = next(workload for workload, target in keys if target == CATALOGUE[_ENOUGH].key)
         settings = Settings(
             home=Path(folder) / "home", database_url=url, boards="host", allowed_hosts=("testserver",)
         )
         with Nursery() as nursery, TestClient(create_app(settings, nursery=nursery)) as client:
-            paths = questions(workload, _ENOUGH)
+            paths = questions(workload, _ENOUGH, job)
             figures: dict[str, Any] = {
                 "records": len(keys),
                 "cpu_ms": measure(client, paths, arguments.times),

@@ -13,7 +13,7 @@ from server.db.documents import of_record
 from server.db.tables import BoardEventRow, BoardRow, RecordRow
 from server.http.problems import Problem
 from server.records import told
-from server.records.bests import choose_anew
+from server.records.bests import changed
 from worker.outcome import ErrorKind
 
 _TIMES = ("cost_s", "verified_s", "in_place_s", "placed_s", "spread", "max_error")
@@ -73,7 +73,7 @@ def withdraw(session: Session, board: str, since: datetime) -> int:
         row.ranking_s = row.document.get("verified_s") or row.document.get("cost_s")
         touched.append(row.id)
     session.flush()
-    choose_anew(session, touched)
+    changed(session, touched)
     forget_facts(session, of)
     return count
 
@@ -90,7 +90,7 @@ def doubt(session: Session, board: str) -> None:
             _withdraw(row, board)
             touched.append(row.id)
     session.flush()
-    choose_anew(session, touched)
+    changed(session, touched)
     forget_facts(session, get_row(session, board))
 
 

@@ -11,40 +11,25 @@ from typing import Any
 from sqlalchemy import (
     JSON,
     BigInteger,
-    DateTime,
-    Dialect,
     Float,
     ForeignKey,
     Index,
-    Integer,
     MetaData,
     String,
     Text,
-    TypeDecorator,
     UniqueConstraint,
     false,
     text,
+    true,
 )
 from sqlalchemy.engine.interfaces import ExecutionContext
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 
 from server import lengths
+from server.db.columns import Key, RowId, Utc
 
 STRATEGY_LENGTH = 32
 """Characters of a strategy's name at most."""
-
-
-class Utc(TypeDecorator[datetime]):
-    """An aware UTC time; SQLite keeps no zone, so it is put back on reading."""
-
-    impl = DateTime(timezone=True)
-    cache_ok = True
-
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:
-        """Make what was read aware and UTC."""
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 def now() -> datetime:
@@ -61,10 +46,6 @@ IS_QUEUED = text("jobs.state = 'queued'")
 """Written out: a partial index serves only what says its condition word by word."""
 _WAITS = text("state = 'queued'")
 _IS_LATE = text("state = 'queued' AND deadline IS NOT NULL")
-
-# SQLite counts rows only in a column that is exactly INTEGER.
-RowId = BigInteger().with_variant(Integer, "sqlite")
-Key = String(16)
 
 
 class Base(DeclarativeBase):
@@ -345,7 +326,9 @@ class TrialRow(Base):
     __tablename__ = "trials"
     __table_args__ = (
         UniqueConstraint("task_id", "record_id"),
+        Index(None, "task_id", "number"),
         Index(None, "job_id"),
+        _where("leads", "ix_trials_leads", "job_id"),
         Index(None, "record_id"),
     )
     id: Mapped[int] = mapped_column(RowId, primary_key=True)
@@ -354,6 +337,8 @@ class TrialRow(Base):
     record_id: Mapped[int] = mapped_column(ForeignKey("records.id"))
     number: Mapped[int]
     reused: Mapped[bool]
+    leads: Mapped[bool] = mapped_column(default=True, server_default=true())
+    """Whether it was the fastest of its task by then (``server.records.leaders``): curves go through such."""
 
 
 class BoardRow(Base):

@@ -10,7 +10,8 @@ from typing import Any
 from sqlalchemy import ColumnElement, Select, func, literal, or_, select, tuple_
 from sqlalchemy.orm import Session
 
-from server.db.tables import JobRow, LabelRow, ModelRow, TargetRow, Utc
+from server.db.columns import Utc
+from server.db.tables import JobRow, LabelRow, ModelRow, TargetRow
 from server.http.problems import invalid
 from server.jobs.order import Order
 from server.jobs.schemas import LabelCount

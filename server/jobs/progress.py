@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import NamedTuple
 
-from sqlalchemy import select
-from sqlalchemy.orm import Session
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session, aliased
 
 from server.db.tables import JobRow, RecordRow, TaskRow, TrialRow
 from server.jobs import views
 from server.jobs.schemas import CURVE, Point, Progress
+from server.records.leaders import LEADS
 
 
 def progress(session: Session, job: JobRow) -> Progress:
@@ -60,31 +62,46 @@ def _falls(session: Session, job: JobRow) -> list[Fall]:
     found = session.execute(tasks).all()
     weights = {row.id: row.weight for row in found}
     untuned = {row.id: row.ranking_s for row in found if row.ranking_s is not None}
-    trials = session.execute(views.trials_of(job.id).order_by(TrialRow.id))
-    return falls(weights, untuned, ((task, seconds) for task, _, seconds in trials))
+    # Trials are counted from one that leads to the next: an index has them in order.
+    before = func.lag(TrialRow.id, 1, 0).over(order_by=TrialRow.id).label("before")
+    steps = select(TrialRow.id, before).where(TrialRow.job_id == job.id, LEADS).subquery()
+    trial = aliased(TrialRow)
+    between = select(func.count()).where(
+        trial.job_id == job.id, trial.id > steps.c.before, trial.id <= steps.c.id
+    )
+    query = select(steps.c.id, between.scalar_subquery()).order_by(steps.c.id)
+    passed = session.execute(query).all()
+    counts = dict(zip((id_ for id_, _ in passed), accumulate(more for _, more in passed), strict=True))
+    leaders = session.execute(views.leaders_of(job.id).order_by(TrialRow.id))
+    trials = ((counts[id_], task, seconds) for id_, task, _, seconds in leaders)
+    last = session.execute(select(func.count()).where(TrialRow.job_id == job.id)).scalar_one()
+    return falls(weights, untuned, trials, last)
 
 
 def falls(
-    weights: dict[int, int], untuned: dict[int, float], trials: Iterable[tuple[int, float | None]]
+    weights: dict[int, int],
+    untuned: dict[int, float],
+    trials: Iterable[tuple[int, int, float | None]],
+    count: int,
 ) -> list[Fall]:
-    """Wherever the sum of weight times best fell, and the last trial.
+    """Wherever the sum of weight times best fell, and the last of ``count`` trials.
 
-    ``untuned`` is what tasks begin with, in seconds, as far as it is known. ``trials`` are (task, seconds or
-    None where it failed) in the order in which they ended; those of tasks that are not weighted are left out.
+    ``untuned`` is what tasks begin with, in seconds, as far as it is known. ``trials`` are (how many there
+    were by then, task, seconds or None where it failed) in the order in which they ended, at least those that
+    lead; those of tasks that are not weighted are left out.
     """
     best = {task: untuned.get(task, math.inf) for task in weights}
     points: list[Fall] = []
     if best and all(map(math.isfinite, best.values())):
         points.append(Fall(0, sum(weight * best[task] for task, weight in weights.items())))
-    count = 0
-    for count, (task, cost) in enumerate(trials, start=1):
+    for at, task, cost in trials:
         if cost is None or cost >= best.get(task, 0.0):
             continue
         gain_s = weights[task] * (best[task] - cost)
         best[task] = cost
         total = sum(weight * best[each] for each, weight in weights.items())
         if math.isfinite(total):
-            points.append(Fall(count, total, task, gain_s) if points else Fall(count, total))
+            points.append(Fall(at, total, task, gain_s) if points else Fall(at, total))
     if points and points[-1].trial < count:
         points.append(Fall(count, points[-1].seconds))
     return points

@@ -21,8 +21,8 @@ from server.db.database import Database
 from server.db.insert import insert
 from server.db.tables import JobRow, PeakRow, RelayoutRow, TaskRow, TrialRow, now
 from server.metrics import Metrics
-from server.records import repository, told
-from server.records.bests import choose_best, lock_tasks
+from server.records import leaders, repository, told
+from server.records.bests import choose_anew, choose_best, lock_tasks
 from tuner.backend.check import Delivery
 from tuner.log.record import Record
 from tuner.spec import Trial
@@ -94,23 +94,31 @@ class SqlStore:
                 trial for trial in trials if (trial.lease, trial.at) in held and trial.record.clock == clock
             ]
             repository.add(session, [trial.record for trial in kept])
-            ids = [repository.find(session, trial.record.identity).id for trial in kept]
+            rows = [repository.find(session, trial.record.identity) for trial in kept]
             # Of other jobs, too: a quiet time may have taken the place of their disturbed one.
-            measured = {id_ for id_, trial in zip(ids, kept, strict=True) if not trial.reused}
+            measured = {row.id for row, trial in zip(rows, kept, strict=True) if not trial.reused}
             tasks = lock_tasks(session, measured, (trial.task_id for trial in kept))
-            for record_id, trial in zip(ids, kept, strict=True):
+            stale = set(lock_tasks(session, measured))
+            places = leaders.of_tasks(session, {trial.task_id for trial in kept} - stale)
+            for record, trial in zip(rows, kept, strict=True):
                 row = {
                     "job_id": job_id,
                     "task_id": trial.task_id,
-                    "record_id": record_id,
+                    "record_id": record.id,
                     "number": trial.number,
                     "reused": trial.reused,
                 }
+                before = places.get(trial.task_id, [])
+                place = leaders.Place(0, trial.number, record.ranking_s, record.disturbed)
+                row["leads"] = leaders.ahead(place, before)
                 added = insert(session, TrialRow).values(row).on_conflict_do_nothing().returning(TrialRow.id)
                 if session.execute(added).first() is not None:
-                    _count(session.get_one(TaskRow, trial.task_id), trial, record_id)
+                    _count(session.get_one(TaskRow, trial.task_id), trial, record.id)
                     new.append(trial)
-            for task_id in tasks:
+                    if row["leads"]:
+                        before.append(place)
+            choose_anew(session, sorted(stale))
+            for task_id in set(tasks) - stale:
                 choose_best(session, task_id)
             session.execute(update(JobRow).where(JobRow.id == job_id).values(elapsed_s=elapsed_s))
             lies = dict(filter(None, (_beyond_its_peak(session, trial) for trial in new)))
@@ -137,10 +145,11 @@ class SqlStore:
             for name, value in repository.columns(record).items():
                 setattr(row, name, value)
             session.flush()
-            for task_id in lock_tasks(session, {row.id}):
+            tasks = lock_tasks(session, {row.id})
+            for task_id in tasks:
                 if record.error is not None:
                     _count_failure(session.get_one(TaskRow, task_id), record)
-                choose_best(session, task_id)
+            choose_anew(session, tasks)
         return True
 
     @_asked

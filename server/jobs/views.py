@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sqlalchemy import Select, case, select
+from sqlalchemy import Select, case, func, select
 from sqlalchemy.orm import Session, aliased
 
 from kernels.numerics import Numerics
@@ -32,6 +32,7 @@ from server.jobs.schemas import BuiltModel, BuiltShapes, Job, JobBudget, Operato
 from server.jobs.totals import Totals, errors_of, of_tasks
 from server.models.schemas import ModelCheck
 from server.records import told
+from server.records.leaders import LEADS
 from server.workloads.traffic import least_bytes
 from tuner.backend.check import Delivery
 from tuner.states import JobState, Phase, TaskState
@@ -222,34 +223,34 @@ def _share(live: Live | None, task_id: int) -> Share | None:
     return Share.model_validate(found) if found else None
 
 
-def trials_of(job_id: int) -> Select[int, int, float | None]:
-    """Task, number and seconds of a job's trials by its clock; None for what failed, or was disturbed when
-    its task's best was not."""
+def leaders_of(job_id: int) -> Select[Any]:
+    """Row, task, number and seconds of a job's trials that lead; None for what was disturbed when its task's
+    best was not."""
     best = aliased(RecordRow)
     seconds = case((RecordRow.disturbed == best.disturbed, RecordRow.ranking_s))
     return (
-        select(TrialRow.task_id, TrialRow.number, seconds)
+        select(TrialRow.id, TrialRow.task_id, TrialRow.number, seconds)
         .join(RecordRow, RecordRow.id == TrialRow.record_id)
         .join(JobRow, JobRow.id == TrialRow.job_id)
         .join(TaskRow, TaskRow.id == TrialRow.task_id)
         .outerjoin(best, best.id == TaskRow.best_id)
-        .where(TrialRow.job_id == job_id, RecordRow.clock == JobRow.clock)
+        .where(TrialRow.job_id == job_id, LEADS, RecordRow.clock == JobRow.clock)
     )
 
 
 def _curves(session: Session, job_id: int) -> dict[int, list[tuple[int, float]]]:
     """Best-so-far curves by task: a point where the best cost fell, and one at the last trial."""
-    query = trials_of(job_id).order_by(TrialRow.task_id, TrialRow.number)
+    query = leaders_of(job_id).order_by(TrialRow.task_id, TrialRow.number)
     curves: dict[int, list[tuple[int, float]]] = {}
-    last: dict[int, int] = {}
-    for task_id, number, cost in session.execute(query):
-        last[task_id] = number
+    for _, task_id, number, cost in session.execute(query):
         curve = curves.setdefault(task_id, [])
         if cost is not None and (not curve or cost < curve[-1][1]):
             curve.append((number, cost))
-    for task_id, curve in curves.items():
-        if curve and curve[-1][0] < last[task_id]:
-            curve.append((last[task_id], curve[-1][1]))
+    number = select(func.max(TrialRow.number)).where(TrialRow.task_id == TaskRow.id).scalar_subquery()
+    for task_id, last in session.execute(select(TaskRow.id, number).where(TaskRow.job_id == job_id)):
+        curve = curves.get(task_id, [])
+        if curve and curve[-1][0] < last:
+            curve.append((last, curve[-1][1]))
     return {task_id: list(thin(curve)) for task_id, curve in curves.items()}
 
 

@@ -1,4 +1,4 @@
-"""The best record of each task, kept up to date with what it is chosen from."""
+"""The best record of each task and the trials that lead it, kept up to date with their records."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sqlalchemy import or_, select, update
 from sqlalchemy.orm import Session
 
 from server.db.tables import JobRow, RecordRow, TaskRow, TrialRow
-from server.records import groups
+from server.records import groups, leaders
 
 BATCH = 500
 
@@ -36,11 +36,17 @@ def choose_best(session: Session, task_id: int) -> None:
     session.execute(update(TaskRow).where(TaskRow.id == task_id).values(best_id=best.scalar_subquery()))
 
 
-def choose_anew(session: Session, records: Sequence[int]) -> None:
-    """Choose the best of each task that has trials of these records."""
+def choose_anew(session: Session, tasks: Iterable[int]) -> None:
+    """Choose the best of each of these tasks, and what leads it, after records of it have changed."""
+    for task in tasks:
+        choose_best(session, task)
+        leaders.mark_anew(session, task)
+
+
+def changed(session: Session, records: Sequence[int]) -> None:
+    """Choose anew for all tasks that have trials of these records."""
     for batch in batches(records):
-        for task in lock_tasks(session, set(batch)):
-            choose_best(session, task)
+        choose_anew(session, lock_tasks(session, set(batch)))
 
 
 def batches(ids: Sequence[int]) -> Iterator[Sequence[int]]:

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from server.db.tables import RecordRow, TaskRow, TrialRow
 from server.http.problems import Problem
 from server.records import repository
-from server.records.bests import batches, choose_best, lock_tasks
+from server.records.bests import batches, choose_anew, lock_tasks
 
 
 def forget_imported(session: Session) -> int:
@@ -43,7 +43,6 @@ def _delete(session: Session, ids: Iterable[int]) -> int:
         for column in (TaskRow.best_id, TaskRow.recommended_id):
             session.execute(update(TaskRow).where(column.in_(batch)).values({column: None}))
         session.execute(delete(RecordRow).where(RecordRow.id.in_(batch)))
-        for task in tasks:
-            choose_best(session, task)
+        choose_anew(session, tasks)
         count += len(batch)
     return count

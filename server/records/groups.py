@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from sqlalchemy import CTE, ColumnElement, join, select, true, tuple_
+from sqlalchemy import CTE, ColumnElement, func, join, select, true
 from sqlalchemy.orm import Session, aliased
 
 from server.db.tables import RecordRow, TargetRow, WorkloadRow
@@ -76,16 +76,21 @@ def _first_of_each(workload_keys: Sequence[str], target_keys: Sequence[str]) -> 
         order = (RecordRow.clock, RecordRow.threads, RecordRow.layouts)
         of_both = (RecordRow.workload_key == workload, RecordRow.target_key == target)
         found = select(RecordRow.id).where(*of_both, RecordRow.ranking_s.is_not(None), *behind)
-        return found.order_by(*order).limit(1).correlate_except(RecordRow).scalar_subquery().label("id")
+        return found.order_by(*order).limit(1).correlate_except(RecordRow).scalar_subquery()
 
     chosen = (WorkloadRow.key.in_(workload_keys), TargetRow.key.in_(target_keys))
     columns = (WorkloadRow.key.label("workload"), TargetRow.key.label("target"))
-    pairs = select(*columns, following(WorkloadRow.key, TargetRow.key))
+    pairs = select(*columns, following(WorkloadRow.key, TargetRow.key).label("id"))
     pairs = pairs.select_from(join(WorkloadRow, TargetRow, true())).where(*chosen)
     firsts = pairs.cte("firsts", recursive=True)
+    of = (firsts.c.workload, firsts.c.target)
     last = aliased(RecordRow)
-    behind = tuple_(RecordRow.clock, RecordRow.threads, RecordRow.layouts) > tuple_(
-        last.clock, last.threads, last.layouts
+    same_clock, same_threads = RecordRow.clock == last.clock, RecordRow.threads == last.threads
+    # One by one, the nearest first: SQLite would read on from the clock for a comparison of all three.
+    behind = func.coalesce(
+        following(*of, same_clock, same_threads, RecordRow.layouts > last.layouts),
+        following(*of, same_clock, RecordRow.threads > last.threads),
+        following(*of, RecordRow.clock > last.clock),
     )
-    step = select(firsts.c.workload, firsts.c.target, following(firsts.c.workload, firsts.c.target, behind))
+    step = select(firsts.c.workload, firsts.c.target, behind)
     return firsts.union_all(step.join(last, last.id == firsts.c.id))

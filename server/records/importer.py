@@ -12,6 +12,7 @@ from server.db.database import Database
 from server.http.problems import Problem
 from server.in_child import GONE
 from server.records import repository
+from server.records.bests import changed
 from server.records.grammar import fault
 from tuner.log.record import LogError, Record, read_log
 from worker.children.nursery import Flag
@@ -29,7 +30,8 @@ def import_log(db: Database, log: Path, target: Target | None, cancelled: Flag) 
         records = list(_checked(lines, target, cancelled))
     with db.write() as session:
         added = repository.add(session, records)
-    return added, len(records) - added
+        changed(session, added)  # failures of jobs may have given way
+    return len(added), len(records) - len(added)
 
 
 def _checked(lines: Iterable[bytes], target: Target | None, cancelled: Flag) -> Iterator[Record]:

@@ -87,8 +87,9 @@ def add_targets(session: Session, items: Iterable[Target], *, ours: bool = True)
         )
 
 
-def add(session: Session, records: Sequence[Record]) -> int:
-    """Store records; returns how many were new. Of equal identities the first stays.
+def add(session: Session, records: Sequence[Record]) -> list[int]:
+    """Store records; returns the ids of those that are new, or took another's place. Of equal identities the
+    first stays.
 
     Only a failure that says nothing about the config, a disturbed time, and what was imported give way to a
     later record; what was measured here never does to what is imported, unless it says nothing.
@@ -98,7 +99,7 @@ def add(session: Session, records: Sequence[Record]) -> int:
         session.execute(select(func.pg_advisory_xact_lock(_MANY)))
     add_workloads(session, (record.workload for record in records))
     add_targets(session, (record.target for record in records), ours=False)
-    added = 0
+    added: list[int] = []
     for batch in _batches(records):
         rows: dict[tuple[Any, ...], dict[str, Any]] = {}
         for record in batch:
@@ -112,7 +113,7 @@ def add(session: Session, records: Sequence[Record]) -> int:
             and_(RecordRow.disturbed, or_(RecordRow.imported, from_here)),
         )
         statement = statement.on_conflict_do_update(index_elements=_IDENTITY, set_=taken, where=gives_way)
-        added += len(session.execute(statement.returning(RecordRow.id), list(rows.values())).all())
+        added += session.execute(statement.returning(RecordRow.id), list(rows.values())).scalars()
     return added
 
 

@@ -35,21 +35,27 @@ def tuned(client: TestClient) -> int:
     return job
 
 
+def counted(trials: list[tuple[int, float | None]]) -> list[tuple[int, int, float | None]]:
+    """Trials, each with how many there were by then."""
+    return [(at, *trial) for at, trial in enumerate(trials, start=1)]
+
+
 def test_the_curve_begins_when_every_task_has_a_time() -> None:
     trials = [(1, 3e-3), (1, 2e-3), (2, None), (2, 5e-3), (1, 4e-3), (1, 1e-3), (2, 6e-3)]
-    points = falls({1: 2, 2: 1}, {}, trials)
+    points = falls({1: 2, 2: 1}, {}, counted(trials), 7)
     assert [fall.trial for fall in points] == [4, 6, 7]
     assert [fall.seconds for fall in points] == pytest.approx([9e-3, 7e-3, 7e-3])
     # What each came from: the first nothing that is known, then task 1, twice in the model.
     assert [fall.task for fall in points] == [None, 1, None]
     assert [fall.gain_s for fall in points] == pytest.approx([0.0, 2e-3, 0.0])
-    assert falls({1: 1, 2: 1}, {1: 1e-3}, [(1, 1e-3), (1, 5e-4)]) == []
-    assert falls({}, {}, []) == []
+    assert falls({1: 1, 2: 1}, {1: 1e-3}, counted([(1, 1e-3), (1, 5e-4)]), 2) == []
+    assert falls({}, {}, [], 0) == []
 
 
 def test_the_curve_begins_untuned() -> None:
     """What a task takes untuned is known from its first trial, which may come late."""
-    points = falls({1: 2, 2: 1}, {1: 3e-3, 2: 5e-3}, [(1, 3e-3), (1, 2e-3), (2, None), (2, 5e-3), (2, 1e-3)])
+    trials = [(1, 3e-3), (1, 2e-3), (2, None), (2, 5e-3), (2, 1e-3)]
+    points = falls({1: 2, 2: 1}, {1: 3e-3, 2: 5e-3}, counted(trials), 5)
     assert [fall.trial for fall in points] == [0, 2, 5]
     assert [fall.seconds for fall in points] == pytest.approx([11e-3, 9e-3, 5e-3])
     assert [(fall.task, round(1e3 * fall.gain_s)) for fall in points[1:]] == [(1, 2), (2, 4)]

@@ -14,7 +14,7 @@ from kernels.workload.base import Gemm
 from server.db.database import Database
 from server.db.tables import RecordRow, TaskRow
 from server.jobs.store import SqlStore
-from server.jobs.views import trials_of
+from server.jobs.views import leaders_of
 from server.metrics import Metrics
 from tuner.log.record import read_log
 from tuner.spec import Trial
@@ -71,6 +71,6 @@ def test_tasks_have_quiet_bests_of_other_jobs_too(db: Database) -> None:
     for each in (task, other):
         assert (best_of(each).ranking_s, best_of(each).disturbed) == (6e-6, False)
     with db.read() as session:
-        assert [row[2] for row in session.execute(trials_of(first).order_by("number"))] == [None, 6e-6]
+        assert [row[3] for row in session.execute(leaders_of(first).order_by("number"))] == [None, 6e-6]
     assert store.remeasured(replace(record(1), verified_s=3e-6))
     assert best_of(task).ranking_s == 3e-6

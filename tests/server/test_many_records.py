@@ -103,7 +103,8 @@ def test_an_index_serves_each_list(client: TestClient, database_url: str) -> Non
     with db.write() as session:
         repository.add(session, some(7, 400))
     workload = Gemm(m=8, n=8, k=3).key
-    for name, path in many_records.questions(workload, TARGET.name).items():
+    job = many_records.add_job(db, TARGET.key, 300)
+    for name, path in many_records.questions(workload, TARGET.name, job).items():
         assert client.get(path).status_code == 200, path
         for plan in plans(client, path):
             whole = re.search(r"SCAN (records|record_\d|RecordRow)\b(?! USING)", plan)
