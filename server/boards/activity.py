@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from server.boards import views
 from server.boards.leases import LeaseState
+from server.boards.rows import detail_of
 from server.boards.schemas import CHECKS, BoardActivity, CheckPoint, Slot
 from server.db.tables import BoardEventRow, BoardRow, LeaseRow
 from server.http.pages import thin
@@ -62,7 +63,8 @@ def _checks(session: Session, board: BoardRow) -> list[CheckPoint]:
     rows = session.execute(select(BoardEventRow).where(BoardEventRow.id.in_(ids)).order_by(BoardEventRow.id))
     points = []
     for row in rows.scalars():
-        seconds, known = row.detail.get("seconds"), row.detail.get("artifact") == board.reference_artifact
+        detail = detail_of(row)
+        seconds, known = detail.get("seconds"), detail.get("artifact") == board.reference_artifact
         if seconds:
             drift = seconds / board.reference_s if known and board.reference_s else None
             points.append(CheckPoint(at=row.at, seconds=seconds, drift=drift))

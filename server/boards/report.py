@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from server.boards.days import DAY_S, faults, used
 from server.boards.schemas import BoardReport, FleetReport
+from server.db.documents import fitting
 from server.db.tables import BoardDayRow, BoardRow, JobRow, TargetRow, TaskRow
 from worker.outcome import ErrorKind
 
@@ -51,7 +52,8 @@ def fleet_report(session: Session, days: int, now_s: float) -> FleetReport:
     started = JobRow.started >= since, JobRow.started <= until
     for tried, reused, errors in session.execute(tasks.where(*started)):
         trials += tried - reused
-        lost += sum(errors.get(kind, 0) for kind in LOST)
+        counts: dict[str, int] = fitting(errors, dict[str, int], {}, "the errors of a task")
+        lost += sum(counts.get(kind, 0) for kind in LOST)
     return FleetReport(
         since=since, boards=boards, trials=trials, lost=lost, lost_share=lost / trials if trials else 0.0
     )

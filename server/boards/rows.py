@@ -8,7 +8,8 @@ from typing import Any
 
 from sqlalchemy import Row
 
-from server.db.tables import BoardRow
+from server.db.documents import fitting
+from server.db.tables import BoardEventRow, BoardRow
 from worker.fleet.book import Entry, Lease, Purpose
 from worker.fleet.states import Health, Standing
 
@@ -29,17 +30,38 @@ def kin(boards: Iterable[BoardRow]) -> dict[tuple[str, str], tuple[tuple[str, st
     for board in boards:
         of = (board.target_key, board.clock)
         seconds, artifact = board.reference_s, board.reference_artifact
-        if seconds is None and board.last_check is not None:
-            seconds, artifact = board.last_check.get("seconds"), board.last_check.get("artifact", "")
+        if seconds is None:
+            last = last_check(board)
+            seconds, artifact = last.get("seconds"), last.get("artifact", "")
         believed = not standing_of(board).lying and board.health != Health.RETIRED
         mine = ((board.id, artifact, seconds),) if seconds is not None and believed else ()
         found[of] = (*found.get(of, ()), *mine)
     return found
 
 
+def last_check(board: BoardRow) -> dict[str, Any]:
+    """What its last health check found; nothing where there was none, or what is kept of it is damaged."""
+    return _of_check(board.last_check or {}, f"the last check of board {board.id}")
+
+
+def detail_of(event: BoardEventRow) -> dict[str, Any]:
+    """What a board's history says of something that happened."""
+    what = f"entry {event.id} of the history of board {event.board}"
+    if event.kind == "check":
+        return _of_check(event.detail, what)
+    return fitting(event.detail, dict[str, Any], {}, what)
+
+
+def _of_check(said: Any, what: str) -> dict[str, Any]:
+    found: dict[str, Any] = fitting(said, dict[str, Any], {}, what)
+    fitting_ = {"seconds": float | None, "artifact": str, "problem": str}
+    ok = {name: fitting(found[name], of, None, what) for name, of in fitting_.items() if name in found}
+    return {**found, **ok}
+
+
 def accept_faster(board: BoardRow) -> None:
     """Take its last time of the reference kernel for its best, where it failed for being faster than that."""
-    last = board.last_check or {}
+    last = last_check(board)
     seconds, best_s = last.get("seconds"), board.reference_s
     if last.get("artifact") == board.reference_artifact and seconds and best_s and seconds < best_s:
         board.reference_s = seconds

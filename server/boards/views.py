@@ -9,10 +9,12 @@ from datetime import UTC, datetime
 from sqlalchemy import ColumnElement, and_, case, func, select
 from sqlalchemy.orm import Session, aliased
 
-from kernels.target import from_json
 from server.boards import leases
 from server.boards.leases import LeaseState
+from server.boards.rows import detail_of, last_check
 from server.boards.schemas import Board, BoardEvent, BoardLease
+from server.db.documents import fitting, readable
+from server.db.stored import target_of
 from server.db.tables import BoardEventRow, BoardRow, LeaseRow, TargetRow
 from server.http.problems import Problem
 from worker.fleet.states import Activity
@@ -45,10 +47,10 @@ def show(session: Session, statuses: Iterable[BoardStatus], only: str | None = N
         Board(
             id=row.id,
             target=target.name,
-            instruction_sets=from_json(target.document).instruction_sets,
+            instruction_sets=_instruction_sets(row, target),
             clock=row.clock,
             threads=row.threads,
-            tags=row.tags,
+            tags=fitting(row.tags, list[str], [], f"the tags of board {row.id}"),
             kind=row.kind,
             address=row.place,
             activity=doing.get(row.id, Activity.OFFLINE),
@@ -72,13 +74,17 @@ def show(session: Session, statuses: Iterable[BoardStatus], only: str | None = N
     ]
 
 
+def _instruction_sets(row: BoardRow, target: TargetRow) -> list[str]:
+    return readable(lambda: list(target_of(target).instruction_sets), [], f"board {row.id}")
+
+
 def history(session: Session, board: str, after: int | None, limit: int) -> Sequence[BoardEvent]:
     """What happened to a board, the newest first, before the entry ``after``."""
     query = select(BoardEventRow).where(BoardEventRow.board == board)
     if after is not None:
         query = query.where(BoardEventRow.id < after)
     found = session.execute(query.order_by(BoardEventRow.id.desc()).limit(limit)).scalars()
-    return [BoardEvent(id=row.id, at=row.at, kind=row.kind, detail=row.detail) for row in found]
+    return [BoardEvent(id=row.id, at=row.at, kind=row.kind, detail=detail_of(row)) for row in found]
 
 
 def _lease(row: leases.AnyRow | None) -> BoardLease | None:
@@ -90,7 +96,7 @@ def _lease(row: leases.AnyRow | None) -> BoardLease | None:
 
 def reference(row: BoardRow) -> dict[str, float | None]:
     """What the last health check found; its time is compared only with that of the same code and clock."""
-    check = row.last_check or {}
+    check = last_check(row)
     last_s = check.get("seconds")
     best_s = row.reference_s if check.get("artifact") == row.reference_artifact else None
     return {

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from sqlalchemy import delete, or_, select
 from sqlalchemy.orm import Session
 
+from server.boards.rows import detail_of
 from server.boards.views import get_row
 from server.db.documents import of_record
 from server.db.tables import BoardEventRow, BoardRow, RecordRow
@@ -25,7 +26,7 @@ def last_good_check(session: Session, board: str) -> datetime:
     row = get_row(session, board)
     checks = select(BoardEventRow).where(BoardEventRow.board == board, BoardEventRow.kind == "check")
     for event in session.execute(checks.order_by(BoardEventRow.id.desc())).scalars():
-        if not event.detail.get("problem"):
+        if (detail := detail_of(event)) and not detail.get("problem"):
             return event.at
     return row.enlisted
 

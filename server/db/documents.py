@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+import logging
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, TypeVar
 
-from sqlalchemy import ColumnElement, case, func
-from sqlalchemy.orm import Session
+from pydantic import TypeAdapter, ValidationError
+from sqlalchemy import ColumnElement, Integer, case, cast, func, null
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from server.db.tables import RecordRow
 
+T = TypeVar("T")
+log = logging.getLogger(__name__)
 UNREADABLE = "cannot be read"
 """The one name in what stands for a text that is no JSON: a document that lacks all that any needs."""
 
@@ -23,8 +29,55 @@ def decoded(text: str | bytes) -> Any:
         return {UNREADABLE: f"{type(error).__name__}: {error}"}
 
 
+class DamagedError(ValueError):
+    """What the database has of a thing cannot be read."""
+
+
+def checked(value: Any, of: Any, what: str) -> Any:
+    """``value``, which is of the type ``of``; raises DamagedError that names it where it is not."""
+    try:
+        return _adapter(of).validate_python(value, strict=True)
+    except ValidationError as error:
+        why = (
+            value[UNREADABLE] if isinstance(value, dict) and UNREADABLE in value else error.errors()[0]["msg"]
+        )
+        raise DamagedError(f"{what} cannot be read in the database: {why}") from None
+
+
+def fitting(value: Any, of: Any, otherwise: T, what: str) -> Any | T:
+    """``value`` where it is of the type ``of``, ``otherwise`` where it is not, which the log tells."""
+    return readable(lambda: checked(value, of, what), otherwise, what)
+
+
+def readable(read: Callable[[], T], otherwise: T, what: str) -> T:
+    """What ``read`` makes of a row, or ``otherwise``: one that is damaged takes no list with it."""
+    try:
+        return read()
+    except Exception as error:  # a row may hold anything
+        log.warning("%s: %s; it is passed over", what, str(error) or type(error).__name__)
+        return otherwise
+
+
+@lru_cache(maxsize=32)
+def _adapter(of: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(of)
+
+
 def of_record(session: Session, part: ColumnElement[Any]) -> ColumnElement[Any]:
     """A ``part`` of a record's document for a query, NULL where the text is no JSON; PostgreSQL has none."""
     if session.get_bind().dialect.name != "sqlite":
         return part
     return case((func.json_valid(RecordRow.document) == 1, part), else_=None)
+
+
+def counts_in(session: Session, document: InstrumentedAttribute[Any]) -> tuple[Any, ColumnElement[int]]:
+    """The members of a document for a query, none where it is no JSON object: a table of keys, and their
+    values as counts."""
+    if session.get_bind().dialect.name == "sqlite":
+        sound = case((func.json_valid(document) == 1, document), else_="{}")
+        each = func.json_each(case((func.json_type(sound) == "object", sound), else_="{}"))
+        table = each.table_valued("key", "value")
+        return table, cast(table.c.value, Integer)
+    sound = case((func.json_typeof(document) == "object", document), else_=null())
+    table = func.json_each_text(sound).table_valued("key", "value")
+    return table, case((table.c.value.regexp_match("^[0-9]{1,9}$"), cast(table.c.value, Integer)), else_=0)

@@ -18,6 +18,7 @@ from pydantic import BaseModel, Field
 from sqlalchemy.exc import DataError, OperationalError
 from starlette.exceptions import HTTPException
 
+from server.db.documents import DamagedError
 from worker.shortage import Shortage, shortage
 
 log = logging.getLogger(__name__)
@@ -83,6 +84,7 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _on_validation)
     app.add_exception_handler(DataError, _on_data)
     app.add_exception_handler(OperationalError, _on_lost_database)
+    app.add_exception_handler(DamagedError, _on_damage)
     app.add_exception_handler(OSError, _on_system)
     app.add_exception_handler(Shortage, _on_shortage)
     app.add_exception_handler(Exception, _on_crash)
@@ -159,6 +161,11 @@ async def _on_lost_database(request: Request, error: Exception) -> JSONResponse:
     if "is full" in why:
         return body_of(request.url.path, 507, why)
     return body_of(request.url.path, 503, "the database does not answer; try again later")
+
+
+async def _on_damage(request: Request, error: Exception) -> JSONResponse:
+    """What cannot be read is not there; lists have the others."""
+    return body_of(request.url.path, 404, f"{error}; restore it from a backup (docs/operations.md)")
 
 
 async def _on_system(request: Request, error: Exception) -> JSONResponse:

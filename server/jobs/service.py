@@ -6,19 +6,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib.metadata import version
 from math import prod
-from typing import Any, cast
+from typing import cast
 
 from sqlalchemy import Table, case, delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from kernels import registry
-from kernels import target as targets
 from kernels.chains.memory import is_worth_trying
 from kernels.numerics import Numerics
 from kernels.target import Target
 from kernels.workload import base as workloads
 from kernels.workload.base import AnyChain, Workload
 from server.db.database import Database
+from server.db.documents import checked
+from server.db.stored import target_of, workload_of
 from server.db.tables import (
     STRATEGY_LENGTH,
     DeletedJobRow,
@@ -181,18 +182,16 @@ class Jobs:
     def spec(self, session: Session, row: JobRow) -> JobSpec:
         """What the runner needs to know of the job."""
         query = (
-            select(TaskRow, WorkloadRow.document)
+            select(TaskRow, WorkloadRow)
             .join(WorkloadRow, WorkloadRow.key == TaskRow.workload_key)
             .where(TaskRow.job_id == row.id)
             .order_by(TaskRow.id)
         )
-        documents: list[tuple[TaskRow, dict[str, Any]]] = [
-            (task, doc) for task, doc in session.execute(query)
-        ]
+        found: list[tuple[TaskRow, WorkloadRow]] = [(task, stored) for task, stored in session.execute(query)]
         model = session.get(ModelRow, row.model_hash) if row.model_hash else None
         return JobSpec(
             id=row.id,
-            tasks=tuple(TaskSpec(task.id, workloads.from_json(doc), task.weight) for task, doc in documents),
+            tasks=tuple(TaskSpec(task.id, workload_of(stored), task.weight) for task, stored in found),
             demand=demand_of(session, row),
             budget=Budget(row.budget_trials, row.budget_seconds),
             strategy=row.strategy,
@@ -295,8 +294,9 @@ def _next_id(session: Session) -> int:
 
 def demand_of(session: Session, row: JobRow) -> Demand:
     """Which boards will do for a job, and how urgent it is."""
-    target = targets.from_json(session.get_one(TargetRow, row.target_key).document)
-    return Demand(target, row.threads, frozenset(row.tags), row.clock, row.id, row.priority)
+    target = target_of(session.get_one(TargetRow, row.target_key))
+    tags = checked(row.tags, list[str], f"the tags of job {row.id}")
+    return Demand(target, row.threads, frozenset(tags), row.clock, row.id, row.priority)
 
 
 def _listed(tags: Iterable[str]) -> str:

@@ -18,6 +18,7 @@ from server import ownership
 from server.boards.book import SqlBook
 from server.boards.leases import recordable
 from server.db.database import Database
+from server.db.documents import fitting
 from server.db.insert import insert
 from server.db.tables import JobRow, PeakRow, RelayoutRow, TaskRow, TrialRow, now
 from server.metrics import Metrics
@@ -242,5 +243,7 @@ def _count(task: TaskRow, trial: Trial, record_id: int) -> None:
 def _count_failure(task: TaskRow, record: Record) -> None:
     kind = str(record.error)
     task.failed += 1
-    task.errors = {**task.errors, kind: task.errors.get(kind, 0) + 1}
-    task.messages = {kind: record.message, **task.messages}
+    errors: dict[str, int] = fitting(task.errors, dict[str, int], {}, f"the errors of task {task.id}")
+    messages: dict[str, str] = fitting(task.messages, dict[str, str], {}, f"the messages of task {task.id}")
+    task.errors = {**errors, kind: errors.get(kind, 0) + 1}
+    task.messages = {kind: record.message, **messages}

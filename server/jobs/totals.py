@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import ColumnElement, Integer, case, cast, func, select
+from sqlalchemy import ColumnElement, case, func, select
 from sqlalchemy.orm import InstrumentedAttribute, Session, aliased
 
+from server.db.documents import counts_in
 from server.db.tables import RecordRow, TaskRow
 
 
@@ -44,11 +45,9 @@ def of_tasks(session: Session, jobs: Sequence[int]) -> dict[int, Totals]:
 
 def errors_of(session: Session, jobs: Sequence[int]) -> dict[int, dict[str, int]]:
     """How many trials of each of these jobs failed, by kind of error."""
-    sqlite = session.get_bind().dialect.name == "sqlite"
-    each = (func.json_each if sqlite else func.json_each_text)(TaskRow.errors).table_valued("key", "value")
-    count = func.sum(cast(each.c.value, Integer))
+    each, count = counts_in(session, TaskRow.errors)
     query = (
-        select(TaskRow.job_id, each.c.key, count)
+        select(TaskRow.job_id, each.c.key, func.sum(count))
         .select_from(TaskRow)
         .join(each, TaskRow.id.is_not(None))  # of each task its own
         .where(TaskRow.job_id.in_(jobs), TaskRow.failed > 0)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Select, case, func, select
 from sqlalchemy.orm import Session, aliased
 
 from kernels.numerics import Numerics
-from kernels.workload import base as workloads
-from kernels.workload.base import Workload
+from kernels.workload.base import KINDS, Workload
 from server.baselines import repository as baselines
+from server.db.documents import UNREADABLE, fitting, readable
+from server.db.stored import workload_of
 from server.db.tables import (
     BandwidthRow,
     DeletedJobRow,
@@ -36,6 +38,8 @@ from server.records.leaders import LEADS
 from server.workloads.traffic import least_bytes
 from tuner.backend.check import Delivery
 from tuner.states import JobState, Phase, TaskState
+
+_SHAPES = dict[str, list[int]] | list[dict[str, list[int]]] | None
 
 
 @dataclass(frozen=True)
@@ -119,12 +123,13 @@ def _show(row: JobRow, live: Live | None, related: _Related, waiting: Waiting | 
     ended = Live(row.elapsed_s, measured / row.elapsed_s if row.elapsed_s > 0 else None)
     live = live or ended
     state = JobState.CANCELLING if live.cancelling and row.state == JobState.RUNNING else JobState(row.state)
-    built = built_of(row)
+    built, of = built_of(row), f"job {row.id}"
+    workload = related.workloads.get(row.workload_key or "")
     return Job(
         id=row.id,
         model=row.model_hash,
         model_name=related.models.get(row.model_hash or ""),
-        workload=related.workloads.get(row.workload_key or ""),
+        workload=fitting(workload, dict[str, Any] | None, None, f"the workload of {of}"),
         target=related.targets[row.target_key],
         threads=row.threads,
         clock=row.clock,
@@ -132,13 +137,15 @@ def _show(row: JobRow, live: Live | None, related: _Related, waiting: Waiting | 
         seed=row.seed,
         numerics=Numerics(row.numerics),
         priority=row.priority,
-        tags=sorted(row.tags),
+        tags=sorted(fitting(row.tags, list[str], [], f"the tags of {of}")),
         name=row.name,
         labels=related.labels.get(row.id, []),
         submitter=row.submitter,
         version=row.version,
         budget=JobBudget(trials=row.budget_trials, seconds=row.budget_seconds),
-        shapes=row.shapes,
+        shapes=fitting(
+            row.shapes, dict[str, list[int]] | list[dict[str, list[int]]] | None, None, f"the shapes of {of}"
+        ),
         state=state,
         message=row.message or live.trouble,
         waiting=waiting or live.waiting,
@@ -180,20 +187,21 @@ def show_tasks(session: Session, row: JobRow, live: Live | None) -> list[Task]:
     keys = [workload.key for _, workload, _, _ in found]
     libraries = baselines.of_workloads(session, keys, [row.target_key], row.clock, row.threads)
     for task, stored, record, recommended_s in found:
-        workload = workloads.from_json(stored.document)
+        workload = readable(partial(workload_of, stored), None, f"task {task.id}")
         said = record.document if record and isinstance(record.document, dict) else {}
         best_s = record.ranking_s if record else None
-        gflops = workload.flops / best_s / 1e9 if best_s else None
-        reachable = peak if workload.unit == "FLOP" else None
+        unit = KINDS[stored.kind].unit
+        gflops = stored.flops / best_s / 1e9 if best_s else None
+        reachable = peak if unit == "FLOP" else None
         tasks.append(
             Task(
                 id=task.id,
                 workload_key=stored.key,
-                text=str(workload),
-                workload=stored.document,
+                text=f"{stored.kind} {stored.key} ({UNREADABLE})" if workload is None else str(workload),
+                workload={} if workload is None else stored.document,
                 weight=task.weight,
-                flops=workload.flops,
-                unit=workload.unit,
+                flops=stored.flops,
+                unit=unit,
                 state=TaskState(task.state).at(JobState(row.state), task.trials),
                 trials=task.trials,
                 failed=task.failed,
@@ -202,17 +210,19 @@ def show_tasks(session: Session, row: JobRow, live: Live | None) -> list[Task]:
                 recommended_s=recommended_s,
                 gflops=gflops,
                 share_of_peak=gflops / reachable if gflops and reachable else None,
-                bound_s=_bound(workload, reachable, bandwidth),
+                bound_s=workload and _bound(workload, reachable, bandwidth),
                 best_disturbed=bool(record and record.disturbed),
-                best_spread=said.get("spread"),
+                best_spread=fitting(said.get("spread"), float | None, None, f"a record of task {task.id}"),
                 best_kernel_version=record.kernel_version if record else None,
-                best_config=said.get("config"),
+                best_config=fitting(
+                    said.get("config"), dict[str, int | str] | None, None, f"a record of task {task.id}"
+                ),
                 best_layouts=record.layouts if record else None,
                 curve=curves.get(task.id, []),
                 baselines=libraries.get(stored.key, []),
                 share=_share(live, task.id),
-                errors=task.errors,
-                messages=task.messages,
+                errors=fitting(task.errors, dict[str, int], {}, f"the errors of task {task.id}"),
+                messages=fitting(task.messages, dict[str, str], {}, f"the messages of task {task.id}"),
             )
         )
     return tasks
@@ -265,9 +275,13 @@ def _total_ms(layers_s: float | None, built: BuiltModel | None) -> float | None:
 
 def built_of(row: JobRow) -> BuiltModel | None:
     """What is known of the job's model as it was built; None before."""
-    if row.delivery is None:
+    document = row.delivery
+    if document is None:
         return None
-    delivery = Delivery.from_json(row.delivery)
+    return readable(lambda: _built(Delivery.from_json(document)), None, f"the build of job {row.id}")
+
+
+def _built(delivery: Delivery) -> BuiltModel:
     return BuiltModel(
         measured_ms=None if delivery.seconds is None else 1e3 * delivery.seconds,
         spread=delivery.spread,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,9 @@ from sqlalchemy import or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from server.db.database import Database
+from server.db.documents import DamagedError, readable
 from server.db.insert import insert
+from server.db.stored import read
 from server.db.tables import ModelRow, now
 from server.http.json_text import parse
 from server.http.problems import Problem, invalid
@@ -79,6 +82,8 @@ class Models:
         """The model if it is stored already; a 409 problem if that was with other shapes."""
         with self._db.read() as session:
             known = session.get(ModelRow, model_hash)
+        if known is not None and readable(partial(extraction_of, known), None, "an upload") is None:
+            return None  # which mends it
         if known is not None and shapes is not None and shapes != known.shapes:
             raise Problem(
                 409,
@@ -95,7 +100,7 @@ class Models:
         if known is not None:
             return self._renamed(known, name), False
         path.replace(self.path(model_hash))
-        row = {
+        whole: dict[str, Any] = {
             "hash": model_hash,
             "name": name,
             "size": size,
@@ -104,7 +109,11 @@ class Models:
             "created": now(),
         }
         with self._db.write() as session:
-            session.execute(insert(session, ModelRow).values(row).on_conflict_do_nothing())
+            stored = session.get(ModelRow, model_hash)
+            if stored is not None and readable(partial(extraction_of, stored), None, "an upload") is None:
+                stored.shapes, stored.extraction = whole["shapes"], whole["extraction"]
+                return stored, False
+            session.execute(insert(session, ModelRow).values(whole).on_conflict_do_nothing())
             return session.get_one(ModelRow, model_hash), True
 
     def _renamed(self, known: ModelRow, name: str) -> ModelRow:
@@ -145,7 +154,7 @@ class Models:
         (``Services.reading``), which says when it is ``cancelled``.
         """
         if shapes is None or shapes == row.shapes:
-            return Extraction.from_json(row.extraction)
+            return extraction_of(row)
         key = row.hash, json.dumps(shapes, sort_keys=True)
         return self._others.get(key, lambda: self._extract(self.path(row.hash), row.name, shapes, cancelled))
 
@@ -167,6 +176,14 @@ class Models:
         values: Values | None = None,
     ) -> Extraction:
         return extract(self._nursery, path, name, shapes, cancelled, assembled, values, self._largest)
+
+
+def extraction_of(row: ModelRow) -> Extraction:
+    """What there is to tune in a model; raises DamagedError where that cannot be read."""
+    try:
+        return read(row.extraction, Extraction.from_json, f"model {row.name}")
+    except DamagedError as error:
+        raise DamagedError(f"{error}; to mend it, upload its file again") from None
 
 
 def parse_shapes(text: str | None) -> Shapes | None:

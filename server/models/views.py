@@ -7,13 +7,14 @@ from collections.abc import Iterable
 from kernels.workload import base as workloads
 from server.db.tables import ModelRow
 from server.models.schemas import Model, ModelInput, NotTunable, Workloads, WorkloadUse
+from server.models.service import extraction_of
 from tuner.intake.extract import Extraction
 from tuner.intake.extract import ModelInput as Input
 
 
 def show(row: ModelRow) -> Model:
     """The stored model as the API shows it."""
-    extraction = Extraction.from_json(row.extraction)
+    extraction = extraction_of(row)
     tunable = sum(operator.count for operator in extraction.operators)
     return Model(
         hash=row.hash,

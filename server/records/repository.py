@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
@@ -30,14 +30,16 @@ from kernels.target import Target
 from kernels.workload import base as workloads
 from kernels.workload.base import Workload
 from server.db.database import Database
-from server.db.documents import UNREADABLE
+from server.db.documents import UNREADABLE, DamagedError
 from server.db.insert import insert
+from server.db.stored import target_of, workload_of
 from server.db.tables import RecordRow, TargetRow, TrialRow, WorkloadRow
 from server.records import groups
 from server.records.groups import RANK
 from tuner.log.record import Identity, Record
 from worker.outcome import ErrorKind
 
+T = TypeVar("T")
 log_ = logging.getLogger(__name__)
 Selection = Literal["best", "top", "all"]
 Found = tuple[int, Record]
@@ -59,23 +61,25 @@ _IDENTITY = ["workload_key", "target_key", "clock", "config_key", "kernel_versio
 
 
 def add_workloads(session: Session, items: Iterable[Workload]) -> None:
-    """Store workloads that are not there yet."""
+    """Store workloads that are not there yet, and those whose document cannot be read any more."""
     rows = [
         {"key": key, "kind": item.kind, "document": workloads.to_json(item), "flops": item.flops}
         for key, item in sorted({item.key: item for item in items}.items())
     ]
     if rows:
+        _mend(session, WorkloadRow, workload_of, rows)
         session.execute(insert(session, WorkloadRow).on_conflict_do_nothing(), rows)
 
 
 def add_targets(session: Session, items: Iterable[Target], *, ours: bool = True) -> None:
-    """Store targets that are not there yet. What boards and jobs of this lab call them stays; records, which
-    may come from elsewhere, rename none."""
+    """The same with targets. What boards and jobs of this lab call them stays; records, which may come from
+    elsewhere, rename none."""
     rows = [
         {"key": key, "name": item.name, "document": targets.to_json(item)}
         for key, item in sorted({item.key: item for item in items}.items())
     ]
     if rows:
+        _mend(session, TargetRow, target_of, rows)
         statement = insert(session, TargetRow)
         if not ours:
             session.execute(statement.on_conflict_do_nothing(), rows)
@@ -85,6 +89,19 @@ def add_targets(session: Session, items: Iterable[Target], *, ours: bool = True)
         session.execute(
             statement.on_conflict_do_update(index_elements=["key"], set_=named, where=other), rows
         )
+
+
+def _mend(session: Session, table: Any, read_: Callable[[Any], Any], rows: Sequence[dict[str, Any]]) -> None:
+    """Put documents in the place of those that cannot be read: what a key stands for never changes."""
+    right = {row["key"]: row["document"] for row in rows}
+    for keys in _batches(list(right)):
+        for stored in session.scalars(select(table).where(table.key.in_(keys))):
+            try:
+                read_(stored)
+            except DamagedError as error:
+                log_.warning("%s; it is written anew", error)
+                stored.document = right[stored.key]
+    session.flush()
 
 
 def add(session: Session, records: Sequence[Record]) -> list[int]:
@@ -363,6 +380,6 @@ def columns(record: Record) -> dict[str, Any]:
     }
 
 
-def _batches(records: Sequence[Record]) -> Iterator[Sequence[Record]]:
-    for start in range(0, len(records), _BATCH):
-        yield records[start : start + _BATCH]
+def _batches(items: Sequence[T]) -> Iterator[Sequence[T]]:
+    for start in range(0, len(items), _BATCH):
+        yield items[start : start + _BATCH]

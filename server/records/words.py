@@ -26,7 +26,7 @@ def texts(session: Session) -> dict[str, str]:
             try:
                 _TEXTS[key] = text = str(workloads.from_json(document))
                 _SMALL[key] = f"{text.lower()} {key}"
-            except (ValueError, TypeError):
+            except Exception:  # a row may hold anything
                 continue
     return {key: _TEXTS[key] for key in keys if key in _TEXTS}
 

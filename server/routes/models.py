@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path as FilePath
 from typing import Annotated
 
@@ -10,6 +11,7 @@ from fastapi.responses import FileResponse
 from starlette.concurrency import run_in_threadpool
 
 from server import lengths
+from server.db.documents import readable
 from server.db.tables import ModelRow
 from server.http.json_text import JsonRoute
 from server.http.pages import Limit, Threads
@@ -101,8 +103,9 @@ def list_models(
 ) -> ModelPage:
     """Models, the newest first."""
     rows = ctx.models.page(after, limit + 1)
-    items = [views.show(row) for row in rows[:limit]]
-    return ModelPage(items=items, next=items[-1].hash if len(rows) > limit else None)
+    shown = [readable(partial(views.show, row), None, "the list of models") for row in rows[:limit]]
+    items = [each for each in shown if each is not None]
+    return ModelPage(items=items, next=rows[limit - 1].hash if len(rows) > limit else None)
 
 
 @router.get("/{model_hash}", summary="Read a model", responses=responses(404))

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from starlette.concurrency import run_in_threadpool
 
 from kernels.target import Target
-from kernels.workload import base as workloads
+from server.db.stored import workload_of
 from server.http.pages import Limit, Search, Threads
 from server.http.problems import responses
 from server.services import Ctx
@@ -43,7 +43,7 @@ def get_workload(key: Key, ctx: Ctx) -> WorkloadView:
     """A workload, and for which targets, clocks and thread counts it was measured."""
     with ctx.db.read() as session:
         row = repository.get_row(session, key)
-        workload = workloads.from_json(row.document)
+        workload = workload_of(row)
         return WorkloadView(
             key=key,
             text=str(workload),

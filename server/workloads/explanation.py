@@ -9,7 +9,11 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from kernels import target as targets
+from kernels.space import Config
 from kernels.target import Target
+from kernels.workload import base as workloads
+from server.db.documents import checked, fitting
+from server.db.stored import read, target_of, workload_of
 from server.db.tables import RecordRow, TargetRow, WorkloadRow
 from server.http.problems import Problem
 from server.in_child import Nursery, worked_out
@@ -43,9 +47,9 @@ def asked(
     if config == "best" and best is None:
         raise Problem(404, f"no record of workload {key} on target {target} with threads={threads}")
     row = session.get(TargetRow, best.target.key if best else keys[0])
-    machine = targets.from_json(row.document) if row else known.get(target)
+    machine = target_of(row) if row else known.get(target)
     payload = {
-        "workload": workload.document,
+        "workload": workloads.to_json(workload_of(workload)),
         "target": targets.to_json(machine),
         "threads": threads,
         "config": best.config.to_json() if best and config == "best" else None,
@@ -59,14 +63,20 @@ def _of_record(
     row = session.get(RecordRow, id_)
     if row is None or row.workload_key != workload.key or row.target_key not in keys:
         raise Problem(404, f"there is no record {id_} of workload {workload.key} on that target")
-    machine = targets.from_json(session.get_one(TargetRow, row.target_key).document)
+    machine = target_of(session.get_one(TargetRow, row.target_key))
+    said = checked(row.document, dict[str, Any], f"record {id_}")
+    config = read(said.get("config"), Config.from_json, f"the config of record {id_}")
     payload = {
-        "workload": workload.document,
+        "workload": workloads.to_json(workload_of(workload)),
         "target": targets.to_json(machine),
         "threads": row.threads,
-        "config": row.document["config"],
+        "config": config.to_json(),
     }
-    return payload, machine, row.document.get("verified_s") or row.document.get("cost_s")
+    return (
+        payload,
+        machine,
+        fitting(said.get("verified_s") or said.get("cost_s"), float | None, None, f"record {id_}"),
+    )
 
 
 def question(payload: dict[str, Any]) -> str:

@@ -9,6 +9,8 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from kernels import target as targets
+from kernels.workload import base as workloads
+from server.db.stored import target_of, workload_of
 from server.db.tables import TargetRow
 from server.in_child import Nursery, worked_out
 from server.targets.service import Targets
@@ -32,9 +34,9 @@ def asked(
     keys = known.keys(session, target)
     points = repository.trials(session, key, keys, clock, threads, MOST)
     row = session.get(TargetRow, keys[0])
-    machine = targets.from_json(row.document) if row else known.get(target)
+    machine = target_of(row) if row else known.get(target)
     payload = {
-        "workload": workload.document,
+        "workload": workloads.to_json(workload_of(workload)),
         "target": targets.to_json(machine),
         "threads": threads,
         "samples": [{"config": point.config, "cost_s": point.cost_s} for point in points.items],
