@@ -14,6 +14,7 @@ from kernels.target import CATALOGUE
 from tuner.backend.apply import build_model
 from tuner.backend.comparison import run
 from tuner.frontend.graph import load_partition
+from tuner.frontend.onnx_check import ModelError
 
 TARGET = CATALOGUE["x86-avx2"]
 rng = np.random.default_rng(3)
@@ -67,3 +68,43 @@ def test_shapes_that_follow_from_such_a_node(tmp_path):
     made = model(nodes, {"x": (6, 4)}, ["y"], {"many": many, "at": np.array([3, 8])})
     assert load_partition(save(tmp_path, made)).graph.tensors["y"].shape == (3, 8)
     assert made.graph.output[0].type.tensor_type.elem_type == TensorProto.FLOAT
+
+
+STRANGE = {
+    "a byte of infinity": (node("QuantizeLinear", ["far", "step", "zero"], "c"), 17),
+    "a byte of what is far": (node("QuantizeLinear", ["near", "small", "zero"], "c"), 17),
+    "a mean of large integers": (node("ReduceMean", ["large"], "c", axes=[0], keepdims=0), 17),
+    "a square of a large integer": (node("Pow", ["large", "two"], "c"), 17),
+    "a softmax of all axes behind": (node("Softmax", ["near"], "c", axis=0), 11),
+}
+VALUES = {
+    "far": np.float32([np.inf, -np.inf, 1, np.nan]),
+    "near": np.float32([[1, -3e9], [2, 7]]),
+    "step": np.float32(0.1),
+    "small": np.float32(1e-3),
+    "zero": np.uint8(7),
+    "large": np.int32([46341, 2**31 - 1, 2**31 - 1]),
+    "two": np.int32(2),
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_what_the_reference_makes_otherwise_is_made_by_onnxruntime(tmp_path, name):
+    one, opset = STRANGE[name]
+    used = {key: value for key, value in VALUES.items() if key in one.input}
+    nodes = [one, node("Cast", ["c"], "f", to=TensorProto.FLOAT), node("Add", ["x", "f"], "y")]
+    whole = model(nodes, {"x": ()}, ["y"], used, opset=opset)
+    partition = load_partition(save(tmp_path, whole))
+    (add,) = partition.graph.nodes
+    (folded,) = (partition.graph.constants[each] for each in add.input if each != "x")
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(whole.SerializeToString(), options)
+    np.testing.assert_allclose(folded, session.run(None, {"x": np.zeros((), np.float32)})[0], rtol=1e-6)
+
+
+def test_a_known_index_beyond_a_known_table_is_refused(tmp_path):
+    nodes = [node("GatherElements", ["near", "at"], "c"), node("Add", ["x", "c"], "y")]
+    made = model(nodes, {"x": (1, 2)}, ["y"], {"near": VALUES["near"], "at": np.array([[0, -3]])})
+    with pytest.raises(ModelError, match=r"'c' \(GatherElements\) needs an index from -2 to 1"):
+        build_model(save(tmp_path, made), {}, TARGET)

@@ -25,10 +25,12 @@ INEXACT = {
         "GridSample",
         "LRN",
     ),
-    *("LpPool", "MaxPool", "MaxRoiPool", "MaxUnpool", "NonMaxSuppression", "Resize", "RoiAlign", "STFT"),
-    *("LRN", "Upsample"),
+    *("GRU", "Hardmax", "LSTM", "LogSoftmax", "LpNormalization", "LpPool", "MaxPool", "MaxRoiPool"),
+    *("MaxUnpool", "NonMaxSuppression", "RNN", "Resize", "RoiAlign", "STFT", "Softmax", "Upsample"),
 }
-"""Operators that the reference computes wrongly where attributes or types are not the usual ones."""
+"""Operators that the reference computes wrongly where attributes, types or values are not the usual ones."""
+_FAR = 2.0**20
+"""So many quanta from zero the reference may make any byte."""
 IR_VERSION = 10
 """Of the models of one node; operators of older sets are the same in it."""
 
@@ -46,6 +48,8 @@ def evaluated(node: NodeProto, constants: Mapping[str, Array], opset: int) -> li
     if node.op_type in ("Div", "Mod") and (by := inputs[node.input[1]]).dtype.kind in "iu" and not by.all():
         who = f"node {node_name(node)!r} ({node.op_type})"
         raise ModelError(f"{who} needs a divisor other than 0, and the model has 0")
+    if node.op_type == "GatherElements" and _beyond(node, *(inputs[name] for name in node.input)):
+        raise Uncomputed(f"node {node_name(node)!r} (GatherElements) has an index beyond its table")
     if node.op_type == "CumSum" and inputs[node.input[1]].size == 1:
         # tf2onnx writes the axis as a list of one, which onnxruntime takes and the reference does not.
         inputs[node.input[1]] = inputs[node.input[1]].reshape(())
@@ -58,7 +62,10 @@ def evaluated(node: NodeProto, constants: Mapping[str, Array], opset: int) -> li
     graph = helper.make_graph([node], "constant", values, outputs)
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=IR_VERSION)
     reason = "onnxruntime is not here, or does not take it"
-    if node.op_type not in INEXACT:
+    found = None
+    if node.op_type in INEXACT or _overflows(node, inputs):
+        found = _by_onnxruntime(model, inputs)
+    if found is None and node.op_type not in INEXACT:
         try:
             results: Any = ReferenceEvaluator(model).run(None, inputs)
             if node.op_type == "ReduceMean" and not inputs[node.input[0]].size:
@@ -67,10 +74,26 @@ def evaluated(node: NodeProto, constants: Mapping[str, Array], opset: int) -> li
             return [np.asarray(each) for each in results]
         except Exception as error:  # whatever an operator's reference raises on values it does not take
             reason = first_line(error)
-    found = _by_onnxruntime(model, inputs)
+            found = _by_onnxruntime(model, inputs)
     if found is None:
         raise Uncomputed(f"node {node_name(node)!r} ({node.op_type}) cannot be computed: {reason}")
     return found
+
+
+def _beyond(node: NodeProto, table: Array, places: Array) -> bool:
+    """Whether one of the places is not there; the reference takes another then."""
+    extent = table.shape[next((each.i for each in node.attribute if each.name == "axis"), 0)]
+    return bool(((places < -extent) | (places >= extent)).any())
+
+
+def _overflows(node: NodeProto, inputs: Mapping[str, Array]) -> bool:
+    """Whether the reference may leave the range of integers on its way."""
+    first = inputs[node.input[0]] if node.input and node.input[0] else np.zeros(0)
+    if node.op_type in ("Pow", "ReduceMean"):
+        return first.dtype.kind in "iu" and first.size > 0
+    if node.op_type != "QuantizeLinear":
+        return False
+    return not (np.abs(first) < _FAR * np.abs(inputs[node.input[1]]).min(initial=np.inf)).all()
 
 
 def _by_onnxruntime(model: ModelProto, inputs: Mapping[str, Array]) -> list[Array] | None:

@@ -69,6 +69,8 @@ BINARY = [
     case("Pow", SMALL, scalar(2, np.int64)), case("Pow", X, scalar(2, np.int64)),
     case("Pow", X, scalar(3, np.int32)), case("Pow", positive(2, 3), scalar(2, np.float64)),
     case("Pow", SMALL, scalar(2.0)), case("Pow", LONGS, scalar(1, np.int64)),
+    case("Pow", LONGS // 16 + 1, scalar(2, np.int64)), case("Pow", LONGS // 2**13 + 1, scalar(3.0)),
+    case("Pow", np.int32([46341, -50000, 3]), scalar(2.0)),
     case("Pow", positive(2, 3), floats(2, 3), opset=7),
     *(case(op, X, ROW) for op in ("Less", "LessOrEqual", "Greater", "GreaterOrEqual", "Equal")),
     case("Less", X, ROW, opset=7), case("Equal", SMALL, SMALLS, opset=7),

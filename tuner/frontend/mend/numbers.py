@@ -35,10 +35,11 @@ def infinities(writer: Writer) -> bool:
 
 
 def power(writer: Writer) -> bool:
-    """Pow of integers, or of two types: in floats, as onnxruntime does; a square or cube as a product."""
+    """Pow of integers, or of two types: in floats, as onnxruntime does; a square or cube as a product, which
+    is exact of integers."""
     base, exponent = writer.info(0), writer.info(1)
     real = base.dtype if base.dtype.startswith("float") else "float64"
-    if base.dtype == real and _product(writer):
+    if _product(writer):
         return True
     if base.dtype == exponent.dtype == real:
         return False
@@ -54,7 +55,9 @@ def _product(writer: Writer) -> bool:
     shape = writer.graph.tensors[writer.node.output[0]].shape
     if value is None or not value.size or (value != value.flat[0]).any() or writer.info(0).shape != shape:
         return False
-    exponent = float(value.flat[0])
+    exponent, whole = float(value.flat[0]), "int" in writer.info(0).dtype
+    if whole and exponent not in (1, 2, 3):
+        return False
     if exponent == 1:
         writer.finish("Identity", data)
     elif exponent == -1:
@@ -79,7 +82,8 @@ def equal_truths(writer: Writer) -> bool:
 
 
 def reduced(writer: Writer) -> bool:
-    """A reduction over no axes, the largest and smallest of booleans, and the mean of integers."""
+    """A reduction over no axes, the largest and smallest of booleans, and of integers the mean and what is a
+    root or a logarithm."""
     axes = writer.value(1) if writer.has(1) else np.zeros(0)
     data, what = writer.node.input[0], REDUCED_TO_ITSELF.get(writer.node.op_type, ("Identity",))[0]
     if writer.attributes.get("noop_with_empty_axes", 0) and axes is not None and not axes.size:
@@ -92,9 +96,17 @@ def reduced(writer: Writer) -> bool:
         return True
     if writer.node.op_type == "ReduceMean" and "int" in writer.info(0).dtype:
         shape, out = writer.info(0).shape, writer.graph.tensors[writer.node.output[0]]
-        count = math.prod(shape) // max(1, math.prod(out.shape))
-        total = writer.like("ReduceSum")
-        writer.finish("Div", total, writer.constant(np.array(count, out.dtype)))
+        wide = TensorProto.UINT64 if out.dtype == "uint64" else TensorProto.INT64
+        total = writer.like("ReduceSum", writer.add("Cast", data, to=wide))
+        count = np.array(math.prod(shape) // max(1, math.prod(out.shape)), writer.graph.tensors[total].dtype)
+        writer.finish("Cast", writer.add("Div", total, writer.constant(count)), to=out.elem_type)
+        return True
+    if (
+        writer.node.op_type in ("ReduceL2", "ReduceLogSum", "ReduceLogSumExp")
+        and "int" in writer.info(0).dtype
+    ):
+        found = writer.like(writer.node.op_type, writer.add("Cast", data, to=TensorProto.DOUBLE))
+        writer.finish("Cast", found, to=writer.info(0).elem_type)
         return True
     return False
 
