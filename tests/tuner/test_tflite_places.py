@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from ai_edge_litert.interpreter import Interpreter
-from tflite_compare import assert_same, by_us, operators
+from tflite_compare import assert_same, built, by_litert, by_us, operators
 
 from bench.tflite_models import FUSED, TYPES, VALID, Maker
 from tuner.frontend.model_file import load_graph
@@ -46,6 +46,16 @@ def test_quotients_of_integers():
             )
         )
     )
+
+
+def test_the_rest_of_what_is_much_larger_than_its_divisor():
+    make = Maker()
+    given = [make.input((8,), name=name) for name in "ab"]
+    data = make.file(make.operator("FLOOR_MOD", given, (8,)))
+    feeds = {"a": np.float32([1e10, -1e10, 3e38, 7, -7, 6, np.inf, -0.0])}
+    feeds["b"] = np.float32([-1.4, 1.4, 0.7, np.inf, 4, -3, 2, 5])
+    for name, wanted in by_litert(data, feeds).items():
+        np.testing.assert_array_equal(built(to_onnx(data))(feeds)[name], wanted)
 
 
 def test_constants_are_counted_and_filled():

@@ -132,15 +132,24 @@ def floor_of_quotient(writer: Writer, op: Operator) -> None:
 
 
 def rest_of_quotient(writer: Writer, op: Operator) -> None:
-    """FLOOR_MOD: what FLOOR_DIV leaves."""
+    """FLOOR_MOD: what is left has the sign of the divisor."""
     if writer.tensor(operand(writer, op, 0)).dtype != "float32":
         binary(writer, op, "Mod")
-    else:
-        first, second = _both(writer, op)
-        whole = writer.nodes.name(f"{op.name}/whole")
-        steps: list[Step] = [("Div", [second], {}), ("Floor", [], {}), ("Mul", [second], {})]
-        writer.nodes.chain(first, steps, whole, whole)
-        binary(writer, op, "Sub", names=[first, whole])
+        return
+    first, second = _both(writer, op)
+    zero = scalar(writer, op, 0.0)
+
+    def made(value: str, *steps: Step) -> str:
+        name = writer.nodes.name(f"{op.name}/rest")
+        return writer.nodes.chain(value, steps, name, name)
+
+    # By a quotient the rest of a number much larger than the divisor would be lost.
+    rest = made(first, ("Mod", [second], {"fmod": 1}))
+    below = made(second, ("Less", [zero], {}))
+    some = made(rest, ("Equal", [zero], {}), ("Not", [], {}))
+    across = made(rest, ("Less", [zero], {}), ("Xor", [below], {}), ("And", [some], {}))
+    more = made(across, ("Where", [second, zero], {}))
+    binary(writer, op, "Add", names=[rest, more])
 
 
 def sum_of_all(writer: Writer, op: Operator) -> None:
