@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 MOST, LEAST = 4096, 64
 HEAD_S, BODY_S, BODY_BYTES_S, UNREAD_S = 15.0, 20.0, 1024, 60.0
 """Seconds for a request's head; for its body, and how fast that must come where it takes longer; seconds in
-which the one who asked reads nothing of an answer."""
+which the one who asked reads nothing of an answer, beside the time that its rest takes at that speed."""
 SETTLE_S = 2.0
 """How old a body is before it can be said that it comes slowly."""
 SWEEP_S, TELL_S = 1.0, 60.0
@@ -32,6 +32,8 @@ class _Stage(Enum):
     HEAD = auto()
     BODY = auto()
     ANSWER = auto()
+    REST = auto()
+    """All is said or the end has come, but not all has been read."""
 
 
 def room(descriptors: int) -> int:
@@ -121,7 +123,7 @@ class Visitor(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # whichever 
         """Enter."""
         super().connection_made(transport)
         self.address: str = self.client[0] if self.client else ""
-        self._stage, self._since, self._came = _Stage.HEAD, self.loop.time(), 0
+        self._stage, self._since, self._came, self._rest = _Stage.HEAD, self.loop.time(), 0, 0
         self._unread_since: float | None = None
         self._spoke = False
         self.door.enter(self)
@@ -161,6 +163,8 @@ class Visitor(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # whichever 
             return True
         if stage is _Stage.BODY:
             return age_s > SETTLE_S and self._came < age_s * BODY_BYTES_S and not self.flow.read_paused
+        if stage is _Stage.REST:
+            return age_s > SETTLE_S
         return self._unread_since is not None and self.loop.time() - self._unread_since > SETTLE_S
 
     def end_if_late(self) -> None:
@@ -173,12 +177,15 @@ class Visitor(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # whichever 
                 self._since += SWEEP_S
             elif now - self._since > BODY_S + self._came / BODY_BYTES_S:
                 self.drop()
+        elif stage is _Stage.REST:
+            if now - self._since > UNREAD_S + self._rest / BODY_BYTES_S:
+                self.transport.abort()
         elif self._unread_since is not None and now - self._unread_since > UNREAD_S:
             self.transport.abort()
 
     def drop(self) -> None:
         """End it; who has sent a part of a request is told why."""
-        if self._look() is _Stage.ANSWER or (self.cycle is not None and self._answering()):
+        if self._look() in (_Stage.ANSWER, _Stage.REST) or (self.cycle is not None and self._answering()):
             self.transport.abort()
         elif self._spoke:
             self.refuse(408, "the request did not come in time")
@@ -194,6 +201,8 @@ class Visitor(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # whichever 
         head = "".join(f"{name}: {value}\r\n" for name, value in {**lines, **(headers or {})}.items())
         self.transport.write(f"HTTP/1.1 {status} {title}\r\n{head}\r\n".encode() + body)
         self.transport.close()
+        if self.transport.get_write_buffer_size():  # who reads nothing of that either
+            self.loop.call_later(SETTLE_S, self.transport.abort)
 
     def _answering(self) -> bool:
         """Whether a part of an answer may have been sent."""
@@ -201,11 +210,14 @@ class Visitor(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # whichever 
 
     def _look(self) -> _Stage:
         cycle: Any = self.cycle
-        if cycle is None or cycle.response_complete:
+        unread = self.transport.get_write_buffer_size()
+        if unread and (self.transport.is_closing() or cycle is None or cycle.response_complete):
+            stage = _Stage.REST
+        elif cycle is None or cycle.response_complete:
             stage = _Stage.HEAD
         else:
             stage = _Stage.BODY if cycle.more_body else _Stage.ANSWER
         if stage is not self._stage:
-            self._stage, self._since, self._came = stage, self.loop.time(), 0
+            self._stage, self._since, self._came, self._rest = stage, self.loop.time(), 0, unread
             self._spoke = stage is not _Stage.HEAD
         return stage

@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import pytest
 import uvicorn
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 
 from server.events.base import BOARDS, EventTimes, LocalEvents
@@ -31,6 +31,7 @@ from tilefleet.own_log import MOST_A_MINUTE, Sparing
 
 PATIENCE_S = 120.0
 ROOM = 16
+WHOLE = 32 << 20
 
 
 def small_app() -> FastAPI:
@@ -60,6 +61,10 @@ def small_app() -> FastAPI:
     @app.get("/events")
     async def follow(request: Request) -> StreamingResponse:
         return streams.answer(request, events.follow(BOARDS, None))
+
+    @app.get("/whole")
+    def whole() -> Response:
+        return Response(bytes(WHOLE))
 
     @app.get("/endless")
     async def endless() -> StreamingResponse:
@@ -177,6 +182,32 @@ def test_who_reads_nothing_of_an_answer_is_let_go(port: int, monkeypatch: pytest
     while piece := unread.recv(1 << 20):
         got += len(piece)
         assert got < 1 << 30, "it is written to without end"
+
+
+def test_who_reads_nothing_of_a_whole_answer_is_let_go(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doors, "UNREAD_S", 1.5)
+    monkeypatch.setattr(doors, "BODY_BYTES_S", 1 << 30)
+    monkeypatch.setattr(doors, "HEAD_S", 0.1)
+    ask = "GET /whole HTTP/1.1\r\nHost: a\r\n"
+    unread = [sent(port, f"{ask}{more}\r\n") for more in ("", "Connection: close\r\n")]
+    time.sleep(4.5)
+    for each in unread:
+        got = 0
+        with contextlib.suppress(ConnectionResetError):
+            while piece := each.recv(1 << 20):
+                got += len(piece)
+        assert got < WHOLE, "it waits for a reader without end"
+
+
+def test_a_slow_reader_of_a_whole_answer_gets_it(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doors, "HEAD_S", 0.1)
+    slow = sent(port, "GET /whole HTTP/1.1\r\nHost: a\r\n\r\n")
+    time.sleep(2.5)
+    got = 0
+    while got < WHOLE:
+        piece = slow.recv(1 << 20)
+        assert piece
+        got += len(piece)
 
 
 def test_a_message_of_two_lengths_and_no_http_are_refused(port: int) -> None:
