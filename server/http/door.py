@@ -164,7 +164,7 @@ class Visitor(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # whichever 
         if stage is _Stage.BODY:
             return age_s > SETTLE_S and self._came < age_s * BODY_BYTES_S and not self.flow.read_paused
         if stage is _Stage.REST:
-            return age_s > SETTLE_S
+            return bool(age_s > SETTLE_S)
         return self._unread_since is not None and self.loop.time() - self._unread_since > SETTLE_S
 
     def end_if_late(self) -> None:
