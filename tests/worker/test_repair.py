@@ -66,6 +66,16 @@ async def test_each_failure_gets_one_repair_and_the_history_says_what_came_of_it
         assert "no answer; repair: sh is done: power is back" in seen
 
 
+async def test_a_board_that_leaves_the_fleet_is_repaired_no_more(tmp_path):
+    async with dispatcher(tmp_path, lambda _: "") as (it, lines):
+        await it.seen([BOARD])
+        await until(lambda: it.boards()[0].health is Health.GOOD)
+        await it.leave("pi")
+        await it.seen([replace(BOARD, alive=False)])
+        await asyncio.sleep(0.5)
+        assert not lines.read_text()
+
+
 async def test_a_board_that_was_away_for_long_is_repaired_once_an_absence(tmp_path):
     async with dispatcher(tmp_path, lambda _: "") as (it, lines):
         await it.seen([BOARD])

@@ -75,7 +75,7 @@ class Engine:
         self._stack = AsyncExitStack()
         self._nursery: Nursery | None = None
         self._dask: DaskClient | None = None
-        self._changed = asyncio.Event()
+        self._changed, self._asking = asyncio.Event(), asyncio.Lock()
         self.dispatcher = Dispatcher(
             book or MemoryBook(lease_s=times.lease_s),
             self._check,
@@ -144,6 +144,10 @@ class Engine:
 
     async def refresh(self) -> None:
         """Ask all workers which boards there are."""
+        async with self._asking:
+            await self._look()
+
+    async def _look(self) -> None:
         self._changed.clear()
         try:
             listings = await self._workers.listings()
@@ -165,8 +169,10 @@ class Engine:
         return changes
 
     async def _forget(self, board: str) -> None:
-        await self.refresh()
-        await self.dispatcher.forget(board)
+        # In one go: a look that began before has the board still.
+        async with self._asking:
+            await self._look()
+            await self.dispatcher.forget(board)
 
     @property
     def away(self) -> str:

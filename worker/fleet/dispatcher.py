@@ -379,7 +379,8 @@ class Dispatcher:
                 known.bad_since, known.check_at = None, now
                 await self._change(known.id, Standing.try_again, "try_again")
             self._check_if_due(known)
-            if not known.taken and (repair := self._repairs.after_absence(known, now)):
+            free = not known.taken and not known.leaving
+            if free and (repair := self._repairs.after_absence(known, now)):
                 known.pending = True
                 known.changed()
                 self._spawn(self._repair_absent(known, repair), self._background)
