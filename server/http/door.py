@@ -1,8 +1,8 @@
 """Who may stay connected: bounds in all and for each address, and time for a request's head and body.
 
 A browser behind a tunnel or a proxy has the address of that, so what one address may have is most of it all.
-Where there is no room, who keeps the server waiting goes first, the oldest of them; who is being answered
-stays.
+Where there is no room, who keeps the server waiting goes first, the oldest of them, then whose body comes
+slowest; who is being answered stays.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HEAD_S, BODY_S, BODY_BYTES_S, UNREAD_S = 15.0, 20.0, 1024, 60.0
 which the one who asked reads nothing of an answer, beside the time that its rest takes at that speed."""
 SETTLE_S = 2.0
 """How old a body is before it can be said that it comes slowly."""
-SWEEP_S, TELL_S = 1.0, 60.0
+SWEEP_S, TELL_S, AGAIN_S = 1.0, 60.0, 0.2
 
 
 class _Stage(Enum):
@@ -47,7 +47,7 @@ class Door:
     def __init__(self, most: int) -> None:
         self.most, self.each = most, most * 3 // 4
         self._inside: dict[str, dict[Visitor, None]] = {}
-        self._turned_away, self._told = 0, -TELL_S
+        self._turned_away, self._told, self._look_again = 0, -TELL_S, 0.0
         self._sweeping = False
 
     @property
@@ -60,7 +60,7 @@ class Door:
         mine = self._inside.setdefault(visitor.address, {})
         room = len(mine) < self.each or self._let_go(mine)
         if room and self._count() >= self.most:
-            room = self._let_go(max(self._inside.values(), key=len))
+            room = self._let_go_of_any()
         if room:
             mine[visitor] = None
         else:
@@ -91,6 +91,24 @@ class Door:
                 del some[visitor]
                 visitor.drop()
                 return True
+        return False
+
+    def _let_go_of_any(self) -> bool:
+        """End the oldest that keeps the server waiting of the address that has the most, and where there is
+        none the slowest body; False where all are answered."""
+        now = asyncio.get_running_loop().time()
+        if now < self._look_again:
+            return False
+        if any(map(self._let_go, sorted(self._inside.values(), key=len, reverse=True))):
+            return True
+        bodies = [(each.speed, some, each) for some in self._inside.values() for each in some if each.uploads]
+        if bodies:
+            _, some, slowest = min(bodies, key=lambda body: body[0])
+            self._turned_away += 1
+            del some[slowest]
+            slowest.drop()
+            return True
+        self._look_again = now + AGAIN_S  # a flood shall not have all looked at for each of it
         return False
 
     def _sweep_later(self) -> None:
@@ -166,6 +184,17 @@ class Visitor(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # whichever 
         if stage is _Stage.REST:
             return bool(age_s > SETTLE_S)
         return self._unread_since is not None and self.loop.time() - self._unread_since > SETTLE_S
+
+    @property
+    def uploads(self) -> bool:
+        """Whether a body comes, and for long enough to say how fast."""
+        comes = self._look() is _Stage.BODY and not self.flow.read_paused
+        return bool(comes and self.loop.time() - self._since > SETTLE_S)
+
+    @property
+    def speed(self) -> float:
+        """Bytes a second of what comes."""
+        return float(self._came / max(1e-3, self.loop.time() - self._since))
 
     def end_if_late(self) -> None:
         """End it when its time is over."""

@@ -137,6 +137,32 @@ def test_slow_bodies_make_room(port: int, monkeypatch: pytest.MonkeyPatch) -> No
     assert ended(slow[0])
 
 
+def from_address(address: str, port: int, text: str) -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", port), PATIENCE_S, (address, 0))
+    connection.sendall(text.encode())
+    return connection
+
+
+def test_slow_bodies_of_any_address_make_room(port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where another address has more, which are all answered, and where no body is too slow."""
+    monkeypatch.setattr(doors, "SETTLE_S", 0.0)
+    monkeypatch.setattr(doors, "BODY_BYTES_S", 1)
+    stream = "GET /long HTTP/1.1\r\nHost: a\r\n\r\n"
+    streams = [from_address("127.0.0.2", port, stream) for _ in range(ROOM * 3 // 4)]
+    assert all(each.recv(100).startswith(b"HTTP/1.1 200") for each in streams)
+    body = "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 99999\r\n\r\n"
+    fast, *slow = [from_address("127.0.0.3", port, body) for _ in range(4)]
+    time.sleep(0.2)
+    for each, size in zip((fast, *slow), (50_000, 10, 20, 30), strict=True):
+        each.sendall(b"a" * size)
+    time.sleep(0.2)
+    quick = from_address("127.0.0.1", port, "GET /quick HTTP/1.1\r\nHost: a\r\n\r\n")
+    assert quick.recv(100).startswith(b"HTTP/1.1 200")
+    assert ended(slow[0])
+    fast.sendall(b"a" * (99_999 - 50_000))
+    assert fast.recv(100).startswith(b"HTTP/1.1 200")
+
+
 def test_who_is_being_answered_stays_and_others_are_told(port: int) -> None:
     streams = [sent(port, "GET /long HTTP/1.1\r\nHost: a\r\n\r\n") for _ in range(ROOM * 3 // 4)]
     for each in streams:
