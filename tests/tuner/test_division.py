@@ -132,6 +132,28 @@ def test_divisors_that_cannot_be_0_are_not_looked_at(tmp_path):
     assert written(tmp_path, path).refusals == ()
 
 
+@pytest.mark.parametrize("kind", ["uint32", "uint64"])
+def test_unsigned_numbers_begin_again_where_they_leave_their_type(tmp_path, kind):
+    """LLVM was told that they never do, and took 0 - x for 0."""
+    most = np.iinfo(kind).max
+    x = np.array([0, 1, 2, 7, most // 2, most], kind)
+    constants = {"zero": np.array(0, kind), "most": np.array(most, kind)}
+    made = {"Sub": [("zero", "x"), ("x", "most")], "Add": [("x", "most")], "Mul": [("x", "most"), ("x", "x")]}
+    nodes = [
+        helper.make_node(op, each, [f"{op}{number}"])
+        for op, pairs in made.items()
+        for number, each in enumerate(pairs)
+    ]
+    path = save(tmp_path, of_integers(nodes, {"x": x}, constants))
+    values = {"x": x, **constants}
+    compute = {"Sub": np.subtract, "Add": np.add, "Mul": np.multiply}
+    wanted = [compute[node.op_type](*(values[name] for name in node.input)) for node in nodes]
+    executable, _ = build_sets(path, TARGET, 1)
+    main = relax.VirtualMachine(executable, tvm.cpu())["main"]
+    for ours, right in zip(run(main, {"x": x}), wanted, strict=True):
+        np.testing.assert_array_equal(ours, right)
+
+
 @pytest.mark.parametrize("op", ["Div", "Mod"])
 def test_a_divisor_of_0_that_the_model_has_is_refused(tmp_path, op):
     """Also of a constant, which onnx's own evaluator takes for 0."""

@@ -87,6 +87,7 @@ MENDS: dict[str, tuple[Mend, ...]] = {
 }
 
 LAST: dict[str, tuple[Mend, ...]] = {
+    **dict.fromkeys(("Add", "Mul", "Sub"), (division.wrapped,)),
     "BitShift": (division.shifted,),
     **dict.fromkeys(("Div", "Mod"), (division.divided,)),
 }

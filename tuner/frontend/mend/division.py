@@ -1,9 +1,10 @@
-"""Divisions and shifts of integers that no machine's instruction has: by 0, the least number by -1, and by
-more bits than there are. They end a process, or give whatever the machine has."""
+"""Integers beyond what instructions or a compiler know of them: divisions by 0 and of the least number by -1,
+shifts by more bits than there are, and unsigned numbers that leave their type."""
 
 from __future__ import annotations
 
 import numpy as np
+from onnx import TensorProto
 
 from tuner.frontend.bounds import NOT_ZERO, is_within
 from tuner.frontend.intervals import Intervals
@@ -49,4 +50,17 @@ def shifted(writer: Writer) -> bool:
     within = writer.add("Where", inside, bits, zero)
     moved = writer.add("BitShift", data, within, **writer.attributes)
     writer.finish("Where", inside, moved, zero)
+    return True
+
+
+def wrapped(writer: Writer) -> bool:
+    """A sum, difference or product of wide unsigned numbers, which begins again where it leaves their type:
+    TVM tells LLVM that it never does, which takes 0 - x for 0."""
+    info, op = writer.info(0), writer.node.op_type
+    if info.dtype not in ("uint32", "uint64"):
+        return False
+    # A product of uint32 needs all 64 bits; of uint64 nothing is wider, but signed numbers leave less often.
+    wide = TensorProto.UINT64 if op == "Mul" and info.dtype == "uint32" else TensorProto.INT64
+    made = writer.add(op, *(writer.add("Cast", name, to=wide) for name in writer.node.input))
+    writer.finish("Cast", made, to=info.elem_type)
     return True
