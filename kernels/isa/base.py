@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Isa:
     prefixes: tuple[str, ...]
     vectors: Callable[[int], str]
     features: tuple[str, ...] = ()
-    spec: Callable[[int], Mapping[str, int]] = lambda _: {}
+    spec: Callable[[int], Mapping[str, Any]] = lambda _: {}
     known: frozenset[str] | None = None
     rounds_floats: bool = True
     chooses_bounds: bool = True

@@ -79,6 +79,8 @@ DYNAMIC = [
     QConv2d(1, 1, 6, 64, 19, 1, 1, data_dtype="int8", out_dtype="float32", weight_range=(-127, 127)),
 ]
 DEEP = QConv2d(1, 3, 5, 136, 29, 1, 1, scale="small", **SYMMETRIC)
+SPILLING = "qdepthwise_hvx(requant=exact, rows=7, tall=2, touch=0, wide=1)"
+"""Has an address on the stack that LLVM would store and load in one packet, which QEMU does wrong."""
 ROUNDING = 1e-6
 OPTIONS = MeasureOptions(cold=False, min_time_s=0.001, run_timeout_s=60.0)
 EVERY_SIZE = [(rows, columns) for rows in range(1, 9) for columns in range(1, 9)]
@@ -127,11 +129,17 @@ def test_hexagon_is_exact(simulated_boards, wrong, workload):
 @pytest.mark.parametrize("workload", FLAT, ids=str)
 def test_depthwise_along_rows_of_bytes_is_exact(simulated_boards, wrong, workload):
     """On Hexagon, at random points of the space."""
-    board, target, rng = simulated_boards["hexagon-sim"], CATALOGUE["hexagon-v66"], random.Random()
+    board, target, rng = (
+        simulated_boards["hexagon-sim"],
+        CATALOGUE["hexagon-v66"],
+        random.Random(workload.key),
+    )
     kernel = registry.kernel("qdepthwise_hvx")
     points = [kernel.recommend(workload, target)]
     exact = list(kernel.exact_part(workload, kernel.space(workload, target)))
-    assert wrong(board, workload, points + rng.sample(exact, 2)) == []
+    spilling = [config for config in exact if str(config) == SPILLING] if workload == FLAT[0] else []
+    assert len(spilling) == (workload == FLAT[0])
+    assert wrong(board, workload, points + rng.sample(exact, 2) + spilling) == []
 
 
 @pytest.mark.parametrize(("block", "chain"), [("pairwise", 2), ("lane", 1)])
