@@ -1,0 +1,1 @@
+"""What real silicon measured, beside what the simulated clocks say."""
