@@ -16,14 +16,21 @@ WIDER = {"b": "h", "h": "s", "s": "d", "d": "q"}
 NARROWER = {wide: narrow for narrow, wide in WIDER.items()}
 LAST_LANE = {"b": 15, "h": 7, "s": 3, "d": 1}
 _SHIFT_BITS = {"b": 3, "h": 4, "s": 5, "d": 6}
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of ``text``."""
+    return frozenset(text.split())
+
+
 _NAME = re.compile(r"(?P<word>[a-z0-9]+)(?:\.(?P<element>[bhsdq]))?(?: \((?P<notes>.*)\))?(?: / [a-z]+)?")
-_FLAGS_READ = frozenset(
+_FLAGS_READ = words(
     "adc adcs sbc sbcs ngc ngcs csel csinc csinv csneg cset csetm ccmn ccmp fcsel fccmp fccmpe cfinv rmif "
-    "setf8 setf16".split()
+    "setf8 setf16"
 )
-_FLAGS_WRITTEN = frozenset(
+_FLAGS_WRITTEN = words(
     "adds adcs subs sbcs ands bics negs ngcs tst ccmn ccmp fcmp fcmpe fccmp fccmpe cfinv rmif setf8 setf16 "
-    "fjcvtzs".split()
+    "fjcvtzs"
 )
 
 
@@ -45,7 +52,7 @@ class Form:
 
     asm: str
     free: int = 0
-    """Bits of its immediates (offsets, shift amounts, lanes, conditions) that its price does not depend on."""
+    """Bits of immediates (offsets, shift amounts, lanes, conditions) that its price does not depend on."""
     forward: bool = False
     """The row's latency is that to the accumulator of the same instruction."""
     enters: str = ""

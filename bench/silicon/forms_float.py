@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from bench.silicon.form import Form, Name, bits, shift_bits
+from bench.silicon.form import Form, Name, bits, shift_bits, words
 from bench.silicon.forms_vector import three, two
 
-_UNARY = frozenset(
-    "fabs fneg fsqrt frecpe frecpx frsqrte frinta frinti frintm frintn frintp frintx frintz".split()
-)
-_ACROSS = frozenset("faddp fmaxp fmaxnmp fminp fminnmp".split())
+_UNARY = words("fabs fneg fsqrt frecpe frecpx frsqrte frinta frinti frintm frintn frintp frintx frintz")
+_ACROSS = words("faddp fmaxp fmaxnmp fminp fminnmp")
 _PAIR = {"h": "2h", "s": "2s", "d": "2d"}
 _CONDITION = bits(12, 4)
 _GENERAL = {"h": "w", "s": "w", "d": "x"}

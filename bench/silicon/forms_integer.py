@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from bench.silicon.form import Form, Name, bits
+from bench.silicon.form import Form, Name, bits, words
 
-_TWO_SOURCES = frozenset(
-    "add sub and orr orn eor eon bic adds subs ands bics adc adcs sbc sbcs mul mneg smulh umulh sdiv udiv".split()
+_TWO_SOURCES = words(
+    "add sub and orr orn eor eon bic adds subs ands bics adc adcs sbc sbcs mul mneg smulh umulh sdiv udiv"
 )
-_ONE_SOURCE = frozenset("rbit rev16 rev32 clz cls".split())
-_LONG_PRODUCTS = frozenset("smull smnegl umull umnegl".split())
-_LONG_SUMS = frozenset("smaddl smsubl umaddl umsubl".split())
-_SHIFTS = frozenset("lsl lsr asr ror".split())
+_ONE_SOURCE = words("rbit rev16 rev32 clz cls")
+_LONG_PRODUCTS = words("smull smnegl umull umnegl")
+_LONG_SUMS = words("smaddl smsubl umaddl umsubl")
+_SHIFTS = words("lsl lsr asr ror")
 _FIELDS = {
     "bfc": "x{D}, #17, #2",
     "bfi": "x{D}, x{n}, #17, #2",

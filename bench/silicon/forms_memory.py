@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.silicon.form import LAST_LANE, WHOLE, Form, Name, bits
+from bench.silicon.form import LAST_LANE, WHOLE, Form, Name, bits, words
 
 _UNSIGNED, _SIGNED, _PAIR, _EXTEND = bits(10, 12), bits(12, 9), bits(15, 7), bits(13, 3)
 """Offsets of one register, small ones and those written back, of pairs, and the extension of an index."""
@@ -12,7 +12,7 @@ _LANE_BITS = {
     "s": bits(12, 1) | bits(30, 1),
     "d": bits(30, 1),
 }
-_X_BANK = frozenset("ldr ldur str stur ldrsw ldursw".split())
+_X_BANK = words("ldr ldur str stur ldrsw ldursw")
 
 
 def scalar(name: Name) -> Form | None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bench.silicon.form import LAST_LANE, WHOLE, WIDER, Form, Name, bits
+from bench.silicon.form import LAST_LANE, WHOLE, WIDER, Form, Name, bits, words
 from bench.silicon.forms_vector import three, widening
 
-_SUMS = frozenset("mla mls sqrdmlah sqrdmlsh fmla fmls".split())
-_LONG_SUMS = frozenset("smlal umlal sqdmlal smlsl umlsl sqdmlsl".split())
-_LONG = frozenset("smull umull sqdmull pmull".split())
-_FUSED = frozenset("fmadd fmsub fnmadd fnmsub".split())
+_SUMS = words("mla mls sqrdmlah sqrdmlsh fmla fmls")
+_LONG_SUMS = words("smlal umlal sqdmlal smlsl umlsl sqdmlsl")
+_LONG = words("smull umull sqdmull pmull")
+_FUSED = words("fmadd fmsub fnmadd fnmsub")
 _LANE_BITS = {"h": bits(11, 1) | bits(20, 2), "s": bits(11, 1) | bits(21, 1), "d": bits(11, 1)}
 """Where an instruction by element has its lane: with elements of 16 bits the register has four bits."""
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from bench.silicon.form import HALF, LAST_LANE, NARROWER, WHOLE, WIDER, Form, Name, bits, shift_bits
+from bench.silicon.form import HALF, LAST_LANE, NARROWER, WHOLE, WIDER, Form, Name, bits, shift_bits, words
 from bench.silicon.forms_vector import same, three, two
 
-_INTO = frozenset("sli sri ssra usra srsra ursra".split())
+_INTO = words("sli sri ssra usra srsra ursra")
 _LANE_BITS = {"b": bits(17, 4), "h": bits(18, 3), "s": bits(19, 2), "d": bits(20, 1)}
 _IMMEDIATE = bits(5, 5) | bits(16, 3)
 _GENERAL = {"b": "w", "h": "w", "s": "w", "d": "x"}

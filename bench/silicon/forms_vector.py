@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bench.silicon.form import HALF, NARROWER, WHOLE, WIDER, Form, Name, bits
+from bench.silicon.form import HALF, NARROWER, WHOLE, WIDER, Form, Name, bits, words
 
-_UNARY = frozenset("abs sqabs neg sqneg not mvn rbit rev16 rev32 rev64 cls clz cnt urecpe ursqrte".split())
-_INTO_BOTH = frozenset("suqadd usqadd".split())
-_BLENDS = frozenset("bif bit bsl".split())
-_ACCUMULATING = frozenset("saba uaba".split())
-_THREE_SOURCES = frozenset("eor3 bcax".split())
+_UNARY = words("abs sqabs neg sqneg not mvn rbit rev16 rev32 rev64 cls clz cnt urecpe ursqrte")
+_INTO_BOTH = words("suqadd usqadd")
+_BLENDS = words("bif bit bsl")
+_ACCUMULATING = words("saba uaba")
+_THREE_SOURCES = words("eor3 bcax")
 
 
 def three(word: str, result: str, first: str, second: str, into: bool = False) -> str:
