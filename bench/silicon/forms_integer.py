@@ -49,21 +49,22 @@ def arithmetic(name: Name) -> Form | None:
     if word in {"uxtb", "uxth"}:
         return Form(f"{word} w{{d}}, w{{n}}")
     if word in _TWO_SOURCES:
-        return _shifted(f"{word} x{{d}}, x{{n}}, x{{m}}", notes)
+        # One register twice is a move, or clears.
+        return _shifted(f"{word} x{{d}}, x{{n}}, x{{m}}", notes, "m" if word in {"orr", "eor"} else "")
     if word in {"neg", "negs", "ngc", "ngcs", "mvn"}:
         return _shifted(f"{word} x{{d}}, x{{m}}", notes)
     return None
 
 
-def _shifted(text: str, notes: tuple[str, ...]) -> Form | None:
+def _shifted(text: str, notes: tuple[str, ...], enters: str = "") -> Form:
     """With the second source shifted. A shift to the left by up to 3 has a price of its own."""
     amount = notes[0].removeprefix("reg") if notes else ""
     if not amount:
-        return Form(text)
+        return Form(text, enters=enters)
     shift = _SHIFTED[amount]
     if len(notes) == 2:
         shift = {"signed": "asr", "rotate": "ror"}[notes[1]] + " #17"
-    return Form(f"{text}, {shift}", bits(10, 2 if amount == "<<2" else 6))
+    return Form(f"{text}, {shift}", bits(10, 2 if amount == "<<2" else 6), enters=enters)
 
 
 def bit_manipulation(name: Name) -> Form | None:

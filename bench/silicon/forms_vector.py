@@ -34,7 +34,9 @@ def same(name: Name) -> Form | None:
         return Form(f"{word} {name.element}{{D}}, {name.element}{{n}}")
     if word in _UNARY or word in _INTO_BOTH:
         return Form(two(word, whole, whole, word in _INTO_BOTH))
-    return accumulated(name) or Form(three(word, whole, whole, whole, word in _BLENDS))
+    # One register twice is a move, or clears.
+    enters = "m" if word in {"orr", "eor"} else ""
+    return accumulated(name) or Form(three(word, whole, whole, whole, word in _BLENDS), enters=enters)
 
 
 def _shift(name: Name) -> str:

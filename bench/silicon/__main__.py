@@ -1,0 +1,91 @@
+"""What real processors measured, beside the clock of a simulated board.
+
+python -m bench.silicon instructions --board rpi4-sim
+
+A loop of independent copies and a chain of each instruction of the table run on the board's clock. Prints how
+many agree within 5 %, by section, and each that does not; the exit code is 0 also then.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from bench.silicon.instructions import Figure, Result, compared
+from bench.silicon.table import CORES, rows
+from tuner.runtimes.emulated import EmulationError
+from worker.fleet.drivers.simulated import why_no_emulator
+
+
+def main(given: Sequence[str] | None = None) -> None:
+    """Run a subcommand."""
+    parser = argparse.ArgumentParser(
+        prog="python -m bench.silicon", description=(__doc__ or "").splitlines()[0]
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    instructions = commands.add_parser("instructions", help="each instruction's latency and throughput")
+    instructions.add_argument("--board", choices=sorted(CORES), required=True)
+    instructions.add_argument(
+        "--section", default="", metavar="TEXT", help="only sections that have TEXT in their names"
+    )
+    arguments = parser.parse_args(given)
+    wanted = [row for row in rows() if arguments.section.lower() in row.section.lower()]
+    if not wanted:
+        names = "; ".join(dict.fromkeys(row.section for row in rows()))
+        parser.error(f"no section has {arguments.section!r} in its name; there are: {names}")
+    problem = why_no_emulator(arguments.board)
+    if problem:
+        raise SystemExit(f"bench.silicon: {problem}")
+    with tempfile.TemporaryDirectory(prefix="tilefleet-silicon-") as name:
+        try:
+            results = compared(wanted, arguments.board, Path(name))
+        except EmulationError as error:
+            raise SystemExit(f"bench.silicon: {error}") from None
+    print(told(results, arguments.board))
+
+
+def told(results: Sequence[Result], board: str) -> str:
+    """The table for people: by section, then what is outside, then what was not compared."""
+    lines = [
+        f"{board} beside {CORES[board]}: rows, compared, and within 5 %",
+        f"{'rows':>5} {'form':>5} {'per cycle':>10} {'latency':>10}  section",
+    ]
+    for section in dict.fromkeys(result.row.section for result in results):
+        lines.append(_counts([each for each in results if each.row.section == section], section))
+    lines.append(_counts(results, "all"))
+    outside = [result for result in results if result.outside]
+    if outside:
+        lines += ["", f"outside ({len(outside)}): measured -> simulated"]
+    lines += [f"{result.row.section}: {result.row.name}: {_figures(result)}" for result in outside]
+    left = [result for result in results if result.why_not]
+    if left:
+        lines += ["", f"not compared ({len(left)})"]
+    lines += [f"{result.row.section}: {result.row.name}: {result.why_not}" for result in left]
+    return "\n".join(lines)
+
+
+def _counts(results: Sequence[Result], title: str) -> str:
+    compared_rows = sum(not result.why_not for result in results)
+    return (
+        f"{len(results):5} {compared_rows:5} {_share(result.per_cycle for result in results):>10} "
+        f"{_share(result.latency for result in results):>10}  {title}"
+    )
+
+
+def _share(figures: Iterable[Figure | None]) -> str:
+    found = [figure for figure in figures if figure]
+    return f"{sum(figure.within for figure in found)}/{len(found)}"
+
+
+def _figures(result: Result) -> str:
+    return ", ".join(
+        f"{what} {figure.real:.2f} -> {figure.simulated:.2f}"
+        for what, figure in (("per cycle", result.per_cycle), ("latency", result.latency))
+        if figure and not figure.within
+    )
+
+
+if __name__ == "__main__":
+    main()
