@@ -81,7 +81,7 @@ def chain(form: Form) -> Chain:
 
 
 def _sources_are_vectors(form: Form) -> bool:
-    return any(is_vector(form, role) for role in form.roles if role[0] in "nma")
+    return any(is_vector(form, role) for role in form.roles if role[0] in "nmaD")
 
 
 def _on_chain(form: Form) -> dict[str, int]:
