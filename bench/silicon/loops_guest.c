@@ -5,7 +5,6 @@
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,7 +14,7 @@
 
 #include "simulation_page.h"
 
-enum { WARM = 2, WORDS = 512 };
+enum { WORDS = 512 };
 
 /* In the assembly: the loops, their number, and what calls one with its registers as bench/silicon/loops.py
  * says. */
@@ -35,22 +34,25 @@ static SimulationCounters counters(void) {
   return *(volatile const SimulationCounters *)&page->counters;
 }
 
-/* Two runs that differ by some iterations: what they have in common is not counted. */
-static void measure(Code *loop, bool told) {
+/* Two runs that differ by some iterations: what they have in common is not counted. All that is twice, so that
+ * the caches have what measures. */
+static void measure(Code *loop) {
+  long long ticks = 0, instructions = 0;
   if (sigsetjmp(unknown, 1)) {
-    if (told) puts("unknown");
+    puts("unknown");
     return;
   }
-  silicon_run(loop, WARM, zeros, scratch, pointers);
-  SimulationCounters first = counters();
-  silicon_run(loop, silicon_iterations, zeros, scratch, pointers);
-  SimulationCounters second = counters();
-  silicon_run(loop, 2 * silicon_iterations, zeros, scratch, pointers);
-  SimulationCounters third = counters();
-  long long ticks = (long long)(third.ticks - second.ticks) - (long long)(second.ticks - first.ticks);
-  long long instructions = (long long)(third.instructions - second.instructions) -
-                           (long long)(second.instructions - first.instructions);
-  if (told) printf("%lld %lld\n", ticks, instructions);
+  for (int pass = 0; pass < 2; pass++) {
+    SimulationCounters first = counters();
+    silicon_run(loop, silicon_iterations, zeros, scratch, pointers);
+    SimulationCounters second = counters();
+    silicon_run(loop, 2 * silicon_iterations, zeros, scratch, pointers);
+    SimulationCounters third = counters();
+    ticks = (long long)(third.ticks - second.ticks) - (long long)(second.ticks - first.ticks);
+    instructions = (long long)(third.instructions - second.instructions) -
+                   (long long)(second.instructions - first.instructions);
+  }
+  printf("%lld %lld\n", ticks, instructions);
 }
 
 int main(int count, char **given) {
@@ -64,7 +66,6 @@ int main(int count, char **given) {
   for (int i = 0; i < WORDS; i++) pointers[i] = (uint64_t)pointers;
   struct sigaction action = {.sa_handler = on_unknown};
   sigaction(SIGILL, &action, NULL);
-  if (silicon_count) measure(silicon_loops[0], false); /* brings into the caches what measures */
-  for (uint64_t i = 0; i < silicon_count; i++) measure(silicon_loops[i], true);
+  for (uint64_t i = 0; i < silicon_count; i++) measure(silicon_loops[i]);
   return 0;
 }
