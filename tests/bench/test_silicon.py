@@ -149,16 +149,17 @@ def test_rows_run_on_a_simulated_board(tmp_path: Path) -> None:
 
 
 def test_what_is_outside_and_what_is_left_is_told() -> None:
-    first, second, third = (Row("Some", name, {}, {}) for name in ("add", "mul", "div"))
+    section = "Scalar integer divide"
+    first, second, third = (Row(section, name, {}, {}) for name in ("sdiv", "udiv", "mod"))
     results = [
         Result(first, Figure(1.0, 1.04), Figure(2.0, 2.0)),
         Result(second, Figure(3.0, 5.0), Figure(0.08, 0.087)),
         Result(third, why_not="no form"),
     ]
     text = told(results, "rpi4-sim")
-    assert "    3     2        2/2        1/2  Some" in text
-    assert "outside (1): measured -> simulated\nSome: mul: latency 3.00 -> 5.00" in text
-    assert text.endswith("not compared (1)\nSome: div: no form")
+    assert f"    3     2        2/2        1/2  {section}" in text
+    assert f"outside (1): measured -> simulated\n{section}: udiv: latency 3.00 -> 5.00" in text
+    assert text.endswith(f"not compared (1)\n{section}: mod: no form")
 
 
 def test_bad_input_is_told(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
