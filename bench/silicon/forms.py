@@ -76,7 +76,8 @@ def why_none(section: str, name: str) -> str:
         if word in name:
             return reason
     if form(section, name) is None:
-        return "more than one instruction" if "->" in name or "//" in name or "-ret" in name else "no form"
+        several = any(sign in name for sign in ("->", "//", "-ret", "pc+8"))
+        return "more than one instruction" if several else "no form"
     return ""
 
 
