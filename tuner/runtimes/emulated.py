@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from worker.fleet.drivers.agent_build import build_plugin
+from worker.fleet.drivers.sim_command import emulation
 from worker.fleet.drivers.sim_models import SIM_MODELS
 
 TIMEOUT_S = 1800
-_PAGE_BYTES = 4096
 
 
 class EmulationError(RuntimeError):
@@ -33,16 +31,10 @@ def emulate(
     ``root`` has its libraries as ``tuner.runtimes.debian`` unpacks them, ``page`` is its clock's and made
     anew, ``state_dir`` has the clock or gets it, ``text`` is its input. Raises EmulationError.
     """
-    page.write_bytes(bytes(_PAGE_BYTES))
-    figures, root = SIM_MODELS[board], root.resolve()
-    options = {**figures.options(), "page": page, "clock": board}
-    words = [str(build_plugin(state_dir)), *(f"{name}={value}" for name, value in options.items())]
-    multiarch = figures.triple.replace("-musl", "-gnu")
+    multiarch, root = SIM_MODELS[board].triple.replace("-musl", "-gnu"), root.resolve()
     libraries = f"{root}/usr/lib/{multiarch}:{root}/lib/{multiarch}"
-    emulator = shutil.which(figures.emulator) or figures.emulator
-    line = [emulator, "-cpu", figures.emulated_cpu, "-L", str(root)]
-    # QEMU separates a plugin's options by commas; a comma in a value is written twice.
-    line += ["-plugin", ",".join(word.replace(",", ",,") for word in words)]
+    emulator, *words = emulation(board, state_dir, page, board)
+    line = [emulator, *words, "-L", str(root)]
     for name, value in {"LD_LIBRARY_PATH": libraries, **(environment or {})}.items():
         line += ["-E", f"{name}={value}"]
     try:

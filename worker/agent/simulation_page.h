@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-enum { SIMULATION_CALL = 0x53494d43, SIMULATION_VERSION = 1, SIMULATION_PAGE_BYTES = 4096 };
+enum { SIMULATION_CALL = 0x53494d43, SIMULATION_VERSION = 2, SIMULATION_PAGE_BYTES = 4096 };
 enum { SIMULATION_TICKS_PER_CYCLE = 240 }; /* so that 2 to 6, 8 and 10 instructions a cycle cost whole ticks */
 
 typedef enum {
@@ -22,6 +22,7 @@ typedef enum {
 /* Since the emulator started. */
 typedef struct {
   uint64_t ticks, instructions, loads, stores, l1_misses, l2_misses;
+  uint64_t unpriced; /* instructions that no table has, and that cost what their kind does */
 } SimulationCounters;
 
 typedef struct {

@@ -38,11 +38,11 @@ static void format_simulated(char *text, size_t bytes) {
   snprintf(text, bytes,
            "{\"simulated\": true, \"clock\": \"%s\", \"agent\": \"%s\", \"threads\": %d, \"limits\": %s, "
            "\"temperature_c\": null, \"frequency_mhz\": null, \"calls\": %llu, \"cycles\": %llu, "
-           "\"instructions\": %llu, \"loads\": %llu, \"stores\": %llu, \"l1_misses\": %llu, \"l2_misses\": %llu}",
+           "\"instructions\": %llu, \"loads\": %llu, \"stores\": %llu, \"l1_misses\": %llu, \"l2_misses\": %llu, \"unpriced\": %llu}",
            simulation_clock(), AGENT_VERSION, threads_count(), confine_limits(), (unsigned long long)timed->calls,
            (unsigned long long)(c->ticks / SIMULATION_TICKS_PER_CYCLE), (unsigned long long)c->instructions,
            (unsigned long long)c->loads, (unsigned long long)c->stores, (unsigned long long)c->l1_misses,
-           (unsigned long long)c->l2_misses);
+           (unsigned long long)c->l2_misses, (unsigned long long)c->unpriced);
 }
 
 void stats_format(char *text, size_t bytes) {

@@ -106,7 +106,8 @@ static int simulate_repeat(const Timing *t, PackedFunction function, const Value
                                        .loads = end.loads - start.loads,
                                        .stores = end.stores - start.stores,
                                        .l1_misses = end.l1_misses - start.l1_misses,
-                                       .l2_misses = end.l2_misses - start.l2_misses},
+                                       .l2_misses = end.l2_misses - start.l2_misses,
+                                       .unpriced = end.unpriced - start.unpriced},
                           .calls = t->number};
   *seconds = (double)timed.counters.ticks / simulation_frequency() / (double)t->number;
   return 0;

@@ -16,7 +16,19 @@ typedef struct {
   uint64_t page, frame; /* page is NOTHING where the entry is empty */
 } Renaming;
 
+/* Where lines come from. */
+typedef struct {
+  uint64_t ticks, stream_ticks;
+} Level;
+
+/* Misses that are under way together: when the first one began and ends. */
+typedef struct {
+  uint64_t instruction, ticks, until, misses;
+} Flight;
+
 static MemoryModel model;
+static Level from_l2, from_l3, from_memory;
+static Flight flight;
 static unsigned line_bits;
 static Cache l1, l2, l3;
 static Renaming *renamings;                /* a hash table, open addressing */
@@ -37,6 +49,9 @@ static bool cache_configure(Cache *cache, CacheShape shape) {
 bool caches_configure(const MemoryModel *wanted) {
   model = *wanted;
   if (!is_power_of_two(model.line_bytes) || model.line_bytes > 1 << PAGE_BITS) return false;
+  from_l2 = (Level){model.l2_ticks, model.l2_stream_ticks};
+  from_l3 = (Level){model.l3_ticks, model.l3_stream_ticks};
+  from_memory = (Level){model.memory_ticks, model.memory_stream_ticks};
   line_bits = (unsigned)__builtin_ctzll(model.line_bytes);
   num_slots = FIRST_PAGES * 2;
   renamings = malloc(num_slots * sizeof *renamings);
@@ -55,6 +70,7 @@ void caches_reset(void) {
   memset(next_of_stream, 0xff, sizeof next_of_stream);
   num_renamings = 0;
   oldest_stream = 0;
+  flight.misses = 0;
 }
 
 /* The slot that holds `page`, or the free one where it belongs. */
@@ -126,31 +142,53 @@ static bool is_streamed(uint64_t line) {
   return false;
 }
 
-static void access_line(uint64_t address, bool beyond_l1, MemoryCost *cost) {
+/* Wait for the misses in flight: until the first one is there, unless the window was full before. */
+void caches_settle(const Access *access, MemoryCost *cost) {
+  uint64_t now = access->ticks + cost->ticks, passed = access->instructions - flight.instruction;
+  if (!flight.misses) return;
+  uint64_t at = passed > model.window ? flight.ticks + (now - flight.ticks) * model.window / passed : now;
+  if (flight.until > at) cost->ticks += flight.until - at;
+  flight.misses = 0;
+}
+
+/* A line that the core needs. It goes on for a window of instructions, with some misses in flight at once. */
+static void fetch(Level *level, const Access *access, MemoryCost *cost) {
+  bool joins = flight.misses && flight.misses < model.in_flight && !access->chained &&
+               access->instructions - flight.instruction < model.window;
+  if (!joins) caches_settle(access, cost);
+  uint64_t now = access->ticks + cost->ticks;
+  if (joins) {
+    uint64_t transferred = flight.ticks + ++flight.misses * level->stream_ticks;
+    if (transferred > flight.until) flight.until = transferred;
+  } else if (access->chained || !model.window) {
+    cost->ticks += level->ticks;
+  } else {
+    flight = (Flight){access->instructions, now, now + level->ticks, 1};
+  }
+}
+
+static void access_line(uint64_t address, const Access *access, MemoryCost *cost) {
   uint64_t line = line_in(frame_of(address >> PAGE_BITS), address);
-  if (!beyond_l1) {
+  if (!access->beyond_l1) {
     if (cache_use(&l1, line)) return;
     cost->l1_misses++;
   }
   bool hit = cache_use(&l2, line);
-  if (hit && beyond_l1) return;
+  if (hit && access->beyond_l1) return;
   bool streamed = is_streamed(line);
-  if (hit) {
-    cost->ticks += streamed ? model.l2_stream_ticks : model.l2_ticks;
-    return;
+  Level *level = &from_l2;
+  if (!hit) {
+    cost->l2_misses++;
+    level = l3.lines && cache_use(&l3, line) ? &from_l3 : &from_memory;
   }
-  cost->l2_misses++;
-  if (l3.lines && cache_use(&l3, line)) {
-    cost->ticks += streamed ? model.l3_stream_ticks : model.l3_ticks;
-    return;
-  }
-  cost->ticks += streamed ? model.memory_stream_ticks : model.memory_ticks;
+  if (streamed || (access->stores && model.window)) cost->ticks += level->stream_ticks;
+  else fetch(level, access, cost);
 }
 
-void caches_access(uint64_t address, unsigned bytes, bool beyond_l1, MemoryCost *cost) {
+void caches_access(uint64_t address, unsigned bytes, const Access *access, MemoryCost *cost) {
   uint64_t last = address + bytes - 1;
-  access_line(address, beyond_l1, cost);
-  if (last >> line_bits != address >> line_bits) access_line(last, beyond_l1, cost);
+  access_line(address, access, cost);
+  if (last >> line_bits != address >> line_bits) access_line(last, access, cost);
 }
 
 void caches_evict(uint64_t address, uint64_t bytes) {

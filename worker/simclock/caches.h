@@ -18,18 +18,31 @@ typedef struct {
   uint64_t line_bytes;
   /* What a line costs, in ticks, beyond the issue of its load: out of order, and as part of a stream. */
   uint64_t l2_ticks, l3_ticks, memory_ticks, l2_stream_ticks, l3_stream_ticks, memory_stream_ticks;
+  /* Of a core that goes on after a miss: for how many instructions, and with how many misses at once; 0 where
+   * the core waits. */
+  uint64_t window, in_flight;
 } MemoryModel;
 
 typedef struct {
   uint64_t ticks, l1_misses, l2_misses;
 } MemoryCost;
 
+/* Who accesses memory, and when. */
+typedef struct {
+  bool beyond_l1; /* goes to L2 at once */
+  bool chained;   /* the address waits for the last value that was loaded here */
+  bool stores;
+  uint64_t ticks, instructions; /* so far, without the ticks that memory costs */
+} Access;
+
 /* Take the model's shape; false when it is not possible (sizes that are no power of two, no memory). */
 bool caches_configure(const MemoryModel *model);
 
-/* Access [address, address + bytes), all in one or two lines; `beyond_l1` accesses go to L2 at once. Adds
- * to `cost`. */
-void caches_access(uint64_t address, unsigned bytes, bool beyond_l1, MemoryCost *cost);
+/* Access [address, address + bytes), all in one or two lines. Adds to `cost`. */
+void caches_access(uint64_t address, unsigned bytes, const Access *access, MemoryCost *cost);
+
+/* Wait for what is under way; adds to `cost`. */
+void caches_settle(const Access *access, MemoryCost *cost);
 
 /* Empty everything and start the renaming again. */
 void caches_reset(void);

@@ -21,7 +21,7 @@ typedef void (*Classify)(const uint8_t *code, size_t bytes, Usage *usage);
 
 /* An instruction set: classify_NAME.c defines isa_NAME, and is all there is to add for another one. */
 typedef struct {
-  Classify classify;
+  Classify classify; /* NULL where boards have tables of prices */
   uint64_t last_address;
 } Isa;
 

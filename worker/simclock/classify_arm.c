@@ -1,9 +1,26 @@
 /* Encodings: Arm Architecture Reference Manual for A-profile, F4.1 "A32 instruction set encoding". Pipes are
- * those of AArch64 on the same core; LLVM's model of it for A32 (ARMScheduleA57.td) charges vectors of 64 and
+ * those of LLVM's model of the core; its model of it for A32 (ARMScheduleA57.td) charges vectors of 64 and
  * of 128 bits alike. What it says of loads and stores of several registers, one slot each, holds here too. */
 #include <string.h>
 
-#include "arm_pipes.h"
+#include "classify.h"
+
+enum { LOAD_BYTES = 16, STORE_BYTES = 8 }; /* a slot's; of vectors it is 64 bits, as in Cortex-A57 and A72 */
+
+static unsigned bits(uint32_t word, unsigned low, unsigned count) {
+  return word >> low & ((1u << count) - 1);
+}
+
+/* One instruction that loads `bytes` side by side. */
+static void add_load(Usage *usage, uint32_t bytes) {
+  usage->loads++;
+  usage->slots[PIPE_LOAD] += (bytes + LOAD_BYTES - 1) / LOAD_BYTES;
+}
+
+static void add_store(Usage *usage, uint32_t bytes) {
+  usage->stores++;
+  usage->slots[PIPE_STORE] += (bytes + STORE_BYTES - 1) / STORE_BYTES;
+}
 
 enum { ALWAYS = 15, PC = 15 }; /* the condition that marks the instructions without one; a register */
 
@@ -101,7 +118,7 @@ static void classify_arithmetic(uint32_t word, Usage *usage) {
   usage->slots[jumps || (!compares && bits(word, 12, 4) == PC) ? PIPE_BRANCH : PIPE_INTEGER]++;
 }
 
-/* Knows A32, not T32. Slots are as wide as classify_aarch64's. */
+/* Knows A32, not T32. */
 void classify_arm(const uint8_t *code, size_t bytes, Usage *usage) {
   uint32_t word;
   if (bytes != sizeof word) { /* T32, which neither agents nor candidates are built for */

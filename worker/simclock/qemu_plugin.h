@@ -4,6 +4,7 @@
 #ifndef TILEFLEET_QEMU_PLUGIN_H
 #define TILEFLEET_QEMU_PLUGIN_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -20,6 +21,7 @@ enum qemu_plugin_mem_rw { QEMU_PLUGIN_MEM_RW = 3 };
 enum qemu_plugin_op { QEMU_PLUGIN_INLINE_ADD_U64 };
 
 typedef void (*on_translation)(qemu_plugin_id_t, struct qemu_plugin_tb *);
+typedef void (*on_execution_of)(unsigned cpu, void *data);
 typedef void (*on_memory)(unsigned cpu, qemu_plugin_meminfo_t, uint64_t address, void *data);
 typedef void (*on_syscall)(qemu_plugin_id_t, unsigned cpu, int64_t number, uint64_t, uint64_t, uint64_t, uint64_t,
                            uint64_t, uint64_t, uint64_t, uint64_t);
@@ -30,6 +32,9 @@ void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *, enum qemu
 void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *, on_memory, enum qemu_plugin_cb_flags,
                                       enum qemu_plugin_mem_rw, void *data);
 void qemu_plugin_register_vcpu_syscall_cb(qemu_plugin_id_t, on_syscall);
+void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, on_execution_of, enum qemu_plugin_cb_flags,
+                                          void *data);
+bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t);
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *, size_t);
 const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *);

@@ -1,10 +1,11 @@
 /* The clock of a simulated board: a QEMU plugin that charges every executed block for the pipes it keeps
  * busy and every cache miss for its latency. docs/simulated-clock.md says what the figures mean.
  *
- * Options: isa=NAME of a classify_NAME.c, page=FILE, clock=NAME, hz=N, and the model: width, the
- * pipes' slots a cycle (integer, branch, load, store, vector, matrix), divide_cycles, l1_bytes, l1_ways,
- * l2_bytes, l2_ways, line_bytes, l2_cycles, memory_cycles, l2_stream_cycles, memory_stream_cycles. All
- * are needed; boards with a third cache have l3_bytes, l3_ways, l3_cycles and l3_stream_cycles as well. */
+ * Options: isa=NAME of a classify_NAME.c, page=FILE, clock=NAME, hz=N, and the model: l1_bytes, l1_ways,
+ * l2_bytes, l2_ways, line_bytes, l2_cycles, memory_cycles, l2_stream_cycles, memory_stream_cycles; for a third
+ * cache l3_bytes, l3_ways, l3_cycles and l3_stream_cycles; and what instructions cost: prices=FILE, a table of
+ * prices.h, with in_flight, the misses that are under way at once, or else width, the pipes' slots a cycle
+ * (integer, branch, load, store, vector, matrix) and divide_cycles. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 /* } fast memory */
 #include "qemu_plugin.h"
 #include "simulation_page.h"
+#include "turns.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -41,12 +43,25 @@ static SimulationPage *page;
 static SimulationCounters counters; /* without those of the memory */
 static MemoryCost memory;
 
-static void on_access(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t address, void *beyond_l1) {
+static PriceTable prices; /* num_resources is 0 where there are none */
+
+enum { BEYOND_L1 = 1, CHAINED = 2 };
+
+static void on_access(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t address, void *marks) {
   (void)cpu;
+  Access access = {.beyond_l1 = (uintptr_t)marks & BEYOND_L1,
+                   .chained = (uintptr_t)marks & CHAINED,
+                   .stores = qemu_plugin_mem_is_store(info),
+                   .ticks = counters.ticks,
+                   .instructions = counters.instructions};
   /* fast memory { */
-  if (fast_memory_access(address, 1u << qemu_plugin_mem_size_shift(info), beyond_l1 != NULL, &memory)) return;
+  if (fast_memory_access(address, 1u << qemu_plugin_mem_size_shift(info), access.beyond_l1, &memory)) return;
   /* } fast memory */
-  caches_access(address, 1u << qemu_plugin_mem_size_shift(info), beyond_l1 != NULL, &memory);
+  caches_access(address, 1u << qemu_plugin_mem_size_shift(info), &access, &memory);
+}
+
+static void watch_memory(struct qemu_plugin_insn *instruction, uintptr_t marks) {
+  qemu_plugin_register_vcpu_mem_cb(instruction, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW, (void *)marks);
 }
 
 /* The time of a block is that of its busiest pipe: the core overlaps the others with it. */
@@ -65,15 +80,13 @@ static void add(struct qemu_plugin_tb *block, uint64_t *counter, uint64_t value)
 
 static void on_block(qemu_plugin_id_t id, struct qemu_plugin_tb *block) {
   (void)id;
-  static char mark; /* its address stands for "beyond L1" */
   Usage usage = {0};
   size_t count = qemu_plugin_tb_n_insns(block);
   for (size_t i = 0; i < count; i++) {
     struct qemu_plugin_insn *instruction = qemu_plugin_tb_get_insn(block, i);
     usage.beyond_l1 = false;
     isa->classify(qemu_plugin_insn_data(instruction), qemu_plugin_insn_size(instruction), &usage);
-    qemu_plugin_register_vcpu_mem_cb(instruction, on_access, QEMU_PLUGIN_CB_NO_REGS, QEMU_PLUGIN_MEM_RW,
-                                     usage.beyond_l1 ? &mark : NULL);
+    watch_memory(instruction, usage.beyond_l1 ? BEYOND_L1 : 0);
   }
   add(block, &counters.ticks, block_ticks(&usage, count));
   add(block, &counters.instructions, count);
@@ -81,13 +94,40 @@ static void on_block(qemu_plugin_id_t id, struct qemu_plugin_tb *block) {
   add(block, &counters.stores, usage.stores);
 }
 
+static void on_execution(unsigned cpu, void *executed) {
+  (void)cpu;
+  Block *block = executed;
+  counters.ticks += turns_execute(&prices, block);
+  counters.instructions += block->num_steps;
+  counters.loads += block->loads;
+  counters.stores += block->stores;
+  counters.unpriced += block->unknown;
+}
+
+static void on_priced_block(qemu_plugin_id_t id, struct qemu_plugin_tb *translated) {
+  (void)id;
+  enum { MOST = 512 }; /* what QEMU puts into a block */
+  static uint32_t words[MOST];
+  size_t count = qemu_plugin_tb_n_insns(translated);
+  if (count > MOST) abort();
+  for (size_t i = 0; i < count; i++)
+    memcpy(words + i, qemu_plugin_insn_data(qemu_plugin_tb_get_insn(translated, i)), sizeof *words);
+  Block *block = block_make(&prices, words, count);
+  if (!block) abort();
+  for (size_t i = 0; i < count; i++)
+    watch_memory(qemu_plugin_tb_get_insn(translated, i), block->steps[i].chained ? CHAINED : 0);
+  qemu_plugin_register_vcpu_tb_exec_cb(translated, on_execution, QEMU_PLUGIN_CB_NO_REGS, block);
+}
+
 static void on_call(qemu_plugin_id_t id, unsigned cpu, int64_t number, uint64_t magic, uint64_t request,
                     uint64_t address, uint64_t bytes, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8) {
   (void)id, (void)cpu, (void)number, (void)a5, (void)a6, (void)a7, (void)a8;
   if ((uint32_t)magic != SIMULATION_CALL) return;
+  caches_settle(&(Access){.ticks = counters.ticks, .instructions = counters.instructions}, &memory);
   switch ((uint32_t)request) {
     case SIMULATION_RESET:
       caches_reset();
+      turns_reset();
       break;
     case SIMULATION_EVICT:
       caches_evict(address & isa->last_address, bytes); /* QEMU extends arguments of 32 bits by their sign */
@@ -149,9 +189,6 @@ static int configure(int argc, char **argv) {
                                       [PIPE_VECTOR] = "vector",   [PIPE_MATRIX] = "matrix"};
   Options options = {argc, argv, true};
   uint64_t hz = number(&options, "hz");
-  ticks_per_instruction = TICKS / number(&options, "width");
-  for (int pipe = 0; pipe < PIPE_DIVIDE; pipe++) ticks_per_slot[pipe] = TICKS / number(&options, pipes[pipe]);
-  ticks_per_slot[PIPE_DIVIDE] = TICKS * number(&options, "divide_cycles");
   MemoryModel model = {0};
   model.l1.bytes = number(&options, "l1_bytes");
   model.l1.ways = number(&options, "l1_ways");
@@ -171,10 +208,20 @@ static int configure(int argc, char **argv) {
   /* fast memory { */
   if (option("fast_cycles", argc, argv)) fast_memory_configure(TICKS * number(&options, "fast_cycles"));
   /* } fast memory */
+  const char *table = option("prices", argc, argv);
+  if (table) {
+    if (!prices_read(table, &prices)) return -1;
+    model.window = prices.window;
+    model.in_flight = number(&options, "in_flight");
+  } else {
+    ticks_per_instruction = TICKS / number(&options, "width");
+    for (int pipe = 0; pipe < PIPE_DIVIDE; pipe++) ticks_per_slot[pipe] = TICKS / number(&options, pipes[pipe]);
+    ticks_per_slot[PIPE_DIVIDE] = TICKS * number(&options, "divide_cycles");
+  }
   const char *wanted = option("isa", argc, argv);
   for (size_t i = 0; wanted && i < sizeof isas / sizeof *isas; i++)
     if (!strcmp(wanted, isas[i].name)) isa = isas[i].isa;
-  if (!options.complete || !isa || !caches_configure(&model)) return -1;
+  if (!options.complete || !isa || !(table || isa->classify) || !caches_configure(&model)) return -1;
   return open_page(option("page", argc, argv), option("clock", argc, argv), hz);
 }
 
@@ -186,7 +233,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
     fprintf(stderr, "simclock: the options make no clock\n");
     return -1;
   }
-  qemu_plugin_register_vcpu_tb_trans_cb(id, on_block);
+  qemu_plugin_register_vcpu_tb_trans_cb(id, prices.num_resources ? on_priced_block : on_block);
   qemu_plugin_register_vcpu_syscall_cb(id, on_call);
   return 0;
 }

@@ -13,9 +13,10 @@ from typing import Annotated, Literal, Self
 from pydantic import AfterValidator
 
 from kernels.target import CATALOGUE
-from worker.fleet.drivers.agent_build import build_agent, build_plugin, plugin_fingerprint
+from worker.fleet.drivers.agent_build import build_agent, plugin_fingerprint
 from worker.fleet.drivers.agent_process import AgentBoard
 from worker.fleet.drivers.base import BoardError
+from worker.fleet.drivers.sim_command import emulation
 from worker.fleet.drivers.sim_models import SIM_MODELS
 from worker.fleet.drivers.spec import LocalSpec, Site
 
@@ -118,15 +119,8 @@ class SimulatedBoard(AgentBoard):
         if problem:
             raise BoardError(f"board {self.id}: {problem}")
         agent = build_agent(self._figures.triple, self._state_dir)
-        plugin = build_plugin(self._state_dir)
         page = self._state_dir / f"board-{self.id}.clock"
-        page.write_bytes(bytes(_PAGE_BYTES))
-        options = {**self._figures.options(), "page": page, "clock": self.clock}
-        # QEMU separates a plugin's options by commas; a comma in a value is written twice.
-        words = [str(plugin), *(f"{name}={value}" for name, value in options.items())]
-        plugin_option = ",".join(word.replace(",", ",,") for word in words)
-        emulator = shutil.which(self._figures.emulator) or self._figures.emulator
-        command = [emulator, "-cpu", self._figures.emulated_cpu, "-plugin", plugin_option]
+        command = emulation(self.model, self._state_dir, page, self.clock)
         words = ["--clock-page", str(page)]
         if self._figures.fast_cycles:
             words += ["--fast-memory-kb", str(CATALOGUE[self._figures.target].fast_bytes // _KB)]

@@ -1,0 +1,41 @@
+"""What misses cost on simulated boards of AArch64: by what waits for them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tuner.runtimes.emulated import emulate
+from worker.fleet.drivers.agent_build import SOURCES, STATIC
+from worker.fleet.drivers.sim_models import SIM_MODELS
+from worker.fleet.drivers.sim_prices import CORES
+
+BOARDS = ("rpi4-sim", "rpi5-sim", "graviton3-sim")
+
+
+@pytest.fixture(scope="module")
+def guest(simulated_dir, tmp_path_factory):
+    program = tmp_path_factory.mktemp("memory") / "guest"
+    options = ["-target", SIM_MODELS["rpi4-sim"].triple, *STATIC, "-O1", "-I", str(SOURCES)]
+    source = str(Path(__file__).with_name("memory_guest.c"))
+    subprocess.run(
+        [sys.executable, "-P", "-m", "ziglang", "cc", *options, source, "-o", str(program)], check=True
+    )
+    return program
+
+
+@pytest.mark.parametrize("board", BOARDS)
+def test_misses_cost_what_waits_for_them(guest, simulated_dir, tmp_path, board):
+    """A list pays each; loads that do not wait share one latency; a stream pays transfers."""
+    page = tmp_path / "page"
+    cycles = json.loads(emulate(board, tmp_path, [str(guest), str(page)], page, simulated_dir))
+    figures = SIM_MODELS[board]
+    assert cycles["list"] == pytest.approx(figures.memory_cycles + 4, rel=0.02)
+    together = min(figures.in_flight, CORES[figures.core].window // 4)
+    least = max(figures.memory_cycles / together, figures.memory_stream_cycles)
+    assert cycles["apart"] == pytest.approx(least, rel=0.35)
+    assert cycles["stream"] == pytest.approx(figures.memory_stream_cycles, rel=0.35)

@@ -1,0 +1,51 @@
+#include "turns.h"
+
+#include <string.h>
+
+enum { LONGEST = 16, REMEMBERED = 1 << 13 };
+
+/* What a turn of a loop costs more (or, as a negative number, less) than its blocks do alone. */
+typedef struct {
+  Block *blocks[LONGEST];
+  size_t count;
+  int64_t more;
+} Loop;
+
+static Block *last[LONGEST]; /* the last one first */
+static size_t since;         /* blocks since the last turn that was charged */
+static Loop remembered[REMEMBERED];
+
+void turns_reset(void) {
+  memset(last, 0, sizeof last);
+  since = 0;
+}
+
+static int64_t more_of(const PriceTable *table, size_t count) {
+  uint64_t hash = count;
+  for (size_t i = 0; i < count; i++) hash = (hash ^ (uint64_t)(uintptr_t)last[i]) * 0x9e3779b97f4a7c15u;
+  Loop *loop = remembered + (hash >> 40) % REMEMBERED;
+  if (loop->count == count && !memcmp(loop->blocks, last, count * sizeof *last)) return loop->more;
+  Block *in_order[LONGEST];
+  uint64_t alone = 0;
+  for (size_t i = 0; i < count; i++) {
+    in_order[i] = last[count - 1 - i];
+    alone += in_order[i]->ticks;
+  }
+  *loop = (Loop){.count = count, .more = (int64_t)(loop_ticks(table, in_order, count) - alone)};
+  memcpy(loop->blocks, last, count * sizeof *last);
+  return loop->more;
+}
+
+uint64_t turns_execute(const PriceTable *table, Block *block) {
+  uint64_t ticks = block->ticks;
+  since++;
+  for (size_t count = 1; count <= LONGEST && count <= since; count++)
+    if (last[count - 1] == block) {
+      ticks += (uint64_t)more_of(table, count); /* modulo 2^64 where it is negative */
+      since = 0;
+      break;
+    }
+  memmove(last + 1, last, (LONGEST - 1) * sizeof *last);
+  last[0] = block;
+  return ticks;
+}
