@@ -45,9 +45,11 @@ def markdown(rows: Sequence[dict[str, Any]]) -> str:
         "Written by `python -m bench.papers`. What a paper claims is beside what this project reaches. "
         "The clock `simulated` is that of a simulated board ([simulated-clock.md](simulated-clock.md)): it "
         "compares code on the same board and forecasts no real one, so our figures and the paper's are of "
-        "different machines. A dash means that there is no figure yet, and the note says why. The number at "
-        "the end of a row is its command, below. Where a note names fewer layers than there are, the bench "
-        "was stopped there, and goes on when it is called again; tables of all layers by more configs are "
+        "different machines. Figures of rpi4-sim, rpi5-sim and graviton3-sim are of the clock before 27 "
+        "November, which charged products of bytes too little. A dash means that there is no figure yet, "
+        "and the note says why. The number at the end of a row is its command, below. Where a note names "
+        "fewer layers than there are, the bench was stopped there, and goes on when it is called again; "
+        "tables of all layers by more configs are "
         "in [measured/simulated-2026-11.md](measured/simulated-2026-11.md).",
         "",
         summary(rows) + ".",

@@ -2,12 +2,11 @@
  * loop-carried chain), and a limited window as in Karkhanis and Smith (ISCA 2004). */
 #include "loops.h"
 
+#include <stdlib.h>
+
 #include "simulation_page.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-enum { BANK = 32, FLAGS = 64, REGISTERS = 65, ZERO = 31, TURNS = 48, MAX_WINDOW = 512 };
+enum { BANK = 32, FLAGS = 64, REGISTERS = 65, ZERO = 31, TURNS = 48 };
 
 /* When the value of each register is there, and when for an accumulator of the same family. */
 typedef struct {
@@ -110,7 +109,7 @@ static void write(const Step *step, uint64_t start, Value *values) {
 /* Ticks of a turn that only chains and the window limit. */
 static uint64_t chain_ticks(const PriceTable *table, Block *const *blocks, size_t count, size_t steps) {
   Value values[REGISTERS] = {0};
-  uint64_t done[MAX_WINDOW] = {0}, enters = 0, retired = 0, half = 0, window = table->window;
+  uint64_t done[LARGEST_WINDOW] = {0}, enters = 0, retired = 0, half = 0, window = table->window;
   uint64_t turns = most(8, most(TURNS / 2, 4 * window / steps)), n = 0;
   for (uint64_t turn = 0; turn < 2 * turns; turn++) {
     if (turn == turns) half = retired;

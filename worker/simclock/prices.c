@@ -72,7 +72,7 @@ bool prices_read(const char *path, PriceTable *table) {
   bool right = file != NULL;
   while (right && fgets(line, sizeof line, file)) at++, right = read_line(line, table);
   if (file) fclose(file);
-  if (right && table->num_resources && table->window) return true;
+  if (right && table->num_resources && table->window && table->window <= LARGEST_WINDOW) return true;
   fprintf(stderr, "simclock: %s has no table of prices (line %d)\n", path, at);
   return false;
 }

@@ -18,7 +18,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { RESOURCES = 12, OPERANDS = 8 };
+enum { RESOURCES = 12, OPERANDS = 8, LARGEST_WINDOW = 512 };
 
 typedef struct {
   char bank, use;

@@ -277,7 +277,8 @@ SIM_MODELS: Mapping[str, SimModel] = {
         l2_bytes=512 * _KB,
         l2_ways=16,
         line_bytes=64,
-        # Measured by sbc-bench on boards, less the three cycles of a load from L1: L2 29 to 41, memory 342 to 427.
+        # Measured by sbc-bench on boards, less the three cycles of a load from L1: L2 29 to 41, memory 342 to
+        # 427.
         l2_cycles=32,
         memory_cycles=382,
         l2_stream_cycles=4,  # assumed: 16 bytes a cycle
