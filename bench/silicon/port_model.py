@@ -1,0 +1,194 @@
+"""A core that runs a loop cycle by cycle, with what the table of instructions has.
+
+Each cycle, finished instructions leave the window in their order, ``width`` more enter it, and those that have
+their sources start, the oldest first, each in the pipe that is free first. It shares no code with the clock
+(``worker/simclock/loops.c``), which takes the largest of three bounds, so that one can check the other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from bench.silicon.form import Form, words
+from bench.silicon.forms import form
+from bench.silicon.loops import is_vector
+from bench.silicon.pipes import pipes
+from bench.silicon.table import rows
+from worker.fleet.drivers.sim_prices import CORES
+
+Register = tuple[str, int]
+_FLAGS: Register = ("flags", 0)
+_PIPES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "A72": {"B": ("B",), "I": ("I0", "I1"), "M": ("M",), "L": ("L",)}
+    | {"F0": ("F0",), "F1": ("F1",), "F": ("F0", "F1")},
+    "N1": {"B": ("B",), "I": ("I0", "I1", "M"), "M": ("M",), "L": ("L0", "L1")}
+    | {"V0": ("V0",), "V1": ("V1",), "V": ("V0", "V1")},
+    "V1": {"B": ("B0", "B1"), "I": ("I0", "I1", "M1", "M0"), "M": ("M1", "M0"), "M0": ("M0",)}
+    | {"L": ("L0", "L1", "L2"), "V02": ("V0", "V2"), "V13": ("V1", "V3"), "V": ("V0", "V1", "V2", "V3")},
+}
+"""Each group of pipes by its members. Arm's software optimization guides have them (section 2)."""
+_FAMILIES = (
+    re.compile(r"fn?m(add|sub)|fml[as]l?2?"),
+    re.compile(r"(s|u|sqd)?ml[as]l?2?|sqrdml[as]h"),
+    re.compile(r"[su]dot|(u|s|us)mmla"),
+    re.compile(r"[su]adalp"),
+    re.compile(r"[su]abal?2?"),
+    re.compile(r"[su]r?sra"),
+    re.compile(r"fcmla"),
+)
+"""Instructions that take each other's results early as their accumulator (the guides, section 3)."""
+_NO_RESULT = words("cbz cbnz")
+_TURNS = 8
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What the table has of an instruction: the pipes that it can run in, the cycles that it keeps one, and
+    those until its result is there, also for an accumulator of its family (0: no earlier)."""
+
+    pipes: tuple[str, ...]
+    keeps: float
+    latency: float
+    early: float = 0.0
+    family: int = -1
+
+
+@dataclass(frozen=True)
+class Work:
+    """An instruction of a loop, by the registers that it reads, those that it accumulates and those it writes."""
+
+    cost: Cost
+    reads: tuple[Register, ...] = ()
+    accumulates: tuple[Register, ...] = ()
+    writes: tuple[Register, ...] = ()
+
+
+@cache
+def costs(core: str) -> Mapping[str, Cost]:
+    """What the table has of each form, by its text; without those that lack a figure of ``core``."""
+    rates: dict[str, tuple[tuple[str, ...], float]] = {}
+    latencies: dict[str, float] = {}
+    early: dict[str, float] = {}
+    forms: dict[str, Form] = {}
+    for row in rows():
+        found = form(row.section, row.name)
+        if not found:
+            continue
+        forms.setdefault(found.asm, found)
+        rate, latency = row.per_cycle[core], row.latency[core]
+        if latency:
+            (early if found.forward else latencies).setdefault(found.asm, latency)
+        if rate and "chain" not in row.name:
+            group = _PIPES[core].get(pipes(core.lower(), row.section, found.mnemonic, rate))
+            if group:
+                rates.setdefault(found.asm, (group, len(group) / rate))
+    return {
+        text: Cost(*rates[text], latencies[text], early.get(text, 0.0), _family(forms[text].mnemonic))
+        for text in rates
+        if text in latencies
+    }
+
+
+def _family(word: str) -> int:
+    return next((at for at, each in enumerate(_FAMILIES) if each.fullmatch(word)), -1)
+
+
+def work(core: str, found: Form, numbers: Mapping[str, int]) -> Work:
+    """``found`` with the registers ``numbers``."""
+    cost = costs(core)[found.asm]
+    reads: list[Register] = [_FLAGS] if found.reads_flags else []
+    accumulates: list[Register] = []
+    writes: list[Register] = [_FLAGS] if found.writes_flags else []
+    for role in found.roles:
+        register = ("v" if is_vector(found, role) else "x", numbers[role])
+        if role[0] not in "de":
+            (accumulates if role in "Da" and cost.early else reads).append(register)
+        if role[0] in "dDe":
+            writes.append(register)
+    return Work(cost, tuple(reads), tuple(accumulates), tuple(writes))
+
+
+def way_back(core: str) -> list[Work]:
+    """What ends a turn: SUB and CBNZ of a counter."""
+    subtract = costs(core)["sub x{d}, x{n}, #1"]
+    jump = Cost(_PIPES[core]["B"], 1.0, 1.0)
+    counter = ("x", 29)
+    return [Work(subtract, (counter,), (), (counter,)), Work(jump, (counter,))]
+
+
+def cycles(core: str, turn: Sequence[Work]) -> float:
+    """Of a turn, once the start is over."""
+    width, window = CORES[core.lower()].width, CORES[core.lower()].window
+    turns = max(_TURNS, 8 * window // len(turn))
+    half = turns // 2
+    left = _run(_unrolled(turn, turns), width, window)
+    return (left[-1] - left[half * len(turn) - 1]) / (turns - half)
+
+
+@dataclass(slots=True)
+class _Flying:
+    """One that is executed once. ``sources`` are what it waits for, each with whether it needs it early."""
+
+    cost: Cost
+    sources: list[tuple[_Flying, bool]]
+    started: float = -1.0
+
+    def ready(self) -> float:
+        """When it can start, as far as its sources go; infinite before they have started."""
+        at = 0.0
+        for source, early in self.sources:
+            if source.started < 0:
+                return float("inf")
+            at = max(at, source.started + (source.cost.early if early else source.cost.latency))
+        return at
+
+
+def _unrolled(turn: Sequence[Work], turns: int) -> Iterable[_Flying]:
+    writers: dict[Register, _Flying] = {}
+    for each in list(turn) * turns:
+        sources = [(writers[register], False) for register in each.reads if register in writers]
+        for register in each.accumulates:
+            if register in writers:
+                writer = writers[register]
+                same = bool(writer.cost.early) and writer.cost.family == each.cost.family
+                sources.append((writer, same))
+        flying = _Flying(each.cost, sources)
+        writers.update(dict.fromkeys(each.writes, flying))
+        yield flying
+
+
+def _run(program: Iterable[_Flying], width: int, window: int) -> list[float]:
+    """When each instruction left the window."""
+    coming, waiting = deque(program), list[_Flying]()
+    inside: deque[_Flying] = deque()
+    free: dict[str, float] = {}
+    left: list[float] = []
+    now = 0
+    while coming or inside:
+        while inside and 0 <= inside[0].started and inside[0].started + inside[0].cost.latency <= now:
+            inside.popleft().sources.clear()
+            left.append(float(now))
+        for _ in range(min(width, window - len(inside), len(coming))):
+            inside.append(coming.popleft())
+            waiting.append(inside[-1])
+        next_event = float("inf")
+        still = []
+        for each in waiting:
+            pipe = min(each.cost.pipes, key=lambda name: free.get(name, 0.0))
+            start = max(each.ready(), free.get(pipe, 0.0), now)
+            if start < now + 1:
+                each.started = start
+                free[pipe] = start + each.cost.keeps
+            else:
+                next_event = min(next_event, start)
+                still.append(each)
+        waiting = still
+        if inside and inside[0].started >= 0:
+            next_event = min(next_event, inside[0].started + inside[0].cost.latency)
+        enters = coming and len(inside) < window
+        now = now + 1 if enters or next_event == float("inf") else max(now + 1, int(next_event))
+    return left
