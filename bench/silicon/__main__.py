@@ -1,20 +1,29 @@
 """What real processors measured, beside the clock of a simulated board.
 
 python -m bench.silicon instructions --board rpi4-sim
+python -m bench.silicon mixes --board rpi4-sim
 python -m bench.silicon prices
 
-A loop of independent copies and a chain of each instruction of the table run on the board's clock. Prints how
-many agree within 5 %, by section, each that does not, and each that was not compared, with the reason. What
-the chains are, and what is taken off for the way back, is as in the table's source (chains.py).
+``instructions``: a loop of independent copies and a chain of each instruction of the table run on the board's
+clock. Prints how many agree within 5 %, by section, each that does not, and each that was not compared, with
+the reason. What the chains are, and what is taken off for the way back, is as in the table's source
+(chains.py).
+
+``mixes``: random loops of these instructions (mixes.py) on the clock, beside a model of the core's pipes
+(port_model.py). Prints how many are within 10 %, by kind, and the farthest with their text.
+
+``prices``: makes ``worker/simclock/aarch64_prices.csv`` anew (prices.py).
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
+from bench.silicon import mixes
 from bench.silicon.forms import form
 from bench.silicon.instructions import Figure, Result, compared
 from bench.silicon.prices import prices, table
@@ -22,6 +31,8 @@ from bench.silicon.table import CORES, rows
 from tuner.runtimes.emulated import EmulationError
 from worker.fleet.drivers.sim_prices import PRICES
 from worker.fleet.drivers.simulated import why_no_emulator
+
+T = TypeVar("T")
 
 
 def main(given: Sequence[str] | None = None) -> None:
@@ -36,23 +47,43 @@ def main(given: Sequence[str] | None = None) -> None:
         "--section", default="", metavar="TEXT", help="only sections that have TEXT in their names"
     )
     commands.add_parser("prices", help="make the clock's table of prices anew")
+    mixed = commands.add_parser("mixes", help="random loops beside a model of the core's pipes")
+    mixed.add_argument("--board", choices=sorted(CORES), required=True)
+    mixed.add_argument("--count", type=_count, default=200, help="how many loops (200)")
+    mixed.add_argument("--seed", type=int, default=1, help="other loops for another number (1)")
     arguments = parser.parse_args(given)
     if arguments.command == "prices":
         PRICES.write_text(table(prices()))
+        return
+    if arguments.command == "mixes":
+        made = mixes.generated(CORES[arguments.board], arguments.count, arguments.seed)
+        results = _run(arguments.board, lambda folder: mixes.compared(made, arguments.board, folder))
+        print(mixes.told(results, arguments.board))
         return
     wanted = [row for row in rows() if arguments.section.lower() in row.section.lower()]
     if not wanted:
         names = "; ".join(dict.fromkeys(row.section for row in rows()))
         parser.error(f"no section has {arguments.section!r} in its name; there are: {names}")
-    problem = why_no_emulator(arguments.board)
+    rows_run = _run(arguments.board, lambda folder: compared(wanted, arguments.board, folder))
+    print(told(rows_run, arguments.board))
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or not int(text):
+        raise argparse.ArgumentTypeError(f"{text} is no number of loops; give 1 or more")
+    return int(text)
+
+
+def _run(board: str, run: Callable[[Path], list[T]]) -> list[T]:
+    """What ``run`` finds, with a folder for the program; exits with a line where ``board`` cannot run."""
+    problem = why_no_emulator(board)
     if problem:
         raise SystemExit(f"bench.silicon: {problem}")
     with tempfile.TemporaryDirectory(prefix="tilefleet-silicon-") as name:
         try:
-            results = compared(wanted, arguments.board, Path(name))
+            return run(Path(name))
         except EmulationError as error:
             raise SystemExit(f"bench.silicon: {error}") from None
-    print(told(results, arguments.board))
 
 
 def told(results: Sequence[Result], board: str) -> str:

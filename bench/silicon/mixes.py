@@ -21,6 +21,8 @@ from bench.silicon.table import CORES, rows
 SHARE = 0.1
 """How far the clock may be from the port model."""
 KINDS = ("independent", "chains", "chains through several", "mixture")
+_FARTHEST = 5
+"""How many are told where all agree; those that do not are told as well."""
 _LEAST_PER_CYCLE = 0.2
 """Without divisions: with one of them the others do not matter."""
 _SECTIONS_WITHOUT = ("divide", "store", "Atomic", "Branch")
@@ -79,6 +81,11 @@ class Result:
         """The simulated cycles' relative distance from the model's."""
         return (self.simulated or 0.0) / self.modelled - 1
 
+    @property
+    def within(self) -> bool:
+        """Whether the two agree."""
+        return abs(self.off) <= SHARE
+
 
 def compared(mixes: Sequence[Mix], board: str, folder: Path) -> list[Result]:
     """Each mix on ``board`` and by the port model of its core. Raises as ``programs.measured``."""
@@ -86,23 +93,25 @@ def compared(mixes: Sequence[Mix], board: str, folder: Path) -> list[Result]:
     return [Result(mix, mix.modelled(CORES[board]), simulated[mix.loop]) for mix in mixes]
 
 
-def told(results: Sequence[Result], board: str, worst: int) -> str:
+def told(results: Sequence[Result], board: str) -> str:
     """How many agree, and the worst ones with their text."""
     known = sorted((each for each in results if each.simulated), key=lambda each: -abs(each.off))
     lines = [f"{board} beside a port model of {CORES[board]}: {_share(known)} mixes within {SHARE:.0%}"]
     for kind in KINDS:
         lines.append(f"  {kind}: {_share([each for each in known if each.mix.kind == kind])}")
-    if len(known) < len(results):
-        lines.append(f"{len(results) - len(known)} have an instruction that the emulated processor lacks")
+    if lacking := len(results) - len(known):
+        verb = "has" if lacking == 1 else "have"
+        lines.append(f"{lacking} {verb} an instruction that the emulated processor lacks")
     lines.append("the farthest: cycles by the model -> on the board")
-    for each in known[:worst]:
+    outside = sum(not each.within for each in known)
+    for each in known[: max(outside, _FARTHEST)]:
         text = "; ".join(one.text for one in each.mix.instructions)
         lines.append(f"{each.off:+.1%} {each.modelled:.2f} -> {each.simulated:.2f} ({each.mix.kind}): {text}")
     return "\n".join(lines)
 
 
 def _share(results: Sequence[Result]) -> str:
-    return f"{sum(abs(each.off) <= SHARE for each in results)}/{len(results)}"
+    return f"{sum(each.within for each in results)}/{len(results)}"
 
 
 def generated(core: str, count: int, seed: int) -> list[Mix]:

@@ -1,8 +1,9 @@
 """A core that runs a loop cycle by cycle, with what the table of instructions has.
 
-Each cycle, finished instructions leave the window in their order, ``width`` more enter it, and those that have
-their sources start, the oldest first, each in the pipe that is free first. It shares no code with the clock
-(``worker/simclock/loops.c``), which takes the largest of three bounds, so that one can check the other.
+Each cycle, finished instructions leave the window in their order, ``width`` more enter it, and those that
+have their sources start, the oldest first, each in the pipe that is free first. It shares no code with the
+clock (``worker/simclock/loops.c``), which takes the largest of three bounds, so that one can check the
+other.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from bench.silicon.form import Form, words
+from bench.silicon.form import Form
 from bench.silicon.forms import form
 from bench.silicon.loops import is_vector
 from bench.silicon.pipes import pipes
@@ -41,7 +42,6 @@ _FAMILIES = (
     re.compile(r"fcmla"),
 )
 """Instructions that take each other's results early as their accumulator (the guides, section 3)."""
-_NO_RESULT = words("cbz cbnz")
 _TURNS = 8
 
 
@@ -59,7 +59,7 @@ class Cost:
 
 @dataclass(frozen=True)
 class Work:
-    """An instruction of a loop, by the registers that it reads, those that it accumulates and those it writes."""
+    """An instruction of a loop, by the registers that it reads, accumulates and writes."""
 
     cost: Cost
     reads: tuple[Register, ...] = ()
@@ -135,16 +135,20 @@ class _Flying:
 
     cost: Cost
     sources: list[tuple[_Flying, bool]]
+    ready: float = 0.0
     started: float = -1.0
 
-    def ready(self) -> float:
-        """When it can start, as far as its sources go; infinite before they have started."""
-        at = 0.0
-        for source, early in self.sources:
+    def waits(self) -> bool:
+        """Whether a source has not started; else ``ready`` is when it can, as far as its sources go."""
+        while self.sources:
+            source, early = self.sources[-1]
             if source.started < 0:
-                return float("inf")
-            at = max(at, source.started + (source.cost.early if early else source.cost.latency))
-        return at
+                return True
+            self.ready = max(
+                self.ready, source.started + (source.cost.early if early else source.cost.latency)
+            )
+            self.sources.pop()
+        return False
 
 
 def _unrolled(turn: Sequence[Work], turns: int) -> Iterable[_Flying]:
@@ -169,26 +173,37 @@ def _run(program: Iterable[_Flying], width: int, window: int) -> list[float]:
     left: list[float] = []
     now = 0
     while coming or inside:
-        while inside and 0 <= inside[0].started and inside[0].started + inside[0].cost.latency <= now:
-            inside.popleft().sources.clear()
+        while inside and inside[0].started >= 0 and _end(inside[0]) <= now:
+            inside.popleft()
             left.append(float(now))
         for _ in range(min(width, window - len(inside), len(coming))):
             inside.append(coming.popleft())
             waiting.append(inside[-1])
-        next_event = float("inf")
-        still = []
-        for each in waiting:
-            pipe = min(each.cost.pipes, key=lambda name: free.get(name, 0.0))
-            start = max(each.ready(), free.get(pipe, 0.0), now)
-            if start < now + 1:
-                each.started = start
-                free[pipe] = start + each.cost.keeps
-            else:
-                next_event = min(next_event, start)
-                still.append(each)
-        waiting = still
-        if inside and inside[0].started >= 0:
-            next_event = min(next_event, inside[0].started + inside[0].cost.latency)
+        waiting, next_start = _start(waiting, free, now)
+        next_end = _end(inside[0]) if inside and inside[0].started >= 0 else float("inf")
         enters = coming and len(inside) < window
+        next_event = min(next_start, next_end)
         now = now + 1 if enters or next_event == float("inf") else max(now + 1, int(next_event))
     return left
+
+
+def _end(flying: _Flying) -> float:
+    return flying.started + flying.cost.latency
+
+
+def _start(waiting: Iterable[_Flying], free: dict[str, float], now: int) -> tuple[list[_Flying], float]:
+    """Start in this cycle what can; the others, and when the first of them can as far as that is known."""
+    still, next_start = [], float("inf")
+    for each in waiting:
+        if each.waits():
+            still.append(each)
+            continue
+        pipe = min(each.cost.pipes, key=lambda name: free.get(name, 0.0))
+        start = max(each.ready, free.get(pipe, 0.0), now)
+        if start < now + 1:
+            each.started = start
+            free[pipe] = start + each.cost.keeps
+        else:
+            next_start = min(next_start, start)
+            still.append(each)
+    return still, next_start
