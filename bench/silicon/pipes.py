@@ -19,7 +19,7 @@ _PRODUCTS = re.compile(
 _SHIFTS = re.compile(
     r"[su]?q?r?sh[lr]l?u?n?2?|sqshlu|[su]r?sra|s[lr]i|shl|[su]sh[lr]|[su]shll2?|shll2?|[su]xtl2?|r?shrn2?"
     r"|[su]q(r)?shr(u)?n2?|sqxtu?n2?|uqxtn2?|[su]adalp|[su]aba|[su]abal2?|[su]?addl?v|[su](max|min)v"
-    r"|f(max|min)(nm)?v|[us]mov|crc32\w+"
+    r"|f(max|min)(nm)?v|[us]mov"
 )
 """Those of the pipe of shifts, sums across a vector and sums of differences: F1, V1, V1 and V3."""
 _DOTS = words("sdot udot usdot sudot smmla ummla usmmla bfdot bfmmla")
@@ -35,7 +35,7 @@ def pipes(core: str, section: str, word: str, per_cycle: float) -> str:
         return "S" if core == "a72" else "S+L*1"
     if section == "Branch":
         return "B"
-    if section.startswith("Scalar"):
+    if section.startswith("Scalar") or word.startswith("crc32"):
         return _scalar(core, per_cycle)
     return _vector(core, word, per_cycle)
 

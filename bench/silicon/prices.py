@@ -31,6 +31,7 @@ _FAMILIES = [
     )
 ]
 """Instructions that take each other's results early as their accumulator."""
+_EARLY_BY_GUIDE = _FAMILIES[2:6]
 _STORES_OF_16_BYTES = words("str stur stp st1")
 _Q = 1 << 30
 _SF = 1 << 31
@@ -87,6 +88,8 @@ def prices() -> list[Price]:
             continue
         price = _merged(found.get((mask, value)), _of_row(row, each, mask, value))
         found[mask, value] = price
+    for at, price in found.items():
+        found[at] = _early(price, {each.name: each for each in found.values()})
     others = [*_OTHERS, *_between_banks(), *_alike({price.name: price for price in found.values()})]
     for price in others:
         found.setdefault((price.mask, price.value), price)
@@ -165,6 +168,23 @@ def _merged(one: Price | None, other: Price) -> Price:
     return replace(one, cores=cores)
 
 
+def _early(price: Price, by_name: Mapping[str, Price]) -> Price:
+    """With what the table lacks of early accumulators: a product by a lane hands on its sum as that of whole
+    vectors does, and by the guides sums of pairs, of differences and of shifts and dot products do so after a
+    cycle."""
+    word = price.name.split()[0]
+    if not price.family or "va0" not in price.operands:
+        return price
+    whole = by_name.get(f"{word} (vec)", price)
+    cores = {}
+    for core, (where, rate, latency, forward) in price.cores.items():
+        early = whole.cores.get(core, ("", 0.0, 0.0, 0.0))[3]
+        if not early and _FAMILIES[price.family - 1] in _EARLY_BY_GUIDE:
+            early = 1.0
+        cores[core] = (where, rate, latency, forward or early)
+    return replace(price, cores=cores)
+
+
 def _operands(found: Form, accumulates: bool) -> str:
     """See ``worker/simclock/prices.h``."""
     runs: dict[str, int] = {}
@@ -173,7 +193,11 @@ def _operands(found: Form, accumulates: bool) -> str:
     texts = []
     for role, count in runs.items():
         bank = "x" if found.bank(role) in "xw" else "v"
-        use = "c" if role == "a" and accumulates else _USES.get(role, "r")
+        use = _USES.get(role, "r")
+        if role == "a" and accumulates:
+            use = "c"
+        elif role == "m" and "v{m}.h[" in found.asm:
+            use = "l"
         texts.append(f"{bank}{use}{_BITS[role]}" + (f"+{count}" if count > 1 else ""))
     return " ".join(texts + ["fr"] * found.reads_flags + ["fw"] * found.writes_flags)
 

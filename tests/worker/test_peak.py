@@ -36,9 +36,9 @@ def test_the_peak_is_the_matrix_units_where_there_is_one(simulated_boards, nurse
     assert 11 < peak("rpi4-sim") <= 12
     assert 11 < peak("rpi4-32-sim") <= 12
     assert 24 < peak("riscv-k1-sim") <= 25.6
-    # Two of 128 bits a cycle at 2.4 GHz, four at 2.6.
+    # Two of 128 bits a cycle at 2.4 GHz; at 2.6 the 3.19 of four that were measured.
     assert 37 < peak("rpi5-sim") <= 38.4
-    assert 79 < peak("graviton3-sim") <= 83.2
+    assert 63 < peak("graviton3-sim") <= 66.6
     # Of the same boards, as fast as the clock has memory answer.
     pi = simulated_boards["rpi4-sim"], CATALOGUE["rpi4"]
     assert 0.5 < bandwidth_gbs(nursery, *pi, 1, store=builder.store, lock_dir=tmp_path) < 12

@@ -3,6 +3,7 @@
 #include "loops.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "simulation_page.h"
 
@@ -17,7 +18,7 @@ typedef struct {
 /* The register's number, FLAGS or, where nothing waits for it, -1. */
 static int register_of(const Operand *operand, uint32_t word, unsigned i) {
   if (operand->bank == 'f') return FLAGS;
-  int number = (int)((word >> operand->shift) + i) & 31;
+  int number = (int)((word >> operand->shift) + i) & (operand->use == 'l' ? 15 : 31);
   if (operand->bank == 'v') return BANK + number;
   return number == ZERO ? -1 : number; /* the zero register; a stack pointer seldom changes */
 }
@@ -96,7 +97,7 @@ static void write(const Step *step, uint64_t start, Value *values) {
   const Price *price = step->price;
   for (size_t o = 0; o < price->num_operands; o++) {
     const Operand *operand = price->operands + o;
-    if (operand->use == 'r' || operand->use == 'c') continue;
+    if (strchr("rcl", operand->use)) continue;
     bool moved = operand->use == 'b';
     uint64_t latency = moved ? SIMULATION_TICKS_PER_CYCLE : price->latency;
     for (unsigned i = 0; i < operand->count; i++) {

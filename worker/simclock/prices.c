@@ -10,7 +10,7 @@ static bool read_operands(char *text, Price *price) {
     if (price->num_operands == OPERANDS) return false;
     unsigned shift = 0, count = 1;
     Operand operand = {.bank = word[0], .use = word[1]};
-    if (!strchr("xvf", operand.bank) || !operand.use || !strchr("rwacb", operand.use)) return false;
+    if (!strchr("xvf", operand.bank) || !operand.use || !strchr("rwacbl", operand.use)) return false;
     if (operand.bank != 'f' && sscanf(word + 2, "%u+%u", &shift, &count) < 1) return false;
     if (shift > 27 || !count || count > 4) return false;
     operand.shift = (uint8_t)shift, operand.count = (uint8_t)count;

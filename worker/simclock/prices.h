@@ -7,7 +7,7 @@
  *   price MASK VALUE LATENCY FORWARD FAMILY LOADS STORES USE... : OPERAND...
  * in order of precedence: the first price with word & MASK == VALUE holds. LATENCY, FORWARD (to the accumulator
  * of an instruction of the same FAMILY, 0 for none) and USE of each resource are ticks. An operand is a bank
- * (x, v, f for flags), what happens (r read, w written, a read and written with FORWARD, c read with FORWARD,
+ * (x, v, f for flags), what happens (r read, l one of the first 16 read, w written, a read and written with FORWARD, c read with FORWARD,
  * b a base that moves on a cycle later), the bit of its register's number, and how many registers follow one
  * another: "vw0+4". Prices of MASK 0 stand for a class of instructions that
  * nobody measured; FAMILY names the class there. */
