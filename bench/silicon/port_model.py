@@ -42,6 +42,7 @@ _FAMILIES = (
     re.compile(r"fcmla"),
 )
 """Instructions that take each other's results early as their accumulator (the guides, section 3)."""
+_EARLY_BY_GUIDE = range(2, 6)
 _TURNS = 8
 
 
@@ -81,16 +82,24 @@ def costs(core: str) -> Mapping[str, Cost]:
         forms.setdefault(found.asm, found)
         rate, latency = row.per_cycle[core], row.latency[core]
         if latency:
-            (early if found.forward else latencies).setdefault(found.asm, latency)
+            (early if found.forward else latencies).setdefault(
+                _all_but_the_last(found.asm) if found.forward else found.asm, latency
+            )
         if rate and "chain" not in row.name:
             group = _PIPES[core].get(pipes(core.lower(), row.section, found.mnemonic, rate))
             if group:
                 rates.setdefault(found.asm, (group, len(group) / rate))
-    return {
-        text: Cost(*rates[text], latencies[text], early.get(text, 0.0), _family(forms[text].mnemonic))
-        for text in rates
-        if text in latencies
-    }
+    made = {}
+    for text in rates.keys() & latencies.keys():
+        family = _family(forms[text].mnemonic)
+        # A product by a lane hands on its sum as that of whole vectors does; others by the guides.
+        soon = early.get(_all_but_the_last(text), 1.0 if family in _EARLY_BY_GUIDE else 0.0)
+        made[text] = Cost(*rates[text], latencies[text], soon, family)
+    return made
+
+
+def _all_but_the_last(text: str) -> str:
+    return text.partition("v{m}")[0]
 
 
 def _family(word: str) -> int:
