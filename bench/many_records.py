@@ -23,7 +23,7 @@ from kernels.target import CATALOGUE
 from server.app import create_app
 from server.db.database import Database
 from server.db.tables import JobRow, RecordRow, TaskRow, TrialRow
-from server.records.bests import choose_best
+from server.records.bests import choose_anew
 from server.settings import Settings
 from tuner.states import JobState
 from worker.children.nursery import Nursery
@@ -107,8 +107,7 @@ def add_job(db: Database, target: str, trials: int) -> int:
         random.Random(0).shuffle(rows)  # tasks take turns
         session.execute(TrialRow.__table__.insert(), rows)  # type: ignore[attr-defined]  # a Table
         session.flush()
-        for task in tasks.values():
-            choose_best(session, task.id)
+        choose_anew(session, [task.id for task in tasks.values()])
         return job.id
 
 

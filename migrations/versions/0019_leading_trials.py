@@ -36,9 +36,13 @@ def upgrade() -> None:
     op.execute(BEHIND)
     op.create_index("ix_trials_leads", "trials", ["job_id"], sqlite_where=LEADS, postgresql_where=LEADS)
     op.create_index("ix_trials_task_id_number", "trials", ["task_id", "number"])
+    op.create_index("ix_trials_job_id_id", "trials", ["job_id", "id"])
+    op.drop_index("ix_trials_job_id", "trials")
 
 
 def downgrade() -> None:
+    op.create_index("ix_trials_job_id", "trials", ["job_id"])
+    op.drop_index("ix_trials_job_id_id", "trials")
     op.drop_index("ix_trials_task_id_number", "trials")
     op.drop_index("ix_trials_leads", "trials")
     op.drop_column("trials", "leads")

@@ -327,7 +327,7 @@ class TrialRow(Base):
     __table_args__ = (
         UniqueConstraint("task_id", "record_id"),
         Index(None, "task_id", "number"),
-        Index(None, "job_id"),
+        Index(None, "job_id", "id"),
         _where("leads", "ix_trials_leads", "job_id"),
         Index(None, "record_id"),
     )
