@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Response
 
 from kernels.layout import Layouts
 from kernels.numerics import Numerics
+from server.http.lists import checked_once
 from server.http.pages import Limit, Threads
 from server.http.problems import Problem, invalid, responses
 from server.records import news, repository, views
@@ -22,7 +23,7 @@ LayoutsOrAny = Annotated[
 ]
 
 
-@router.get("", summary="List best configs", responses=responses(404, 422))
+@router.get("", summary="List best configs", response_model=BestRecords, responses=responses(404, 422))
 def list_best_configs(
     ctx: Ctx,
     target: TargetNamed,
@@ -34,7 +35,7 @@ def list_best_configs(
         str | None,
         Query(pattern="^[0-9a-f]{1,64}$", description="The `next` of the page before, a workload's key."),
     ] = None,
-) -> BestRecords:
+) -> Response:
     """The fastest correct record of every workload that was tuned for a target, by the workload's key.
 
     One for each clock, and for each pair of layouts where `any` is asked for. `limit` is of workloads.
@@ -42,7 +43,7 @@ def list_best_configs(
     with ctx.db.read() as session:
         keys = ctx.targets.keys(session, target)
         found, more = repository.bests(session, keys, threads, numerics, _pair(layouts), after, limit)
-    return BestRecords(items=[views.show(*each) for each in found], next=more)
+    return checked_once(BestRecords(items=[views.show(*each) for each in found], next=more))
 
 
 @router.get("/best", summary="Find the best config", responses=responses(404, 422))

@@ -16,6 +16,7 @@ from kernels.numerics import Numerics
 from server.db.tables import JobRow, RelayoutRow
 from server.events.base import END, Event
 from server.http.json_text import JsonRoute
+from server.http.lists import checked_once
 from server.http.pages import AfterId, JobId, Limit
 from server.http.problems import Problem, responses
 from server.jobs import listing, views
@@ -160,13 +161,14 @@ async def resume_jobs(wanted: Resumption, ctx: Ctx) -> Resumed:
     return Resumed(resumed=len(jobs))
 
 
-@router.get("/{job_id}/tasks", summary="List a job's tasks", responses=responses(404))
-def list_tasks(job_id: JobId, ctx: Ctx) -> TaskList:
+@router.get(
+    "/{job_id}/tasks", summary="List a job's tasks", response_model=TaskList, responses=responses(404)
+)
+def list_tasks(job_id: JobId, ctx: Ctx) -> Response:
     """The job's distinct workloads, each with its progress and best-so-far curve."""
     with ctx.db.read() as session:
-        return TaskList(
-            items=views.show_tasks(session, views.get_row(session, job_id), ctx.manager.live(job_id))
-        )
+        tasks = views.show_tasks(session, views.get_row(session, job_id), ctx.manager.live(job_id))
+    return checked_once(TaskList(items=tasks))
 
 
 @router.get(

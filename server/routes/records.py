@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
+from server.http.lists import checked_once
 from server.http.pages import AfterId, Limit
 from server.http.problems import responses
 from server.http.uploads import received
@@ -69,7 +70,7 @@ def _filter(
 Which = Annotated[Filter, Depends(_filter)]
 
 
-@router.get("", summary="List records", responses=responses(404, 422))
+@router.get("", summary="List records", response_model=RecordPage, responses=responses(404, 422))
 def list_records(
     ctx: Ctx,
     which: Which,
@@ -82,12 +83,12 @@ def list_records(
     ] = "oldest",
     limit: Limit = 100,
     after: AfterId = None,
-) -> RecordPage:
+) -> Response:
     """Records that meet all that is asked of them, in the order that is asked for."""
     with ctx.db.read() as session:
         found, more, left_out = search.page(session, which, sort, after, limit)
     items = [views.show(*each) for each in found]
-    return RecordPage(items=items, next=None if more is None else str(more), left_out=left_out)
+    return checked_once(RecordPage(items=items, next=None if more is None else str(more), left_out=left_out))
 
 
 @router.get(

@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from kernels.target import Target
 from server.db.stored import workload_of
+from server.http.lists import checked_once
 from server.http.pages import Limit, Search, Threads
 from server.http.problems import responses
 from server.services import Ctx
@@ -75,8 +76,7 @@ def list_trials(
         repository.get_row(session, key)
         keys = ctx.targets.keys(session, target)
         found = repository.trials(session, key, keys, clock, threads, limit)
-    # Thousands of points: checked once, not once more as an answer.
-    return Response(found.model_dump_json(), media_type="application/json")
+    return checked_once(found)
 
 
 @router.get("/{key}/insight", summary="Learn from a workload's trials", responses=responses(404, 422, 503))
