@@ -53,6 +53,8 @@ class Database:
         if self.sqlite:
             event.listen(self.engine, "connect", _configure_sqlite)
             event.listen(self.engine, "begin", _begin_sqlite)
+        else:
+            event.listen(self.engine, "connect", _configure_postgresql)
         self._writing = self.engine.execution_options(writes=True)
         self._writer = threading.Lock()
 
@@ -154,6 +156,12 @@ def _configure_sqlite(connection: Any, _: Any) -> None:
     connection.isolation_level = None  # we say BEGIN ourselves, see _begin_sqlite
     for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _configure_postgresql(connection: Any, _: Any) -> None:
+    # To compile a query takes seconds where it is thought to be long, and to run it milliseconds.
+    connection.execute("SET jit = off")
+    connection.commit()
 
 
 def _begin_sqlite(connection: Connection) -> None:

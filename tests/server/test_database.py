@@ -181,3 +181,11 @@ def test_writers_of_two_processes_wait_for_each_other(database_url: str) -> None
         assert (errors, session.get_one(TargetRow, "k").name) == ([], "100")
     first.close()
     second.close()
+
+
+@pytest.mark.parametrize("database_url", ["postgresql"], indirect=True)
+def test_postgresql_compiles_no_query(db: Database) -> None:
+    for _ in range(2):
+        with db.read() as session:
+            assert session.execute(text("show jit")).scalar_one() == "off"
+            session.rollback()
