@@ -2,6 +2,7 @@
 
 python -m bench.silicon instructions --board rpi4-sim
 python -m bench.silicon mixes --board rpi4-sim
+python -m bench.silicon networks --board rpi4-sim --models ncnn/benchmark/models --guest FOLDER
 python -m bench.silicon prices
 
 ``instructions``: a loop of independent copies and a chain of each instruction of the table run on the board's
@@ -11,6 +12,8 @@ the reason. What the chains are, and what is taken off for the way back, is as i
 
 ``mixes``: random loops of these instructions (mixes.py) on the clock, beside a model of the core's pipes
 (port_model.py). Prints how many are within 10 %, by kind, and the farthest with their text.
+
+``networks``: ncnn's own wheel on the networks that ncnn published figures of (networks.py).
 
 ``prices``: makes ``worker/simclock/aarch64_prices.csv`` anew (prices.py).
 """
@@ -23,12 +26,13 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from bench.silicon import mixes
+from bench.silicon import mixes, networks
 from bench.silicon.forms import form
 from bench.silicon.instructions import Figure, Result, compared
 from bench.silicon.prices import prices, table
 from bench.silicon.table import CORES, rows
 from tuner.runtimes.emulated import EmulationError
+from tuner.runtimes.guest import Guest
 from worker.fleet.drivers.sim_prices import PRICES
 from worker.fleet.drivers.simulated import why_no_emulator
 
@@ -51,7 +55,19 @@ def main(given: Sequence[str] | None = None) -> None:
     mixed.add_argument("--board", choices=sorted(CORES), required=True)
     mixed.add_argument("--count", type=_count, default=200, help="how many loops (200)")
     mixed.add_argument("--seed", type=int, default=1, help="other loops for another number (1)")
+    whole = commands.add_parser("networks", help="ncnn's networks beside what ncnn published")
+    whole.add_argument("--board", choices=sorted(networks.BOARDS), required=True)
+    whole.add_argument(
+        "--models", type=Path, required=True, metavar="DIR", help="benchmark/models of a clone of ncnn"
+    )
+    whole.add_argument(
+        "--guest", type=Path, required=True, metavar="DIR", help="what tuner.runtimes.guest left"
+    )
+    whole.add_argument("--only", default="", metavar="NAMES", help="these alone: squeezenet,mobilenet")
     arguments = parser.parse_args(given)
+    if arguments.command == "networks":
+        _networks(arguments, parser)
+        return
     if arguments.command == "prices":
         PRICES.write_text(table(prices()))
         return
@@ -84,6 +100,27 @@ def _run(board: str, run: Callable[[Path], list[T]]) -> list[T]:
             return run(Path(name))
         except EmulationError as error:
             raise SystemExit(f"bench.silicon: {error}") from None
+
+
+def _networks(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    names = [name for name in arguments.only.split(",") if name]
+    every = networks.published(arguments.board)
+    if unknown := set(names) - {each.name for each in every}:
+        parser.error(f"no figure of {sorted(unknown)}; there are: {', '.join(each.name for each in every)}")
+    guest = Guest(arguments.guest, arguments.guest, arguments.board)
+    if problem := why_no_emulator(arguments.board):
+        raise SystemExit(f"bench.silicon: {problem}")
+    if not guest.there:
+        fetch = f"python -m tuner.runtimes.guest {arguments.guest}"
+        raise SystemExit(f"bench.silicon: no emulated Python in {arguments.guest}; fetch it by: {fetch}")
+    print(f"{arguments.board}: ncnn {guest.versions().get('ncnn', '?')}, one thread, milliseconds")
+    print(f"{'network':20} {'published':>10} {'simulated':>10} {'ratio':>6}")
+    results = []
+    wanted = [each for each in every if not names or each.name in names]
+    for result in networks.measured(arguments.board, wanted, arguments.models, guest):
+        print(networks.line(result), flush=True)
+        results.append(result)
+    print(networks.summary(results))
 
 
 def told(results: Sequence[Result], board: str) -> str:
