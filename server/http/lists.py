@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Generic, TypeVar
 
-from fastapi import Response
 from pydantic import BaseModel, Field
 
 Item = TypeVar("Item")
@@ -21,8 +20,3 @@ class Items(BaseModel, Generic[Item]):
     """A list short enough to come whole."""
 
     items: list[Item] = Field(description="All entries.")
-
-
-def checked_once(answer: BaseModel) -> Response:
-    """An answer with many entries: it is not checked once more, nor made into Python's lists on the way."""
-    return Response(answer.model_dump_json(), media_type="application/json")

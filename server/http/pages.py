@@ -1,12 +1,13 @@
-"""Parameters that several routes share, and long curves made short."""
+"""Parameters that several routes share, long curves made short, and long answers sent as they are."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Annotated, TypeVar
 
-from fastapi import Path, Query, Request
+from fastapi import Path, Query, Request, Response
 from fastapi.dependencies.models import Dependant
+from pydantic import BaseModel
 
 from server.http.problems import invalid
 
@@ -47,3 +48,8 @@ def thin(points: Sequence[Item], limit: int = CURVE_POINTS) -> Sequence[Item]:
         return points
     step = (len(points) - 1) / (limit - 1)
     return [points[round(step * at)] for at in range(limit)]
+
+
+def checked_once(answer: BaseModel) -> Response:
+    """An answer with many entries: it is not checked once more, nor made into Python's lists on the way."""
+    return Response(answer.model_dump_json(), media_type="application/json")

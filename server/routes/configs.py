@@ -8,8 +8,7 @@ from fastapi import APIRouter, Query, Response
 
 from kernels.layout import Layouts
 from kernels.numerics import Numerics
-from server.http.lists import checked_once
-from server.http.pages import Limit, Threads
+from server.http.pages import Limit, Threads, checked_once
 from server.http.problems import Problem, invalid, responses
 from server.records import news, repository, views
 from server.records.logs import Allowed

@@ -16,8 +16,7 @@ from kernels.numerics import Numerics
 from server.db.tables import JobRow, RelayoutRow
 from server.events.base import END, Event
 from server.http.json_text import JsonRoute
-from server.http.lists import checked_once
-from server.http.pages import AfterId, JobId, Limit
+from server.http.pages import AfterId, JobId, Limit, checked_once
 from server.http.problems import Problem, responses
 from server.jobs import listing, views
 from server.jobs.listing import Wanted

@@ -8,8 +8,7 @@ from fastapi import APIRouter, Depends, Path, Query, Request, Response
 from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 
-from server.http.lists import checked_once
-from server.http.pages import AfterId, Limit
+from server.http.pages import AfterId, Limit, checked_once
 from server.http.problems import responses
 from server.http.uploads import received
 from server.records import forgetting, news, repository, search, views

@@ -10,8 +10,7 @@ from starlette.concurrency import run_in_threadpool
 
 from kernels.target import Target
 from server.db.stored import workload_of
-from server.http.lists import checked_once
-from server.http.pages import Limit, Search, Threads
+from server.http.pages import Limit, Search, Threads, checked_once
 from server.http.problems import responses
 from server.services import Ctx
 from server.workloads import insight, listing, repository
