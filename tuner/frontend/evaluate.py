@@ -63,9 +63,10 @@ def evaluated(node: NodeProto, constants: Mapping[str, Array], opset: int) -> li
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=IR_VERSION)
     reason = "onnxruntime is not here, or does not take it"
     found = None
-    if node.op_type in INEXACT or _overflows(node, inputs):
+    inexact = node.op_type in INEXACT and not _has_no_step(node, inputs)
+    if inexact or _overflows(node, inputs):
         found = _by_onnxruntime(model, inputs)
-    if found is None and node.op_type not in INEXACT:
+    if found is None and not inexact:
         try:
             results: Any = ReferenceEvaluator(model).run(None, inputs)
             if node.op_type == "ReduceMean" and not inputs[node.input[0]].size:
@@ -74,7 +75,7 @@ def evaluated(node: NodeProto, constants: Mapping[str, Array], opset: int) -> li
             return [np.asarray(each) for each in results]
         except Exception as error:  # whatever an operator's reference raises on values it does not take
             reason = first_line(error)
-            found = _by_onnxruntime(model, inputs)
+            found = None if _has_no_step(node, inputs) else _by_onnxruntime(model, inputs)
     if found is None:
         raise Uncomputed(f"node {node_name(node)!r} ({node.op_type}) cannot be computed: {reason}")
     return found
@@ -84,6 +85,11 @@ def _beyond(node: NodeProto, table: Array, places: Array) -> bool:
     """Whether one of the places is not there; the reference takes another then."""
     extent = table.shape[next((each.i for each in node.attribute if each.name == "axis"), 0)]
     return bool(((places < -extent) | (places >= extent)).any())
+
+
+def _has_no_step(node: NodeProto, inputs: Mapping[str, Array]) -> bool:
+    """Whether it is a recurrence over nothing, of which onnxruntime aborts the process."""
+    return node.op_type in ("GRU", "LSTM", "RNN") and any(not each.size for each in inputs.values())
 
 
 def _overflows(node: NodeProto, inputs: Mapping[str, Array]) -> bool:
