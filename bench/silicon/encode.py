@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.silicon.form import Form
 
 ARCHITECTURE = "armv8.6-a+crypto+sha3+sm4+fp16+fp16fml+rcpc+memtag+flagm"
-"""What the assembler is told to know."""
+"""The instruction sets that the assembler accepts."""
 _ROLES = "dnmae"
 _ALIKE = {"D": "d", "s": "d", "N": "n", "S": "e", "M": "m"}
 """Roles in the same place."""

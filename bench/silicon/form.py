@@ -36,7 +36,7 @@ _FLAGS_WRITTEN = words(
 
 @dataclass(frozen=True)
 class Form:
-    """An instruction whose registers are open.
+    """An instruction without register numbers.
 
     ``asm`` is a template for ``str.format``: the letter before a brace is the register's bank, the name
     inside is its role. Roles, and where the encoding has them:

@@ -1,4 +1,4 @@
-"""In which pipes of a core an instruction runs: what the software optimization guides of Arm's cores say.
+"""What Arm's software optimization guides say of instructions: their pipes, and which accumulate early.
 
 The table has how many instructions run a cycle, not where. Of instructions of one pipe this says which one;
 the names are those of ``worker/fleet/drivers/sim_prices.py``.
@@ -23,13 +23,28 @@ _SHIFTS = re.compile(
 )
 """Those of the pipe of shifts, sums across a vector and sums of differences: F1, V1, V1 and V3."""
 _DOTS = words("sdot udot usdot sudot smmla ummla usmmla bfdot bfmmla")
-_MEMORY = words("prfm prfum")
+_FAMILIES = tuple(
+    re.compile(text)
+    for text in (
+        *(r"fn?m(add|sub)|fml[as]l?2?", r"(s|u|sqd)?ml[as]l?2?|sqrdml[as]h", r"[su]+dot|u?s?u?mmla"),
+        *(r"[su]adalp", r"[su]abal?2?", r"[su]r?sra", r"fcmla"),
+    )
+)
+EARLY = range(3, 7)
+"""Families whose accumulator latency is one cycle where the table has no row for it: dot products, sums of
+pairs, of differences and of shifts."""
+
+
+def family(word: str) -> int:
+    """The number, from 1, of the instructions that forward their results to each other's accumulators; 0 for
+    those that forward nothing. ``word`` is a mnemonic."""
+    return next((at for at, each in enumerate(_FAMILIES, 1) if each.fullmatch(word)), 0)
 
 
 def pipes(core: str, section: str, word: str, per_cycle: float) -> str:
     """The pipes of an instruction with the mnemonic ``word``, of ``section`` in the table, on ``core``, which
     runs ``per_cycle`` of it."""
-    if "load" in section or word in _MEMORY or "Atomic" in section:
+    if "load" in section or "Atomic" in section:
         return "L"
     if "store" in section:
         return "S" if core == "a72" else "S+L*1"

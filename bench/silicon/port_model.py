@@ -8,7 +8,6 @@ other.
 
 from __future__ import annotations
 
-import re
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from functools import cache
 from bench.silicon.form import Form
 from bench.silicon.forms import form
 from bench.silicon.loops import is_vector
-from bench.silicon.pipes import pipes
+from bench.silicon.pipes import EARLY, family, pipes
 from bench.silicon.table import rows
 from worker.fleet.drivers.sim_prices import CORES
 
@@ -32,30 +31,19 @@ _PIPES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     | {"L": ("L0", "L1", "L2"), "V02": ("V0", "V2"), "V13": ("V1", "V3"), "V": ("V0", "V1", "V2", "V3")},
 }
 """Each group of pipes by its members. Arm's software optimization guides have them (section 2)."""
-_FAMILIES = (
-    re.compile(r"fn?m(add|sub)|fml[as]l?2?"),
-    re.compile(r"(s|u|sqd)?ml[as]l?2?|sqrdml[as]h"),
-    re.compile(r"[su]dot|(u|s|us)mmla"),
-    re.compile(r"[su]adalp"),
-    re.compile(r"[su]abal?2?"),
-    re.compile(r"[su]r?sra"),
-    re.compile(r"fcmla"),
-)
-"""Instructions that take each other's results early as their accumulator (the guides, section 3)."""
-_EARLY_BY_GUIDE = range(2, 6)
 _TURNS = 8
 
 
 @dataclass(frozen=True)
 class Cost:
-    """What the table has of an instruction: the pipes that it can run in, the cycles that it keeps one, and
-    those until its result is there, also for an accumulator of its family (0: no earlier)."""
+    """The cost of an instruction: the pipes that it can run in, how many cycles it occupies one, its latency,
+    and its latency to an accumulator of its family (0: no earlier)."""
 
     pipes: tuple[str, ...]
     keeps: float
     latency: float
     early: float = 0.0
-    family: int = -1
+    family: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,7 +58,7 @@ class Work:
 
 @cache
 def costs(core: str) -> Mapping[str, Cost]:
-    """What the table has of each form, by its text; without those that lack a figure of ``core``."""
+    """The cost of each form that was measured on ``core``, by its text."""
     rates: dict[str, tuple[tuple[str, ...], float]] = {}
     latencies: dict[str, float] = {}
     early: dict[str, float] = {}
@@ -91,19 +79,15 @@ def costs(core: str) -> Mapping[str, Cost]:
                 rates.setdefault(found.asm, (group, len(group) / rate))
     made = {}
     for text in rates.keys() & latencies.keys():
-        family = _family(forms[text].mnemonic)
+        kind = family(forms[text].mnemonic)
         # A product by a lane hands on its sum as that of whole vectors does; others by the guides.
-        soon = early.get(_all_but_the_last(text), 1.0 if family in _EARLY_BY_GUIDE else 0.0)
-        made[text] = Cost(*rates[text], latencies[text], soon, family)
+        soon = early.get(_all_but_the_last(text), 1.0 if kind in EARLY else 0.0)
+        made[text] = Cost(*rates[text], latencies[text], soon, kind)
     return made
 
 
 def _all_but_the_last(text: str) -> str:
     return text.partition("v{m}")[0]
-
-
-def _family(word: str) -> int:
-    return next((at for at, each in enumerate(_FAMILIES) if each.fullmatch(word)), -1)
 
 
 def work(core: str, found: Form, numbers: Mapping[str, int]) -> Work:

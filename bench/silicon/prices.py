@@ -9,7 +9,6 @@ from __future__ import annotations
 import csv
 import io
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from string import Formatter
@@ -18,20 +17,11 @@ from bench.silicon.aliases import aliases
 from bench.silicon.encode import encodings
 from bench.silicon.form import Form, words
 from bench.silicon.forms import form
-from bench.silicon.pipes import pipes
+from bench.silicon.pipes import EARLY, family, pipes
 from bench.silicon.table import CORES, Row, rows
 
 _BITS = {"d": 0, "D": 0, "s": 0, "n": 5, "N": 5, "a": 10, "e": 10, "S": 10, "m": 16, "M": 16}
 _USES = {"d": "w", "e": "w", "D": "a", "M": "a", "N": "b"}
-_FAMILIES = [
-    re.compile(text)
-    for text in (
-        *(r"fn?m(add|sub)|fml[as]l?2?", r"(s|u|sqd)?ml[as]l?2?|sqrdml[as]h", r"[su]+dot|u?s?u?mmla"),
-        *(r"[su]adalp", r"[su]abal?2?", r"[su]r?sra", r"fcmla"),
-    )
-]
-"""Instructions that take each other's results early as their accumulator."""
-_EARLY_BY_GUIDE = _FAMILIES[2:6]
 _STORES_OF_16_BYTES = words("str stur stp st1")
 _Q = 1 << 30
 _SF = 1 << 31
@@ -121,10 +111,10 @@ def _of_row(row: Row, found: Form, mask: int, value: int) -> Price:
             latency += _unseen(core.lower(), row, found)
         takes = (0.0, latency) if found.forward else (latency, 0.0)
         cores[core.lower()] = (where, rate if where else 0.0, *takes)
-    family = next((at for at, each in enumerate(_FAMILIES, 1) if each.fullmatch(found.mnemonic)), 0)
+    group = family(found.mnemonic)
     loads, stores = "load" in row.section or "Atomic" in row.section, "store" in row.section
-    operands = _operands(found, bool(family))
-    return Price(row.name, mask, value, operands, family, int(loads), int(stores), cores)
+    operands = _operands(found, bool(group))
+    return Price(row.name, mask, value, operands, group, int(loads), int(stores), cores)
 
 
 def _unseen(core: str, row: Row, found: Form) -> float:
@@ -179,7 +169,7 @@ def _early(price: Price, by_name: Mapping[str, Price]) -> Price:
     cores = {}
     for core, (where, rate, latency, forward) in price.cores.items():
         early = whole.cores.get(core, ("", 0.0, 0.0, 0.0))[3]
-        if not early and _FAMILIES[price.family - 1] in _EARLY_BY_GUIDE:
+        if not early and price.family in EARLY:
             early = 1.0
         cores[core] = (where, rate, latency, forward or early)
     return replace(price, cores=cores)

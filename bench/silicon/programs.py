@@ -12,10 +12,9 @@ from bench.silicon.loops import POINTERS, ROTATED, SCRATCH, ZEROS, Loop
 from tuner.runtimes.emulated import emulate
 from worker.fleet.drivers.agent_build import BUILD_TIMEOUT_S, SOURCES, STATIC
 from worker.fleet.drivers.sim_models import SIM_MODELS
+from worker.fleet.drivers.sim_prices import TICKS
 
 ITERATIONS = 8
-_TICKS = 240
-"""A cycle's, as worker/agent/simulation_page.h has it."""
 _SAVED = (
     *(f"stp x{number}, x{number + 1}, [sp, #{(number - 18) * 8}]" for number in range(18, 30, 2)),
     *(f"stp d{number}, d{number + 1}, [sp, #{96 + (number - 8) * 8}]" for number in range(8, 16, 2)),
@@ -56,7 +55,7 @@ def measured(loops: Sequence[Loop], board: str, folder: Path) -> dict[Loop, floa
 def _cycles(line: str, loop: Loop) -> float | None:
     if line == "unknown":
         return None
-    return int(line.split()[0]) / (_TICKS * ITERATIONS * loop.repeats * loop.steps)
+    return int(line.split()[0]) / (TICKS * ITERATIONS * loop.repeats * loop.steps)
 
 
 def _build(loops: Sequence[Loop], program: Path, triple: str) -> None:

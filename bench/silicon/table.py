@@ -1,7 +1,8 @@
 """The table of instructions that were measured on real processors.
 
 Figures of github.com/ocxtal/insn_bench_aarch64 (results of an LX2160A with Cortex-A72, of Graviton 2 with
-Neoverse N1, whose pipes are the Cortex-A76's, and of Graviton 3 with Neoverse V1), gathered in November 2026.
+Neoverse N1, and of Graviton 3 with Neoverse V1), gathered in November 2026. The Cortex-A76 has the
+pipes of the N1.
 """
 
 from __future__ import annotations

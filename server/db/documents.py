@@ -30,7 +30,7 @@ def decoded(text: str | bytes) -> Any:
 
 
 class DamagedError(ValueError):
-    """What the database has of a thing cannot be read."""
+    """A column of a row cannot be read."""
 
 
 def checked(value: Any, of: Any, what: str) -> Any:

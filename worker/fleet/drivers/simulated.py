@@ -21,7 +21,6 @@ from worker.fleet.drivers.sim_models import SIM_MODELS
 from worker.fleet.drivers.spec import LocalSpec, Site
 
 _KB = 1024
-_PAGE_BYTES = 4096
 _PROBE_TIMEOUT_S = 20
 _EMULATOR_MB = 1024
 """What QEMU itself may take of the address space: a quarter of it at the start."""
