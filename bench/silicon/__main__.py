@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from bench.silicon import mixes, networks
-from bench.silicon.forms import form
+from bench.silicon.forms.sections import form
 from bench.silicon.instructions import Figure, Result, compared
 from bench.silicon.prices import prices, table
 from bench.silicon.table import CORES, rows

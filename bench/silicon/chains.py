@@ -11,7 +11,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from bench.silicon.form import Form
+from bench.silicon.forms.form import Form
 from bench.silicon.loops import ZEROS, Loop, atomic, constants, in_memory, is_vector, setup
 
 _ADD = Loop(("add x0, x0, x24",), 1)

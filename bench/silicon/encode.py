@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from bench.silicon.form import Form
+from bench.silicon.forms.form import Form
 
 ARCHITECTURE = "armv8.6-a+crypto+sha3+sm4+fp16+fp16fml+rcpc+memtag+flagm"
 """The instruction sets that the assembler accepts."""

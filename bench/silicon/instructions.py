@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.silicon.chains import Chain, chain
-from bench.silicon.forms import form, why_none
+from bench.silicon.forms.sections import form, why_none
 from bench.silicon.loops import Loop, throughput
 from bench.silicon.programs import measured
 from bench.silicon.table import CORES, Row

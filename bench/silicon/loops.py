@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from bench.silicon.form import Form, words
+from bench.silicon.forms.form import Form, words
 
 ZEROS, SCRATCH, POINTERS = 26, 27, 28
 INDEX = 25

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.silicon import port_model
-from bench.silicon.form import Form
-from bench.silicon.forms import form
+from bench.silicon.forms.form import Form
+from bench.silicon.forms.sections import form
 from bench.silicon.loops import INDEX, ZEROS, Loop, constants, in_memory, is_vector
 from bench.silicon.programs import measured
 from bench.silicon.table import CORES, rows

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from bench.silicon.form import words
+from bench.silicon.forms.form import words
 
 _PRODUCTS = re.compile(
     r"(s|u|sq|sqr|us|su)?d?ml[as]l?2?|(sq|sqr)dml[as]h|(s|u|p)?mull?2?|sq(r)?dmul[lh]2?|sqrdml[as]h"

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from bench.silicon.form import Form
-from bench.silicon.forms import form
+from bench.silicon.forms.form import Form
+from bench.silicon.forms.sections import form
 from bench.silicon.loops import is_vector
 from bench.silicon.pipes import EARLY, family, pipes
 from bench.silicon.table import rows

@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from string import Formatter
 
-from bench.silicon.aliases import aliases
 from bench.silicon.encode import encodings
-from bench.silicon.form import Form, words
-from bench.silicon.forms import form
+from bench.silicon.forms.aliases import aliases
+from bench.silicon.forms.form import Form, words
+from bench.silicon.forms.sections import form
 from bench.silicon.pipes import EARLY, family, pipes
 from bench.silicon.table import CORES, Row, rows
 
@@ -29,7 +29,7 @@ _AMOUNT = 0x3F << 10
 _STRUCTURES = 0xBE800000
 """The bits that tell LD1 to LD4 and ST1 to ST4, whole vectors and lanes, at an address that stays."""
 _PRODUCTS = words("mul mneg madd msub smulh umulh")
-"""Of 64 bits: those of 32 cost less (``aliases.py``)."""
+"""Of 64 bits: those of 32 cost less (``forms/aliases.py``)."""
 
 
 Figures = tuple[str, float, float, float]

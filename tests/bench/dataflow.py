@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from string import Formatter
 
 from bench.silicon.encode import assembled, encodings
-from bench.silicon.form import Form
-from bench.silicon.forms import form
+from bench.silicon.forms.form import Form
+from bench.silicon.forms.sections import form
 from bench.silicon.loops import Loop, is_vector
 from bench.silicon.table import rows
 

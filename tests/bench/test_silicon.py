@@ -11,8 +11,8 @@ from dataflow import PLACES, Dataflow
 from bench.silicon.__main__ import main, told
 from bench.silicon.chains import chain
 from bench.silicon.encode import AssemblyError, assembled, encodings, registers
-from bench.silicon.form import Form
-from bench.silicon.forms import form, why_none
+from bench.silicon.forms.form import Form
+from bench.silicon.forms.sections import form, why_none
 from bench.silicon.instructions import Figure, Result, compared
 from bench.silicon.loops import Loop
 from bench.silicon.programs import measured

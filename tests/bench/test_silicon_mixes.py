@@ -9,7 +9,7 @@ import pytest
 
 from bench.silicon.__main__ import main
 from bench.silicon.encode import assembled
-from bench.silicon.form import Form
+from bench.silicon.forms.form import Form
 from bench.silicon.mixes import KINDS, Instruction, Mix, Result, compared, generated, told
 from bench.silicon.port_model import Cost, Work, costs, cycles, work
 from worker.fleet.drivers.simulated import why_no_emulator

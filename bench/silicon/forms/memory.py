@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.silicon.form import LAST_LANE, WHOLE, Form, Name, bits, words
+from bench.silicon.forms.form import LAST_LANE, WHOLE, Form, Name, bits, words
 
 _UNSIGNED, _SIGNED, _PAIR, _EXTEND = bits(10, 12), bits(12, 9), bits(15, 7), bits(13, 3)
 """Offsets of one register, small ones and those written back, of pairs, and the extension of an index."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bench.silicon.form import Form, Name, bits, shift_bits, words
-from bench.silicon.forms_vector import three, two
+from bench.silicon.forms.form import Form, Name, bits, shift_bits, words
+from bench.silicon.forms.vector import three, two
 
 _UNARY = words("fabs fneg fsqrt frecpe frecpx frsqrte frinta frinti frintm frintn frintp frintx frintz")
 _ACROSS = words("faddp fmaxp fmaxnmp fminp fminnmp")

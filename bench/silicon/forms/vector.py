@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.silicon.form import HALF, NARROWER, WHOLE, WIDER, Form, Name, bits, words
+from bench.silicon.forms.form import HALF, NARROWER, WHOLE, WIDER, Form, Name, bits, words
 
 _UNARY = words("abs sqabs neg sqneg not mvn rbit rev16 rev32 rev64 cls clz cnt urecpe ursqrte")
 _INTO_BOTH = words("suqadd usqadd")

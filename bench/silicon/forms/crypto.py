@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.silicon.form import Form, Name, bits
+from bench.silicon.forms.form import Form, Name, bits
 
 _FORMS = {
     **{word: f"{word} w{{d}}, w{{n}}, x{{m}}" for word in ("crc32x", "crc32cx")},

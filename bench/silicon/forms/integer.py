@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench.silicon.form import Form, Name, bits, words
+from bench.silicon.forms.form import Form, Name, bits, words
 
 _TWO_SOURCES = words(
     "add sub and orr orn eor eon bic adds subs ands bics adc adcs sbc sbcs mul mneg smulh umulh sdiv udiv"

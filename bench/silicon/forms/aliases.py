@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bench.silicon.form import Form, bits
+from bench.silicon.forms.form import Form, bits
 
 _UNSIGNED, _SIGNED, _PAIR, _CONDITION = bits(10, 12), bits(12, 9), bits(15, 7), bits(12, 4)
 _EXTEND = bits(12, 4)

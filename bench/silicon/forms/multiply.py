@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bench.silicon.form import LAST_LANE, WHOLE, WIDER, Form, Name, bits, words
-from bench.silicon.forms_vector import three, widening
+from bench.silicon.forms.form import LAST_LANE, WHOLE, WIDER, Form, Name, bits, words
+from bench.silicon.forms.vector import three, widening
 
 _SUMS = words("mla mls sqrdmlah sqrdmlsh fmla fmls")
 _LONG_SUMS = words("smlal umlal sqdmlal smlsl umlsl sqdmlsl")

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from bench.silicon.form import HALF, LAST_LANE, NARROWER, WHOLE, WIDER, Form, Name, bits, shift_bits, words
-from bench.silicon.forms_vector import same, three, two
+from bench.silicon.forms.form import (
+    HALF,
+    LAST_LANE,
+    NARROWER,
+    WHOLE,
+    WIDER,
+    Form,
+    Name,
+    bits,
+    shift_bits,
+    words,
+)
+from bench.silicon.forms.vector import same, three, two
 
 _INTO = words("sli sri ssra usra srsra ursra")
 _LANE_BITS = {"b": bits(17, 4), "h": bits(18, 3), "s": bits(19, 2), "d": bits(20, 1)}
