@@ -30,13 +30,10 @@ EMULATED = {
 KILL, ALLOW = 0x80000000, 0x7FFF0000
 
 
-def harness(triple, folder):
-    """``every_call.c`` with the agent's own sources, for a machine."""
-    built = folder / f"every_call-{triple}"
-    sources = [
-        Path(__file__).with_name("every_call.c"),
-        *(SOURCES / f"{n}.c" for n in ("confine", "calls", "landlock")),
-    ]
+def harness(triple, folder, name="every_call", parts=("confine", "calls", "landlock")):
+    """A C program of this folder with the agent's own sources, for a machine."""
+    built = folder / f"{name}-{triple}"
+    sources = [Path(__file__).with_name(f"{name}.c"), *(SOURCES / f"{part}.c" for part in parts)]
     command = [sys.executable, "-m", "ziglang", "cc", "-target", triple, *STATIC, "-D_GNU_SOURCE"]
     subprocess.run([*command, "-I", SOURCES, *sources, "-o", built], check=True, timeout=600)
     return built
@@ -98,3 +95,12 @@ def test_the_filter_of_other_machines_lets_as_little_through(tmp_path, triple):
     assert decide(program, machine + 1, numbers["read"]) == KILL  # another machine's numbers
     allowed = [n for n in range(0x100000) if decide(program, machine, n, [0] * 6) == ALLOW]
     assert len(allowed) <= len(NEEDED) + 3
+
+
+def test_a_proof_leaves_nothing_of_the_token_where_candidates_run(tmp_path):
+    """A session is forked where the agent has proved its token: what was mixed with it was on the stack."""
+    machine = {"x86_64": "x86_64", "aarch64": "aarch64"}.get(platform.machine())
+    if machine is None:
+        pytest.skip(f"no such test for {platform.machine()}")
+    built = harness(f"{machine}-linux-musl", tmp_path, "forgotten_key", ["proof"])
+    assert lines_of(built) == []

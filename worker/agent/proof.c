@@ -46,6 +46,7 @@ static void compress(Hash *hash) {
     s[4] += t1;
   }
   for (int i = 0; i < 8; i++) hash->state[i] += s[i];
+  explicit_bzero(w, sizeof w);
 }
 
 static void start(Hash *hash) {
@@ -95,4 +96,8 @@ void proof_make(const char *key, const char *text, char proof[PROOF_TEXT]) {
   add(&hash, digest, sizeof digest);
   finish(&hash, digest);
   proof_hex(digest, sizeof digest, proof);
+  /* Candidates run where this stack was. */
+  explicit_bzero(inner, sizeof inner);
+  explicit_bzero(outer, sizeof outer);
+  explicit_bzero(&hash, sizeof hash);
 }
