@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
-from sqlalchemy import Select, select, update
+from sqlalchemy import ColumnElement, Select, or_, select, update
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
@@ -20,7 +20,7 @@ from server.boards.leases import recordable
 from server.db.database import Database
 from server.db.documents import fitting
 from server.db.insert import insert
-from server.db.tables import JobRow, PeakRow, RelayoutRow, TaskRow, TrialRow, now
+from server.db.tables import JobRow, PeakRow, RecordRow, RelayoutRow, TaskRow, TrialRow, now
 from server.metrics import Metrics
 from server.records import leaders, repository, told
 from server.records.bests import choose_anew, choose_best, lock_tasks
@@ -73,10 +73,18 @@ class SqlStore:
     @_asked
     def trials(self, job_id: int) -> list[Trial]:
         """See ``Store.trials``."""
+        return self._trials(job_id)
+
+    @_asked
+    def doubted(self, job_id: int) -> list[Trial]:
+        """See ``Store.doubted``."""
+        return self._trials(job_id, or_(RecordRow.error == ErrorKind.WITHDRAWN.value, RecordRow.disturbed))
+
+    def _trials(self, job_id: int, *which: ColumnElement[bool]) -> list[Trial]:
         query = select(TrialRow).where(TrialRow.job_id == job_id).order_by(TrialRow.id)
         with self._db.read() as session:
-            rows = session.execute(query).scalars().all()
-            records = repository.of_job(session, job_id)
+            records = repository.of_job(session, job_id, *which)
+            rows = session.execute(query).scalars().all() if records else []
         # A record that is damaged by now is measured again.
         sound = [row for row in rows if row.record_id in records]
         return [Trial(row.task_id, row.number, records[row.record_id], row.reused) for row in sound]
@@ -94,14 +102,17 @@ class SqlStore:
             kept = [
                 trial for trial in trials if (trial.lease, trial.at) in held and trial.record.clock == clock
             ]
-            repository.add(session, [trial.record for trial in kept])
-            rows = [repository.find(session, trial.record.identity) for trial in kept]
+            repository.add(session, [trial.record for trial in kept if not trial.reused])
+            found = [(trial, repository.find(session, trial.record.identity)) for trial in kept]
+            placed = [(trial, row) for trial, row in found if row is not None and _still(row, trial)]
+            kept = [trial for trial, _ in placed]
             # Of other jobs, too: a quiet time may have taken the place of their disturbed one.
-            measured = {row.id for row, trial in zip(rows, kept, strict=True) if not trial.reused}
+            measured = {row.id for trial, row in placed if not trial.reused}
             tasks = lock_tasks(session, measured, (trial.task_id for trial in kept))
             stale = set(lock_tasks(session, measured))
             places = leaders.of_tasks(session, {trial.task_id for trial in kept} - stale)
-            for record, trial in zip(rows, kept, strict=True):
+            newest: dict[int, list[int]] = {}
+            for trial, record in placed:
                 row = {
                     "job_id": job_id,
                     "task_id": trial.task_id,
@@ -116,11 +127,12 @@ class SqlStore:
                 if session.execute(added).first() is not None:
                     _count(session.get_one(TaskRow, trial.task_id), trial, record.id)
                     new.append(trial)
+                    newest.setdefault(trial.task_id, []).append(record.id)
                     if row["leads"]:
                         before.append(place)
             choose_anew(session, sorted(stale))
             for task_id in set(tasks) - stale:
-                choose_best(session, task_id)
+                choose_best(session, task_id, newest.get(task_id, []))
             session.execute(update(JobRow).where(JobRow.id == job_id).values(elapsed_s=elapsed_s))
             lies = dict(filter(None, (_beyond_its_peak(session, trial) for trial in new)))
         book = SqlBook(self._db)
@@ -140,8 +152,8 @@ class SqlStore:
         with self._db.write() as session:
             if not recordable(session, [(lease, at)], self._clock()):
                 return False
-            row = repository.find(session, record.identity)
-            if row.error == ErrorKind.WITHDRAWN:  # meanwhile
+            row = repository.find(session, record.identity, lock=True)
+            if row is None or row.error == ErrorKind.WITHDRAWN:  # meanwhile
                 return False
             for name, value in repository.columns(record).items():
                 setattr(row, name, value)
@@ -197,6 +209,17 @@ class SqlStore:
                     before, began = self._runs.pop(job_id)
                     row.elapsed_s = before + time.monotonic() - began
             row.state, row.message = state.value, message
+
+
+def _still(row: RecordRow, trial: Trial) -> bool:
+    """Whether a record that a trial reuses is as it was read: its board may have been caught meanwhile."""
+    if not trial.reused:
+        return True
+    error, said = trial.record.error, (trial.record.cost_s, trial.record.board)
+    return (row.error, row.disturbed) == (error and error.value, trial.record.disturbed) and said == (
+        row.document.get("cost_s"),
+        row.document.get("board"),
+    )
 
 
 def _beyond_its_peak(session: Session, trial: Trial) -> tuple[str, str] | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 
-from sqlalchemy import or_, select, update
+from sqlalchemy import ColumnElement, or_, select, update
 from sqlalchemy.orm import Session
 
 from server.db.tables import JobRow, RecordRow, TaskRow, TrialRow
@@ -23,13 +23,19 @@ def lock_tasks(session: Session, records: Collection[int], also: Iterable[int] =
     return list(session.execute(query.order_by(TaskRow.id).with_for_update()).scalars())
 
 
-def choose_best(session: Session, task_id: int) -> None:
-    """Set a task's best among its trials by its job's clock."""
+def choose_best(session: Session, task_id: int, new: Collection[int] | None = None) -> None:
+    """Set a task's best among its trials by its job's clock; with ``new``, the records of its newest trials,
+    the others are not read again: only what was best can stand against these."""
+    among: tuple[ColumnElement[bool], ...] = ()
+    if new is not None:
+        best_id = session.get_one(TaskRow, task_id).best_id
+        among = (RecordRow.id.in_([*new] if best_id is None else [*new, best_id]),)
     best = (
         select(RecordRow.id)
         .join(TrialRow, TrialRow.record_id == RecordRow.id)
         .join(JobRow, JobRow.id == TrialRow.job_id)
         .where(TrialRow.task_id == task_id, RecordRow.ranking_s.is_not(None), RecordRow.clock == JobRow.clock)
+        .where(*among)
         .order_by(*groups.RANK)
         .limit(1)
     )

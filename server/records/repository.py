@@ -134,10 +134,11 @@ def add(session: Session, records: Sequence[Record]) -> list[int]:
     return added
 
 
-def find(session: Session, identity: Identity) -> RecordRow:
-    """The stored record of this identity, which must be there."""
+def find(session: Session, identity: Identity, *, lock: bool = False) -> RecordRow | None:
+    """The stored record of this identity; with ``lock`` nobody else changes it until the transaction ends."""
     is_it = (getattr(RecordRow, name) == value for name, value in zip(_IDENTITY, identity, strict=True))
-    return session.execute(select(RecordRow).where(*is_it)).scalar_one()
+    query = select(RecordRow).where(*is_it)
+    return session.execute(query.with_for_update() if lock else query).scalar_one_or_none()
 
 
 def best(
@@ -177,9 +178,9 @@ def known(session: Session, workload: str, target: str, clock: str, threads: int
     return [record for _, record in _found(session, query.order_by(RecordRow.id))]
 
 
-def of_job(session: Session, job_id: int) -> dict[int, Record]:
-    """The records of a job's trials, by id."""
-    return dict(_found(session, with_documents().where(in_job(job_id))))
+def of_job(session: Session, job_id: int, *which: ColumnElement[bool]) -> dict[int, Record]:
+    """The records of a job's trials, or those of a kind, by id."""
+    return dict(_found(session, with_documents().where(in_job(job_id), *which)))
 
 
 def log(

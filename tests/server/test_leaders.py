@@ -16,9 +16,10 @@ from test_withdrawn_records import BOARD
 
 from server.boards.book import SqlBook
 from server.db.database import Database, alembic_config
-from server.db.tables import TrialRow
+from server.db.tables import TaskRow, TrialRow
 from server.jobs.store import SqlStore
 from server.metrics import Metrics
+from server.records.bests import choose_best
 from tuner.spec import Trial
 from worker.outcome import ErrorKind
 
@@ -60,6 +61,11 @@ def test_curves_are_those_of_all_trials(client: TestClient, db: Database) -> Non
         part = numbers[start : start + 9]
         rng.shuffle(part)
         store.save(job, [Trial(task, number, some(number), False) for number in part], 1.0)
+        with db.write() as session:
+            kept = session.get_one(TaskRow, task).best_id
+            choose_best(session, task)
+            session.expire_all()
+            assert session.get_one(TaskRow, task).best_id == kept
     check()
     assert 2 < len(marks(db)) < 30
     # A quiet time takes the place of a disturbed one in another job's trial; a best is withdrawn.

@@ -233,6 +233,53 @@ def test_what_was_withdrawn_meanwhile_is_not_measured_into_being_again(db: Datab
     assert not SqlStore(db, Metrics()).remeasured(replace(record(1), verified_s=2e-6))
     with db.read() as session:
         assert session.scalars(select(RecordRow)).one().error == ErrorKind.WITHDRAWN
+    with db.write() as session:
+        session.delete(session.scalars(select(RecordRow)).one())
+    assert not SqlStore(db, Metrics()).remeasured(replace(record(1), verified_s=2e-6))
+
+
+def test_what_was_taken_back_since_it_was_read_is_not_reused(db: Database) -> None:
+    """A job reads what is known, and counts it as its trials later: an operator may be quicker."""
+    SqlBook(db).enlist([BOARD])
+    mine, lies = replace(record(5), board="pi-4"), [replace(record(n), board="pi-3") for n in (1, 2, 3)]
+    store(db, mine, *lies)
+    job, task = new_job(db)
+    store_ = SqlStore(db, Metrics())
+    found = store_.known(WORKLOAD, TARGET, "wall", 1)
+    with db.write() as session:
+        session.delete(session.scalars(select(RecordRow).where(RecordRow.ranking_s == 3e-6)).one())
+        doubt(session, "pi-3")
+    reused = [Trial(task, number, each, True) for number, each in enumerate(found)]
+    assert [trial.record.board for trial in store_.save(job, reused, 1.0)] == ["pi-4"]
+    with db.write() as session:
+        assert withdraw(session, "pi-3", datetime(1970, 1, 1, tzinfo=UTC)) == 2
+    assert [trial.record.board for trial in store_.save(job, reused, 1.0)] == ["pi-4"]
+    with db.read() as session:
+        rows = session.scalars(select(RecordRow)).all()
+        assert sorted((row.ranking_s is None, row.document["board"]) for row in rows) == [
+            (False, "pi-4"),
+            (True, "pi-3"),
+            (True, "pi-3"),
+        ]
+    assert [trial.record.board for trial in store_.trials(job)] == ["pi-4"]
+
+
+def test_a_job_hears_what_of_its_trials_is_not_believed_any_more(db: Database) -> None:
+    SqlBook(db).enlist([BOARD])
+    job, task = new_job(db)
+    store_ = SqlStore(db, Metrics())
+    said = [replace(record(1), board="pi-3"), replace(record(2), board="pi-4")]
+    store_.save(job, [Trial(task, number, each, False) for number, each in enumerate(said)], 1.0)
+    assert store_.doubted(job) == []
+    for error in (None, ErrorKind.WITHDRAWN):
+        with db.write() as session:
+            if error is None:
+                doubt(session, "pi-3")
+            else:
+                withdraw(session, "pi-3", datetime(1970, 1, 1, tzinfo=UTC))
+        (trial,) = store_.doubted(job)
+        assert (trial.record.board, trial.record.error) == ("pi-3", error)
+        assert trial.record.disturbed == (error is None)
 
 
 @pytest.mark.parametrize("said_by", ["pi-3", "pi-4"])

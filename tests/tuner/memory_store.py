@@ -9,6 +9,7 @@ from tuner.backend.check import Delivery
 from tuner.log.record import Identity, Record
 from tuner.spec import Trial
 from tuner.states import JobState, TaskState
+from worker.outcome import ErrorKind
 
 
 class MemoryStore:
@@ -28,6 +29,10 @@ class MemoryStore:
     def trials(self, job_id: int) -> list[Trial]:
         saved = self.saved.get(job_id, {})
         return [replace(trial, record=self.records[key]) for (_, key), trial in saved.items()]
+
+    def doubted(self, job_id: int) -> list[Trial]:
+        found = self.trials(job_id)
+        return [t for t in found if t.record.disturbed or t.record.error is ErrorKind.WITHDRAWN]
 
     def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> list[Trial]:
         self.elapsed = elapsed_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 from formula_engine import AVX2, TASKS, FakeEngine, Log, job, run
@@ -14,7 +15,7 @@ from tuner.backend.check import Check, Delivery
 from tuner.log.record import Record
 from tuner.spec import Budget, TaskSpec
 from tuner.states import JobState
-from worker.outcome import Answer
+from worker.outcome import Answer, ErrorKind
 
 
 def test_the_final_pick_is_made_inside_the_model():
@@ -62,6 +63,38 @@ def test_the_final_pick_is_made_inside_the_model():
 def best_s(store: MemoryStore, task: TaskSpec) -> float:
     """What the task's best config counts as, in seconds."""
     return min(r.ranking_s for r in store.known(task.workload, AVX2, "wall", 1) if not r.error)
+
+
+def test_nothing_gets_the_place_of_what_was_withdrawn_meanwhile():
+    """Places are costs of others: those of a board that is caught while the models are compared are none."""
+    lies: list[Record] = []
+
+    def in_place(payload: dict) -> Answer:
+        records = [Record.from_json(each) for each in payload["records"]]
+        for lie in [min((r for r in records if r.workload == task.workload), key=rank) for task in TASKS]:
+            lies.append(lie)
+            gone = replace(lie, cost_s=None, verified_s=None, error=ErrorKind.WITHDRAWN)
+            store.records[lie.identity] = gone
+        found = [
+            {"key": r.workload.key, "config": r.config.to_json(), "seconds": 1e-3 / (1 + place)}
+            for place, r in enumerate(sorted(records, key=rank))
+        ]
+        return Answer({"configs": found, "tuned_s": 1e-3, "untuned_s": 1e-3, "untuned": []}, lease=0)
+
+    def rank(record: Record) -> float:
+        return record.ranking_s or 0.0
+
+    engine, store, log = FakeEngine(), MemoryStore(), Log()
+    engine.in_place = in_place
+    run(job(model="/models/one.onnx", shapes={"x": [1, 3, 8, 8]}), engine, store, log)
+    assert len(lies) == len(TASKS)
+    for task, lie in zip(TASKS, lies, strict=True):
+        known = store.known(task.workload, AVX2, "wall", 1)
+        assert any(record.placed_s for record in known)
+        assert min(record.ranking_s for record in known if record.ranking_s) > rank(lie)
+        assert store.records[lie.identity].error is ErrorKind.WITHDRAWN
+        last = [best for best in log.of("best") if best["task"] == task.id][-1]
+        assert last["cost_s"] > rank(lie)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from kernels import target as targets
 from kernels.layout import Layouts
 from kernels.space import Config
 from tuner.intake.shapes import sets_of
+from tuner.job.doubts import lose_doubted
 from tuner.job.engine import Engine
 from tuner.job.patience import patiently
 from tuner.job.store import Store
@@ -94,6 +95,8 @@ async def _place(
         pick = best_of_layouts if attempt else _contenders
         records = [record for search in searches for record in pick(search)]
         answer = await _compared(job, records, engine, store, cancelled, left_s)
+        # A place is the cost of another: it shall be none that is not believed by now.
+        changed |= dict.fromkeys(await lose_doubted(job.id, searches, store))
         if answer is None or cancelled.is_set():
             break
         if answer.problem:

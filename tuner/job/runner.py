@@ -14,6 +14,7 @@ from kernels.space import Config
 from tuner.job import placing, reports
 from tuner.job.budget import Allowance
 from tuner.job.delivery import deliver
+from tuner.job.doubts import lose_doubted
 from tuner.job.engine import Engine, outcomes_of
 from tuner.job.fairness import VirtualTime
 from tuner.job.patience import patiently
@@ -107,6 +108,8 @@ class _Run:
             async with self._heartbeat():
                 async with self._until(self.allowance.search_left) as stop:
                     await self._search(stop)
+                for search in await lose_doubted(self.job.id, self.searches, self.store):
+                    self.publish("best", reports.best_event(search, self.searches))
                 if self.top:
                     self._enter(Phase.REMEASURING)
                     async with self._until(self.allowance.verify_left) as stop:

@@ -26,10 +26,14 @@ class Store(Protocol):
     def trials(self, job_id: int) -> list[Trial]:
         """The job's trials so far, in the order in which they were saved."""
 
+    def doubted(self, job_id: int) -> list[Trial]:
+        """Those of them that were withdrawn, or whose times are not believed, as they are stored now."""
+
     def save(self, job_id: int, trials: Sequence[Trial], elapsed_s: float) -> list[Trial]:
         """Keep new trials in one transaction, and the job's running time so far; those that were kept.
 
-        What was measured when its lease was lost already is not kept: it counts as never measured.
+        What was measured when its lease was lost already is not kept: it counts as never measured. Nor is
+        what was known and reused, and is not as it was: it may have been withdrawn or deleted meanwhile.
 
         A record that is there already (same identity) is not stored again, but the trial refers to it. Only
         one that was disturbed, or failed for a transient reason (``ErrorKind.transient``), is replaced. A
