@@ -18,6 +18,7 @@ from kernels.emit import fast_memory
 from kernels.emit.differences import keep_differences
 from kernels.emit.types import Module, PrimFunc
 from kernels.emit.vector_math.lower import lower as without_libm
+from kernels.emit.wraps import keep_wraps
 from kernels.target import Target
 
 PIPELINE = "tilefleet"
@@ -99,7 +100,7 @@ def _model_pipeline() -> Any:
         for name, function in keep_differences(module).functions_items():
             is_kernel = function.attrs is not None and KERNEL_ATTRIBUTE in function.attrs
             (kernels if is_kernel else others)[name] = function
-        lowered = stock(tvm.IRModule(others))
+        lowered = stock(keep_wraps(tvm.IRModule(others)))
         lowered.update(_kernel_passes()(tvm.IRModule(kernels)))
         return without_libm(lowered)
 

@@ -12,6 +12,7 @@ from tvm.ir import TensorLoad
 from tvm.sym.pattern import detect_linear_equation
 
 from kernels.emit.types import Expr
+from kernels.emit.wraps import is_wrapping
 
 COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.EQ, tirx.NE)
 CONDITIONAL = "tirx.if_then_else"
@@ -107,7 +108,7 @@ def cost_of(expr: Expr) -> int:
 
     def count(node: Any, mutator: Any) -> Any:
         nonlocal cost
-        if isinstance(node, tvm.ir.Call):
+        if isinstance(node, tvm.ir.Call) and not is_wrapping(node):
             cost += CALL_COST
         elif isinstance(node, tirx.Div):
             cost += DIVISION_COST

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import Any
 
@@ -10,6 +10,7 @@ from tvm import tirx
 from tvm.s_tir.stmt import SBlockRealize
 
 from kernels.emit.types import Buffer, Expr, PrimFunc, Statement
+from kernels.emit.wraps import of_data
 from kernels.loops.expressions import any_node, dtype_of, loads_of, substitute, variables_of
 
 SPATIAL, REDUCED = 0, 2
@@ -87,6 +88,7 @@ def read(function: PrimFunc) -> Program:
         if any(load.source not in known for load in loads):
             raise NoLoops("it reads what is not there yet")
         known.add(stage.buffer)
+    stages = tuple(replace(stage, value=of_data(stage.value)) for stage in stages)
     return Program(parameters, tuple(each for each in parameters if each in written), stages)
 
 

@@ -10,6 +10,7 @@ from tvm.script.ir_builder import tirx as T
 
 from kernels.emit import tir
 from kernels.emit.types import Expr
+from kernels.emit.wraps import combined
 from kernels.loops.body import Axis, Body
 from kernels.loops.chains import Scope, Span, body_of
 from kernels.loops.expressions import dtype_of, substitute, variables_of
@@ -74,9 +75,12 @@ class _Sums:
     def reduced(self, values: dict[Any, Expr]) -> None:
         """One sum, in lanes along the last axis that is summed."""
         if not self._summed:
-            combine, start = self._stage.combiner, self._stage.start
+            start = self._stage.start
             self._body.emit(
-                1, "int32", lambda _: values, lambda _, __, value: self._leave(combine(start, value), values)
+                1,
+                "int32",
+                lambda _: values,
+                lambda _, __, value: self._leave(self._combined(start, value), values),
             )
             return
         *outer, inner = self._summed
@@ -110,7 +114,7 @@ class _Sums:
         nest(outer, 1, add)
         total = self._folded(sums, width, chains)
         if single is not None:
-            total = self._stage.combiner(total, single[0])
+            total = self._combined(total, single[0])
         self._leave(total, values)
 
     def _open(self, values: dict[Any, Expr], outer: Sequence[Axis], inner: Axis) -> None:
@@ -127,7 +131,7 @@ class _Sums:
                 self._add(single, 0, 1, {**values, **turn}, inner.variable, whole * width + index)
 
         nest(outer, 1, add)
-        self._leave(self._stage.combiner(self._folded(sums, self._lanes, 1), single[0]), values)
+        self._leave(self._combined(self._folded(sums, self._lanes, 1), single[0]), values)
 
     def _begin(self, elements: int) -> Any:
         sums = tir.registers(elements, self._dtype)
@@ -143,13 +147,13 @@ class _Sums:
 
         def leave(lane: Expr, _: dict[Any, Expr], value: Expr) -> None:
             at = slot * width + lane
-            tir.store(sums, self._stage.combiner(sums[at], value), at)
+            tir.store(sums, self._combined(sums[at], value), at)
 
         self._body.emit(width, dtype_of(variable), lambda lane: {**values, variable: first + lane}, leave)
 
     def _folded(self, sums: Any, width: int, chains: int) -> Expr:
         """All sums as one, halves at a time."""
-        combine = self._stage.combiner
+        combine = self._combined
         while chains > 1:
             chains //= 2
             for slot in range(chains):
@@ -159,6 +163,9 @@ class _Sums:
         while len(parts) > 1:
             parts = [combine(a, b) for a, b in zip(parts[::2], parts[1::2], strict=True)]
         return parts[0]
+
+    def _combined(self, one: Expr, other: Expr) -> Expr:
+        return combined(self._stage.combiner, one, other)
 
     def _leave(self, total: Expr, values: dict[Any, Expr]) -> None:
         tir.store(self._out, total, substitute(self._body.at, values))

@@ -11,6 +11,7 @@ from kernels.arithmetic import ceil_div
 from kernels.emit import tir
 from kernels.emit.function import Function
 from kernels.emit.types import Buffer, Index, PrimFunc
+from kernels.emit.wraps import combined
 from kernels.operators.wide import lanes_of
 
 SUMS = 8
@@ -79,7 +80,6 @@ def _emit_sums(it: RunningSum, data: Buffer, out: Buffer, starts: list[Index], w
             at = tir.vector(start + step, width)
             if it.exclusive:
                 tir.store(out, sums[slot], at)
-            before, element = sums[slot], data[at]
-            tir.store(sums, before * element if it.product else before + element, slot)
+            tir.store(sums, combined(tirx.Mul if it.product else tirx.Add, sums[slot], data[at]), slot)
             if not it.exclusive:
                 tir.store(out, sums[slot], at)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from math import prod
 
 from tvm import tirx
@@ -14,12 +15,13 @@ from kernels.emit import tir
 from kernels.emit.elements import each_vector
 from kernels.emit.function import Function
 from kernels.emit.types import Buffer, Expr, Index, PrimFunc
+from kernels.emit.wraps import combined
 from kernels.operators.wide import lanes_of
 
 MEET: dict[str, Callable[[Expr, Expr], Expr]] = {
     "none": lambda _, new: new,
-    "add": lambda old, new: old + new,
-    "mul": lambda old, new: old * new,
+    "add": partial(combined, tirx.Add),
+    "mul": partial(combined, tirx.Mul),
     "min": tirx.Min,
     "max": tirx.Max,
 }

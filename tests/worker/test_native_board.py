@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -13,7 +14,8 @@ import pytest
 from candidates import connect
 from tvm import rpc
 
-from worker.fleet.drivers.agent_build import build_agent, host_triple
+from worker.build.toolchain import ZIG
+from worker.fleet.drivers.agent_build import SOURCES, build_agent, host_triple, machine_flags
 from worker.fleet.drivers.base import BoardError
 from worker.fleet.drivers.host import NativeBoard
 
@@ -104,6 +106,28 @@ def test_agent_is_built_once(agent_dir):
     before = first.stat()
     assert build_agent(host_triple(), agent_dir) == first
     assert first.stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_code_of_the_agent_for_hexagon_loads_nothing_in_a_packet_that_stores_before(tmp_path):
+    """As QEMU 7.2 may load what was there before."""
+    source = SOURCES / "tensors.c"
+    triple = "hexagon-linux-musl"
+    command = [
+        "cc",
+        "-target",
+        triple,
+        "-O2",
+        "-D_GNU_SOURCE",
+        '-DARCH_HEADER="arch_hexagon.h"',
+        "-S",
+        source,
+    ]
+    found = []
+    for flags in ((), machine_flags(triple)):
+        subprocess.run([ZIG, *command, *flags, "-o", tmp_path / "code.s"], check=True)
+        packets = re.findall(r"\{([^}]*)\}", (tmp_path / "code.s").read_text())
+        found.append(sum(bool(re.search(r"mem\w+\([^\n]*\) ?= .*= ?mem", each, re.S)) for each in packets))
+    assert found[0] > 0 == found[1]
 
 
 def test_a_new_agent_replaces_the_old_ones_of_its_machine(tmp_path):

@@ -1,6 +1,7 @@
 """Integer HVX on the simulated Hexagon: fp32 kernels are scalar there, integers have vectors of 1024 bits."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -129,3 +130,13 @@ def test_vectors_of_int32_beat_the_scalar_core(run):
         assert ("vmem(" in text) == (lanes > 1)
         assert min(stats["loads"], stats["stores"]) > 0
     assert 5 * taken[LANES] < taken[1]
+
+
+def test_nothing_behind_an_array_is_read():
+    """Of two runs that overlap LLVM would read the whole vectors around them, and one more."""
+    function = Function("main", {"data": (192,), "out": (128,)}, dict.fromkeys(("data", "out"), "uint8"))
+    with function as (data, out), tir.with_llvm(hvx.LLVM):
+        hvx.write(out, hvx.words("vaddw", hvx.read(data, 0), hvx.read(data, 64)), 0)
+    text = compile_module(function.result(), TARGET).inspect_source("asm")
+    assert len(re.findall(r"= vmemu\(", text)) == 2
+    assert not re.search(r"v\d+ = vmem\(", text)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from kernels.target import Target
 from worker.build.toolchain import ZIG
-from worker.fleet.drivers.agent_build import agent_triple
+from worker.fleet.drivers.agent_build import agent_triple, machine_flags
 
 TIMEOUT_S = 300
 _FLAGS = ("-std=c11", "-O2", "-fPIC", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-g0")
@@ -31,7 +31,9 @@ class ToolError(RuntimeError):
 
 def compile_c(source: Path, output: Path, target: Target) -> None:
     """Compile ``source`` for ``target``'s machine, whatever its processor; raises ToolError."""
-    _zig("cc", "-target", agent_triple(target.triple), *_FLAGS, *_PLAIN, "-c", str(source), "-o", str(output))
+    triple = agent_triple(target.triple)
+    flags = (*_FLAGS, *_PLAIN, *machine_flags(triple))
+    _zig("cc", "-target", triple, *flags, "-c", str(source), "-o", str(output))
 
 
 def stripped(path: Path) -> None:

@@ -34,9 +34,14 @@ class Has(NamedTuple):
         return cls(isa.rounds_floats, bool(scales), isa.chooses_bounds)
 
 
-def define(name: str, write: Callable[..., Value], code: Code, arity: int, texts: dict[str, str]) -> None:
-    """Add the function that ``write`` writes in ``code`` to ``texts``, and what it calls."""
-    arguments = [Value(code, code.format.name, f"%x{index}") for index in range(arity)]
+def define(
+    name: str, write: Callable[..., Value], code: Code, arity: int, texts: dict[str, str], element: str = ""
+) -> None:
+    """Add the function that ``write`` writes in ``code`` to ``texts``, and what it calls.
+
+    Its arguments are of the code's own format, or of ``element``.
+    """
+    arguments = [Value(code, element or code.format.name, f"%x{index}") for index in range(arity)]
     result = write(*arguments)
     parameters = ", ".join(f"{each.type} {each.name}" for each in arguments)
     body = "\n".join(code.lines)

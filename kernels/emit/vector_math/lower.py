@@ -1,9 +1,11 @@
-"""Replaces the calls of libm in the functions of a module, and maxima and minima by such that keep a NaN."""
+"""Replaces the calls of libm in the functions of a module, maxima and minima by such that keep a NaN, and
+arithmetic of integers that wraps."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import tvm
 from tvm import tirx
@@ -19,6 +21,7 @@ from kernels.emit.vector_math.hyperbolic import acosh, asinh, atanh, cosh, sinh
 from kernels.emit.vector_math.logarithm import log, log1p, log2, log10, pow
 from kernels.emit.vector_math.rounding import ceil, floor, fmod, round, rsqrt, sqrt, trunc
 from kernels.emit.vector_math.trigonometry import acos, asin, atan, cos, sin, tan
+from kernels.emit.wraps import NAMES as WRAPPING
 
 _WRITTEN = (
     *(exp, exp2, exp10, sigmoid, tanh, erf, log, log2, log10, log1p, pow),
@@ -46,7 +49,10 @@ def _lowered(function: PrimFunc) -> PrimFunc:
     has = Has.of(function.attrs["target"])
 
     def called(call: Expr) -> Expr:
-        write = _FUNCTIONS.get(getattr(call.op, "name", ""))
+        name = getattr(call.op, "name", "")
+        if name in WRAPPING:
+            return _wrapped(WRAPPING[name], call, has, texts)
+        write = _FUNCTIONS.get(name)
         return call if write is None else _call(write, call, call.args, has, texts)
 
     def divided(mod: Expr) -> Expr:
@@ -84,8 +90,7 @@ def _call(
     kind = replaced.ty.dtype
     # Smaller floats compute as float32.
     format = DOUBLE if kind.bits == DOUBLE.bits else SINGLE
-    # TVM counts the lanes of RISC-V's vectors, as many as a machine has, below zero in 16 bits.
-    code = Code(format, kind.lanes if kind.lanes < 1 << 15 else kind.lanes - (1 << 16), *has)
+    code = Code(format, _lanes(kind), *has)
     _, by, lanes = str(kind).partition("x")
     computed = f"float{format.bits}{by}{lanes}"
     name = f"tilefleet_{write.__name__}_{computed}"
@@ -93,3 +98,22 @@ def _call(
         define(name, write, code, len(inputs), texts)
     arguments = [tirx.Cast(computed, each) for each in inputs]
     return tirx.Cast(str(kind), tirx.call_pure_extern(computed, name, *arguments))
+
+
+def _wrapped(word: str, call: Expr, has: Has, texts: dict[str, str]) -> Expr:
+    """A call of LLVM's instruction ``word``, of which nothing is promised."""
+    kind = call.ty.dtype
+    element = f"i{kind.bits}"
+    code, name = Code(SINGLE, _lanes(kind), *has), f"tilefleet_{word}_{kind}"
+
+    def write(one: Value, other: Value) -> Value:
+        return code.line(element, f"{word} {one.type} {one.name}, {other.name}")
+
+    if name not in texts:
+        define(name, write, code, 2, texts, element)
+    return tirx.call_pure_extern(str(kind), name, *(tirx.Cast(str(kind), each) for each in call.args))
+
+
+def _lanes(kind: Any) -> int:
+    """How many a vector has; TVM counts those of RISC-V's, of any length, below zero in 16 bits."""
+    return kind.lanes if kind.lanes < 1 << 15 else kind.lanes - (1 << 16)

@@ -43,7 +43,7 @@ define linkonce_odr void @{_SAVE}(ptr %at, <32 x i32> %words) alwaysinline {{
   ret void
 }}
 define linkonce_odr <32 x i32> @{READ}(ptr %at) alwaysinline {{
-  %words = load <32 x i32>, ptr %at, align 1
+  %words = load volatile <32 x i32>, ptr %at, align 1
   ret <32 x i32> %words
 }}
 define linkonce_odr void @{WRITE}(ptr %at, <32 x i32> %words) alwaysinline {{
@@ -56,7 +56,11 @@ define linkonce_odr void @{_SETTLE}() alwaysinline {{
 }}
 """
 """What TVM does not tell LLVM: that vectors lie at whole ones, that two units are a pair of registers, and
-that 128 bytes of any type are a vector."""
+that 128 bytes of any type are a vector.
+
+What is read is volatile, else LLVM reads the whole vectors around several of them that overlap, and one more
+behind the last, where nothing may be.
+"""
 
 
 def has_hvx(target: Target) -> bool:

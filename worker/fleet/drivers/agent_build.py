@@ -24,6 +24,8 @@ STATIC = (*_SMALL, "-static")
 _FLAGS = (*_SMALL, "-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror")
 _AGENT_FLAGS = (*_FLAGS, "-static")
 _PLUGIN_FLAGS = (*_FLAGS, "-shared", "-fPIC", "-fvisibility=hidden")
+_OF_MACHINE = {"hexagon": ("-mllvm", "-slot1-store-slot0-load=0")}
+"""As ``kernels/isa/hexagon.py`` says of the code of kernels."""
 _CLASSIFY = "classify_"
 _FAST_MEMORY = re.compile(rb"[^\n]*/\* fast memory \{ \*/.*?/\* \} fast memory \*/\n", re.DOTALL)
 """What the clock's sources have for boards with fast memory, beside ``fast_memory.[ch]``."""
@@ -57,6 +59,11 @@ def agent_triple(triple: str) -> str:
     return f"{machine}-linux-musl" + ("eabihf" if machine == "arm" else "")
 
 
+def machine_flags(triple: str) -> tuple[str, ...]:
+    """What C for the agent's ``triple`` is compiled with beside all else."""
+    return _OF_MACHINE.get(triple.partition("-")[0], ())
+
+
 def build_agent(triple: str, out_dir: Path, folder: Path = SOURCES) -> Path:
     """Return the agent for ``triple`` (for example ``x86_64-linux-musl``), built into ``out_dir`` if needed.
 
@@ -65,10 +72,11 @@ def build_agent(triple: str, out_dir: Path, folder: Path = SOURCES) -> Path:
     the last rename wins. ``folder`` has the sources. Raises AgentBuildError.
     """
     prefix = f"tilefleet-agent-{triple}-"
-    agent = out_dir / f"{prefix}{_fingerprint(triple, _AGENT_FLAGS, folder.glob('*.[ch]'))}"
+    flags = (*_AGENT_FLAGS, *machine_flags(triple))
+    agent = out_dir / f"{prefix}{_fingerprint(triple, flags, folder.glob('*.[ch]'))}"
     sources = [str(source) for source in sorted(folder.glob("*.c"))]
     header = f'-DARCH_HEADER="arch_{triple.partition("-")[0]}.h"'
-    options = ["-target", triple, *_AGENT_FLAGS, header, *sources]
+    options = ["-target", triple, *flags, header, *sources]
     return _build(agent, f"the agent for {triple}", options, prefix, telling_share)
 
 
