@@ -116,4 +116,4 @@ def _wrapped(word: str, call: Expr, has: Has, texts: dict[str, str]) -> Expr:
 
 def _lanes(kind: Any) -> int:
     """How many a vector has; TVM counts those of RISC-V's, of any length, below zero in 16 bits."""
-    return kind.lanes if kind.lanes < 1 << 15 else kind.lanes - (1 << 16)
+    return int(kind.lanes if kind.lanes < 1 << 15 else kind.lanes - (1 << 16))
