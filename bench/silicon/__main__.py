@@ -15,7 +15,10 @@ the reason. What the chains are, and what is taken off for the way back, is as i
 
 ``networks``: ncnn's own wheel on the networks that ncnn published figures of (networks.py).
 
-``prices``: makes ``worker/simclock/aarch64_prices.csv`` anew (prices.py).
+``prices``: makes ``worker/simclock/aarch64_prices.csv`` and ``riscv64_prices.csv`` anew (prices.py,
+rvv/prices.py).
+
+``riscv-k1-sim`` has a table of vector instructions by type and its own model (rvv/).
 """
 
 from __future__ import annotations
@@ -30,10 +33,17 @@ from bench.silicon import mixes, networks
 from bench.silicon.forms.sections import form
 from bench.silicon.instructions import Figure, Result, compared
 from bench.silicon.prices import prices, table
+from bench.silicon.rvv import instructions as vectors
+from bench.silicon.rvv import mixes as vector_mixes
+from bench.silicon.rvv.prices import prices as vector_prices
+from bench.silicon.rvv.prices import table as vector_table
+from bench.silicon.rvv.table import BOARDS as VECTOR_BOARDS
+from bench.silicon.rvv.table import rows as vector_rows
 from bench.silicon.table import CORES, rows
 from tuner.runtimes.emulated import EmulationError
 from tuner.runtimes.guest import Guest
 from worker.fleet.drivers.sim_prices import PRICES
+from worker.fleet.drivers.sim_vectors import VECTOR_PRICES
 from worker.fleet.drivers.simulated import why_no_emulator
 
 T = TypeVar("T")
@@ -46,13 +56,17 @@ def main(given: Sequence[str] | None = None) -> None:
     )
     commands = parser.add_subparsers(dest="command", required=True)
     instructions = commands.add_parser("instructions", help="each instruction's latency and throughput")
-    instructions.add_argument("--board", choices=sorted(CORES), required=True)
+    boards = sorted({*CORES, *VECTOR_BOARDS})
+    instructions.add_argument("--board", choices=boards, required=True)
     instructions.add_argument(
-        "--section", default="", metavar="TEXT", help="only sections that have TEXT in their names"
+        "--section",
+        default="",
+        metavar="TEXT",
+        help="only sections, of vectors only instructions, that have TEXT in their names",
     )
     commands.add_parser("prices", help="make the clock's table of prices anew")
     mixed = commands.add_parser("mixes", help="random loops beside a model of the core's pipes")
-    mixed.add_argument("--board", choices=sorted(CORES), required=True)
+    mixed.add_argument("--board", choices=boards, required=True)
     mixed.add_argument("--count", type=_count, default=200, help="how many loops (200)")
     mixed.add_argument("--seed", type=int, default=1, help="other loops for another number (1)")
     whole = commands.add_parser("networks", help="ncnn's networks beside what ncnn published")
@@ -70,6 +84,10 @@ def main(given: Sequence[str] | None = None) -> None:
         return
     if arguments.command == "prices":
         PRICES.write_text(table(prices()))
+        VECTOR_PRICES.write_text(vector_table(vector_prices()))
+        return
+    if arguments.board in VECTOR_BOARDS:
+        _of_vectors(arguments, parser)
         return
     if arguments.command == "mixes":
         made = mixes.generated(CORES[arguments.board], arguments.count, arguments.seed)
@@ -82,6 +100,20 @@ def main(given: Sequence[str] | None = None) -> None:
         parser.error(f"no section has {arguments.section!r} in its name; there are: {names}")
     rows_run = _run(arguments.board, lambda folder: compared(wanted, arguments.board, folder))
     print(told(rows_run, arguments.board))
+
+
+def _of_vectors(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """``instructions`` and ``mixes`` of a board with a table of vector instructions."""
+    board, core = arguments.board, VECTOR_BOARDS[arguments.board]
+    if arguments.command == "mixes":
+        made = vector_mixes.generated(arguments.count, arguments.seed)
+        mixed = _run(board, lambda folder: vector_mixes.compared(made, board, core.lower(), folder))
+        print(vector_mixes.told(mixed, board))
+        return
+    wanted = [row for row in vector_rows() if arguments.section.lower() in row.text]
+    if not wanted:
+        parser.error(f"no vector instruction has {arguments.section!r} in its text")
+    print(vectors.told(_run(board, lambda folder: vectors.compared(wanted, board, folder)), board, core))
 
 
 def _count(text: str) -> int:

@@ -13,6 +13,9 @@ from bench.silicon.forms.form import Form
 
 ARCHITECTURE = "armv8.6-a+crypto+sha3+sm4+fp16+fp16fml+rcpc+memtag+flagm"
 """The instruction sets that the assembler accepts."""
+A64 = ("aarch64-linux-musl", f".arch {ARCHITECTURE}")
+RISCV = ("riscv64-linux-musl", ".option arch, +v, +zvfh, +zba, +zbb\n.option norvc")
+"""What code is for, and the line that tells the assembler which instructions it may have."""
 _ROLES = "dnmae"
 _ALIKE = {"D": "d", "s": "d", "N": "n", "S": "e", "M": "m"}
 """Roles in the same place."""
@@ -55,20 +58,26 @@ def encodings(forms: Sequence[Form]) -> list[tuple[int, int]]:
     return found
 
 
-def assembled(lines: Iterable[str]) -> list[int]:
-    """The words of instructions, one a line. Raises AssemblyError."""
-    text = "\n".join([f".arch {ARCHITECTURE}", *lines, ""])
+def assembled(lines: Iterable[str], machine: tuple[str, str] = A64) -> list[int]:
+    """The words of instructions, one a line, none of them compressed. Raises AssemblyError."""
+    code = assembled_bytes(lines, machine)
+    return [int.from_bytes(code[at : at + 4], "little") for at in range(0, len(code), 4)]
+
+
+def assembled_bytes(lines: Iterable[str], machine: tuple[str, str] = A64) -> bytes:
+    """The code of ``lines``. Raises AssemblyError."""
+    triple, head = machine
+    text = "\n".join([head, *lines, ""])
     with tempfile.TemporaryDirectory(prefix="tilefleet-silicon-") as folder:
         source, built = Path(folder) / "forms.s", Path(folder) / "forms.o"
         source.write_text(text)
-        command = [sys.executable, "-P", "-m", "ziglang", "cc", "-target", "aarch64-linux-musl", "-c"]
+        command = [sys.executable, "-P", "-m", "ziglang", "cc", "-target", triple, "-c"]
         done = subprocess.run(
             [*command, str(source), "-o", str(built)], capture_output=True, text=True, check=False
         )
         if done.returncode:
             raise AssemblyError(f"the assembler refused forms:\n{done.stderr[-4000:]}")
-        code = _text_section(built.read_bytes())
-    return [int.from_bytes(code[at : at + 4], "little") for at in range(0, len(code), 4)]
+        return _text_section(built.read_bytes())
 
 
 def _text_section(binary: bytes) -> bytes:

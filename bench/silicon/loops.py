@@ -31,11 +31,13 @@ class Loop:
     lines: tuple[str, ...]
     steps: int
     setup: tuple[str, ...] = ()
+    copies: int = COPIES
+    """How many instructions it should have."""
 
     @property
     def repeats(self) -> int:
         """How often ``lines`` stand in the loop."""
-        return max(1, COPIES // len(self.lines))
+        return max(1, self.copies // len(self.lines))
 
 
 def is_vector(form: Form, role: str) -> bool:

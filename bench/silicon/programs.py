@@ -7,38 +7,15 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.silicon.encode import ARCHITECTURE, AssemblyError
-from bench.silicon.loops import POINTERS, ROTATED, SCRATCH, ZEROS, Loop
+from bench.silicon.encode import AssemblyError
+from bench.silicon.loops import Loop
+from bench.silicon.machines import MACHINES, Machine
 from tuner.runtimes.emulated import emulate
 from worker.fleet.drivers.agent_build import BUILD_TIMEOUT_S, SOURCES, STATIC
+from worker.fleet.drivers.sim_core import TICKS
 from worker.fleet.drivers.sim_models import SIM_MODELS
-from worker.fleet.drivers.sim_prices import TICKS
 
 ITERATIONS = 8
-_SAVED = (
-    *(f"stp x{number}, x{number + 1}, [sp, #{(number - 18) * 8}]" for number in range(18, 30, 2)),
-    *(f"stp d{number}, d{number + 1}, [sp, #{96 + (number - 8) * 8}]" for number in range(8, 16, 2)),
-    "str x30, [sp, #160]",
-)
-_RUN = (
-    ".globl silicon_run",
-    "silicon_run:",
-    "sub sp, sp, #176",
-    *_SAVED,
-    "mov x30, x0",
-    "mov x29, x1",
-    f"mov x{ZEROS}, x2",
-    f"mov x{SCRATCH}, x3",
-    f"mov x{POINTERS}, x4",
-    "mov x24, #3",
-    "mov x25, #5",
-    *(f"mov x{number}, x{POINTERS}" for number in range(ROTATED)),
-    *(f"movi v{number}.16b, #1" for number in range(32)),
-    "blr x30",
-    *(line.replace("stp", "ldp").replace("str", "ldr") for line in _SAVED),
-    "add sp, sp, #176",
-    "ret",
-)
 
 
 def measured(loops: Sequence[Loop], board: str, folder: Path) -> dict[Loop, float | None]:
@@ -47,7 +24,7 @@ def measured(loops: Sequence[Loop], board: str, folder: Path) -> dict[Loop, floa
     ``folder`` gets the program and the clock. Raises AssemblyError, or EmulationError when it does not run.
     """
     program, page = folder / "loops", folder / "loops.clock"
-    _build(loops, program, SIM_MODELS[board].triple)
+    _build(loops, program, board)
     lines = emulate(board, folder, [str(program), str(page)], page, folder).splitlines()
     return {loop: _cycles(line, loop) for loop, line in zip(loops, lines, strict=True)}
 
@@ -58,9 +35,10 @@ def _cycles(line: str, loop: Loop) -> float | None:
     return int(line.split()[0]) / (TICKS * ITERATIONS * loop.repeats * loop.steps)
 
 
-def _build(loops: Sequence[Loop], program: Path, triple: str) -> None:
+def _build(loops: Sequence[Loop], program: Path, board: str) -> None:
+    triple = SIM_MODELS[board].triple
     source = program.with_suffix(".s")
-    source.write_text(assembly(loops))
+    source.write_text(assembly(loops, MACHINES[SIM_MODELS[board].isa]))
     guest = Path(__file__).with_name("loops_guest.c")
     options = ["-target", triple, *STATIC, "-I", str(SOURCES), str(guest), str(source), "-o", str(program)]
     done = subprocess.run(
@@ -74,9 +52,9 @@ def _build(loops: Sequence[Loop], program: Path, triple: str) -> None:
         raise AssemblyError(f"the loops do not assemble:\n{done.stderr[-4000:]}")
 
 
-def assembly(loops: Sequence[Loop]) -> str:
+def assembly(loops: Sequence[Loop], machine: Machine) -> str:
     """The text of all loops, and of what loops_guest.c wants beside them."""
-    lines = [f".arch {ARCHITECTURE}", ".text", ".p2align 6", *_RUN]
+    lines = [machine.head, ".text", ".p2align 6", *machine.run]
     for number, loop in enumerate(loops):
         lines += [
             ".p2align 6",
@@ -87,8 +65,7 @@ def assembly(loops: Sequence[Loop]) -> str:
             f".rept {loop.repeats}",
             *loop.lines,
             ".endr",
-            "sub x29, x29, #1",
-            "cbnz x29, 1b",
+            *machine.back,
             "ret",
         ]
     lines += [

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from bench.silicon.prices import Price, prices, table
-from worker.fleet.drivers.sim_prices import CORES, PRICES, TICKS, price_table
+from worker.fleet.drivers.sim_core import TICKS
+from worker.fleet.drivers.sim_prices import CORES, PRICES, price_table
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +40,31 @@ def test_each_instruction_takes_its_pipes_and_those_that_contain_them(core: str)
     lines = price_table(core).splitlines()
     names = lines[0].split()[1:]
     assert len(lines) > 1500
-    for line in lines[3:]:
+    for line in lines[4:]:
         words = line.split(":")[0].split()
         use = dict(zip(names, map(int, words[8:]), strict=True))
         assert use["D"] == TICKS // CORES[core].width
         assert max(use.values()) > 0
     mine = CORES[core].use("V0" if core == "n1" else "F0" if core == "a72" else "V02", 1)
     assert sorted(each for each in mine[1:] if each) == [TICKS // 2, TICKS]
+
+
+@pytest.mark.parametrize("core", sorted(CORES))
+def test_what_nobody_measured_costs_what_its_kind_does(core: str) -> None:
+    lines = price_table(core).splitlines()
+    names = lines[0].split()[1:]
+    others = [line.split(":")[0].split() for line in lines if line.startswith("other ")]
+
+    def kind(word: int) -> tuple[str, str, str]:
+        price = next(each for each in others if word & int(each[1], 16) == int(each[2], 16))
+        use = dict(zip(names, map(int, price[8:]), strict=True))
+        del use["D"]
+        return max(use, key=lambda name: use[name]), price[6], price[7]
+
+    vectors = "F" if core == "a72" else "V"
+    assert kind(0xF9400020) == kind(0x58000000) == ("L", "1", "0")  # ldr x0, [x1]; ldr x0, .
+    assert kind(0xF9000020)[1:] == ("0", "1")  # str x0, [x1]
+    assert kind(0x4E208420) == (vectors, "0", "0")  # add v0.16b, v1.16b, v0.16b
+    assert kind(0x14000000) == ("B", "0", "0")  # b .
+    assert kind(0x8B020020)[0] == "I"  # add x0, x1, x2
+    assert kind(0x9AC20C20)[0] == {"a72": "F0", "n1": "V0", "v1": "V02"}[core]  # sdiv x0, x1, x2

@@ -6,6 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "prices.h"
+
 /* The pipes of a core that instructions compete for. */
 typedef enum { PIPE_INTEGER, PIPE_BRANCH, PIPE_LOAD, PIPE_STORE, PIPE_VECTOR, PIPE_MATRIX, PIPE_DIVIDE, PIPES } Pipe;
 
@@ -23,6 +25,7 @@ typedef void (*Classify)(const uint8_t *code, size_t bytes, Usage *usage);
 typedef struct {
   Classify classify; /* NULL where boards have tables of prices */
   uint64_t last_address;
+  VectorType vector_type; /* NULL where instructions cost the same for all vectors */
 } Isa;
 
 #endif

@@ -3,25 +3,11 @@
 #include "loops.h"
 
 #include <stdlib.h>
-#include <string.h>
 
-#include "simulation_page.h"
+#include "in_order.h"
+#include "values.h"
 
-enum { BANK = 32, FLAGS = 64, REGISTERS = 65, ZERO = 31, TURNS = 48 };
-
-/* When the value of each register is there, and when for an accumulator of the same family. */
-typedef struct {
-  uint64_t at, forward_at;
-  uint32_t family;
-} Value;
-
-/* The register's number, FLAGS or, where nothing waits for it, -1. */
-static int register_of(const Operand *operand, uint32_t word, unsigned i) {
-  if (operand->bank == 'f') return FLAGS;
-  int number = (int)((word >> operand->shift) + i) & (operand->use == 'l' ? 15 : 31);
-  if (operand->bank == 'v') return BANK + number;
-  return number == ZERO ? -1 : number; /* the zero register; a stack pointer seldom changes */
-}
+enum { TURNS = 48 };
 
 /* Whether a block of `count` instructions ends in a jump to its first one. */
 static bool repeats(uint32_t word, size_t count) {
@@ -34,7 +20,7 @@ static bool repeats(uint32_t word, size_t count) {
 
 /* Mark the loads of a loop that wait for what they loaded in the last turn: for one load at a time, follow what
  * depends on it until it is executed again. */
-static void mark_chained(Block *block) {
+static void mark_chained(const PriceTable *table, Block *block) {
   for (size_t load = 0; load < block->num_steps; load++) {
     bool waits[REGISTERS] = {false}, depends = true;
     if (!block->steps[load].price->loads) continue;
@@ -43,13 +29,13 @@ static void mark_chained(Block *block) {
       const Price *price = step->price;
       for (size_t o = 0; n > load && o < price->num_operands; o++)
         for (unsigned i = 0; i < price->operands[o].count; i++) {
-          int number = register_of(price->operands + o, step->word, i);
+          int number = values_register(table, price->operands + o, step->word, i);
           depends = depends || (price->operands[o].use != 'w' && number >= 0 && waits[number]);
         }
       if (n == load + block->num_steps) break;
       for (size_t o = 0; o < price->num_operands; o++)
         for (unsigned i = 0; i < price->operands[o].count; i++) {
-          int number = register_of(price->operands + o, step->word, i);
+          int number = values_register(table, price->operands + o, step->word, i);
           bool written = price->operands[o].use == 'w' || price->operands[o].use == 'a';
           if (written && number >= 0) waits[number] = depends;
         }
@@ -59,53 +45,47 @@ static void mark_chained(Block *block) {
   }
 }
 
-Block *block_make(const PriceTable *table, const uint32_t *words, size_t count) {
+static Block *make(const PriceTable *table, const uint32_t *words, size_t count, unsigned type) {
   Block *block = calloc(1, sizeof *block + count * sizeof *block->steps);
   if (!block) return NULL;
+  bool by_type = false;
   block->num_steps = count;
+  block->leaves = VECTOR_TYPES;
   for (size_t i = 0; i < count; i++) {
-    const Price *price = price_of(table, words[i]);
+    const Price *price = price_of(table, words[i], type);
     block->steps[i] = (Step){price, words[i], false};
-    block->loads += price->loads, block->stores += price->stores, block->unknown += !price->mask;
+    block->loads += price->loads, block->stores += price->stores, block->unknown += price->unknown;
     for (size_t r = 0; r < table->num_resources; r++) block->use[r] += price->use[r];
+    by_type = by_type || (block->leaves == VECTOR_TYPES && (price->when || price->unknown));
+    unsigned after = table->vector_type ? table->vector_type(words[i], type) : VECTOR_TYPES;
+    if (after < VECTOR_TYPES) block->leaves = type = after;
   }
   for (size_t r = 0; r < table->num_resources; r++)
     if (block->use[r] > block->ticks) block->ticks = block->use[r];
-  if (repeats(words[count - 1], count)) mark_chained(block);
+  if (!table->window) block->ticks = in_order_block(table, block);
+  else if (repeats(words[count - 1], count)) mark_chained(table, block);
+  if (by_type && table->vector_type) block->by_type = calloc(VECTOR_TYPES, sizeof(Block *));
   return block;
 }
 
+Block *block_make(const PriceTable *table, const uint32_t *words, size_t count) {
+  return make(table, words, count, 0);
+}
+
+Block *block_typed(const PriceTable *table, Block *block, unsigned type) {
+  if (!block->by_type) return block;
+  if (!block->by_type[type]) {
+    uint32_t *words = malloc(block->num_steps * sizeof *words);
+    if (!words) abort();
+    for (size_t i = 0; i < block->num_steps; i++) words[i] = block->steps[i].word;
+    block->by_type[type] = make(table, words, block->num_steps, type);
+    if (!block->by_type[type]) abort();
+    free(words);
+  }
+  return block->by_type[type];
+}
+
 static uint64_t most(uint64_t a, uint64_t b) { return a > b ? a : b; }
-
-static uint64_t ready(const Step *step, const Value *values) {
-  uint64_t at = 0;
-  for (size_t o = 0; o < step->price->num_operands; o++) {
-    const Operand *operand = step->price->operands + o;
-    if (operand->use == 'w') continue;
-    for (unsigned i = 0; i < operand->count; i++) {
-      int number = register_of(operand, step->word, i);
-      if (number < 0) continue;
-      const Value *value = values + number;
-      bool forwards = (operand->use == 'a' || operand->use == 'c') && step->price->forward && value->family == step->price->family;
-      at = most(at, forwards ? value->forward_at : value->at);
-    }
-  }
-  return at;
-}
-
-static void write(const Step *step, uint64_t start, Value *values) {
-  const Price *price = step->price;
-  for (size_t o = 0; o < price->num_operands; o++) {
-    const Operand *operand = price->operands + o;
-    if (strchr("rcl", operand->use)) continue;
-    bool moved = operand->use == 'b';
-    uint64_t latency = moved ? SIMULATION_TICKS_PER_CYCLE : price->latency;
-    for (unsigned i = 0; i < operand->count; i++) {
-      int number = register_of(operand, step->word, i);
-      if (number >= 0) values[number] = (Value){start + latency, start + (price->forward && !moved ? price->forward : latency), price->family};
-    }
-  }
-}
 
 /* Ticks of a turn that only chains and the window limit. */
 static uint64_t chain_ticks(const PriceTable *table, Block *const *blocks, size_t count, size_t steps) {
@@ -118,8 +98,8 @@ static uint64_t chain_ticks(const PriceTable *table, Block *const *blocks, size_
       for (size_t i = 0; i < blocks[b]->num_steps; i++, n++) {
         const Step *step = blocks[b]->steps + i;
         enters = most(enters + step->price->use[0], done[n % window]);
-        uint64_t start = most(enters, ready(step, values));
-        write(step, start, values);
+        uint64_t start = most(enters, values_ready(table, step->price, step->word, values, false));
+        values_write(table, step->price, step->word, start, values);
         retired = most(retired, start + step->price->latency);
         done[n % window] = retired;
       }
@@ -128,6 +108,7 @@ static uint64_t chain_ticks(const PriceTable *table, Block *const *blocks, size_
 }
 
 uint64_t loop_ticks(const PriceTable *table, Block *const *blocks, size_t count) {
+  if (!table->window) return most(table->taken, in_order_turn(table, blocks, count));
   uint64_t ticks = table->taken;
   size_t steps = 0;
   for (size_t b = 0; b < count; b++) steps += blocks[b]->num_steps;

@@ -4,17 +4,25 @@
 #include <stdlib.h>
 #include <string.h>
 
+static bool read_operand(const char *text, Operand *operand) {
+  unsigned shift = 0, count = 1;
+  *operand = (Operand){.bank = text[0], .use = text[1], .mask = 31};
+  if (!operand->bank || !strchr("xvsf", operand->bank) || !operand->use || !strchr("rwacbl", operand->use)) return false;
+  bool narrow = text[2] == 'q';
+  if (operand->bank != 'f' && sscanf(text + 2 + narrow, "%u+%u", &shift, &count) < 1) return false;
+  if ((shift > 27 && shift < 32) || shift > 63 || !count || count > 8) return false;
+  if (operand->use == 'l') operand->mask = 15;
+  if (narrow) operand->mask = 7, operand->first = 8;
+  if (shift >= 32) operand->mask = 0, operand->first = (uint8_t)(shift - 32), shift = 0;
+  operand->shift = (uint8_t)shift, operand->count = (uint8_t)count;
+  return true;
+}
+
 static bool read_operands(char *text, Price *price) {
   char *rest = NULL;
   for (char *word = strtok_r(text, " \n", &rest); word; word = strtok_r(NULL, " \n", &rest)) {
-    if (price->num_operands == OPERANDS) return false;
-    unsigned shift = 0, count = 1;
-    Operand operand = {.bank = word[0], .use = word[1]};
-    if (!strchr("xvf", operand.bank) || !operand.use || !strchr("rwacbl", operand.use)) return false;
-    if (operand.bank != 'f' && sscanf(word + 2, "%u+%u", &shift, &count) < 1) return false;
-    if (shift > 27 || !count || count > 4) return false;
-    operand.shift = (uint8_t)shift, operand.count = (uint8_t)count;
-    price->operands[price->num_operands++] = operand;
+    if (price->num_operands == OPERANDS || !read_operand(word, price->operands + price->num_operands)) return false;
+    price->num_operands++;
   }
   return true;
 }
@@ -36,11 +44,6 @@ static bool read_price(char *text, size_t resources, Price *price) {
 }
 
 static bool keep(PriceTable *table, const Price *price) {
-  if (!price->mask) {
-    if (price->family >= CLASSES) return false;
-    table->classes[price->family] = *price;
-    return true;
-  }
   if (table->num_prices % 256 == 0) {
     Price *more = realloc(table->prices, (table->num_prices + 256) * sizeof *more);
     if (!more) return false;
@@ -50,17 +53,24 @@ static bool keep(PriceTable *table, const Price *price) {
   return true;
 }
 
-static bool read_line(char *line, PriceTable *table) {
+static bool read_line(char *line, PriceTable *table, uint32_t *when) {
   Price price;
   char *rest = NULL;
   unsigned long long number = 0;
-  if (!strncmp(line, "price ", 6)) return read_price(line + 6, table->num_resources, &price) && keep(table, &price);
+  bool unknown = !strncmp(line, "other ", 6);
+  if (unknown || !strncmp(line, "price ", 6)) {
+    if (!read_price(line + 6, table->num_resources, &price)) return false;
+    price.unknown = unknown, price.when = *when;
+    return keep(table, &price);
+  }
   if (!strncmp(line, "resources ", 10)) {
     for (char *word = strtok_r(line + 10, " \n", &rest); word; word = strtok_r(NULL, " \n", &rest)) table->num_resources++;
     return table->num_resources && table->num_resources <= RESOURCES;
   }
+  if (sscanf(line, "when %x", when) == 1) return true;
   if (sscanf(line, "window %llu", &number) == 1) table->window = number;
   else if (sscanf(line, "taken %llu", &number) == 1) table->taken = number;
+  else if (sscanf(line, "zero %llu", &number) == 1) table->zero = number;
   else return false;
   return true;
 }
@@ -69,40 +79,31 @@ bool prices_read(const char *path, PriceTable *table) {
   FILE *file = fopen(path, "r");
   char line[512];
   int at = 0;
+  uint32_t when = 0;
   bool right = file != NULL;
-  while (right && fgets(line, sizeof line, file)) at++, right = read_line(line, table);
+  while (right && fgets(line, sizeof line, file)) at++, right = read_line(line, table, &when);
   if (file) fclose(file);
-  if (right && table->num_resources && table->window && table->window <= LARGEST_WINDOW) return true;
-  fprintf(stderr, "simclock: %s has no table of prices (line %d)\n", path, at);
+  if (right && table->num_prices && table->window <= LARGEST_WINDOW && !table->prices[table->num_prices - 1].mask) return true;
+  fprintf(stderr, "simclock: %s has no table of prices for all instructions (line %d)\n", path, at);
   return false;
 }
 
-/* Arm Architecture Reference Manual for A-profile, C4.1 "A64 instruction set encoding". */
-static Class class_of(uint32_t word) {
-  unsigned group = word >> 25 & 15;
-  if ((word & 0xbfa0fc00) == 0x2e20fc00 || (word & 0xbfbffc00) == 0x2ea1f800 || (word & 0xff20fc00) == 0x1e201800 ||
-      (word & 0xff3ffc00) == 0x1e21c000 || (word & 0x7fe0f800) == 0x1ac00800)
-    return CLASS_DIVIDE;
-  if ((group & 5) == 4) return (word >> 22 & 1) || (word >> 27 & 7) == 3 ? CLASS_LOAD : CLASS_STORE;
-  if ((group & 7) == 7) return CLASS_VECTOR;
-  return (group & 14) == 10 ? CLASS_BRANCH : CLASS_INTEGER;
+/* The last price of a table is that of any instruction. */
+static const Price *search(const PriceTable *table, uint32_t word, unsigned type) {
+  const Price *price = table->prices;
+  while ((word & price->mask) != price->value || (price->when && !(price->when >> type & 1))) price++;
+  return price;
 }
 
-static const Price *search(const PriceTable *table, uint32_t word) {
-  for (size_t i = 0; i < table->num_prices; i++)
-    if ((word & table->prices[i].mask) == table->prices[i].value) return table->prices + i;
-  return table->classes + class_of(word);
-}
-
-const Price *price_of(const PriceTable *table, uint32_t word) {
+const Price *price_of(const PriceTable *table, uint32_t word, unsigned type) {
   static struct {
-    uint32_t word;
+    uint32_t word, type;
     const Price *price;
   } recent[1 << 12];
-  size_t slot = (word * 0x9e3779b1u) >> 20;
-  if (!recent[slot].price || recent[slot].word != word) {
-    recent[slot].word = word;
-    recent[slot].price = search(table, word);
+  size_t slot = ((word + type) * 0x9e3779b1u) >> 20;
+  if (!recent[slot].price || recent[slot].word != word || recent[slot].type != type) {
+    recent[slot].word = word, recent[slot].type = type;
+    recent[slot].price = search(table, word, type);
   }
   return recent[slot].price;
 }

@@ -96,12 +96,19 @@ static void on_block(qemu_plugin_id_t id, struct qemu_plugin_tb *block) {
 
 static void on_execution(unsigned cpu, void *executed) {
   (void)cpu;
-  Block *block = executed;
+  Block *block = turns_enter(&prices, executed);
   counters.ticks += turns_execute(&prices, block);
   counters.instructions += block->num_steps;
   counters.loads += block->loads;
   counters.stores += block->stores;
   counters.unpriced += block->unknown;
+}
+
+static uint32_t word_of(struct qemu_plugin_insn *instruction) {
+  uint32_t word = 0;
+  size_t bytes = qemu_plugin_insn_size(instruction);
+  memcpy(&word, qemu_plugin_insn_data(instruction), bytes < sizeof word ? bytes : sizeof word);
+  return word;
 }
 
 static void on_priced_block(qemu_plugin_id_t id, struct qemu_plugin_tb *translated) {
@@ -111,7 +118,7 @@ static void on_priced_block(qemu_plugin_id_t id, struct qemu_plugin_tb *translat
   size_t count = qemu_plugin_tb_n_insns(translated);
   if (count > MOST) abort();
   for (size_t i = 0; i < count; i++)
-    memcpy(words + i, qemu_plugin_insn_data(qemu_plugin_tb_get_insn(translated, i)), sizeof *words);
+    words[i] = word_of(qemu_plugin_tb_get_insn(translated, i));
   Block *block = block_make(&prices, words, count);
   if (!block) abort();
   for (size_t i = 0; i < count; i++)
@@ -222,6 +229,7 @@ static int configure(int argc, char **argv) {
   for (size_t i = 0; wanted && i < sizeof isas / sizeof *isas; i++)
     if (!strcmp(wanted, isas[i].name)) isa = isas[i].isa;
   if (!options.complete || !isa || !(table || isa->classify) || !caches_configure(&model)) return -1;
+  prices.vector_type = isa->vector_type;
   return open_page(option("page", argc, argv), option("clock", argc, argv), hz);
 }
 

@@ -14,6 +14,7 @@ typedef struct {
 static Block *last[LONGEST]; /* the last one first */
 static size_t since;         /* blocks since the last turn that was charged */
 static Loop remembered[REMEMBERED];
+static unsigned type;        /* of vectors, as the last block left it */
 
 void turns_reset(void) {
   memset(last, 0, sizeof last);
@@ -34,6 +35,13 @@ static int64_t more_of(const PriceTable *table, size_t count) {
   *loop = (Loop){.count = count, .more = (int64_t)(loop_ticks(table, in_order, count) - alone)};
   memcpy(loop->blocks, last, count * sizeof *last);
   return loop->more;
+}
+
+Block *turns_enter(const PriceTable *table, Block *block) {
+  if (!table->vector_type) return block;
+  block = block_typed(table, block, type);
+  if (block->leaves < VECTOR_TYPES) type = block->leaves;
+  return block;
 }
 
 uint64_t turns_execute(const PriceTable *table, Block *block) {

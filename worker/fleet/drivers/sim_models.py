@@ -250,28 +250,18 @@ SIM_MODELS: Mapping[str, SimModel] = {
         # more: 23 cycles where L2 took 16 (V65), and some 40.
         fast_cycles=10,
     ),
-    # Pipes: LLVM's scheduling model (llvm/lib/Target/RISCV/RISCVSchedSpacemitX60.td, from experiments on a
-    # Banana Pi BPI-F3 and the manual of the XuanTie C908): issue width 2; IEU 2, of which one takes jumps; LS
-    # 2, loads and stores alike; VLS 1, so that a vector takes both; VFP one multiply-add of a register (256
-    # bits) a cycle; FDIV 15 cycles. FP, VFP and VIEU are one pipe here. Clock: 32 GFLOPS a core were measured
-    # on a K1 said to run at 1.6 GHz (book.j4orz.ai/assets/rooflinejupiter.html), a quarter above this model's
-    # peak. Caches: Linux, arch/riscv/boot/dts/spacemit/k1.dtsi (L1D 32 KB in 128 sets, L2 512 KB in 512 sets,
-    # 64-byte lines).
+    # Instructions: ``sim_vectors.py``. Clock: 32 GFLOPS a core were measured on a K1 said to run at 1.6 GHz
+    # (book.j4orz.ai/assets/rooflinejupiter.html), a quarter above this model's peak. Caches: Linux,
+    # arch/riscv/boot/dts/spacemit/k1.dtsi (L1D 32 KB in 128 sets, L2 512 KB in 512 sets, 64-byte lines).
     "riscv-k1-sim": SimModel(
         target="riscv-k1",
         emulator="qemu-riscv64",
         emulated_cpu="rv64,v=true,vext_spec=v1.0,vlen=256,zba=true,zbb=true,zbs=true",
         triple="riscv64-linux-musl",
         isa="riscv64",
+        core="x60",
+        in_flight=1,
         hz=1_600_000_000,
-        width=2,
-        integer=2,
-        branch=1,
-        load=2,
-        store=1,  # not used: stores take slots of the loads' pipe
-        vector=1,
-        matrix=1,  # not modelled
-        divide_cycles=15,
         l1_bytes=32 * _KB,
         l1_ways=4,
         l2_bytes=512 * _KB,

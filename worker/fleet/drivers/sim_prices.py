@@ -10,41 +10,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from worker.fleet.drivers.sim_core import TICKS, Core
+from worker.fleet.drivers.sim_vectors import VECTOR_CORES, vector_lines
+
 PRICES = Path(__file__).parents[2] / "simclock" / "aarch64_prices.csv"
-
-TICKS = 240
-"""A cycle's (``worker/agent/simulation_page.h``)."""
-
-
-@dataclass(frozen=True)
-class Core:
-    """A core's pipes: ``pipes`` has for each group of pipes how many there are, ``within`` the groups that
-    contain another one. ``width`` is instructions a cycle, ``window`` those in flight, ``taken`` the cycles
-    of a turn of a loop at least. ``others`` has pipes, instructions a cycle and latency for each kind of
-    instruction that no row has, in the order of ``Class`` in ``prices.h``."""
-
-    width: int
-    window: int
-    taken: float
-    pipes: Mapping[str, int]
-    within: Mapping[str, tuple[str, ...]]
-    others: tuple[tuple[str, float, float], ...]
-
-    def use(self, pipes: str, per_cycle: float) -> list[int]:
-        """Ticks of each resource, the front end first, that an instruction takes."""
-        taken = dict.fromkeys(self.pipes, 0.0)
-        for group in pipes.split("+"):
-            name, _, slots = group.partition("*")
-            # With a number of slots, that many of the group; else what its measured rate leaves to others.
-            cycles = float(slots) / self.pipes[name] if slots else 1 / per_cycle
-            for each in (name, *self.within.get(name, ())):
-                taken[each] += cycles * self.pipes[name] / self.pipes[each]
-        return [TICKS // self.width, *(round(TICKS * cycles) for cycles in taken.values())]
-
 
 # Widths, windows and pipes: Arm's software optimization guides of the cores (Cortex-A72, Neoverse N1, which
 # has the A76's pipes, Neoverse V1), section 2. Jumps: as the instructions (`b (pc+8)`).
@@ -55,7 +27,6 @@ CORES: Mapping[str, Core] = {
         taken=3.0,
         pipes={"B": 1, "I": 2, "M": 1, "L": 1, "S": 1, "F0": 1, "F1": 1, "F": 2},
         within={"F0": ("F",), "F1": ("F",)},
-        others=(("I", 2, 1), ("B", 1, 1), ("L", 1, 4), ("S", 1, 1), ("F", 1, 4), ("F0", 1 / 17, 17)),
     ),
     "n1": Core(
         width=4,
@@ -63,7 +34,6 @@ CORES: Mapping[str, Core] = {
         taken=2.76,
         pipes={"B": 1, "I": 3, "M": 1, "L": 2, "S": 2, "V0": 1, "V1": 1, "V": 2},
         within={"M": ("I",), "V0": ("V",), "V1": ("V",)},
-        others=(("I", 3, 1), ("B", 1, 1), ("L", 2, 4), ("S+L*1", 2, 1), ("V", 2, 4), ("V0", 1 / 7, 10)),
     ),
     "v1": Core(
         width=8,
@@ -71,37 +41,53 @@ CORES: Mapping[str, Core] = {
         taken=1.0,
         pipes={"B": 2, "I": 4, "M": 2, "M0": 1, "L": 3, "S": 2, "V01": 2, "V02": 2, "V13": 2, "V": 4},
         within={"M": ("I",), "M0": ("M", "I"), "V01": ("V",), "V02": ("V",), "V13": ("V",)},
-        others=(("I", 4, 1), ("B", 2, 1), ("L", 3, 4), ("S+L*1", 2, 1), ("V", 4, 4), ("V02", 2 / 7, 10)),
     ),
 }
 
-_OTHERS_OPERANDS = ("xw0 xr5 xr16", "xr0", "", "", "vw0 vr5 vr16", "")
+_KINDS = {
+    "integer": ("xw0 xr5 xr16", ((0, 0),)),
+    "branch": ("xr0", ((0x1C000000, 0x14000000),)),
+    "store": ("", ((0x0A000000, 0x08000000),)),
+    "load": ("", ((0x3A000000, 0x18000000), (0x0A400000, 0x08400000))),
+    "vector": ("vw0 vr5 vr16", ((0x0E000000, 0x0E000000),)),
+    "divide": (
+        "",
+        (
+            *((0xBFA0FC00, 0x2E20FC00), (0xBFBFFC00, 0x2EA1F800), (0xFF20FC00, 0x1E201800)),
+            *((0xFF3FFC00, 0x1E21C000), (0x7FE0F800, 0x1AC00800)),
+        ),
+    ),
+}
+"""Kinds of instructions that no row has: operands, and masks with their values. Arm Architecture Reference
+Manual for A-profile, C4.1 "A64 instruction set encoding". The last ones are looked at first."""
+
+
+_OTHERS = {
+    "a72": (("I", 2, 1), ("B", 1, 1), ("S", 1, 1), ("L", 1, 4), ("F", 1, 4), ("F0", 1 / 17, 17)),
+    "n1": (("I", 3, 1), ("B", 1, 1), ("S+L*1", 2, 1), ("L", 2, 4), ("V", 2, 4), ("V0", 1 / 7, 10)),
+    "v1": (("I", 4, 1), ("B", 2, 1), ("S+L*1", 2, 1), ("L", 3, 4), ("V", 4, 4), ("V02", 2 / 7, 10)),
+}
+"""Pipes, instructions a cycle and latency of each of these kinds, by core."""
 
 
 @cache
 def price_table(core: str) -> str:
-    """The table of a core in CORES, as the plugin reads it."""
-    return "".join(f"{line}\n" for line in _lines(core))
+    """The table of a core in CORES or VECTOR_CORES, as the plugin reads it."""
+    lines = vector_lines(core) if core in VECTOR_CORES else _lines(core)
+    return "".join(f"{line}\n" for line in lines)
 
 
 def _lines(core: str) -> Iterator[str]:
     known = CORES[core]
-    yield " ".join(("resources", "D", *known.pipes))
-    yield f"window {known.window}"
-    yield f"taken {round(TICKS * known.taken)}"
+    yield from known.head()
     with PRICES.open(newline="") as file:
         for row in csv.DictReader(file):
             if pipes := row[f"{core}_pipes"]:
                 figures = [float(row[f"{core}_{name}"] or 0) for name in ("per_cycle", "latency", "forward")]
-                ticks = [round(TICKS * figure) for figure in figures[1:]]
-                yield _line(known, row, pipes, figures[0], ticks)
-    for number, (pipes, per_cycle, latency) in enumerate(known.others):
-        loads, stores = number == 2, number == 3
-        row = {"mask": "0", "value": "0", "family": str(number), "loads": str(int(loads))}
-        row |= {"stores": str(int(stores)), "operands": _OTHERS_OPERANDS[number]}
-        yield _line(known, row, pipes, per_cycle, [round(TICKS * latency), 0])
-
-
-def _line(core: Core, row: Mapping[str, str], pipes: str, per_cycle: float, ticks: list[int]) -> str:
-    words = ["price", row["mask"], row["value"], *ticks, row["family"], row["loads"], row["stores"]]
-    return " ".join(map(str, [*words, *core.use(pipes, per_cycle), ":", row["operands"]]))
+                yield known.line(row, pipes, figures[0], [round(TICKS * figure) for figure in figures[1:]])
+    for kind, (pipes, per_cycle, latency) in reversed([*zip(_KINDS, _OTHERS[core], strict=True)]):
+        operands, encodings = _KINDS[kind]
+        for mask, value in encodings:
+            row = {"mask": f"{mask:x}", "value": f"{value:x}", "family": "0", "operands": operands}
+            row |= {"loads": str(int(kind == "load")), "stores": str(int(kind == "store"))}
+            yield known.line(row, pipes, per_cycle, [round(TICKS * latency), 0], measured=False)

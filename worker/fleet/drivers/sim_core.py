@@ -1,0 +1,55 @@
+"""The pipes of a core whose instructions have measured prices, and what a line of the clock's table has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+TICKS = 240
+"""A cycle's (``worker/agent/simulation_page.h``)."""
+
+
+@dataclass(frozen=True)
+class Core:
+    """A core's pipes: ``pipes`` has for each group of pipes how many there are, ``within`` the groups that
+    contain another one. ``width`` is instructions a cycle, ``window`` those in flight (0: they begin in their
+    order), ``taken`` the cycles of a turn of a loop at least. ``zero`` is the integer register that nothing
+    waits for."""
+
+    width: int
+    window: int
+    taken: float
+    pipes: Mapping[str, int]
+    within: Mapping[str, tuple[str, ...]]
+    zero: int = 31
+
+    def use(self, pipes: str, per_cycle: float) -> list[int]:
+        """Ticks of each resource, the front end first, that an instruction takes."""
+        taken = dict.fromkeys(self.pipes, 0.0)
+        for group in pipes.split("+"):
+            name, _, slots = group.partition("*")
+            # With a number of slots, that many of the group; else what its measured rate leaves to others.
+            cycles = float(slots) / self.pipes[name] if slots else 1 / per_cycle
+            for each in (name, *self.within.get(name, ())):
+                taken[each] += cycles * self.pipes[name] / self.pipes[each]
+        return [TICKS // self.width, *(round(TICKS * cycles) for cycles in taken.values())]
+
+    def head(self) -> Iterator[str]:
+        """The first lines of its table (``worker/simclock/prices.h``)."""
+        yield " ".join(("resources", "D", *self.pipes))
+        yield f"window {self.window}"
+        yield f"taken {round(TICKS * self.taken)}"
+        yield f"zero {self.zero}"
+
+    def line(
+        self,
+        row: Mapping[str, str],
+        pipes: str,
+        per_cycle: float,
+        ticks: Iterable[int],
+        measured: bool = True,
+    ) -> str:
+        """Of an instruction: ``ticks`` are those of its result, and of that to an accumulator."""
+        words = [row["mask"], row["value"], *ticks, row["family"], row["loads"], row["stores"]]
+        words += [*self.use(pipes, per_cycle), ":", row["operands"]]
+        return " ".join(map(str, ["price" if measured else "other", *words]))
