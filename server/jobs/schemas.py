@@ -24,8 +24,8 @@ from server.http.times import InUtc
 from server.jobs.examples import JOB, TASK
 from server.models.schemas import GivenShapes, ModelCheck
 from tuner.states import TASK_TRIALS, JobState, Phase, TaskState
+from worker.fleet.drivers.spec import Tag
 
-Tag = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w.:-]+$")]
 Label = Annotated[str, Field(min_length=1, max_length=lengths.LABEL, pattern=r"^[\w.:/@+-]+$")]
 Labels = Annotated[
     set[Label],

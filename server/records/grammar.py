@@ -8,10 +8,10 @@ from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 
 from tuner.log.record import Record
+from worker.fleet.drivers.spec import MOST_THREADS
 from worker.measure import plausible
 
 _INT32, _INT64 = 2**31, 2**63
-MOST_THREADS = 4096
 MOST_MESSAGE = 1 << 16
 MOST_ENTRIES, MOST_REPEATS = 200, 10_000
 """Of a record's knobs, counters and versions; of its times."""

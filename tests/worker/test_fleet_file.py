@@ -63,6 +63,7 @@ def test_each_kind_gets_its_driver(tmp_path: Path) -> None:
         fleet.boards[3].driver(site)
 
 
+RPC = '[[board]]\nid = "r"\nkind = "rpc"\ntarget = "rpi4"\naddress = "h:1"\n'
 SIM = '[[board]]\nid = "a"\nkind = "simulated"\nmodel = "rpi4-sim"\n'
 
 
@@ -99,6 +100,13 @@ SIM = '[[board]]\nid = "a"\nkind = "simulated"\nmodel = "rpi4-sim"\n'
         (SIM + TARGET + "colour = 'red'", r"target 1 \(my-board\): target colour"),
         (SIM + TARGET.replace("my-board", "rpi4"), r"target 1 \(rpi4\): there is a target of that name"),
         ("targets = ['no.toml']\n" + SIM, r"no\.toml: No such file"),
+        ('targets = ["a\\u0000"]\n' + SIM, r"no file has a NUL in its name"),
+        ("x = " + "9" * 5000, r"fleet\.toml: not TOML: .*4300 digits"),
+        (RPC + f"threads = {10**22}", r"board 1 \(r\): threads: .* 4096"),
+        (RPC + "key = 'a b'", r"board 1 \(r\): key: "),
+        (RPC + 'tags = ["\\u001b[2J"]', r"board 1 \(r\): tags: number 1: "),
+        (RPC.replace("h:1", "h\\u001b:1"), r"address: 'h\\x1b:1' is not like host:port"),
+        (RPC.replace("h:1", "h" * 300 + ":1"), r"address: .* 280 "),
     ],
 )
 def test_mistakes_are_named(tmp_path: Path, text: str, message: str) -> None:
@@ -141,6 +149,8 @@ def test_what_is_no_small_file_is_refused_and_not_waited_for(tmp_path: Path) -> 
             read_tokens("pi", path)
     with pytest.raises(FleetError, match="lists in lists"):
         read_fleet(deep)
+    with pytest.raises(BoardError, match="NUL"):
+        read_tokens("pi", tmp_path / "a\0")
 
 
 def test_a_board_that_is_stopped_while_it_starts_leaves_no_agent(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def _parse(path: Path) -> _File:
         entries = tomllib.loads(read_small(path).decode())
     except OSError as error:
         raise FleetError(f"{path}: {error.strerror}; give the path of a fleet file") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except ValueError as error:  # of TOML, of UTF-8, of an integer with thousands of digits
         raise FleetError(f"{path}: not TOML: {error}") from None
     except RecursionError:
         raise FleetError(f"{path}: it has lists in lists without end; a fleet file has none") from None

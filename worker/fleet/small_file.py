@@ -12,6 +12,8 @@ MOST_BYTES = 1 << 20
 
 def read_small(path: Path) -> bytes:
     """What is in a regular file of at most ``MOST_BYTES``; raises OSError for what is none."""
+    if "\0" in str(path):
+        raise OSError(errno.EINVAL, "no file has a NUL in its name", str(path))
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
         found = os.fstat(file.fileno())
         if not stat.S_ISREG(found.st_mode):

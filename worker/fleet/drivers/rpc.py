@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from typing import Any, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from worker.fleet.drivers.base import BoardError, keep_alive
 from worker.fleet.drivers.dial_proof import check_token
@@ -63,7 +63,7 @@ class RpcSpec(AddressSpec):
     kind: Literal["rpc"] = "rpc"
     address: Address = ""
     tracker: Address = ""
-    key: str = ""
+    key: str = Field(default="", max_length=100, pattern=r"^[!-~]*$")
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:

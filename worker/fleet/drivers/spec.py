@@ -45,6 +45,8 @@ def _good_id(id: str) -> str:
 
 def _good_address(address: str) -> str:
     split_address(address)
+    if not address.isprintable() or " " in address:
+        raise ValueError(f"{address!r} is not like host:port")
     return address
 
 
@@ -56,7 +58,11 @@ def _known_target(name: str, info: ValidationInfo) -> str:
     return name
 
 
-Address = Annotated[str, AfterValidator(_good_address)]
+MOST_THREADS = 4096
+"""More than any machine has; the database holds no number of any length."""
+Address = Annotated[str, Field(max_length=280), AfterValidator(_good_address)]
+Tag = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[\w.:-]+$")]
+"""What a job can ask for by name."""
 
 
 class BoardSpec(BaseModel, ABC):
@@ -71,7 +77,7 @@ class BoardSpec(BaseModel, ABC):
 
     id: Annotated[str, AfterValidator(_good_id)]
     kind: str
-    tags: tuple[str, ...] = Field(default=(), strict=False)
+    tags: tuple[Tag, ...] = Field(default=(), max_length=100, strict=False)
     repair: tuple[str, ...] = Field(default=(), strict=False)
     """What the coordinator runs when the board failed: a program and its arguments."""
     repair_timeout_s: float = Field(default=120.0, gt=0)
@@ -121,4 +127,4 @@ class RemoteSpec(BoardSpec):
     """A board that others run, which need not be there."""
 
     target: Annotated[str, AfterValidator(_known_target)]
-    threads: int = Field(default=1, ge=1)
+    threads: int = Field(default=1, ge=1, le=MOST_THREADS)
