@@ -14,12 +14,13 @@ typedef enum {
   SIMULATION_PUBLISH, /* write the counters */
   SIMULATION_RESET,   /* empty the caches and forget where memory lies */
   SIMULATION_EVICT,   /* take [third argument, + fourth argument bytes) out of the caches */
+  SIMULATION_SPIN,    /* the thread spins for [third argument] ticks before it sleeps the next time */
   /* fast memory { */
   SIMULATION_FAST_MEMORY, /* [third argument, + fourth argument bytes) is fast memory */
   /* } fast memory */
 } SimulationRequest;
 
-/* Since the emulator started. */
+/* Since the emulator started: the time of the thread that asks, all else of all threads. */
 typedef struct {
   uint64_t ticks, instructions, loads, stores, l1_misses, l2_misses;
   uint64_t unpriced; /* instructions that no table has, and that cost what their kind does */

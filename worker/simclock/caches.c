@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bus.h"
+
 enum { PAGE_BITS = 12, TRANSLATIONS = 1024, STREAMS = 8, FIRST_PAGES = 1 << 12 };
 static const uint64_t NOTHING = UINT64_MAX;
 
@@ -26,24 +28,53 @@ typedef struct {
   uint64_t instruction, ticks, until, misses;
 } Flight;
 
+struct CoreCaches {
+  Cache l1, l2; /* l2 may be that of all cores */
+  Flight flight;
+  uint64_t next_of_stream[STREAMS]; /* the line that would continue each stream */
+  unsigned oldest_stream;
+  CoreCaches *next;
+};
+
 static MemoryModel model;
 static Level from_l2, from_l3, from_memory;
-static Flight flight;
 static unsigned line_bits;
-static Cache l1, l2, l3;
+static Cache shared_l2, l3;
+static CoreCaches *all;
 static Renaming *renamings;                /* a hash table, open addressing */
 static uint64_t num_slots, num_renamings;  /* a power of two; at most half of the slots are used */
 static Renaming recent[TRANSLATIONS];      /* in front of the table, by the page's low bits */
-static uint64_t next_of_stream[STREAMS];   /* the line that would continue each stream */
-static unsigned oldest_stream;
 
 static bool is_power_of_two(uint64_t value) { return value && !(value & (value - 1)); }
+
+static void cache_clear(Cache *cache) {
+  if (cache->lines) memset(cache->lines, 0xff, cache->sets * cache->ways * sizeof *cache->lines);
+}
 
 static bool cache_configure(Cache *cache, CacheShape shape) {
   if (!shape.ways || shape.bytes % (shape.ways * model.line_bytes)) return false;
   *cache = (Cache){.sets = shape.bytes / shape.ways / model.line_bytes, .ways = shape.ways};
   cache->lines = malloc(cache->sets * cache->ways * sizeof *cache->lines);
+  cache_clear(cache);
   return is_power_of_two(cache->sets) && cache->lines;
+}
+
+static void core_clear(CoreCaches *core) {
+  cache_clear(&core->l1);
+  cache_clear(&core->l2);
+  memset(core->next_of_stream, 0xff, sizeof core->next_of_stream);
+  core->oldest_stream = 0;
+  core->flight.misses = 0;
+}
+
+CoreCaches *caches_of_core(void) {
+  CoreCaches *core = calloc(1, sizeof *core);
+  if (!core || !cache_configure(&core->l1, model.l1)) return NULL;
+  core->l2 = shared_l2;
+  if (!model.l2_shared && !cache_configure(&core->l2, model.l2)) return NULL;
+  memset(core->next_of_stream, 0xff, sizeof core->next_of_stream);
+  core->next = all;
+  return all = core;
 }
 
 bool caches_configure(const MemoryModel *wanted) {
@@ -55,22 +86,20 @@ bool caches_configure(const MemoryModel *wanted) {
   line_bits = (unsigned)__builtin_ctzll(model.line_bytes);
   num_slots = FIRST_PAGES * 2;
   renamings = malloc(num_slots * sizeof *renamings);
-  if (!renamings || !cache_configure(&l1, model.l1) || !cache_configure(&l2, model.l2)) return false;
+  Cache l1;
+  if (!renamings || !cache_configure(&l1, model.l1) || !cache_configure(&shared_l2, model.l2)) return false;
+  free(l1.lines);
   if (model.l3.bytes && !cache_configure(&l3, model.l3)) return false;
   caches_reset();
   return true;
 }
 
 void caches_reset(void) {
-  memset(l1.lines, 0xff, l1.sets * l1.ways * sizeof *l1.lines);
-  memset(l2.lines, 0xff, l2.sets * l2.ways * sizeof *l2.lines);
-  if (l3.lines) memset(l3.lines, 0xff, l3.sets * l3.ways * sizeof *l3.lines);
+  for (CoreCaches *core = all; core; core = core->next) core_clear(core);
+  cache_clear(&l3);
   memset(renamings, 0xff, num_slots * sizeof *renamings);
   memset(recent, 0xff, sizeof recent);
-  memset(next_of_stream, 0xff, sizeof next_of_stream);
   num_renamings = 0;
-  oldest_stream = 0;
-  flight.misses = 0;
 }
 
 /* The slot that holds `page`, or the free one where it belongs. */
@@ -131,64 +160,77 @@ static void cache_drop(Cache *cache, uint64_t line) {
 }
 
 /* Whether the line continues a stream of missed lines; one that does not begins a new stream. */
-static bool is_streamed(uint64_t line) {
+static bool is_streamed(CoreCaches *mine, uint64_t line) {
   for (int i = 0; i < STREAMS; i++)
-    if (next_of_stream[i] == line) {
-      next_of_stream[i] = line + 1;
+    if (mine->next_of_stream[i] == line) {
+      mine->next_of_stream[i] = line + 1;
       return true;
     }
-  next_of_stream[oldest_stream] = line + 1;
-  oldest_stream = (oldest_stream + 1) % STREAMS;
+  mine->next_of_stream[mine->oldest_stream] = line + 1;
+  mine->oldest_stream = (mine->oldest_stream + 1) % STREAMS;
   return false;
 }
 
 /* Wait for the misses in flight: until the first one is there, unless the window was full before. */
-void caches_settle(const Access *access, MemoryCost *cost) {
-  uint64_t now = access->ticks + cost->ticks, passed = access->instructions - flight.instruction;
-  if (!flight.misses) return;
-  uint64_t at = passed > model.window ? flight.ticks + (now - flight.ticks) * model.window / passed : now;
-  if (flight.until > at) cost->ticks += flight.until - at;
-  flight.misses = 0;
+void caches_settle(CoreCaches *mine, const Access *access, MemoryCost *cost) {
+  Flight *flight = &mine->flight;
+  uint64_t now = access->ticks + cost->ticks, passed = access->instructions - flight->instruction;
+  if (!flight->misses) return;
+  uint64_t at = passed > model.window ? flight->ticks + (now - flight->ticks) * model.window / passed : now;
+  if (flight->until > at) cost->ticks += flight->until - at;
+  flight->misses = 0;
 }
 
 /* A line that the core needs. It goes on for a window of instructions, with some misses in flight at once. */
-static void fetch(Level *level, const Access *access, MemoryCost *cost) {
-  bool joins = flight.misses && flight.misses < model.in_flight && !access->chained &&
-               access->instructions - flight.instruction < model.window;
-  if (!joins) caches_settle(access, cost);
+static void fetch(CoreCaches *mine, Level *level, const Access *access, MemoryCost *cost) {
+  Flight *flight = &mine->flight;
+  bool joins = flight->misses && flight->misses < model.in_flight && !access->chained &&
+               access->instructions - flight->instruction < model.window;
+  if (!joins) caches_settle(mine, access, cost);
   uint64_t now = access->ticks + cost->ticks;
   if (joins) {
-    uint64_t transferred = flight.ticks + ++flight.misses * level->stream_ticks;
-    if (transferred > flight.until) flight.until = transferred;
+    uint64_t transferred = flight->ticks + ++flight->misses * level->stream_ticks;
+    if (transferred > flight->until) flight->until = transferred;
   } else if (access->chained || !model.window) {
     cost->ticks += level->ticks;
   } else {
-    flight = (Flight){access->instructions, now, now + level->ticks, 1};
+    *flight = (Flight){access->instructions, now, now + level->ticks, 1};
   }
 }
 
-static void access_line(uint64_t address, const Access *access, MemoryCost *cost) {
+/* Others lose their copies of a line that is written. */
+static void take_from_others(CoreCaches *mine, uint64_t line) {
+  for (CoreCaches *core = all; core; core = core->next) {
+    if (core == mine) continue;
+    cache_drop(&core->l1, line);
+    if (!model.l2_shared) cache_drop(&core->l2, line);
+  }
+}
+
+static void access_line(CoreCaches *mine, uint64_t address, const Access *access, MemoryCost *cost) {
   uint64_t line = line_in(frame_of(address >> PAGE_BITS), address);
+  if (access->stores && all->next) take_from_others(mine, line);
   if (!access->beyond_l1) {
-    if (cache_use(&l1, line)) return;
+    if (cache_use(&mine->l1, line)) return;
     cost->l1_misses++;
   }
-  bool hit = cache_use(&l2, line);
+  bool hit = cache_use(&mine->l2, line);
   if (hit && access->beyond_l1) return;
-  bool streamed = is_streamed(line);
+  bool streamed = is_streamed(mine, line);
   Level *level = &from_l2;
   if (!hit) {
     cost->l2_misses++;
     level = l3.lines && cache_use(&l3, line) ? &from_l3 : &from_memory;
+    if (level == &from_memory && all->next) cost->ticks += bus_wait(mine, access->ticks + cost->ticks);
   }
   if (streamed || (access->stores && model.window)) cost->ticks += level->stream_ticks;
-  else fetch(level, access, cost);
+  else fetch(mine, level, access, cost);
 }
 
-void caches_access(uint64_t address, unsigned bytes, const Access *access, MemoryCost *cost) {
+void caches_access(CoreCaches *mine, uint64_t address, unsigned bytes, const Access *access, MemoryCost *cost) {
   uint64_t last = address + bytes - 1;
-  access_line(address, access, cost);
-  if (last >> line_bits != address >> line_bits) access_line(last, access, cost);
+  access_line(mine, address, access, cost);
+  if (last >> line_bits != address >> line_bits) access_line(mine, last, access, cost);
 }
 
 void caches_evict(uint64_t address, uint64_t bytes) {
@@ -198,9 +240,12 @@ void caches_evict(uint64_t address, uint64_t bytes) {
     Renaming *slot = slot_of(at >> (PAGE_BITS - line_bits));
     if (slot->page == NOTHING) continue; /* never touched */
     uint64_t line = line_in(slot->frame, at << line_bits);
-    cache_drop(&l1, line);
-    cache_drop(&l2, line);
+    for (CoreCaches *core = all; core; core = core->next) {
+      cache_drop(&core->l1, line);
+      cache_drop(&core->l2, line);
+    }
     if (l3.lines) cache_drop(&l3, line);
   }
-  memset(next_of_stream, 0xff, sizeof next_of_stream);
+  for (CoreCaches *core = all; core; core = core->next)
+    memset(core->next_of_stream, 0xff, sizeof core->next_of_stream);
 }

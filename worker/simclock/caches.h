@@ -15,6 +15,7 @@ typedef struct {
 
 typedef struct {
   CacheShape l1, l2, l3; /* l3.bytes is 0 where there is none */
+  bool l2_shared; /* by all cores, as the last cache always is */
   uint64_t line_bytes;
   /* What a line costs, in ticks, beyond the issue of its load: out of order, and as part of a stream. */
   uint64_t l2_ticks, l3_ticks, memory_ticks, l2_stream_ticks, l3_stream_ticks, memory_stream_ticks;
@@ -38,11 +39,17 @@ typedef struct {
 /* Take the model's shape; false when it is not possible (sizes that are no power of two, no memory). */
 bool caches_configure(const MemoryModel *model);
 
+/* The caches, streams and misses under way of one core. */
+typedef struct CoreCaches CoreCaches;
+
+/* Those of one more core; NULL without memory. */
+CoreCaches *caches_of_core(void);
+
 /* Access [address, address + bytes), all in one or two lines. Adds to `cost`. */
-void caches_access(uint64_t address, unsigned bytes, const Access *access, MemoryCost *cost);
+void caches_access(CoreCaches *mine, uint64_t address, unsigned bytes, const Access *access, MemoryCost *cost);
 
 /* Wait for what is under way; adds to `cost`. */
-void caches_settle(const Access *access, MemoryCost *cost);
+void caches_settle(CoreCaches *mine, const Access *access, MemoryCost *cost);
 
 /* Empty everything and start the renaming again. */
 void caches_reset(void);

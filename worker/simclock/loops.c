@@ -9,6 +9,9 @@
 
 enum { TURNS = 48 };
 
+/* Hints that a thread waits for another one: yield of AArch64, pause of RISC-V. */
+static const uint32_t YIELD = 0xd503203f, PAUSE = 0x0100000f;
+
 /* Whether a block of `count` instructions ends in a jump to its first one. */
 static bool repeats(uint32_t word, size_t count) {
   int32_t offset = 0; /* in instructions */
@@ -54,6 +57,7 @@ static Block *make(const PriceTable *table, const uint32_t *words, size_t count,
   for (size_t i = 0; i < count; i++) {
     const Price *price = price_of(table, words[i], type);
     block->steps[i] = (Step){price, words[i], false};
+    block->pauses |= words[i] == YIELD || words[i] == PAUSE;
     block->loads += price->loads, block->stores += price->stores, block->unknown += price->unknown;
     for (size_t r = 0; r < table->num_resources; r++) block->use[r] += price->use[r];
     by_type = by_type || (block->leaves == VECTOR_TYPES && (price->when || price->unknown));

@@ -18,6 +18,7 @@ typedef struct Block {
   uint64_t loads, stores, unknown;
   struct Block **by_type; /* for vectors of each type, made when it is needed; NULL where it is the same for all */
   unsigned leaves;        /* the type of vectors after it; VECTOR_TYPES where it stays */
+  bool pauses;            /* says that its thread waits for another one */
   size_t num_steps;
   Step steps[];
 } Block;

@@ -96,7 +96,7 @@ static const Price *search(const PriceTable *table, uint32_t word, unsigned type
 }
 
 const Price *price_of(const PriceTable *table, uint32_t word, unsigned type) {
-  static struct {
+  static _Thread_local struct {
     uint32_t word, type;
     const Price *price;
   } recent[1 << 12];

@@ -25,13 +25,17 @@ typedef void (*on_execution_of)(unsigned cpu, void *data);
 typedef void (*on_memory)(unsigned cpu, qemu_plugin_meminfo_t, uint64_t address, void *data);
 typedef void (*on_syscall)(qemu_plugin_id_t, unsigned cpu, int64_t number, uint64_t, uint64_t, uint64_t, uint64_t,
                            uint64_t, uint64_t, uint64_t, uint64_t);
+typedef void (*on_syscall_return)(qemu_plugin_id_t, unsigned cpu, int64_t number, int64_t result);
+typedef void (*on_cpu)(qemu_plugin_id_t, unsigned cpu);
 
+void qemu_plugin_register_vcpu_init_cb(qemu_plugin_id_t, on_cpu);
 void qemu_plugin_register_vcpu_tb_trans_cb(qemu_plugin_id_t, on_translation);
 void qemu_plugin_register_vcpu_tb_exec_inline(struct qemu_plugin_tb *, enum qemu_plugin_op, void *counter,
                                               uint64_t added);
 void qemu_plugin_register_vcpu_mem_cb(struct qemu_plugin_insn *, on_memory, enum qemu_plugin_cb_flags,
                                       enum qemu_plugin_mem_rw, void *data);
 void qemu_plugin_register_vcpu_syscall_cb(qemu_plugin_id_t, on_syscall);
+void qemu_plugin_register_vcpu_syscall_ret_cb(qemu_plugin_id_t, on_syscall_return);
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, on_execution_of, enum qemu_plugin_cb_flags,
                                           void *data);
 bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t);

@@ -3,7 +3,8 @@
  *
  * Options: isa=NAME of a classify_NAME.c, page=FILE, clock=NAME, hz=N, and the model: l1_bytes, l1_ways,
  * l2_bytes, l2_ways, line_bytes, l2_cycles, memory_cycles, l2_stream_cycles, memory_stream_cycles; for a third
- * cache l3_bytes, l3_ways, l3_cycles and l3_stream_cycles; and what instructions cost: prices=FILE, a table of
+ * cache l3_bytes, l3_ways, l3_cycles and l3_stream_cycles; of several cores: cores, l2_shared, memory_line_cycles,
+ * start_cycles and wake_cycles; and what instructions cost: prices=FILE, a table of
  * prices.h, with in_flight, the misses that are under way at once, or else width, the pipes' slots a cycle
  * (integer, branch, load, store, vector, matrix) and divide_cycles. */
 #include <fcntl.h>
@@ -13,14 +14,17 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "bus.h"
 #include "caches.h"
 #include "classify.h"
 /* fast memory { */
 #include "fast_memory.h"
 /* } fast memory */
 #include "qemu_plugin.h"
+#include "schedule.h"
 #include "simulation_page.h"
 #include "turns.h"
+#include "waits.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -40,24 +44,23 @@ static const struct {
 static const Isa *isa;
 static uint64_t ticks_per_instruction, ticks_per_slot[PIPES];
 static SimulationPage *page;
-static SimulationCounters counters; /* without those of the memory */
-static MemoryCost memory;
 
 static PriceTable prices; /* num_resources is 0 where there are none */
 
 enum { BEYOND_L1 = 1, CHAINED = 2 };
 
 static void on_access(unsigned cpu, qemu_plugin_meminfo_t info, uint64_t address, void *marks) {
-  (void)cpu;
+  Core *core = schedule_core(cpu);
   Access access = {.beyond_l1 = (uintptr_t)marks & BEYOND_L1,
                    .chained = (uintptr_t)marks & CHAINED,
                    .stores = qemu_plugin_mem_is_store(info),
-                   .ticks = counters.ticks,
-                   .instructions = counters.instructions};
+                   .ticks = core->counters.ticks,
+                   .instructions = core->counters.instructions};
+  unsigned bytes = 1u << qemu_plugin_mem_size_shift(info);
   /* fast memory { */
-  if (fast_memory_access(address, 1u << qemu_plugin_mem_size_shift(info), access.beyond_l1, &memory)) return;
+  if (fast_memory_access(address, bytes, access.beyond_l1, &core->memory)) return;
   /* } fast memory */
-  caches_access(address, 1u << qemu_plugin_mem_size_shift(info), &access, &memory);
+  caches_access(core->caches, address, bytes, &access, &core->memory);
 }
 
 static void watch_memory(struct qemu_plugin_insn *instruction, uintptr_t marks) {
@@ -74,8 +77,24 @@ static uint64_t block_ticks(const Usage *usage, uint64_t instructions) {
   return most;
 }
 
+/* A block's part of the counters of the core that executes it. */
 static void add(struct qemu_plugin_tb *block, uint64_t *counter, uint64_t value) {
   if (value) qemu_plugin_register_vcpu_tb_exec_inline(block, QEMU_PLUGIN_INLINE_ADD_U64, counter, value);
+}
+
+/* Before it executes a block. */
+static inline void wait_for_turn(Core *core, void *host_pc) {
+  if (core != schedule_running || core_now(core) >= schedule_limit) schedule_turn(core, (uintptr_t)host_pc);
+}
+
+static void on_execution_of_sums(unsigned cpu, void *executed) {
+  Core *core = schedule_core(cpu);
+  const SimulationCounters *sums = executed;
+  wait_for_turn(core, __builtin_return_address(0));
+  core->counters.ticks += sums->ticks;
+  core->counters.instructions += sums->instructions;
+  core->counters.loads += sums->loads;
+  core->counters.stores += sums->stores;
 }
 
 static void on_block(qemu_plugin_id_t id, struct qemu_plugin_tb *block) {
@@ -88,20 +107,32 @@ static void on_block(qemu_plugin_id_t id, struct qemu_plugin_tb *block) {
     isa->classify(qemu_plugin_insn_data(instruction), qemu_plugin_insn_size(instruction), &usage);
     watch_memory(instruction, usage.beyond_l1 ? BEYOND_L1 : 0);
   }
-  add(block, &counters.ticks, block_ticks(&usage, count));
-  add(block, &counters.instructions, count);
-  add(block, &counters.loads, usage.loads);
-  add(block, &counters.stores, usage.stores);
+  SimulationCounters sums = {
+      .ticks = block_ticks(&usage, count), .instructions = count, .loads = usage.loads, .stores = usage.stores};
+  if (schedule_several()) { /* QEMU translates all anew for the second thread */
+    SimulationCounters *kept = malloc(sizeof *kept);
+    if (!kept) abort();
+    *kept = sums;
+    qemu_plugin_register_vcpu_tb_exec_cb(block, on_execution_of_sums, QEMU_PLUGIN_CB_NO_REGS, kept);
+    return;
+  }
+  SimulationCounters *counters = &schedule_running->counters;
+  add(block, &counters->ticks, sums.ticks);
+  add(block, &counters->instructions, sums.instructions);
+  add(block, &counters->loads, sums.loads);
+  add(block, &counters->stores, sums.stores);
 }
 
 static void on_execution(unsigned cpu, void *executed) {
-  (void)cpu;
-  Block *block = turns_enter(&prices, executed);
-  counters.ticks += turns_execute(&prices, block);
-  counters.instructions += block->num_steps;
-  counters.loads += block->loads;
-  counters.stores += block->stores;
-  counters.unpriced += block->unknown;
+  Core *core = schedule_core(cpu);
+  wait_for_turn(core, __builtin_return_address(0));
+  Block *block = turns_enter(&core->turns, &prices, executed);
+  core->counters.ticks += turns_execute(&core->turns, &prices, block);
+  core->counters.instructions += block->num_steps;
+  core->counters.loads += block->loads;
+  core->counters.stores += block->stores;
+  core->counters.unpriced += block->unknown;
+  if (block->pauses) schedule_pause(core);
 }
 
 static uint32_t word_of(struct qemu_plugin_insn *instruction) {
@@ -126,18 +157,35 @@ static void on_priced_block(qemu_plugin_id_t id, struct qemu_plugin_tb *translat
   qemu_plugin_register_vcpu_tb_exec_cb(translated, on_execution, QEMU_PLUGIN_CB_NO_REGS, block);
 }
 
-static void on_call(qemu_plugin_id_t id, unsigned cpu, int64_t number, uint64_t magic, uint64_t request,
-                    uint64_t address, uint64_t bytes, uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8) {
-  (void)id, (void)cpu, (void)number, (void)a5, (void)a6, (void)a7, (void)a8;
-  if ((uint32_t)magic != SIMULATION_CALL) return;
-  caches_settle(&(Access){.ticks = counters.ticks, .instructions = counters.instructions}, &memory);
-  switch ((uint32_t)request) {
+static void forget_turns(Core *core, void *data) {
+  (void)data;
+  turns_forget(&core->turns);
+}
+
+static void sum_up(Core *core, void *data) {
+  SimulationCounters *sums = data;
+  sums->instructions += core->counters.instructions;
+  sums->loads += core->counters.loads;
+  sums->stores += core->counters.stores;
+  sums->unpriced += core->counters.unpriced;
+  sums->l1_misses += core->memory.l1_misses;
+  sums->l2_misses += core->memory.l2_misses;
+}
+
+static void on_request(Core *core, uint32_t request, uint64_t address, uint64_t bytes) {
+  caches_settle(core->caches, &(Access){.ticks = core->counters.ticks, .instructions = core->counters.instructions},
+                &core->memory);
+  switch (request) {
     case SIMULATION_RESET:
+      if (schedule_several()) schedule_quiet(core);
       caches_reset();
-      turns_reset();
+      schedule_each(forget_turns, NULL);
       break;
     case SIMULATION_EVICT:
       caches_evict(address & isa->last_address, bytes); /* QEMU extends arguments of 32 bits by their sign */
+      break;
+    case SIMULATION_SPIN:
+      core->spins = address;
       break;
     /* fast memory { */
     case SIMULATION_FAST_MEMORY:
@@ -147,10 +195,28 @@ static void on_call(qemu_plugin_id_t id, unsigned cpu, int64_t number, uint64_t 
     default:
       break;
   }
-  page->counters = counters;
-  page->counters.ticks += memory.ticks;
-  page->counters.l1_misses = memory.l1_misses;
-  page->counters.l2_misses = memory.l2_misses;
+  SimulationCounters sums = {.ticks = core_now(core)};
+  schedule_each(sum_up, &sums);
+  page->counters = sums;
+}
+
+static void on_call(qemu_plugin_id_t id, unsigned cpu, int64_t number, uint64_t a1, uint64_t a2, uint64_t a3, uint64_t a4,
+                    uint64_t a5, uint64_t a6, uint64_t a7, uint64_t a8) {
+  (void)id, (void)a7, (void)a8;
+  Core *core = schedule_core(cpu);
+  if ((uint32_t)a1 == SIMULATION_CALL) on_request(core, (uint32_t)a2, a3, a4);
+  else waits_call(core, number, (const uint64_t[]){a1, a2, a3, a4, a5, a6});
+}
+
+static void on_call_return(qemu_plugin_id_t id, unsigned cpu, int64_t number, int64_t result) {
+  (void)id;
+  waits_return(schedule_core(cpu), number, result);
+}
+
+static void on_thread(qemu_plugin_id_t id, unsigned cpu) {
+  (void)id;
+  schedule_begin(cpu);
+  waits_begin(schedule_core(cpu));
 }
 
 /* The value of option `name`, or NULL. */
@@ -212,6 +278,9 @@ static int configure(int argc, char **argv) {
     model.l3_ticks = TICKS * number(&options, "l3_cycles");
     model.l3_stream_ticks = TICKS * number(&options, "l3_stream_cycles");
   }
+  model.l2_shared = option("l2_shared", argc, argv);
+  if (option("memory_line_cycles", argc, argv)) bus_configure(TICKS * number(&options, "memory_line_cycles"));
+  schedule_configure(TICKS * number(&options, "start_cycles"));
   /* fast memory { */
   if (option("fast_cycles", argc, argv)) fast_memory_configure(TICKS * number(&options, "fast_cycles"));
   /* } fast memory */
@@ -228,6 +297,8 @@ static int configure(int argc, char **argv) {
   const char *wanted = option("isa", argc, argv);
   for (size_t i = 0; wanted && i < sizeof isas / sizeof *isas; i++)
     if (!strcmp(wanted, isas[i].name)) isa = isas[i].isa;
+  uint64_t cores = number(&options, "cores"), wake_ticks = TICKS * number(&options, "wake_cycles");
+  if (!wanted || !waits_configure(wanted, cores, wake_ticks)) return -1;
   if (!options.complete || !isa || !(table || isa->classify) || !caches_configure(&model)) return -1;
   prices.vector_type = isa->vector_type;
   return open_page(option("page", argc, argv), option("clock", argc, argv), hz);
@@ -241,7 +312,9 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
     fprintf(stderr, "simclock: the options make no clock\n");
     return -1;
   }
+  qemu_plugin_register_vcpu_init_cb(id, on_thread);
   qemu_plugin_register_vcpu_tb_trans_cb(id, prices.num_resources ? on_priced_block : on_block);
   qemu_plugin_register_vcpu_syscall_cb(id, on_call);
+  qemu_plugin_register_vcpu_syscall_ret_cb(id, on_call_return);
   return 0;
 }

@@ -2,31 +2,28 @@
 
 #include <string.h>
 
-enum { LONGEST = 16, REMEMBERED = 1 << 13 };
+enum { REMEMBERED = 1 << 13 };
 
 /* What a turn of a loop costs more (or, as a negative number, less) than its blocks do alone. */
 typedef struct {
-  Block *blocks[LONGEST];
+  Block *blocks[LONGEST_TURN];
   size_t count;
   int64_t more;
 } Loop;
 
-static Block *last[LONGEST]; /* the last one first */
-static size_t since;         /* blocks since the last turn that was charged */
 static Loop remembered[REMEMBERED];
-static unsigned type;        /* of vectors, as the last block left it */
 
-void turns_reset(void) {
-  memset(last, 0, sizeof last);
-  since = 0;
+void turns_forget(Turns *turns) {
+  memset(turns->last, 0, sizeof turns->last);
+  turns->since = 0;
 }
 
-static int64_t more_of(const PriceTable *table, size_t count) {
+static int64_t more_of(const PriceTable *table, Block *const *last, size_t count) {
   uint64_t hash = count;
   for (size_t i = 0; i < count; i++) hash = (hash ^ (uint64_t)(uintptr_t)last[i]) * 0x9e3779b97f4a7c15u;
   Loop *loop = remembered + (hash >> 40) % REMEMBERED;
   if (loop->count == count && !memcmp(loop->blocks, last, count * sizeof *last)) return loop->more;
-  Block *in_order[LONGEST];
+  Block *in_order[LONGEST_TURN];
   uint64_t alone = 0;
   for (size_t i = 0; i < count; i++) {
     in_order[i] = last[count - 1 - i];
@@ -37,23 +34,24 @@ static int64_t more_of(const PriceTable *table, size_t count) {
   return loop->more;
 }
 
-Block *turns_enter(const PriceTable *table, Block *block) {
+Block *turns_enter(Turns *turns, const PriceTable *table, Block *block) {
   if (!table->vector_type) return block;
-  block = block_typed(table, block, type);
-  if (block->leaves < VECTOR_TYPES) type = block->leaves;
+  block = block_typed(table, block, turns->type);
+  if (block->leaves < VECTOR_TYPES) turns->type = block->leaves;
   return block;
 }
 
-uint64_t turns_execute(const PriceTable *table, Block *block) {
+uint64_t turns_execute(Turns *turns, const PriceTable *table, Block *block) {
+  Block **last = turns->last;
   uint64_t ticks = block->ticks;
-  since++;
-  for (size_t count = 1; count <= LONGEST && count <= since; count++)
+  turns->since++;
+  for (size_t count = 1; count <= LONGEST_TURN && count <= turns->since; count++)
     if (last[count - 1] == block) {
-      ticks += (uint64_t)more_of(table, count); /* modulo 2^64 where it is negative */
-      since = 0;
+      ticks += (uint64_t)more_of(table, last, count); /* modulo 2^64 where it is negative */
+      turns->since = 0;
       break;
     }
-  memmove(last + 1, last, (LONGEST - 1) * sizeof *last);
+  memmove(last + 1, last, (LONGEST_TURN - 1) * sizeof *last);
   last[0] = block;
   return ticks;
 }

@@ -4,13 +4,22 @@
 
 #include "loops.h"
 
-/* Forget what was executed. */
-void turns_reset(void);
+enum { LONGEST_TURN = 16 };
+
+/* What a core has executed. */
+typedef struct {
+  Block *last[LONGEST_TURN]; /* the last one first */
+  size_t since;              /* blocks since the last turn that was charged */
+  unsigned type;             /* of vectors, as the last block left it */
+} Turns;
+
+/* Forget which loop it is in. */
+void turns_forget(Turns *turns);
 
 /* A block as it is executed now, with vectors of the type that the blocks before left. */
-Block *turns_enter(const PriceTable *table, Block *block);
+Block *turns_enter(Turns *turns, const PriceTable *table, Block *block);
 
 /* Ticks of executing a block now, after those before it. */
-uint64_t turns_execute(const PriceTable *table, Block *block);
+uint64_t turns_execute(Turns *turns, const PriceTable *table, Block *block);
 
 #endif

@@ -14,6 +14,10 @@ from dataclasses import dataclass, replace
 from worker.fleet.drivers.sim_prices import price_table
 
 _KB = 1024
+_WAKE_S = 5e-6
+"""From the call that wakes a sleeping thread until it runs; assumed."""
+_START_S = 20e-6
+"""From the call that makes a thread until it runs; assumed."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +48,12 @@ class SimModel:
     memory_cycles: int
     l2_stream_cycles: int
     memory_stream_cycles: int
+    cores: int = 4
+    """How many threads it runs at most, each on a core of its own."""
+    l2_shared: bool = False
+    """By all cores; the last cache always is."""
+    memory_line_cycles: int = 0
+    """What a line keeps the memory of all cores busy."""
     core: str = ""
     """Its entry in the tables of measured instructions (``sim_prices.py``); the next one then says how many
     misses are under way at once. Without, the eight after that say what instructions take."""
@@ -66,7 +76,12 @@ class SimModel:
     def options(self) -> Mapping[str, str | int]:
         """What the plugin is told."""
         hidden = {"target", "emulator", "emulated_cpu", "triple", "core"}
-        return {name: value for name, value in vars(self).items() if name not in hidden and value}
+        figures = {name: value for name, value in vars(self).items() if name not in hidden and value}
+        return {
+            **figures,
+            "wake_cycles": round(_WAKE_S * self.hz),
+            "start_cycles": round(_START_S * self.hz),
+        }
 
     def fingerprint(self, plugin: str) -> str:
         """12 hex digits over the processor, all figures, and ``plugin``, the plugin's hash."""
@@ -104,6 +119,9 @@ _RPI4 = SimModel(
     memory_cycles=203,
     l2_stream_cycles=4,  # assumed: 16 bytes a cycle
     memory_stream_cycles=22,
+    l2_shared=True,
+    # STREAM's copy on a Pi 4 (www.sci-pi.org.uk/bench/stream.html): 5.53 GB/s.
+    memory_line_cycles=17,
 )
 
 SIM_MODELS: Mapping[str, SimModel] = {
@@ -153,6 +171,8 @@ SIM_MODELS: Mapping[str, SimModel] = {
         memory_cycles=274,
         l2_stream_cycles=2,  # assumed: 32 bytes a cycle
         memory_stream_cycles=10,
+        # 32 bits of LPDDR4X-4267 have 17.1 GB/s, 9 cycles a line, of which one core reaches 10.3.
+        memory_line_cycles=10,
         l3_bytes=2 * 1024 * _KB,
         l3_ways=16,  # assumed
         l3_cycles=37,
@@ -180,6 +200,7 @@ SIM_MODELS: Mapping[str, SimModel] = {
         memory_cycles=260,  # assumed: 100 ns
         l2_stream_cycles=2,  # assumed: 32 bytes a cycle
         memory_stream_cycles=8,  # assumed: 20 GB/s a core
+        memory_line_cycles=1,  # eight channels of DDR5-4800 have 307 GB/s, of which no four cores take half
         l3_bytes=32 * 1024 * _KB,
         l3_ways=16,  # assumed
         l3_cycles=80,
@@ -213,6 +234,7 @@ SIM_MODELS: Mapping[str, SimModel] = {
         memory_cycles=320,  # assumed: 80 ns
         l2_stream_cycles=2,  # assumed: 64 bytes a cycle
         memory_stream_cycles=20,  # assumed: 25 GB/s
+        memory_line_cycles=2,  # assumed: 256 GB/s
         l3_bytes=8 * 1024 * _KB,
         l3_ways=16,  # assumed
         l3_cycles=28,  # assumed, as in the target
@@ -237,6 +259,7 @@ SIM_MODELS: Mapping[str, SimModel] = {
         vector=4,
         matrix=1,  # not modelled
         divide_cycles=1,  # divisions are library calls, charged by what these execute
+        cores=1,  # its hardware threads are not modelled
         l1_bytes=32 * _KB,  # assumed, as are all below
         l1_ways=8,
         l2_bytes=1024 * _KB,
@@ -273,5 +296,7 @@ SIM_MODELS: Mapping[str, SimModel] = {
         memory_cycles=382,
         l2_stream_cycles=4,  # assumed: 16 bytes a cycle
         memory_stream_cycles=32,  # assumed: 3.2 GB/s of the 10.6 that 32 bits of LPDDR4X-2666 have
+        l2_shared=True,  # by the four cores of a cluster
+        memory_line_cycles=14,  # assumed: 7.3 GB/s
     ),
 }

@@ -1,0 +1,49 @@
+"""Threads on simulated boards: bit-same times, cores that add up, memory and locks that are shared."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tuner.runtimes.emulated import emulate
+from worker.fleet.drivers.agent_build import SOURCES, STATIC
+from worker.fleet.drivers.sim_models import SIM_MODELS
+
+pytestmark = pytest.mark.xdist_group("simulated")
+
+BOARDS = ("rpi4-sim", "riscv-k1-sim")
+"""One with a table of measured instructions, and one without."""
+
+
+@pytest.fixture(scope="module", params=BOARDS)
+def timed(request, simulated_dir, tmp_path_factory):
+    """What the program says on a board: the ticks of its three pieces of work, by threads."""
+    board = request.param
+    folder = tmp_path_factory.mktemp("threads")
+    options = ["-target", SIM_MODELS[board].triple, *STATIC, "-I", str(SOURCES)]
+    source = str(Path(__file__).with_name("threads_guest.c"))
+    program = str(folder / "guest")
+    subprocess.run([sys.executable, "-P", "-m", "ziglang", "cc", *options, source, "-o", program], check=True)
+
+    def run(threads):
+        page = folder / "page"
+        return list(
+            map(int, emulate(board, folder, [program, str(page), str(threads)], page, simulated_dir).split())
+        )
+
+    return run
+
+
+def test_threads_take_the_same_time_on_every_start(timed):
+    assert len({tuple(timed(4)) for _ in range(3)}) == 1
+
+
+def test_cores_share_memory_and_locks_and_nothing_else(timed):
+    alone, four = timed(1), timed(4)
+    compute, walk, turns = (one / other for one, other in zip(alone, four, strict=True))
+    assert compute > 3
+    assert walk < 0.8 * compute  # the memory of the board is less than four times what one core takes of it
+    assert turns < 1 / 3  # four times the work, which the lock lets one thread do at a time
