@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from sqlalchemy import delete, or_, select
+from sqlalchemy import ColumnElement, and_, delete, or_, select
 from sqlalchemy.orm import Session
 
 from server.boards.rows import detail_of
 from server.boards.views import get_row
-from server.db.documents import of_record
+from server.db.documents import UNREADABLE
 from server.db.tables import BoardEventRow, BoardRow, RecordRow
 from server.http.problems import Problem
 from server.records import told
-from server.records.bests import changed
+from server.records.bests import BATCH, changed
 from worker.outcome import ErrorKind
 
 _TIMES = ("cost_s", "verified_s", "in_place_s", "placed_s", "spread", "max_error")
@@ -60,20 +60,20 @@ def withdraw(session: Session, board: str, since: datetime) -> int:
     of its kind got beside others, which are the costs of these.
     """
     touched = []
-    for row in _said_by(session, board):
+    for row in _each(session, _said_by(board)):
         if row.error == ErrorKind.WITHDRAWN or _created(row.document) < since:
             continue
         _withdraw(row, board)
         touched.append(row.id)
     of = get_row(session, board)
     count = len(touched)
-    placed = of_record(session, RecordRow.document["placed_s"].as_string()).is_not(None)
     alike = (RecordRow.target_key == of.target_key, RecordRow.clock == of.clock)
-    for row in session.execute(select(RecordRow).where(*alike, placed)).scalars():
+    for row in _each(session, and_(*alike, RecordRow.placed)):
         row.document = {**row.document, "placed_s": None, "in_place_s": None}
-        row.ranking_s = row.document.get("verified_s") or row.document.get("cost_s")
+        before_s, now_s = row.ranking_s, row.document.get("verified_s") or row.document.get("cost_s")
+        row.rate = row.rate * before_s / now_s if row.rate and before_s and now_s else None
+        row.ranking_s, row.placed = now_s, False
         touched.append(row.id)
-    session.flush()
     changed(session, touched)
     forget_facts(session, of)
     return count
@@ -83,14 +83,13 @@ def doubt(session: Session, board: str) -> None:
     """Mark all records of a board that was caught at a lie: its times as disturbed, which rank last and are
     measured again first, and its failures as withdrawn. Nor is anything believed that it said of itself."""
     touched = []
-    for row in _said_by(session, board):
+    for row in _each(session, _said_by(board)):
         if row.ranking_s is not None and not row.disturbed:
             row.document, row.disturbed = {**row.document, "disturbed": True}, True
             touched.append(row.id)
         elif row.error is not None and row.error != ErrorKind.WITHDRAWN:
             _withdraw(row, board)
             touched.append(row.id)
-    session.flush()
     changed(session, touched)
     forget_facts(session, get_row(session, board))
 
@@ -105,10 +104,22 @@ def forget_facts(session: Session, board: BoardRow) -> None:
         session.execute(delete(table).where(or_(table.board == board.id, of_nobody)))
 
 
-def _said_by(session: Session, board: str) -> Iterator[RecordRow]:
+def _said_by(board: str) -> ColumnElement[bool]:
     """What a board of that name measured in this lab."""
-    said_by = of_record(session, RecordRow.document["board"].as_string()) == board
-    yield from session.execute(select(RecordRow).where(said_by, RecordRow.imported.is_(False))).scalars()
+    return and_(RecordRow.board == board, RecordRow.imported.is_(False))
+
+
+def _each(session: Session, which: ColumnElement[bool]) -> Iterator[RecordRow]:
+    """Records that can be read, to be changed: a few in memory at a time."""
+    last: int | None = 0
+    while last is not None:
+        query = select(RecordRow).where(which, RecordRow.id > last).order_by(RecordRow.id).limit(BATCH)
+        rows = session.scalars(query).all()
+        yield from (row for row in rows if isinstance(row.document, dict) and UNREADABLE not in row.document)
+        session.flush()
+        last = rows[-1].id if len(rows) == BATCH else None
+        for row in rows:
+            session.expunge(row)
 
 
 def _withdraw(row: RecordRow, board: str) -> None:
@@ -123,7 +134,8 @@ def _withdraw(row: RecordRow, board: str) -> None:
         "error": ErrorKind.WITHDRAWN.value,
         "message": f"withdrawn: board {board} {said}",
     }
-    row.error, row.ranking_s, row.disturbed = ErrorKind.WITHDRAWN.value, None, False
+    row.error, row.ranking_s, row.rate = ErrorKind.WITHDRAWN.value, None, None
+    row.disturbed, row.placed = False, False
 
 
 def _created(document: dict[str, object]) -> datetime:

@@ -288,6 +288,9 @@ class RecordRow(Base):
         ),
         Index(None, "target_key", "id"),
         Index(None, "workload_key", "id"),
+        # Serve what is taken back of a board that lied.
+        Index(None, "board", "id"),
+        _where("placed", "ix_records_placed", "target_key", "id"),
         Index(None, "minute"),
         *(Index(f"ix_records_of_{name}", text(fact), "id") for name, fact in FACTS.items()),
         # Serve the sorted lists, of all records and of one kernel's or one target's, and that of failures.
@@ -315,6 +318,9 @@ class RecordRow(Base):
     error: Mapped[str | None] = mapped_column(String(32))
     exact: Mapped[bool] = mapped_column(server_default=false())
     layouts: Mapped[str] = mapped_column(String(64), server_default="nchw")
+    board: Mapped[str] = mapped_column(String(200), server_default="")
+    placed: Mapped[bool] = mapped_column(server_default=false())
+    """Whether it has a place among others, which is the cost of one of them."""
     minute: Mapped[int | None] = mapped_column(default=this_minute)
     """When it was first stored, in minutes since the epoch; None where that was not kept."""
     document: Mapped[dict[str, Any]] = mapped_column(JSON)

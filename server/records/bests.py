@@ -51,8 +51,10 @@ def choose_anew(session: Session, tasks: Iterable[int]) -> None:
 
 def changed(session: Session, records: Sequence[int]) -> None:
     """Choose anew for all tasks that have trials of these records."""
+    tasks: set[int] = set()
     for batch in batches(records):
-        choose_anew(session, lock_tasks(session, set(batch)))
+        tasks.update(lock_tasks(session, set(batch)))
+    choose_anew(session, sorted(tasks))
 
 
 def batches(ids: Sequence[int]) -> Iterator[Sequence[int]]:

@@ -56,7 +56,7 @@ TRANSIENT = tuple(kind for kind in ErrorKind if kind.transient)
 _OF_INTEGERS = tuple(kind for kind, each in workloads.KINDS.items() if each.unit == "OP")
 """Kinds of workloads whose results have to be exact, unless a query says otherwise."""
 _TRANSIENT_ERROR = RecordRow.error.in_([literal_column(f"'{kind.value}'") for kind in TRANSIENT])
-_MEASURED = ("disturbed", "imported", "ranking_s", "rate", "error", "document")
+_MEASURED = ("disturbed", "imported", "ranking_s", "rate", "error", "board", "placed", "document")
 _IDENTITY = ["workload_key", "target_key", "clock", "config_key", "kernel_version", "threads"]
 
 
@@ -377,6 +377,8 @@ def columns(record: Record) -> dict[str, Any]:
         "error": record.error and record.error.value,
         "exact": record.numerics is Numerics.EXACT,
         "layouts": str(record.layouts),
+        "board": record.board,
+        "placed": record.placed_s is not None,
         "document": document,
     }
 

@@ -373,7 +373,7 @@ class _Session:
             started = time.perf_counter()
             results = evaluator(*loaded.arguments).results
             spent = time.perf_counter() - started
-            most_s = math.inf if self.simulated else spent / loaded.number
+            most_s = plausible.LONGEST_S if self.simulated else spent / loaded.number
             found = self._divide(plausible.times(results, loaded.least_s, most_s))
         except plausible.Lie:
             raise

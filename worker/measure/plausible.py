@@ -20,8 +20,8 @@ _OF_PEAK = 3.0
 """What a kernel that makes each product may reach of the peak that its board was measured to have."""
 _LOADS = 4.0
 """Vectors that a core loads a cycle at most, wherever they are."""
-_SLOWEST, _LONGEST_S = 1e3, 3600.0
-"""Operations or bytes a second that every board reaches, and what no copy takes."""
+_SLOWEST, LONGEST_S = 1e3, 3600.0
+"""Operations or bytes a second that every board reaches, and what no call takes."""
 _SLACK, _SLACK_S = 1.5, 0.01
 """How far a board's clock may be from ours."""
 _MOST = 2**62
@@ -128,7 +128,7 @@ def copies(pairs: Any, target: Target, threads: int) -> bool:
         and len(pair) == 2
         and all(map(_number, pair))
         and pair[0] > 0
-        and least_copy_s(pair[0], target, threads) <= pair[1] <= _LONGEST_S
+        and least_copy_s(pair[0], target, threads) <= pair[1] <= LONGEST_S
         for pair in pairs
     )
 
