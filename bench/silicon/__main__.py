@@ -2,7 +2,7 @@
 
 python -m bench.silicon instructions --board rpi4-sim
 python -m bench.silicon mixes --board rpi4-sim
-python -m bench.silicon networks --board rpi4-sim --models ncnn/benchmark/models --guest FOLDER
+python -m bench.silicon networks --board rpi4-sim --models ncnn/benchmark/models --wheels FOLDER
 python -m bench.silicon prices
 
 ``instructions``: a loop of independent copies and a chain of each instruction of the table run on the board's
@@ -29,7 +29,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-from bench.silicon import mixes, networks
+from bench.silicon import mixes, ncnn_wheels, networks
 from bench.silicon.forms.sections import form
 from bench.silicon.instructions import Figure, Result, compared
 from bench.silicon.prices import prices, table
@@ -41,7 +41,7 @@ from bench.silicon.rvv.table import BOARDS as VECTOR_BOARDS
 from bench.silicon.rvv.table import rows as vector_rows
 from bench.silicon.table import CORES, rows
 from tuner.runtimes.emulated import EmulationError
-from tuner.runtimes.guest import Guest
+from tuner.runtimes.guest import GuestError
 from worker.fleet.drivers.sim_prices import PRICES
 from worker.fleet.drivers.sim_vectors import VECTOR_PRICES
 from worker.fleet.drivers.simulated import why_no_emulator
@@ -75,7 +75,17 @@ def main(given: Sequence[str] | None = None) -> None:
         "--models", type=Path, required=True, metavar="DIR", help="benchmark/models of a clone of ncnn"
     )
     whole.add_argument(
-        "--guest", type=Path, required=True, metavar="DIR", help="what tuner.runtimes.guest left"
+        "--wheels",
+        type=Path,
+        required=True,
+        metavar="DIR",
+        help="ncnn's wheels, or where they are fetched to",
+    )
+    whole.add_argument(
+        "--ncnn",
+        default=f"nearest,{ncnn_wheels.NEWEST}",
+        metavar="VERSIONS",
+        help="of PyPI; nearest is the one of the days when the figures were published (nearest,newest)",
     )
     whole.add_argument("--only", default="", metavar="NAMES", help="these alone: squeezenet,mobilenet")
     arguments = parser.parse_args(given)
@@ -139,20 +149,24 @@ def _networks(arguments: argparse.Namespace, parser: argparse.ArgumentParser) ->
     every = networks.published(arguments.board)
     if unknown := set(names) - {each.name for each in every}:
         parser.error(f"no figure of {sorted(unknown)}; there are: {', '.join(each.name for each in every)}")
-    guest = Guest(arguments.guest, arguments.guest, arguments.board)
     if problem := why_no_emulator(arguments.board):
         raise SystemExit(f"bench.silicon: {problem}")
-    if not guest.there:
-        fetch = f"python -m tuner.runtimes.guest {arguments.guest}"
-        raise SystemExit(f"bench.silicon: no emulated Python in {arguments.guest}; fetch it by: {fetch}")
-    print(f"{arguments.board}: ncnn {guest.versions().get('ncnn', '?')}, one thread, milliseconds")
-    print(f"{'network':20} {'published':>10} {'simulated':>10} {'ratio':>6}")
-    results = []
     wanted = [each for each in every if not names or each.name in names]
-    for result in networks.measured(arguments.board, wanted, arguments.models, guest):
-        print(networks.line(result), flush=True)
-        results.append(result)
-    print(networks.summary(results))
+    for version in arguments.ncnn.split(","):
+        if version == "nearest":
+            version = ncnn_wheels.NEAREST[arguments.board]
+        try:
+            guest = ncnn_wheels.guest(arguments.wheels, version, arguments.board)
+        except GuestError as error:
+            print(f"{arguments.board}: {error}")
+            continue
+        print(f"{arguments.board}: ncnn {guest.versions().get('ncnn', '?')}, one thread, milliseconds")
+        print(f"{'network':20} {'published':>10} {'simulated':>10} {'ratio':>6}")
+        results = []
+        for result in networks.measured(arguments.board, wanted, arguments.models, guest):
+            print(networks.line(result), flush=True)
+            results.append(result)
+        print(networks.summary(results))
 
 
 def told(results: Sequence[Result], board: str) -> str:

@@ -1,8 +1,8 @@
 """Whole networks: ncnn on a simulated board beside what ncnn published for the board.
 
 The figures are of the history of ncnn's ``benchmark/README.md``: a Raspberry Pi 4 at 1.5 GHz in January 2022,
-a Pi 5 in December 2023, each with the ncnn of its day. The clock runs the newest wheel of ncnn, which is
-another version, on the networks that ncnn's repository has in ``benchmark/models``.
+a Pi 5 in December 2023, each with the ncnn of its day. The clock runs wheels of ncnn (``ncnn_wheels.py``) on
+the networks that ncnn's repository has in ``benchmark/models``.
 """
 
 from __future__ import annotations

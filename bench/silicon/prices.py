@@ -28,6 +28,13 @@ _SF = 1 << 31
 _AMOUNT = 0x3F << 10
 _STRUCTURES = 0xBE800000
 """The bits that tell LD1 to LD4 and ST1 to ST4, whole vectors and lanes, at an address that stays."""
+_STORES_OF_SEVERAL = {
+    2: (0xA, {"a72": 0.25, "v1": 0.3}),
+    3: (0x6, {"a72": 0.12, "v1": 0.22}),
+    4: (0x2, {"a72": 0.08, "v1": 0.16}),
+}
+"""ST1 of several vectors: the bits that tell it, and how many run a cycle, from the rows that load what was
+stored. Of the N1 these are of stores to one place (``_store_rate``)."""
 _PRODUCTS = words("mul mneg madd msub smulh umulh")
 """Of 64 bits: those of 32 cost less (``forms/aliases.py``)."""
 
@@ -239,6 +246,19 @@ def _variants(price: Price) -> Iterator[Price]:
             value=price.value | 1 << 23,
             operands=price.operands.replace("xr5", "xb5"),
         )
+    if price.name.startswith("st1.") and price.name.endswith("(multi)"):
+        for registers, (code, rates) in _STORES_OF_SEVERAL.items():
+            more = replace(
+                price,
+                name=f"{price.name[:-1]}; {registers} reg)",
+                value=price.value & ~(0xF << 12) | code << 12,
+                operands=price.operands.replace("vr0", f"vr0+{registers}"),
+                cores={
+                    core: (where, rates.get(core, rate / registers), latency, forward)
+                    for core, (where, rate, latency, forward) in price.cores.items()
+                },
+            )
+            yield from (more, *_variants(more))
     if "(reg<<2" in price.name:
         for amount in (1, 3, 4):
             yield replace(

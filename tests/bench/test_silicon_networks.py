@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.silicon import ncnn_wheels
 from bench.silicon.__main__ import main
 from bench.silicon.networks import Network, Result, line, measured, published, summary
+from tuner.runtimes.debian import FetchError
 from tuner.runtimes.guest import Guest, GuestError
 
 
@@ -56,10 +58,39 @@ def test_what_does_not_run_is_a_line_and_the_rest_is_made(tmp_path: Path, monkey
     assert (failed.ms, failed.why) == (None, "it failed under qemu: no such layer")
 
 
-def test_bad_input_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["networks", "--board", "rpi4-sim", "--models", str(tmp_path), "--guest", str(tmp_path)]
+def test_bad_input_says_what_to_do(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch) -> None:
+    words = ["networks", "--board", "rpi4-sim", "--models", str(tmp_path), "--wheels", str(tmp_path)]
     with pytest.raises(SystemExit):
         main([*words, "--only", "lenet"])
     assert "no figure of ['lenet']; there are: squeezenet" in capsys.readouterr().err
-    with pytest.raises(SystemExit, match=r"tuner\.runtimes\.guest|apt-get install"):
-        main(words)
+
+    def gone(_: Path, _folder: str, wheels: tuple[str, ...], of: list[str]) -> None:
+        raise FetchError(f"no {wheels[0]} for {of[1]}")
+
+    monkeypatch.setattr(ncnn_wheels, "unpack_wheels", gone)
+    monkeypatch.setattr("bench.silicon.__main__.why_no_emulator", lambda _: None)
+    main([*words, "--ncnn", "1.2,nearest"])
+    assert capsys.readouterr().out.splitlines() == [
+        f"rpi4-sim: no wheel of ncnn {version} for a Python that can be fetched: no ncnn=={version} for 3.11"
+        for version in ("1.2", "1.0.20220216")
+    ]
+
+
+def test_an_old_wheel_comes_with_the_python_that_it_is_for(tmp_path: Path, monkeypatch) -> None:
+    asked = []
+
+    def wheels(_: Path, _folder: str, _wheels: tuple[str, ...], of: list[str]) -> None:
+        if of[1] != "3.9":
+            raise FetchError("no such wheel")
+
+    def unpack(_: Path, architecture: str, packages: tuple[str, ...], release: str) -> None:
+        asked.append((architecture, "python3.9-minimal" in packages, release))
+
+    monkeypatch.setattr(ncnn_wheels, "unpack_wheels", wheels)
+    monkeypatch.setattr(ncnn_wheels.debian, "unpack", unpack)
+    first = ncnn_wheels.guest(tmp_path, "1.0.20220216", "rpi4-sim")
+    assert asked == [("arm64", True, "bullseye")]
+    assert ncnn_wheels.guest(tmp_path, "1.0.20220216", "rpi4-sim") == first
+    assert len(asked) == 1
+    with pytest.raises(GuestError, match="has no Python; fetch it again"):
+        first.python(["-V"], tmp_path / "page")

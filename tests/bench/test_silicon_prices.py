@@ -28,6 +28,9 @@ def test_a_word_costs_what_its_first_price_says(made: list[Price]) -> None:
     assert costs(0x4E22CC20, "a72") == ("F", 1, 7, 3)  # fmla v0.4s, v1.4s, v2.4s
     assert costs(0x0E22CC20, "a72") == ("F", 2, 7, 3)  # fmla v0.2s, v1.2s, v2.2s
     assert costs(0x0E62C020, "n1") == ("V0", 1, 4, 0)  # smull v0.4s, v1.4h, v2.4h
+    assert costs(0x0E208020, "a72") == ("F0", 1, 4, 1)  # smlal v0.8h, v1.8b, v2.8b
+    assert costs(0x4C9F2820, "a72")[1] == 0.08  # st1 {v0.4s - v3.4s}, [x1], #64
+    assert costs(0x3CC10420, "n1") == ("L", 2, 5, 0)  # ldr q0, [x1], #16
     assert costs(0x4E206820, "a72")[0] == "F1"  # sadalp v0.8h, v1.16b
     assert costs(0x8B020020, "a72") == ("I", 2, 1, 0)  # add x0, x1, x2
     assert costs(0x0B020020, "a72") == ("I", 2, 1, 0)  # add w0, w1, w2

@@ -3,29 +3,22 @@
 ``python -m tuner.runtimes.alone REQUEST.json`` (``engine``, ``path``, its ``inputs``, the file ``feeds`` with
 all ``names``, ``threads``, ``outputs``) prints a line of JSON and leaves the outputs in the file ``outputs``.
 With ``page``, that of a simulated clock, times are its cycles. Imports what ``engines.py`` does, and no more
-of this project than that and ``pages.py``.
+of this project than that, ``pages.py`` and ``guest_clock.py``.
 """
 
 from __future__ import annotations
 
-import ctypes
 import json
-import mmap
-import struct
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tuner.runtimes.engines import LOAD, read_arrays
+from tuner.runtimes.guest_clock import simulated
 from tuner.runtimes.pages import present_bytes
-
-# worker/agent/simulation_page.h
-_GETPID, _CALL, _PUBLISH, _RESET = 172, 0x53494D43, 0, 1
-_COUNTERS_AT, _TICKS_PER_CYCLE = 80, 240
 
 
 def main(request: dict[str, Any]) -> dict[str, Any]:
@@ -54,20 +47,6 @@ def _resident() -> int:
     lines = Path("/proc/self/status").read_text().splitlines()
     words = next((line.split() for line in lines if line.startswith("VmRSS:")), ["", "0"])
     return int(words[1]) * 1024
-
-
-def simulated(page: str) -> tuple[Callable[[], float], Callable[[], object]]:
-    """Cycles so far, and what empties the caches of the clock."""
-    with Path(page).open("rb") as file:
-        shared = mmap.mmap(file.fileno(), mmap.PAGESIZE, prot=mmap.PROT_READ)
-    system = ctypes.CDLL(None)
-
-    def ask(what: int) -> float:
-        system.syscall(*map(ctypes.c_long, (_GETPID, _CALL, what, 0, 0)))
-        ticks: int = struct.unpack_from("<Q", shared, _COUNTERS_AT)[0]
-        return ticks // _TICKS_PER_CYCLE
-
-    return lambda: ask(_PUBLISH), lambda: ask(_RESET)
 
 
 if __name__ == "__main__":

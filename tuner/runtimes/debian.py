@@ -14,10 +14,11 @@ class FetchError(RuntimeError):
     """Something could not be fetched; the message says what and why in one line."""
 
 
-def unpack(root: Path, architecture: str, packages: Sequence[str]) -> None:
+def unpack(root: Path, architecture: str, packages: Sequence[str], release: str = "") -> None:
     """Fetch ``packages`` (by name, without what they depend on) and unpack them into ``root``.
 
-    ``architecture`` is Debian's word for it. Raises FetchError.
+    ``architecture`` is Debian's word for it, ``release`` the name of an older Debian than that of this
+    machine. Raises FetchError.
     """
     for each in ("apt/lists/partial", "apt/archives/partial", "debs"):
         (root / each).mkdir(parents=True, exist_ok=True)
@@ -26,6 +27,10 @@ def unpack(root: Path, architecture: str, packages: Sequence[str]) -> None:
     apt = ["apt-get", "-qq", "-o", f"APT::Architecture={architecture}"]
     apt += ["-o", f"APT::Architectures={architecture}", "-o", f"Dir::State={root / 'apt'}"]
     apt += ["-o", f"Dir::State::status={status}", "-o", f"Dir::Cache={root / 'apt'}"]
+    if release:
+        sources = root / "apt" / "sources.list"
+        sources.write_text(f"deb {_site(root)} {release} main\n")
+        apt += ["-o", f"Dir::Etc::sourcelist={sources}", "-o", "Dir::Etc::sourceparts=/dev/null"]
     failed: FetchError | None = None
     try:
         run([*apt, "update"], root)
@@ -46,8 +51,17 @@ def unpack(root: Path, architecture: str, packages: Sequence[str]) -> None:
             link.symlink_to(inside)
 
 
-def run(command: Sequence[str], folder: Path) -> None:
-    """Run a command that fetches or unpacks; raises FetchError with the end of what it said."""
+def _site(folder: Path) -> str:
+    """Where this machine gets Debian's packages from; raises FetchError where it does not."""
+    sites = run(["apt-get", "indextargets", "--format", "$(SITE)"], folder).split()
+    for site in sites:
+        if site.rstrip("/").endswith("/debian"):
+            return site
+    raise FetchError("apt-get has no source of Debian's packages on this machine")
+
+
+def run(command: Sequence[str], folder: Path) -> str:
+    """What a command that fetches or unpacks prints; raises FetchError with the end of what it said."""
     try:
         done = subprocess.run(
             command, cwd=folder, capture_output=True, text=True, timeout=FETCH_S, check=False
@@ -57,3 +71,4 @@ def run(command: Sequence[str], folder: Path) -> None:
     if done.returncode:
         said = re.sub(r"\s+", " ", done.stderr).strip()[-300:]
         raise FetchError(f"{' '.join(command[:3])} failed: {said}")
+    return done.stdout

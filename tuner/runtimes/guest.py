@@ -27,10 +27,10 @@ BOARD = "rpi4-sim"
 """The board that is meant where none is named."""
 _CORES = 4
 _PROJECT = Path(__file__).resolve().parents[2]
-_PYTHON = "usr/bin/python3.11"
+_PYTHON = "3.11"
 _DONE = "fetched"
 """The file that says what was: a later version may want more."""
-_DEBIAN = (
+DEBIAN = (
     *("libc6", "libstdc++6", "libgcc-s1", "zlib1g", "python3.11-minimal", "libpython3.11-minimal"),
     *("libpython3.11-stdlib", "libexpat1", "libffi8", "libssl3", "libbz2-1.0", "liblzma5", "libuuid1"),
     *("libsqlite3-0", "libcrypt1"),
@@ -111,7 +111,10 @@ class Guest:
             "PYTHONPATH": f"{self.root.resolve()}/site:{_PROJECT}",
             "PYTHONDONTWRITEBYTECODE": "1",
         }
-        command = [str(self.root.resolve() / _PYTHON), *arguments]
+        interpreter = next((self.root.resolve() / "usr" / "bin").glob("python3.*"), None)
+        if not interpreter:
+            raise GuestError(f"{self.root} has no Python; fetch it again")
+        command = [str(interpreter), *arguments]
         try:
             return emulate(self.board, self._system(), command, page, self.state_dir, inside)
         except EmulationError as error:
@@ -149,7 +152,7 @@ def fetch(root: Path) -> None:
     for each in ("site", "tools"):
         (root / each).mkdir(parents=True, exist_ok=True)
     try:
-        debian.unpack(root, "arm64", _DEBIAN)
+        debian.unpack(root, "arm64", DEBIAN)
         _wheels(root)
     except FetchError as error:
         raise GuestError(str(error)) from None
@@ -157,26 +160,32 @@ def fetch(root: Path) -> None:
 
 
 def _wanted() -> str:
-    return json.dumps([_DEBIAN, _COMMON, _WHEELS, _CONVERTERS])
+    return json.dumps([DEBIAN, _COMMON, _WHEELS, _CONVERTERS])
 
 
 def _wheels(root: Path) -> None:
     """Those of the runtimes for the board, and of converters for this machine; raises FetchError."""
-    foreign = ["--python-version", "3.11", *(word for each in _PLATFORMS for word in ("--platform", each))]
-    _unpacked(root, "site", _COMMON, foreign)
+    foreign = for_python(_PYTHON)
+    unpack_wheels(root, "site", _COMMON, foreign)
     for name, wheels in _WHEELS.items():
         # A runtime without a wheel is one runtime less.
         with contextlib.suppress(FetchError):
-            _unpacked(root, "site", wheels, foreign)
+            unpack_wheels(root, "site", wheels, foreign)
         if name in _CONVERTERS:
             module, wheel = _CONVERTERS[name]
             if importlib.util.find_spec(module) is None:
                 with contextlib.suppress(FetchError):
-                    _unpacked(root, "tools", (wheel,), ())
+                    unpack_wheels(root, "tools", (wheel,), ())
 
 
-def _unpacked(root: Path, folder: str, wheels: Sequence[str], of: Sequence[str]) -> None:
-    """All ``wheels`` in ``folder``, or none; raises FetchError."""
+def for_python(version: str) -> list[str]:
+    """What pip is told to fetch AArch64's wheels for Python ``version``."""
+    return ["--python-version", version, *(word for each in _PLATFORMS for word in ("--platform", each))]
+
+
+def unpack_wheels(root: Path, folder: str, wheels: Sequence[str], of: Sequence[str]) -> None:
+    """All ``wheels`` in ``folder`` of ``root``, or none; ``of`` is ``for_python``'s, or empty for those of
+    this machine. Raises FetchError."""
     pip = [sys.executable, "-P", "-m", "pip", "download", "-q", "--no-deps", "--only-binary=:all:"]
     with tempfile.TemporaryDirectory(dir=root) as name:
         debian.run([*pip, "-d", name, *of, *wheels], root)
