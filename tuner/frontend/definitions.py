@@ -16,7 +16,7 @@ from tuner.frontend.onnx_check import node_name
 from tuner.frontend.own_nodes import NEEDS
 
 DEFINED = {
-    *("Attention", "Celu", "CenterCropPad", "GroupNormalization", "MeanVarianceNormalization"),
+    *("Attention", "CenterCropPad", "GroupNormalization", "MeanVarianceNormalization"),
     *("CausalConvWithState", "NegativeLogLikelihoodLoss", "RotaryEmbedding"),
     *("SoftmaxCrossEntropyLoss", "SwiGLU", "Swish"),
 }

@@ -28,7 +28,7 @@ UNARY = [
     *(case(op, BETWEEN) for op in ("Acos", "Asin", "Atanh")),
     *(case(op, positive(2, 3, 5)) for op in ("Log", "Reciprocal", "Sqrt")), case("Acosh", positive(2, 3) + 1),
     case("Gelu", X, opset=20), case("Gelu", X, opset=20, approximate="tanh"), case("Celu", X, alpha=0.5),
-    case("Celu", X, opset=12), case("Swish", X, opset=24, alpha=1.5),
+    case("Celu", X, opset=12), case("Celu", floats()), case("Swish", X, opset=24, alpha=1.5),
     case("Round", np.array([0.5, 1.5, 2.5, -0.5, -1.5, 2.4, -2.6], np.float32)),
     *(case(op, ODD) for op in ("Abs", "Ceil", "Round", "IsNaN", "Sigmoid", "Tanh", "Exp", "Neg")),
     case("IsInf", ODD, opset=20), case("IsInf", ODD, opset=20, detect_negative=0),

@@ -100,7 +100,7 @@ def gather(state: State, node: NodeProto) -> Axes:
     rank, many = len(state.info(data).shape), len(state.info(indices).shape)
     axis = attributes_of(node).get("axis", 0) % rank
     if axis in state.axes_of(data):
-        indices = from_the_start(state, indices, state.axes_of(data)[axis])
+        indices = from_the_start(state, indices, state.axes_of(data)[axis], state.info(data).shape[axis])
     _keep_masked(state, node, indices)
     found = {at + axis: size for at, size in state.axes_of(indices).items()}
     for at, size in state.axes_of(data).items():
@@ -118,7 +118,8 @@ def gather_nd(state: State, node: NodeProto) -> Axes:
         state.refuse(ALONG)
     for at, size in state.axes_of(data).items():
         if batch <= at < batch + depth:
-            indices = from_the_start(state, indices, size, at - batch if depth > 1 else None)
+            extent = state.info(data).shape[at]
+            indices = from_the_start(state, indices, size, extent, at - batch if depth > 1 else None)
     _keep_masked(state, node, indices)
     found = dict(state.axes_of(indices))
     for at, size in state.axes_of(data).items():
@@ -132,7 +133,7 @@ def gather_elements(state: State, node: NodeProto) -> Axes:
     data, indices = node.input[:2]
     axis = attributes_of(node).get("axis", 0) % len(state.info(data).shape)
     if axis in state.axes_of(data):
-        indices = from_the_start(state, indices, state.axes_of(data)[axis])
+        indices = from_the_start(state, indices, state.axes_of(data)[axis], state.info(data).shape[axis])
     _keep_masked(state, node, indices)
     return dict(state.axes_of(node.input[1]))
 

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 from onnx import NodeProto, helper
 
-from tuner.frontend.counted.places import reduce_sum
+from tuner.frontend.counted.places import above_zero, reduce_sum
 from tuner.frontend.counted.state import ALONG, Axes, State
 from tuner.frontend.onnx_graph import attributes_of
 
@@ -30,6 +30,9 @@ def _mean(state: State, name: str, axes: Sequence[int], keep: int) -> list[str]:
     numbers += [state.constant(np.array([rest]))] if rest != 1 or not numbers else []
     while len(numbers) > 1:
         numbers[:2] = [state.add("Mul", numbers[:2])]
+    if np.dtype(info.dtype).kind in "iu":
+        # Whole numbers by nothing are refused; of none the mean is 0, as onnxruntime has it.
+        numbers = [above_zero(state, numbers[0])]
     number = state.once(
         ("divisor", name, *axes),
         lambda: state.add("Cast", numbers, to=helper.np_dtype_to_tensor_dtype(np.dtype(info.dtype))),

@@ -9,6 +9,9 @@ from onnx import TensorProto
 
 from tuner.frontend.counted.state import AXES_AS_INPUTS, WHOLE_EXTREMES, Size, State
 
+FAR = 1 << 62
+"""Beyond all places."""
+
 
 def compacted(state: State, truths: str) -> str:
     """The places of a line that are true, as many as it has room for: what is left over is 0."""
@@ -46,25 +49,43 @@ def above_zero(state: State, name: str) -> str:
     return state.add("Where", [state.add("Less", [name, one]), one, name])
 
 
-def from_the_start(state: State, name: str, size: Size, column: int | None = None) -> str:
-    """The places ``name`` along an axis of ``size``, counted from its start where they count from its end;
-    those in a ``column`` of the last axis where that has a place along several axes."""
+def from_the_start(state: State, name: str, size: Size, extent: int, column: int | None = None) -> str:
+    """The places ``name`` along an axis of ``size`` with room for ``extent``, counted from its start where
+    they count from its end; those in a ``column`` of the last axis where that has a place along several axes.
+
+    A place that does not count is one that there is no room for: whoever reads by it ends the run.
+    """
     known = state.constants.get(name)
-    low = state.limits.of(name)[0].min() if known is None else known.min(initial=0)
-    if low >= 0:
+    if known is None:
+        least, most = state.limits.of(name)
+        low, high = least.min(), most.max()
+    else:
+        low, high = known.min(initial=0), known.max(initial=-1)
+    if low >= 0 and high < size.low:
         return name
-    count = state.count(size)
-    if column is not None:
-        one = np.zeros(state.info(name).shape[-1], np.int64)
-        one[column] = 1
-        count = state.add("Mul", [count, state.constant(one)])
-    if state.info(name).dtype != "int64":
-        count = state.add("Cast", [count], to=state.info(name).elem_type)
-    shape = state.info(name).shape
-    if not shape:
-        count = state.add("Reshape", [count, state.constant(np.array([], np.int64))])
-    zero = state.constant(np.array(0, state.info(name).dtype))
-    made = state.add("Where", [state.add("Less", [name, zero]), state.add("Add", [name, count]), name])
+    info = state.info(name)
+
+    def line(value: str | int, elsewhere: int) -> str:
+        """One number, or one for each column of which those of others are ``elsewhere``."""
+        number = value if isinstance(value, str) else state.constant(np.array([value], np.int64))
+        if column is not None:
+            mine = state.constant(np.arange(info.shape[-1]) == column)
+            number = state.add("Where", [mine, number, state.constant(np.array([elsewhere], np.int64))])
+        if info.dtype != "int64":
+            number = state.add("Cast", [number], to=info.elem_type)
+        return (
+            number if info.shape else state.add("Reshape", [number, state.constant(np.array([], np.int64))])
+        )
+
+    zero = state.constant(np.array(0, info.dtype))
+    count, made = state.count(size), name
+    if low < 0:
+        below = state.add("Less", [name, zero])
+        made = state.add("Where", [below, state.add("Add", [name, line(count, 0)]), name])
+    there = state.add("Less", [made, line(count, FAR)])
+    if low < 0:
+        there = state.add("And", [there, state.add("Not", [state.add("Less", [made, line(0, -FAR)])])])
+    made = state.add("Where", [there, made, line(extent + 1, 0)])
     state.axes[made] = dict(state.axes_of(name))
     return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from math import inf
 
 import numpy as np
@@ -9,8 +10,10 @@ from onnx import NodeProto
 
 from tuner.frontend.counted.norms import write_mean
 from tuner.frontend.counted.sizes import needed
-from tuner.frontend.counted.state import ALONG, Axes, State
+from tuner.frontend.counted.state import ALONG, Axes, Size, State, exactly
+from tuner.frontend.onnx_check import node_name
 from tuner.frontend.onnx_graph import attributes_of
+from tuner.frontend.own_nodes import NEEDS
 
 NEUTRAL = {"ReduceMax": -inf, "ReduceMin": inf, "ReduceSum": 0, "ReduceProd": 1, "ReduceL1": 0} | {
     "ReduceL2": 0,
@@ -77,7 +80,11 @@ def reduced(state: State, node: NodeProto) -> Axes:
     elif node.op_type == "ReduceMean":
         write_mean(state, node, gone, attributes.get("keepdims", 1))
     else:
-        state.like(node, {0: state.masked(node.input[0], NEUTRAL[node.op_type], hit)})
+        data = node.input[0]
+        if node.op_type.startswith("Arg") and not axes[hit[0]].low:
+            some = _behind(state, _none_lacks(state, exactly(1), axes[hit[0]]), axes[hit[0]])
+            data = _counted(state, data, axes | {hit[0]: some})
+        state.like(node, {0: state.masked(data, NEUTRAL[node.op_type], hit)})
     keep = attributes.get("keepdims", 1)
     kept = [*range(rank)] if keep else [axis for axis in range(rank) if axis not in gone]
     return {kept.index(axis): size for axis, size in axes.items() if axis not in gone}
@@ -87,15 +94,46 @@ def largest(state: State, node: NodeProto) -> Axes:
     """TopK, of as many as data say or of what counts alone."""
     attributes, info = attributes_of(node), state.info(node.input[0])
     axis = attributes.get("axis", -1) % len(info.shape)
-    axes = state.axes_of(node.input[0])
+    data, axes = node.input[0], dict(state.axes_of(node.input[0]))
     sizes = needed(state, node.input[1]) if len(node.input) > 1 else None
+    size = exactly(attributes["k"]) if sizes is None else sizes.reshape(-1)[0]
+    there = axes.get(axis, exactly(info.shape[axis]))
+    if size != there and size.high > there.low:
+        lacking = _none_lacks(state, size, there)
+        if axis in axes:
+            axes[axis] = _behind(state, lacking, there)
+            data = _counted(state, data, axes)
+        if not size.known:
+            size = _behind(state, lacking, size)
     fill = -inf if attributes.get("largest", 1) else inf
-    inputs = {0: state.masked(node.input[0], fill, [axis])} if axis in axes else {}
-    found = {at: size for at, size in axes.items() if at != axis}
+    inputs = {0: state.masked(data, fill, [axis])} if axis in axes else {}
+    found = {at: each for at, each in axes.items() if at != axis}
     if sizes is not None:
-        (size,) = sizes.reshape(-1)
         inputs[1] = state.constant(np.array([min(size.high, info.shape[axis])], np.int64))
         if not size.known:
             found[axis] = size
     state.like(node, inputs)
     return found
+
+
+def _none_lacks(state: State, size: Size, there: Size) -> str:
+    """A zero, int64 of one element, that is there where ``size`` elements are; else the run ends."""
+    zero = state.constant(np.array([0]))
+    less = state.add("Sub", [state.count(size), state.count(there)])
+    less = state.add("Where", [state.add("Less", [less, zero]), zero, less])
+    needs = [f"node {node_name(state.around)!r} ({state.around.op_type})", "a lack of elements"]
+    name = state.add("Gather", [zero, less])
+    state.nodes[-1].metadata_props.add(key=NEEDS, value=json.dumps(needs))
+    return name
+
+
+def _behind(state: State, zero: str, size: Size) -> Size:
+    """``size``, which is not known before ``zero`` is."""
+    return Size(size.low, size.high, state.add("Add", [state.count(size), zero]))
+
+
+def _counted(state: State, name: str, axes: Axes) -> str:
+    """``name``, of which as many elements count as ``axes`` say."""
+    made = state.add("Identity", [name])
+    state.axes[made] = axes
+    return made

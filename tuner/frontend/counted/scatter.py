@@ -24,7 +24,8 @@ def scattered(state: State, node: NodeProto) -> Axes:
     for at in range(depth):
         along = at if nd else axis
         if along in counted:
-            indices = from_the_start(state, indices, counted[along], at if nd and depth > 1 else None)
+            column = at if nd and depth > 1 else None
+            indices = from_the_start(state, indices, counted[along], shape[along], column)
     spare = list(state.axes_of(node.input[1]))
     if not spare:
         state.like(node, {1: indices})

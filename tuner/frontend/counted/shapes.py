@@ -103,7 +103,7 @@ def one_hot(state: State, node: NodeProto) -> Axes:
     axis = attributes_of(node).get("axis", -1) % rank
     counted = state.axes_of(indices)
     if not size.known:
-        indices = from_the_start(state, indices, size)
+        indices = from_the_start(state, indices, size, size.high)
     state.like(node, {0: indices, 1: state.constant(np.array(size.high, np.int64))})
     found = {at if at < axis else at + 1: each for at, each in counted.items()}
     return found if size.known else found | {axis: size}

@@ -33,6 +33,7 @@ MENDS: dict[str, tuple[Mend, ...]] = {
     "BatchNormalization": (older.normalization,),
     "BitShift": (newer.shift,),
     "Cast": (numbers.rounding,),
+    "Celu": (numbers.celu,),
     "Col2Im": (places.images,),
     "Concat": (empty.joined,),
     "Conv": (empty.convolved, windows.padded),

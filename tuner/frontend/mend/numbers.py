@@ -132,6 +132,13 @@ def one_hot(writer: Writer) -> bool:
     return True
 
 
+def celu(writer: Writer) -> bool:
+    """Celu as an Elu; onnx's definition makes an array of a single number."""
+    alpha = writer.constant(np.array(writer.attributes.get("alpha", 1.0), writer.info(0).dtype))
+    writer.finish("Mul", writer.add("Elu", writer.add("Div", writer.node.input[0], alpha)), alpha)
+    return True
+
+
 def dropout(writer: Writer) -> bool:
     """Dropout of inference, which drops nothing."""
     training = writer.value(2)
