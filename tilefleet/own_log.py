@@ -1,4 +1,4 @@
-"""The service's own log: nobody can fill the disk with it."""
+"""The service's own log: nobody can fill the disk with it, or write lines of their own into it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import logging
 import os
 import threading
 import time
+from copy import copy
 from pathlib import Path
+from textwrap import indent
 
 from tilefleet.detached import shorten
+from tilefleet.visible import visible
 
 MOST_A_MINUTE = 10
 """Lines of one kind."""
@@ -41,6 +44,23 @@ class Sparing(logging.Filter):
             return state[1] <= MOST_A_MINUTE
 
 
+class Plain(logging.Formatter):
+    """Writes a record in one line and its trace indented, with what boards and clients wrote made visible."""
+
+    def __init__(self, usual: logging.Formatter | None) -> None:
+        super().__init__()
+        self._usual = usual or logging.Formatter()
+
+    def format(self, record: logging.LogRecord) -> str:
+        """What the usual formatter makes of it."""
+        plain = copy(record)
+        plain.msg, plain.args = visible(record.getMessage().rstrip("\n")).replace("\n", "\\n"), ()
+        plain.__dict__.pop("color_message", None)  # uvicorn's, of what comes as message too
+        if record.exc_info:
+            plain.exc_text = indent(visible(self._usual.formatException(record.exc_info)), "  ")
+        return self._usual.format(plain)
+
+
 def keep_small(log: Path) -> None:
     """Spare lines in all logs of this process; where it writes to ``log``, keep that short, too."""
     sparing = Sparing()
@@ -50,6 +70,7 @@ def keep_small(log: Path) -> None:
     for handler in handlers:
         if handler is not None:
             handler.addFilter(sparing)
+            handler.setFormatter(Plain(handler.formatter))
     try:
         mine = log.exists() and os.path.samestat(os.fstat(2), log.stat())
     except OSError:  # no standard error

@@ -61,7 +61,7 @@ def withdraw(session: Session, board: str, since: datetime) -> int:
     """
     touched = []
     for row in _each(session, _said_by(board)):
-        if row.error == ErrorKind.WITHDRAWN or _created(row.document) < since:
+        if _created(row.document) < since:
             continue
         _withdraw(row, board)
         touched.append(row.id)
@@ -87,7 +87,7 @@ def doubt(session: Session, board: str) -> None:
         if row.ranking_s is not None and not row.disturbed:
             row.document, row.disturbed = {**row.document, "disturbed": True}, True
             touched.append(row.id)
-        elif row.error is not None and row.error != ErrorKind.WITHDRAWN:
+        elif row.error is not None:
             _withdraw(row, board)
             touched.append(row.id)
     changed(session, touched)
@@ -105,8 +105,9 @@ def forget_facts(session: Session, board: BoardRow) -> None:
 
 
 def _said_by(board: str) -> ColumnElement[bool]:
-    """What a board of that name measured in this lab."""
-    return and_(RecordRow.board == board, RecordRow.imported.is_(False))
+    """What a board of that name measured in this lab, and is not withdrawn yet."""
+    stands = RecordRow.error.is_distinct_from(ErrorKind.WITHDRAWN.value)
+    return and_(RecordRow.board == board, RecordRow.imported.is_(False), stands)
 
 
 def _each(session: Session, which: ColumnElement[bool]) -> Iterator[RecordRow]:

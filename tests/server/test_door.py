@@ -27,7 +27,7 @@ from server.http import door as doors
 from server.http.door import Door
 from server.http.event_stream import Streams
 from server.http.limits import BodyLimit
-from tilefleet.own_log import MOST_A_MINUTE, Sparing
+from tilefleet.own_log import MOST_A_MINUTE, Plain, Sparing
 
 PATIENCE_S = 120.0
 ROOM = 16
@@ -257,6 +257,22 @@ def test_one_kind_of_line_is_written_a_few_times_a_minute() -> None:
     for number in range(5000):
         sparing.filter(logging.LogRecord("a", logging.ERROR, "", 0, f"{number}", (), None))
     assert len(sparing._seen) <= 1000
+
+
+def test_nobody_writes_lines_of_their_own_into_the_log() -> None:
+    """Boards choose their errors, and clients their paths."""
+    evil = "no\x1b[2J\n2026-11-27 INFO all is well"
+    try:
+        raise ValueError(evil)
+    except ValueError:
+        raised = sys.exc_info()
+    record = logging.LogRecord("a", logging.ERROR, "", 0, "board %s", (evil,), raised)
+    for usual in (None, logging.Formatter("%(levelname)s: %(message)s")):
+        first, *others = Plain(usual).format(record).split("\n")
+        assert first.endswith("board no\\x1b[2J\\n2026-11-27 INFO all is well")
+        assert all(line.startswith("  ") for line in others)
+        assert "\x1b" not in "".join(others)
+    assert record.getMessage() == f"board {evil}"
 
 
 SOCKETS = 1200
