@@ -336,6 +336,20 @@ def test_silent_sockets_keep_no_board_out_and_fill_no_log(
     assert len(refusals) < next(made) / 10
 
 
+def test_silent_clients_take_no_more_than_their_room(agent_dir, tmp_path, gateway, board, ask):
+    """Any user of this machine can connect to a board's port, and could take all descriptors."""
+    with dialing.agent(agent_dir, tmp_path, *dial(gateway)), contextlib.ExitStack() as stack:
+        wait_until(board.alive)
+        silent = [socket.create_connection((board.host, board.port)) for _ in range(2 * OF_ADDRESS)]
+        for each in silent:
+            stack.enter_context(each)
+        first = silent[0]
+        first.settimeout(4)  # less than a greeting may take
+        with contextlib.suppress(ConnectionResetError):
+            assert first.recv(1) == b""
+        assert ask("stats")
+
+
 def test_the_oldest_silent_one_of_the_fullest_address_makes_room():
     room, gone = Newcomers(), []
 

@@ -83,6 +83,8 @@ class _Board:
     tokens: tuple[str, ...]
     secret: str = field(default_factory=lambda: secrets.token_hex(32))
     """What clients on this machine have to know."""
+    strangers: Newcomers = field(default_factory=Newcomers)
+    """Clients that have not named the key."""
     clients: asyncio.Queue[_Client] = field(default_factory=lambda: asyncio.Queue(_WAITING_CLIENTS))
     server: asyncio.Server | None = None
     agent: _Peer | None = None
@@ -248,8 +250,10 @@ class Gateway:
     async def _client(self, board: _Board, client: _Client) -> None:
         """Put a client into the queue once it has named the key: a port scan or a probe costs no session, and
         other users of this machine get none."""
-        keep_alive(client.writer.get_extra_info("socket"))
+        stranger = Newcomer("", client.drop)
+        board.strangers.add(stranger)
         try:
+            keep_alive(client.writer.get_extra_info("socket"))
             async with asyncio.timeout(GREETING_S):
                 client.greeting = await _greeting(client.reader, board)
             if client.greeting and board.expected:
@@ -258,6 +262,8 @@ class Gateway:
                 return
         except (OSError, EOFError, TimeoutError, asyncio.QueueFull):
             pass
+        finally:
+            board.strangers.remove(stranger)
         client.drop()
 
     async def _arrived(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
