@@ -8,14 +8,20 @@ from pathlib import Path
 
 import pytest
 
+from kernels import registry
+from kernels.target import CATALOGUE
+from kernels.workload.base import Conv2d
 from tuner.runtimes.emulated import emulate
+from worker.candidate import Candidate
 from worker.fleet.drivers.agent_build import SOURCES, STATIC
 from worker.fleet.drivers.sim_models import SIM_MODELS
+from worker.measure.measure import MeasureOptions, measure
 
 pytestmark = pytest.mark.xdist_group("simulated")
 
-BOARDS = ("rpi4-sim", "riscv-k1-sim")
+BOARDS = ("rpi4-sim", "rpi4-32-sim")
 """One with a table of measured instructions, and one without."""
+CONV = Conv2d(n=1, in_c=32, in_h=28, in_w=28, out_c=64, kh=3, kw=3, pad=(1, 1, 1, 1))
 
 
 @pytest.fixture(scope="module", params=BOARDS)
@@ -47,3 +53,23 @@ def test_cores_share_memory_and_locks_and_nothing_else(timed):
     assert compute > 3
     assert walk < 0.8 * compute  # the memory of the board is less than four times what one core takes of it
     assert turns < 1 / 3  # four times the work, which the lock lets one thread do at a time
+
+
+def test_a_kernel_with_threads_takes_the_same_time_on_every_restart(
+    simulated_boards, nursery, builder, tmp_path
+):
+    board = simulated_boards["rpi4-sim"]
+
+    def trial(threads):
+        target = CATALOGUE[board.target]
+        config = registry.kernel("sconv").recommend(CONV, target, threads=threads)
+        built = builder.build(Candidate(CONV, config, target, threads))
+        options = MeasureOptions(run_timeout_s=120)
+        (outcome,) = measure(nursery, board, [built], options, lock_dir=tmp_path)
+        assert outcome.ok, outcome
+        return outcome.cost_s, outcome.counters
+
+    first = {threads: trial(threads) for threads in (1, 2, 4)}
+    board.restart()
+    assert {threads: trial(threads) for threads in (4, 1, 2)} == first
+    assert first[1][0] > 1.6 * first[2][0] > 2.4 * first[4][0]

@@ -36,4 +36,8 @@ void simulation_reset(void) { request(SIMULATION_RESET, NULL, 0); }
 
 void simulation_evict(const void *data, size_t bytes) { request(SIMULATION_EVICT, data, bytes); }
 
+void simulation_spin(double seconds) {
+  syscall(SYS_getpid, (long)SIMULATION_CALL, (long)SIMULATION_SPIN, (long)(seconds * simulation_frequency()), 0L);
+}
+
 void simulation_fast_memory(const void *data, size_t bytes) { request(SIMULATION_FAST_MEMORY, data, bytes); }

@@ -28,6 +28,9 @@ void simulation_reset(void);
 /* Take [data, data + bytes) out of the simulated caches. */
 void simulation_evict(const void *data, size_t bytes);
 
+/* Let the clock take the calling thread for one that spins so long when it sleeps the next time. */
+void simulation_spin(double seconds);
+
 /* Let the clock charge [data, data + bytes) as memory beside the caches. */
 void simulation_fast_memory(const void *data, size_t bytes);
 

@@ -42,6 +42,7 @@ static Counter arrived[MAX_THREADS]; /* at the barrier, by task */
 static atomic_int schedstats[MAX_THREADS]; /* of the workers; 0 where there is none */
 
 static void pin_to(int cpu) {
+  if (simulation_active()) return; /* emulators share the host: its scheduler knows better */
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(cpu, &set);
@@ -57,10 +58,12 @@ void threads_configure(int count) {
   if (!num_cpus) num_cpus = 1; /* no such call here: CPU 0 */
   num_threads = count > 0 ? count : num_cpus;
   if (num_threads > MAX_THREADS) num_threads = MAX_THREADS;
-  if (!simulation_active()) pin_to(cpus[0]); /* emulators share the host: its scheduler knows better */
+  pin_to(cpus[0]);
 }
 
 int threads_count(void) { return num_threads; }
+
+bool threads_started(void) { return started; }
 
 int threads_first_cpu(void) { return cpus[0]; }
 
@@ -87,17 +90,31 @@ static void futex(atomic_int *word, int operation, int value) {
   syscall(SYS_futex, word, operation | FUTEX_PRIVATE_FLAG, value, NULL, NULL, 0);
 }
 
+/* Sleep until a launch after `seen`, unless it has come meanwhile. */
+static void sleep_until_launch(int seen) {
+  atomic_fetch_add(&sleeping.value, 1);
+  futex(&generation.value, FUTEX_WAIT, seen);
+  atomic_fetch_sub(&sleeping.value, 1);
+}
+
+/* The same on a simulated board, whose clock takes the first part of a sleep for spinning: wall time is not its time. */
+static int await_simulated_launch(int seen) {
+  int now;
+  while ((now = atomic_load(&generation.value)) == seen) {
+    simulation_spin(SPIN_SECONDS);
+    sleep_until_launch(seen);
+  }
+  return now;
+}
+
 /* Wait until a launch after `seen` and return its number. */
 static int await_launch(int seen) {
+  if (simulation_active()) return await_simulated_launch(seen);
   /* A spinning thread would hold the CPU of a working one. */
   double until = threads_crowded() ? 0 : clock_seconds() + SPIN_SECONDS;
   int now;
   for (unsigned i = 0; (now = atomic_load(&generation.value)) == seen; i++) {
-    if (i % 64 == 0 && clock_seconds() > until) {
-      atomic_fetch_add(&sleeping.value, 1);
-      futex(&generation.value, FUTEX_WAIT, seen); /* returns at once when the launch has come meanwhile */
-      atomic_fetch_sub(&sleeping.value, 1);
-    }
+    if (i % 64 == 0 && clock_seconds() > until) sleep_until_launch(seen);
     arch_pause();
   }
   return now;

@@ -28,6 +28,9 @@ void threads_start(void);
 /* The pool's size. */
 int threads_count(void);
 
+/* Whether its workers are there. */
+bool threads_started(void);
+
 /* The first CPU of the affinity mask. */
 int threads_first_cpu(void);
 

@@ -9,6 +9,7 @@
 #include "arch.h"
 #include "clock.h"
 #include "error.h"
+#include "threads.h"
 #include "usage.h"
 #include "workspace.h"
 
@@ -121,11 +122,13 @@ static __attribute__((noinline)) int simulate(const Timing *anywhere, PackedFunc
   Timing timing = *anywhere, *t = &timing;
   workspace_clear();
   unsigned long allocations;
-  do { /* once more with the workspaces that the first call allocated: malloc's accesses are not the trial's */
+  bool started;
+  do { /* once more with the workspaces and the threads that the first call made: that is not the trial's */
     allocations = workspace_allocations();
+    started = threads_started();
     simulation_reset();
     if (call(1, function, args, num_args)) return -1;
-  } while (workspace_allocations() != allocations);
+  } while (workspace_allocations() != allocations || threads_started() != started);
   for (int64_t i = 0; i < t->repeat; i++) {
     prepare(t->preparation, args, num_args);
     if (simulate_repeat(t, function, args, num_args, flush_buffer, seconds + i)) return -1;

@@ -1,5 +1,6 @@
 #include "workspace.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdlib.h>
 
@@ -17,10 +18,22 @@ typedef struct {
 typedef struct {
   Header *blocks[KEPT_BLOCKS];
   int count;
-  unsigned long allocations;
+  unsigned long cleared; /* how often that was asked for */
 } Kept;
 
 static ARCH_THREAD_LOCAL Kept mine;
+static atomic_ulong allocations, clears; /* of all threads */
+
+/* What the calling thread keeps, less what was to be freed. */
+static Kept *kept_by_me(void) {
+  Kept *kept = &mine;
+  unsigned long asked = atomic_load(&clears);
+  if (kept->cleared != asked) {
+    while (kept->count) free(kept->blocks[--kept->count]);
+    kept->cleared = asked;
+  }
+  return kept;
+}
 
 static Header *allocate(uint64_t bytes) {
   size_t alignment = simulation_active() ? (size_t)SIMULATION_ALIGNMENT : (size_t)WORKSPACE_ALIGNMENT;
@@ -36,7 +49,7 @@ static Header *allocate(uint64_t bytes) {
 }
 
 void *workspace_take(uint64_t bytes) {
-  Kept *kept = &mine;
+  Kept *kept = kept_by_me();
   int best = -1;
   for (int i = 0; i < kept->count; i++)
     if (kept->blocks[i]->bytes >= bytes && (best < 0 || kept->blocks[i]->bytes < kept->blocks[best]->bytes)) best = i;
@@ -47,14 +60,14 @@ void *workspace_take(uint64_t bytes) {
   } else {
     header = allocate(bytes);
     if (!header) return NULL;
-    kept->allocations++;
+    atomic_fetch_add(&allocations, 1);
   }
   return (char *)header + WORKSPACE_ALIGNMENT;
 }
 
 void workspace_give(void *block) {
   if (!block) return;
-  Kept *kept = &mine;
+  Kept *kept = kept_by_me();
   Header *header = (Header *)((char *)block - WORKSPACE_ALIGNMENT);
   if (kept->count == KEPT_BLOCKS) {
     free(header);
@@ -64,8 +77,8 @@ void workspace_give(void *block) {
 }
 
 void workspace_clear(void) {
-  Kept *kept = &mine;
-  while (kept->count) free(kept->blocks[--kept->count]);
+  atomic_fetch_add(&clears, 1);
+  kept_by_me();
 }
 
-unsigned long workspace_allocations(void) { return mine.allocations; }
+unsigned long workspace_allocations(void) { return atomic_load(&allocations); }

@@ -3,6 +3,7 @@
 #include "bus.h"
 
 #include <stdbool.h>
+#include <string.h>
 
 #include "simulation_page.h"
 
@@ -13,12 +14,18 @@ static struct {
   const void *first;
   bool shared;
 } windows[WINDOWS];
-static uint64_t line_ticks;
+static uint64_t line_ticks, origin;
 
 void bus_configure(uint64_t ticks) { line_ticks = ticks; }
 
-uint64_t bus_wait(const void *core, uint64_t now) {
-  if (!line_ticks) return 0;
+void bus_reset(uint64_t now) {
+  memset(windows, 0, sizeof windows);
+  origin = now;
+}
+
+uint64_t bus_wait(const void *core, uint64_t time) {
+  if (!line_ticks || time < origin) return 0;
+  uint64_t now = time - origin;
   for (uint64_t number = now / LENGTH;; number++) {
     uint64_t i = number % WINDOWS;
     if (windows[i].number > number) return 0; /* long ago for the others */

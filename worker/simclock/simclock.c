@@ -157,9 +157,10 @@ static void on_priced_block(qemu_plugin_id_t id, struct qemu_plugin_tb *translat
   qemu_plugin_register_vcpu_tb_exec_cb(translated, on_execution, QEMU_PLUGIN_CB_NO_REGS, block);
 }
 
-static void forget_turns(Core *core, void *data) {
+static void forget(Core *core, void *data) {
   (void)data;
   turns_forget(&core->turns);
+  core->spins_until = 0;
 }
 
 static void sum_up(Core *core, void *data) {
@@ -179,7 +180,8 @@ static void on_request(Core *core, uint32_t request, uint64_t address, uint64_t 
     case SIMULATION_RESET:
       if (schedule_several()) schedule_quiet(core);
       caches_reset();
-      schedule_each(forget_turns, NULL);
+      schedule_each(forget, NULL);
+      bus_reset(core_now(core));
       break;
     case SIMULATION_EVICT:
       caches_evict(address & isa->last_address, bytes); /* QEMU extends arguments of 32 bits by their sign */

@@ -80,9 +80,9 @@ class SimulatedSpec(LocalSpec):
 class SimulatedBoard(AgentBoard):
     """Runs the agent under QEMU, with the plugin in ``worker/simclock`` as its clock.
 
-    ``model`` is one of SIM_MODELS. Times are simulated seconds on one thread: the same trial gets the
-    bit-same time on every start and however busy the machine is, so any ``cpus`` will do. ``target`` is
-    the catalogue's name of the processor that is simulated. See AgentBoard for the rest. Raises BoardError
+    ``model`` is one of SIM_MODELS. Times are simulated seconds: the same trial gets the bit-same time on
+    every start and however busy the machine is, so any ``cpus`` will do. ``threads`` are the model's cores,
+    ``target`` is the catalogue's name of the processor that is simulated. See AgentBoard for the rest. Raises BoardError
     for an unknown model.
     """
 
@@ -104,7 +104,7 @@ class SimulatedBoard(AgentBoard):
             id or model,
             state_dir=state_dir,
             cpus=sorted(cpus or os.sched_getaffinity(0)),
-            threads=1,
+            threads=figures.cores,
             target=figures.target,
             clock=f"simulated:{model}:{figures.fingerprint(plugin)}",
             memory_mb=memory_mb,
