@@ -25,18 +25,24 @@ from tilefleet.home import home
 from tuner.runtimes.guest import BOARDS, Guest, GuestError, fetch
 from worker.children.nursery import Nursery
 from worker.fleet.drivers.agent_build import AgentBuildError
+from worker.fleet.drivers.sim_models import SIM_MODELS
 from worker.fleet.drivers.simulated import why_no_emulator
 
 AT_ONCE = 2
 """Emulators that run side by side: their clocks are not disturbed."""
 
 
-def guest_for(board: str, may_fetch: bool) -> Guest:
-    """The emulated Python of ``board``, fetched where that is allowed; raises TilefleetError."""
+def guest_for(board: str, may_fetch: bool, threads: int = 1) -> Guest:
+    """The emulated Python of ``board``, for so many threads, fetched where that is allowed.
+
+    Raises TilefleetError.
+    """
     if board not in BOARDS:
         raise TilefleetError(
             f"there are wheels of other runtimes for {', '.join(BOARDS)} only, not for {board}"
         )
+    if threads > (cores := SIM_MODELS[board].cores):
+        raise TilefleetError(f"{board} has {cores} cores: --threads {threads} is too many")
     if problem := why_no_emulator(board):
         raise TilefleetError(problem)
     guest = Guest(home() / "guests" / "aarch64", home() / "boards", board)
@@ -82,7 +88,7 @@ def compare_simulated(
         def ran(engine: Engine) -> Row:
             outputs = folder / f"{engine.name}.npz"
             try:
-                took = guest.alone(engine.request(about, 1, outputs))
+                took = guest.alone(engine.request(about, wanted.threads, outputs))
             except (GuestError, AgentBuildError) as reason:
                 return replace(engine.row, why=str(reason).splitlines()[-1][:200])
             error, wrong = error_against(outputs, engine.outputs, about)

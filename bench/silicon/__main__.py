@@ -87,6 +87,7 @@ def main(given: Sequence[str] | None = None) -> None:
         metavar="VERSIONS",
         help="of PyPI; nearest is the one of the days when the figures were published (nearest,newest)",
     )
+    whole.add_argument("--threads", type=int, choices=(1, 4), default=1, help="1 (default) or 4")
     whole.add_argument("--only", default="", metavar="NAMES", help="these alone: squeezenet,mobilenet")
     arguments = parser.parse_args(given)
     if arguments.command == "networks":
@@ -146,7 +147,7 @@ def _run(board: str, run: Callable[[Path], list[T]]) -> list[T]:
 
 def _networks(arguments: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
     names = [name for name in arguments.only.split(",") if name]
-    every = networks.published(arguments.board)
+    every = networks.published(arguments.board, arguments.threads)
     if unknown := set(names) - {each.name for each in every}:
         parser.error(f"no figure of {sorted(unknown)}; there are: {', '.join(each.name for each in every)}")
     if problem := why_no_emulator(arguments.board):
@@ -160,10 +161,11 @@ def _networks(arguments: argparse.Namespace, parser: argparse.ArgumentParser) ->
         except GuestError as error:
             print(f"{arguments.board}: {error}")
             continue
-        print(f"{arguments.board}: ncnn {guest.versions().get('ncnn', '?')}, one thread, milliseconds")
+        threads = f"threads: {arguments.threads}"
+        print(f"{arguments.board}: ncnn {guest.versions().get('ncnn', '?')}, {threads}, milliseconds")
         print(f"{'network':20} {'published':>10} {'simulated':>10} {'ratio':>6}")
         results = []
-        for result in networks.measured(arguments.board, wanted, arguments.models, guest):
+        for result in networks.measured(arguments.board, wanted, arguments.models, guest, arguments.threads):
             print(networks.line(result), flush=True)
             results.append(result)
         print(networks.summary(results))

@@ -70,8 +70,10 @@ def published(board: str, threads: int = 1) -> list[Network]:
     return [Network(row["model"], float(row["min_ms"])) for row in rows if int(row["threads"]) == threads]
 
 
-def measured(board: str, networks: Sequence[Network], models: Path, guest: Guest) -> Iterator[Result]:
-    """Run each on the board's clock, one thread; what cannot be run is a result with the reason."""
+def measured(
+    board: str, networks: Sequence[Network], models: Path, guest: Guest, threads: int = 1
+) -> Iterator[Result]:
+    """Run each on the board's clock; what cannot be run is a result with the reason."""
     for network in networks:
         param = models / f"{network.name}.param"
         if not param.is_file():
@@ -84,7 +86,7 @@ def measured(board: str, networks: Sequence[Network], models: Path, guest: Guest
                 "bench.silicon.ncnn_guest",
                 str(param.resolve()),
                 str(network.side),
-                "1",
+                str(threads),
                 str(page),
             ]
             try:

@@ -137,6 +137,7 @@ class HostGuest:
         return {"onnxruntime": "1.32.0", "litert": "2.3.0"}
 
     def alone(self, request: dict) -> dict[str, float]:
+        assert request["threads"] == 4
         if request["engine"] == "library":
             assert Path(request["path"]).read_bytes()[18:20] == bytes([183, 0])  # AArch64
             raise GuestError("it failed:\nillegal instruction")
@@ -145,12 +146,12 @@ class HostGuest:
 
 
 def test_on_a_simulated_board_all_run_by_its_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(comparing_simulated, "guest_for", lambda board, fetch: HostGuest())
+    monkeypatch.setattr(comparing_simulated, "guest_for", lambda *_: HostGuest())
     path = save(tmp_path, model([node("Relu", ["x"], "y")], {"x": (1, 3, 9, 9)}, ["y"]))
-    words = ["compare", path, "--board", "rpi4-sim", "--json", tmp_path / "c.json"]
+    words = ["compare", path, "--board", "rpi4-sim", "--threads", "4", "--json", tmp_path / "c.json"]
     done = CliRunner().invoke(app, [*map(str, words)])
     assert done.exit_code == 0, done.output
-    assert "1 thread, rpi4-sim (simulated)" in done.stdout
+    assert "4 threads, rpi4-sim (simulated)" in done.stdout
     rows = {row["name"]: row for row in json.loads((tmp_path / "c.json").read_text())["rows"]}
     assert (rows["onnxruntime"]["seconds"], rows["onnxruntime"]["start_s"]) == (0.002, 0.5)
     assert rows["onnxruntime"]["error"] == 0
@@ -218,7 +219,7 @@ def test_boards_without_runtimes_are_refused(tmp_path: Path, monkeypatch: pytest
             "--board",
             "power10-sim",
         ): "there are wheels of other runtimes for rpi4-sim, rpi5-sim, graviton3-sim only",
-        ("--board", "rpi4-sim", "--threads", "2"): "a simulated clock knows one thread",
+        ("--board", "rpi4-sim", "--threads", "5"): "rpi4-sim has 4 cores: --threads 5 is too many",
         ("--board", "rpi4-sim"): f"--fetch downloads it into {tmp_path}",
     }.items():
         if more == ("--board", "rpi4-sim") and why_no_emulator("rpi4-sim"):

@@ -54,7 +54,7 @@ def test_each_kind_gets_its_driver(tmp_path: Path) -> None:
     names = [type(driver).__name__ for driver in drivers]
     assert names == ["NativeBoard", "SimulatedBoard", "RpcBoard", "DialedBoard", "TrackedBoard"]
     assert [driver.id for driver in drivers] == [spec.id for spec in fleet.boards]
-    assert [driver.threads for driver in drivers] == [2, 1, 1, 4, 1]
+    assert [driver.threads for driver in drivers] == [2, 4, 1, 4, 1]
     assert drivers[1].clock.startswith("simulated:rpi4-sim:")
     assert drivers[2].address == {"host": "::1", "port": 9090, "key": "pi.0123456789abcdef"}
     assert drivers[4].address == {"tracker": "10.0.0.1:9190", "key": "k"}

@@ -86,9 +86,7 @@ def compare(
         sets = read_sets(shape)
         if len(sets) > 1:
             raise TilefleetError("compare takes one set of shapes")
-        if board is not None and threads > 1:
-            raise TilefleetError("a simulated clock knows one thread: leave --threads out")
-        guest = None if board is None else comparing_simulated.guest_for(board, fetch)
+        guest = None if board is None else comparing_simulated.guest_for(board, fetch, threads)
         target = resolve_target("host" if board is None else SIM_MODELS[board].target)
         try:
             with assembled(model, read_values(value), data or ()) as whole:

@@ -82,8 +82,8 @@ class SimulatedBoard(AgentBoard):
 
     ``model`` is one of SIM_MODELS. Times are simulated seconds: the same trial gets the bit-same time on
     every start and however busy the machine is, so any ``cpus`` will do. ``threads`` are the model's cores,
-    ``target`` is the catalogue's name of the processor that is simulated. See AgentBoard for the rest. Raises BoardError
-    for an unknown model.
+    ``target`` is the catalogue's name of the processor that is simulated. See AgentBoard for the rest.
+    Raises BoardError for an unknown model.
     """
 
     def __init__(
