@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -103,18 +102,15 @@ def _limits(graph: OnnxGraph, node: NodeProto) -> Limits:
     if node.op_type in ("GatherND", "ScatterND"):
         first = attributes.get("batch_dims", 0)
         depth = graph.tensors[node.input[1]].shape[-1]
-        return _from_either_end(shape[first : first + depth])
-    extent = shape[attributes.get("axis", 0) % len(shape)]
-    return ((0, extent - 1),) if _needs(node) else _from_either_end([extent])
+        extents = shape[first : first + depth]
+    else:
+        extents = (shape[attributes.get("axis", 0) % len(shape)],)
+    return tuple((0 if _needs(node) else -extent, extent - 1) for extent in extents)
 
 
 def _needs(node: NodeProto) -> list[str]:
     """See ``NEEDS``; nothing of most nodes."""
     return next((json.loads(each.value) for each in node.metadata_props if each.key == NEEDS), [])
-
-
-def _from_either_end(extents: Sequence[int]) -> Limits:
-    return tuple((-extent, extent - 1) for extent in extents)
 
 
 def origin(graph: OnnxGraph, bound: Bound) -> str:

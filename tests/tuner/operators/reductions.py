@@ -49,6 +49,7 @@ CASES = [
     *(case(op, np.full((2, 3), end, np.float32), const(1)) for op in ("ReduceMax", "ReduceMin") for end in
         (-np.inf, np.inf)),
     case("ReduceSum", X, noop_with_empty_axes=1), case("ReduceSum", X, const(2, 0), keepdims=0, opset=13),
+    case("ReduceMean", integers(2, 5), opset=13, axes=[1]),
     case("ReduceMean", X, opset=13, axes=[1]), case("ReduceMean", IMAGE, const(-1, 2)),
     case("ReduceMax", IMAGE, opset=13, axes=[2, 3], keepdims=0),
     *(case(f"Reduce{kind}", LONG, const(1)) for kind in ("Min", "Sum", "Mean")),

@@ -12,6 +12,8 @@ from tuner.frontend.mend.writer import Writer, vector
 from tuner.frontend.onnx_graph import TensorInfo
 from tuner.frontend.own_nodes import ROUNDING
 
+AXES_OF_SUMS, AXES_OF_MEANS = 13, 18
+"""The operator sets since which a ReduceSum and a ReduceMean have their axes as an input."""
 REDUCED_TO_ITSELF = {
     "ReduceL1": ("Abs",),
     "ReduceL2": ("Abs",),
@@ -97,7 +99,12 @@ def reduced(writer: Writer) -> bool:
     if writer.node.op_type == "ReduceMean" and "int" in writer.info(0).dtype:
         shape, out = writer.info(0).shape, writer.graph.tensors[writer.node.output[0]]
         wide = TensorProto.UINT64 if out.dtype == "uint64" else TensorProto.INT64
-        total = writer.like("ReduceSum", writer.add("Cast", data, to=wide))
+        data = writer.add("Cast", data, to=wide)
+        if AXES_OF_SUMS <= writer.graph.opset < AXES_OF_MEANS and (along := writer.attributes.get("axes")):
+            keep = writer.attributes.get("keepdims", 1)
+            total = writer.add("ReduceSum", data, writer.constant(vector(*along)), keepdims=keep)
+        else:
+            total = writer.like("ReduceSum", data)
         count = np.array(math.prod(shape) // max(1, math.prod(out.shape)), writer.graph.tensors[total].dtype)
         writer.finish("Cast", writer.add("Div", total, writer.constant(count)), to=out.elem_type)
         return True

@@ -95,9 +95,9 @@ def _both(writer: Writer, op: Operator) -> list[str]:
     return [ranked(writer, operand(writer, op, place), rank) for place in (0, 1)]
 
 
-def scalar(writer: Writer, op: Operator, value: float) -> str:
+def scalar(writer: Writer, op: Operator, value: float, dtype: str = "float32") -> str:
     """The name of a new constant number."""
-    return writer.nodes.constant(f"{op.name}/number", np.asarray(value, np.float32))
+    return writer.nodes.constant(f"{op.name}/number", np.asarray(value, dtype))
 
 
 def reciprocal_root(writer: Writer, op: Operator) -> None:
@@ -121,14 +121,15 @@ def not_equal(writer: Writer, op: Operator) -> None:
 
 
 def floor_of_quotient(writer: Writer, op: Operator) -> None:
-    """FLOOR_DIV. ONNX's quotient of integers is cut off, so they are made to leave no remainder."""
+    """FLOOR_DIV. ONNX's quotient of integers is cut off: one too many where what is left has another sign."""
     if writer.tensor(operand(writer, op, 0)).dtype == "float32":
         binary(writer, op, "Div", [("Floor", [], {})])
-    else:
-        first, second = _both(writer, op)
-        rest = writer.nodes.name(f"{op.name}/rest")
-        writer.nodes.chain(first, [("Mod", [second], {})], rest, rest)
-        binary(writer, op, "Sub", [("Div", [second], {})], [first, rest])
+        return
+    first, second = _both(writer, op)
+    _, across = _rest(writer, op, first, second)
+    one, none = (scalar(writer, op, number, _kind(writer, op)) for number in (1, 0))
+    more = _made(writer, op, across, ("Where", [one, none], {}))
+    binary(writer, op, "Sub", names=[_made(writer, op, first, ("Div", [second], {})), more])
 
 
 def rest_of_quotient(writer: Writer, op: Operator) -> None:
@@ -137,19 +138,30 @@ def rest_of_quotient(writer: Writer, op: Operator) -> None:
         binary(writer, op, "Mod")
         return
     first, second = _both(writer, op)
-    zero = scalar(writer, op, 0.0)
-
-    def made(value: str, *steps: Step) -> str:
-        name = writer.nodes.name(f"{op.name}/rest")
-        return writer.nodes.chain(value, steps, name, name)
-
     # By a quotient the rest of a number much larger than the divisor would be lost.
-    rest = made(first, ("Mod", [second], {"fmod": 1}))
-    below = made(second, ("Less", [zero], {}))
-    some = made(rest, ("Equal", [zero], {}), ("Not", [], {}))
-    across = made(rest, ("Less", [zero], {}), ("Xor", [below], {}), ("And", [some], {}))
-    more = made(across, ("Where", [second, zero], {}))
+    rest, across = _rest(writer, op, first, second)
+    more = _made(writer, op, across, ("Where", [second, scalar(writer, op, 0.0)], {}))
     binary(writer, op, "Add", names=[rest, more])
+
+
+def _rest(writer: Writer, op: Operator, first: str, second: str) -> tuple[str, str]:
+    """What is left of a quotient that is cut off, and whether that has another sign than the divisor."""
+    zero = scalar(writer, op, 0, _kind(writer, op))
+    rest = _made(writer, op, first, ("Mod", [second], {"fmod": 1}))
+    below = _made(writer, op, second, ("Less", [zero], {}))
+    some = _made(writer, op, rest, ("Equal", [zero], {}), ("Not", [], {}))
+    return rest, _made(writer, op, rest, ("Less", [zero], {}), ("Xor", [below], {}), ("And", [some], {}))
+
+
+def _kind(writer: Writer, op: Operator) -> str:
+    """The type of integers that ``op`` takes; real numbers are float32."""
+    tensor = writer.tensor(operand(writer, op, 0))
+    return "float32" if tensor.quantized else str(tensor.dtype)
+
+
+def _made(writer: Writer, op: Operator, value: str, *steps: Step) -> str:
+    name = writer.nodes.name(f"{op.name}/rest")
+    return writer.nodes.chain(value, steps, name, name)
 
 
 def sum_of_all(writer: Writer, op: Operator) -> None:
@@ -188,7 +200,21 @@ def cast(writer: Writer, op: Operator) -> None:
         writer.write(index, FILE, writer.spectra[data][0], [])
         return
     order, to = writer.order(index), helper.np_dtype_to_tensor_dtype(np.dtype(writer.tensor(index).dtype))
-    writer.write(index, order, writer.stored(data, order), [("Cast", [], {"to": to})])
+    kept = writer.stored(data, order)
+    whole = np.dtype(writer.tensor(index).dtype)
+    if not writer.tensor(data).dtype.startswith("float") or whole.kind not in "iu":
+        writer.write(index, order, kept, [("Cast", [], {"to": to})])
+        return
+    # What is beyond a type's end becomes that end, and NaN the upper one.
+    ends = np.iinfo(whole)
+    below, above = (
+        _made(writer, op, kept, ("Less", [scalar(writer, op, float(end), writer.tensor(data).dtype)], {}))
+        for end in (ends.min, ends.max + 1)
+    )
+    least, most = (scalar(writer, op, end, str(whole)) for end in (ends.min, ends.max))
+    numbers = _made(writer, op, kept, ("Cast", [], {"to": to}))
+    numbers = _made(writer, op, above, ("Where", [numbers, most], {}))
+    writer.write(index, order, below, [("Where", [least, numbers], {})])
 
 
 def select(writer: Writer, op: Operator) -> None:

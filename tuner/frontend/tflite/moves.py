@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import numpy as np
 import tflite
 
 from tuner.frontend.onnx_check import ModelError
+from tuner.frontend.own_nodes import NEEDS
 from tuner.frontend.tflite.file import Array, Operator
 from tuner.frontend.tflite.formula import Formula
 from tuner.frontend.tflite.nodes import Step
@@ -254,6 +256,13 @@ def gather(writer: Writer, op: Operator) -> None:
     same_elements(writer, data, index)
     step: Step = ("Gather", [writer.stored(indices, FILE)], {"axis": axis})
     writer.write(index, FILE, writer.stored(data, FILE), [step])
+    count_from_the_start(writer, op)
+
+
+def count_from_the_start(writer: Writer, op: Operator) -> None:
+    """Have the node that was written last take no places below 0, which ONNX's counts from the end."""
+    needs = json.dumps([f"node {op.name!r} ({op.kind})", "an index"])
+    writer.nodes.nodes[-1].metadata_props.add(key=NEEDS, value=needs)
 
 
 def densify(writer: Writer, op: Operator) -> None:

@@ -10,6 +10,7 @@ from onnx import TensorProto
 from tuner.frontend.onnx_check import ModelError, check_size
 from tuner.frontend.tflite.file import Array, Operator
 from tuner.frontend.tflite.formula import Formula
+from tuner.frontend.tflite.moves import count_from_the_start
 from tuner.frontend.tflite.nodes import Step
 from tuner.frontend.tflite.operands import numbers, same_elements, wanted_shape
 from tuner.frontend.tflite.products import operand
@@ -28,6 +29,7 @@ def gather_nd(writer: Writer, op: Operator) -> None:
     same_elements(writer, data, index)
     places = Formula(writer, op)("Cast", writer.stored(indices, FILE), to=TensorProto.INT64)
     writer.write(index, FILE, writer.stored(data, FILE), [("GatherND", [places], {})])
+    count_from_the_start(writer, op)
 
 
 def _blocks(writer: Writer, op: Operator) -> tuple[tuple[int, ...], list[int], Array]:
