@@ -33,7 +33,7 @@ def emulate(
     """
     multiarch, root = SIM_MODELS[board].triple.replace("-musl", "-gnu"), root.resolve()
     libraries = f"{root}/usr/lib/{multiarch}:{root}/lib/{multiarch}"
-    emulator, *words = emulation(board, state_dir, page, board)
+    emulator, *words = emulation(SIM_MODELS[board], state_dir, page, board)
     line = [emulator, *words, "-L", str(root)]
     for name, value in {"LD_LIBRARY_PATH": libraries, **(environment or {})}.items():
         line += ["-E", f"{name}={value}"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 TICKS = 240
 """A cycle's (``worker/agent/simulation_page.h``)."""
@@ -14,7 +14,8 @@ class Core:
     """A core's pipes: ``pipes`` has for each group of pipes how many there are, ``within`` the groups that
     contain another one. ``width`` is instructions a cycle, ``window`` those in flight (0: they begin in their
     order), ``taken`` the cycles of a turn of a loop at least. ``zero`` is the integer register that nothing
-    waits for."""
+    waits for. ``kinds`` has the group of all pipes of a kind (a field of ``SimModel``), ``times`` how many
+    times as many of a group there are as were measured."""
 
     width: int
     window: int
@@ -22,6 +23,17 @@ class Core:
     pipes: Mapping[str, int]
     within: Mapping[str, tuple[str, ...]]
     zero: int = 31
+    kinds: Mapping[str, str] = field(default_factory=dict)
+    times: Mapping[str, float] = field(default_factory=dict)
+
+    def changed(self, width: int, pipes: Iterable[tuple[str, int]]) -> Core:
+        """With another width, unless it is 0, and as many pipes of each kind as ``pipes`` says."""
+        times: dict[str, float] = {}
+        for kind, count in pipes:
+            group = self.kinds[kind]
+            parts = (name for name in self.pipes if group in (name, *self.within.get(name, ())))
+            times.update(dict.fromkeys(parts, count / self.pipes[group]))
+        return replace(self, width=width or self.width, times=times)
 
     def use(self, pipes: str, per_cycle: float) -> list[int]:
         """Ticks of each resource, the front end first, that an instruction takes."""
@@ -32,7 +44,10 @@ class Core:
             cycles = float(slots) / self.pipes[name] if slots else 1 / per_cycle
             for each in (name, *self.within.get(name, ())):
                 taken[each] += cycles * self.pipes[name] / self.pipes[each]
-        return [TICKS // self.width, *(round(TICKS * cycles) for cycles in taken.values())]
+        return [
+            TICKS // self.width,
+            *(round(TICKS * taken[name] / self.times.get(name, 1)) for name in taken),
+        ]
 
     def head(self) -> Iterator[str]:
         """The first lines of its table (``worker/simclock/prices.h``)."""

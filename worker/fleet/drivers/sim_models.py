@@ -18,6 +18,8 @@ _WAKE_S = 5e-6
 """From the call that wakes a sleeping thread until it runs; assumed."""
 _START_S = 20e-6
 """From the call that makes a thread until it runs; assumed."""
+PIPES = ("integer", "branch", "load", "store", "vector")
+"""Those that every core has."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ class SimModel:
     """What a line keeps the memory of all cores busy."""
     core: str = ""
     """Its entry in the tables of measured instructions (``sim_prices.py``); the next one then says how many
-    misses are under way at once. Without, the eight after that say what instructions take."""
+    misses are under way at once, and of the eight after that those that are given replace the table's.
+    Without, they say what instructions take."""
     in_flight: int = 0
     width: int = 0
     integer: int = 0
@@ -83,10 +86,16 @@ class SimModel:
             "start_cycles": round(_START_S * self.hz),
         }
 
+    @property
+    def prices(self) -> str:
+        """The table of what instructions cost; empty for a board without a ``core``."""
+        pipes = tuple((name, count) for name in PIPES if (count := getattr(self, name)))
+        return price_table(self.core, self.width, pipes) if self.core else ""
+
     def fingerprint(self, plugin: str) -> str:
         """12 hex digits over the processor, all figures, and ``plugin``, the plugin's hash."""
         figures = {name: value for name, value in vars(self).items() if value or name not in _IN_NAME_IF_SET}
-        prices = price_table(self.core) if self.core else ""
+        prices = self.prices
         text = json.dumps([figures, plugin, *([prices] if prices else [])], sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 

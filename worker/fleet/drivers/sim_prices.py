@@ -27,6 +27,7 @@ CORES: Mapping[str, Core] = {
         taken=3.0,
         pipes={"B": 1, "I": 2, "M": 1, "L": 1, "S": 1, "F0": 1, "F1": 1, "F": 2},
         within={"F0": ("F",), "F1": ("F",)},
+        kinds={"integer": "I", "branch": "B", "load": "L", "store": "S", "vector": "F"},
     ),
     "n1": Core(
         width=4,
@@ -34,6 +35,7 @@ CORES: Mapping[str, Core] = {
         taken=2.76,
         pipes={"B": 1, "I": 3, "M": 1, "L": 2, "S": 2, "V0": 1, "V1": 1, "V": 2},
         within={"M": ("I",), "V0": ("V",), "V1": ("V",)},
+        kinds={"integer": "I", "branch": "B", "load": "L", "store": "S", "vector": "V"},
     ),
     "v1": Core(
         width=8,
@@ -41,6 +43,7 @@ CORES: Mapping[str, Core] = {
         taken=1.0,
         pipes={"B": 2, "I": 4, "M": 2, "M0": 1, "L": 3, "S": 2, "V01": 2, "V02": 2, "V13": 2, "V": 4},
         within={"M": ("I",), "M0": ("M", "I"), "V01": ("V",), "V02": ("V",), "V13": ("V",)},
+        kinds={"integer": "I", "branch": "B", "load": "L", "store": "S", "vector": "V"},
     ),
 }
 
@@ -71,14 +74,14 @@ _OTHERS = {
 
 
 @cache
-def price_table(core: str) -> str:
-    """The table of a core in CORES or VECTOR_CORES, as the plugin reads it."""
-    lines = vector_lines(core) if core in VECTOR_CORES else _lines(core)
+def price_table(core: str, width: int = 0, pipes: tuple[tuple[str, int], ...] = ()) -> str:
+    """The table of a core in CORES or VECTOR_CORES, as the plugin reads it, ``Core.changed`` as is said."""
+    known = {**CORES, **VECTOR_CORES}[core].changed(width, pipes)
+    lines = vector_lines(known) if core in VECTOR_CORES else _lines(core, known)
     return "".join(f"{line}\n" for line in lines)
 
 
-def _lines(core: str) -> Iterator[str]:
-    known = CORES[core]
+def _lines(core: str, known: Core) -> Iterator[str]:
     yield from known.head()
     with PRICES.open(newline="") as file:
         for row in csv.DictReader(file):

@@ -38,9 +38,8 @@ VECTOR_CORES: Mapping[str, Core] = {
 }
 
 
-def vector_lines(core: str) -> Iterator[str]:
-    """The lines of the table of a core in VECTOR_CORES."""
-    known = VECTOR_CORES[core]
+def vector_lines(known: Core) -> Iterator[str]:
+    """The lines of the table of a core like those of VECTOR_CORES."""
     yield from known.head()
     with VECTOR_PRICES.open(newline="") as file:
         for row in csv.DictReader(file):

@@ -8,15 +8,16 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from kernels.target import CATALOGUE
 from worker.fleet.drivers.agent_build import build_agent, plugin_fingerprint
 from worker.fleet.drivers.agent_process import AgentBoard
 from worker.fleet.drivers.base import BoardError
 from worker.fleet.drivers.sim_command import emulation
+from worker.fleet.drivers.sim_figures import with_figures
 from worker.fleet.drivers.sim_models import SIM_MODELS
 from worker.fleet.drivers.spec import LocalSpec, Site
 
@@ -58,6 +59,15 @@ class SimulatedSpec(LocalSpec):
 
     kind: Literal["simulated"] = "simulated"
     model: Annotated[str, AfterValidator(_known_model)]
+    figures: dict[str, Any] = Field(default_factory=dict)
+    """Those that replace the model's."""
+
+    @field_validator("figures")
+    @classmethod
+    def _good_figures(cls, figures: dict[str, Any], info: ValidationInfo) -> dict[str, Any]:
+        if "model" in info.data:
+            with_figures(info.data["model"], figures)
+        return figures
 
     @classmethod
     def by_name(cls, threads: int) -> Mapping[str, Self]:
@@ -74,7 +84,9 @@ class SimulatedSpec(LocalSpec):
 
     def driver(self, site: Site) -> SimulatedBoard:
         """See ``BoardSpec.driver``."""
-        return SimulatedBoard(self.model, id=self.id, state_dir=site.state_dir, cpus=site.other_cpus)
+        return SimulatedBoard(
+            self.model, figures=self.figures, id=self.id, state_dir=site.state_dir, cpus=site.other_cpus
+        )
 
 
 class SimulatedBoard(AgentBoard):
@@ -82,8 +94,8 @@ class SimulatedBoard(AgentBoard):
 
     ``model`` is one of SIM_MODELS. Times are simulated seconds: the same trial gets the bit-same time on
     every start and however busy the machine is, so any ``cpus`` will do. ``threads`` are the model's cores,
-    ``target`` is the catalogue's name of the processor that is simulated. See AgentBoard for the rest.
-    Raises BoardError for an unknown model.
+    ``target`` is the catalogue's name of the processor that is simulated; ``figures`` replace some of its
+    figures (``sim_figures.py``). See AgentBoard for the rest. Raises BoardError for an unknown model.
     """
 
     def __init__(
@@ -91,6 +103,7 @@ class SimulatedBoard(AgentBoard):
         model: str,
         *,
         state_dir: Path,
+        figures: Mapping[str, Any] | None = None,
         id: str | None = None,
         cpus: Sequence[int] | None = None,
         memory_mb: int = 4096,
@@ -98,19 +111,19 @@ class SimulatedBoard(AgentBoard):
         if model not in SIM_MODELS:
             raise BoardError(f"no simulated board is called {model!r}; there are {sorted(SIM_MODELS)}")
         self.model = model
-        self._figures = figures = SIM_MODELS[model]
-        plugin = plugin_fingerprint(figures.isa, fast_memory=bool(figures.fast_cycles))
+        self._figures = own = with_figures(model, figures) if figures else SIM_MODELS[model]
+        plugin = plugin_fingerprint(own.isa, fast_memory=bool(own.fast_cycles))
         super().__init__(
             id or model,
             state_dir=state_dir,
             cpus=sorted(cpus or os.sched_getaffinity(0)),
-            threads=figures.cores,
-            target=figures.target,
-            clock=f"simulated:{model}:{figures.fingerprint(plugin)}",
+            threads=own.cores,
+            target=own.target,
+            clock=f"simulated:{model}:{own.fingerprint(plugin)}",
             memory_mb=memory_mb,
         )
         # The emulator does not pass on the limit that a session sets itself: it gets one from outside.
-        own_mb = _WHOLE_32_BITS_MB if figures.triple.startswith(_32_BITS) else 0
+        own_mb = _WHOLE_32_BITS_MB if own.triple.startswith(_32_BITS) else 0
         self._address_space_bytes = (memory_mb + own_mb + _EMULATOR_MB) << 20
 
     def _prepare(self) -> list[str]:
@@ -119,7 +132,7 @@ class SimulatedBoard(AgentBoard):
             raise BoardError(f"board {self.id}: {problem}")
         agent = build_agent(self._figures.triple, self._state_dir)
         page = self._state_dir / f"board-{self.id}.clock"
-        command = emulation(self.model, self._state_dir, page, self.clock)
+        command = emulation(self._figures, self._state_dir, page, self.clock)
         words = ["--clock-page", str(page)]
         if self._figures.fast_cycles:
             words += ["--fast-memory-kb", str(CATALOGUE[self._figures.target].fast_bytes // _KB)]
