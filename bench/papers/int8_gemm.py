@@ -147,7 +147,7 @@ CLAIMS = [
         "rpi4-sim",
         SIMULATED,
         INCEPTION.command,
-        absent("the simulated clock knows one thread"),
+        absent("the layers were measured on one thread"),
     ),
     Claim(
         PAPER,

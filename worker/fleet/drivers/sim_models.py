@@ -180,8 +180,9 @@ SIM_MODELS: Mapping[str, SimModel] = {
         memory_cycles=274,
         l2_stream_cycles=2,  # assumed: 32 bytes a cycle
         memory_stream_cycles=10,
-        # 32 bits of LPDDR4X-4267 have 17.1 GB/s, 9 cycles a line, of which one core reaches 10.3.
-        memory_line_cycles=10,
+        # A reading STREAM on a Pi 5 (github.com/ggml-org/llama.cpp/issues/26484): 9.26 GB/s on one thread,
+        # 13.23 on two, 11.59 on four; these are the four.
+        memory_line_cycles=13,
         l3_bytes=2 * 1024 * _KB,
         l3_ways=16,  # assumed
         l3_cycles=37,
