@@ -30,9 +30,9 @@ from pathlib import Path
 from typing import TypeVar
 
 from bench.silicon import mixes, ncnn_wheels, networks
-from bench.silicon.forms.sections import form
 from bench.silicon.instructions import Figure, Result, compared
 from bench.silicon.prices import prices, table
+from bench.silicon.reasons import why_none
 from bench.silicon.rvv import instructions as vectors
 from bench.silicon.rvv import mixes as vector_mixes
 from bench.silicon.rvv.prices import prices as vector_prices
@@ -192,7 +192,7 @@ def told(results: Sequence[Result], board: str) -> str:
 
 
 def _counts(results: Sequence[Result], title: str) -> str:
-    with_form = sum(form(result.row.section, result.row.name) is not None for result in results)
+    with_form = sum(not why_none(result.row.section, result.row.name) for result in results)
     return (
         f"{len(results):5} {with_form:5} {_share(result.per_cycle for result in results):>10} "
         f"{_share(result.latency for result in results):>10}  {title}"

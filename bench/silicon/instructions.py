@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.silicon.chains import Chain, chain
-from bench.silicon.forms.sections import form, why_none
+from bench.silicon.forms.sections import form
+from bench.silicon.jumps import jumps
 from bench.silicon.loops import Loop, throughput
 from bench.silicon.programs import measured
+from bench.silicon.reasons import why_none
 from bench.silicon.table import CORES, Row
 
 SHARE = 0.05
@@ -78,6 +80,9 @@ def _plan(row: Row, core: str) -> _Plan:
     latency, per_cycle = row.latency[core], row.per_cycle[core]
     if latency is None and per_cycle is None:
         return _Plan(row, (), None, f"was not measured on {core}")
+    if row.section == "Branch" and (loop := jumps(row.name)):
+        # What it takes is its latency.
+        return _Plan(row, (loop,), Chain(loop))
     if found is None:
         return _Plan(row, (), None, why_none(row.section, row.name))
     if "(pc+4" in row.name:  # a branch has no result to wait for: the row's latency is what one takes

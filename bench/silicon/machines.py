@@ -11,11 +11,13 @@ from bench.silicon.loops import POINTERS, ROTATED, SCRATCH, ZEROS
 
 @dataclass(frozen=True)
 class Machine:
-    """``head`` is for the assembler, ``run`` the function that calls a loop, ``back`` ends a turn."""
+    """``head`` is for the assembler, ``run`` the function that calls a loop, ``back`` ends a turn, ``leave``
+    goes back there."""
 
     head: str
     run: tuple[str, ...]
     back: tuple[str, ...]
+    leave: tuple[str, ...]
 
 
 _A64_SAVED = (
@@ -37,7 +39,10 @@ _A64_RUN = (
     "mov x25, #5",
     *(f"mov x{number}, x{POINTERS}" for number in range(ROTATED)),
     *(f"movi v{number}.16b, #1" for number in range(32)),
+    "adr x17, 5f",
+    "str x17, [sp, #168]",
     "blr x30",
+    "5:",
     *(line.replace("stp", "ldp").replace("str", "ldr") for line in _A64_SAVED),
     "add sp, sp, #176",
     "ret",
@@ -57,7 +62,9 @@ _RISCV_RUN = (
 )
 
 MACHINES: Mapping[str, Machine] = {
-    "aarch64": Machine(A64[1], _A64_RUN, ("sub x29, x29, #1", "cbnz x29, 1b")),
-    "riscv64": Machine(RISCV[1], _RISCV_RUN, ("addi s1, s1, -1", "bnez s1, 1b")),
+    "aarch64": Machine(
+        A64[1], _A64_RUN, ("sub x29, x29, #1", "cbnz x29, 1b"), ("ldr x30, [sp, #168]", "ret")
+    ),
+    "riscv64": Machine(RISCV[1], _RISCV_RUN, ("addi s1, s1, -1", "bnez s1, 1b"), ("ret",)),
 }
 """By the instruction set of a simulated board."""

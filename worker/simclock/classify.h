@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "jumps.h"
 #include "prices.h"
 
 /* The pipes of a core that instructions compete for. */
@@ -25,6 +26,7 @@ typedef void (*Classify)(const uint8_t *code, size_t bytes, Usage *usage);
 typedef struct {
   Classify classify; /* NULL where boards have tables of prices */
   uint64_t last_address;
+  JumpKind (*jump)(uint32_t word); /* what an instruction is at the end of a block */
   VectorType vector_type; /* NULL where instructions cost the same for all vectors */
 } Isa;
 

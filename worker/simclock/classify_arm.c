@@ -160,4 +160,4 @@ void classify_arm(const uint8_t *code, size_t bytes, Usage *usage) {
   }
 }
 
-const Isa isa_arm = {classify_arm, UINT32_MAX, NULL};
+const Isa isa_arm = {classify_arm, UINT32_MAX, NULL, NULL};

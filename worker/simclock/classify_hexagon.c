@@ -53,4 +53,4 @@ void classify_hexagon(const uint8_t *code, size_t bytes, Usage *usage) {
   }
 }
 
-const Isa isa_hexagon = {classify_hexagon, UINT32_MAX, NULL};
+const Isa isa_hexagon = {classify_hexagon, UINT32_MAX, NULL, NULL};

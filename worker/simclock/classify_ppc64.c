@@ -96,4 +96,4 @@ void classify_ppc64(const uint8_t *code, size_t bytes, Usage *usage) {
   else usage->slots[PIPE_INTEGER]++;
 }
 
-const Isa isa_ppc64 = {classify_ppc64, UINT64_MAX, NULL};
+const Isa isa_ppc64 = {classify_ppc64, UINT64_MAX, NULL, NULL};

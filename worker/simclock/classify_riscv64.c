@@ -14,4 +14,15 @@ static unsigned vector_type(uint32_t word, unsigned type) {
   return immediate && length < LENGTHS && element < 4 ? element * LENGTHS + length : VECTOR_TYPES;
 }
 
-const Isa isa_riscv64 = {NULL, UINT64_MAX, vector_type};
+static JumpKind jump(uint32_t word) {
+  enum { RETURN_ADDRESS = 1 };
+  bool compressed = (word & 3) != 3;
+  if ((word & 0x7f) == 0x63 || (compressed && (word & 0xc003) == 0xc001)) return JUMP_IF; /* C.BEQZ, C.BNEZ */
+  if ((word & 0x7f) == 0x6f || (compressed && (word & 0xe003) == 0xa001)) return JUMP_ALWAYS;
+  unsigned target = compressed ? word >> 7 & 31 : word >> 15 & 31;
+  bool calls = compressed ? word >> 12 & 1 : word >> 7 & 31;
+  if ((word & 0x7f) != 0x67 && !(compressed && (word & 0xe07f) == 0x8002 && target)) return JUMP_NONE;
+  return calls ? JUMP_CALL : target == RETURN_ADDRESS ? JUMP_BACK : JUMP_ANYWHERE;
+}
+
+const Isa isa_riscv64 = {NULL, UINT64_MAX, jump, vector_type};

@@ -82,8 +82,9 @@ Block *block_typed(const PriceTable *table, Block *block, unsigned type) {
     uint32_t *words = malloc(block->num_steps * sizeof *words);
     if (!words) abort();
     for (size_t i = 0; i < block->num_steps; i++) words[i] = block->steps[i].word;
-    block->by_type[type] = make(table, words, block->num_steps, type);
-    if (!block->by_type[type]) abort();
+    Block *made = block->by_type[type] = make(table, words, block->num_steps, type);
+    if (!made) abort();
+    made->start = block->start, made->end = block->end, made->jump = block->jump;
     free(words);
   }
   return block->by_type[type];
@@ -111,9 +112,21 @@ static uint64_t chain_ticks(const PriceTable *table, Block *const *blocks, size_
   return (retired - half) / turns;
 }
 
+/* What the jump at a block's end takes; nothing where it is not taken. */
+static uint64_t jump_ticks(const PriceTable *table, const Block *block, const Block *next) {
+  bool taken = next->start != block->end || (block->jump != JUMP_IF && block->jump != JUMP_NONE);
+  return taken ? table->taken[block->jump] : 0;
+}
+
+uint64_t block_ticks_before(const PriceTable *table, const Block *block, const Block *next) {
+  return most(block->ticks, jump_ticks(table, block, next));
+}
+
 uint64_t loop_ticks(const PriceTable *table, Block *const *blocks, size_t count) {
-  if (!table->window) return most(table->taken, in_order_turn(table, blocks, count));
-  uint64_t ticks = table->taken;
+  uint64_t ticks = 0;
+  for (size_t b = 0; b < count; b++)
+    ticks += jump_ticks(table, blocks[b], blocks[(b + 1) % count]);
+  if (!table->window) return most(ticks, in_order_turn(table, blocks, count));
   size_t steps = 0;
   for (size_t b = 0; b < count; b++) steps += blocks[b]->num_steps;
   for (size_t r = 0; r < table->num_resources; r++) {

@@ -53,6 +53,16 @@ static bool keep(PriceTable *table, const Price *price) {
   return true;
 }
 
+static bool read_numbers(const char *text, size_t count, uint64_t *numbers) {
+  for (size_t i = 0; i < count; i++) {
+    char *end = NULL;
+    numbers[i] = strtoull(text, &end, 10);
+    if (end == text) return false;
+    text = end;
+  }
+  return true;
+}
+
 static bool read_line(char *line, PriceTable *table, uint32_t *when) {
   Price price;
   char *rest = NULL;
@@ -67,9 +77,10 @@ static bool read_line(char *line, PriceTable *table, uint32_t *when) {
     for (char *word = strtok_r(line + 10, " \n", &rest); word; word = strtok_r(NULL, " \n", &rest)) table->num_resources++;
     return table->num_resources && table->num_resources <= RESOURCES;
   }
+  if (!strncmp(line, "taken ", 6)) return read_numbers(line + 6, JUMP_KINDS, table->taken);
   if (sscanf(line, "when %x", when) == 1) return true;
   if (sscanf(line, "window %llu", &number) == 1) table->window = number;
-  else if (sscanf(line, "taken %llu", &number) == 1) table->taken = number;
+  else if (sscanf(line, "guess %llu", &number) == 1) table->guess = number;
   else if (sscanf(line, "zero %llu", &number) == 1) table->zero = number;
   else return false;
   return true;

@@ -3,7 +3,8 @@
  * A line of the table's file is one of
  *   resources NAME...                    what instructions compete for, the first is the front end
  *   window INSTRUCTIONS                  how many instructions are in flight; 0: they begin in their order
- *   taken TICKS                          what a jump back takes of a loop's time at least
+ *   taken TICKS...                       what a jump that is taken takes at least, by kind (jumps.h)
+ *   guess TICKS                          what a wrong guess of where a jump goes costs
  *   zero NUMBER                          the integer register that nothing waits for
  *   when TYPES                           the prices after it are for these vector types, a set of bits; 0: for all
  *   price MASK VALUE LATENCY FORWARD FAMILY LOADS STORES USE... : OPERAND...
@@ -20,6 +21,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+#include "jumps.h"
 
 enum { RESOURCES = 12, OPERANDS = 8, LARGEST_WINDOW = 512 };
 
@@ -42,7 +45,7 @@ enum { VECTOR_TYPES = 32 };
 typedef struct {
   Price *prices;
   size_t num_prices, num_resources;
-  uint64_t window, taken, zero;
+  uint64_t window, guess, zero, taken[JUMP_KINDS];
   VectorType vector_type; /* NULL where instructions cost the same for all */
 } PriceTable;
 

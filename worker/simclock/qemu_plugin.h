@@ -39,6 +39,7 @@ void qemu_plugin_register_vcpu_syscall_ret_cb(qemu_plugin_id_t, on_syscall_retur
 void qemu_plugin_register_vcpu_tb_exec_cb(struct qemu_plugin_tb *, on_execution_of, enum qemu_plugin_cb_flags,
                                           void *data);
 bool qemu_plugin_mem_is_store(qemu_plugin_meminfo_t);
+uint64_t qemu_plugin_tb_vaddr(const struct qemu_plugin_tb *);
 size_t qemu_plugin_tb_n_insns(const struct qemu_plugin_tb *);
 struct qemu_plugin_insn *qemu_plugin_tb_get_insn(const struct qemu_plugin_tb *, size_t);
 const void *qemu_plugin_insn_data(const struct qemu_plugin_insn *);

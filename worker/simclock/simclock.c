@@ -152,6 +152,9 @@ static void on_priced_block(qemu_plugin_id_t id, struct qemu_plugin_tb *translat
     words[i] = word_of(qemu_plugin_tb_get_insn(translated, i));
   Block *block = block_make(&prices, words, count);
   if (!block) abort();
+  block->start = block->end = qemu_plugin_tb_vaddr(translated);
+  for (size_t i = 0; i < count; i++) block->end += qemu_plugin_insn_size(qemu_plugin_tb_get_insn(translated, i));
+  block->jump = isa->jump(words[count - 1]);
   for (size_t i = 0; i < count; i++)
     watch_memory(qemu_plugin_tb_get_insn(translated, i), block->steps[i].chained ? CHAINED : 0);
   qemu_plugin_register_vcpu_tb_exec_cb(translated, on_execution, QEMU_PLUGIN_CB_NO_REGS, block);

@@ -9,6 +9,7 @@ enum { LONGEST_TURN = 16 };
 /* What a core has executed. */
 typedef struct {
   Block *last[LONGEST_TURN]; /* the last one first */
+  Jumps jumps;
   size_t since;              /* blocks since the last turn that was charged */
   unsigned type;             /* of vectors, as the last block left it */
 } Turns;

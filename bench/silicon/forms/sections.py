@@ -52,31 +52,18 @@ _SECTIONS: Mapping[str, Callable[[Name], Form | None]] = {
     "Floating point convert": floats.conversions,
     "Atomic memory operation": memory.atomic,
 }
-_LATER = {
+LATER = {
     "unaligned": "memory that is not aligned",
     "cross-cache": "memory in two lines",
     "cross-page": "memory in two pages",
-    "random": "branches that nobody can predict",
 }
-
-
-def why_none(section: str, name: str) -> str:
-    """Why a row has no form, or nothing when it has one."""
-    if "store-to-load" in section:
-        return "a load of what was just stored"
-    for word, reason in _LATER.items():
-        if word in name:
-            return reason
-    if form(section, name) is None:
-        several = any(sign in name for sign in ("->", "//", "-ret", "pc+8"))
-        return "more than one instruction" if several else "no form"
-    return ""
+"""Words of rows without a form, with the reason."""
 
 
 @cache
 def form(section: str, name: str) -> Form | None:
-    """The assembly of the row, or None: ``why_none`` tells why."""
-    if section not in _SECTIONS or any(word in name for word in _LATER):
+    """The assembly of the row; None where it has none (``reasons.py``), or a loop (``jumps.py``)."""
+    if section not in _SECTIONS or any(word in name for word in (*LATER, "random")):
         return None
     constant = integer.constants(name)
     if constant:

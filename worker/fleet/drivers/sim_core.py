@@ -13,13 +13,15 @@ TICKS = 240
 class Core:
     """A core's pipes: ``pipes`` has for each group of pipes how many there are, ``within`` the groups that
     contain another one. ``width`` is instructions a cycle, ``window`` those in flight (0: they begin in their
-    order), ``taken`` the cycles of a turn of a loop at least. ``zero`` is the integer register that nothing
-    waits for. ``kinds`` has the group of all pipes of a kind (a field of ``SimModel``), ``times`` how many
-    times as many of a group there are as were measured."""
+    order), ``taken`` the cycles that a jump takes at least, to one place, back to a caller, on a condition,
+    by register and as a call by register, ``guess`` those of a wrong guess. ``zero`` is the integer register
+    that nothing waits for. ``kinds`` has the group of all pipes of a kind (a field of ``SimModel``),
+    ``times`` how many times as many of a group there are as were measured."""
 
     width: int
     window: int
-    taken: float
+    taken: tuple[float, float, float, float, float]
+    guess: float
     pipes: Mapping[str, int]
     within: Mapping[str, tuple[str, ...]]
     zero: int = 31
@@ -53,7 +55,8 @@ class Core:
         """The first lines of its table (``worker/simclock/prices.h``)."""
         yield " ".join(("resources", "D", *self.pipes))
         yield f"window {self.window}"
-        yield f"taken {round(TICKS * self.taken)}"
+        yield " ".join(["taken 0", *(str(round(TICKS * cycles)) for cycles in self.taken)])
+        yield f"guess {round(TICKS * self.guess)}"
         yield f"zero {self.zero}"
 
     def line(

@@ -30,7 +30,8 @@ VECTOR_CORES: Mapping[str, Core] = {
     "x60": Core(
         width=2,
         window=0,
-        taken=1.0,
+        taken=(1.0, 1.0, 1.0, 1.0, 1.0),
+        guess=9.0,
         pipes={"A": 1, "I": 2, "L": 2, "F": 1, "VF": 1, "VI": 1, "VL": 1},
         within={"A": ("I",)},
         zero=0,
