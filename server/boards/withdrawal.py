@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
-from sqlalchemy import ColumnElement, and_, delete, or_, select
+from sqlalchemy import ColumnElement, and_, delete, or_, select, update
 from sqlalchemy.orm import Session
 
 from server.boards.rows import detail_of
 from server.boards.views import get_row
 from server.db.documents import UNREADABLE
-from server.db.tables import BoardEventRow, BoardRow, RecordRow
+from server.db.tables import BoardEventRow, BoardRow, JobRow, RecordRow
 from server.http.problems import Problem
 from server.records import told
 from server.records.bests import BATCH, changed
@@ -75,6 +75,7 @@ def withdraw(session: Session, board: str, since: datetime) -> int:
         row.ranking_s, row.placed = now_s, False
         touched.append(row.id)
     changed(session, touched)
+    _forget_deliveries(session, board, or_(JobRow.finished.is_(None), JobRow.finished >= since))
     forget_facts(session, of)
     return count
 
@@ -91,6 +92,7 @@ def doubt(session: Session, board: str) -> None:
             _withdraw(row, board)
             touched.append(row.id)
     changed(session, touched)
+    _forget_deliveries(session, board)
     forget_facts(session, get_row(session, board))
 
 
@@ -102,6 +104,13 @@ def forget_facts(session: Session, board: BoardRow) -> None:
             (table.board == "") & (table.target_key == board.target_key) & (table.clock == board.clock)
         )
         session.execute(delete(table).where(or_(table.board == board.id, of_nobody)))
+
+
+def _forget_deliveries(session: Session, board: str, *which: ColumnElement[bool]) -> None:
+    """Forget what built models take by the board's word."""
+    said_by = (JobRow.delivered_by == board, JobRow.delivery.is_not(None))
+    gone = {"delivery": None, "delivered_by": ""}
+    session.execute(update(JobRow).where(*said_by, *which).values(gone))
 
 
 def _said_by(board: str) -> ColumnElement[bool]:

@@ -200,6 +200,8 @@ class JobRow(Base):
     """Running time over all runs of the job: while it runs, as of the last trial saved."""
     delivery: Mapped[dict[str, Any] | None] = mapped_column(JSON(none_as_null=True))
     """What came of building its model at the end (``tuner.backend.check.Delivery``)."""
+    delivered_by: Mapped[str] = mapped_column(String(100), default="", server_default="")
+    """The board that said so; empty where that was not kept."""
 
 
 # Its order is that of the queue: the jobs of each kind by priority, the highest first, and number.

@@ -20,7 +20,7 @@ from server.boards.leases import recordable
 from server.db.database import Database
 from server.db.documents import fitting
 from server.db.insert import insert
-from server.db.tables import JobRow, PeakRow, RecordRow, RelayoutRow, TaskRow, TrialRow, now
+from server.db.tables import JobRow, LeaseRow, PeakRow, RecordRow, RelayoutRow, TaskRow, TrialRow, now
 from server.metrics import Metrics
 from server.records import leaders, repository, told
 from server.records.bests import choose_anew, choose_best, lock_tasks
@@ -178,11 +178,16 @@ class SqlStore:
         return [each.line() for each in found]
 
     @_asked
-    def delivered(self, job_id: int, delivery: Delivery) -> None:
+    def delivered(self, job_id: int, delivery: Delivery, lease: int = 0) -> bool:
         """See ``Store.delivered``."""
         with self._db.write() as session:
             _own(session, job_id)
-            session.execute(update(JobRow).where(JobRow.id == job_id).values(delivery=delivery.to_json()))
+            if not recordable(session, [(lease, 0.0)], self._clock()):
+                return False
+            by = session.get(LeaseRow, lease)
+            said = {"delivery": delivery.to_json(), "delivered_by": by.board if by else ""}
+            session.execute(update(JobRow).where(JobRow.id == job_id).values(said))
+        return True
 
     @_asked
     def task_state(self, task_id: int, state: TaskState) -> None:

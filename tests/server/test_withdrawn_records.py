@@ -25,9 +25,11 @@ from server.db.tables import PeakRow, RecordRow, TargetRow, TaskRow
 from server.jobs.store import SqlStore
 from server.metrics import Metrics
 from server.records import repository
+from tuner.backend.check import Check, Delivery
 from tuner.log.record import Record
 from tuner.spec import Trial
-from worker.fleet.book import Check, Listing
+from worker.fleet.book import LIED, Listing, Purpose
+from worker.fleet.book import Check as HealthCheck
 from worker.fleet.states import Standing
 from worker.outcome import ErrorKind
 
@@ -148,8 +150,8 @@ def test_what_a_board_wrote_since_its_last_good_check_is_taken_back(db: Database
     kept = [record(5, board="pi-3", created=before), record(2, board="pi-4", created=after)]
     lies = [record(1, board="pi-3", created=after), record(3, board="pi-3", created=after)]
     store_.save(job, [Trial(task, number, each, False) for number, each in enumerate([*kept, *lies])], 1.0)
-    book.checked("pi-3", Check(1e-3, artifact="a"))
-    book.checked("pi-3", Check(None, "it lied"))
+    book.checked("pi-3", HealthCheck(1e-3, artifact="a"))
+    book.checked("pi-3", HealthCheck(None, "it lied"))
     with db.write() as session:
         since = last_good_check(session, "pi-3")
         assert datetime(2026, 1, 1, tzinfo=UTC) < since < datetime.now(UTC)
@@ -178,7 +180,7 @@ def test_what_a_good_check_vouches_for_is_withdrawn_only_when_that_is_said(
 ) -> None:
     book, url = SqlBook(db), "/api/v1/boards/pi-3/withdraw"
     book.enlist([BOARD])
-    book.checked("pi-3", Check(1e-3, artifact="a"))
+    book.checked("pi-3", HealthCheck(1e-3, artifact="a"))
     old, new = ("2020-01-01T00:00:00+00:00", "2100-01-01T00:00:00+00:00")
     store(db, record(5, board="pi-3", created=old), record(2, board="pi-3", created=new))
     assert client.post(url, json={"since": 0}).status_code == 422  # 1970 is hardly meant
@@ -329,3 +331,31 @@ def test_a_board_that_is_faster_than_it_said_it_can_be_is_parked(db: Database, s
     with db.read() as session:
         assert session.scalars(select(RecordRow)).one().disturbed == parked
         assert (session.scalars(select(PeakRow)).all() == []) == parked
+
+
+@pytest.mark.parametrize("caught", [False, True])
+def test_what_a_built_model_takes_goes_with_its_board(client: TestClient, db: Database, caught: bool) -> None:
+    book, (job, _) = SqlBook(db), new_job(db)
+    book.enlist([BOARD, replace(BOARD, id="pi-4")])
+    for each in ("pi-3", "pi-4"):
+        book.change(each, Standing.check_passed, "good_check")
+    store_, delivery = SqlStore(db, Metrics()), Delivery(Check(1e-4), 5e-3, 0.02, 1e-3)
+
+    def built() -> object:
+        return client.get(f"/api/v1/jobs/{job}").json()["built"]
+
+    lease = book.acquire("pi-3", "me", Purpose.TRIALS, job)
+    assert lease is not None
+    assert store_.delivered(job, delivery, lease.token)
+    assert built()
+    with db.write() as session:
+        doubt(session, "pi-4")
+    assert built()
+    if caught:
+        book.change("pi-3", lambda standing: standing.lied("it lied"), LIED)
+    else:
+        client.post("/api/v1/boards/pi-3/withdraw", json={"good_too": True})
+    assert built() is None
+    book.revoke("pi-3", "it lied")
+    assert not store_.delivered(job, delivery, lease.token)
+    assert built() is None

@@ -54,8 +54,11 @@ class MemoryStore:
     def relayouts(self, target, threads, clock) -> list[str]:
         return []
 
-    def delivered(self, job_id: int, delivery: Delivery) -> None:
+    def delivered(self, job_id: int, delivery: Delivery, lease: int = 0) -> bool:
+        if lease in self.lost_leases:
+            return False
         self.deliveries.append(delivery)
+        return True
 
     def task_state(self, task_id: int, state: TaskState) -> None:
         self.tasks[task_id] = state

@@ -46,7 +46,8 @@ async def deliver(
     if answer.problem:
         return f"the model was not built and measured: {answer.problem}"
     delivery = replace(Delivery.from_json(answer.result), in_place=in_place(searches))
-    await patiently(store.delivered, job.id, delivery)
+    if not await patiently(store.delivered, job.id, delivery, answer.lease):
+        return "the board was taken away while the built model was measured; `tilefleet resume` does it again"
     if delivery.check.wrong:
         raise GivenUp(f"the built model is wrong: {delivery.check.wrong}")
     return f"the built model was not checked: {delivery.check.skipped}" if delivery.check.skipped else ""

@@ -50,8 +50,9 @@ class Store(Protocol):
     def relayouts(self, target: Target, threads: int, clock: str) -> list[str]:
         """Measured conversions between layouts, as lines of a log; empty when there are none."""
 
-    def delivered(self, job_id: int, delivery: Delivery) -> None:
-        """Keep what came of building the job's model."""
+    def delivered(self, job_id: int, delivery: Delivery, lease: int = 0) -> bool:
+        """Keep what came of building the job's model; False, and nothing is kept, when the ``lease`` was
+        lost."""
 
     def task_state(self, task_id: int, state: TaskState) -> None:
         """Keep what a task is doing."""
