@@ -125,7 +125,8 @@ def withdraw_records(
 
     Its records, failures too, become errors of kind `withdrawn`: no best config, log or build uses them, and
     the next job measures them again. So are the peak, the bandwidth and the times of layout changes that it
-    said, and what it said that built models take. A time before that check needs `good_too`, which without a time takes back all that it measured.
+    said, and what built models take by its word. A time before that check needs `good_too`, which without a
+    time takes back all that it measured.
     """
     which = which or Withdrawal()
     with ctx.db.write() as session:
