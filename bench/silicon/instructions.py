@@ -10,6 +10,7 @@ from bench.silicon.chains import Chain, chain
 from bench.silicon.forms.sections import form
 from bench.silicon.jumps import jumps
 from bench.silicon.loops import Loop, throughput
+from bench.silicon.places import elsewhere
 from bench.silicon.programs import measured
 from bench.silicon.reasons import why_none
 from bench.silicon.table import CORES, Row
@@ -83,6 +84,8 @@ def _plan(row: Row, core: str) -> _Plan:
     if row.section == "Branch" and (loop := jumps(row.name)):
         # What it takes is its latency.
         return _Plan(row, (loop,), Chain(loop))
+    if moved := elsewhere(row.section, row.name):
+        return _Plan(row, moved if per_cycle is not None else (), None)
     if found is None:
         return _Plan(row, (), None, why_none(row.section, row.name))
     if "(pc+4" in row.name:  # a branch has no result to wait for: the row's latency is what one takes

@@ -23,7 +23,8 @@ extern Code *const silicon_loops[];
 extern const uint64_t silicon_count, silicon_iterations;
 void silicon_run(Code *loop, uint64_t iterations, const uint64_t *zeros, uint64_t *scratch, uint64_t *pointers);
 
-static _Alignas(4096) uint64_t zeros[WORDS], scratch[WORDS], pointers[WORDS];
+/* Loops may reach into a second page. */
+static _Alignas(4096) uint64_t zeros[2 * WORDS], scratch[2 * WORDS], pointers[2 * WORDS];
 static const SimulationPage *page;
 static sigjmp_buf unknown;
 
@@ -63,7 +64,7 @@ int main(int count, char **given) {
     return 1;
   }
   page = mapped;
-  for (int i = 0; i < WORDS; i++) pointers[i] = (uint64_t)pointers;
+  for (int i = 0; i < 2 * WORDS; i++) pointers[i] = (uint64_t)pointers;
   struct sigaction action = {.sa_handler = on_unknown};
   sigaction(SIGILL, &action, NULL);
   for (uint64_t i = 0; i < silicon_count; i++) measure(silicon_loops[i]);

@@ -9,6 +9,7 @@ import pytest
 
 from bench.silicon.jumps import jumps
 from bench.silicon.loops import Loop
+from bench.silicon.places import elsewhere
 from bench.silicon.programs import measured
 from bench.silicon.table import rows
 from worker.fleet.drivers.sim_prices import CORES
@@ -48,3 +49,12 @@ def test_jumps_cost_what_the_core_cannot_foresee(tmp_path: Path) -> None:
     assert right + 0.35 * core.guess < wrong < right + 0.6 * core.guess
     assert jumped == pytest.approx(core.taken[0], rel=0.02)
     assert called == pytest.approx(core.taken[0] + core.taken[1], rel=0.02)
+
+
+def test_rows_at_odd_places_have_another_address() -> None:
+    section = "Scalar load"
+    (loop,) = elsewhere(section, "ldr (imm; ofs = 0; cross-cache)")
+    assert loop.setup[0] == "mov x22, #61"
+    assert set(loop.lines) == {f"ldr x{number}, [x28, #0]" for number in range(24)}
+    assert elsewhere(section, "ldr (imm; ofs = 0)") == ()
+    assert elsewhere(section, "no such thing (unaligned; unaligned)") == ()

@@ -52,18 +52,14 @@ _SECTIONS: Mapping[str, Callable[[Name], Form | None]] = {
     "Floating point convert": floats.conversions,
     "Atomic memory operation": memory.atomic,
 }
-LATER = {
-    "unaligned": "memory that is not aligned",
-    "cross-cache": "memory in two lines",
-    "cross-page": "memory in two pages",
-}
-"""Words of rows without a form, with the reason."""
+_ELSEWHERE = ("unaligned", "cross-cache", "cross-page", "random")
+"""Words of rows that have loops (``places.py``, ``jumps.py``), not a form."""
 
 
 @cache
 def form(section: str, name: str) -> Form | None:
-    """The assembly of the row; None where it has none (``reasons.py``), or a loop (``jumps.py``)."""
-    if section not in _SECTIONS or any(word in name for word in (*LATER, "random")):
+    """The assembly of the row; None where it has none (``reasons.py``), or a loop."""
+    if section not in _SECTIONS or any(word in name for word in _ELSEWHERE):
         return None
     constant = integer.constants(name)
     if constant:
