@@ -31,7 +31,7 @@ class QuantizedFlatDepthwise(QuantizedKernel):
     """One filter a channel, 128 bytes of a row at a time; its knobs are those of ``plan.Knobs``."""
 
     name = "qdepthwise_hvx"
-    version = 2
+    version = 3
     plan_type = EmittedPlan
 
     def why_unfit(self, workload: QConv2d, target: Target) -> str | None:
