@@ -2,7 +2,7 @@
  * the first one counts where it knows the jump. */
 #include "jumps.h"
 
-enum { REMEMBERED = 16 }; /* outcomes; assumed */
+enum { REMEMBERED = 16 }; /* outcomes; assumed. A place that a register told is two. */
 
 static uint32_t mixed(uint32_t a, uint32_t b) {
   uint64_t hash = (((uint64_t)a << 32) | b) * 0x9e3779b97f4a7c15u;
@@ -25,6 +25,7 @@ bool jumps_miss(Jumps *jumps, JumpKind kind, uint32_t from, uint32_t to, bool ta
   uint32_t after = learn(jumps->after + key % JUMPS_KNOWN, key, to);
   uint32_t alone = learn(jumps->alone + mixed(from, 0) % JUMPS_KNOWN, from, to);
   uint32_t guessed = after ? after : alone;
-  jumps->history = kind == JUMP_IF ? jumps->history << 1 | taken : mixed(jumps->history, to);
+  if (kind == JUMP_IF) jumps->history = jumps->history << 1 | taken;
+  else jumps->history = jumps->history << 2 | (mixed(to, 0) & 3); /* what came is forgotten after the last ones */
   return guessed ? guessed != to : kind != JUMP_IF || taken;
 }
