@@ -65,6 +65,7 @@ COMMANDS = {
     "forget": _Entry(_DATA, "results", "forget --imported"),
     "boards": _Entry(_BOARDS, "boards", "boards", "app"),
     "agent": _Entry(_BOARDS, "agent", "agent build --target rpi4 --id desk-pi -o agent", "app"),
+    "calibrate": _Entry(_BOARDS, "calibrate", "calibrate --board rpi4-sim --output figures.toml"),
     "bench": _Entry(_BOARDS, "service", "bench model --help", settings=_PASSED_ON),
 }
 

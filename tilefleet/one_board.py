@@ -28,11 +28,13 @@ PRESENT_S = 10.0
 
 @dataclass(frozen=True)
 class StartedBoard:
-    """A board that is there; ``lock`` is the file that is held while a model runs on it."""
+    """A board that is there; ``lock`` is the file that is held while a model runs on it. ``target`` is None
+    of this machine's."""
 
     driver: Driver
     nursery: Nursery
     lock: Path
+    target: Target | None
 
     def call(self, entry: str, payload: Mapping[str, Any], timeout_s: float = TIMEOUT_S) -> Any:
         """What a child's ``entry`` returns that is told of the board; raises ChildError."""
@@ -47,10 +49,11 @@ class StartedBoard:
 
 
 @contextmanager
-def started_board(name: str, file: Path | None, target: Target) -> Iterator[StartedBoard]:
+def started_board(name: str, file: Path | None, target: Target | None) -> Iterator[StartedBoard]:
     """The board called ``name``, of the fleet ``file`` or one that this machine can start, until the end.
 
-    Raises TilefleetError when the board cannot be had or is for another target than ``target``.
+    Raises TilefleetError when the board cannot be had or is for another target than ``target``, where
+    one is given.
     """
     try:
         fleet, spec = named_board(name, file)
@@ -58,7 +61,7 @@ def started_board(name: str, file: Path | None, target: Target) -> Iterator[Star
         gateway = Gateway(*split_address(fleet.listen))
         board = spec.driver(Site(home() / "boards", every, every, gateway))
         is_for = fleet.known_targets[board.target] if board.target else None
-        if is_for is not None and is_for.key != target.key:
+        if target is not None and is_for is not None and is_for.key != target.key:
             raise TilefleetError(f"board {name} is a {board.target}, the module is for {target.name}")
         board.start()
     except (FleetError, BoardError, AgentBuildError) as error:
@@ -66,7 +69,7 @@ def started_board(name: str, file: Path | None, target: Target) -> Iterator[Star
     try:
         _await(board, spec)
         with tempfile.TemporaryDirectory(prefix="tilefleet-") as folder, Nursery() as nursery:
-            yield StartedBoard(board, nursery, Path(folder) / "lock")
+            yield StartedBoard(board, nursery, Path(folder) / "lock", is_for)
     finally:
         board.stop()
 

@@ -1,0 +1,1 @@
+"""What a board takes for its memory and its instructions, measured with kernels of our own."""

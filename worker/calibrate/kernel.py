@@ -1,0 +1,26 @@
+"""What the kernels of a calibration have in common.
+
+They are written once for every machine. Each takes a list, ``given``, two numbers that say how much it does,
+and ``out``. So the difference of two calls tells what a step takes without the call.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from worker.build.build import ENTRY
+
+WORD = 8
+"""Bytes of a list's element: one instruction loads such by its number, and was measured."""
+INT, LONG, FLOAT = "int32", "int64", "float32"
+OUT = 1024
+"""Numbers that a kernel may leave, so that no compiler leaves out what it computes."""
+
+
+def function(words: int) -> Any:
+    """A function of a list of ``words`` elements, the two numbers, and what it leaves."""
+    from kernels.emit.function import Function
+
+    # The list is not the first: what empties caches before a call keeps the first argument.
+    shapes = {"given": (2,), "list": (words,), "out": (OUT,)}
+    return Function(ENTRY, shapes, {**dict.fromkeys(shapes, INT), "list": LONG})

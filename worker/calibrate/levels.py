@@ -1,0 +1,58 @@
+"""Caches in a curve: what a step of a list takes, by the size of what it goes through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+_STEP, _FLAT = 1.25, 1.1
+"""A level ends where a step takes so much more, and the next one begins where two sizes differ less."""
+_HIT = 0.15
+"""Part of the way to the next level that a size still inside may be."""
+
+
+@dataclass(frozen=True)
+class Level:
+    """A level of memory: the largest size of the curve inside, the first one that is not (0 for the last
+    level), and what a step takes."""
+
+    inside: int
+    outside: int
+    step: float
+
+
+def levels(curve: Sequence[tuple[int, float]]) -> list[Level]:
+    """The levels of a curve of (size, step), by rising size."""
+    found: list[Level] = []
+    at = 0
+    while at < len(curve):
+        step, end = curve[at][1], at
+        while end + 1 < len(curve) and curve[end + 1][1] <= step * _STEP:
+            end += 1
+            step = min(step, curve[end][1])
+        last = end + 1 == len(curve)
+        found.append(Level(curve[end][0], 0 if last else curve[end + 1][0], step))
+        at = end + 1
+        while at + 1 < len(curve) and not curve[at][1] / _FLAT <= curve[at + 1][1] <= curve[at][1] * _FLAT:
+            at += 1
+    return found
+
+
+def capacity(level: Level, beyond: float, step_of: Callable[[int], float]) -> int:
+    """The size of a cache to an eighth of a power of two; a step takes ``beyond`` where it is left."""
+    most = level.step + _HIT * (beyond - level.step)
+    low, high = level.inside, level.outside
+    eighth = 1 << max(0, low.bit_length() - 4)
+    while high - low > eighth:
+        middle = (low + high) // 2 // eighth * eighth
+        if step_of(middle) <= most:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def ways(level: Level, beyond: float, step: float, parts: int) -> float:
+    """How many lines a set has, of a cache that drops what was used longest ago: where a list is longer by
+    one of ``parts``, a step takes so much on average."""
+    return (step - level.step) / (beyond - level.step) * (parts + 1) - 1

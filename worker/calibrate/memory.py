@@ -1,0 +1,160 @@
+"""The caches and the memory of a board: sizes, ways, lines, latencies, streams, misses under way."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Any
+
+from worker.calibrate.bench import Bench, Turn
+from worker.calibrate.figure import Figure
+from worker.calibrate.kernel import WORD
+from worker.calibrate.levels import capacity, levels, ways
+from worker.calibrate.lists import by_page, paired, scattered
+from worker.calibrate.memory_kernels import BLOCK_BYTES, BURSTS, STEPS, STRIDE_BYTES
+
+_LEAST_BYTES = 4096
+_LEAST_STEPS = 4096
+_PARTS = 32
+_MOST_MISSES = 64
+_NAMES = ("l1", "l2", "l3")
+_LINES = (32, 64, 128, 256)
+
+
+class Memory:
+    """What is found of a board's memory, up to a size of ``most`` bytes."""
+
+    def __init__(self, bench: Bench, most: int) -> None:
+        self._bench, self._most = bench, most
+        self._spreads: dict[int, float] = {}
+        curve = [(size, self._step(size)) for size in _sizes(most)]
+        self.levels = levels(curve)
+        self.sizes = [capacity(level, beyond.step, self._step) for level, beyond in pairwise(self.levels)]
+        self.line_bytes = 0
+
+    def figures(self) -> Iterator[Figure]:
+        """All of them; a simulated board's are pure of anything else."""
+        yield Figure(
+            "l1 load",
+            self.levels[0].step,
+            "cycles",
+            "a list in the first cache; no figure of a board",
+            0,
+            False,
+        )
+        if not self.sizes:
+            yield Figure("l1_bytes", None, "bytes", f"no step in the times of lists up to {self._most} bytes")
+            return
+        yield from self._caches()
+        yield self._line()
+        yield from self._latencies()
+        yield from self._streams()
+        yield self._misses()
+
+    def _caches(self) -> Iterator[Figure]:
+        for name, size, (level, beyond) in zip(_NAMES, self.sizes, pairwise(self.levels), strict=False):
+            how = "the largest list that does not take longer, to an eighth of a power of two"
+            yield Figure(f"{name}_bytes", size, "bytes", how, self._spreads.get(level.inside, 0.0))
+            found = ways(
+                level, beyond.step, self._cycles(self._walked(by_page(size + size // _PARTS))), _PARTS
+            )
+            told = abs(found - round(found)) < 0.25 and 1 <= round(found) <= _PARTS
+            how = "how many lines a list loses that is longer by a thirty-second"
+            if not told:
+                how = f"kept: {how} says {found:.2f}, so what is dropped is not what was used longest ago"
+            yield Figure(f"{name}_ways", float(round(found)) if told else None, "", how)
+
+    def _line(self) -> Figure:
+        """Where the second of two neighbours is there, a step takes the mean of both levels."""
+        first, second = self.levels[0].step, self.levels[1].step
+        most = second - (second - first) / 4
+        size = self._inside(1)
+        for length in _LINES:
+            if self._cycles(self._walked(paired(size, length))) > most:
+                break
+            self.line_bytes = length
+        how = "neighbours that come together"
+        if not self.line_bytes:
+            return Figure("line_bytes", None, "bytes", f"kept: no {how}, not even within 32 bytes")
+        return Figure("line_bytes", self.line_bytes, "bytes", how)
+
+    def _latencies(self) -> Iterator[Figure]:
+        names = [f"{name}_cycles" for name in _NAMES[1 : len(self.levels) - 1]] + ["memory_cycles"]
+        for name, level in zip(names, self.levels[1:], strict=False):
+            spread = self._spreads.get(level.inside, 0.0)
+            yield Figure(
+                name,
+                level.step - self.levels[0].step,
+                "cycles",
+                f"a list through up to {level.inside} bytes, less a load from the first cache",
+                spread,
+            )
+
+    def _streams(self) -> Iterator[Figure]:
+        line = self.line_bytes or 64
+        inner: dict[str, float] = {}
+        names = ["l1", *_NAMES[1 : len(self.levels) - 1], "memory"]
+        for number, name in enumerate(names):
+            size = self._inside(number)
+            blocks = size // BLOCK_BYTES
+            passes = max(1, _LEAST_STEPS // blocks)
+            for kernel in ("read", "write"):
+                turn = self._bench.turn(kernel, passes, blocks)
+                a_line = self._cycles(turn) / blocks * line / BLOCK_BYTES
+                gbs = line / (a_line / self._bench.hz) / 1e9
+                yield Figure(f"{name} {kernel}", gbs, "GB/s", f"vectors, {size} bytes", turn.spread, False)
+                inner.setdefault(kernel, a_line)
+                if kernel == "read" and number:
+                    how = "lines read one after another, less the same in the first cache"
+                    yield Figure(
+                        f"{name}_stream_cycles", max(a_line - inner[kernel], 0.0), "cycles", how, turn.spread
+                    )
+
+    def _misses(self) -> Figure:
+        """How many loads wait for memory together: one more takes a latency longer."""
+        half = (self.levels[-1].step - self.levels[0].step) / 2
+        times: list[float] = []
+        start = 0
+        room = self._most - _MOST_MISSES * STRIDE_BYTES - BURSTS * BLOCK_BYTES
+        for count in range(1, _MOST_MISSES + 1):
+            seconds = self._bench.cold("burst", count, start // WORD)
+            times.append(seconds * self._bench.hz / BURSTS)
+            start = (start + BURSTS * STRIDE_BYTES) % room // STRIDE_BYTES * STRIDE_BYTES
+            if count > 1 and times[-1] - times[-2] > half:
+                return Figure("in_flight", count - 1, "", "loads that miss; one more takes a latency longer")
+        return Figure("in_flight", None, "", f"kept: {_MOST_MISSES} loads that miss take no latency longer")
+
+    def _inside(self, number: int) -> int:
+        """A size that lies in a level and in none before it, a multiple of all blocks."""
+        if number == 0:
+            return self.sizes[0] // 2
+        if number == len(self.sizes):
+            return self._most
+        low, high = self.sizes[number - 1], self.sizes[number]
+        return max(int((low * high) ** 0.5), low * 3 // 2) // 4096 * 4096
+
+    def _step(self, size: int) -> float:
+        """Cycles of a step of a list through ``size`` bytes."""
+        order = scattered(size)
+        turn = self._walked(order)
+        self._spreads[size] = turn.spread
+        return self._cycles(turn)
+
+    def _walked(self, order: Any) -> Turn:
+        self._bench.link(order)
+        steps = len(order) - 1
+        passes = -(-_LEAST_STEPS // steps)
+        turn = self._bench.turn("walk", passes * steps // STEPS, int(order[0]))
+        return Turn(turn.seconds / STEPS, turn.spread)
+
+    def _cycles(self, turn: Turn) -> float:
+        return turn.seconds * self._bench.hz
+
+
+def _sizes(most: int) -> list[int]:
+    """Every power of two, and half as much again."""
+    found, size = [], _LEAST_BYTES
+    while size <= most:
+        found += [size, size * 3 // 2]
+        size *= 2
+    return [size for size in found if size <= most]

@@ -1,0 +1,95 @@
+"""Kernels of memory: a list walked, bursts of loads, streams read and written."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kernels.target import Target
+from worker.build.build import ENTRY
+from worker.calibrate.kernel import INT, LONG, WORD, function
+
+STEPS = 2
+"""Of a list in a turn: so few that the loop lies in one page of code; simulated clocks know no other loop."""
+BURSTS, FILLER = 64, 96
+"""Bursts of loads a call; turns of four operations between them, more than any core has in flight."""
+STRIDE_BYTES = 4096 + 64
+"""From one load of a burst to the next: another page, another line, so that no prefetcher follows."""
+BLOCK_BYTES = 64
+"""What a turn of a stream takes: so no compiler reads a line before the one that comes before it."""
+
+
+def link(words: int) -> Any:
+    """Makes a list of the elements that ``order`` names: each has the number of the next."""
+    from tvm import tirx
+    from tvm.script.ir_builder import tirx as T
+
+    from kernels.emit import tir
+    from kernels.emit.function import Function
+
+    count = tirx.Var("count", INT)
+    made = Function(ENTRY, {"order": (count,), "list": (words,)}, {"order": INT, "list": LONG})
+    with made as (order, list_), T.serial(0, count - 1) as at:
+        tir.store(list_, tir.convert(order[at + 1], LONG, 1), order[at])
+    return made.result()
+
+
+def walk(words: int) -> Any:
+    """``given[0]`` turns along the list from element ``given[1]``."""
+    from kernels.emit import tir
+
+    made = function(words)
+    with made as (given, list_, out):
+        at = tir.registers(1, LONG)
+        tir.store(at, list_[given[1]], 0)
+        with tir.loop(given[0]):
+            for _ in range(STEPS):
+                tir.store(at, list_[at[0]], 0)
+        tir.store(out, tir.convert(at[0], INT, 1), 0)
+    return made.result()
+
+
+def burst(words: int) -> Any:
+    """Bursts of ``given[0]`` loads that do not wait, from element ``given[1]`` on, other work between."""
+    from kernels.emit import tir
+
+    made = function(words)
+    with made as (given, list_, out):
+        sums = tir.registers(2, INT)
+        for slot in range(2):
+            tir.store(sums, given[slot], slot)
+        with tir.loop(BURSTS) as number:
+            # Downwards, so that no line follows one of the burst before.
+            start = given[1] + (BURSTS - 1 - number) * (BLOCK_BYTES // WORD)
+            with tir.loop(given[0]) as load:
+                value = list_[start + load * (STRIDE_BYTES // WORD)]
+                tir.store(sums, sums[0] + tir.convert(value, INT, 1), 0)
+            with tir.loop(FILLER):
+                for _ in range(2):
+                    tir.store(sums, (sums[1] + given[0]) ^ given[1], 1)
+        for slot in range(2):
+            tir.store(out, sums[slot], slot)
+    return made.result()
+
+
+def stream(target: Target, words: int, writes: bool) -> Any:
+    """``given[0]`` times the first ``given[1]`` blocks of the list, read or written."""
+    from kernels.emit import tir
+
+    block = BLOCK_BYTES // WORD
+    lanes = min(block, max(1, target.lanes() * 4 // WORD))
+    slots = [tir.vector(slot, lanes) for slot in range(0, block, lanes)]
+    made = function(words)
+    with made as (given, list_, out):
+        sums = tir.registers(block, LONG)
+        for slot in slots:
+            tir.store(sums, tir.const(0, LONG, lanes), slot)
+        with tir.loop(given[0]) as turn, tir.loop(given[1]) as number:
+            for start, slot in zip(range(0, block, lanes), slots, strict=True):
+                at = tir.vector(number * block + start, lanes)
+                if writes:
+                    tir.store(list_, tir.splat(tir.convert(turn, LONG, 1), lanes), at)
+                else:
+                    tir.store(sums, sums[slot] + list_[at], slot)
+        for slot in slots:
+            tir.store(out, tir.convert(sums[slot], INT, lanes), slot)
+    return made.result()
