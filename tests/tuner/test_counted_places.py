@@ -99,3 +99,26 @@ def test_what_does_not_count_is_not_read(tmp_path, name):
                 continue
             np.testing.assert_array_equal(run(main, feeds)[0], wanted)
     assert ended or name == "a mean of whole numbers"
+
+
+def test_the_least_are_of_what_counts_where_that_is_not_a_number(tmp_path):
+    graph = helper.make_graph(
+        [
+            helper.make_node("Greater", ["s", "least"], ["m"]),
+            helper.make_node("Compress", ["x", "m"], ["t"], axis=0),
+            helper.make_node("Shape", ["t"], ["n"]),
+            helper.make_node("TopK", ["t", "n"], ["y", "j"], axis=0, largest=0),
+        ],
+        "least",
+        [helper.make_tensor_value_info(name, FLOAT, [3]) for name in "xs"],
+        [helper.make_tensor_value_info("y", FLOAT, None), helper.make_tensor_value_info("j", LONG, None)],
+        [numpy_helper.from_array(np.float32(0.5), "least")],
+    )
+    made = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    path = tmp_path / "model.onnx"
+    path.write_bytes(made.SerializeToString())
+    executable, _ = build_model(path, {}, TARGET)
+    feeds = {"x": np.float32([np.nan, 1, 7]), "s": np.float32([1, 1, 0])}
+    values, places = run(relax.VirtualMachine(executable, tvm.cpu())["main"], feeds)
+    np.testing.assert_array_equal(values, np.float32([1, np.nan]))
+    assert places.tolist() == [1, 0]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from math import inf
+from math import inf, nan
 
 import numpy as np
 from onnx import NodeProto
@@ -105,7 +105,9 @@ def largest(state: State, node: NodeProto) -> Axes:
             data = _counted(state, data, axes)
         if not size.known:
             size = _behind(state, lacking, size)
-    fill = -inf if attributes.get("largest", 1) else inf
+    # NaN is the greatest: of several the first come first, and what does not count is the last.
+    greatest = nan if info.dtype.startswith("float") else inf
+    fill = -inf if attributes.get("largest", 1) else greatest
     inputs = {0: state.masked(data, fill, [axis])} if axis in axes else {}
     found = {at: each for at, each in axes.items() if at != axis}
     if sizes is not None:
