@@ -13,7 +13,7 @@ from worker.build.build import ENTRY
 from worker.calibrate.kernel import OUT
 from worker.measure import plausible
 
-_REPEATS = 7
+_REPEATS, _COLD_REPEATS = 15, 5
 _COLD = "cache_flush_cpu_non_first_arg"
 _SHORTEST_S = 1e-3
 """Of a timing by a clock of the wall, for what its ticks and interrupts are to be small."""
@@ -21,8 +21,8 @@ _SHORTEST_S = 1e-3
 
 @dataclass(frozen=True)
 class Turn:
-    """What a turn of a kernel takes, and how far repeats were apart, as part of that. ``instructions`` are
-    0 where nothing counts them."""
+    """What a turn of a kernel takes, and how far from the least repeat the median was, as part of that.
+    ``instructions`` are 0 where nothing counts them."""
 
     seconds: float
     spread: float
@@ -73,7 +73,7 @@ class Bench:
         many = self._timed(kernel, 2 * turns, other)
         seconds = max(many[0] - few[0], 1e-15)
         executed = self._instructions() - before
-        return Turn(seconds / turns, (many[1] + few[1]) / seconds, executed / turns)
+        return Turn(seconds / turns, max(few[1], many[1]), executed / turns)
 
     def cold(self, kernel: str, first: int, other: int) -> float:
         """Seconds of a call with these two numbers, where no cache has the list."""
@@ -90,7 +90,7 @@ class Bench:
         return float(self._stats()["instructions"]) if self._stats and self.simulated else 0.0
 
     def _timed(self, kernel: str, first: int, other: int, before: str = "") -> tuple[float, float]:
-        """The least seconds, and how far from it the median is."""
+        """The least seconds, and how far from it the median is, as part of it."""
         import numpy as np
 
         self._said()
@@ -99,14 +99,14 @@ class Bench:
             ENTRY,
             self._device,
             number=1,
-            repeat=1 if self.simulated else _REPEATS,
+            repeat=1 if self.simulated else _COLD_REPEATS if before else _REPEATS,
             f_preproc=before,
         )
         started = time.perf_counter()
         results = timer(given, self._list, self._out).results
         spent = plausible.LONGEST_S if self.simulated else time.perf_counter() - started
         found = plausible.times(results, 0.0, spent)
-        return min(found), statistics.median(found) - min(found)
+        return min(found), statistics.median(found) / min(found) - 1
 
     def _module(self, kernel: str) -> Any:
         if kernel not in self._modules:

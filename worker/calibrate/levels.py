@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 _STEP, _FLAT = 1.25, 1.1
 """A level ends where a step takes so much more, and the next one begins where two sizes differ less."""
@@ -21,8 +22,14 @@ class Level:
     step: float
 
 
+def rising(times: Sequence[float]) -> list[float]:
+    """Times that can only rise: whatever else a board does makes some of them longer, none shorter."""
+    return [*accumulate(reversed(times), min)][::-1]
+
+
 def levels(curve: Sequence[tuple[int, float]]) -> list[Level]:
     """The levels of a curve of (size, step), by rising size."""
+    curve = [*zip([size for size, _ in curve], rising([step for _, step in curve]), strict=True)]
     found: list[Level] = []
     at = 0
     while at < len(curve):
@@ -36,6 +43,15 @@ def levels(curve: Sequence[tuple[int, float]]) -> list[Level]:
         while at + 1 < len(curve) and not curve[at][1] / _FLAT <= curve[at + 1][1] <= curve[at][1] * _FLAT:
             at += 1
     return found
+
+
+def fewest(found: Sequence[Level], most: int) -> list[Level]:
+    """At most so many: those that differ least are one, as where pages cost more from some size on."""
+    left = list(found)
+    while len(left) > most:
+        at = min(range(1, len(left)), key=lambda n: left[n].step / left[n - 1].step)
+        left[at - 1 : at + 1] = [Level(left[at].inside, left[at].outside, left[at - 1].step)]
+    return left
 
 
 def capacity(level: Level, beyond: float, step_of: Callable[[int], float]) -> int:

@@ -9,12 +9,13 @@ from typing import Any
 from worker.calibrate.bench import Bench, Turn
 from worker.calibrate.figure import Figure
 from worker.calibrate.kernel import WORD
-from worker.calibrate.levels import capacity, levels, ways
+from worker.calibrate.levels import capacity, fewest, levels, rising, ways
 from worker.calibrate.lists import by_page, paired, scattered
 from worker.calibrate.memory_kernels import BLOCK_BYTES, BURSTS, STEPS, STRIDE_BYTES
 
 _LEAST_BYTES = 4096
 _LEAST_STEPS = 4096
+_TIMES_CACHE = 4
 _PARTS = 32
 _MOST_MISSES = 64
 _NAMES = ("l1", "l2", "l3")
@@ -28,7 +29,7 @@ class Memory:
         self._bench, self._most = bench, most
         self._spreads: dict[int, float] = {}
         curve = [(size, self._step(size)) for size in _sizes(most)]
-        self.levels = levels(curve)
+        self.levels = fewest(levels(curve), len(_NAMES) + 1)
         self.sizes = [capacity(level, beyond.step, self._step) for level, beyond in pairwise(self.levels)]
         self.line_bytes = 0
 
@@ -55,28 +56,29 @@ class Memory:
         for name, size, (level, beyond) in zip(_NAMES, self.sizes, pairwise(self.levels), strict=False):
             how = "the largest list that does not take longer, to an eighth of a power of two"
             yield Figure(f"{name}_bytes", size, "bytes", how, self._spreads.get(level.inside, 0.0))
-            found = ways(
-                level, beyond.step, self._cycles(self._walked(by_page(size + size // _PARTS))), _PARTS
-            )
-            told = abs(found - round(found)) < 0.25 and 1 <= round(found) <= _PARTS
-            how = "how many lines a list loses that is longer by a thirty-second"
-            if not told:
-                how = f"kept: {how} says {found:.2f}, so what is dropped is not what was used longest ago"
-            yield Figure(f"{name}_ways", float(round(found)) if told else None, "", how)
+            step = self._cycles(self._walked(by_page(size + size // _PARTS)))
+            found = ways(level, beyond.step, step, _PARTS)
+            yield self._ways(f"{name}_ways", size, found)
+
+    def _ways(self, name: str, size: int, found: float) -> Figure:
+        how = f"how many lines a list loses that is {_PARTS + 1} parts long where {_PARTS} fit"
+        whole = max(1, round(found))
+        sets, rest = divmod(size, whole * _LINES[0])
+        if abs(found - whole) < 0.25 and whole <= _PARTS and not rest and not sets & (sets - 1):
+            return Figure(name, whole, "", how)
+        why = f"{found:.1f}, so what is dropped is not what was used longest ago"
+        return Figure(name, None, "", f"kept: {how} says {why}")
 
     def _line(self) -> Figure:
         """Where the second of two neighbours is there, a step takes the mean of both levels."""
         first, second = self.levels[0].step, self.levels[1].step
-        most = second - (second - first) / 4
         size = self._inside(1)
-        for length in _LINES:
-            if self._cycles(self._walked(paired(size, length))) > most:
-                break
-            self.line_bytes = length
-        how = "neighbours that come together"
-        if not self.line_bytes:
-            return Figure("line_bytes", None, "bytes", f"kept: no {how}, not even within 32 bytes")
-        return Figure("line_bytes", self.line_bytes, "bytes", how)
+        steps = rising([self._cycles(self._walked(paired(size, length))) for length in _LINES])
+        near = [length for length, step in zip(_LINES, steps, strict=True) if step < (first + 3 * second) / 4]
+        if not near:
+            return Figure("line_bytes", None, "bytes", "kept: no neighbour comes along, not within 32 bytes")
+        self.line_bytes = near[-1]
+        return Figure("line_bytes", self.line_bytes, "bytes", "neighbours that come together")
 
     def _latencies(self) -> Iterator[Figure]:
         names = [f"{name}_cycles" for name in _NAMES[1 : len(self.levels) - 1]] + ["memory_cycles"]
@@ -111,25 +113,32 @@ class Memory:
                     )
 
     def _misses(self) -> Figure:
-        """How many loads wait for memory together: one more takes a latency longer."""
-        half = (self.levels[-1].step - self.levels[0].step) / 2
+        """How many loads wait for memory together: one more takes a latency longer, or each a part of it."""
+        latency = self.levels[-1].step - self.levels[0].step
+        room = self._most - _MOST_MISSES * STRIDE_BYTES - BURSTS * BLOCK_BYTES
         times: list[float] = []
         start = 0
-        room = self._most - _MOST_MISSES * STRIDE_BYTES - BURSTS * BLOCK_BYTES
         for count in range(1, _MOST_MISSES + 1):
-            seconds = self._bench.cold("burst", count, start // WORD)
-            times.append(seconds * self._bench.hz / BURSTS)
+            times.append(self._bench.cold("burst", count, start // WORD) * self._bench.hz / BURSTS)
             start = (start + BURSTS * STRIDE_BYTES) % room // STRIDE_BYTES * STRIDE_BYTES
-            if count > 1 and times[-1] - times[-2] > half:
-                return Figure("in_flight", count - 1, "", "loads that miss; one more takes a latency longer")
-        return Figure("in_flight", None, "", f"kept: {_MOST_MISSES} loads that miss take no latency longer")
+            if self._bench.simulated and times[-1] - times[max(0, count - 2)] > latency / 2:
+                break
+        times = rising(times)
+        for count, (before, after) in enumerate(pairwise(times), 1):
+            if after - before > latency / 2:
+                return Figure("in_flight", count, "", "loads that miss; one more takes a latency longer")
+        each = (times[-1] - times[_MOST_MISSES // 2 - 1]) / (_MOST_MISSES // 2)
+        if each * _MOST_MISSES < latency:
+            how = f"kept: {_MOST_MISSES} loads that miss take no latency longer"
+            return Figure("in_flight", None, "", how)
+        return Figure("in_flight", latency / each, "", "a latency by what each more of many loads takes")
 
     def _inside(self, number: int) -> int:
         """A size that lies in a level and in none before it, a multiple of all blocks."""
         if number == 0:
             return self.sizes[0] // 2
         if number == len(self.sizes):
-            return self._most
+            return min(self._most, _TIMES_CACHE * self.sizes[-1])
         low, high = self.sizes[number - 1], self.sizes[number]
         return max(int((low * high) ** 0.5), low * 3 // 2) // 4096 * 4096
 
