@@ -8,34 +8,53 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from kernels import target as targets
+from kernels.target import Target
 from tilefleet.errors import TilefleetError
 from tilefleet.one_board import started_board
 from worker.build.artifacts import ArtifactStore
 from worker.calibrate.calibrate import calibrate
 from worker.calibrate.figure import Figure
 from worker.children.nursery import ChildError
+from worker.fleet.drivers.base import Driver
+from worker.fleet.drivers.sim_figures import figures_of, with_figures
+from worker.fleet.drivers.sim_models import SIM_MODELS
+from worker.fleet.drivers.simulated import SimulatedBoard
 
 _HOST_S = 60.0
 
 
 @dataclass(frozen=True)
 class Calibration:
-    """What was found of a board."""
+    """What was found of a board. ``model`` is the simulated board that may have its figures, "" for none."""
 
     board: str
     target: str
     clock: str
+    model: str
     figures: Sequence[Figure]
 
     def toml(self) -> str:
-        """``[board.figures]`` of a fleet file; what was not told is a comment with the reason."""
-        lines = [f"# {self.board} ({self.target}), clock {self.clock}", "[board.figures]"]
-        for figure in self.figures:
-            if figure.whole is not None:
-                lines.append(f"{figure.name} = {figure.whole}")
-            elif figure.value is None:
-                lines.append(f"# {figure.name}: {figure.how}")
-        return "".join(f"{line}\n" for line in lines)
+        """``[board.figures]`` of a fleet file; comments say what was not told, or has no place there."""
+        accepted = figures_of(self.model) if self.model else [each.name for each in self.figures]
+        lines, given = [], {}
+        for each in self.figures:
+            if each.value is None:
+                lines.append(f"# {each.name}: {each.how}")
+            elif each.whole is not None and each.name in accepted:
+                lines.append(f"{each.name} = {each.whole}")
+                given[each.name] = each.whole
+            elif each.whole is not None:
+                lines.append(
+                    f"# {each.name} = {each.whole}: {self.model} takes it from its table, or has none"
+                )
+        head = [f"# {self.board} ({self.target}), clock {self.clock}"]
+        if self.model:
+            head.append(f'# for a board of kind "simulated" with model = "{self.model}"')
+            try:
+                with_figures(self.model, given)
+            except ValueError as error:
+                head.append(f"# to be mended: {error}")
+        return "".join(f"{line}\n" for line in [*head, "[board.figures]", *lines])
 
 
 def calibrated(name: str, file: Path | None) -> Calibration:
@@ -52,4 +71,11 @@ def calibrated(name: str, file: Path | None) -> Calibration:
             found = calibrate(board.nursery, board.driver, target, store=store, lock_dir=Path(folder))
         except ChildError as error:
             raise TilefleetError(f"board {name} could not be calibrated: {error}") from None
-        return Calibration(name, target.name, board.driver.clock, found)
+        return Calibration(name, target.name, board.driver.clock, _model_of(board.driver, target), found)
+
+
+def _model_of(driver: Driver, target: Target) -> str:
+    """The simulated board of a target, or the one that a board is."""
+    if isinstance(driver, SimulatedBoard):
+        return driver.model
+    return next((name for name, model in SIM_MODELS.items() if model.target == target.name), "")

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from tilefleet import render
 from tilefleet.commands.common import Json, show, working
+from tilefleet.errors import TilefleetError
 
 if TYPE_CHECKING:
     from tilefleet.calibrating import Calibration
@@ -35,6 +36,8 @@ def calibrate(
 
     Kernels of our own run there as candidates do. What a board does not tell is a line with the reason.
     """
+    if output is not None and not output.absolute().parent.is_dir():
+        raise TilefleetError(f"{output}: there is no folder {output.parent}; make it first")
     with working(f"measuring {board}"):
         # Here, because it brings much along, which no other command should wait for.
         from tilefleet.calibrating import calibrated
@@ -47,7 +50,7 @@ def calibrate(
 
 
 def _table(found: Calibration) -> Table:
-    table = render.table("figure", "measured", "", "spread", "how", left=1)
+    table = render.table("figure", "measured", "unit", "spread", "how", left=1)
     table.columns[-1].justify = table.columns[2].justify = "left"
     table.columns[-1].no_wrap = False
     for each in found.figures:

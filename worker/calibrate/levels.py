@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from statistics import median
 
 _STEP, _FLAT = 1.25, 1.1
 """A level ends where a step takes so much more, and the next one begins where two sizes differ less."""
@@ -15,7 +16,7 @@ _HIT = 0.15
 @dataclass(frozen=True)
 class Level:
     """A level of memory: the largest size of the curve inside, the first one that is not (0 for the last
-    level), and what a step takes."""
+    level), and what a step takes in the middle."""
 
     inside: int
     outside: int
@@ -36,9 +37,9 @@ def levels(curve: Sequence[tuple[int, float]]) -> list[Level]:
         step, end = curve[at][1], at
         while end + 1 < len(curve) and curve[end + 1][1] <= step * _STEP:
             end += 1
-            step = min(step, curve[end][1])
         last = end + 1 == len(curve)
-        found.append(Level(curve[end][0], 0 if last else curve[end + 1][0], step))
+        outside = 0 if last else curve[end + 1][0]
+        found.append(Level(curve[end][0], outside, median(step for _, step in curve[at : end + 1])))
         at = end + 1
         while at + 1 < len(curve) and not curve[at][1] / _FLAT <= curve[at + 1][1] <= curve[at][1] * _FLAT:
             at += 1

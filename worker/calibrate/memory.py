@@ -11,7 +11,7 @@ from worker.calibrate.figure import Figure
 from worker.calibrate.kernel import WORD
 from worker.calibrate.levels import capacity, fewest, levels, rising, ways
 from worker.calibrate.lists import by_page, paired, scattered
-from worker.calibrate.memory_kernels import BLOCK_BYTES, BURSTS, STEPS, STRIDE_BYTES
+from worker.calibrate.memory_kernels import BLOCK_BYTES, BURSTS, STRIDE_BYTES
 
 _LEAST_BYTES = 4096
 _LEAST_STEPS = 4096
@@ -150,11 +150,11 @@ class Memory:
         return self._cycles(turn)
 
     def _walked(self, order: Any) -> Turn:
+        """What a step of a list takes."""
         self._bench.link(order)
         steps = len(order) - 1
-        passes = -(-_LEAST_STEPS // steps)
-        turn = self._bench.turn("walk", passes * steps // STEPS, int(order[0]))
-        return Turn(turn.seconds / STEPS, turn.spread)
+        turn = self._bench.turn("walk", -(-_LEAST_STEPS // steps), int(order[0]))
+        return Turn(turn.seconds / steps, turn.spread)
 
     def _cycles(self, turn: Turn) -> float:
         return turn.seconds * self._bench.hz

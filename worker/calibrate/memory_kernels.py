@@ -8,8 +8,6 @@ from kernels.target import Target
 from worker.build.build import ENTRY
 from worker.calibrate.kernel import INT, LONG, WORD, function
 
-STEPS = 2
-"""Of a list in a turn: so few that the loop lies in one page of code; simulated clocks know no other loop."""
 BURSTS, FILLER = 64, 96
 """Bursts of loads a call; turns of four operations between them, more than any core has in flight."""
 STRIDE_BYTES = 4096 + 64
@@ -34,15 +32,21 @@ def link(words: int) -> Any:
 
 
 def walk(words: int) -> Any:
-    """``given[0]`` turns along the list from element ``given[1]``."""
+    """``given[0]`` times the whole list that begins with element ``given[1]``.
+
+    The end is seen, not counted. So compilers leave the loop as it is, of few instructions, which lie in one
+    page of code; simulated clocks know by that loop which loads wait for each other.
+    """
+    from tvm.script.ir_builder import tirx as T
+
     from kernels.emit import tir
 
     made = function(words)
     with made as (given, list_, out):
-        at = tir.registers(1, LONG)
-        tir.store(at, list_[given[1]], 0)
+        at, start = tir.registers(1, LONG), tir.convert(given[1], LONG, 1)
         with tir.loop(given[0]):
-            for _ in range(STEPS):
+            tir.store(at, list_[given[1]], 0)
+            with T.While(at[0] != start):
                 tir.store(at, list_[at[0]], 0)
         tir.store(out, tir.convert(at[0], INT, 1), 0)
     return made.result()

@@ -40,7 +40,7 @@ def wide_of(target: Target) -> Mix:
     if arch in _FEW:
         return Mix(4, 12, 3)
     # POWER shifts each number before it loads.
-    return Mix(6, 12, 4) if arch.startswith("powerpc") else Mix(8, 14, 10)
+    return Mix(6, 10, 4) if arch.startswith("powerpc") else Mix(8, 14, 10)
 
 
 def floats_of(target: Target) -> Mix:
