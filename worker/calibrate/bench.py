@@ -10,10 +10,11 @@ from typing import Any
 
 from kernels.target import Target
 from worker.build.build import ENTRY
-from worker.calibrate.kernel import OUT
+from worker.calibrate.kernel import BYTES, OUT
 from worker.measure import plausible
 
 _REPEATS, _COLD_REPEATS = 15, 5
+_OF_MEMORY = ("walk", "burst", "read", "write")
 _COLD = "cache_flush_cpu_non_first_arg"
 _SHORTEST_S = 1e-3
 """Of a timing by a clock of the wall, for what its ticks and interrupts are to be small."""
@@ -54,6 +55,7 @@ class Bench:
         self._modules: dict[str, Any] = {}
         self._tensor: Callable[[Any], Any] = lambda array: tensor(array, self._device)
         self._list = self._tensor(np.zeros(words, np.int64))
+        self._bytes = self._tensor(np.zeros(BYTES, np.uint8))
         self._out = self._tensor(np.zeros(OUT, np.int32))
 
     def link(self, order: Any) -> None:
@@ -103,7 +105,8 @@ class Bench:
             f_preproc=before,
         )
         started = time.perf_counter()
-        results = timer(given, self._list, self._out).results
+        list_ = self._list if kernel in _OF_MEMORY else self._bytes
+        results = timer(given, list_, self._out).results
         spent = plausible.LONGEST_S if self.simulated else time.perf_counter() - started
         found = plausible.times(results, 0.0, spent)
         return min(found), statistics.median(found) / min(found) - 1

@@ -47,15 +47,15 @@ def kernels(target: Target) -> Mapping[str, Callable[[], Any]]:
         "burst": partial(memory.burst, words),
         "read": partial(memory.stream, target, words, writes=False),
         "write": partial(memory.stream, target, words, writes=True),
-        "clock": partial(pipes.mix, words, pipes.Mix(1, 0, 0)),
-        "integer": partial(pipes.mix, words, INTEGERS),
-        "vector": partial(pipes.mix, words, pipes.floats_of(target)),
-        "load": partial(pipes.mix, words, pipes.loads_of(target)),
-        "width": partial(pipes.mix, words, pipes.wide_of(target)),
-        "store": partial(pipes.stores, words),
-        "divide": partial(pipes.divide, words),
-        "products": partial(pipes.products, target, words, pipes.products_of(target)),
-        "product chain": partial(pipes.products, target, words, 1),
+        "clock": partial(pipes.mix, pipes.Mix(1, 0, 0)),
+        "integer": partial(pipes.mix, INTEGERS),
+        "vector": partial(pipes.mix, pipes.floats_of(target)),
+        "load": partial(pipes.mix, pipes.loads_of(target)),
+        **{name: partial(pipes.mix, each) for name, each in pipes.wide_of(target).items()},
+        "store": pipes.stores,
+        "divide": pipes.divide,
+        "products": partial(pipes.products, target, pipes.products_of(target)),
+        "product chain": partial(pipes.products, target, 1),
     }
 
 
@@ -79,7 +79,6 @@ def time_in_child(payload: dict[str, Any], send: Any) -> list[dict[str, Any]]:
         bench = Bench(session, paths, target, most // WORD, stats_reader(session), said)
         hz = clock(bench)
         bench.hz = hz.value or 1.0
-        # First, while the list has zeros.
         found = [hz, *pipes(bench, target)]
         found += Memory(bench, most).figures()
     return [each.to_json() for each in found]

@@ -12,15 +12,17 @@ from worker.build.build import ENTRY
 
 WORD = 8
 """Bytes of a list's element: one instruction loads such by its number, and was measured."""
-INT, LONG, FLOAT = "int32", "int64", "float32"
+INT, LONG, BYTE, FLOAT = "int32", "int64", "uint8", "float32"
+BYTES = 256
+"""Of the table that kernels of instructions read: a byte is loaded by its number alone everywhere."""
 OUT = 1024
 """Numbers that a kernel may leave, so that no compiler leaves out what it computes."""
 
 
-def function(words: int) -> Any:
-    """A function of a list of ``words`` elements, the two numbers, and what it leaves."""
+def function(elements: int, dtype: str) -> Any:
+    """A function of the two numbers, a list of so many elements, and what it leaves."""
     from kernels.emit.function import Function
 
     # The list is not the first: what empties caches before a call keeps the first argument.
-    shapes = {"given": (2,), "list": (words,), "out": (OUT,)}
-    return Function(ENTRY, shapes, {**dict.fromkeys(shapes, INT), "list": LONG})
+    shapes = {"given": (2,), "list": (elements,), "out": (OUT,)}
+    return Function(ENTRY, shapes, {**dict.fromkeys(shapes, INT), "list": dtype})

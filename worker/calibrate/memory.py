@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
+from math import log2
 from typing import Any
 
 from worker.calibrate.bench import Bench, Turn
@@ -11,7 +12,7 @@ from worker.calibrate.figure import Figure
 from worker.calibrate.kernel import WORD
 from worker.calibrate.levels import capacity, fewest, levels, rising, ways
 from worker.calibrate.lists import by_page, paired, scattered
-from worker.calibrate.memory_kernels import BLOCK_BYTES, BURSTS, STRIDE_BYTES
+from worker.calibrate.memory_kernels import APART_BYTES, BLOCK_BYTES, BURSTS, STRIDE_BYTES
 
 _LEAST_BYTES = 4096
 _LEAST_STEPS = 4096
@@ -97,25 +98,23 @@ class Memory:
         inner: dict[str, float] = {}
         names = ["l1", *_NAMES[1 : len(self.levels) - 1], "memory"]
         for number, name in enumerate(names):
-            size = self._inside(number)
+            size = self._power_inside(number)
             blocks = size // BLOCK_BYTES
-            passes = max(1, _LEAST_STEPS // blocks)
             for kernel in ("read", "write"):
-                turn = self._bench.turn(kernel, passes, blocks)
-                a_line = self._cycles(turn) / blocks * line / BLOCK_BYTES
+                turn = self._bench.turn(kernel, max(_LEAST_STEPS, blocks), blocks - 1)
+                a_line = self._cycles(turn) * line / BLOCK_BYTES
                 gbs = line / (a_line / self._bench.hz) / 1e9
                 yield Figure(f"{name} {kernel}", gbs, "GB/s", f"vectors, {size} bytes", turn.spread, False)
                 inner.setdefault(kernel, a_line)
                 if kernel == "read" and number:
                     how = "lines read one after another, less the same in the first cache"
-                    yield Figure(
-                        f"{name}_stream_cycles", max(a_line - inner[kernel], 0.0), "cycles", how, turn.spread
-                    )
+                    more = max(a_line - inner[kernel], 0.0)
+                    yield Figure(f"{name}_stream_cycles", more, "cycles", how, turn.spread)
 
     def _misses(self) -> Figure:
         """How many loads wait for memory together: one more takes a latency longer, or each a part of it."""
         latency = self.levels[-1].step - self.levels[0].step
-        room = self._most - _MOST_MISSES * STRIDE_BYTES - BURSTS * BLOCK_BYTES
+        room = self._most - _MOST_MISSES * STRIDE_BYTES - BURSTS * APART_BYTES
         times: list[float] = []
         start = 0
         for count in range(1, _MOST_MISSES + 1):
@@ -134,13 +133,19 @@ class Memory:
         return Figure("in_flight", latency / each, "", "a latency by what each more of many loads takes")
 
     def _inside(self, number: int) -> int:
-        """A size that lies in a level and in none before it, a multiple of all blocks."""
-        if number == 0:
-            return self.sizes[0] // 2
-        if number == len(self.sizes):
-            return min(self._most, _TIMES_CACHE * self.sizes[-1])
-        low, high = self.sizes[number - 1], self.sizes[number]
+        """A size that lies in a cache and in none before it."""
+        low, high = self.sizes[number - 1], (*self.sizes, self._most)[number]
         return max(int((low * high) ** 0.5), low * 3 // 2) // 4096 * 4096
+
+    def _power_inside(self, number: int) -> int:
+        """A power of two of bytes that lies in a level and in none before it, if there is one."""
+        if number == 0:
+            return 1 << self.sizes[0].bit_length() - 2
+        if number == len(self.sizes):
+            return 1 << min(self._most, _TIMES_CACHE * self.sizes[-1]).bit_length() - 1
+        low, high = self.sizes[number - 1], self.sizes[number]
+        middle = 1 << round(log2(low * high) / 2)
+        return middle if low < middle <= high else 1 << high.bit_length() - 1
 
     def _step(self, size: int) -> float:
         """Cycles of a step of a list through ``size`` bytes."""

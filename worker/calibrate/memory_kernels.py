@@ -10,8 +10,8 @@ from worker.calibrate.kernel import INT, LONG, WORD, function
 
 BURSTS, FILLER = 64, 96
 """Bursts of loads a call; turns of four operations between them, more than any core has in flight."""
-STRIDE_BYTES = 4096 + 64
-"""From one load of a burst to the next: another page, another line, so that no prefetcher follows."""
+STRIDE_BYTES, APART_BYTES = 5 * 4096 + 256, 256
+"""From one load of a burst to the next, in other pages, so that no prefetcher follows; and between bursts."""
 BLOCK_BYTES = 64
 """What a turn of a stream takes: so no compiler reads a line before the one that comes before it."""
 
@@ -41,7 +41,7 @@ def walk(words: int) -> Any:
 
     from kernels.emit import tir
 
-    made = function(words)
+    made = function(words, LONG)
     with made as (given, list_, out):
         at, start = tir.registers(1, LONG), tir.convert(given[1], LONG, 1)
         with tir.loop(given[0]):
@@ -56,14 +56,14 @@ def burst(words: int) -> Any:
     """Bursts of ``given[0]`` loads that do not wait, from element ``given[1]`` on, other work between."""
     from kernels.emit import tir
 
-    made = function(words)
+    made = function(words, LONG)
     with made as (given, list_, out):
         sums = tir.registers(2, INT)
         for slot in range(2):
             tir.store(sums, given[slot], slot)
         with tir.loop(BURSTS) as number:
             # Downwards, so that no line follows one of the burst before.
-            start = given[1] + (BURSTS - 1 - number) * (BLOCK_BYTES // WORD)
+            start = given[1] + (BURSTS - 1 - number) * (APART_BYTES // WORD)
             with tir.loop(given[0]) as load:
                 value = list_[start + load * (STRIDE_BYTES // WORD)]
                 tir.store(sums, sums[0] + tir.convert(value, INT, 1), 0)
@@ -76,24 +76,27 @@ def burst(words: int) -> Any:
 
 
 def stream(target: Target, words: int, writes: bool) -> Any:
-    """``given[0]`` times the first ``given[1]`` blocks of the list, read or written."""
+    """``given[0]`` blocks of the list, read or written, again from the first one after ``given[1]``, a power
+    of two less one."""
     from kernels.emit import tir
 
     block = BLOCK_BYTES // WORD
     lanes = min(block, max(1, target.lanes() * 4 // WORD))
-    slots = [tir.vector(slot, lanes) for slot in range(0, block, lanes)]
-    made = function(words)
+    starts = range(0, block, lanes)
+    made = function(words, LONG)
     with made as (given, list_, out):
         sums = tir.registers(block, LONG)
-        for slot in slots:
-            tir.store(sums, tir.const(0, LONG, lanes), slot)
-        with tir.loop(given[0]) as turn, tir.loop(given[1]) as number:
-            for start, slot in zip(range(0, block, lanes), slots, strict=True):
-                at = tir.vector(number * block + start, lanes)
+        for start in starts:
+            tir.store(sums, tir.const(0, LONG, lanes), tir.vector(start, lanes))
+        # One loop, not one in another: all sizes take the same but for memory.
+        with tir.loop(given[0]) as turn:
+            for start in starts:
+                at, slot = tir.vector((turn & given[1]) * block + start, lanes), tir.vector(start, lanes)
                 if writes:
                     tir.store(list_, tir.splat(tir.convert(turn, LONG, 1), lanes), at)
                 else:
                     tir.store(sums, sums[slot] + list_[at], slot)
-        for slot in slots:
+        for start in starts:
+            slot = tir.vector(start, lanes)
             tir.store(out, tir.convert(sums[slot], INT, lanes), slot)
     return made.result()

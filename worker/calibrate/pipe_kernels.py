@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from kernels.target import Target
-from worker.calibrate.kernel import FLOAT, INT, LONG, OUT, function
+from worker.calibrate.kernel import BYTE, BYTES, FLOAT, INT, OUT, function
 
 CHAIN = 8
 """Steps that each chain makes in a turn."""
 STORES = 64
 _FEW = {"x86_64": 11, "arm": 8, "armv7": 8}
-"""Integer registers for chains, where there are few; others have 18 at least."""
+"""Integer registers for chains, where there are few; others have 20 at least."""
 
 
 @dataclass(frozen=True)
@@ -31,16 +32,15 @@ class Mix:
 
 def loads_of(target: Target) -> Mix:
     """As many lists as registers hold, since a load takes several cycles."""
-    return Mix(0, 0, _FEW.get(target.triple.split("-")[0], 16))
+    return Mix(0, 0, _FEW.get(target.triple.split("-")[0], 14))
 
 
-def wide_of(target: Target) -> Mix:
-    """Chains of all kinds: so many that not even a load is waited for."""
-    arch = target.triple.split("-")[0]
-    if arch in _FEW:
-        return Mix(4, 12, 3)
-    # POWER shifts each number before it loads.
-    return Mix(6, 10, 4) if arch.startswith("powerpc") else Mix(8, 14, 10)
+def wide_of(target: Target) -> Mapping[str, Mix]:
+    """Mixes of all kinds, so wide that not even a load is waited for; one of them fits the pipes best."""
+    mixes = [Mix(8, 14, 10), Mix(14, 10, 6), Mix(8, 18, 6), Mix(6, 10, 14)]
+    if target.triple.split("-")[0] in _FEW:
+        mixes = [Mix(4, 12, 3), Mix(6, 6, 2), Mix(3, 12, 2), Mix(3, 6, 5)]
+    return {f"width {number}": each for number, each in enumerate(mixes)}
 
 
 def floats_of(target: Target) -> Mix:
@@ -53,21 +53,21 @@ def products_of(target: Target) -> int:
     return target.vector_registers - 4
 
 
-def mix(words: int, chains: Mix) -> Any:
-    """``given[0]`` turns of ``chains``. The lists are single elements of the list, which has zeros."""
+def mix(chains: Mix) -> Any:
+    """``given[0]`` turns of ``chains``. Lists are single bytes of a table of zeros."""
     from kernels.emit import tir
 
-    made = function(words)
+    made = function(BYTES, BYTE)
     with made as (given, list_, out):
         whole = tir.registers(max(1, chains.integers), INT)
         pairs = tir.registers(2 * max(1, chains.floats))
-        at = tir.registers(max(1, chains.loads), LONG)
+        at = tir.registers(max(1, chains.loads), INT)
         for n in range(chains.integers):
             tir.store(whole, given[1] + n, n)
         for n in range(chains.floats):
             tir.store(pairs, tir.convert(tir.splat(given[1] + n, 2), FLOAT, 2), tir.vector(2 * n, 2))
         for n in range(chains.loads):
-            tir.store(at, list_[given[1] + n], n)
+            tir.store(at, tir.convert(list_[given[1] + n], INT, 1), n)
         # Two numbers: cores multiply by one number in both lanes with another instruction.
         factor = tir.convert(given[tir.vector(0, 2)], FLOAT, 2)
         with tir.loop(given[0]):
@@ -80,10 +80,10 @@ def mix(words: int, chains: Mix) -> Any:
                         mine = tir.vector(2 * n, 2)
                         tir.store(pairs, pairs[mine] * factor, mine)
                     if n < chains.loads:
-                        tir.store(at, list_[at[n]], n)
+                        tir.store(at, tir.convert(list_[at[n]], INT, 1), n)
         left = [whole[n] for n in range(chains.integers)]
         left += [tir.reinterpret(pairs[n], INT, 1) for n in range(2 * chains.floats)]
-        left += [tir.convert(at[n], INT, 1) for n in range(chains.loads)]
+        left += [at[n] for n in range(chains.loads)]
         for n, value in enumerate(left):
             tir.store(out, value, n)
     return made.result()
@@ -95,22 +95,22 @@ def _operation(kind: int, value: Any, other: Any) -> Any:
     return (value + other, value ^ other, value | other)[kind % 3]
 
 
-def stores(words: int) -> Any:
+def stores() -> Any:
     """``given[0]`` turns of stores of one number, to places apart."""
     from kernels.emit import tir
 
-    made = function(words)
+    made = function(BYTES, BYTE)
     with made as (given, _, out), tir.loop(given[0]) as turn:
         for n in range(STORES):
             tir.store(out, turn, turn % 8 + OUT // STORES * n)
     return made.result()
 
 
-def divide(words: int) -> Any:
+def divide() -> Any:
     """``given[0]`` turns of divisions of a float that wait for each other."""
     from kernels.emit import tir
 
-    made = function(words)
+    made = function(BYTES, BYTE)
     with made as (given, _, out):
         value = tir.registers(1)
         factor = tir.convert(given[1], FLOAT, 1)
@@ -122,12 +122,12 @@ def divide(words: int) -> Any:
     return made.result()
 
 
-def products(target: Target, words: int, count: int) -> Any:
+def products(target: Target, count: int) -> Any:
     """``given[0]`` turns of multiply-adds of whole vectors, in ``count`` chains."""
     from kernels.emit import tir
 
     lanes = target.lanes()
-    made = function(words)
+    made = function(BYTES, BYTE)
     with made as (given, _, out):
         sums = tir.registers(count * lanes)
         slots = [tir.vector(slot, lanes) for slot in range(0, count * lanes, lanes)]
