@@ -27,6 +27,8 @@ from worker.fleet.drivers.simulated import SimulatedBoard
 
 SHARE = 0.05
 _KB = 1024
+_WIDEST = 8
+"""What chains fill that registers hold."""
 
 
 def drawn(model: str, draw: random.Random) -> dict[str, int]:
@@ -46,7 +48,7 @@ def drawn(model: str, draw: random.Random) -> dict[str, int]:
         figures |= {f"{level}_bytes": size, f"{level}_ways": ways}
         if level != "l1":
             figures |= {f"{level}_cycles": cycles, f"{level}_stream_cycles": stream}
-        least = 2 * size
+        least = max(64 * _KB, 2 * size)
     figures |= {"memory_cycles": cycles + draw.randrange(80, 400)}
     figures |= {"memory_stream_cycles": stream + draw.randrange(5, 30)}
     if "l3" not in levels:
@@ -57,7 +59,8 @@ def drawn(model: str, draw: random.Random) -> dict[str, int]:
     if "integer" in known:
         # As many as the widest pipe, else nobody could tell that; fewer than all, for the same reason.
         pipes = [figures[name] for name in ("integer", "load", "vector")]
-        figures["width"] = draw.randint(max(2, figures["store"], *pipes), max(3, *pipes, sum(pipes) - 1))
+        least, most = max(2, figures["store"], *pipes), min(_WIDEST, sum(pipes) - 1)
+        figures["width"] = draw.randint(least, max(least, most))
     return figures
 
 

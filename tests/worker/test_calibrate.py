@@ -57,7 +57,7 @@ def curve(size: int) -> float:
 
 def test_caches_are_read_from_a_curve() -> None:
     sizes = [part << power for power in range(12, 24) for part in (2, 3)]
-    found = levels([(size, curve(size)) for size in sizes])
+    found = levels([(size, curve(size)) for size in sizes], 0.08)
     assert [level.step for level in found] == [4.0, 14.0, 200.0]
     assert [capacity(level, beyond.step, curve) for level, beyond in pairwise(found)] == [
         48 << 10,
@@ -67,4 +67,4 @@ def test_caches_are_read_from_a_curve() -> None:
 
 
 def test_a_flat_curve_has_one_level() -> None:
-    assert len(levels([(1 << power, 4.0 + math.sin(power) / 20) for power in range(12, 24)])) == 1
+    assert len(levels([(1 << power, 4.0 + math.sin(power) / 20) for power in range(12, 24)], 0.25)) == 1

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from itertools import accumulate
 from statistics import median
 
-_STEP, _FLAT = 1.25, 1.1
-"""A level ends where a step takes so much more, and the next one begins where two sizes differ less."""
+_CYCLE = 0.75
+_FLAT = 2.5
+"""A level begins where two sizes differ by so many times less than what ends it."""
 _HIT = 0.15
 """Part of the way to the next level that a size still inside may be."""
 
@@ -28,20 +29,23 @@ def rising(times: Sequence[float]) -> list[float]:
     return [*accumulate(reversed(times), min)][::-1]
 
 
-def levels(curve: Sequence[tuple[int, float]]) -> list[Level]:
-    """The levels of a curve of (size, step), by rising size."""
+def levels(curve: Sequence[tuple[int, float]], noise: float) -> list[Level]:
+    """The levels of a curve of (size, step in cycles), by rising size.
+
+    One ends where a step takes more by ``noise``, a part of it, and by most of a cycle.
+    """
     curve = [*zip([size for size, _ in curve], rising([step for _, step in curve]), strict=True)]
     found: list[Level] = []
     at = 0
     while at < len(curve):
         step, end = curve[at][1], at
-        while end + 1 < len(curve) and curve[end + 1][1] <= step * _STEP:
+        while end + 1 < len(curve) and curve[end + 1][1] <= step * (1 + noise) + _CYCLE:
             end += 1
         last = end + 1 == len(curve)
         outside = 0 if last else curve[end + 1][0]
         found.append(Level(curve[end][0], outside, median(step for _, step in curve[at : end + 1])))
         at = end + 1
-        while at + 1 < len(curve) and not curve[at][1] / _FLAT <= curve[at + 1][1] <= curve[at][1] * _FLAT:
+        while at + 1 < len(curve) and curve[at + 1][1] > curve[at][1] * (1 + noise / _FLAT) + _CYCLE / _FLAT:
             at += 1
     return found
 
@@ -69,7 +73,7 @@ def capacity(level: Level, beyond: float, step_of: Callable[[int], float]) -> in
     return low
 
 
-def ways(level: Level, beyond: float, step: float, parts: int) -> float:
+def ways(level: Level, beyond: float, step: float, parts: float) -> float:
     """How many lines a set has, of a cache that drops what was used longest ago: where a list is longer by
     one of ``parts``, a step takes so much on average."""
     return (step - level.step) / (beyond - level.step) * (parts + 1) - 1

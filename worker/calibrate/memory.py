@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import pairwise
-from math import log2
 from typing import Any
 
 from worker.calibrate.bench import Bench, Turn
 from worker.calibrate.figure import Figure
 from worker.calibrate.kernel import WORD
 from worker.calibrate.levels import capacity, fewest, levels, rising, ways
-from worker.calibrate.lists import by_page, paired, scattered
+from worker.calibrate.lists import SPACING_BYTES, by_page, paired, scattered
 from worker.calibrate.memory_kernels import APART_BYTES, BLOCK_BYTES, BURSTS, STRIDE_BYTES
 
 _LEAST_BYTES = 4096
 _LEAST_STEPS = 4096
+_NOISE, _EXACT = 0.25, 0.08
+"""By how much more a step takes that comes from elsewhere: by a clock of the wall, and by a simulated one."""
 _TIMES_CACHE = 4
 _PARTS = 32
 _MOST_MISSES = 64
@@ -30,7 +31,7 @@ class Memory:
         self._bench, self._most = bench, most
         self._spreads: dict[int, float] = {}
         curve = [(size, self._step(size)) for size in _sizes(most)]
-        self.levels = fewest(levels(curve), len(_NAMES) + 1)
+        self.levels = fewest(levels(curve, _EXACT if bench.simulated else _NOISE), len(_NAMES) + 1)
         self.sizes = [capacity(level, beyond.step, self._step) for level, beyond in pairwise(self.levels)]
         self.line_bytes = 0
 
@@ -57,12 +58,13 @@ class Memory:
         for name, size, (level, beyond) in zip(_NAMES, self.sizes, pairwise(self.levels), strict=False):
             how = "the largest list that does not take longer, to an eighth of a power of two"
             yield Figure(f"{name}_bytes", size, "bytes", how, self._spreads.get(level.inside, 0.0))
-            step = self._cycles(self._walked(by_page(size + size // _PARTS)))
-            found = ways(level, beyond.step, step, _PARTS)
+            more = max(1, size // _PARTS // SPACING_BYTES) * SPACING_BYTES
+            step = self._cycles(self._walked(by_page(size + more)))
+            found = ways(level, beyond.step, step, size / more)
             yield self._ways(f"{name}_ways", size, found)
 
     def _ways(self, name: str, size: int, found: float) -> Figure:
-        how = f"how many lines a list loses that is {_PARTS + 1} parts long where {_PARTS} fit"
+        how = "how many lines a list loses that is a little longer than the cache"
         whole = max(1, round(found))
         sets, rest = divmod(size, whole * _LINES[0])
         if abs(found - whole) < 0.25 and whole <= _PARTS and not rest and not sets & (sets - 1):
@@ -144,8 +146,8 @@ class Memory:
         if number == len(self.sizes):
             return 1 << min(self._most, _TIMES_CACHE * self.sizes[-1]).bit_length() - 1
         low, high = self.sizes[number - 1], self.sizes[number]
-        middle = 1 << round(log2(low * high) / 2)
-        return middle if low < middle <= high else 1 << high.bit_length() - 1
+        most = 1 << (high * 3 // 4).bit_length() - 1
+        return most if most > low else 1 << high.bit_length() - 1
 
     def _step(self, size: int) -> float:
         """Cycles of a step of a list through ``size`` bytes."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kernels.target import Target
-from worker.calibrate.kernel import BYTE, BYTES, FLOAT, INT, OUT, function
+from worker.calibrate.kernel import BYTE, BYTES, FLOAT, INT, LONG, OUT, function
 
 CHAIN = 8
 """Steps that each chain makes in a turn."""
@@ -61,13 +61,13 @@ def mix(chains: Mix) -> Any:
     with made as (given, list_, out):
         whole = tir.registers(max(1, chains.integers), INT)
         pairs = tir.registers(2 * max(1, chains.floats))
-        at = tir.registers(max(1, chains.loads), INT)
+        at = tir.registers(max(1, chains.loads), LONG)
         for n in range(chains.integers):
             tir.store(whole, given[1] + n, n)
         for n in range(chains.floats):
             tir.store(pairs, tir.convert(tir.splat(given[1] + n, 2), FLOAT, 2), tir.vector(2 * n, 2))
         for n in range(chains.loads):
-            tir.store(at, tir.convert(list_[given[1] + n], INT, 1), n)
+            tir.store(at, tir.convert(list_[given[1] + n], LONG, 1), n)
         # Two numbers: cores multiply by one number in both lanes with another instruction.
         factor = tir.convert(given[tir.vector(0, 2)], FLOAT, 2)
         with tir.loop(given[0]):
@@ -80,10 +80,10 @@ def mix(chains: Mix) -> Any:
                         mine = tir.vector(2 * n, 2)
                         tir.store(pairs, pairs[mine] * factor, mine)
                     if n < chains.loads:
-                        tir.store(at, tir.convert(list_[at[n]], INT, 1), n)
+                        tir.store(at, tir.convert(list_[at[n]], LONG, 1), n)
         left = [whole[n] for n in range(chains.integers)]
         left += [tir.reinterpret(pairs[n], INT, 1) for n in range(2 * chains.floats)]
-        left += [at[n] for n in range(chains.loads)]
+        left += [tir.convert(at[n], INT, 1) for n in range(chains.loads)]
         for n, value in enumerate(left):
             tir.store(out, value, n)
     return made.result()
